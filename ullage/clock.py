@@ -1,0 +1,49 @@
+"""The one way to ask for the time, outside the pure core (which gets it as an argument).
+
+Sleeping, timeouts and deadlines are plain asyncio everywhere: a clock is bound to an event loop, and it is the loop
+that decides how fast its seconds pass. Real loops pass them as they come; `ullage.sim.time` has a loop that jumps to
+the next timer and one that runs faster than the world. So loops run unchanged on all three.
+"""
+
+import asyncio
+import time
+from typing import NewType, Protocol
+
+Instant = NewType("Instant", float)
+"""Seconds since the Unix epoch, as the clock in charge sees them."""
+
+
+class Clock(Protocol):
+    """What time it is, and what thinking costs."""
+
+    def now(self) -> Instant:
+        """This moment in seconds since the epoch."""
+        ...
+
+    async def charge(self, cpu_seconds: float) -> None:
+        """Account for work a decision would have cost. Real time has passed by itself; virtual time has not."""
+        ...
+
+
+class WallClock:
+    """The world's time. Nothing else in the package reads it."""
+
+    def now(self) -> Instant:
+        return Instant(time.time())  # noqa: TID251 - this is the clock
+
+    async def charge(self, cpu_seconds: float) -> None:  # noqa: ARG002 - spent already
+        return None
+
+
+class LoopClock:
+    """Time of the running loop, counted from a given epoch: the clock of virtual and scaled loops."""
+
+    def __init__(self, epoch: Instant) -> None:
+        self._epoch = epoch
+
+    def now(self) -> Instant:
+        return Instant(self._epoch + asyncio.get_running_loop().time())
+
+    async def charge(self, cpu_seconds: float) -> None:
+        if cpu_seconds > 0:
+            await asyncio.sleep(cpu_seconds)

@@ -1,0 +1,1 @@
+"""Clouds: the `CloudProvider` protocol and its providers. They create, delete and list nodes; they never decide."""

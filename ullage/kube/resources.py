@@ -1,0 +1,34 @@
+"""The resources we know by name. A new kind is one line here and a struct in `objects`."""
+
+from ullage.kube.objects.meta import PartialObject
+from ullage.kube.objects.node import Node
+from ullage.kube.objects.pod import Pod
+from ullage.kube.objects.policy import DisruptionBudget, Lease, Namespace
+from ullage.kube.objects.workload import Job, Workload
+from ullage.kube.resource import JsonObject, Resource
+
+PODS = Resource("", "v1", "pods", "Pod", True, Pod)
+NODES = Resource("", "v1", "nodes", "Node", False, Node)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, Namespace)
+CONFIG_MAPS = Resource[JsonObject]("", "v1", "configmaps", "ConfigMap", True, dict)
+SECRETS = Resource[JsonObject]("", "v1", "secrets", "Secret", True, dict)
+SERVICES = Resource[JsonObject]("", "v1", "services", "Service", True, dict)
+SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, PartialObject)
+PERSISTENT_VOLUMES = Resource[JsonObject]("", "v1", "persistentvolumes", "PersistentVolume", False, dict)
+VOLUME_CLAIMS = Resource[JsonObject]("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, dict)
+EVENTS = Resource[JsonObject]("events.k8s.io", "v1", "events", "Event", True, dict)
+
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, Lease)
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, DisruptionBudget)
+PRIORITY_CLASSES = Resource[JsonObject]("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, dict)
+STORAGE_CLASSES = Resource[JsonObject]("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, dict)
+
+DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True, Workload)
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", True, Workload)
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", True, Workload)
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", True, Workload)
+JOBS = Resource("batch", "v1", "jobs", "Job", True, Job)
+
+CRDS = Resource[JsonObject](
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, dict
+)

@@ -1,0 +1,1 @@
+"""Telling: structured logs, metrics, Kubernetes Events, alert rules. Nothing here changes what is decided or done."""

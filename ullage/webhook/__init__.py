@@ -1,0 +1,1 @@
+"""Admission over HTTPS: a review comes in, `decide` says what to patch or refuse, the answer goes out."""
