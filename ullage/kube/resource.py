@@ -12,7 +12,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T_co]):
-    """One served kind. `reads_as` is the type its objects are decoded to: a struct of ours, or `dict` for all fields."""
+    """One served kind. `reads_as` is what its objects are decoded to: a struct of ours, or `dict` for all fields."""
 
     group: str
     version: str

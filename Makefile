@@ -1,0 +1,66 @@
+# Two commands matter to a newcomer: `make demo` and `make test`. Each target does its own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-full check format docs bench controlplane lock clean
+
+help: ## what can be made
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
+
+demo: $(VENV)/.runtime ## a simulated GPU cluster in this terminal
+	@$(BIN)/ullage demo
+
+test: $(VENV)/.dev controlplane ## a sample of every kind of test
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+test-full: $(VENV)/.dev controlplane ## every size, in slices that resume; results in bench/results/
+	$(BIN)/python -m bench.full $(ARGS)
+
+check: $(VENV)/.dev ## lint, types, layers, generated docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python -m ullage.cli.reference --check docs/generated
+
+format: $(VENV)/.dev ## put code and generated docs in shape
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix --quiet .
+	$(BIN)/python -m ullage.cli.reference docs/generated
+
+bench: $(VENV)/.dev controlplane ## speed and memory beside the peer, in one run
+	$(BIN)/python -m bench.run $(ARGS)
+
+controlplane: $(VENV)/.dev ## etcd, kube-apiserver and the rest, built once into a per-user cache
+	@$(BIN)/python -m ullage.testing.controlplane build
+
+lock: ## pin dependencies again, with hashes (needs uv)
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --extra testing --group dev --group build pyproject.toml -o requirements/dev.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --group build --constraint requirements/dev.lock pyproject.toml -o requirements/runtime.lock
+
+clean: ## forget the environment and what tests left (not the control plane's cache)
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "ullage needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { echo "cannot create a virtual environment; on Debian: apt-get install python3-venv"; exit 1; }
+
+$(VENV)/.runtime: requirements/runtime.lock pyproject.toml | $(VENV)/bin/python
+	@echo "installing what ullage needs to run (about half a minute)"
+	@$(PIP) install --require-hashes -r requirements/runtime.lock
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: requirements/dev.lock $(VENV)/.runtime
+	@echo "installing what tests and checks need (about a minute and a half)"
+	@$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@

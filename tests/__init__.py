@@ -1,0 +1,1 @@
+"""Tests mirror the package; `contract/` runs on both Kubernetes APIs, `stories/` in virtual time."""
