@@ -1,0 +1,1 @@
+"""Benchmarks and full-size runs: figures with the peer beside them, written to `bench/results/`."""

@@ -1,0 +1,111 @@
+"""`make test-full`: every size the project promises, in slices that resume where they were cut off.
+
+A finished slice is remembered for the exact tree it ran on, so a second call goes on with the rest. The last results
+are kept in `bench/results/test-full.json`.
+"""
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.record import RESULTS
+
+ROOT = Path(__file__).parent.parent
+PROGRESS = ROOT / ".cache" / "test-full.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part that makes sense on its own."""
+
+    name: str
+    command: tuple[str, ...]
+
+
+PYTEST = (sys.executable, "-m", "pytest", "--full")
+SLICES = (
+    Slice("core", (*PYTEST, "tests/model", "tests/state", "tests/kube", "tests/cli", "tests/testing")),
+    Slice("simulator", (*PYTEST, "tests/sim", "tests/watch", "tests/control", "-m", "not real")),
+    Slice("contract", (*PYTEST, "tests/contract")),
+    Slice("control-plane", (*PYTEST, "tests/controlplane")),
+    Slice("end-to-end", (*PYTEST, "tests/watch", "tests/control", "-m", "real")),
+    Slice("bench", (sys.executable, "-m", "bench.run")),
+)
+
+
+def tree_id() -> str:
+    """What the work tree holds now: a finished slice counts only for this."""
+    files = subprocess.run(
+        ("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ":!bench/results"),
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    ).stdout.split(b"\0")
+    digest = hashlib.sha256()
+    for name in sorted(filter(None, files)):
+        path = ROOT / name.decode()
+        digest.update(name + b"\0" + (path.read_bytes() if path.is_file() else b"") + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what is left; returns 0 when every slice has passed on this tree."""
+    parser = argparse.ArgumentParser(prog="make test-full ARGS=...", description=__doc__)
+    parser.add_argument("--again", action="store_true", help="run finished slices again too")
+    parser.add_argument("--only", metavar="SLICE", choices=[part.name for part in SLICES], help="just this slice")
+    options = parser.parse_args(arguments)
+    tree = tree_id()
+    done = {} if options.again else _finished(tree)
+    for number, part in enumerate(SLICES, start=1):
+        if options.only not in (None, part.name):
+            continue
+        if part.name in done:
+            print(f"[{number}/{len(SLICES)}] {part.name}: passed before on this tree", flush=True)
+            continue
+        print(f"[{number}/{len(SLICES)}] {part.name}: {' '.join(part.command[1:])}", flush=True)
+        result = _run(part)
+        done[part.name] = result
+        _remember(tree, done)
+    failed = [name for name, result in done.items() if not result["passed"]]
+    print(f"{len(done) - len(failed)} slices passed, {len(failed)} failed {' '.join(failed)}")
+    return 1 if failed else 0
+
+
+def _run(part: Slice) -> dict[str, Any]:
+    start = time.monotonic()
+    process = subprocess.Popen(part.command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    tail: list[str] = []
+    with process:
+        for line in process.stdout or ():
+            print(line, end="", flush=True)
+            tail = [*tail[-14:], line.rstrip()]
+    return {"passed": process.returncode == 0, "seconds": round(time.monotonic() - start, 1), "ended_with": tail}
+
+
+def _finished(tree: str) -> dict[str, Any]:
+    if not PROGRESS.exists():
+        return {}
+    kept = json.loads(PROGRESS.read_text())
+    return {name: r for name, r in kept["slices"].items() if r["passed"]} if kept["tree"] == tree else {}
+
+
+def _remember(tree: str, done: dict[str, Any]) -> None:
+    PROGRESS.parent.mkdir(exist_ok=True)
+    PROGRESS.write_text(json.dumps({"tree": tree, "slices": done}))
+    RESULTS.mkdir(exist_ok=True)
+    rows = {
+        name: {"passed": r["passed"], "seconds": r["seconds"], "ended_with": r["ended_with"]}
+        for name, r in done.items()
+    }
+    (RESULTS / "test-full.json").write_text(json.dumps(rows, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,49 @@
+"""One figure of a benchmark, how it is printed and how it is kept."""
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured pair: ours beside the peer's. `better` says which way is good; `bound` is the ratio promised."""
+
+    name: str
+    unit: str
+    ours: float
+    peer: float | None = None
+    peer_name: str = ""
+    bound: float | None = None
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times less than the peer."""
+        return self.peer / self.ours if self.peer is not None and self.ours else None
+
+    @property
+    def holds(self) -> bool:
+        return self.bound is None or (self.ratio is not None and self.ratio >= self.bound)
+
+    def line(self) -> str:
+        """One line for people."""
+        text = f"{self.name:<44} {self.ours:>12,.2f} {self.unit}"
+        if self.peer is not None:
+            text += f"   {self.peer_name} {self.peer:>12,.2f}   {self.ratio:,.1f}x less"
+        if self.bound is not None:
+            text += f"   (promised {self.bound:g}x: {'holds' if self.holds else 'BROKEN'})"
+        return text
+
+
+def keep(benchmark: str, figures: list[Figure]) -> Path:
+    """Write the figures and the machine they are from; returns the file."""
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"{benchmark}.json"
+    machine = {"cores": os.cpu_count(), "python": platform.python_version(), "machine": platform.machine()}
+    rows = [{**asdict(figure), "ratio": figure.ratio, "holds": figure.holds} for figure in figures]
+    path.write_text(json.dumps({"machine": machine, "figures": rows}, indent=2) + "\n")
+    return path

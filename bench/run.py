@@ -1,0 +1,40 @@
+"""`make bench`: run the benchmarks, print one line per figure, keep the results, fail when a promise is broken."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from bench.record import Figure, keep
+
+BENCHMARKS = {
+    "sync": "first sync of 20,000 pods and 5,000 nodes from the real API server, beside the official client",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Returns 0 when every promised ratio holds."""
+    lines = "\n".join(f"  {name:<12} {what}" for name, what in BENCHMARKS.items())
+    parser = argparse.ArgumentParser(
+        prog="make bench ARGS=...", epilog=lines, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("names", nargs="*", help="which benchmarks; all by default")
+    parser.add_argument("--scale", type=float, default=1.0, help="part of the full size, for a quick look (not kept)")
+    options = parser.parse_args(arguments)
+    unknown = sorted(set(options.names) - set(BENCHMARKS))
+    if unknown:
+        parser.error(f"no benchmark called {', '.join(unknown)}; there are: {', '.join(BENCHMARKS)}")
+    broken = 0
+    for name in options.names or BENCHMARKS:
+        print(f"== {name}: {BENCHMARKS[name]}", flush=True)
+        figures: list[Figure] = importlib.import_module(f"bench.{name}").run(options.scale)
+        for figure in figures:
+            print(figure.line(), flush=True)
+        broken += sum(not figure.holds for figure in figures)
+        if options.scale == 1.0:
+            print(f"kept in bench/results/{keep(name, figures).name}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,48 @@
+"""The options every verb that talks to a cluster has, and the connection they stand for."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ullage.kube.api import KubeApi
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChoice:
+    """Which cluster: a kubeconfig and a context, or what kubectl would take."""
+
+    kubeconfig: Path | None
+    context: str | None
+
+    @classmethod
+    def of(cls, kubeconfig: str | None, context: str | None) -> "ClusterChoice":
+        """From the options as given."""
+        return cls(Path(kubeconfig) if kubeconfig else None, context)
+
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[KubeApi]:
+        """A connection that is closed again."""
+        from ullage.kube.connect import connect  # noqa: PLC0415 - aiohttp is slow to import
+
+        api = connect(kubeconfig=self.kubeconfig, context=self.context)
+        try:
+            yield api
+        finally:
+            await api.close()
+
+
+def cluster_options(command: F) -> F:
+    """Adds `--kubeconfig` and `--context`."""
+    kubeconfig = click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Kubeconfig file. Default: $KUBECONFIG, ~/.kube/config, then the pod's service account.",
+    )
+    context = click.option("--context", help="Context of the kubeconfig. Default: its current one.")
+    return kubeconfig(context(command))

@@ -1,0 +1,37 @@
+"""Errors as sentences: what went wrong and what to do next, on standard error."""
+
+import os
+import traceback
+
+import click
+
+from ullage import errors
+
+_NEXT: tuple[tuple[type[Exception], str], ...] = (
+    (errors.Unreachable, "check that the cluster is up and that --kubeconfig and --context name it"),
+    (errors.Unauthorized, "log in again, or use a --context whose credentials are valid"),
+    (errors.Forbidden, "ask for a role that allows it, or use another --context"),
+    (errors.Unreadable, "check that the server address is a Kubernetes API server and not a proxy's page"),
+    (errors.NotFound, "check the name, and that the custom resources are installed"),
+    (errors.TooManyRequests, "wait a moment and run it again"),
+    (errors.ServerFailure, "look at the API server's log, then run it again"),
+)
+
+
+def complain(error: Exception, *, called: str = "ullage") -> int:
+    """Say it in one sentence and return the exit code. `ULLAGE_TRACEBACK=1` shows the rest."""
+    if os.environ.get("ULLAGE_TRACEBACK"):
+        click.echo("".join(traceback.format_exception(error)), err=True)
+    click.echo(f"{called}: {sentence(error)}", err=True)
+    return 1
+
+
+def sentence(error: Exception) -> str:
+    """What the user reads."""
+    if isinstance(error, errors.UserError):
+        return str(error)
+    if isinstance(error, errors.ApiError):
+        step = next((step for kind, step in _NEXT if isinstance(error, kind)), "")
+        return f"{error}; {step}" if step else str(error)
+    name = type(error).__name__
+    return f"this should not happen ({name}: {error}); set ULLAGE_TRACEBACK=1, run it again, and report what it prints"

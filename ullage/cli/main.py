@@ -1,0 +1,102 @@
+"""The `ullage` command: finds the verb, imports only that one, and turns every error into a sentence.
+
+Verbs live in a module each and are imported when called, so that `ullage --help` answers at once.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import click
+
+from ullage import __version__
+from ullage.cli.complaint import complain
+from ullage.observe.log import LEVELS, configure
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """Where a verb lives and what `--help` says of it in a line."""
+
+    module: str
+    summary: str
+
+
+VERBS: Mapping[str, Verb] = {
+    "demo": Verb("ullage.cli.demo", "A simulated GPU cluster in this terminal."),
+    "dump": Verb("ullage.cli.dump", "The cluster as ullage sees it, as JSON."),
+    "version": Verb("ullage.cli.version", "Versions of ullage, of Python and of the cluster."),
+}
+
+
+class Verbs(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return sorted(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        verb = VERBS.get(cmd_name)
+        if verb is None:
+            return None
+        command = importlib.import_module(verb.module).command
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{verb.module}.command is not a click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.summary) for name, verb in sorted(VERBS.items())])
+
+
+EXAMPLES = """\b
+Examples:
+  ullage demo
+  ullage version
+  ullage dump --context staging --output state.json
+"""
+
+
+@click.group(cls=Verbs, epilog=EXAMPLES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ullage")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", help="Least important line to log.")
+@click.option(
+    "--log-format",
+    type=click.Choice(("auto", "console", "json")),
+    default="auto",
+    help="How to log to standard error: for people, as JSON, or JSON unless it is a terminal.",
+)
+def ullage(log_level: str, log_format: str) -> None:
+    """GPU scheduling and autoscaling for Kubernetes: place, grow, shrink, drain, explain, and try it first."""
+    configure(
+        level=log_level, form="json" if log_format == "json" else "console" if log_format == "console" else "auto"
+    )
+
+
+def run(arguments: Sequence[str], *, called: str = "ullage") -> int:
+    """Run one command line and return its exit code: 0 done, 1 it failed, 2 it was asked wrongly."""
+    try:
+        ullage.main(list(arguments), prog_name=called, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted", err=True)
+        return 130
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except BrokenPipeError:
+        # The reader has seen enough; Python must not complain about it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last resort: a sentence, never a traceback
+        return complain(error, called=called)
+    return 0
+
+
+def main() -> None:
+    """Entry point of `ullage` and of `kubectl ullage`."""
+    plugin = os.path.basename(sys.argv[0]).startswith("kubectl-")
+    sys.exit(run(sys.argv[1:], called="kubectl ullage" if plugin else "ullage"))

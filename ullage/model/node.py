@@ -1,0 +1,22 @@
+"""A node as decisions see it."""
+
+import msgspec
+
+
+class Taint(msgspec.Struct, frozen=True, gc=False):
+    key: str
+    value: str
+    effect: str
+
+
+class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Facts of one node. `allocatable` is in thousandths (see `model.resources`)."""
+
+    name: str
+    uid: str
+    created: float
+    ready: bool
+    unschedulable: bool
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    allocatable: dict[str, int]
