@@ -5,6 +5,7 @@ Amounts are integer thousandths of the base unit (milli-cores, milli-bytes, mill
 
 import re
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 
 _SUFFIX = {
     "": Decimal(1), "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"),
@@ -23,13 +24,12 @@ def quantity(text: str | int | float) -> Decimal:
         raise ValueError(f"{text!r} is not a quantity: expected a number with an optional suffix such as m, k, Ki, Gi")
     number, suffix = match.groups()
     try:
-        if suffix[:1] in ("e", "E") and len(suffix) > 1:
-            return Decimal(number + suffix)
-        return Decimal(number) * _SUFFIX[suffix]
+        return Decimal(number) * _SUFFIX[suffix] if suffix in _SUFFIX else Decimal(number + suffix)
     except InvalidOperation as error:
         raise ValueError(f"{text!r} is not a quantity") from error
 
 
+@lru_cache(maxsize=4096)  # a cluster writes the same few quantities over and over
 def milli(text: str | int | float) -> int:
     """Thousandths, rounded up as Kubernetes does when it must: a request is never made smaller by reading it."""
     exact = quantity(text) * 1000
