@@ -10,14 +10,18 @@ import time
 from typing import NewType, Protocol
 
 Instant = NewType("Instant", float)
-"""Seconds since the Unix epoch, as the clock in charge sees them."""
+"""Seconds since the Unix epoch, as the clock in charge sees them. May be set back by whoever sets clocks."""
 
 
 class Clock(Protocol):
     """What time it is, and what thinking costs."""
 
     def now(self) -> Instant:
-        """This moment in seconds since the epoch."""
+        """This moment in seconds since the epoch: for what is written down or shown."""
+        ...
+
+    def steady(self) -> float:
+        """Seconds that only ever go forward, also while the machine sleeps: for what must not last too long."""
         ...
 
     async def charge(self, cpu_seconds: float) -> None:
@@ -31,6 +35,10 @@ class WallClock:
     def now(self) -> Instant:
         return Instant(time.time())  # noqa: TID251 - this is the clock
 
+    def steady(self) -> float:
+        # Boot time, not monotonic: a suspended machine must find its leases expired when it wakes up.
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
     async def charge(self, cpu_seconds: float) -> None:  # noqa: ARG002 - spent already
         return None
 
@@ -43,6 +51,9 @@ class LoopClock:
 
     def now(self) -> Instant:
         return Instant(self._epoch + asyncio.get_running_loop().time())
+
+    def steady(self) -> float:
+        return asyncio.get_running_loop().time()
 
     async def charge(self, cpu_seconds: float) -> None:
         if cpu_seconds > 0:

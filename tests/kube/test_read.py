@@ -13,8 +13,9 @@ from ullage.kube.read import pod_requests, read_budget, read_node, read_pod
 from ullage.model.pod import Owner, Phase, PodKey
 
 
-def a_container(cpu: str, *, sidecar: bool = False, **more: str) -> dict[str, Any]:
-    container: dict[str, Any] = {"name": "c", "resources": {"requests": {"cpu": cpu, **more}}}
+def a_container(cpu: str, *, sidecar: bool = False, gpus: str = "0") -> dict[str, Any]:
+    requests = {"cpu": cpu, "nvidia.com/gpu": gpus}
+    container: dict[str, Any] = {"name": "c", "resources": {"requests": requests}}
     return container | ({"restartPolicy": "Always"} if sidecar else {})
 
 
@@ -62,7 +63,7 @@ def test_requests_for_nothing_are_left_out() -> None:
 
 def test_pod_level_requests_do_not_replace_gpus() -> None:
     spec = {
-        "containers": [a_container("1", **{"nvidia.com/gpu": "2"})],
+        "containers": [a_container("1", gpus="2")],
         "resources": {"requests": {"nvidia.com/gpu": "1"}},
     }
     assert pod_requests(read(spec).spec)["nvidia.com/gpu"] == 2000

@@ -46,4 +46,4 @@ def test_refuses_and_names_the_text(text: str) -> None:
 )
 def test_agrees_with_the_official_client(number: Decimal, suffix: str) -> None:
     text = f"{number}{suffix}"
-    assert quantity(text) == parse_quantity(text)
+    assert quantity(text) == parse_quantity(text)  # type: ignore[no-untyped-call]  # it has no types here

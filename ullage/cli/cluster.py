@@ -28,7 +28,7 @@ class ClusterChoice:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[KubeApi]:
         """A connection that is closed again."""
-        from ullage.kube.connect import connect  # noqa: PLC0415 - aiohttp is slow to import
+        from ullage.kube.connect import connect
 
         api = connect(kubeconfig=self.kubeconfig, context=self.context)
         try:

@@ -10,7 +10,7 @@ JsonObject = dict[str, Any]
 """A Kubernetes object as plain JSON: every field, also those we do not model."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # no slots: a frozen generic with slots cannot be called as Resource[X](...)
 class Resource(Generic[T_co]):
     """One served kind. `reads_as` is what its objects are decoded to: a struct of ours, or `dict` for all fields."""
 

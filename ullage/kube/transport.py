@@ -21,7 +21,7 @@ class Request:
     body: bytes | None = None
     content_type: str = JSON
     timeout: float | None = 30.0
-    """Seconds until the call counts as unanswered; None only for watches."""
+    """Seconds until the call counts as unanswered; for a stream, until it counts as dead whatever still comes."""
 
 
 @dataclass(frozen=True, slots=True)

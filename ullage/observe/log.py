@@ -9,9 +9,9 @@ LEVELS = ("debug", "info", "warning", "error")
 
 def configure(*, level: str = "info", form: LogFormat = "auto", stream: TextIO | None = None) -> None:
     """Set up logging for this process. Called once, by the command line."""
-    import logging  # noqa: PLC0415 - kept out of `ullage --help`
+    import logging
 
-    import structlog  # noqa: PLC0415
+    import structlog
 
     out = stream if stream is not None else sys.stderr
     as_json = form == "json" or (form == "auto" and not out.isatty())

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from ullage.errors import UllageError
-from ullage.testing.controlplane import binaries
+from ullage.testing.controlplane import BASE, ControlPlane, ControlPlaneSpec, Program, binaries
 from ullage.testing.controlplane.build import build
-from ullage.testing.controlplane.spec import BASE, STANDS_ON
-from ullage.testing.controlplane.versions import VERSIONS, Program
+from ullage.testing.controlplane.spec import STANDS_ON
+from ullage.testing.controlplane.versions import VERSIONS
 
 EXAMPLES = """\
 examples:
@@ -106,10 +106,6 @@ def _where(options: argparse.Namespace) -> int:
 
 
 def _up(options: argparse.Namespace) -> int:
-    # Here, not above: `build` must work where the packages a control plane needs are not installed.
-    from ullage.testing.controlplane.launcher import ControlPlane
-    from ullage.testing.controlplane.spec import ControlPlaneSpec
-
     over = threading.Event()
 
     def end(_: int, __: FrameType | None) -> None:

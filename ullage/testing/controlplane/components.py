@@ -1,4 +1,4 @@
-"""How each component is started and asked whether it is ready: command lines as data, nothing runs here.
+"""How each component is started and asked whether it is ready: command lines as data; nothing runs here.
 
 Flags a cluster without kubelets needs are explained where they are set.
 """
@@ -28,7 +28,7 @@ class Launch:
 
 
 def launch_of(program: Program, site: Site, spec: ControlPlaneSpec) -> Launch:
-    """What to run for this component; the test's extra flags come last."""
+    """What to run for this component; the test's extra flags come last. Writes the scheduler's configuration."""
     launch = LAUNCHES[program](site, spec)
     launch.arguments.extend(spec.extra_flags.get(program, ()))
     return launch
@@ -46,9 +46,6 @@ def _etcd(site: Site, spec: ControlPlaneSpec) -> Launch:
         f"--initial-cluster=default={peer}",
         "--quota-backend-bytes=8589934592",
         "--log-level=warn",
-        # One member elects itself: with production's 1 s it would wait up to two of them before serving.
-        "--heartbeat-interval=10",
-        "--election-timeout=100",
     ]
     if not spec.fsync:
         arguments.append("--unsafe-no-fsync")

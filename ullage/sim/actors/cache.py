@@ -1,0 +1,112 @@
+"""What actors know: objects as informers deliver them, found by name, namespace, controller or any other index.
+
+Written only by `Cache.put` and `Cache.remove`, which informers call; listeners hear of every change in order.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from ullage.kube.objects.meta import HasMeta
+from ullage.kube.resource import Resource
+from ullage.sim.actors.actor import Key
+from ullage.sim.actors.ownership import controller_of
+
+T = TypeVar("T", bound=HasMeta)
+
+Index = Callable[[T], tuple[str, ...]]
+Listener = Callable[[T | None, T | None], None]
+"""Old and new: appeared (None, new), changed (old, new), gone (old, None)."""
+
+
+def by_namespace(each: HasMeta) -> tuple[str, ...]:
+    return (each.metadata.namespace,)
+
+
+def by_controller(each: HasMeta) -> tuple[str, ...]:
+    """The uid of the controller, or nothing for orphans."""
+    owner = controller_of(each.metadata)
+    return ("",) if owner is None else (owner.uid,)
+
+
+def by_owners(each: HasMeta) -> tuple[str, ...]:
+    return tuple(owner.uid for owner in each.metadata.owner_references)
+
+
+def by_uid(each: HasMeta) -> tuple[str, ...]:
+    return (each.metadata.uid,)
+
+
+def key_of(each: HasMeta) -> Key:
+    return (each.metadata.namespace, each.metadata.name)
+
+
+class Cache(Generic[T]):
+    """Everything of one resource, as far as it has been seen."""
+
+    def __init__(self, resource: Resource[T], indexes: Mapping[str, Index[T]] | None = None) -> None:
+        self.resource = resource
+        self._objects: dict[Key, T] = {}
+        self._by: dict[str, tuple[Index[T], dict[str, dict[Key, T]]]] = {
+            name: (index, {}) for name, index in (indexes or {}).items()
+        }
+        self._listeners: list[Listener[T]] = []
+
+    def listen(self, listener: Listener[T]) -> None:
+        """Hear of every change from now on."""
+        self._listeners.append(listener)
+
+    def get(self, key: Key) -> T | None:
+        return self._objects.get(key)
+
+    def all(self) -> list[T]:
+        """In order of namespace and name."""
+        return [self._objects[key] for key in sorted(self._objects)]
+
+    def having(self, index: str, value: str) -> list[T]:
+        """Objects found under a value of an index, in order of namespace and name."""
+        found = self._by[index][1].get(value, {})
+        return [found[key] for key in sorted(found)]
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def put(self, new: T) -> None:
+        """An object appeared or changed."""
+        key = key_of(new)
+        old = self._objects.get(key)
+        if old is not None and old.metadata.uid != new.metadata.uid:
+            self.remove(old)
+            old = None
+        self._objects[key] = new
+        for index, table in self._by.values():
+            before = () if old is None else index(old)
+            after = index(new)
+            for value in before:
+                if value not in after:
+                    _drop(table, value, key)
+            for value in after:
+                table.setdefault(value, {})[key] = new
+        self._tell(old, new)
+
+    def remove(self, last: T) -> None:
+        """An object is gone; `last` is how it was last seen."""
+        key = key_of(last)
+        old = self._objects.pop(key, None)
+        if old is None:
+            return
+        for index, table in self._by.values():
+            for value in index(old):
+                _drop(table, value, key)
+        self._tell(last, None)
+
+    def _tell(self, old: T | None, new: T | None) -> None:
+        for listener in self._listeners:
+            listener(old, new)
+
+
+def _drop(table: dict[str, dict[Key, Any]], value: str, key: Key) -> None:
+    held = table.get(value)
+    if held is not None:
+        held.pop(key, None)
+        if not held:
+            del table[value]

@@ -1,0 +1,118 @@
+"""How and when a Job ends, and the conditions that say so. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ullage.clock import Instant
+from ullage.kube.objects.meta import Condition
+from ullage.kube.resource import JsonObject
+from ullage.sim.actors.podstate import condition_json, condition_of
+from ullage.sim.actors.shapes import ActorJob, ActorPod
+from ullage.sim.actors.timestamps import instant, instant_or, stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The interim condition that announces the end, and the last one that declares it."""
+
+    announces: str
+    declares: str
+    reason: str
+    message: str
+
+
+SUCCEEDED = Verdict("SuccessCriteriaMet", "Complete", "CompletionsReached", "Reached expected number of succeeded pods")
+TOO_MANY_FAILURES = Verdict(
+    "FailureTarget", "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+)
+TOO_LATE = Verdict("FailureTarget", "Failed", "DeadlineExceeded", "Job was active longer than specified deadline")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Has the Job reached an end, and if not, when to look again."""
+
+    reached: Verdict | None
+    wake_at: Instant | None = None
+
+    @staticmethod
+    def success() -> "Ending":
+        return Ending(SUCCEEDED)
+
+
+def finished_at(job: ActorJob) -> Instant | None:
+    """The moment the Job was declared over."""
+    for condition in job.status.conditions:
+        if condition.type in ("Complete", "Failed") and condition.status == "True":
+            return instant_or(condition.last_transition_time, Instant(0.0))
+    return None
+
+
+def ending_of(job: ActorJob, pods: Sequence[ActorPod], succeeded: int, failed: int, *, now: Instant) -> Ending:
+    """An end once announced stays; else too many failures, then the deadline."""
+    for announced in ("SuccessCriteriaMet", "FailureTarget"):
+        condition = condition_of(job.status.conditions, announced)
+        if condition is not None and condition.status == "True":
+            declares = "Complete" if announced == "SuccessCriteriaMet" else "Failed"
+            return Ending(Verdict(announced, declares, condition.reason, condition.message))
+    if failed > job.spec.backoff_limit or _restarts_exceed(job, pods):
+        return Ending(TOO_MANY_FAILURES)
+    if job.spec.active_deadline_seconds is None or job.spec.suspend or job.status.start_time is None:
+        return Ending(None)
+    enough = job.spec.completions is not None and succeeded >= job.spec.completions
+    deadline = Instant(instant(job.status.start_time) + job.spec.active_deadline_seconds)
+    return Ending(TOO_LATE) if now >= deadline and not enough else Ending(None, deadline)
+
+
+def _restarts_exceed(job: ActorJob, pods: Sequence[ActorPod]) -> bool:
+    """Pods that restart in place fail without ever ending: their restarts count instead."""
+    if (job.spec.template.get("spec") or {}).get("restartPolicy") != "OnFailure":
+        return False
+    count = sum(
+        status.restart_count
+        for pod in pods
+        if pod.status.phase in ("Running", "Pending")
+        for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    )
+    return count > 0 if job.spec.backoff_limit == 0 else count >= job.spec.backoff_limit
+
+
+def job_conditions(job: ActorJob, ending: Ending, *, is_over: bool, now: Instant) -> JsonObject:
+    """Status fields that change with the end, or with being suspended; empty if nothing does."""
+    old = job.status.conditions
+    fresh: list[Condition] = []
+    extra: JsonObject = {}
+    if ending.reached is not None:
+        verdict = ending.reached
+        if condition_of(old, verdict.announces) is None:
+            fresh.append(_true(verdict.announces, verdict, now))
+        elif is_over:
+            fresh.append(_true(verdict.declares, verdict, now))
+            if verdict.declares == "Complete":
+                extra["completionTime"] = stamp(now)
+    else:
+        fresh.extend(_suspension(job, now))
+    if not fresh:
+        return {}
+    named = {condition.type for condition in fresh}
+    kept = [condition_json(each) for each in old if each.type not in named]
+    return {"conditions": [*kept, *map(condition_json, fresh)], **extra}
+
+
+def _suspension(job: ActorJob, now: Instant) -> list[Condition]:
+    present = condition_of(job.status.conditions, "Suspended")
+    if job.spec.suspend and (present is None or present.status != "True"):
+        return [_suspended("True", "JobSuspended", "Job suspended", now)]
+    if not job.spec.suspend and present is not None and present.status == "True":
+        return [_suspended("False", "JobResumed", "Job resumed", now)]
+    return []
+
+
+def _suspended(status: str, reason: str, message: str, now: Instant) -> Condition:
+    return Condition(type="Suspended", status=status, reason=reason, message=message, last_transition_time=stamp(now))
+
+
+def _true(kind: str, verdict: Verdict, now: Instant) -> Condition:
+    return Condition(
+        type=kind, status="True", reason=verdict.reason, message=verdict.message, last_transition_time=stamp(now)
+    )

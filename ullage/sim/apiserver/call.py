@@ -1,0 +1,92 @@
+"""One request, understood: what it is about, and how the caller wants it done."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.kube.transport import Request
+from ullage.sim.apiserver.fields import unsupported
+from ullage.sim.apiserver.kinds import Kind
+from ullage.sim.apiserver.refusal import About, Refusal, bad_request, invalid
+from ullage.sim.apiserver.registry import Target
+from ullage.sim.apiserver.wire import JsonObject, decode
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request whose path has been resolved."""
+
+    target: Target
+    request: Request
+    user: str
+
+    @property
+    def kind(self) -> Kind:
+        return self.target.kind
+
+    @property
+    def key(self) -> str:
+        return self.kind.key(self.target.namespace, self.target.name)
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        return self.request.query
+
+    @property
+    def manager(self) -> str:
+        """Whose fields a write makes: what the caller says, or who the caller is."""
+        return self.query.get("fieldManager", "") or self.user
+
+    def flag(self, name: str) -> bool:
+        return self.query.get(name, "").lower() in ("true", "1", "t")
+
+    def number(self, name: str) -> int | None:
+        text = self.query.get(name, "")
+        if not text:
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+    def dry_run(self, options: str) -> bool:
+        """Raises Refusal where the word is not All; `options` is what the server calls this verb's options."""
+        word = self.query.get("dryRun", "")
+        if word in ("", "All"):
+            return bool(word)
+        raise invalid(About(options, "meta.k8s.io"), [unsupported("dryRun", [word], ["All"])])
+
+    def body(self) -> JsonObject:
+        """The object that was sent. Raises Refusal where it is none, or of another kind."""
+        obj = self.json()
+        if not isinstance(obj, dict) or not isinstance(obj.get("metadata") or {}, dict):
+            raise bad_request(f"{self.kind.kind} in version {quoted(self.kind.version)} cannot be handled as a {self.kind.kind}")
+        self._check_type(obj)
+        obj["metadata"] = obj.get("metadata") or {}
+        return obj
+
+    def json(self) -> Any:
+        try:
+            return decode(self.request.body or b"")
+        except ValueError as error:
+            shown = (self.request.body or b"<empty>").decode(errors="replace")
+            wanted = f"the object provided is unrecognized (must be of type {self.kind.kind})"
+            raise bad_request(f"{wanted}: couldn't get version/kind; json parse error: {error} ({shown[:200]})") from error
+
+    def _check_type(self, obj: JsonObject) -> None:
+        kind, version = obj.get("kind") or self.kind.kind, obj.get("apiVersion") or self.kind.api_version
+        if kind == self.kind.kind and version == self.kind.api_version:
+            return
+        if version != self.kind.api_version:
+            message = f"the API version in the data ({version}) does not match the expected API version ({self.kind.api_version})"
+            raise bad_request(message)
+        wanted = self.kind.kind
+        raise bad_request(f"{kind} in version {quoted(version)} cannot be handled as a {wanted}: unknown conversion")
+
+
+def quoted(text: str) -> str:
+    return f'"{text}"'
+
+
+def unknown_format() -> Refusal:
+    return Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})

@@ -1,0 +1,117 @@
+"""POST: from what was sent to what is stored."""
+
+from ullage.kube.transport import Response
+from ullage.sim.apiserver.call import Call
+from ullage.sim.apiserver.kinds import Kind
+from ullage.sim.apiserver.metadata import check_metadata, generated_name, new_uid, tidy
+from ullage.sim.apiserver.refusal import (
+    About,
+    already_exists,
+    bad_request,
+    forbidden,
+    invalid,
+    name_not_generated,
+    not_found,
+    unexpected,
+)
+from ullage.sim.apiserver.store import Stored
+from ullage.sim.apiserver.views import encoded, inward
+from ullage.sim.apiserver.wire import JsonObject, without_nulls
+from ullage.sim.apiserver.world import World
+
+_NAME_TRIES = 8
+
+
+def create(call: Call, world: World) -> Response:
+    dry_run = call.dry_run("CreateOptions")
+    obj = sent_object(call)
+    if obj["metadata"].get("resourceVersion"):
+        raise unexpected("resourceVersion should not be set on objects to be created")
+    stored = create_object(call, obj, world, dry_run=dry_run)
+    return Response(201, encoded(call.kind, stored))
+
+
+def sent_object(call: Call) -> JsonObject:
+    """The request's body in the stored version, with the namespace of the request."""
+    obj = call.body()
+    if not call.kind.custom and b"null" in (call.request.body or b""):
+        obj = without_nulls(obj)
+    obj = inward(call.kind, obj)
+    place_in_namespace(call, obj["metadata"])
+    return obj
+
+
+def place_in_namespace(call: Call, metadata: JsonObject) -> None:
+    """Raises Refusal where the object says another namespace than the request."""
+    said, asked = metadata.get("namespace") or "", call.target.namespace
+    if not call.kind.namespaced:
+        if said:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        metadata.pop("namespace", None)
+        return
+    if said and said != asked:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    metadata["namespace"] = asked
+
+
+def create_object(call: Call, obj: JsonObject, world: World, *, dry_run: bool, owners: object = None) -> Stored:
+    """Complete, judge and store a new object. Raises Refusal."""
+    kind, metadata = call.kind, obj["metadata"]
+    if metadata.get("generateName") and not metadata.get("name"):
+        return _create_with_new_name(call, obj, world, dry_run=dry_run)
+    complete(kind, obj, world)
+    metadata = obj["metadata"]
+    errors = check_metadata(metadata, kind.rules.check_name) + kind.rules.validate(obj)
+    if errors:
+        raise invalid(kind.about_kind(metadata.get("name") or ""), errors)
+    key = kind.key(metadata.get("namespace", ""), metadata["name"])
+    if world.store.shelf(kind.place).get(key) is not None:
+        raise already_exists(kind.about(metadata["name"]))
+    if dry_run:
+        return Stored(key, 0, obj, owners)
+    return world.store.put(kind.place, key, obj, owners)
+
+
+def _create_with_new_name(call: Call, obj: JsonObject, world: World, *, dry_run: bool) -> Stored:
+    base, namespace = obj["metadata"]["generateName"], obj["metadata"].get("namespace", "")
+    shelf = world.store.shelf(call.kind.place)
+    for _ in range(_NAME_TRIES):
+        obj["metadata"]["name"] = generated_name(base, world.random)
+        if shelf.get(call.kind.key(namespace, obj["metadata"]["name"])) is None:
+            return create_object(call, obj, world, dry_run=dry_run)
+    raise name_not_generated(call.kind.about(obj["metadata"]["name"]))
+
+
+def complete(kind: Kind, obj: JsonObject, world: World) -> None:
+    """Fill in what the server decides: identity, birth, defaults, admission."""
+    metadata = obj["metadata"]
+    kind.rules.default(obj)
+    if kind.namespaced:
+        admit_to_namespace(kind, metadata, world)
+    for member in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "resourceVersion", "managedFields"):
+        metadata.pop(member, None)
+    metadata["uid"] = new_uid(world.random)
+    metadata["creationTimestamp"] = world.timestamp()
+    kind.rules.admit(obj, world)
+    if "status" in kind.subresources and not kind.rules.keeps_status:
+        obj.pop("status", None)
+    kind.rules.prepare_create(obj, world)
+    if kind.rules.counts_generations:
+        metadata["generation"] = 1
+    obj["metadata"] = tidy(metadata)
+
+
+def admit_to_namespace(kind: Kind, metadata: JsonObject, world: World) -> None:
+    """Only into a namespace that is there and not on its way out."""
+    name = metadata["namespace"]
+    namespace = world.find("namespaces", name)
+    if namespace is None:
+        raise not_found(About("namespaces", "", name))
+    if namespace["metadata"].get("deletionTimestamp"):
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {name} is being terminated",
+            "field": "metadata.namespace",
+        }
+        why = f"unable to create new content in namespace {name} because it is being terminated"
+        raise forbidden(kind.about(metadata.get("name", "")), why, [cause])

@@ -1,0 +1,69 @@
+"""PATCH: which document it starts from, which kind of patch it is, and where the result goes."""
+
+from ullage.kube.transport import Response
+from ullage.sim.apiserver import applying
+from ullage.sim.apiserver.call import Call, unknown_format
+from ullage.sim.apiserver.patching import PatchFailed, apply_operations, merge
+from ullage.sim.apiserver.refusal import Refusal, bad_patch, bad_request, not_found, unsupported_media
+from ullage.sim.apiserver.store import Stored
+from ullage.sim.apiserver.updating import update_object
+from ullage.sim.apiserver.views import encoded, inward, outward
+from ullage.sim.apiserver.wire import JsonObject, copied, decode, without_nulls
+from ullage.sim.apiserver.world import World
+
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+APPLY_JSON = "application/apply-patch+json"
+
+
+def patch(call: Call, world: World) -> Response:
+    content_type = call.request.content_type.partition(";")[0].strip()
+    if content_type in (APPLY, APPLY_JSON):
+        return applying.apply(call, world)
+    if content_type == STRATEGIC:
+        raise _no_strategic()
+    if content_type not in (MERGE, JSON_PATCH):
+        raise unknown_format()
+    dry_run = call.dry_run("PatchOptions")
+    old = world.store.shelf(call.kind.place).get(call.key)
+    if old is None:
+        raise not_found(call.kind.about(call.target.name))
+    stored = update_object(call, world, old, _patched(call, old, content_type), dry_run=dry_run)
+    return Response(200, encoded(call.kind, stored))
+
+
+def _no_strategic() -> Refusal:
+    """This server does not merge strategically: use a merge patch or server-side apply."""
+    return unsupported_media([JSON_PATCH, MERGE, APPLY])
+
+
+def _patched(call: Call, old: Stored, content_type: str) -> JsonObject:
+    document = copied(outward(call.kind, old.obj))
+    result = _apply_patch(call, document, content_type)
+    metadata = result.get("metadata") if isinstance(result, dict) else None
+    if not isinstance(metadata, dict):
+        raise bad_patch()
+    obj = inward(call.kind, result)
+    return obj if call.kind.custom else without_nulls(obj) if b"null" in (call.request.body or b"") else obj
+
+
+def _apply_patch(call: Call, document: JsonObject, content_type: str) -> JsonObject:
+    try:
+        said = decode(call.request.body or b"")
+    except ValueError as error:
+        raise bad_request(f"error decoding patch: {error}") from error
+    if content_type == MERGE:
+        if not isinstance(said, dict):
+            raise bad_request("error decoding patch: the patch is not a JSON object")
+        merged: JsonObject = merge(document, said)
+        return merged
+    if not isinstance(said, list):
+        message = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
+        raise bad_request(f"error decoding patch: {message}")
+    try:
+        changed: JsonObject = apply_operations(document, said)
+    except PatchFailed as failed:
+        raise bad_patch() from failed
+    return changed

@@ -1,0 +1,130 @@
+"""Everything the server can refuse, worded as kube-apiserver words it. A refusal is raised anywhere below the server
+and turned into a `Status` response at its edge."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.kube.transport import Response
+from ullage.sim.apiserver.fields import FieldError, aggregate
+from ullage.sim.apiserver.wire import JsonObject, encode
+
+LOCK_MESSAGE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What a refusal talks about: `pods "a"`, `leases.coordination.k8s.io "l"`."""
+
+    resource: str
+    group: str = ""
+    name: str = ""
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+    def details(self) -> JsonObject:
+        found = {"name": self.name, "group": self.group, "kind": self.resource}
+        return {key: value for key, value in found.items() if value}
+
+
+class Refusal(Exception):
+    """A `Status` with status Failure."""
+
+    def __init__(self, code: int, reason: str, message: str, details: JsonObject | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.reason = reason
+        self.message = message
+        self.details = details
+        self.metadata: JsonObject = {}
+
+    def status(self) -> JsonObject:
+        body: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure"}
+        body["message"] = self.message
+        if self.reason:
+            body["reason"] = self.reason
+        if self.details is not None:
+            body["details"] = self.details
+        body["code"] = self.code
+        return body
+
+    def response(self) -> Response:
+        after = (self.details or {}).get("retryAfterSeconds")
+        return Response(self.code, encode(self.status()), retry_after=after)
+
+
+def not_found(about: About) -> Refusal:
+    return Refusal(404, "NotFound", f'{about.qualified} "{about.name}" not found', about.details())
+
+
+def no_such_resource() -> Refusal:
+    return Refusal(404, "NotFound", "the server could not find the requested resource", {})
+
+
+def already_exists(about: About) -> Refusal:
+    return Refusal(409, "AlreadyExists", f'{about.qualified} "{about.name}" already exists', about.details())
+
+
+def name_not_generated(about: About) -> Refusal:
+    message = f'{about.qualified} "{about.name}" already exists, the server was not able to generate a unique name for the object'
+    return Refusal(409, "AlreadyExists", message, {**about.details(), "retryAfterSeconds": 1})
+
+
+def conflict(about: About, why: str) -> Refusal:
+    message = f'Operation cannot be fulfilled on {about.qualified} "{about.name}": {why}'
+    return Refusal(409, "Conflict", message, about.details())
+
+
+def invalid(about: About, errors: Sequence[FieldError]) -> Refusal:
+    details = {**about.details(), "causes": [error.cause() for error in errors]}
+    return Refusal(422, "Invalid", f'{about.qualified} "{about.name}" is invalid: {aggregate(errors)}', details)
+
+
+def bad_request(message: str) -> Refusal:
+    return Refusal(400, "BadRequest", message)
+
+
+def bad_patch() -> Refusal:
+    """What a JSON patch that does not apply gets: the server says no more than this."""
+    return Refusal(422, "Invalid", "the server rejected our request due to an error in our request", {})
+
+
+def unexpected(message: str) -> Refusal:
+    """An error the server did not foresee as one of its own."""
+    return Refusal(500, "", message)
+
+
+def forbidden(about: About, why: str, causes: Sequence[JsonObject] = ()) -> Refusal:
+    details: dict[str, Any] = about.details()
+    if causes:
+        details["causes"] = list(causes)
+    named = f'{about.qualified} "{about.name}" is forbidden: ' if about.name else f"{about.qualified} is forbidden: "
+    return Refusal(403, "Forbidden", named + why, details)
+
+
+def method_not_allowed() -> Refusal:
+    return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
+
+
+def unsupported_media(accepted: Sequence[str]) -> Refusal:
+    message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
+    return Refusal(415, "UnsupportedMediaType", message)
+
+
+def expired(message: str) -> Refusal:
+    return Refusal(410, "Expired", message)
+
+
+def revision_too_large(asked: int, current: int) -> Refusal:
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+    return Refusal(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})
+
+
+def too_many(message: str, retry_after: int | None, causes: Sequence[JsonObject] = ()) -> Refusal:
+    details: JsonObject = {"causes": list(causes)} if causes else {}
+    if retry_after is not None:
+        details["retryAfterSeconds"] = retry_after
+    return Refusal(429, "TooManyRequests", message, details)

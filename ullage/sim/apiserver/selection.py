@@ -1,0 +1,85 @@
+"""Which objects a list or watch is about: label and field selectors of a request."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ullage.model.selector import Selector, parse_selector
+from ullage.sim.apiserver.kinds import FieldReader, Kind
+from ullage.sim.apiserver.refusal import bad_request
+from ullage.sim.apiserver.wire import JsonObject
+
+
+def _name(obj: JsonObject) -> str:
+    return str(obj["metadata"].get("name", ""))
+
+
+def _namespace(obj: JsonObject) -> str:
+    return str(obj["metadata"].get("namespace", ""))
+
+
+_ALWAYS: dict[str, FieldReader] = {"metadata.name": _name, "metadata.namespace": _namespace}
+_TERM = re.compile(r"((?:\\.|[^\\=!,])*)(!=|==|=)((?:\\.|[^\\,=])*)", re.DOTALL)
+_SPLIT = re.compile(r"(?:\\.|[^\\,])+", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldTerm:
+    read: FieldReader
+    value: str
+    equal: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Everything matches if nothing is asked."""
+
+    labels: Selector
+    terms: tuple[FieldTerm, ...]
+    name: str | None = None
+    """The one name that can match, if there is such a condition: a list of one then needs no search."""
+
+    @property
+    def everything(self) -> bool:
+        return not self.labels.requirements and not self.terms
+
+    def matches(self, obj: JsonObject) -> bool:
+        for term in self.terms:
+            if (term.read(obj) == term.value) is not term.equal:
+                return False
+        return not self.labels.requirements or self.labels.matches(obj["metadata"].get("labels") or {})
+
+
+ALL = Choice(Selector(), ())
+
+
+def choose(kind: Kind, labels: str, fields: str) -> Choice:
+    """Read both selectors. Raises Refusal with the server's words."""
+    if not labels and not fields:
+        return ALL
+    try:
+        selector = parse_selector(labels)
+    except ValueError as error:
+        raise bad_request(f"unable to parse requirement: {error}") from error
+    terms = tuple(_term(kind, text) for text in _SPLIT.findall(fields))
+    names = [term.value for term in terms if term.read is _name and term.equal]
+    return Choice(selector, terms, names[0] if names else None)
+
+
+def _term(kind: Kind, text: str) -> FieldTerm:
+    match = _TERM.fullmatch(text)
+    if match is None:
+        raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
+    label, operator, value = match.groups()
+    read: Callable[[JsonObject], str] | None = _ALWAYS.get(label) or kind.rules.fields.get(label)
+    if read is None:
+        raise bad_request(_unsupported(kind, label))
+    return FieldTerm(read, re.sub(r"\\(.)", r"\1", value), operator != "!=")
+
+
+def _unsupported(kind: Kind, label: str) -> str:
+    if kind.kind == "Job":
+        return f'field label "{label}" not supported for Job'
+    if kind.custom or kind.rules.fields:
+        return f"field label not supported: {label}"
+    return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'

@@ -1,0 +1,175 @@
+"""PUT and PATCH: from the stored object and what was sent to what is stored next."""
+
+import re
+
+from ullage.kube.transport import Response
+from ullage.sim.apiserver import ownership
+from ullage.sim.apiserver.call import Call
+from ullage.sim.apiserver.creation import create_object, sent_object
+from ullage.sim.apiserver.fields import wrong
+from ullage.sim.apiserver.metadata import check_metadata, check_metadata_update, tidy
+from ullage.sim.apiserver.refusal import (
+    LOCK_MESSAGE,
+    About,
+    bad_request,
+    conflict,
+    invalid,
+    not_found,
+    unexpected,
+)
+from ullage.sim.apiserver.store import Stored
+from ullage.sim.apiserver.views import encoded
+from ullage.sim.apiserver.wire import JsonObject, copied
+from ullage.sim.apiserver.world import World
+
+
+def replace(call: Call, world: World) -> Response:
+    """PUT of an object or one of its parts."""
+    dry_run = call.dry_run("UpdateOptions")
+    obj = sent_object(call)
+    _check_url_name(call, obj["metadata"])
+    old = world.store.shelf(call.kind.place).get(call.key)
+    if old is None:
+        if not call.kind.rules.create_on_update or call.target.subresource:
+            raise not_found(call.kind.about(call.target.name))
+        return Response(201, encoded(call.kind, create_object(call, obj, world, dry_run=dry_run)))
+    stored = update_object(call, world, old, obj, dry_run=dry_run)
+    return Response(200, encoded(call.kind, stored))
+
+
+def _check_url_name(call: Call, metadata: JsonObject) -> None:
+    name = metadata.get("name") or ""
+    if not name:
+        url = call.target.name
+        raise bad_request(f"the name of the object ({url} based on URL) was undeterminable: name must be provided")
+    if name != call.target.name:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.target.name})")
+
+
+def update_object(
+    call: Call, world: World, old: Stored, obj: JsonObject, *, dry_run: bool, owners: object = None
+) -> Stored:
+    """Judge and store a new state. Gives back what is stored, or the last state where the object vanishes by this."""
+    kind = call.kind
+    check_revision(call, obj["metadata"], old)
+    obj = merge_part(call, obj, old)
+    if call.target.subresource != "status":
+        kind.rules.default(obj)
+    _keep_identity(obj["metadata"], old.obj["metadata"])
+    _count_generation(call, obj, old.obj)
+    obj["metadata"] = tidy(obj["metadata"])
+    _validate(call, obj, old.obj)
+    if owners is None:
+        owners = old.owners
+        if owners is not None:
+            owners = ownership.after_update(call, old, obj, world.timestamp())
+    return store_update(call, world, old, obj, dry_run=dry_run, owners=owners)
+
+
+def store_update(
+    call: Call, world: World, old: Stored, obj: JsonObject, *, dry_run: bool, owners: object = None
+) -> Stored:
+    """Write a judged state: not at all if nothing changed, and as a removal if nothing holds the object any more."""
+    kind, metadata = call.kind, obj["metadata"]
+    metadata["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
+    if _vanishes(metadata) and kind.rules.may_vanish(obj):
+        if not dry_run:
+            world.store.drop(kind.place, old.key)
+        return Stored(old.key, old.revision, obj)
+    if ownership.same(obj, old.obj):
+        return old
+    if dry_run:
+        return Stored(old.key, old.revision, obj)
+    return world.store.put(kind.place, old.key, obj, owners)
+
+
+def check_revision(call: Call, metadata: JsonObject, old: Stored) -> None:
+    """The uid and resourceVersion that were sent are conditions. Raises Refusal."""
+    kind, name, current = call.kind, call.target.name, old.obj["metadata"]
+    if metadata.get("uid") and metadata["uid"] != current["uid"]:
+        raise conflict(kind.about(name), precondition_failed(call, "UID", metadata["uid"], current["uid"]))
+    said = metadata.get("resourceVersion") or ""
+    if said and re.fullmatch(r"\d+", said) is None:
+        raise unexpected(f'strconv.ParseUint: parsing "{said}": invalid syntax')
+    if said in ("", "0"):
+        if kind.rules.unconditional_update:
+            return
+        problem = wrong("metadata.resourceVersion", 0, "must be specified for an update")
+        raise invalid(About(kind.plural, kind.group, name), [problem])
+    if said != current["resourceVersion"]:
+        raise conflict(kind.about(name), LOCK_MESSAGE)
+
+
+def precondition_failed(call: Call, what: str, said: str, found: str) -> str:
+    """The storage layer's own words, which the server passes on."""
+    key = f"/registry/{call.kind.id if call.kind.custom else call.kind.plural}/{call.key}"
+    detail = f"Precondition failed: {what} in precondition: {said}, {what} in object meta: {found}"
+    return f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {detail}"
+
+
+def merge_part(call: Call, obj: JsonObject, old: Stored) -> JsonObject:
+    """What a write to this part of an object may change, on top of what it may not."""
+    rules = call.kind.rules
+    if call.target.subresource != "status":
+        if "status" in call.kind.subresources:
+            obj.pop("status", None)
+            if "status" in old.obj:
+                obj["status"] = copied({"status": old.obj["status"]})["status"]
+        rules.prepare_update(obj, old.obj)
+        return obj
+    merged = old.fresh()
+    merged.pop("status", None)
+    if "status" in obj:
+        merged["status"] = obj["status"]
+    before = merged["metadata"]
+    merged["metadata"] = dict(obj["metadata"])
+    for member in rules.status_resets:
+        merged["metadata"].pop(member, None)
+        if member in before:
+            merged["metadata"][member] = before[member]
+    rules.prepare_status(merged, old.obj)
+    return merged
+
+
+_KEPT = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields")
+
+
+def _keep_identity(metadata: JsonObject, old: JsonObject) -> None:
+    """No update changes birth, identity, or an approaching end."""
+    for member in _KEPT:
+        metadata.pop(member, None)
+        if member in old:
+            metadata[member] = old[member]
+
+
+def _count_generation(call: Call, obj: JsonObject, old: JsonObject) -> None:
+    rules = call.kind.rules
+    if not rules.counts_generations or call.target.subresource == "status":
+        return
+    if rules.desired(obj) != rules.desired(old):
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _validate(call: Call, obj: JsonObject, old: JsonObject) -> None:
+    rules, metadata = call.kind.rules, obj["metadata"]
+    errors = check_metadata_update(metadata, old["metadata"])
+    if metadata != old["metadata"]:
+        errors = check_metadata(metadata, _any_name) + errors
+    if call.target.subresource == "status":
+        errors += rules.validate_status(obj, old)
+    else:
+        errors += rules.validate_update(obj, old)
+    if errors:
+        raise invalid(call.kind.about_kind(call.target.name), errors)
+
+
+def _any_name(_name: str) -> tuple[str, ...]:
+    """The name was judged when the object was created."""
+    return ()
+
+
+def _vanishes(metadata: JsonObject) -> bool:
+    """Asked to go, with nobody left to wait for."""
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")

@@ -1,0 +1,147 @@
+"""Open watches: each one turns the changes of a shelf into the lines its client asked for.
+
+Synchronous throughout. The store feeds a watcher; whoever serves the client drains it, and is told by a callback when
+there is something to drain.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ullage.sim.apiserver.kinds import Kind
+from ullage.sim.apiserver.refusal import Refusal
+from ullage.sim.apiserver.selection import Choice
+from ullage.sim.apiserver.store import Change, Stored
+from ullage.sim.apiserver.views import encoded
+from ullage.sim.apiserver.wire import JsonObject, encode
+
+BOOKMARK_PERIOD = 60.0
+BOOKMARK_BEFORE_END = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTerms:
+    """What the client asked for."""
+
+    kind: Kind
+    prefix: str
+    choice: Choice
+    bookmarks: bool
+    ends: float
+    """The moment the server closes it."""
+    buffer: int
+
+
+class Watcher:
+    """One client's view of a shelf from a moment on."""
+
+    def __init__(self, terms: WatchTerms, now: float, revision: Callable[[], int]) -> None:
+        self.terms = terms
+        self.closed = False
+        self.wake: Callable[[], None] | None = None
+        """Called when there are lines, or the end, to fetch."""
+        self.on_close: Callable[[], None] | None = None
+        self._lines: deque[bytes] = deque()
+        self._revision = revision
+        self._next_bookmark = min(now + BOOKMARK_PERIOD, max(terms.ends - BOOKMARK_BEFORE_END, now))
+        self._initial = True
+
+    def start(self) -> None:
+        """From here on the buffer is bounded: what was there at the beginning does not count as being slow."""
+        self._initial = False
+
+    def see(self, change: Change) -> None:
+        """Take in one change, if the client is to hear of it."""
+        if self.closed or not change.after.key.startswith(self.terms.prefix):
+            return
+        line = self._line(change)
+        if line is None:
+            return
+        if not self._initial and len(self._lines) >= self.terms.buffer:
+            self.close()  # as the real server does to a client that cannot keep up; what is buffered still goes out
+            return
+        self._lines.append(line)
+        self._notify()
+
+    def add(self, stored: Stored) -> None:
+        """An object that was there when the watch began."""
+        if self.terms.choice.matches(stored.obj):
+            self._lines.append(_event_line(b"ADDED", encoded(self.terms.kind, stored)))
+
+    def refuse(self, refusal: Refusal) -> None:
+        """End with an error line."""
+        self._lines.append(_event_line(b"ERROR", encode(refusal.status())))
+        self.close()
+
+    def bookmark(self, *, initial_end: bool = False) -> None:
+        """Say how far the client has seen."""
+        metadata: JsonObject = {"resourceVersion": str(self._revision())}
+        if initial_end:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        kind = self.terms.kind
+        marker = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        self._lines.append(_event_line(b"BOOKMARK", encode(marker)))
+
+    def due(self) -> float:
+        """When to look again even if nothing happens."""
+        return self._next_bookmark if self.terms.bookmarks else self.terms.ends
+
+    def take(self, now: float) -> list[bytes]:
+        """Lines to send now. After the last of a closed watcher: nothing."""
+        if not self.closed and self.terms.bookmarks and now >= self._next_bookmark:
+            self.bookmark()
+            last = self.terms.ends - BOOKMARK_BEFORE_END
+            following = now + BOOKMARK_PERIOD
+            self._next_bookmark = self.terms.ends if now >= last else min(following, last)
+        if now >= self.terms.ends:
+            self.close()
+        lines = list(self._lines)
+        self._lines.clear()
+        return lines
+
+    @property
+    def finished(self) -> bool:
+        """Closed and drained."""
+        return self.closed and not self._lines
+
+    def close(self) -> None:
+        """Idempotent."""
+        if self.closed:
+            return
+        self.closed = True
+        if self.on_close is not None:
+            self.on_close()
+        self._notify()
+
+    def _notify(self) -> None:
+        if self.wake is not None:
+            self.wake()
+
+    def _line(self, change: Change) -> bytes | None:
+        choice = self.terms.choice
+        if choice.everything:
+            kind = "DELETED" if change.deleted else "MODIFIED" if change.before is not None else "ADDED"
+            return self._shared(change, kind)
+        was = change.before is not None and choice.matches(change.before.obj)
+        matches = not change.deleted and choice.matches(change.after.obj)
+        if matches:
+            return self._shared(change, "MODIFIED" if was else "ADDED")
+        if not was or change.before is None:
+            return None
+        if change.deleted:
+            return self._shared(change, "DELETED")
+        # It is still there, but not for this client: it sees the object it knew, at the moment that one went.
+        last = change.before.fresh()
+        last["metadata"]["resourceVersion"] = str(change.revision)
+        return _event_line(b"DELETED", encoded(self.terms.kind, Stored(change.after.key, change.revision, last)))
+
+    def _shared(self, change: Change, event: str) -> bytes:
+        name = event + self.terms.kind.api_version
+        line = change.lines.get(name)
+        if line is None:
+            line = change.lines[name] = _event_line(event.encode(), encoded(self.terms.kind, change.after))
+        return line
+
+
+def _event_line(event: bytes, body: bytes) -> bytes:
+    return b'{"type":"' + event + b'","object":' + body + b"}"

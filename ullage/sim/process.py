@@ -1,0 +1,280 @@
+"""Simulated processes: each thinks on its own time, and dies without last words.
+
+A process has threads (mostly one). A thread that thinks is busy: none of its tasks takes a step until it is done, so
+answers, watch lines and timers wait, as they would behind a long computation; other processes go on. A crash cuts the
+process off from the API first and then drops its tasks: clean-up code may run up to its next await, and reaches nobody.
+Works on virtual and scaled loops. What a process does is no business of this module.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
+from contextvars import ContextVar, copy_context
+from types import TracebackType
+from typing import Any, Protocol, TypeVar
+
+from ullage.clock import Instant
+from ullage.errors import InvariantBroken, Unreachable
+from ullage.kube.transport import Request, Response, Transport
+from ullage.sim.time import loop_clock
+
+T = TypeVar("T")
+
+MAIN = "main"
+
+
+class CuttableTransport(Transport, Protocol):
+    """A way to an API server that can be cut like a cable."""
+
+    def cut(self) -> None:
+        """From now on nothing gets through; what is on its way gets no answer."""
+        ...
+
+
+class Thread:
+    """One thread of a process: while it is busy, none of its tasks moves."""
+
+    def __init__(self, life: "Life") -> None:
+        self.life = life
+        self.busy_until = 0.0
+
+    def occupy(self, seconds: float) -> asyncio.Future[None]:
+        """Be busy for so long, after what keeps it busy already. The future is done when it is free."""
+        self.busy_until = max(self.busy_until, asyncio.get_running_loop().time()) + seconds
+        return self._freed()
+
+    def hold(self) -> asyncio.Future[None] | None:
+        """What a task has to wait for before its next step, if anything."""
+        if self.busy_until > asyncio.get_running_loop().time():
+            return self._freed()
+        return None
+
+    def _freed(self) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        freed: asyncio.Future[None] = loop.create_future()
+        loop.call_at(self.busy_until, _finish, freed)
+        return freed
+
+
+def _finish(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+_THREAD: ContextVar[Thread | None] = ContextVar("simulated thread", default=None)
+
+
+class _Paced(Coroutine[Any, None, T]):
+    """A coroutine that only steps while its thread is free, and is dropped at its next step after its process died."""
+
+    def __init__(self, coro: Coroutine[Any, Any, T], thread: Thread) -> None:
+        self.cr_await = coro
+        """Named as in native coroutines, so that whoever walks the chain of awaits finds the way."""
+        self._thread = thread
+        self._error: BaseException | None = None
+
+    def send(self, value: None) -> Any:  # noqa: ARG002 - tasks always send None
+        if self._thread.life.over:
+            return self._drop()
+        if (hold := self._thread.hold()) is not None:
+            return next(hold.__await__())
+        error, self._error = self._error, None
+        return self.cr_await.send(None) if error is None else self.cr_await.throw(error)
+
+    def throw(
+        self,
+        error: Any,
+        value: BaseException | object = None,
+        traceback: TracebackType | None = None,
+    ) -> Any:
+        given = value if isinstance(value, BaseException) else error
+        self._error = given() if isinstance(given, type) else given
+        if traceback is not None and self._error is not None:
+            self._error = self._error.with_traceback(traceback)
+        return self.send(None)
+
+    def close(self) -> None:
+        self.cr_await.close()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        raise TypeError("only a task drives this")
+
+    def _drop(self) -> Any:
+        for _ in range(100):
+            try:
+                self.cr_await.close()
+            except RuntimeError:
+                continue  # it awaited in its clean-up: on to the block around it
+            except Exception:  # noqa: BLE001 - whatever its clean-up raised, nobody is left to hear it
+                break
+            break
+        else:
+            raise InvariantBroken(f"a task of {self._thread.life.name} goes on after its death: {self.cr_await}")
+        raise asyncio.CancelledError
+
+
+class ProcessClock:
+    """The loop's time; thinking keeps the whole thread busy, not only the task that thinks."""
+
+    def __init__(self, thread: Thread) -> None:
+        self._thread = thread
+        self._clock = loop_clock()
+
+    def now(self) -> Instant:
+        return self._clock.now()
+
+    def steady(self) -> float:
+        return self._clock.steady()
+
+    async def charge(self, cpu_seconds: float) -> None:
+        if cpu_seconds > 0:
+            await self._thread.occupy(cpu_seconds)
+
+
+class Life:
+    """One run of a process, from start to crash or end. A restarted process has another one."""
+
+    def __init__(self, name: str, wire: CuttableTransport) -> None:
+        self.name = name
+        self.over = False
+        self.transport: Transport = _LivingTransport(self, wire)
+        self._wire = wire
+        self._threads = {MAIN: Thread(self)}
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        self.clock = ProcessClock(self._threads[MAIN])
+        _keep_threads_apart(asyncio.get_running_loop())
+
+    def spawn(self, coro: Coroutine[Any, Any, T], *, name: str, thread: str = MAIN) -> asyncio.Task[T]:
+        """Start a task in a thread of this process. Tasks it starts are of the same thread.
+
+        A task that breaks ends the simulation: a process that wants to survive its errors has to say how.
+        """
+        context = copy_context()
+        context.run(_THREAD.set, self._threads.setdefault(thread, Thread(self)))
+        task = asyncio.get_running_loop().create_task(coro, name=f"{self.name}/{name}", context=context)
+        task.add_done_callback(self._raise_if_broken)
+        return task
+
+    async def charge(self, cpu_seconds: float) -> None:
+        """Think for so long."""
+        await self.clock.charge(cpu_seconds)
+
+    def freeze(self, seconds: float) -> None:
+        """Stop all threads, as SIGSTOP and a late SIGCONT would."""
+        for thread in self._threads.values():
+            thread.occupy(seconds)
+
+    def end(self) -> None:
+        """Cut the API, then drop every task."""
+        if self.over:
+            return
+        self.over = True
+        self._wire.cut()
+        for task in list(self._tasks):
+            task.cancel()
+
+    def adopt(self, task: asyncio.Task[Any]) -> None:
+        """Every task started by a task of this life belongs to it."""
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done, None))
+
+    def _raise_if_broken(self, task: asyncio.Task[Any]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and not self.over:
+            raise error
+
+
+class _LivingTransport:
+    """A process's way to the API, gone the moment it dies."""
+
+    def __init__(self, life: Life, wire: Transport) -> None:
+        self._life = life
+        self._wire = wire
+
+    async def send(self, request: Request) -> Response:
+        self._refuse_the_dead()
+        return await self._wire.send(request)
+
+    def stream(self, request: Request) -> AsyncIterator[Sequence[bytes]]:
+        self._refuse_the_dead()
+        return self._wire.stream(request)
+
+    async def close(self) -> None:
+        if not self._life.over:
+            await self._wire.close()
+
+    def _refuse_the_dead(self) -> None:
+        if self._life.over:
+            raise Unreachable(f"{self._life.name} is dead")
+
+
+Program = Callable[[Life], Coroutine[Any, Any, None]]
+"""What a process runs from start to end."""
+
+
+class Process:
+    """A name, a way to get connected, and a program that can be started, crashed and started again."""
+
+    def __init__(self, name: str, connect: Callable[[], CuttableTransport], program: Program) -> None:
+        self.name = name
+        self._connect = connect
+        self._program = program
+        self._life: Life | None = None
+        self._main: asyncio.Task[None] | None = None
+
+    @property
+    def life(self) -> Life:
+        """The present run, or the last one."""
+        if self._life is None:
+            raise RuntimeError(f"{self.name} was never started")
+        return self._life
+
+    @property
+    def alive(self) -> bool:
+        return self._main is not None and not self._main.done() and not self.life.over
+
+    def start(self) -> None:
+        """Begin a new life with a new connection."""
+        if self.alive:
+            raise RuntimeError(f"{self.name} is running")
+        self._life = Life(self.name, self._connect())
+        self._main = self._life.spawn(self._program(self._life), name=MAIN)
+
+    def crash(self) -> None:
+        """Die now, as by SIGKILL. Nothing the process does afterwards reaches anybody."""
+        self.life.end()
+
+    def restart(self) -> None:
+        """Crash if running, and start again."""
+        if self.alive:
+            self.crash()
+        self.start()
+
+    async def stop(self) -> None:
+        """Ask it to end, as by SIGTERM, and wait: clean-up code runs with the API at hand."""
+        if self._main is not None and self.alive:
+            self._main.cancel()
+            await asyncio.wait((self._main,))
+        self.life.end()
+
+
+def _keep_threads_apart(loop: asyncio.AbstractEventLoop) -> None:
+    """From now on, tasks started from within a simulated thread belong to it."""
+    inner = loop.get_task_factory()
+    if isinstance(inner, _ThreadedTasks):
+        return
+    loop.set_task_factory(_ThreadedTasks(inner))
+
+
+class _ThreadedTasks:
+    """A task factory that paces the tasks of simulated threads and leaves others as they are."""
+
+    def __init__(self, inner: Callable[..., Any] | None) -> None:
+        self._inner = inner or (lambda loop, coro, **how: asyncio.Task(coro, loop=loop, **how))
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, coro: Any, **how: Any) -> Any:
+        context = how.get("context")
+        thread = _THREAD.get() if context is None else context.get(_THREAD)
+        if thread is None:
+            return self._inner(loop, coro, **how)
+        task = self._inner(loop, _Paced(coro, thread), **how)
+        thread.life.adopt(task)
+        return task
