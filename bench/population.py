@@ -73,7 +73,7 @@ def a_training_pod(number: int) -> dict[str, Any]:
 
 async def populate(kubeconfig: Path, *, pods: int, nodes: int) -> None:
     """Create them all, 64 at a time."""
-    api = connect(kubeconfig=kubeconfig, qps=None)
+    api = connect(kubeconfig)
     try:
         await _create_all(api, NODES, [a_gpu_node(number) for number in range(nodes)], "")
         await _create_all(api, PODS, [a_training_pod(number) for number in range(pods)], "default")

@@ -40,7 +40,7 @@ async def ours(kubeconfig: Path) -> dict[str, float]:
     from ullage.kube.resources import NODES, PODS
     from ullage.watch.informer import Informer
 
-    api = connect(kubeconfig=kubeconfig, qps=None)
+    api = connect(kubeconfig)
     wall, cpu = time.perf_counter(), time.process_time()
     pods = Informer(api, PODS, read=read_pod, deliver=_ignore, clock=WallClock(), rng=random.Random(0))
     nodes = Informer(api, NODES, read=read_node, deliver=_ignore, clock=WallClock(), rng=random.Random(0))
@@ -65,7 +65,7 @@ def _decode_ours(pages: list[bytes]) -> list[Any]:
     from ullage.kube.read import read_pod
     from ullage.kube.resources import PODS
 
-    return [read_pod(pod) for page in pages for pod in decode_list(PODS, page).items]
+    return [read_pod(pod) for page in pages for pod in decode_list(PODS, page, "pods").items or ()]
 
 
 def official(kubeconfig: Path) -> dict[str, float]:

@@ -145,9 +145,9 @@ def test_a_component_that_cannot_start_shows_the_end_of_its_log() -> None:
         DidNotStart, match=r"(?s)kube-apiserver ended with exit code 1.*unknown flag: --no-such-flag"
     ) as caught:
         plane.start_all()
-    log = Path(str(caught.value).split("(")[1].split(")")[0])
-    assert "no-such-flag" in log.read_text()
-    log.unlink()
+    assert str(caught.value.log) in str(caught.value)
+    assert "no-such-flag" in caught.value.log.read_text()
+    caught.value.log.unlink()
 
 
 SUBSETS: dict[str, tuple[Sequence[Program], Sequence[Program]]] = {

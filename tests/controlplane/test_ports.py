@@ -7,7 +7,6 @@ import pytest
 
 from ullage.testing.controlplane import Program, launcher
 from ullage.testing.controlplane.fixtures import prepare
-from ullage.testing.controlplane.launcher import reserve_port as reserve_for_real
 from ullage.testing.controlplane.ports import PortReservation, reserve_port
 from ullage.testing.controlplane.spec import ControlPlaneSpec
 
@@ -43,7 +42,7 @@ def test_a_port_somebody_listens_on_is_passed_over() -> None:
 def test_a_port_lost_at_the_last_moment_means_other_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as thief, open("/dev/null") as unlocked:
         stolen = [PortReservation(thief.getsockname()[1], unlocked)]
-        monkeypatch.setattr(launcher, "reserve_port", lambda: stolen.pop() if stolen else reserve_for_real())
+        monkeypatch.setattr(launcher, "reserve_port", lambda: stolen.pop() if stolen else reserve_port())
         with prepare(ControlPlaneSpec(components=[Program.ETCD])) as plane:
             assert plane.is_running(Program.ETCD)
     assert stolen == []

@@ -30,7 +30,7 @@ class ClusterChoice:
         """A connection that is closed again."""
         from ullage.kube.connect import connect
 
-        api = connect(kubeconfig=self.kubeconfig, context=self.context)
+        api = connect(self.kubeconfig, self.context)
         try:
             yield api
         finally:

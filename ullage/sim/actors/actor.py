@@ -13,9 +13,6 @@ from ullage.sim.actors.workqueue import WorkQueue
 
 K = TypeVar("K", bound=Hashable)
 
-Key = tuple[str, str]
-"""Namespace and name; the namespace of cluster-scoped objects is empty."""
-
 
 class Actor(Generic[K]):
     """A queue of keys and the hands that work on them."""

@@ -1,6 +1,6 @@
 """What actors know: objects as informers deliver them, found by name, namespace, controller or any other index.
 
-Written only by `Cache.put` and `Cache.remove`, which informers call; listeners hear of every change in order.
+Written only by `take_in`, which informers call; listeners hear of every change in order.
 """
 
 from collections.abc import Callable, Mapping
@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from ullage.kube.objects.meta import HasMeta
 from ullage.kube.resource import Resource
-from ullage.sim.actors.actor import Key
+from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
 from ullage.sim.actors.ownership import controller_of
 
 T = TypeVar("T", bound=HasMeta)
@@ -36,8 +36,8 @@ def by_uid(each: HasMeta) -> tuple[str, ...]:
     return (each.metadata.uid,)
 
 
-def key_of(each: HasMeta) -> Key:
-    return (each.metadata.namespace, each.metadata.name)
+def key_of(each: HasMeta) -> ObjectKey:
+    return ObjectKey(each.metadata.namespace, each.metadata.name)
 
 
 class Cache(Generic[T]):
@@ -45,8 +45,8 @@ class Cache(Generic[T]):
 
     def __init__(self, resource: Resource[T], indexes: Mapping[str, Index[T]] | None = None) -> None:
         self.resource = resource
-        self._objects: dict[Key, T] = {}
-        self._by: dict[str, tuple[Index[T], dict[str, dict[Key, T]]]] = {
+        self._objects: dict[ObjectKey, T] = {}
+        self._by: dict[str, tuple[Index[T], dict[str, dict[ObjectKey, T]]]] = {
             name: (index, {}) for name, index in (indexes or {}).items()
         }
         self._listeners: list[Listener[T]] = []
@@ -55,7 +55,7 @@ class Cache(Generic[T]):
         """Hear of every change from now on."""
         self._listeners.append(listener)
 
-    def get(self, key: Key) -> T | None:
+    def get(self, key: ObjectKey) -> T | None:
         return self._objects.get(key)
 
     def all(self) -> list[T]:
@@ -70,41 +70,37 @@ class Cache(Generic[T]):
     def __len__(self) -> int:
         return len(self._objects)
 
-    def put(self, new: T) -> None:
-        """An object appeared or changed."""
-        key = key_of(new)
-        old = self._objects.get(key)
-        if old is not None and old.metadata.uid != new.metadata.uid:
-            self.remove(old)
-            old = None
+    def take_in(self, event: Event[T]) -> None:
+        """What an informer delivers."""
+        match event:
+            case Appeared(key, new):
+                self._put(key, None, new)
+            case Changed(key, old, new):
+                self._put(key, old, new)
+            case Vanished(key, old):
+                del self._objects[key]
+                for index, table in self._by.values():
+                    for value in index(old):
+                        _drop(table, value, key)
+                self._tell(old, None)
+
+    def _put(self, key: ObjectKey, old: T | None, new: T) -> None:
         self._objects[key] = new
         for index, table in self._by.values():
-            before = () if old is None else index(old)
             after = index(new)
-            for value in before:
+            for value in () if old is None else index(old):
                 if value not in after:
                     _drop(table, value, key)
             for value in after:
                 table.setdefault(value, {})[key] = new
         self._tell(old, new)
 
-    def remove(self, last: T) -> None:
-        """An object is gone; `last` is how it was last seen."""
-        key = key_of(last)
-        old = self._objects.pop(key, None)
-        if old is None:
-            return
-        for index, table in self._by.values():
-            for value in index(old):
-                _drop(table, value, key)
-        self._tell(last, None)
-
     def _tell(self, old: T | None, new: T | None) -> None:
         for listener in self._listeners:
             listener(old, new)
 
 
-def _drop(table: dict[str, dict[Key, Any]], value: str, key: Key) -> None:
+def _drop(table: dict[str, dict[ObjectKey, Any]], value: str, key: ObjectKey) -> None:
     held = table.get(value)
     if held is not None:
         held.pop(key, None)

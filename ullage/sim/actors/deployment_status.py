@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 
 from ullage.clock import Instant
+from ullage.kube.moment import read_time, write_time
 from ullage.kube.objects.workload import Workload
 from ullage.kube.resource import JsonObject
 from ullage.sim.actors.deployment_scale import Fenceposts
 from ullage.sim.actors.replicaset import wanted
 from ullage.sim.actors.shapes import DEPLOYMENTS, Deployment, DeploymentStatus, ProgressCondition
-from ullage.sim.actors.timestamps import instant_or, stamp
 from ullage.sim.actors.writes import Plan, merge_status
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -44,7 +44,7 @@ def status_writes(
         conditions["Progressing"] = progressing
     else:
         conditions.pop("Progressing", None)
-    wake_at = _deadline(deployment, progressing, counts, now)
+    wake_at = _deadline(deployment, progressing, counts)
     after = DeploymentStatus(
         replicas=counts.replicas,
         ready_replicas=counts.ready_replicas,
@@ -139,16 +139,14 @@ def _has_progressed(before: DeploymentStatus, after: DeploymentStatus) -> bool:
 def _timed_out(deployment: Deployment, old: ProgressCondition, now: Instant) -> bool:
     if old.reason in ("NewReplicaSetAvailable", "ProgressDeadlineExceeded"):
         return old.reason == "ProgressDeadlineExceeded"
-    return instant_or(old.last_update_time, now) + deployment.spec.progress_deadline_seconds < now
+    return read_time(old.last_update_time) + deployment.spec.progress_deadline_seconds < now
 
 
-def _deadline(
-    deployment: Deployment, condition: ProgressCondition | None, counts: DeploymentStatus, now: Instant
-) -> Instant | None:
+def _deadline(deployment: Deployment, condition: ProgressCondition | None, counts: DeploymentStatus) -> Instant | None:
     """When a rollout that stands still is to be called stuck."""
     if condition is None or is_complete(deployment, counts) or condition.reason != "ReplicaSetUpdated":
         return None
-    since = instant_or(condition.last_update_time, now)
+    since = read_time(condition.last_update_time)
     return Instant(since + deployment.spec.progress_deadline_seconds + 1)
 
 
@@ -164,13 +162,13 @@ def _updated(
     status, reason, message = fresh
     if old is not None and (old.status, old.reason) == (status, reason) and not refresh:
         return old
-    since = old.last_transition_time if old is not None and old.status == status else stamp(now)
+    since = old.last_transition_time if old is not None and old.status == status else write_time(now)
     return ProgressCondition(
         type=kind,
         status=status,
         reason=reason,
         message=message,
-        last_update_time=stamp(now),
+        last_update_time=write_time(now),
         last_transition_time=since,
     )
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ullage.clock import Instant
 from ullage.kube.api import Deletion, Propagation
+from ullage.kube.moment import write_time
 from ullage.kube.resource import JsonObject
 from ullage.sim.actors.job_ending import Ending, ending_of, finished_at, job_conditions
 from ullage.sim.actors.job_pods import (
@@ -24,7 +25,6 @@ from ullage.sim.actors.job_pods import (
 from ullage.sim.actors.ownership import drop_finalizer_write
 from ullage.sim.actors.podstate import has_ended, is_active, is_ready, is_terminating
 from ullage.sim.actors.shapes import JOBS, PODS, ActorJob, ActorPod
-from ullage.sim.actors.timestamps import instant, stamp
 from ullage.sim.actors.writes import Create, Delete, Merge, Plan, Write, delete_exactly, earlier, merge_status
 
 MOST_AT_ONCE = 500
@@ -63,7 +63,7 @@ def plan_job(job: ActorJob, pods: Sequence[ActorPod], *, settled: bool, now: Ins
         steps, wake_at = _manage(job, pods, active, tally, now)
     else:
         steps = ()
-    left = len(active) + sum(1 if isinstance(step, Create) else -1 for step in steps)
+    left = len(active) + sum(isinstance(step, Create) - isinstance(step, Delete) for step in steps)
     removed = {step.name for step in steps if isinstance(step, Delete)}
     if ending.reached is None and left == 0 and _is_enough(job, tally):
         ending = Ending.success()
@@ -122,7 +122,10 @@ def _manage(
     want = 0 if job.spec.suspend else _wanted_active(job, len(active), tally)
     surplus = pods_to_remove(job, active, max(0, len(active) - want), now)
     if surplus:
-        return tuple(delete_exactly(PODS, pod.metadata) for pod in surplus[:MOST_AT_ONCE]), None
+        going = surplus[:MOST_AT_ONCE]
+        # Taken off first: a pod the Job itself no longer wants has not failed.
+        uncounted = (_drop_finalizer(pod) for pod in going if _is_tracked(pod))
+        return (*uncounted, *(delete_exactly(PODS, pod.metadata) for pod in going)), None
     missing = want - len(active)
     if job.spec.pod_replacement_policy == "Failed":
         missing -= sum(is_terminating(pod) and not has_ended(pod) for pod in pods)
@@ -164,7 +167,7 @@ def _status(job: ActorJob, pods: Sequence[ActorPod], tally: Tally, active: int, 
         status["completedIndexes"] = write_indexes(tally.indexes) or None
     resumed = any(each.type == "Suspended" and each.status == "True" for each in job.status.conditions)
     if not job.spec.suspend and (job.status.start_time is None or resumed):
-        status["startTime"] = stamp(now)
+        status["startTime"] = write_time(now)
     elif job.spec.suspend and job.status.start_time is not None and not any(is_active(pod) for pod in pods):
         status["startTime"] = None
     return status
@@ -226,8 +229,3 @@ def _has_failed(job: ActorJob, pod: ActorPod) -> bool:
         return True
     going = is_terminating(pod) and pod.status.phase != "Succeeded"
     return going and job.spec.pod_replacement_policy != "Failed"
-
-
-def age(job: ActorJob, now: Instant) -> float:
-    """Seconds since the Job was started."""
-    return 0.0 if job.status.start_time is None else now - instant(job.status.start_time)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ullage.clock import Instant
+from ullage.kube.moment import read_time, write_time
 from ullage.kube.objects.meta import Condition
 from ullage.kube.resource import JsonObject
 from ullage.sim.actors.podstate import condition_json, condition_of
 from ullage.sim.actors.shapes import ActorJob, ActorPod
-from ullage.sim.actors.timestamps import instant, instant_or, stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def finished_at(job: ActorJob) -> Instant | None:
     """The moment the Job was declared over."""
     for condition in job.status.conditions:
         if condition.type in ("Complete", "Failed") and condition.status == "True":
-            return instant_or(condition.last_transition_time, Instant(0.0))
+            return read_time(condition.last_transition_time)
     return None
 
 
@@ -60,7 +60,7 @@ def ending_of(job: ActorJob, pods: Sequence[ActorPod], succeeded: int, failed: i
     if job.spec.active_deadline_seconds is None or job.spec.suspend or job.status.start_time is None:
         return Ending(None)
     enough = job.spec.completions is not None and succeeded >= job.spec.completions
-    deadline = Instant(instant(job.status.start_time) + job.spec.active_deadline_seconds)
+    deadline = Instant(read_time(job.status.start_time) + job.spec.active_deadline_seconds)
     return Ending(TOO_LATE) if now >= deadline and not enough else Ending(None, deadline)
 
 
@@ -89,7 +89,7 @@ def job_conditions(job: ActorJob, ending: Ending, *, is_over: bool, now: Instant
         elif is_over:
             fresh.append(_true(verdict.declares, verdict, now))
             if verdict.declares == "Complete":
-                extra["completionTime"] = stamp(now)
+                extra["completionTime"] = write_time(now)
     else:
         fresh.extend(_suspension(job, now))
     if not fresh:
@@ -109,10 +109,12 @@ def _suspension(job: ActorJob, now: Instant) -> list[Condition]:
 
 
 def _suspended(status: str, reason: str, message: str, now: Instant) -> Condition:
-    return Condition(type="Suspended", status=status, reason=reason, message=message, last_transition_time=stamp(now))
+    return Condition(
+        type="Suspended", status=status, reason=reason, message=message, last_transition_time=write_time(now)
+    )
 
 
 def _true(kind: str, verdict: Verdict, now: Instant) -> Condition:
     return Condition(
-        type=kind, status="True", reason=verdict.reason, message=verdict.message, last_transition_time=stamp(now)
+        type=kind, status="True", reason=verdict.reason, message=verdict.message, last_transition_time=write_time(now)
     )

@@ -5,11 +5,11 @@ from copy import deepcopy
 from itertools import count, islice
 
 from ullage.clock import Instant
+from ullage.kube.moment import read_time
 from ullage.kube.resource import JsonObject
 from ullage.sim.actors.ownership import controller_reference, pod_from_template
 from ullage.sim.actors.podstate import in_order_of_deletion
 from ullage.sim.actors.shapes import JOBS, ActorJob, ActorPod
-from ullage.sim.actors.timestamps import instant, instant_or
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"
@@ -92,16 +92,15 @@ def next_creation(pods: Iterable[ActorPod]) -> Instant:
 def ended_at(pod: ActorPod) -> Instant:
     """When its last container ended, as far as the pod tells."""
     ends = [
-        instant(status.state["terminated"]["finishedAt"])
+        read_time(status.state["terminated"]["finishedAt"])
         for status in pod.status.container_statuses
         if status.state.get("terminated", {}).get("finishedAt")
     ]
     if ends:
         return max(ends)
     ready = [each.last_transition_time for each in pod.status.conditions if each.type == "Ready"]
-    return instant_or(
-        pod.metadata.deletion_timestamp or (ready[0] if ready else None) or pod.metadata.creation_timestamp,
-        Instant(0.0),
+    return read_time(
+        pod.metadata.deletion_timestamp or (ready[0] if ready else None) or pod.metadata.creation_timestamp
     )
 
 

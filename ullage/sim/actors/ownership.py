@@ -6,21 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from ullage.kube.objects.meta import HasMeta, LabelSelector, ObjectMeta, OwnerReference
+from ullage.kube.objects.meta import HasMeta, ObjectMeta, OwnerReference
 from ullage.kube.resource import JsonObject, Resource
-from ullage.model.selector import Operator, Requirement, Selector
+from ullage.model.selector import Selector
 from ullage.sim.actors.writes import Merge, merge_object
 
 T = TypeVar("T", bound=HasMeta)
-
-
-def selects(selector: LabelSelector | None) -> Selector:
-    """A selector as objects carry it, ready to be asked."""
-    if selector is None:
-        return Selector()
-    exact = [Requirement(key, Operator.IN, (value,)) for key, value in sorted(selector.match_labels.items())]
-    others = [Requirement(each.key, Operator(each.operator), each.values) for each in selector.match_expressions]
-    return Selector((*exact, *others))
 
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ullage.clock import Instant
+from ullage.kube.moment import read_time, write_time
 from ullage.kube.objects.meta import Condition
 from ullage.kube.objects.pod import Pod
 from ullage.kube.resource import JsonObject
 from ullage.sim.actors.shapes import ActorPod
-from ullage.sim.actors.timestamps import instant, instant_or, stamp
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 ENDED = ("Succeeded", "Failed")
@@ -38,7 +38,7 @@ def with_condition(conditions: Sequence[Condition], new: Condition, now: Instant
     """All conditions with `new` in its place; its transition time moves only if its status does."""
     old = condition_of(conditions, new.type)
     same = old is not None and old.status == new.status and old.last_transition_time is not None
-    since = old.last_transition_time if same and old is not None else stamp(now)
+    since = old.last_transition_time if same and old is not None else write_time(now)
     fresh = condition_json(new) | {"lastTransitionTime": since}
     result = [fresh if each.type == new.type else condition_json(each) for each in conditions]
     return result if old is not None else [*result, fresh]
@@ -66,7 +66,7 @@ def ready_since(pod: Pod) -> Instant | None:
     condition = condition_of(pod.status.conditions, "Ready")
     if condition is None or condition.status != "True" or not condition.last_transition_time:
         return None
-    return instant(condition.last_transition_time)
+    return read_time(condition.last_transition_time)
 
 
 def available_from(pod: Pod, min_ready_seconds: int) -> Instant | None:
@@ -115,7 +115,7 @@ def in_order_of_deletion(pods: Sequence[ActorPod], related: Iterable[Pod], now: 
             -crowd.get(pod.spec.node_name, 0),
             _age_class(ready_since(pod), now),
             -restarts(pod),
-            _age_class(instant_or(pod.metadata.creation_timestamp, now), now),
+            _age_class(read_time(pod.metadata.creation_timestamp), now),
             pod.metadata.uid,
         )
 

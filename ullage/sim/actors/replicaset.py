@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ullage.clock import Instant
+from ullage.kube.moment import write_time
 from ullage.kube.objects.workload import Workload
 from ullage.kube.resource import JsonObject
 from ullage.kube.resources import REPLICA_SETS
@@ -16,7 +17,6 @@ from ullage.sim.actors.podstate import (
     next_availability,
 )
 from ullage.sim.actors.shapes import PODS, ActorPod
-from ullage.sim.actors.timestamps import stamp
 from ullage.sim.actors.writes import NOTHING, Create, Plan, Write, delete_exactly, merge_status
 
 BURST = 500
@@ -80,7 +80,7 @@ def _conditions(owner: Workload, failure: str, active: int, now: Instant) -> lis
                 "status": "True",
                 "reason": reason,
                 "message": failure,
-                "lastTransitionTime": stamp(now),
+                "lastTransitionTime": write_time(now),
             }
         )
     return kept or None

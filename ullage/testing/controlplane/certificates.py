@@ -61,12 +61,12 @@ class CertificateAuthority:
     def certificate(self) -> bytes:
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
-    def server(self) -> KeyPair:
+    def server(self, validity: Validity | None = None) -> KeyPair:
         """For any of our servers on loopback."""
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in SERVER_NAMES]
         names += [x509.IPAddress(ipaddress.ip_address(address)) for address in SERVER_ADDRESSES]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
-        return self._issue(subject, Validity(), ExtendedKeyUsageOID.SERVER_AUTH, names)
+        return self._issue(subject, validity or Validity(), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, user: str, groups: Sequence[str] = (), validity: Validity | None = None) -> KeyPair:
         """For a user: Kubernetes reads the name from CN and the groups from O."""

@@ -40,7 +40,11 @@ ADDRESS_IN_USE = "address already in use"
 
 
 class DidNotStart(UllageError):
-    """A component ended, or was not ready in time. The message carries the end of its log."""
+    """A component ended, or was not ready in time. The message carries the end of its log, `log` is all of it."""
+
+    def __init__(self, message: str, log: Path) -> None:
+        super().__init__(message)
+        self.log = log
 
 
 class NotStarted(UllageError):
@@ -105,6 +109,11 @@ class ControlPlane:
         return self._ground.site.server
 
     @property
+    def etcd(self) -> str:
+        """etcd's client URL, for tests that compact its history."""
+        return self._ground.site.etcd
+
+    @property
     def ca(self) -> Path:
         """The certificate authority every server of this control plane is signed by."""
         return self._ground.site.ca
@@ -155,6 +164,7 @@ class ControlPlane:
                 self.stop()
                 if attempts_left == 0 or ADDRESS_IN_USE not in str(failure):
                     raise
+                failure.log.unlink()
             except BaseException:
                 self.stop()
                 raise
@@ -239,7 +249,7 @@ class ControlPlane:
         kept = Path(tempfile.gettempdir()) / f"{self.folder.name}-{program}.log"
         shutil.copyfile(self.log(program), kept)
         end = "\n  ".join(last_lines(kept))
-        return DidNotStart(f"{program} {what}; the end of its log ({kept}):\n  {end}")
+        return DidNotStart(f"{program} {what}; the end of its log ({kept}):\n  {end}", kept)
 
     def _write_user(self, credentials: Mapping[str, object]) -> Path:
         self._users += 1

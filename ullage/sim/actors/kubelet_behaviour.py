@@ -1,0 +1,84 @@
+"""How long things take on a simulated node: from annotations on the pod, else by image, else by chance from the seed.
+
+All annotations are read by simulated kubelets only. Pure: chance is a hash of the seed and the pod, never a draw.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ullage.sim.actors.shapes import ActorPod
+
+DURATION = "sim.ullage/duration-seconds"
+"""The work of the pod's containers ends after this time; without it they run until they are stopped."""
+EXIT_CODES = "sim.ullage/exit-codes"
+"""How they end, `0` if absent. A list such as `1,1,0` is taken one by one with every restart; the last one stays."""
+START = "sim.ullage/start-seconds"
+"""From being bound to running and ready."""
+STOP = "sim.ullage/stop-seconds"
+"""From being told to go to being gone; the grace period ends it sooner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A time between two bounds, both included."""
+
+    least: float
+    most: float
+
+    def at(self, share: float) -> float:
+        return self.least + (self.most - self.least) * share
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """The model of a fleet's nodes."""
+
+    seed: int = 0
+    start: Span = Span(0.5, 2.0)
+    """Seconds a pod takes to start when nothing else is said."""
+    start_by_image: Mapping[str, Span] = field(default_factory=dict)
+    """The same for pods with a container of this image: the slowest counts."""
+    stop: Span = Span(0.1, 1.0)
+    """Seconds a pod takes to stop when told to."""
+    boot_seconds: float = 0.0
+    """From the appearance of a node that is not Ready to its being Ready."""
+
+    def start_seconds(self, pod: ActorPod) -> float:
+        said = _number(pod, START)
+        if said is not None:
+            return said
+        spans = [self.start_by_image[each.image] for each in pod.spec.containers if each.image in self.start_by_image]
+        span = max(spans, key=lambda each: (each.most, each.least), default=self.start)
+        return round(span.at(self._chance(pod, "start")), 3)
+
+    def stop_seconds(self, pod: ActorPod) -> float:
+        said = _number(pod, STOP)
+        return round(self.stop.at(self._chance(pod, "stop")), 3) if said is None else said
+
+    def _chance(self, pod: ActorPod, what: str) -> float:
+        text = f"{self.seed}/{what}/{pod.metadata.namespace}/{pod.metadata.name}/{pod.metadata.uid}"
+        return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4]) / 2**32
+
+
+INSTANT = Behaviour(start=Span(0.0, 0.0), stop=Span(0.0, 0.0))
+"""Nodes on which everything happens at once."""
+
+
+def duration_seconds(pod: ActorPod) -> float | None:
+    """How long the pod's work takes, if it ever ends."""
+    return _number(pod, DURATION)
+
+
+def exit_code(pod: ActorPod, restarts: int) -> int:
+    """How the work ends after so many restarts."""
+    codes = pod.metadata.annotations.get(EXIT_CODES, "0").split(",")
+    text = codes[min(restarts, len(codes) - 1)].strip()
+    return int(text) if text.isdigit() else 0
+
+
+def _number(pod: ActorPod, annotation: str) -> float | None:
+    try:
+        return float(pod.metadata.annotations[annotation])
+    except (KeyError, ValueError):
+        return None

@@ -1,0 +1,138 @@
+"""The life of one pod on its node: admitted or rejected, started, done or restarted, stopped. Pure.
+
+What a kubelet remembers of a pod (`Admitted`) is an argument; the fleet keeps it.
+"""
+
+from dataclasses import dataclass
+
+from ullage.clock import Instant
+from ullage.kube.api import Deletion
+from ullage.kube.moment import read_time
+from ullage.model.resources import Amounts
+from ullage.sim.actors import kubelet_status as report
+from ullage.sim.actors.admission import Shortage
+from ullage.sim.actors.kubelet_behaviour import Behaviour, duration_seconds, exit_code
+from ullage.sim.actors.podstate import has_ended
+from ullage.sim.actors.shapes import PODS, ActorPod
+from ullage.sim.actors.writes import Delete, Merge, Plan, earlier
+
+FIRST_RESTART_SECONDS = 10.0
+LONGEST_RESTART_SECONDS = 300.0
+KILLED = 143
+"""Exit code of containers that end because they are told to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A pod the kubelet has taken in."""
+
+    since: Instant
+    requests: Amounts
+    address: str
+    restarts: int = 0
+    running_since: Instant | None = None
+    """When its containers were last started; None while they are being made or wait for a restart."""
+    restart_at: Instant | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to write, when to look again, and what to remember if the writes succeed."""
+
+    plan: Plan
+    memory: Admitted | None
+
+
+def reject(pod: ActorPod, lack: Shortage, *, now: Instant) -> Merge:
+    """The node was promised to somebody else."""
+    message = (
+        f"Pod was rejected: Node didn't have enough resource: {lack.resource}, "
+        f"requested: {_plain(lack, lack.requested)}, used: {_plain(lack, lack.used)}, "
+        f"capacity: {_plain(lack, lack.capacity)}"
+    )
+    return report.rejected(pod, reason=f"OutOf{lack.resource}", message=message, now=now)
+
+
+def _plain(lack: Shortage, amount: int) -> int:
+    """As kubelets print them: CPU in thousandths, everything else in whole units."""
+    return amount if lack.resource == "cpu" else amount // 1000
+
+
+def next_step(pod: ActorPod, memory: Admitted | None, behaviour: Behaviour, *, now: Instant) -> Step:
+    """What happens to a pod that is on the node; `memory` is None if it was never admitted."""
+    if has_ended(pod):
+        gone = (_remove(pod),) if pod.metadata.deletion_timestamp else ()
+        return Step(Plan(gone), None)
+    if pod.metadata.deletion_timestamp is not None:
+        return _stop(pod, memory, behaviour, now)
+    if memory is None:
+        return Step(Plan(), None)
+    deadline = _deadline(pod, memory)
+    if deadline is not None and deadline <= now:
+        message = "Pod was active on the node longer than the specified deadline"
+        write = report.ended(
+            pod, code=KILLED, restarts=memory.restarts, now=now, reason="DeadlineExceeded", message=message
+        )
+        return Step(Plan((write,)), memory)
+    step = _work(pod, memory, behaviour, now)
+    return Step(Plan(step.plan.writes, earlier(step.plan.wake_at, deadline)), step.memory)
+
+
+def _work(pod: ActorPod, memory: Admitted, behaviour: Behaviour, now: Instant) -> Step:
+    if memory.running_since is None:
+        seconds = behaviour.start_seconds(pod)
+        due = memory.restart_at if memory.restart_at is not None else Instant(memory.since + seconds)
+        if due <= now:
+            return _run(pod, memory, now)
+        fresh = not pod.status.container_statuses and memory.restart_at is None
+        writes = (report.starting(pod, since=memory.since),) if fresh else ()
+        return Step(Plan(writes, due), memory)
+    duration = duration_seconds(pod)
+    if duration is None:
+        return Step(Plan(), memory)
+    done_at = Instant(memory.running_since + duration)
+    return Step(Plan((), done_at), memory) if done_at > now else _end_of_work(pod, memory, now)
+
+
+def _run(pod: ActorPod, memory: Admitted, now: Instant) -> Step:
+    restarts = memory.restarts + (memory.restart_at is not None)
+    write = report.running(pod, address=memory.address, since=memory.since, restarts=restarts, now=now)
+    duration = duration_seconds(pod)
+    wake_at = None if duration is None else Instant(now + duration)
+    after = Admitted(memory.since, memory.requests, memory.address, restarts, running_since=now)
+    return Step(Plan((write,), wake_at), after)
+
+
+def _end_of_work(pod: ActorPod, memory: Admitted, now: Instant) -> Step:
+    """The containers ended: for good, or to be started again after a rest that doubles every time."""
+    code = exit_code(pod, memory.restarts)
+    policy = pod.spec.restart_policy or "Always"
+    if policy == "Never" or (policy == "OnFailure" and code == 0):
+        return Step(Plan((report.ended(pod, code=code, restarts=memory.restarts, now=now),)), memory)
+    rest = min(FIRST_RESTART_SECONDS * 2 ** min(memory.restarts, 10), LONGEST_RESTART_SECONDS)
+    again = Instant(now + rest)
+    after = Admitted(memory.since, memory.requests, memory.address, memory.restarts, restart_at=again)
+    return Step(Plan((report.backing_off(pod, code=code, restarts=memory.restarts, now=now),), again), after)
+
+
+def _stop(pod: ActorPod, memory: Admitted | None, behaviour: Behaviour, now: Instant) -> Step:
+    """Told to go: its containers get as long as they need, the grace period at most."""
+    grace = pod.metadata.deletion_grace_period_seconds or 0
+    told = read_time(pod.metadata.deletion_timestamp or "") - grace
+    if memory is not None and memory.running_since is not None:
+        due = Instant(told + min(float(grace), behaviour.stop_seconds(pod)))
+        if due > now:
+            return Step(Plan((), due), memory)
+    restarts = memory.restarts if memory is not None else 0
+    write = report.ended(pod, code=KILLED, restarts=restarts, now=now)
+    return Step(Plan((write, _remove(pod))), memory)
+
+
+def _remove(pod: ActorPod) -> Delete:
+    how = Deletion(uid=pod.metadata.uid, grace_seconds=0)
+    return Delete(PODS, pod.metadata.namespace, pod.metadata.name, how)
+
+
+def _deadline(pod: ActorPod, memory: Admitted) -> Instant | None:
+    seconds = pod.spec.active_deadline_seconds
+    return None if seconds is None else Instant(memory.since + seconds)

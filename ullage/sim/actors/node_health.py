@@ -1,0 +1,134 @@
+"""Nodes that fall silent: their Ready turns Unknown, taints keep pods off and drive them out. Pure."""
+
+from collections.abc import Sequence
+
+from ullage.clock import Instant
+from ullage.kube.moment import write_time
+from ullage.kube.objects.meta import Condition
+from ullage.kube.objects.node import Taint
+from ullage.kube.objects.pod import Toleration
+from ullage.kube.resource import JsonObject
+from ullage.sim.actors.podstate import condition_json, condition_of, is_terminating, with_condition
+from ullage.sim.actors.shapes import NODES, PODS, ActorNode, ActorPod
+from ullage.sim.actors.tolerance import tolerates, untolerated
+from ullage.sim.actors.writes import Merge, Plan, Write, delete_exactly, merge_object, merge_status
+
+SILENCE_SECONDS = 40.0
+"""A node not heard of for so long is no longer known to be well."""
+STARTUP_SILENCE_SECONDS = 60.0
+"""The same for a node that never reported its health."""
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+_REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+def plan_node_health(node: ActorNode, heard_at: Instant, pods: Sequence[ActorPod], *, now: Instant) -> Plan:
+    """One step: first the conditions, then (with the next change of the node) the taints, then its pods' Ready."""
+    ready = condition_of(node.status.conditions, "Ready")
+    silent_from = Instant(heard_at + (STARTUP_SILENCE_SECONDS if ready is None else SILENCE_SECONDS))
+    if now >= silent_from and (ready is None or ready.status != "Unknown"):
+        return Plan((_unknown(node, now),))
+    wake_at = None if now >= silent_from else silent_from
+    status = "Unknown" if ready is None else ready.status
+    if ready is None:
+        return Plan((), wake_at)
+    taints = _wanted_taints(node, status, now)
+    writes: list[Write] = [] if taints is None else [merge_object(NODES, node.metadata, {"spec": {"taints": taints}})]
+    if status != "True":
+        writes.extend(_mark_not_ready(pod, now) for pod in pods if _counts_as_ready(pod))
+    return Plan(tuple(writes), wake_at)
+
+
+def _unknown(node: ActorNode, now: Instant) -> Merge:
+    conditions = node.status.conditions
+    written = {each.type: condition_json(each) for each in conditions}
+    for kind in _REPORTED:
+        old = condition_of(conditions, kind)
+        if old is not None and old.status == "Unknown":
+            continue
+        reason, message = "NodeStatusUnknown", "Kubelet stopped posting node status."
+        if old is None:
+            reason, message = "NodeStatusNeverUpdated", "Kubelet never posted node status."
+        written[kind] = {
+            "type": kind,
+            "status": "Unknown",
+            "reason": reason,
+            "message": message,
+            "lastTransitionTime": write_time(now),
+        }
+    return merge_status(NODES, node.metadata, {"conditions": list(written.values())})
+
+
+def _wanted_taints(node: ActorNode, status: str, now: Instant) -> list[JsonObject] | None:
+    """All taints as they should be, or None if they are."""
+    key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(status)
+    others = [taint for taint in node.spec.taints if taint.key not in (NOT_READY, UNREACHABLE)]
+    present = [taint for taint in node.spec.taints if taint.key == key]
+    missing = [
+        Taint(key=key, effect=effect, time_added=write_time(now))
+        for effect in ("NoSchedule", "NoExecute")
+        if key is not None and all(taint.effect != effect for taint in present)
+    ]
+    if not missing and len(others) + len(present) == len(node.spec.taints):
+        return None
+    return [_taint_json(taint) for taint in (*others, *present, *missing)]
+
+
+def _taint_json(taint: Taint) -> JsonObject:
+    body: JsonObject = {"key": taint.key, "effect": taint.effect}
+    if taint.value:
+        body["value"] = taint.value
+    if taint.time_added:
+        body["timeAdded"] = taint.time_added
+    return body
+
+
+def _counts_as_ready(pod: ActorPod) -> bool:
+    ready = condition_of(pod.status.conditions, "Ready")
+    return ready is not None and ready.status == "True"
+
+
+def _mark_not_ready(pod: ActorPod, now: Instant) -> Merge:
+    """Nobody can tell how it is: it must not count as serving."""
+    old = condition_of(pod.status.conditions, "Ready")
+    reason = old.reason if old is not None else ""
+    fresh = Condition(type="Ready", status="False", reason=reason)
+    return merge_status(PODS, pod.metadata, {"conditions": with_condition(pod.status.conditions, fresh, now)})
+
+
+def plan_taint_eviction(pod: ActorPod, taints: Sequence[Taint], since: Instant, *, now: Instant) -> Plan:
+    """Delete a pod that does not tolerate its node's NoExecute taints, or no longer does; `since` is when it began."""
+    acute = [taint for taint in taints if taint.effect == "NoExecute"]
+    if not acute or is_terminating(pod):
+        return Plan()
+    if untolerated(acute, pod.spec.tolerations):
+        return Plan(_evict(pod, now))
+    seconds = _tolerated_seconds(acute, pod.spec.tolerations)
+    if seconds is None:
+        return Plan()
+    due = Instant(since + seconds)
+    return Plan((), due) if due > now else Plan(_evict(pod, now))
+
+
+def _tolerated_seconds(taints: Sequence[Taint], tolerations: Sequence[Toleration]) -> int | None:
+    """How long the shortest of the tolerations that apply lasts; None if for ever.
+
+    One toleration counts for each taint: the first that covers it.
+    """
+    used = [next(each for each in tolerations if tolerates(each, taint)) for taint in taints]
+    limits = [each.toleration_seconds for each in used if each.toleration_seconds is not None]
+    return max(0, min(limits)) if limits else None
+
+
+def _evict(pod: ActorPod, now: Instant) -> tuple[Write, ...]:
+    condition = Condition(
+        type="DisruptionTarget",
+        status="True",
+        reason="DeletionByTaintManager",
+        message="Taint manager: deleting due to NoExecute taint",
+    )
+    conditions = with_condition(pod.status.conditions, condition, now)
+    return (
+        merge_status(PODS, pod.metadata, {"conditions": conditions}),
+        delete_exactly(PODS, pod.metadata),
+    )

@@ -1,0 +1,65 @@
+"""Pods nobody will ever finish: on nodes that are gone, ended long ago, or stuck on a node taken out of service. Pure."""
+
+from collections.abc import Sequence
+
+from ullage.clock import Instant
+from ullage.kube.moment import read_time
+from ullage.kube.objects.meta import Condition
+from ullage.sim.actors.podstate import condition_of, has_ended, is_terminating, with_condition
+from ullage.sim.actors.shapes import PODS, ActorNode, ActorPod
+from ullage.sim.actors.writes import Merge, Plan, Write, delete_exactly
+
+QUARANTINE_SECONDS = 40.0
+"""A node must be missing for so long: it may only be late in being seen."""
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+def collect_pod(pod: ActorPod, node: ActorNode | None, missing_since: Instant | None, *, now: Instant) -> Plan:
+    """One pod and its node; `missing_since` is when the node was first found missing."""
+    if not pod.spec.node_name:
+        return Plan(_remove(pod, None, now)) if is_terminating(pod) else Plan()
+    if node is None:
+        since = now if missing_since is None else missing_since
+        due = Instant(since + QUARANTINE_SECONDS)
+        return Plan((), due) if due > now else Plan(_remove(pod, _NODE_GONE, now))
+    if is_terminating(pod) and _is_out_of_service(node):
+        return Plan(_remove(pod, None, now))
+    return Plan()
+
+
+def over_threshold(pods: Sequence[ActorPod], threshold: int, *, now: Instant) -> tuple[Write, ...]:
+    """Ended pods beyond the number that is kept: evicted ones first, then the oldest."""
+    ended = [pod for pod in pods if has_ended(pod) and not is_terminating(pod)]
+    surplus = max(0, len(ended) - threshold)
+    ended.sort(
+        key=lambda pod: (pod.status.reason != "Evicted", _created(pod), pod.metadata.namespace, pod.metadata.name)
+    )
+    return tuple(write for pod in ended[:surplus] for write in _remove(pod, None, now))
+
+
+_NODE_GONE = Condition(
+    type="DisruptionTarget", status="True", reason="DeletionByPodGC", message="PodGC: node no longer exists"
+)
+
+
+def _created(pod: ActorPod) -> Instant:
+    return read_time(pod.metadata.creation_timestamp)
+
+
+def _remove(pod: ActorPod, condition: Condition | None, now: Instant) -> tuple[Write, ...]:
+    """Failed first, so that whoever counts pods does not lose it; then gone without waiting for a kubelet."""
+    deletion = delete_exactly(PODS, pod.metadata, grace_seconds=0)
+    if has_ended(pod):
+        return (deletion,)
+    status: dict[str, object] = {"phase": "Failed"}
+    if condition is not None:
+        status["conditions"] = with_condition(pod.status.conditions, condition, now)
+    # Unconditional but for the uid: no kubelet is left to race with.
+    body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+    return (Merge(PODS, pod.metadata.namespace, pod.metadata.name, body, "status"), deletion)
+
+
+def _is_out_of_service(node: ActorNode) -> bool:
+    ready = condition_of(node.status.conditions, "Ready")
+    is_ready = ready is not None and ready.status == "True"
+    return not is_ready and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)

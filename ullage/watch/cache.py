@@ -1,0 +1,163 @@
+"""What is known of one resource, and what is news: lists and watch lines in, events out. No I/O, no time.
+
+Holds one small record per object: its uid, its resourceVersion and the fact it was read as; the object itself is let
+go. Every method that returns events is a generator: the cache moves on as the events are taken, one by one, so it never
+knows more than it has told.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar, cast
+
+from ullage.errors import Unreadable
+from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
+
+T = TypeVar("T")
+F = TypeVar("F")
+
+Version = int | str
+"""A resourceVersion. Numbers can be compared; where a server has others, only equality means something."""
+
+
+class Identity(NamedTuple):
+    """Which object, and which state of it."""
+
+    key: ObjectKey
+    uid: str
+    version: Version
+
+
+def version_of(text: str) -> Version:
+    """A resourceVersion as a number, where it is one."""
+    return int(text) if text.isdecimal() else text
+
+
+def identity_of(thing: object) -> Identity:
+    """Of a struct of ours, or of an object as plain JSON."""
+    if isinstance(thing, dict):
+        meta = thing["metadata"]
+        key = ObjectKey(meta.get("namespace", ""), meta["name"])
+        return Identity(key, meta.get("uid", ""), version_of(meta.get("resourceVersion", "")))
+    meta = cast(Any, thing).metadata
+    return Identity(ObjectKey(meta.namespace, meta.name), meta.uid, version_of(meta.resource_version))
+
+
+def is_later(version: Version, known: Version) -> bool:
+    """Whether the first is after the second; where they cannot be compared, whether they differ."""
+    if isinstance(version, int) and isinstance(known, int):
+        return version > known
+    return version != known
+
+
+class _Known(Generic[F]):
+    __slots__ = ("fact", "uid", "version")
+
+    def __init__(self, uid: str, version: Version, fact: F) -> None:
+        self.uid = uid
+        self.version = version
+        self.fact = fact
+
+
+class _Facts(Mapping[ObjectKey, F]):
+    """Key to fact, to look at only."""
+
+    def __init__(self, known: Mapping[ObjectKey, _Known[F]]) -> None:
+        self._known = known
+
+    def __getitem__(self, key: ObjectKey) -> F:
+        return self._known[key].fact
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+class Cache(Generic[T, F]):
+    """The facts of one resource as they were last told.
+
+    An object that `read` finds Unreadable keeps its last readable fact: to forget it would be to think its place free.
+    """
+
+    def __init__(self, read: Callable[[T], F], on_unreadable: Callable[[ObjectKey, Unreadable], None]) -> None:
+        self._read = read
+        self._on_unreadable = on_unreadable
+        self._known: dict[ObjectKey, _Known[F]] = {}
+        self.facts: Mapping[ObjectKey, F] = _Facts(self._known)
+
+    def put(self, thing: T) -> Iterator[Event[F]]:
+        """The watch says it was added or modified."""
+        key, uid, version = identity_of(thing)
+        known = self._known.get(key)
+        if known is None or known.uid != uid:
+            if known is not None and is_later(version, known.version):
+                del self._known[key]
+                yield Vanished(key, known.fact)
+                known = None
+            if known is None and (found := self._readable(thing)) is not None:
+                self._known[key] = found
+                yield Appeared(key, found.fact)
+        elif is_later(version, known.version) and (found := self._readable(thing)) is not None:
+            yield from self._renew(key, known, found)
+
+    def remove(self, thing: T) -> Iterator[Event[F]]:
+        """The watch says it was deleted."""
+        key, uid, version = identity_of(thing)
+        known = self._known.get(key)
+        # A uid is deleted once and never comes back; a deletion of another uid counts only if it is the later word.
+        if known is not None and (known.uid == uid or is_later(version, known.version)):
+            del self._known[key]
+            yield Vanished(key, known.fact)
+
+    def listing(self) -> "Listing[T, F]":
+        """Begin to take in a whole list."""
+        return Listing(self)
+
+    def _readable(self, thing: T) -> _Known[F] | None:
+        key, uid, version = identity_of(thing)
+        try:
+            return _Known(uid, version, self._read(thing))
+        except Unreadable as error:
+            self._on_unreadable(key, error)
+            return None
+
+    def _renew(self, key: ObjectKey, known: _Known[F], found: _Known[F]) -> Iterator[Event[F]]:
+        old = known.fact
+        known.version = found.version
+        if found.fact != old:
+            known.fact = found.fact
+            yield Changed(key, old, found.fact)
+
+
+class Listing(Generic[T, F]):
+    """A list being taken in page by page. Nothing is told before it is complete: half a list is no moment in time."""
+
+    def __init__(self, cache: Cache[T, F]) -> None:
+        self._cache = cache
+        self._found: dict[ObjectKey, _Known[F]] = {}
+
+    def add(self, thing: T) -> None:
+        """One object of the list. What is known in this very state is not read again."""
+        key, uid, version = identity_of(thing)
+        known = self._cache._known.get(key)
+        same = known is not None and known.uid == uid
+        if known is not None and same and known.version == version:
+            self._found[key] = known
+        elif (found := self._cache._readable(thing)) is not None:
+            self._found[key] = found
+        elif known is not None and same:
+            self._found[key] = known
+
+    def finish(self) -> Iterator[Event[F]]:
+        """What the list changes: first what is gone, then what is new or different, in the order of the list."""
+        known, found = self._cache._known, self._found
+        gone = [key for key, old in known.items() if key not in found or found[key].uid != old.uid]
+        for key in gone:
+            yield Vanished(key, known.pop(key).fact)
+        for key, new in found.items():
+            old = known.get(key)
+            if old is None:
+                known[key] = new
+                yield Appeared(key, new.fact)
+            elif old is not new:
+                yield from self._cache._renew(key, old, new)
