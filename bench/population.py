@@ -6,8 +6,8 @@ from typing import Any
 
 from ullage.kube.api import KubeApi
 from ullage.kube.connect import connect
-from ullage.kube.resources import NODES, PODS
 from ullage.kube.resource import Resource
+from ullage.kube.resources import NODES, PODS
 
 AT_ONCE = 64
 
@@ -54,7 +54,11 @@ def a_training_pod(number: int) -> dict[str, Any]:
     affinity = {
         "requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [
-                {"matchExpressions": [{"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3"]}]}
+                {
+                    "matchExpressions": [
+                        {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3"]}
+                    ]
+                }
             ]
         }
     }

@@ -1,4 +1,4 @@
-"""The two readers of the sync benchmark, each run in a process of its own: `python -m bench.readers ours|official KUBECONFIG`.
+"""The two readers of the sync benchmark, each in its own process: `python -m bench.readers ours|official KUBECONFIG`.
 
 Prints one JSON object: seconds to sync (wall and CPU), CPU seconds to decode the same bytes, bytes held per pod.
 """
@@ -38,16 +38,16 @@ async def ours(kubeconfig: Path) -> dict[str, float]:
     from ullage.kube.connect import connect
     from ullage.kube.read import read_node, read_pod
     from ullage.kube.resources import NODES, PODS
-    from ullage.watch.informer import Informer
+    from ullage.watch.informer import Informer, Interest
 
     api = connect(kubeconfig)
     wall, cpu = time.perf_counter(), time.process_time()
-    pods = Informer(api, PODS, read=read_pod, deliver=_ignore, clock=WallClock(), rng=random.Random(0))
-    nodes = Informer(api, NODES, read=read_node, deliver=_ignore, clock=WallClock(), rng=random.Random(0))
-    running = [asyncio.ensure_future(informer.run()) for informer in (pods, nodes)]
-    await asyncio.gather(pods.synced.wait(), nodes.synced.wait())
+    pods = Informer(api, Interest(PODS, read_pod), _ignore, rng=random.Random(0), clock=WallClock())
+    nodes = Informer(api, Interest(NODES, read_node), _ignore, rng=random.Random(0), clock=WallClock())
+    running = [asyncio.ensure_future(pods.run()), asyncio.ensure_future(nodes.run())]
+    await asyncio.gather(pods.wait_synced(), nodes.wait_synced())
     synced = {"sync_wall": time.perf_counter() - wall, "sync_cpu": time.process_time() - cpu, "resident": resident()}
-    counted = {"pods": len(pods.store), "nodes": len(nodes.store)}
+    counted = {"pods": len(pods.facts), "nodes": len(nodes.facts)}
     for task in running:
         task.cancel()
     await asyncio.gather(*running, return_exceptions=True)
@@ -72,7 +72,7 @@ def official(kubeconfig: Path) -> dict[str, float]:
     """The official client's own way to list in pages, holding its objects."""
     import kubernetes
 
-    kubernetes.config.load_kube_config(str(kubeconfig))
+    kubernetes.config.load_kube_config(str(kubeconfig))  # type: ignore[no-untyped-call]  # it has no types
     core = kubernetes.client.CoreV1Api()
     wall, cpu = time.perf_counter(), time.process_time()
     held = [_all_pages(core.list_pod_for_all_namespaces), _all_pages(core.list_node)]
@@ -107,13 +107,14 @@ def raw_pages(kubeconfig: Path) -> list[bytes]:
     """The pods as the server sends them, not decoded: the same bytes for both."""
     import kubernetes
 
-    kubernetes.config.load_kube_config(str(kubeconfig))
+    kubernetes.config.load_kube_config(str(kubeconfig))  # type: ignore[no-untyped-call]  # it has no types
     core = kubernetes.client.CoreV1Api()
     pages: list[bytes] = []
     token: str | None = None
     while True:
-        page = core.list_pod_for_all_namespaces(limit=PAGE, _continue=token, _preload_content=False).data
-        pages.append(bytes(page))
+        answer: Any = core.list_pod_for_all_namespaces(limit=PAGE, _continue=token, _preload_content=False)
+        page = bytes(answer.data)
+        pages.append(page)
         token = json.loads(page)["metadata"].get("continue")
         if not token:
             return pages

@@ -1,7 +1,7 @@
 """First sync: every pod and node of a large cluster into memory, ours beside the official Python client.
 
-Both read the same 20,000 pods and 5,000 nodes from the same real API server, each in a process of its own, and hold what
-they read. Decoding is measured apart, on the same bytes, so that the server's time does not blur it.
+Both read the same 20,000 pods and 5,000 nodes from the same real API server, each in a process of its own, and hold
+what they read. Decoding is measured apart, on the same bytes, so that the server's time does not blur it.
 """
 
 import asyncio

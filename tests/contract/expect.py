@@ -27,7 +27,7 @@ def refused(
         yield
     error = caught.value
     assert type(error) is kind, f"{type(error).__name__}: {error}"
-    assert (error.code, error.reason) == (kind.code, reason)
+    assert (error.code, error.reason) == (kind.code, reason), error.message
     assert says in error.message
     if causes is not None:
         assert isinstance(error, Invalid)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography.hazmat.primitives import serialization
 
 from ullage.errors import UserError
 from ullage.kube import access
@@ -117,9 +118,6 @@ def test_whom_to_impersonate_goes_into_headers(tmp_path: Path) -> None:
     )
 
 
-ENCRYPTED = b"-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n"
-
-
 @pytest.mark.parametrize(
     ("user", "cluster", "text"),
     [
@@ -167,6 +165,18 @@ def test_a_key_of_another_certificate_is_refused(tmp_path: Path) -> None:
         find_access(a_kubeconfig(tmp_path / "config", user))
 
 
+def test_an_encrypted_key_is_refused_without_a_prompt(tmp_path: Path) -> None:
+    pair = CertificateAuthority().client("a")
+    locked = serialization.load_pem_private_key(pair.key, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.BestAvailableEncryption(b"passphrase"),
+    )
+    user = {"client-certificate-data": b64(pair.certificate), "client-key-data": b64(locked)}
+    with pytest.raises(UserError, match=r"client-key-data of 'u' .*the key is encrypted"):
+        find_access(a_kubeconfig(tmp_path / "config", user))
+
+
 @pytest.mark.parametrize(
     ("server", "environment", "proxy"),
     [
@@ -189,7 +199,7 @@ def test_the_environment_may_name_a_proxy(
 
 def test_the_kubeconfig_has_the_last_word_on_the_proxy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://other")
-    found = find_access(a_kubeconfig(tmp_path / "config", **{"proxy-url": "http://mine:8080"}))
+    found = find_access(a_kubeconfig(tmp_path / "config", None, **{"proxy-url": "http://mine:8080"}))
     assert found.endpoint.proxy == "http://mine:8080"
 
 

@@ -1,6 +1,8 @@
 """kubeconfig files: merging, choosing, and what is said of a bad one."""
 
+import json
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from ullage.errors import UserError
 from ullage.kube import kubeconfig
+from ullage.testing.controlplane import Program, binaries
 
 
 def write(path: Path, content: Any) -> Path:
@@ -30,7 +33,7 @@ def a_config(*names: str, current: str = "", **cluster: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
+MERGES = pytest.mark.parametrize(
     ("first", "second", "context", "server"),
     [
         pytest.param(
@@ -47,7 +50,10 @@ def a_config(*names: str, current: str = "", **cluster: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_files_are_merged_as_kubectl_does(
+
+
+@MERGES
+def test_files_are_merged_and_the_official_client_reads_the_same(
     tmp_path: Path, first: Any, second: Any, context: str | None, server: str
 ) -> None:
     files = [write(tmp_path / "1", first), write(tmp_path / "2", second)]
@@ -56,11 +62,34 @@ def test_files_are_merged_as_kubectl_does(
     assert chosen.cluster.value.tls_server_name == ""
     assert chosen.cluster.value.certificate_authority == ""
 
-    merged = KubeConfigMerger(os.pathsep.join(str(one) for one in files)).config
-    official = KubeConfigLoader(merged, active_context=context)
-    assert official.current_context["name"] == chosen.context.name
+    # The official client takes the last file's current-context, against kubectl: it gets ours.
+    merged = KubeConfigMerger(os.pathsep.join(str(one) for one in files)).config  # type: ignore[no-untyped-call]
+    official: Any = KubeConfigLoader(merged, active_context=chosen.context.name)  # type: ignore[no-untyped-call]
     assert official._cluster["server"] == server
     assert official._user["token"] == chosen.user.value.token
+
+
+@MERGES
+@pytest.mark.real
+def test_kubectl_merges_them_so(tmp_path: Path, first: Any, second: Any, context: str | None, server: str) -> None:
+    files = [write(tmp_path / "1", first), write(tmp_path / "2", second)]
+    chosen = kubeconfig.choose(kubeconfig.load(files), context)
+    try:
+        kubectl = binaries.find(Program.KUBECTL)
+    except binaries.MissingProgram as missing:
+        pytest.skip(str(missing))
+    command = [str(kubectl), "config", "view", "--minify", "--raw", "-o", "json"]
+    output = subprocess.run(
+        [*command, "--context", context] if context else command,
+        env={"KUBECONFIG": os.pathsep.join(str(one) for one in files), "HOME": str(tmp_path)},
+        capture_output=True,
+        check=True,
+        timeout=60,
+    ).stdout
+    seen = json.loads(output)
+    assert seen["current-context"] == chosen.context.name
+    assert seen["clusters"][0]["cluster"] == {"server": server}
+    assert seen["users"][0]["user"]["token"] == chosen.user.value.token
 
 
 def test_relative_paths_are_relative_to_the_file_they_stand_in(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from ullage.kube.objects.node import Node as KubeNode
 from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.objects.policy import DisruptionBudget
 from ullage.kube.read import pod_requests, read_budget, read_node, read_pod
-from ullage.model.pod import Owner, Phase, PodKey
+from ullage.model.event import ObjectKey
+from ullage.model.pod import Owner, Phase
 
 
 def a_container(cpu: str, *, sidecar: bool = False, gpus: str = "0") -> dict[str, Any]:
@@ -80,7 +81,7 @@ def test_a_pods_facts() -> None:
             creationTimestamp="1970-01-01T00:01:00Z",
         )
     )
-    assert (pod.key, pod.node, pod.priority, pod.gated, pod.deleting) == (PodKey("n", "p"), "a", 7, True, True)
+    assert (pod.key, pod.node, pod.priority, pod.gated, pod.deleting) == (ObjectKey("n", "p"), "a", 7, True, True)
     assert (pod.created, pod.phase, pod.owner) == (60.0, Phase.PENDING, Owner("ReplicaSet", "rs", "u"))
 
 

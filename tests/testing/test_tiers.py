@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-SAMPLE = '''
+SAMPLE = """
 import pytest
 from hypothesis import given, strategies as st
 
@@ -29,7 +29,7 @@ def test_misfortune(): pass
 def test_long(): raise AssertionError("only with --full")
 
 def test_left_out(): pytest.skip("no GPU here")
-'''
+"""
 
 
 @pytest.fixture(scope="module")

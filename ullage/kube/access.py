@@ -67,8 +67,9 @@ def from_kubeconfig(chosen: Chosen, clock: Clock) -> Access:
     )
 
 
-def in_cluster(directory: Path = SERVICE_ACCOUNT) -> Access:
+def in_cluster(directory: Path | None = None) -> Access:
     """Access by the service account of the pod we run in. Raises UserError."""
+    directory = directory or SERVICE_ACCOUNT
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST", ""), os.environ.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise UserError("KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set: this is not a pod")

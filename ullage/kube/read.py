@@ -15,7 +15,8 @@ from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.objects.policy import DisruptionBudget
 from ullage.model.budget import Budget
 from ullage.model.node import Node, Taint
-from ullage.model.pod import Owner, Phase, Pod, PodKey
+from ullage.model.event import ObjectKey
+from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.quantity import milli
 from ullage.model.resources import Amounts, at_least, total
 from ullage.model.selector import Operator, Requirement, Selector
@@ -62,7 +63,7 @@ def read_pod(raw: KubePod) -> Pod:
     meta, spec = raw.metadata, raw.spec
     try:
         return Pod(
-            key=PodKey(meta.namespace, meta.name),
+            key=ObjectKey(meta.namespace, meta.name),
             uid=meta.uid,
             created=read_time(meta.creation_timestamp),
             node=spec.node_name,
@@ -125,8 +126,7 @@ def read_budget(raw: DisruptionBudget) -> Budget:
     except ValueError as error:
         raise Unreadable(f"PodDisruptionBudget {meta.namespace}/{meta.name}: {error}") from error
     return Budget(
-        namespace=meta.namespace,
-        name=meta.name,
+        key=ObjectKey(meta.namespace, meta.name),
         uid=meta.uid,
         selector=_NOTHING if selector is None else selector,
         current=status.observed_generation >= meta.generation,

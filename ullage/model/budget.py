@@ -2,14 +2,14 @@
 
 import msgspec
 
+from ullage.model.event import ObjectKey
 from ullage.model.selector import Selector
 
 
 class Budget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Facts of one PodDisruptionBudget. `current` is false while its controller has not seen the latest spec."""
 
-    namespace: str
-    name: str
+    key: ObjectKey
     uid: str
     selector: Selector
     current: bool

@@ -1,19 +1,10 @@
 """A pod as decisions see it."""
 
 from enum import StrEnum
-from typing import NamedTuple
 
 import msgspec
 
-
-class PodKey(NamedTuple):
-    """Where a pod is found. Orders by namespace, then name."""
-
-    namespace: str
-    name: str
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
+from ullage.model.event import ObjectKey
 
 
 class Phase(StrEnum):
@@ -40,7 +31,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Facts of one pod. `requests` is what the scheduler must find on a node, in thousandths."""
 
-    key: PodKey
+    key: ObjectKey
     uid: str
     created: float
     node: str

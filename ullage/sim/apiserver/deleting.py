@@ -200,9 +200,11 @@ def _set_finalizers(call: Call, metadata: JsonObject, options: DeleteOptions) ->
     if not call.kind.rules.collected:
         return
     held = metadata.get("finalizers") or []
-    if options.propagation:
+    already = any(name in _FINALIZER_OF.values() for name in held)
+    propagation = options.propagation or ("" if already else call.kind.rules.default_propagation)
+    if propagation:
         held = [name for name in held if name not in _FINALIZER_OF.values()]
-        if wanted := _FINALIZER_OF.get(options.propagation):
+        if wanted := _FINALIZER_OF.get(propagation):
             held.append(wanted)
     metadata.pop("finalizers", None)
     if held:

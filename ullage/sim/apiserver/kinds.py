@@ -46,6 +46,8 @@ class Rules:
     """Members of metadata that a write to `status` leaves as they are."""
     keeps_status = False
     """Does a create keep the status it was given."""
+    default_propagation = ""
+    """What happens to dependents where a deletion does not say."""
     collected = True
     """Does the garbage collector look after its dependents: do propagation policies set finalizers."""
     fields: Mapping[str, FieldReader] = {}

@@ -1,0 +1,169 @@
+"""The picture of the cluster: what it remembers, what it adds up, and that nothing is lost on the way to a file."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.model.budget import Budget
+from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
+from ullage.model.node import Node, Taint
+from ullage.model.pod import Phase, Pod
+from ullage.model.resources import GPU
+from ullage.model.selector import parse_selector
+from ullage.state.cluster import ClusterState, Fact
+from ullage.state.dump import dump, load
+from ullage.state.invariants import broken
+
+
+def a_node(name: str = "a", *, gpus: int = 8) -> Node:
+    return Node(
+        name=name,
+        uid=f"uid-{name}",
+        created=1.5,
+        ready=True,
+        unschedulable=False,
+        labels={"zone": "z"},
+        taints=(Taint("k", "v", "NoSchedule"),),
+        allocatable={GPU: gpus * 1000},
+    )
+
+
+def a_pod(name: str = "p", *, gpus: int = 1, on: str = "", phase: Phase = Phase.RUNNING) -> Pod:
+    return Pod(
+        key=ObjectKey("n", name),
+        uid=f"uid-{name}",
+        created=0.0,
+        node=on,
+        phase=phase,
+        deleting=False,
+        gated=False,
+        scheduler="gpu-scheduler",
+        priority=0,
+        labels={},
+        requests={GPU: gpus * 1000} if gpus else {},
+        owner=None,
+    )
+
+
+def appeared(fact: Node | Pod) -> Event[Fact]:
+    return Appeared(fact.key if isinstance(fact, Pod) else ObjectKey("", fact.name), fact)
+
+
+def state_of(events: Iterable[Event[Fact]]) -> ClusterState:
+    state = ClusterState()
+    for event in events:
+        state.apply(event)
+    return state
+
+
+def test_a_bound_pod_uses_its_node() -> None:
+    state = state_of([appeared(a_node()), appeared(a_pod(on="a", gpus=3))])
+    assert dict(state.used_on("a")) == {GPU: 3000}
+    assert state.free_on("a") == {GPU: 5000}
+
+
+def test_a_pod_heard_of_before_its_node_counts() -> None:
+    state = state_of([appeared(a_pod(on="a", gpus=3)), appeared(a_node())])
+    assert state.free_on("a") == {GPU: 5000}
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(a_pod(on="a", phase=Phase.SUCCEEDED), id="succeeded"),
+        pytest.param(a_pod(on="a", phase=Phase.FAILED), id="failed"),
+        pytest.param(a_pod(on=""), id="unbound"),
+        pytest.param(a_pod(on="b"), id="elsewhere"),
+    ],
+)
+def test_a_pod_that_holds_nothing_any_more_frees_its_node(after: Pod) -> None:
+    before = a_pod(on="a")
+    state = state_of([appeared(a_node()), appeared(before), Changed(before.key, before, after)])
+    assert dict(state.used_on("a")) == {}
+    assert not list(broken(state))
+
+
+def test_what_vanishes_is_forgotten() -> None:
+    pod = a_pod(on="a")
+    state = state_of([appeared(a_node()), appeared(pod), Vanished(pod.key, pod), Synced("pods")])
+    assert not state.pods
+    assert not state.used_on("a")
+    assert state.synced == {"pods"}
+
+
+def test_a_gpu_promised_twice_is_said() -> None:
+    state = state_of([appeared(a_node(gpus=2)), appeared(a_pod("p", gpus=2, on="a")), appeared(a_pod("q", on="a"))])
+    assert list(broken(state)) == [f"a: 1000 thousandths of {GPU} are promised twice"]
+
+
+PODS = st.builds(
+    lambda gpus, on, phase: a_pod(gpus=gpus, on=on, phase=phase),
+    st.integers(0, 3),
+    st.sampled_from(["", "a", "b"]),
+    st.sampled_from(Phase),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from("pqrs"), st.one_of(st.none(), PODS)), max_size=60))
+def test_sums_never_drift_from_the_facts(steps: list[tuple[str, Pod | None]]) -> None:
+    state = state_of([appeared(a_node("a", gpus=99)), appeared(a_node("b", gpus=99))])
+    for name, wanted in steps:
+        key = ObjectKey("n", name)
+        old = state.pods.get(key)
+        new = (
+            None
+            if wanted is None
+            else a_pod(name, gpus=wanted.requests.get(GPU, 0) // 1000, on=wanted.node, phase=wanted.phase)
+        )
+        if old is None and new is not None:
+            state.apply(Appeared(key, new))
+        elif old is not None and new is not None:
+            state.apply(Changed(key, old, new))
+        elif old is not None:
+            state.apply(Vanished(key, old))
+        assert not list(broken(state))
+
+
+def test_a_dump_comes_back_whole_and_equal_to_the_byte() -> None:
+    key = ObjectKey("n", "b")
+    budget = Budget(
+        key=key,
+        uid="u",
+        selector=parse_selector("app in (web,db),!old"),
+        current=True,
+        disruptions_allowed=1,
+        current_healthy=3,
+        desired_healthy=2,
+        evict_unhealthy=False,
+    )
+    state = state_of([appeared(a_pod(on="a")), appeared(a_node()), Appeared(key, budget), Synced("pods")])
+    text = dump(state, now=12.25)
+    again, moment = load(text)
+    assert moment == 12.25
+    assert dump(again, now=12.25) == text
+    assert again.budgets[key] == budget
+    assert again.free_on("a") == state.free_on("a")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(b"{", "not a dump", id="not-json"),
+        pytest.param(b"{}", "format", id="not-a-dump"),
+        pytest.param(
+            b'{"format":1,"takenAt":0,"synced":[],"nodes":[{"name":1}],"pods":[],"budgets":[]}',
+            r"\$.nodes\[0\]",
+            id="names-the-field",
+        ),
+        pytest.param(
+            b'{"format":9,"takenAt":0,"synced":[],"nodes":[],"pods":[],"budgets":[]}',
+            "format is 9",
+            id="another-format",
+        ),
+    ],
+)
+def test_what_is_not_a_dump_is_refused(text: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        load(text)

@@ -1,0 +1,51 @@
+"""`ullage dump`: the cluster as ullage sees it, for bug reports and for the simulator."""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.errors import UserError
+
+EXAMPLES = """\b
+Examples:
+  ullage dump > state.json
+  ullage dump --context staging --output state.json
+"""
+
+
+@click.command("dump", epilog=EXAMPLES)
+@click.option("--output", "-o", metavar="FILE", help="Write here instead of standard output; replaced in one step.")
+@cluster_options
+def command(output: str | None, kubeconfig: str | None, context: str | None) -> None:
+    """Read nodes, pods and disruption budgets, and write the state that decisions are made on as JSON.
+
+    Changes nothing in the cluster. The same state gives the same bytes.
+    """
+    text = asyncio.run(_read(ClusterChoice.of(kubeconfig, context)))
+    if output is None:
+        click.echo(text.decode())
+        return
+    _replace(Path(output), text + b"\n")
+
+
+async def _read(choice: ClusterChoice) -> bytes:
+    from ullage.clock import WallClock
+    from ullage.state.dump import dump
+    from ullage.watch.picture import read_picture
+
+    async with choice.connected() as api:
+        state = await read_picture(api)
+    return dump(state, now=WallClock().now())
+
+
+def _replace(path: Path, text: bytes) -> None:
+    """All or nothing: a full disk or Ctrl-C leaves what was there."""
+    beside = path.with_name(f".{path.name}.part")
+    try:
+        beside.write_bytes(text)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UserError(f"--output {path}: {error.strerror}; choose a file in a folder you can write to") from error

@@ -1,0 +1,58 @@
+"""The rules of CustomResourceDefinitions. What they define is in `custom`."""
+
+from ullage.sim.apiserver.fields import FieldError, required, wrong
+from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.rules.merge_schemas import PLAIN
+from ullage.sim.apiserver.wire import JsonObject
+
+
+class DefinitionRules(Rules):
+    counts_generations = True
+    unconditional_update = False
+    schema = PLAIN
+
+    def default(self, obj: JsonObject) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("conversion", {"strategy": "None"})
+        names = spec.setdefault("names", {})
+        if names.get("kind"):
+            names.setdefault("singular", names["kind"].lower())
+            names.setdefault("listKind", names["kind"] + "List")
+
+    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+        """Names are free here and serving starts at once, so the conditions of a moment later are true already."""
+        spec, now = obj["spec"], around.timestamp()
+        stored = [version.get("name") for version in spec.get("versions") or [] if version.get("storage")]
+        obj["status"] = {
+            "conditions": [
+                _condition("NamesAccepted", "NoConflicts", "no conflicts found", now),
+                _condition("Established", "InitialNamesAccepted", "the initial names have been accepted", now),
+            ],
+            "acceptedNames": dict(spec["names"]),
+            "storedVersions": stored,
+        }
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec, names, found = obj["spec"], obj["spec"]["names"], list[FieldError]()
+        expected = f"{names.get('plural', '')}.{spec.get('group', '')}"
+        if obj["metadata"].get("name") != expected:
+            why = 'must be spec.names.plural+"."+spec.group'
+            found.append(wrong("metadata.name", obj["metadata"].get("name"), why))
+        if not spec.get("group"):
+            found.append(required("spec.group"))
+        if spec.get("scope") not in ("Namespaced", "Cluster"):
+            found.append(required("spec.scope"))
+        if not [version for version in spec.get("versions") or [] if version.get("storage")]:
+            why = "must have exactly one version marked as storage version"
+            found.append(wrong("spec.versions", spec.get("versions"), why))
+        for member in ("plural", "kind"):
+            if not names.get(member):
+                found.append(required(f"spec.names.{member}"))
+        for index, version in enumerate(spec.get("versions") or []):
+            if not (version.get("schema") or {}).get("openAPIV3Schema"):
+                found.append(required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required"))
+        return found
+
+
+def _condition(name: str, reason: str, message: str, now: str) -> JsonObject:
+    return {"type": name, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}

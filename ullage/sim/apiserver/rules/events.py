@@ -1,0 +1,52 @@
+"""Events: one shelf, two spellings. `v1` and `events.k8s.io/v1` name the same things differently."""
+
+from ullage.sim.apiserver.kinds import Rules
+from ullage.sim.apiserver.rules.merge_schemas import PLAIN
+from ullage.sim.apiserver.wire import JsonObject
+
+_PAIRS = (
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("reportingComponent", "reportingController"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+)
+
+
+def event_inward(obj: JsonObject) -> JsonObject:
+    """From `events.k8s.io/v1` to how it is stored."""
+    names = {new: old for old, new in _PAIRS}
+    return {names.get(key, key): value for key, value in obj.items()}
+
+
+def event_outward(obj: JsonObject) -> JsonObject:
+    names = dict(_PAIRS)
+    return {names.get(key, key): value for key, value in obj.items()}
+
+
+class EventRules(Rules):
+    create_on_update = True
+    schema = PLAIN
+    fields = {
+        "involvedObject.kind": lambda obj: obj.get("involvedObject", {}).get("kind") or "",
+        "involvedObject.namespace": lambda obj: obj.get("involvedObject", {}).get("namespace") or "",
+        "involvedObject.name": lambda obj: obj.get("involvedObject", {}).get("name") or "",
+        "involvedObject.uid": lambda obj: obj.get("involvedObject", {}).get("uid") or "",
+        "regarding.kind": lambda obj: obj.get("involvedObject", {}).get("kind") or "",
+        "regarding.name": lambda obj: obj.get("involvedObject", {}).get("name") or "",
+        "regarding.namespace": lambda obj: obj.get("involvedObject", {}).get("namespace") or "",
+        "regarding.uid": lambda obj: obj.get("involvedObject", {}).get("uid") or "",
+        "reason": lambda obj: obj.get("reason") or "",
+        "type": lambda obj: obj.get("type") or "",
+        "reportingComponent": lambda obj: obj.get("reportingComponent") or "",
+        "reportingController": lambda obj: obj.get("reportingComponent") or "",
+    }
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("involvedObject", {})
+        for member in ("source", "reportingComponent", "reportingInstance"):
+            obj.setdefault(member, {} if member == "source" else "")
+        for member in ("firstTimestamp", "lastTimestamp", "eventTime"):
+            obj.setdefault(member, None)

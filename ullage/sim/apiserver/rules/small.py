@@ -1,0 +1,287 @@
+"""The rules of the small built-in kinds: namespaces, leases, budgets, classes, configuration."""
+
+import base64
+import binascii
+from typing import Any
+
+from ullage.sim.apiserver import names
+from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, unsupported, wrong
+from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.refusal import About, forbidden
+from ullage.sim.apiserver.rules.merge_schemas import BUDGET, PLAIN, SERVICE, SERVICE_ACCOUNT
+from ullage.sim.apiserver.wire import JsonObject, copied
+
+_IMMORTAL = ("default", "kube-system", "kube-public")
+
+
+class PlainRules(Rules):
+    """Stored as sent."""
+
+    schema = PLAIN
+
+
+class NamespaceRules(Rules):
+    returns_deleted = True
+    collected = False
+    schema = PLAIN
+    fields = {
+        "status.phase": lambda obj: obj.get("status", {}).get("phase") or "",
+        "name": lambda obj: obj["metadata"]["name"],
+    }
+
+    def check_name(self, name: str) -> tuple[str, ...]:
+        return names.dns_label(name)
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("spec", {})
+        if name := obj["metadata"].get("name"):
+            labels = obj["metadata"]["labels"] = obj["metadata"].get("labels") or {}
+            labels["kubernetes.io/metadata.name"] = name
+
+    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+        obj["status"] = {"phase": "Active"}
+        held = obj["spec"].setdefault("finalizers", [])
+        if "kubernetes" not in held:
+            held.append("kubernetes")
+
+    def prepare_update(self, obj: JsonObject, old: JsonObject) -> None:
+        obj["spec"] = copied(old["spec"])
+
+    def check_delete(self, obj: JsonObject) -> None:
+        name = obj["metadata"]["name"]
+        if name in _IMMORTAL:
+            raise forbidden(About("namespaces", "", name), "this namespace may not be deleted")
+
+    def mark_deleted(self, obj: JsonObject, around: Surroundings) -> JsonObject | None:
+        """Its contents go first; whoever removes them says so through `finalize`."""
+        if not obj["spec"].get("finalizers") and obj["metadata"].get("deletionTimestamp"):
+            return None
+        marked = copied(obj)
+        marked["metadata"].setdefault("deletionTimestamp", around.timestamp())
+        marked.setdefault("status", {})["phase"] = "Terminating"
+        return marked
+
+    def may_vanish(self, obj: JsonObject) -> bool:
+        return not obj["spec"].get("finalizers")
+
+
+class LeaseRules(Rules):
+    unconditional_update = False
+    create_on_update = True
+    schema = PLAIN
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("spec", {})
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec, found = obj["spec"], list[FieldError]()
+        duration, moves = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if duration is not None and duration <= 0:
+            found.append(wrong("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        if moves is not None and moves < 0:
+            found.append(wrong("spec.leaseTransitions", moves, "must be greater than or equal to 0"))
+        if spec.get("holderIdentity") == "":
+            found.append(wrong("spec.holderIdentity", "", "must not be empty"))
+        return found
+
+
+class BudgetRules(Rules):
+    counts_generations = True
+    unconditional_update = False
+    schema = BUDGET
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("spec", {})
+
+    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+        obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
+
+    def prepare_status(self, obj: JsonObject, old: JsonObject) -> None:
+        status = obj.setdefault("status", {})
+        for member in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
+            status.setdefault(member, 0)
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec, found = obj["spec"], list[FieldError]()
+        least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
+        if least is not None and most is not None:
+            found.append(wrong("spec", _as_go(spec), "minAvailable and maxUnavailable cannot be both set"))
+        for member, value in (("minAvailable", least), ("maxUnavailable", most)):
+            found += _check_int_or_percent(value, f"spec.{member}")
+        policy = spec.get("unhealthyPodEvictionPolicy")
+        if policy is not None and policy not in ("IfHealthyBudget", "AlwaysAllow"):
+            choices = ["AlwaysAllow", "IfHealthyBudget"]
+            found.append(unsupported("spec.unhealthyPodEvictionPolicy", policy, choices))
+        return found
+
+
+def _as_go(spec: JsonObject) -> JsonObject:
+    """The server quotes its own struct here, not what was sent."""
+    names = ("minAvailable", "selector", "maxUnavailable", "unhealthyPodEvictionPolicy")
+    return {name[0].upper() + name[1:]: spec.get(name) for name in names}
+
+
+def _check_int_or_percent(value: Any, at: str) -> list[FieldError]:
+    if isinstance(value, str):
+        if not value.endswith("%") or not value[:-1].isdigit():
+            return [wrong(at, value, "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")]
+        return [] if int(value[:-1]) <= 100 else [wrong(at, value, "must not be greater than 100%")]
+    if value is not None and value < 0:
+        return [wrong(at, value, "must be greater than or equal to 0")]
+    return []
+
+
+class PriorityClassRules(Rules):
+    counts_generations = True
+    schema = PLAIN
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+        obj.setdefault("value", 0)
+
+    def desired(self, obj: JsonObject) -> object:
+        return None
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        name, value = obj["metadata"].get("name", ""), obj["value"]
+        if name.startswith("system-") and name not in ("system-node-critical", "system-cluster-critical"):
+            why = "priority class names with 'system-' prefix are reserved for system use only."
+            return [forbidden_field("metadata.name", f"{why} error: {name} is not a known system priority class")]
+        if value > 1000000000 and not name.startswith("system-"):
+            return [forbidden_field("value", "maximum allowed value of a user defined priority is 1000000000")]
+        if obj["preemptionPolicy"] not in ("Never", "PreemptLowerPriority"):
+            choices = ["Never", "PreemptLowerPriority"]
+            return [unsupported("preemptionPolicy", obj["preemptionPolicy"], choices)]
+        return []
+
+    def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        found: list[FieldError] = []
+        if obj["value"] != old["value"]:
+            found.append(forbidden_field("value", "may not be changed in an update."))
+        if obj["preemptionPolicy"] != old["preemptionPolicy"]:
+            found.append(wrong("preemptionPolicy", obj["preemptionPolicy"], "field is immutable"))
+        return found
+
+
+class ConfigRules(Rules):
+    """ConfigMaps and Secrets: may be sealed."""
+
+    schema = PLAIN
+    fields = {}
+
+    def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        if not old.get("immutable"):
+            return self.validate(obj)
+        found: list[FieldError] = []
+        if not obj.get("immutable"):
+            found.append(forbidden_field("immutable", "field is immutable when `immutable` is set"))
+        for member in ("data", "binaryData"):
+            if obj.get(member) != old.get(member):
+                found.append(forbidden_field(member, "field is immutable when `immutable` is set"))
+        return found
+
+
+class SecretRules(ConfigRules):
+    fields = {"type": lambda obj: obj.get("type") or ""}
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("type", "Opaque")
+        plain = obj.pop("stringData", None)
+        if isinstance(plain, dict):
+            data = obj.setdefault("data", {})
+            for key, value in plain.items():
+                data[key] = base64.b64encode(str(value).encode()).decode()
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        found: list[FieldError] = []
+        for key, value in (obj.get("data") or {}).items():
+            try:
+                base64.b64decode(value, validate=True)
+            except (binascii.Error, ValueError, TypeError):
+                found.append(wrong(f"data[{key}]", "<secret contents redacted>", "must be base64"))
+        return found
+
+
+class ServiceAccountRules(Rules):
+    returns_deleted = True
+    schema = SERVICE_ACCOUNT
+
+
+class VolumeRules(Rules):
+    """Persistent volumes and claims."""
+
+    returns_deleted = True
+    schema = PLAIN
+
+    def __init__(self, first_phase: str) -> None:
+        self._first_phase = first_phase
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+        obj["status"] = {"phase": self._first_phase}
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        return [] if obj["spec"].get("accessModes") else [required("spec.accessModes")]
+
+
+class ServiceRules(Rules):
+    returns_deleted = True
+    create_on_update = True
+    schema = SERVICE
+    fields = {
+        "spec.clusterIP": lambda obj: obj.get("spec", {}).get("clusterIP") or "",
+        "spec.type": lambda obj: obj.get("spec", {}).get("type") or "",
+    }
+
+    def check_name(self, name: str) -> tuple[str, ...]:
+        return names.dns_label_1035(name)
+
+    def default(self, obj: JsonObject) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+        for port in spec.get("ports") or []:
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port"))
+
+    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+        obj["status"] = {"loadBalancer": {}}
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec = obj["spec"]
+        if not spec.get("ports") and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
+            return [required("spec.ports")]
+        return []
+
+
+class StorageClassRules(Rules):
+    returns_deleted = True
+    schema = PLAIN
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        return [] if obj.get("provisioner") else [required("provisioner")]
+
+
+class GenerationRules(Rules):
+    """Kinds that count generations over everything but metadata."""
+
+    counts_generations = True
+    unconditional_update = False
+    schema = PLAIN
+
+    def desired(self, obj: JsonObject) -> object:
+        return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
+
+
+class OpaqueDeviceRules(Rules):
+    """Resource claims and slices: kept, not understood."""
+
+    returns_deleted = True
+    schema = PLAIN

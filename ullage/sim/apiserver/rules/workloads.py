@@ -1,0 +1,153 @@
+"""The rules of Deployments, ReplicaSets, StatefulSets and DaemonSets."""
+
+from typing import Any
+
+from ullage.model.selector import Operator, Requirement, Selector
+from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, wrong
+from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.rules.merge_schemas import WORKLOAD
+from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
+from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
+from ullage.sim.apiserver.wire import JsonObject
+
+_QUARTERS = {"maxUnavailable": "25%", "maxSurge": "25%"}
+
+
+def selector_of(selector: JsonObject | None) -> Selector:
+    """A LabelSelector as our own; the empty one matches everything."""
+    if not selector:
+        return Selector()
+    parts = [Requirement(k, Operator.IN, (v,)) for k, v in sorted((selector.get("matchLabels") or {}).items())]
+    for expression in selector.get("matchExpressions") or []:
+        values = tuple(sorted(expression.get("values") or []))
+        parts.append(Requirement(expression.get("key", ""), Operator(expression.get("operator")), values))
+    return Selector(tuple(parts))
+
+
+class WorkloadRules(Rules):
+    """What the four have in common."""
+
+    counts_generations = True
+    schema = WORKLOAD
+    scales = True
+    needs_selector = True
+    empty_status: JsonObject = {}
+
+    def default(self, obj: JsonObject) -> None:
+        spec = obj.setdefault("spec", {})
+        template = spec.setdefault("template", {})
+        default_pod_spec(template.setdefault("spec", {}))
+        template.setdefault("metadata", {})
+        if self.scales and spec.get("replicas") is None:
+            spec["replicas"] = 1
+        self.default_more(spec)
+
+    def default_more(self, spec: JsonObject) -> None:
+        """What only this kind fills in."""
+
+    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+        obj["status"] = dict(self.empty_status)
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec, found = obj["spec"], list[FieldError]()
+        if self.scales and spec["replicas"] < 0:
+            found.append(wrong("spec.replicas", spec["replicas"], "must be greater than or equal to 0"))
+        found += self._check_selector(spec)
+        found += check_pod_spec(spec["template"]["spec"], "spec.template.spec")
+        policy = spec["template"]["spec"].get("restartPolicy")
+        if policy in ("OnFailure", "Never"):
+            message = f'Unsupported value: "{policy}": supported values: "Always"'
+            found.append(FieldError("spec.template.spec.restartPolicy", "FieldValueNotSupported", message))
+        return found
+
+    def _check_selector(self, spec: JsonObject) -> list[FieldError]:
+        selector = spec.get("selector")
+        found: list[FieldError] = []
+        if selector is None:
+            found += [required("spec.selector")] if self.needs_selector else []
+        elif not selector.get("matchLabels") and not selector.get("matchExpressions"):
+            why = f"empty selector is invalid for {self.word}"
+            return [wrong("spec.selector", selector, why)]
+        labels = spec["template"]["metadata"].get("labels")
+        if not selector or not selector_of(selector).matches(labels or {}):
+            at = "spec.template.metadata.labels"
+            found.append(wrong(at, labels, "`selector` does not match template `labels`"))
+        return found
+
+    word = "workload"
+
+    def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        found = self.validate(obj)
+        if obj["spec"].get("selector") != old["spec"].get("selector"):
+            found.append(wrong("spec.selector", obj["spec"].get("selector"), "field is immutable"))
+        return found
+
+
+class DeploymentRules(WorkloadRules):
+    word = "deployment"
+    status_resets = ("labels",)
+
+    def default_more(self, spec: JsonObject) -> None:
+        strategy = spec.setdefault("strategy", {})
+        strategy.setdefault("type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            strategy["rollingUpdate"] = {**_QUARTERS, **(strategy.get("rollingUpdate") or {})}
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("progressDeadlineSeconds", 600)
+
+
+class ReplicaSetRules(WorkloadRules):
+    word = "ReplicaSet"
+    empty_status = {"replicas": 0}
+    fields = {"status.replicas": lambda obj: str(obj.get("status", {}).get("replicas", 0))}
+
+    def prepare_status(self, obj: JsonObject, old: JsonObject) -> None:
+        obj.setdefault("status", {}).setdefault("replicas", 0)
+
+
+class StatefulSetRules(WorkloadRules):
+    word = "statefulset"
+    empty_status = {"replicas": 0, "availableReplicas": 0}
+    _changeable = (
+        "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
+        "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
+    )  # fmt: skip
+
+    def default_more(self, spec: JsonObject) -> None:
+        spec.setdefault("serviceName", "")
+        spec.setdefault("podManagementPolicy", "OrderedReady")
+        strategy = spec.setdefault("updateStrategy", {})
+        strategy.setdefault("type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            strategy["rollingUpdate"] = {"partition": 0, **(strategy.get("rollingUpdate") or {})}
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"})
+
+    def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        fixed = [_without(side["spec"], self._changeable) for side in (obj, old)]
+        if fixed[0] != fixed[1]:
+            why = (
+                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
+                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
+                "'minReadySeconds' are forbidden"
+            )
+            return [forbidden_field("spec", why)]
+        return self.validate(obj)
+
+
+class DaemonSetRules(WorkloadRules):
+    word = "daemonset"
+    scales = False
+    needs_selector = False
+    empty_status = {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
+
+    def default_more(self, spec: JsonObject) -> None:
+        strategy = spec.setdefault("updateStrategy", {})
+        strategy.setdefault("type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0, **(strategy.get("rollingUpdate") or {})}
+        spec.setdefault("revisionHistoryLimit", 10)
+
+
+def _without(spec: JsonObject, members: tuple[str, ...]) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if key not in members}
