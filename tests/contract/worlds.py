@@ -76,7 +76,7 @@ async def _begin_list(api: KubeApi) -> AsyncIterator[Page[JsonObject]]:
 
 
 async def compact(etcd: str) -> None:
-    """Drop every revision but the latest, and tell the API server as its own compaction would.
+    """Drop every revision before this one, and tell the API server as its own compaction would.
 
     The server honours continue tokens from snapshots in memory, and drops those older than what this key says.
     """
@@ -87,9 +87,9 @@ async def compact(etcd: str) -> None:
             async with session.post(path, json=body, raise_for_status=True) as response:
                 return await response.json()
 
-        revision = str((await ask("/v3/kv/range", {"key": key}))["header"]["revision"])
+        revision = str(int((await ask("/v3/kv/range", {"key": key}))["header"]["revision"]) + 1)
         await ask("/v3/kv/put", {"key": key, "value": base64.b64encode(revision.encode()).decode()})
-        await ask("/v3/kv/compaction", {"revision": revision, "physical": True})
+        await ask("/v3/kv/compaction", {"revision": revision})
 
 
 async def forget_watches(api: KubeApi) -> None:

@@ -194,7 +194,7 @@ def test_a_list_torn_between_pages_is_asked_for_in_one_piece_in_the_end() -> Non
         server.torn_pages = 10
         async with listening(server, chunk=5) as world:
             await world.informer.wait_synced()
-            assert server.asked == ["list", "next page", "list", "next page", "list"]
+            assert server.asked == ["list", "next page", "list", "next page", "list", "watch"]
             assert len(world.reader.view) == 8
 
     run_virtual(story())

@@ -38,7 +38,7 @@ def _what_happened(error: BaseException, trust: tls.Trust, now: datetime) -> str
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             return f"closed the connection before the answer was complete ({_short(error)})"
         case aiohttp.ClientResponseError():
-            return f"does not speak HTTP as it should ({error.message}); check that the address begins with https://"
+            return f"does not speak HTTP as it should ({_one_line(error.message)}); check that the address begins with https://"
         case aiohttp.ClientConnectorError():
             return f"cannot be connected to ({error.os_error}); check the address and the network"
     return f"cannot be talked to ({_short(error)})"
@@ -64,9 +64,10 @@ def _bad_certificate(error: BaseException, trust: tls.Trust, now: datetime) -> s
 def _tls_alert(error: BaseException) -> str:
     """What the server said in a TLS alert, which may be wrapped a few times. Empty if it was not that."""
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, ssl.SSLError):
+    reason = ""
+    while cause is not None and not reason:
+        reason = (getattr(cause, "reason", None) or "").upper() if isinstance(cause, ssl.SSLError) else ""
         cause = getattr(cause, "os_error", None) or cause.__cause__ or cause.__context__
-    reason = (getattr(cause, "reason", None) or "").upper()
     if "CERTIFICATE_EXPIRED" in reason:
         return "refuses our client certificate because it has expired; get a new one"
     if "CERTIFICATE_REQUIRED" in reason or "BAD_CERTIFICATE" in reason or "UNKNOWN_CA" in reason:
@@ -77,4 +78,8 @@ def _tls_alert(error: BaseException) -> str:
 
 
 def _short(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"[:200] if str(error) else type(error).__name__
+    return f"{type(error).__name__}: {_one_line(str(error))}" if str(error) else type(error).__name__
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:200]

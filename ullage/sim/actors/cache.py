@@ -28,6 +28,14 @@ def by_controller(each: HasMeta) -> tuple[str, ...]:
     return ("",) if owner is None else (owner.uid,)
 
 
+def by_orphan_labels(each: HasMeta) -> tuple[str, ...]:
+    """For objects nobody controls: their namespace, and each of their labels in it."""
+    meta = each.metadata
+    if controller_of(meta) is not None:
+        return ()
+    return (meta.namespace, *(f"{meta.namespace}/{key}={value}" for key, value in sorted(meta.labels.items())))
+
+
 def by_owners(each: HasMeta) -> tuple[str, ...]:
     return tuple(owner.uid for owner in each.metadata.owner_references)
 

@@ -27,7 +27,7 @@ from ullage.sim.actors.ownership import controller_reference, template_hash
 from ullage.sim.actors.podstate import has_ended
 from ullage.sim.actors.replicaset import wanted
 from ullage.sim.actors.shapes import DEPLOYMENTS, ActorPod, Deployment
-from ullage.sim.actors.writes import Create, Merge, Plan, Write, delete_exactly, merge_object
+from ullage.sim.actors.writes import Create, Merge, Plan, Write, delete_exactly, merge_object, merge_status
 
 HASH_LABEL = "pod-template-hash"
 
@@ -53,11 +53,22 @@ def family(deployment: Deployment, replica_sets: Sequence[Workload]) -> Family:
 
 
 def plan_deployment(
-    deployment: Deployment, replica_sets: Sequence[Workload], pods: Sequence[ActorPod], *, now: Instant
+    deployment: Deployment,
+    replica_sets: Sequence[Workload],
+    pods: Sequence[ActorPod],
+    taken: frozenset[str] = frozenset(),
+    *,
+    now: Instant,
 ) -> Plan:
-    """What brings the Deployment one step further. `pods` are those of its ReplicaSets."""
+    """What brings the Deployment one step further.
+
+    `pods` are those of its ReplicaSets; `taken` are names of ReplicaSets in the namespace that are not its own.
+    """
     kin = family(deployment, replica_sets)
     posts = fenceposts(deployment)
+    if kin.new is None and _new_name(deployment) in taken:
+        collided = {"collisionCount": deployment.status.collision_count + 1}
+        return Plan((merge_status(DEPLOYMENTS, deployment.metadata, collided),))
     if deployment.metadata.deletion_timestamp is not None:
         return status_writes(deployment, kin.all, kin.new, posts, now=now)
     if deployment.spec.paused or _is_scaling(deployment, kin):
@@ -132,7 +143,7 @@ def _resizes(deployment: Deployment, posts: Fenceposts, resizes: Sequence[Resize
 
 
 def _new_replica_set(deployment: Deployment, kin: Family, replicas: int) -> Create:
-    name = template_hash(_without_hash(deployment.spec.template), deployment.status.collision_count)
+    name = _hash_of(deployment)
     template = dict(deployment.spec.template)
     metadata = dict(template.get("metadata") or {})
     metadata["labels"] = {**(metadata.get("labels") or {}), HASH_LABEL: name}
@@ -140,7 +151,7 @@ def _new_replica_set(deployment: Deployment, kin: Family, replicas: int) -> Crea
     posts = fenceposts(deployment)
     body: JsonObject = {
         "metadata": {
-            "name": f"{deployment.metadata.name}-{name}",
+            "name": _new_name(deployment),
             "labels": dict(metadata["labels"]),
             "annotations": {
                 REVISION: str(_last_revision(kin.old) + 1),
@@ -157,6 +168,14 @@ def _new_replica_set(deployment: Deployment, kin: Family, replicas: int) -> Crea
         },
     }
     return Create(REPLICA_SETS, deployment.metadata.namespace, body)
+
+
+def _hash_of(deployment: Deployment) -> str:
+    return template_hash(_without_hash(deployment.spec.template), deployment.status.collision_count)
+
+
+def _new_name(deployment: Deployment) -> str:
+    return f"{deployment.metadata.name}-{_hash_of(deployment)}"
 
 
 def _selector_with(deployment: Deployment, name: str) -> JsonObject:

@@ -3,7 +3,7 @@
 What a kubelet remembers of a pod (`Admitted`) is an argument; the fleet keeps it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ullage.clock import Instant
 from ullage.kube.api import Deletion
@@ -33,6 +33,8 @@ class Admitted:
     running_since: Instant | None = None
     """When its containers were last started; None while they are being made or wait for a restart."""
     restart_at: Instant | None = None
+    is_over: bool = False
+    """Its containers have ended for good: it holds nothing any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,18 +64,18 @@ def next_step(pod: ActorPod, memory: Admitted | None, behaviour: Behaviour, *, n
     """What happens to a pod that is on the node; `memory` is None if it was never admitted."""
     if has_ended(pod):
         gone = (_remove(pod),) if pod.metadata.deletion_timestamp else ()
-        return Step(Plan(gone), None)
+        return Step(Plan(gone), None if memory is None else replace(memory, is_over=True))
     if pod.metadata.deletion_timestamp is not None:
         return _stop(pod, memory, behaviour, now)
-    if memory is None:
-        return Step(Plan(), None)
+    if memory is None or memory.is_over:
+        return Step(Plan(), memory)
     deadline = _deadline(pod, memory)
     if deadline is not None and deadline <= now:
         message = "Pod was active on the node longer than the specified deadline"
         write = report.ended(
             pod, code=KILLED, restarts=memory.restarts, now=now, reason="DeadlineExceeded", message=message
         )
-        return Step(Plan((write,)), memory)
+        return Step(Plan((write,)), replace(memory, is_over=True))
     step = _work(pod, memory, behaviour, now)
     return Step(Plan(step.plan.writes, earlier(step.plan.wake_at, deadline)), step.memory)
 
@@ -99,7 +101,7 @@ def _run(pod: ActorPod, memory: Admitted, now: Instant) -> Step:
     write = report.running(pod, address=memory.address, since=memory.since, restarts=restarts, now=now)
     duration = duration_seconds(pod)
     wake_at = None if duration is None else Instant(now + duration)
-    after = Admitted(memory.since, memory.requests, memory.address, restarts, running_since=now)
+    after = replace(memory, restarts=restarts, running_since=now, restart_at=None)
     return Step(Plan((write,), wake_at), after)
 
 
@@ -108,10 +110,11 @@ def _end_of_work(pod: ActorPod, memory: Admitted, now: Instant) -> Step:
     code = exit_code(pod, memory.restarts)
     policy = pod.spec.restart_policy or "Always"
     if policy == "Never" or (policy == "OnFailure" and code == 0):
-        return Step(Plan((report.ended(pod, code=code, restarts=memory.restarts, now=now),)), memory)
+        write = report.ended(pod, code=code, restarts=memory.restarts, now=now)
+        return Step(Plan((write,)), replace(memory, is_over=True))
     rest = min(FIRST_RESTART_SECONDS * 2 ** min(memory.restarts, 10), LONGEST_RESTART_SECONDS)
     again = Instant(now + rest)
-    after = Admitted(memory.since, memory.requests, memory.address, memory.restarts, restart_at=again)
+    after = replace(memory, running_since=None, restart_at=again)
     return Step(Plan((report.backing_off(pod, code=code, restarts=memory.restarts, now=now),), again), after)
 
 
@@ -125,7 +128,7 @@ def _stop(pod: ActorPod, memory: Admitted | None, behaviour: Behaviour, now: Ins
             return Step(Plan((), due), memory)
     restarts = memory.restarts if memory is not None else 0
     write = report.ended(pod, code=KILLED, restarts=restarts, now=now)
-    return Step(Plan((write, _remove(pod))), memory)
+    return Step(Plan((write, _remove(pod))), None if memory is None else replace(memory, is_over=True))
 
 
 def _remove(pod: ActorPod) -> Delete:

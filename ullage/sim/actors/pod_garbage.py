@@ -1,4 +1,4 @@
-"""Pods nobody will ever finish: on nodes that are gone, ended long ago, or stuck on a node taken out of service. Pure."""
+"""Pods nobody will ever finish: their node is gone or out of service, or they ended long ago. Pure."""
 
 from collections.abc import Sequence
 
@@ -42,8 +42,9 @@ _NODE_GONE = Condition(
 )
 
 
-def _created(pod: ActorPod) -> Instant:
-    return read_time(pod.metadata.creation_timestamp)
+def _by_age(pod: ActorPod) -> tuple[bool, Instant, str, str]:
+    meta = pod.metadata
+    return (pod.status.reason != "Evicted", read_time(meta.creation_timestamp), meta.namespace, meta.name)
 
 
 def _remove(pod: ActorPod, condition: Condition | None, now: Instant) -> tuple[Write, ...]:

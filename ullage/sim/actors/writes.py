@@ -90,12 +90,23 @@ def delete_exactly(resource: Resource[Any], meta: ObjectMeta, grace_seconds: int
     return Delete(resource, meta.namespace, meta.name, Deletion(uid=meta.uid, grace_seconds=grace_seconds))
 
 
-async def perform(api: KubeApi, writes: Sequence[Write], undone: Callable[[Write], None] = lambda _: None) -> None:
-    """Write it all. The first refusal ends it and is raised, after `undone` was told of every write not done."""
+async def perform(
+    api: KubeApi,
+    writes: Sequence[Write],
+    *,
+    undone: Callable[[Write], None] = lambda _: None,
+    wrote: Callable[[Merge, str], None] = lambda *_: None,
+) -> None:
+    """Write it all. The first refusal ends it and is raised, after `undone` was told of every write not done.
+
+    `wrote` is told the resourceVersion each merge led to.
+    """
     left = list(writes)
     for kind, group in groupby(writes, type):
         for batch in _batches(kind, list(group)):
-            outcomes = await asyncio.gather(*(perform_one(api, write) for write in batch), return_exceptions=True)
+            outcomes = await asyncio.gather(
+                *(_perform_one(api, write, wrote) for write in batch), return_exceptions=True
+            )
             left = left[len(batch) :]
             failures = [(write, error) for write, error in zip(batch, outcomes, strict=True) if error is not None]
             if failures:
@@ -104,14 +115,15 @@ async def perform(api: KubeApi, writes: Sequence[Write], undone: Callable[[Write
                 raise failures[0][1]
 
 
-async def perform_one(api: KubeApi, write: Write) -> None:
-    """One write. What is already gone counts as deleted."""
+async def _perform_one(api: KubeApi, write: Write, wrote: Callable[[Merge, str], None]) -> None:
     match write:
         case Create(resource, namespace, body):
             await api.create(resource, body, namespace)
         case Merge(resource, namespace, name, body, subresource):
-            await api.patch(resource, name, MergePatch(body), namespace, subresource=subresource)
+            after = await api.patch(resource, name, MergePatch(body), namespace, subresource=subresource)
+            wrote(write, after.metadata.resource_version)
         case Delete(resource, namespace, name, how):
+            # What is already gone counts as deleted.
             with suppress(NotFound):
                 await api.delete(resource, name, namespace, how=how)
 
@@ -122,8 +134,3 @@ def _batches(kind: type, writes: Sequence[Write]) -> Iterator[Sequence[Write]]:
     while done < len(writes):
         yield writes[done : done + size]
         done, size = done + size, size * 2 if kind is Create else size
-
-
-def changed(wanted: JsonObject, present: Callable[[str], object]) -> bool:
-    """Does any wanted field differ from what is there?"""
-    return any(present(name) != value for name, value in wanted.items())

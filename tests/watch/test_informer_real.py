@@ -1,0 +1,204 @@
+"""Informers on a real API server that is killed under them, and one that gives up on a slow reader."""
+
+import asyncio
+import itertools
+import random
+import re
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from ullage.clock import WallClock
+from ullage.errors import ApiError
+from ullage.kube.api import Binding, MergePatch
+from ullage.kube.connect import connect, find_access
+from ullage.kube.http import HttpTransport, TransportOptions
+from ullage.kube.objects.pod import Pod
+from ullage.kube.resource import JsonObject
+from ullage.kube.resources import NAMESPACES, PODS
+from ullage.kube.rest import RestApi
+from ullage.kube.transport import Request, Response, Transport
+from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
+from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, Program
+from ullage.watch.informer import Informer, Interest
+
+pytestmark = pytest.mark.real
+
+Fact = tuple[str, str, str]
+
+
+def fact_of(pod: Pod) -> Fact:
+    """uid, resourceVersion, node: equal only if nothing at all happened in between."""
+    return pod.metadata.uid, pod.metadata.resource_version, pod.spec.node_name
+
+
+def a_pod(name: str) -> JsonObject:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "none"}]}}
+
+
+class Handler:
+    """Fails on a pod that is new twice, and on any event that does not follow from the ones before."""
+
+    def __init__(self) -> None:
+        self.view: dict[ObjectKey, Fact] = {}
+        self.uids: set[str] = set()
+        self.bound = 0
+
+    def deliver(self, event: Event[Fact]) -> None:
+        match event:
+            case Appeared(key, new):
+                assert new[0] not in self.uids, f"{key} was seen as new twice"
+                assert key not in self.view
+                self.uids.add(new[0])
+                self.view[key] = new
+            case Changed(key, old, new):
+                assert self.view[key] == old
+                self.bound += new[2] != old[2]
+                self.view[key] = new
+            case Vanished(key, old):
+                assert self.view.pop(key) == old
+
+
+@asynccontextmanager
+async def listening(transport: Transport, namespace: str, handler: Handler) -> AsyncIterator[Informer[Pod, Fact]]:
+    rng = random.Random(7)
+    interest = Interest(PODS, fact_of, namespace=namespace, chunk=100)
+    informer = Informer(RestApi(transport, rng=rng), interest, handler.deliver, rng=rng, clock=WallClock())
+    task = asyncio.create_task(informer.run())
+    try:
+        await asyncio.wait_for(informer.wait_synced(), 30)
+        yield informer
+    finally:
+        task.cancel()
+        await asyncio.wait((task,))
+        await transport.close()
+        if not task.cancelled():
+            task.result()
+
+
+async def until(condition: Callable[[], bool], seconds: float) -> float:
+    """Wait for something to become true; how long it took."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, "it did not come true in time"
+        await asyncio.sleep(0.05)
+    return time.monotonic() - began
+
+
+async def fresh_list(api: RestApi, namespace: str) -> dict[ObjectKey, Fact]:
+    page = await api.list(PODS, namespace)
+    return {ObjectKey(pod.metadata.namespace, pod.metadata.name): fact_of(pod) for pod in page.items}
+
+
+def http(plane: ControlPlane) -> HttpTransport:
+    entry = find_access(plane.kubeconfig)
+    return HttpTransport(entry.endpoint, entry.credentials, TransportOptions())
+
+
+async def churn(api: RestApi, namespace: str, seed: int) -> None:
+    """Create, change and delete pods for ever, whatever the answers."""
+    rng = random.Random(seed)
+    for number in itertools.count():
+        name = f"pod-{seed}-{rng.randrange(60)}"
+        try:
+            match rng.randrange(4):
+                case 0 | 1:
+                    await api.create(PODS, a_pod(name), namespace)
+                case 2:
+                    patch = MergePatch({"metadata": {"annotations": {"turn": str(number)}}})
+                    await api.patch(PODS, name, patch, namespace)
+                case _:
+                    await api.delete(PODS, name, namespace)
+        except ApiError:
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.fault
+async def test_killing_the_api_server_and_etcd_loses_nothing(
+    start_control_plane: Callable[[ControlPlaneSpec], ControlPlane],
+) -> None:
+    plane = await asyncio.to_thread(start_control_plane, ControlPlaneSpec())
+    api, handler = connect(plane.kubeconfig, seed=1), Handler()
+    await api.create(NAMESPACES, {"metadata": {"name": "churn"}})
+    try:
+        async with listening(http(plane), "churn", handler) as informer, asyncio.TaskGroup() as group:
+            churning = [group.create_task(churn(api, "churn", seed)) for seed in range(4)]
+            for victims in ((Program.APISERVER,), (Program.APISERVER, Program.ETCD)):
+                await asyncio.sleep(1.5)
+                for program in victims:
+                    await asyncio.to_thread(plane.kill, program)
+                await asyncio.sleep(1.0)
+                for program in reversed(victims):
+                    await asyncio.to_thread(plane.start, program)
+            await asyncio.sleep(1.0)
+            for task in churning:
+                task.cancel()
+            truth = await fresh_list(api, "churn")
+            await until(lambda: handler.view == truth, 30)
+            assert truth
+            assert dict(informer.facts) == truth
+            assert informer.counts.failures >= 2
+            assert informer.health.trouble is None
+    finally:
+        await api.close()
+
+
+class SlowReader:
+    """A transport whose streams are not read for a while after their first lines."""
+
+    def __init__(self, inner: Transport, asleep: asyncio.Event) -> None:
+        self._inner = inner
+        self._awake = asleep
+
+    async def send(self, request: Request) -> Response:
+        return await self._inner.send(request)
+
+    async def stream(self, request: Request) -> AsyncIterator[Sequence[bytes]]:
+        async for batch in self._inner.stream(request):
+            yield batch
+            await self._awake.wait()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+def watchers_given_up(plane: ControlPlane) -> int:
+    """How many watchers of pods the API server has closed because they did not read."""
+    _, body = plane.probe.request("GET", plane.server + "/metrics")
+    found = re.search(rb'^apiserver_terminated_watchers_total\{[^}]*resource="pods"[^}]*\} (\d+)', body, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+async def test_a_reader_the_server_gives_up_on_misses_nothing(control_plane: ControlPlane) -> None:
+    plane, namespace = control_plane, "slow-reader"
+    api, handler, awake = connect(plane.kubeconfig, seed=1), Handler(), asyncio.Event()
+    padding = {"padding": "x" * 40_000}
+    names = [f"pod-{number}" for number in range(600)]
+    given_up = await asyncio.to_thread(watchers_given_up, plane)
+
+    async def place(mine: Sequence[str]) -> None:
+        for name in mine:
+            await api.create(PODS, a_pod(name), namespace)
+        for name in mine:
+            await api.bind(name, namespace, Binding(node="somewhere", annotations=padding))
+
+    try:
+        await api.create(NAMESPACES, {"metadata": {"name": namespace}})
+        async with listening(SlowReader(http(plane), awake), namespace, handler) as informer:
+            began = time.monotonic()
+            async with asyncio.TaskGroup() as group:
+                for lane in range(24):
+                    group.create_task(place(names[lane::24]))
+            rate = 2 * len(names) / (time.monotonic() - began)
+            await until(lambda: watchers_given_up(plane) > given_up, 30)
+            awake.set()
+            truth = await fresh_list(api, namespace)
+            await until(lambda: handler.view == truth, 30)
+            assert len(truth) == len(handler.uids) == len(names)
+            assert all(node == "somewhere" for _, _, node in truth.values())
+            assert informer.counts.resumes + informer.counts.gaps >= 1
+            print(f"{rate:.0f} writes/s, {informer.counts}")
+    finally:
+        await api.close()

@@ -1,0 +1,199 @@
+"""Who leads is written in a Lease, in the fields and by the rules of client-go: the two can share one.
+
+Somebody else's lease is over when its record has not changed for its duration *on our clock*; the times in it are for
+people to read. Every write is conditional on the resourceVersion, so of two who take over at once only one does.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.clock import Clock
+from ullage.control.leadership import Leadership, LeaseTiming
+from ullage.errors import AlreadyExists, ApiError, Conflict, LeadershipLost, NotFound
+from ullage.kube.api import KubeApi
+from ullage.kube.moment import write_micro_time
+from ullage.kube.resource import JsonObject
+from ullage.kube.resources import LEASES
+
+_LEASES = LEASES.whole()
+_RELEASE_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    """Where the lease is, and who we are: `identity` must be another one each time a process starts."""
+
+    namespace: str
+    name: str
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighting:
+    """A record somebody wrote, and when we first saw it."""
+
+    spec: JsonObject
+    at: float
+
+
+class Elector:
+    """One candidate. Its API must be its own: it should not queue behind other calls, nor be guarded by itself."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        lease: LeaseName,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        timing: LeaseTiming = LeaseTiming(),  # noqa: B008 - frozen
+    ) -> None:
+        self._api = api
+        self._name = lease
+        self._clock = clock
+        self._rng = rng
+        self._timing = timing
+        self._seen: _Sighting | None = None
+        self._lease: JsonObject | None = None
+        self.trouble: ApiError | TimeoutError | None = None
+        """Why the last attempt failed; None if it was answered."""
+
+    async def acquire(self) -> Leadership:
+        """Try until the lease is ours."""
+        while True:
+            try:
+                async with asyncio.timeout(self._timing.renew_deadline):
+                    leadership = await self._try_acquire()
+                self.trouble = None
+            except (ApiError, TimeoutError) as error:
+                self.trouble, leadership = error, None
+            if leadership is not None:
+                return leadership
+            await asyncio.sleep(self._timing.retry * self._rng.uniform(1.0, 2.2))
+
+    async def keep(self, leadership: Leadership) -> None:
+        """Renew every `retry` seconds; returns when somebody else has the lease, or it could not be renewed in time."""
+        while (left := self._time_to_renew(leadership)) > 0:
+            await asyncio.sleep(min(self._timing.retry, left))
+            try:
+                async with asyncio.timeout(self._time_to_renew(leadership)):
+                    await self._renew(leadership)
+                self.trouble = None
+            except LeadershipLost:
+                return
+            except (ApiError, TimeoutError) as error:
+                self.trouble = error
+
+    async def release(self, leadership: Leadership) -> None:
+        """Empty the lease, unless a write of this term may still take effect."""
+        try:
+            async with asyncio.timeout(max(0.0, leadership.valid_until - self._clock.steady())):
+                if await leadership.settled(within=self._timing.duration):
+                    await self._empty()
+        except (ApiError, TimeoutError) as error:
+            self.trouble = error
+
+    async def close(self) -> None:
+        """Let go of the connection. Idempotent."""
+        await self._api.close()
+
+    async def _try_acquire(self) -> Leadership | None:
+        try:
+            lease = await self._read()
+        except NotFound:
+            # Deleted under a leader, it would be ours while the leader still acts on it: wait as if it were there.
+            return await self._create() if self._is_free() else None
+        spec = lease.get("spec", {})
+        mine = spec.get("holderIdentity") == self._name.identity
+        if not mine and not self._is_free():
+            return None
+        term = int(spec.get("leaseTransitions") or 0) + (not mine)
+        record = self._record(term) | ({"acquireTime": spec.get("acquireTime")} if mine else {})
+        return await self._write(lease, record, term)
+
+    async def _create(self) -> Leadership | None:
+        sent = self._clock.steady()
+        term = 0 if self._seen is None else int(self._seen.spec.get("leaseTransitions") or 0) + 1
+        meta = {"namespace": self._name.namespace, "name": self._name.name}
+        try:
+            self._lease = await self._api.create(_LEASES, {"metadata": meta, "spec": self._record(term)})
+        except AlreadyExists:
+            return None
+        return self._elected(term, sent)
+
+    async def _write(self, lease: JsonObject, record: JsonObject, term: int) -> Leadership | None:
+        sent = self._clock.steady()
+        try:
+            self._lease = await self._api.replace(_LEASES, lease | {"spec": lease.get("spec", {}) | record})
+        except (Conflict, NotFound):
+            return None
+        return self._elected(term, sent)
+
+    def _elected(self, term: int, sent: float) -> Leadership:
+        leadership = Leadership(self._name.identity, term, self._clock, self._timing.margin)
+        leadership.extend(sent + self._timing.duration)
+        return leadership
+
+    async def _renew(self, leadership: Leadership) -> None:
+        """Write first: while nobody interferes, the lease is as we left it. Raises LeadershipLost."""
+        try:
+            await self._renew_as_known(leadership)
+        except Conflict:
+            self._lease = await self._read()
+            await self._renew_as_known(leadership)
+        except NotFound as error:
+            raise LeadershipLost("the lease was deleted") from error
+
+    async def _renew_as_known(self, leadership: Leadership) -> None:
+        lease = self._lease or await self._read()
+        spec = lease.get("spec", {})
+        if spec.get("holderIdentity") != self._name.identity:
+            raise LeadershipLost(f"the lease is held by {spec.get('holderIdentity')!r}")
+        sent = self._clock.steady()
+        record = self._record(leadership.term) | {"acquireTime": spec.get("acquireTime")}
+        self._lease = await self._api.replace(_LEASES, lease | {"spec": spec | record})
+        leadership.extend(sent + self._timing.duration)
+
+    async def _empty(self) -> None:
+        for _ in range(_RELEASE_ATTEMPTS):
+            lease = await self._read()
+            spec = lease.get("spec", {})
+            if spec.get("holderIdentity") != self._name.identity:
+                return
+            record = self._record(int(spec.get("leaseTransitions") or 0))
+            try:
+                empty = spec | record | {"holderIdentity": "", "leaseDurationSeconds": 1}
+                await self._api.replace(_LEASES, lease | {"spec": empty})
+            except Conflict:
+                continue
+            return
+
+    async def _read(self) -> JsonObject:
+        lease = await self._api.get(_LEASES, self._name.name, self._name.namespace)
+        spec = lease.get("spec", {})
+        if self._seen is None or self._seen.spec != spec:
+            self._seen = _Sighting(spec, self._clock.steady())
+        return lease
+
+    def _is_free(self) -> bool:
+        """Nobody holds it, as far as our own clock can tell."""
+        if self._seen is None or not self._seen.spec.get("holderIdentity"):
+            return True
+        duration: float = self._seen.spec.get("leaseDurationSeconds") or self._timing.duration
+        return self._clock.steady() >= self._seen.at + duration
+
+    def _time_to_renew(self, leadership: Leadership) -> float:
+        renewed = leadership.valid_until - self._timing.duration
+        return max(0.0, renewed + self._timing.renew_deadline - self._clock.steady())
+
+    def _record(self, term: int) -> dict[str, Any]:
+        now = write_micro_time(self._clock.now())
+        return {
+            "holderIdentity": self._name.identity,
+            "leaseDurationSeconds": self._timing.duration,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": term,
+        }

@@ -1,0 +1,52 @@
+"""GPUs as placement sees them: identity, health, and which of them are wired together."""
+
+from enum import StrEnum
+
+import msgspec
+
+MILLI_GPU = 1000
+"""A whole device, in the unit shares are counted in."""
+
+MOST_DEVICES = 16
+"""No node has more: claims above it can never be satisfied, and masks fit in 16 bits."""
+
+
+class Health(StrEnum):
+    HEALTHY = "Healthy"
+    UNHEALTHY = "Unhealthy"
+    UNKNOWN = "Unknown"
+
+
+class MigSlice(msgspec.Struct, frozen=True, gc=False):
+    """One MIG instance on a device."""
+
+    uuid: str
+    profile: str
+    memory: int
+    """Bytes."""
+
+
+class Device(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One GPU. `island` names the NVLink group it belongs to; an empty one means it stands alone."""
+
+    id: int
+    uuid: str
+    model: str
+    memory: int
+    """Bytes."""
+    health: Health = Health.HEALTHY
+    island: str = ""
+    bandwidth: int = 0
+    """GB/s to its peers in the island."""
+    peers: tuple[int, ...] = ()
+    in_use_by: tuple[str, ...] = ()
+    """UIDs of pods whose processes were seen on it."""
+    mig: tuple[MigSlice, ...] = ()
+
+
+class Inventory(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a node's agent says it has, and when it said so."""
+
+    node: str
+    reported_at: float
+    devices: tuple[Device, ...]

@@ -1,0 +1,1 @@
+"""Parts of objects with verbs of their own: binding, eviction, scale, finalize."""

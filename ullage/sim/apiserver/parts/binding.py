@@ -1,0 +1,68 @@
+"""POST pods/NAME/binding: a pod's node, and what is written on the pod in the same transaction."""
+
+from ullage.kube.transport import Response
+from ullage.sim.apiserver.call import Call
+from ullage.sim.apiserver.conditions import set_condition
+from ullage.sim.apiserver.refusal import Refusal, About, bad_request, conflict, not_found, unexpected
+from ullage.sim.apiserver.store import Stored
+from ullage.sim.apiserver.updating import precondition_failed
+from ullage.sim.apiserver.wire import JsonObject, encode
+from ullage.sim.apiserver.world import World
+
+_TOPOLOGY = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+DONE = encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+
+
+def bind(call: Call, world: World) -> Response:
+    """Raises Refusal with 409 if the pod has a node, is going, is gated, or is not the one that was meant."""
+    dry_run = call.dry_run("CreateOptions")
+    binding = call.json()
+    metadata = binding.get("metadata") or {}
+    if metadata.get("name") != call.target.name:
+        raise bad_request("name in URL does not match name in Binding object")
+    node = (binding.get("target") or {}).get("name")
+    if not node:
+        raise unexpected("target.name: Required value")
+    stored = world.store.shelf("pods").get(call.key)
+    if stored is None:
+        raise not_found(call.kind.about(call.target.name))
+    _check(call, stored.obj, metadata)
+    if not dry_run:
+        world.store.put("pods", call.key, _bound(stored, metadata, node, world), stored.owners)
+    return Response(201, DONE)
+
+
+def _check(call: Call, pod: JsonObject, metadata: JsonObject) -> None:
+    name, about = call.target.name, call.kind.about(call.target.name)
+    for member, word in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        said, found = metadata.get(member), pod["metadata"][member]
+        if said and said != found:
+            raise conflict(about, precondition_failed(call, word, said, found))
+    if pod["metadata"].get("deletionTimestamp"):
+        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if node := pod["spec"].get("nodeName"):
+        raise _refused(name, f'pod {name} is already assigned to node "{node}"')
+    if pod["spec"].get("schedulingGates"):
+        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def _refused(name: str, why: str) -> Refusal:
+    return conflict(About("pods/binding", "", name), why)
+
+
+def _bound(stored: Stored, metadata: JsonObject, node: str, world: World) -> JsonObject:
+    pod = stored.fresh()
+    pod["spec"]["nodeName"] = node
+    pod["status"].pop("nominatedNodeName", None)
+    _merge(pod["metadata"], "annotations", metadata.get("annotations") or {})
+    found = world.find("nodes", node)
+    labels = (found or {}).get("metadata", {}).get("labels") or {}
+    topology = {key: labels[key] for key in _TOPOLOGY if key in labels}
+    _merge(pod["metadata"], "labels", {**(metadata.get("labels") or {}), **topology})
+    set_condition(pod["status"], {"type": "PodScheduled", "status": "True"}, world.timestamp())
+    return pod
+
+
+def _merge(metadata: JsonObject, member: str, added: JsonObject) -> None:
+    if added:
+        metadata[member] = {**(metadata.get(member) or {}), **added}

@@ -1,0 +1,169 @@
+"""POST pods/NAME/eviction: delete a pod if its disruption budgets allow it."""
+
+from dataclasses import dataclass, replace
+
+from ullage.kube.transport import Response
+from ullage.sim.apiserver.call import Call
+from ullage.sim.apiserver.conditions import set_condition
+from ullage.sim.apiserver.deleting import DeleteOptions, delete_object, options_from
+from ullage.sim.apiserver.parts.binding import DONE
+from ullage.sim.apiserver.refusal import About, Refusal, bad_request, conflict, forbidden, not_found, too_many, unexpected
+from ullage.sim.apiserver.rules.workloads import selector_of
+from ullage.sim.apiserver.store import Stored
+from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.world import World
+
+_BUDGETS = "poddisruptionbudgets.policy"
+_WOULD_VIOLATE = "Cannot evict pod as it would violate the pod's disruption budget."
+_MAX_DISRUPTED = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowance:
+    """What a budget says: go ahead, and whether that is charged to it."""
+
+    charged: Stored | None
+
+
+def evict(call: Call, world: World) -> Response:
+    """Raises Refusal: 429 for later, 500 where two budgets claim the pod."""
+    options = _options(call)
+    stored = world.store.shelf("pods").get(call.key)
+    if stored is None:
+        raise not_found(call.kind.about(call.target.name))
+    if not _ignores_budgets(stored.obj):
+        _check_preconditions(call, stored.obj["metadata"], options)
+        allowance = _ask_budgets(stored.obj, world)
+        if allowance.charged is not None and not options.dry_run:
+            _charge(allowance.charged, stored.obj["metadata"]["name"], world)
+    _mark_and_delete(call, world, options)
+    return Response(201, DONE)
+
+
+def _options(call: Call) -> DeleteOptions:
+    eviction = call.json()
+    if (eviction.get("metadata") or {}).get("name") != call.target.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    options = options_from(eviction.get("deleteOptions") or {})
+    return replace(options, dry_run=options.dry_run or call.dry_run("CreateOptions"))
+
+
+def _ignores_budgets(pod: JsonObject) -> bool:
+    """Not running yet, or no longer: nobody loses anything by its end."""
+    return pod["status"].get("phase") in ("Pending", "Succeeded", "Failed") or bool(
+        pod["metadata"].get("deletionTimestamp")
+    )
+
+
+def _ask_budgets(pod: JsonObject, world: World) -> _Allowance:
+    budgets = _budgets_of(pod, world)
+    if not budgets:
+        return _Allowance(None)
+    if len(budgets) > 1:
+        raise unexpected(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    budget = budgets[0].obj
+    status = budget.get("status") or {}
+    if not _ready(pod) and _lets_unready_go(budget["spec"], status):
+        return _Allowance(None)
+    _check_budget(budget, status)
+    return _Allowance(budgets[0])
+
+
+def _lets_unready_go(spec: JsonObject, status: JsonObject) -> bool:
+    desired = status.get("desiredHealthy", 0)
+    return spec.get("unhealthyPodEvictionPolicy") == "AlwaysAllow" or (status.get("currentHealthy", 0) >= desired > 0)
+
+
+def _check_budget(budget: JsonObject, status: JsonObject) -> None:
+    metadata = budget["metadata"]
+    name = metadata["name"]
+    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+        message = f"The disruption budget {name} is still being processed by the server."
+        raise too_many(_WOULD_VIOLATE, 10, [{"reason": "DisruptionBudget", "message": message}])
+    allowed = status.get("disruptionsAllowed", 0)
+    about = About("poddisruptionbudgets", "policy", name)
+    if allowed < 0:
+        raise forbidden(about, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or {}) > _MAX_DISRUPTED:
+        raise forbidden(about, "DisruptedPods map too big - too many evictions not confirmed by PDB controller")
+    if allowed == 0:
+        raise _not_now(name, status)
+
+
+def _not_now(name: str, status: JsonObject) -> Refusal:
+    needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    message = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+    for condition in status.get("conditions") or []:
+        if condition.get("type") == "DisruptionAllowed" and condition.get("status") == "False":
+            if condition.get("reason") == "SyncFailed" and condition.get("message"):
+                message = f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {condition['message']}"
+    return too_many(_WOULD_VIOLATE, None, [{"reason": "DisruptionBudget", "message": message}])
+
+
+def _budgets_of(pod: JsonObject, world: World) -> list[Stored]:
+    labels = pod["metadata"].get("labels") or {}
+    namespace = pod["metadata"]["namespace"]
+    found: list[Stored] = []
+    for stored in world.store.shelf(_BUDGETS).values():
+        if stored.obj["metadata"]["namespace"] != namespace:
+            continue
+        selector = stored.obj["spec"].get("selector")
+        if selector is not None and selector_of(selector).matches(labels):
+            found.append(stored)
+    return found
+
+
+def _charge(stored: Stored, pod: str, world: World) -> None:
+    budget = stored.fresh()
+    status = budget["status"]
+    status["disruptionsAllowed"] -= 1
+    status["disruptedPods"] = {**(status.get("disruptedPods") or {}), pod: world.timestamp()}
+    if status["disruptionsAllowed"] == 0:
+        condition = {
+            "type": "DisruptionAllowed",
+            "status": "False",
+            "observedGeneration": status.get("observedGeneration", 0),
+            "lastTransitionTime": world.timestamp(),
+            "reason": "InsufficientPods",
+            "message": "",
+        }
+        others = [item for item in status.get("conditions") or [] if item.get("type") != condition["type"]]
+        status["conditions"] = [*others, condition]
+    world.store.put(_BUDGETS, stored.key, budget, stored.owners)
+
+
+def _check_preconditions(call: Call, metadata: JsonObject, options: DeleteOptions) -> None:
+    """Asked first, so that a refused eviction costs the budget nothing."""
+    if options.uid and options.uid != metadata["uid"]:
+        why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']})"
+        raise conflict(call.kind.about_kind(metadata["name"]), f"{why}. The object might have been deleted and then recreated")
+    if options.revision and options.revision != metadata["resourceVersion"]:
+        why = f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in record"
+        message = f"{why} ({metadata['resourceVersion']}). The object might have been modified"
+        raise conflict(call.kind.about_kind(metadata["name"]), message)
+
+
+def _mark_and_delete(call: Call, world: World, options: DeleteOptions) -> None:
+    stored = world.store.shelf("pods").get(call.key)
+    if stored is not None and not options.dry_run:
+        _check_preconditions(call, stored.obj["metadata"], options)
+        pod = stored.fresh()
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }
+        set_condition(pod["status"], condition, world.timestamp())
+        if pod != stored.obj:
+            marked = world.store.put("pods", call.key, pod, stored.owners)
+            if options.revision:
+                options = replace(options, revision=marked.obj["metadata"]["resourceVersion"])
+    delete_object(call, world, options)
+
+
+def _ready(pod: JsonObject) -> bool:
+    conditions = pod["status"].get("conditions") or []
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
