@@ -1,18 +1,32 @@
 """Every contract test runs twice: `memory` and `real`. It asks for `api` and for `ns`, a namespace of its own."""
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
-from tests.contract.worlds import Forget, World, real_world
+from tests.contract.worlds import Forget, World, memory_world, real_world
+from ullage.kube.access import Access
 from ullage.kube.api import KubeApi
+from ullage.kube.connect import find_access
+from ullage.testing.controlplane import ControlPlane
 
 
-@pytest.fixture(params=[pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.real)])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     """One of the two; nobody but this fixture knows which. Its namespace is fresh."""
-    async with real_world(request.getfixturevalue("control_plane")) as entered:
+    async with memory_world() if request.param == "memory" else real_world_of(request) as entered:
         yield entered
+
+
+def real_world_of(request: pytest.FixtureRequest) -> AbstractAsyncContextManager[World]:
+    return real_world(request.getfixturevalue("control_plane"), request.getfixturevalue("access"))
+
+
+@pytest.fixture(scope="session")
+def access(control_plane: ControlPlane) -> Access:
+    """The way into the real one, read once: certificates are slow to load."""
+    return find_access(control_plane.kubeconfig)
 
 
 @pytest.fixture
@@ -28,5 +42,5 @@ def ns(world: World) -> str:
 
 @pytest.fixture
 def forget_history(world: World) -> Forget:
-    """Makes the server forget what was before now: old continue tokens and resourceVersions are Gone."""
+    """Makes the server forget what widgets were before now: continue tokens and resourceVersions of theirs are Gone."""
     return world.forget_history

@@ -128,20 +128,26 @@ async def test_chunks_run_through_namespaces(api: KubeApi, ns: str) -> None:
     assert sorted(names(page)) == sorted(["a", "b", f"{ns}-c"])
 
 
+async def some_widgets(api: KubeApi, ns: str, count: int) -> None:
+    await widgets_served(api)
+    for index in range(count):
+        await api.create(WIDGET, a_widget(f"item-{index}"), ns)
+
+
 async def test_list_whose_moment_is_forgotten_is_gone(api: KubeApi, ns: str, forget_history: Forget) -> None:
-    await some_config_maps(api, ns, 4)
-    async with ended(api.pages(CONFIG_MAP, ns, chunk=2)) as pages:
+    await some_widgets(api, ns, 4)
+    async with ended(api.pages(WIDGET, ns, chunk=2)) as pages:
         assert names(await anext(pages)) == ["item-0", "item-1"]
-        await api.delete(CONFIG_MAP, "item-3", ns)
+        await api.delete(WIDGET, "item-3", ns)
         await forget_history()
         with refused(Gone, reason="Expired", says="The provided continue parameter is too old"):
             await anext(pages)
 
 
 async def test_new_list_works_after_history_is_forgotten(api: KubeApi, ns: str, forget_history: Forget) -> None:
-    wanted = await some_config_maps(api, ns, 3)
+    await some_widgets(api, ns, 3)
     await forget_history()
-    assert names(await api.list(CONFIG_MAP, ns, chunk=2)) == wanted
+    assert names(await api.list(WIDGET, ns, chunk=2)) == ["item-0", "item-1", "item-2"]
 
 
 @pytest.mark.parametrize("at_least", ["0", "1"])

@@ -1,7 +1,6 @@
 """Watches: every change after a moment, once, in order; bookmarks; moments that are gone."""
 
 import asyncio
-from collections.abc import AsyncIterator
 
 from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, POD, UNKNOWN, WIDGET, a_widget
@@ -234,25 +233,25 @@ async def test_watch_ends_when_its_time_is_over(api: KubeApi, ns: str) -> None:
     assert told([event for batch in batches for event in batch]) == []
 
 
-async def test_bookmark_before_the_end_says_how_far_we_are(api: KubeApi, ns: str) -> None:
-    start = await now(api, ns)
-    made = await api.create(CONFIG_MAP, a_config_map("a"), ns)
-    async with ended(first_bookmark(api, ns, start)) as bookmarks:
-        bookmark = await anext(bookmarks)
-    assert bookmark.object is None
-    assert int(bookmark.resource_version) >= int(version(made))
-    await api.create(CONFIG_MAP, a_config_map("b"), ns)
-    resumed = await read_watch(api, CONFIG_MAP, ns, bookmark.resource_version, count=1)
-    assert told(resumed) == [(ADDED, "b")]
+async def test_bookmark_before_the_end_says_how_far_the_server_is(api: KubeApi, ns: str) -> None:
+    heard = asyncio.create_task(read_to_bookmark(api, ns, await now(api, ns)))
+    await asyncio.sleep(0.1)
+    elsewhere = await api.create(CONFIG_MAP, a_config_map(f"{ns}-x"), "default")
+    (bookmark,) = await heard
+    await api.delete(CONFIG_MAP, f"{ns}-x", "default")
+    assert (bookmark.change, bookmark.object) == (Change.BOOKMARK, None)
+    assert int(bookmark.resource_version) >= int(version(elsewhere))
 
 
-async def first_bookmark(api: KubeApi, ns: str, since: str) -> AsyncIterator[WatchEvent[JsonObject]]:
-    # Servers send one about two seconds before the end.
-    async with ended(api.watch(CONFIG_MAP, ns, since=since, seconds=5)) as stream:
+async def read_to_bookmark(api: KubeApi, ns: str, since: str) -> list[WatchEvent[JsonObject]]:
+    """All events up to the bookmark that is sent about two seconds before the end of a watch."""
+    seen: list[WatchEvent[JsonObject]] = []
+    async with ended(api.watch(CONFIG_MAP, ns, since=since, seconds=4)) as stream:
         async for batch in stream:
-            for event in batch:
-                if event.change is Change.BOOKMARK:
-                    yield event
+            seen += batch
+            if seen[-1].change is Change.BOOKMARK:
+                break
+    return seen
 
 
 async def test_moment_before_all_history_is_gone(api: KubeApi, ns: str, forget_history: Forget) -> None:

@@ -1,21 +1,23 @@
 """The two worlds the contract holds in: how each is entered, and how each is made to forget its history."""
 
-import asyncio
-import base64
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import aiohttp
 
-from tests.contract.expect import SOON_SECONDS, eventually
-from tests.contract.kinds import CONFIG_MAP, CRD, NAMESPACE, WIDGET
+from tests.contract.expect import eventually
+from tests.contract.kinds import CRD, NAMESPACE, WIDGET
 from tests.contract.steps import ended, widgets_served
+from ullage.clock import WallClock
 from ullage.errors import Gone, NotFound, TooManyRequests
-from ullage.kube.api import JsonPatch, KubeApi, Page
-from ullage.kube.connect import connect
+from ullage.kube.access import Access
+from ullage.kube.api import JsonPatch, KubeApi
+from ullage.kube.connect import open_api
 from ullage.kube.resource import JsonObject
+from ullage.kube.rest import RestApi
+from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.controlplane import ControlPlane
 
 Forget = Callable[[], Awaitable[None]]
@@ -23,7 +25,7 @@ Forget = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """An API server, a namespace of one's own in it, and a way to make it forget what was."""
+    """An API server, a namespace of one's own in it, and a way to make it forget the past of widgets."""
 
     api: KubeApi
     namespace: str
@@ -37,71 +39,56 @@ async def fresh_namespace(api: KubeApi) -> str:
 
 
 @asynccontextmanager
-async def real_world(plane: ControlPlane) -> AsyncIterator[World]:
+async def memory_world() -> AsyncIterator[World]:
+    """An API server of our own in this process, without latency; new for each test."""
+    server = SimulatedApiServer(WallClock(), seed=1)
+    api = RestApi(InMemoryTransport(server), rng=random.Random(1))
+
+    async def forget() -> None:
+        server.compact()
+
+    yield World(api, await fresh_namespace(api), forget)
+    await api.close()
+
+
+@asynccontextmanager
+async def real_world(plane: ControlPlane, access: Access) -> AsyncIterator[World]:
     """A kube-apiserver with etcd behind it."""
-    api = connect(plane.kubeconfig, seed=0)
+    api = open_api(access, seed=0)
     try:
 
         async def forget() -> None:
-            await forget_lists(api, plane.etcd)
-            await forget_watches(api)
+            await widgets_served(api)
+            before = (await api.list(WIDGET)).resource_version
+            await compact(plane.etcd)
+            await renew_definition(api, before)
+            await eventually(lambda: is_forgotten(api, before), until=bool)
 
         yield World(api, await fresh_namespace(api), forget)
     finally:
         await api.close()
 
 
-async def forget_lists(api: KubeApi, etcd: str) -> None:
-    """Compact etcd, and wait until a continue token from before is no longer honoured."""
-    begun = [await _begin_list(api) for _ in range(int(SOON_SECONDS / TOKEN_PAUSE_SECONDS))]
-    await compact(etcd)
-    async with asyncio.timeout(SOON_SECONDS):
-        for pages in begun:
-            async with ended(pages):
-                try:
-                    await anext(pages)
-                except Gone:
-                    return
-                await asyncio.sleep(TOKEN_PAUSE_SECONDS)
-
-
-TOKEN_PAUSE_SECONDS = 0.1
-
-
-async def _begin_list(api: KubeApi) -> AsyncIterator[Page[JsonObject]]:
-    """A list of which one page has been read. There are always config maps: the server keeps some of its own."""
-    pages = api.pages(CONFIG_MAP, chunk=1)
-    await anext(pages)
-    return pages
-
-
 async def compact(etcd: str) -> None:
-    """Drop every revision before this one, and tell the API server as its own compaction would.
-
-    The server honours continue tokens from snapshots in memory, and drops those older than what this key says.
-    """
-    key = base64.b64encode(b"compact_rev_key").decode()
+    """Drop every revision but the latest, as kube-apiserver does by itself every five minutes."""
     async with aiohttp.ClientSession(etcd) as session:
 
-        async def ask(path: str, body: dict[str, Any]) -> Any:
+        async def ask(path: str, body: JsonObject) -> JsonObject:
             async with session.post(path, json=body, raise_for_status=True) as response:
-                return await response.json()
+                return dict(await response.json())
 
-        revision = str(int((await ask("/v3/kv/range", {"key": key}))["header"]["revision"]) + 1)
-        await ask("/v3/kv/put", {"key": key, "value": base64.b64encode(revision.encode()).decode()})
+        revision = (await ask("/v3/kv/range", {"key": "AA=="}))["header"]["revision"]
         await ask("/v3/kv/compaction", {"revision": revision})
 
 
-async def forget_watches(api: KubeApi) -> None:
-    """Change the definition of widgets: the server then begins their history anew, as at any upgrade of a definition."""
-    await widgets_served(api)
-    before = (await api.list(WIDGET)).resource_version
-    described = {"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": before}
+async def renew_definition(api: KubeApi, mark: str) -> None:
+    """Change the definition of widgets: their watch cache, which still knew the past, is then built anew."""
+    described = {"op": "add", "path": "/spec/versions/0/schema/openAPIV3Schema/description", "value": mark}
     await api.patch(CRD, WIDGET.id, JsonPatch([described]))
-    await eventually(lambda: _is_forgotten(api, before), until=bool)
 
 
-async def _is_forgotten(api: KubeApi, since: str) -> bool:
+async def is_forgotten(api: KubeApi, since: str) -> bool:
+    """Whether a watch of widgets from that moment is Gone."""
     try:
         async with ended(api.watch(WIDGET, since=since, seconds=1)) as stream:
             async for _ in stream:

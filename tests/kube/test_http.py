@@ -328,6 +328,30 @@ async def test_a_closed_client_says_so_and_may_be_closed_again() -> None:
             await transport.send(GET)
 
 
+async def test_closing_leaves_no_socket_behind_whatever_was_under_way() -> None:
+    async def endless(request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        while True:
+            await answer.write(b"x\n" * 1000)
+            await asyncio.sleep(0.001)
+
+    async with serving(endless) as served:
+        transport = served.transport()
+        left_early = transport.stream(GET)
+        await anext(left_early)
+        await left_early.aclose()
+        still_open = transport.stream(GET)
+        await anext(still_open)
+        cancelled = asyncio.create_task(transport.send(GET))
+        await asyncio.sleep(0.1)
+        cancelled.cancel()
+        await transport.close()
+        assert all(one.fileno() < 0 for one in transport._sockets)
+        with pytest.raises(Unreachable):
+            await collect_rest(still_open)
+
+
 async def test_nobody_listens() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -412,6 +436,11 @@ async def collect(
         async for batch in stream:
             seen.append(batch)
     return seen
+
+
+async def collect_rest(stream: AsyncGenerator[Sequence[bytes], None]) -> None:
+    async for _ in stream:
+        pass
 
 
 async def _says_http(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -10,6 +10,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -27,6 +28,7 @@ from ullage.kube.transport import JSON, Refused, Request, Response
 _CONNECT_SECONDS = 10.0
 _KEEP_IDLE_SECONDS = 60.0
 _READ_BUFFER = 2**20
+_PARTING_SECONDS, _PARTING_TURNS = 0.5, 50  # a call cut off just now still says good-bye to its peer
 _BROKEN = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
 
 
@@ -77,6 +79,7 @@ class HttpTransport:
         self._options = options
         self._slots = asyncio.Semaphore(options.concurrency)
         self._pools: list[_Pool] = []
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._closed = False
 
     async def send(self, request: Request) -> Response:
@@ -90,10 +93,13 @@ class HttpTransport:
                 raise Refused(answer)
             if answer.status != 200:
                 raise Refused(await _whole(answer))
-            # Not readline(): it refuses lines longer than its buffer, and an object may be that long.
-            while chunk := await answer.content.readany():
-                if lines := splitter.feed(chunk):
-                    yield lines
+            try:
+                # Not readline(): it refuses lines longer than its buffer, and an object may be that long.
+                while chunk := await answer.content.readany():
+                    if lines := splitter.feed(chunk):
+                        yield lines
+            finally:
+                _hang_up(answer)
         if splitter.has_torn_line:
             raise Unreachable(f"the API server at {self._endpoint.server} closed a watch in the middle of a line")
 
@@ -102,6 +108,10 @@ class HttpTransport:
         pools, self._pools = self._pools, []
         for pool in pools:
             await pool.session.close()
+        for _ in range(_PARTING_TURNS):
+            if all(one.fileno() < 0 for one in self._sockets):
+                return
+            await asyncio.sleep(_PARTING_SECONDS / _PARTING_TURNS)
 
     @asynccontextmanager
     async def _answered(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse | Response, None]:
@@ -164,13 +174,18 @@ class HttpTransport:
                 limit=0,  # calls are limited by `_slots`; watches must never wait for one another
                 ssl=tls.make_context(self._endpoint.trust, certificate) if secure else False,
                 keepalive_timeout=_KEEP_IDLE_SECONDS,
-                socket_factory=_watchful_socket,
+                socket_factory=self._new_socket,
             ),
             headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_READ_BUFFER,
             middlewares=(self._never_twice,),
         )
+
+    def _new_socket(self, address: aiohttp.connector.AddrInfoType) -> socket.socket:
+        made = _watchful_socket(address)
+        self._sockets.add(made)
+        return made
 
     async def _never_twice(
         self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -202,6 +217,12 @@ class HttpTransport:
 
 async def _whole(answer: aiohttp.ClientResponse) -> Response:
     return Response(answer.status, await answer.read(), _retry_after(answer.headers))
+
+
+def _hang_up(answer: aiohttp.ClientResponse) -> None:
+    """Leave a stream without the courtesies of TLS: its server may be busy talking and never read our good-bye."""
+    if not answer.content.at_eof() and answer.connection and answer.connection.transport:
+        answer.connection.transport.abort()
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

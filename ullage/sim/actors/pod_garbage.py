@@ -31,9 +31,7 @@ def over_threshold(pods: Sequence[ActorPod], threshold: int, *, now: Instant) ->
     """Ended pods beyond the number that is kept: evicted ones first, then the oldest."""
     ended = [pod for pod in pods if has_ended(pod) and not is_terminating(pod)]
     surplus = max(0, len(ended) - threshold)
-    ended.sort(
-        key=lambda pod: (pod.status.reason != "Evicted", _created(pod), pod.metadata.namespace, pod.metadata.name)
-    )
+    ended.sort(key=_by_age)
     return tuple(write for pod in ended[:surplus] for write in _remove(pod, None, now))
 
 

@@ -6,7 +6,7 @@ owner must be at least as new as the status it wrote.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from ullage.clock import Clock, Instant
 from ullage.errors import ApiError, Conflict
@@ -24,10 +24,8 @@ W = TypeVar("W", bound=HasMeta)
 C = TypeVar("C", bound=HasMeta)
 
 
-class Look(Protocol[W, C]):
-    """What should be done for an owner and its children; `settled` says that all its own acts have been seen."""
-
-    def __call__(self, owner: W, children: Sequence[C], settled: bool, now: Instant) -> Plan: ...
+Look = Callable[[W, Sequence[C], bool, Instant], Plan]
+"""What should be done for an owner and its children; the flag says that all its own acts have been seen."""
 
 
 @dataclass(frozen=True, slots=True)

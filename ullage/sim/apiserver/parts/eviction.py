@@ -32,7 +32,6 @@ def evict(call: Call, world: World) -> Response:
     if stored is None:
         raise not_found(call.kind.about(call.target.name))
     if not _ignores_budgets(stored.obj):
-        _check_preconditions(call, stored.obj["metadata"], options)
         allowance = _ask_budgets(stored.obj, world)
         if allowance.charged is not None and not options.dry_run:
             _charge(allowance.charged, stored.obj["metadata"]["name"], world)
@@ -83,7 +82,7 @@ def _check_budget(budget: JsonObject, status: JsonObject) -> None:
         message = f"The disruption budget {name} is still being processed by the server."
         raise too_many(_WOULD_VIOLATE, 10, [{"reason": "DisruptionBudget", "message": message}])
     allowed = status.get("disruptionsAllowed", 0)
-    about = About("poddisruptionbudgets", "policy", name)
+    about = About("poddisruptionbudget", "policy", name)
     if allowed < 0:
         raise forbidden(about, "pdb disruptions allowed is negative")
     if len(status.get("disruptedPods") or {}) > _MAX_DISRUPTED:
@@ -93,13 +92,24 @@ def _check_budget(budget: JsonObject, status: JsonObject) -> None:
 
 
 def _not_now(name: str, status: JsonObject) -> Refusal:
+    return too_many(_WOULD_VIOLATE, None, [{"reason": "DisruptionBudget", "message": _why_not(name, status)}])
+
+
+def _why_not(name: str, status: JsonObject) -> str:
     needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-    message = f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "DisruptionAllowed" and condition.get("status") == "False":
-            if condition.get("reason") == "SyncFailed" and condition.get("message"):
-                message = f"The disruption budget {name} does not allow evicting pods currently because it failed sync: {condition['message']}"
-    return too_many(_WOULD_VIOLATE, None, [{"reason": "DisruptionBudget", "message": message}])
+    budget = f"The disruption budget {name}"
+    refusals = [
+        condition
+        for condition in status.get("conditions") or []
+        if condition.get("type") == "DisruptionAllowed" and condition.get("status") == "False" and condition.get("message")
+    ]
+    if refusals and refusals[0].get("reason") == "SyncFailed":
+        return f"{budget} does not allow evicting pods currently because it failed sync: {refusals[0]['message']}"
+    if has <= needs:
+        return f"{budget} needs {needs} healthy pods and has {has} currently"
+    if refusals:
+        return f"{budget} does not allow evicting pods currently ({refusals[0].get('reason')}): {refusals[0]['message']}"
+    return f"{budget} does not allow evicting pods currently"
 
 
 def _budgets_of(pod: JsonObject, world: World) -> list[Stored]:
@@ -135,7 +145,7 @@ def _charge(stored: Stored, pod: str, world: World) -> None:
 
 
 def _check_preconditions(call: Call, metadata: JsonObject, options: DeleteOptions) -> None:
-    """Asked first, so that a refused eviction costs the budget nothing."""
+    """Asked after the budget, which is charged even if they fail, as with the real server."""
     if options.uid and options.uid != metadata["uid"]:
         why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']})"
         raise conflict(call.kind.about_kind(metadata["name"]), f"{why}. The object might have been deleted and then recreated")

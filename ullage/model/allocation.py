@@ -1,0 +1,42 @@
+"""Which GPUs a pod was given, as it is written on the pod and on Leases."""
+
+import hashlib
+from dataclasses import dataclass
+
+CLAIM = "gpu.scheduling/claim"
+CLAIM_TEMPLATE = "gpu.scheduling/claim-template"
+ALLOCATED = "gpu.scheduling/allocated"
+VISIBLE_DEVICES = "gpu.scheduling/visible-devices"
+
+_LONGEST_NAME = 253
+_DIGEST_LENGTH = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """Devices of one node. Written `node-a:0,1`."""
+
+    node: str
+    devices: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.node}:{','.join(str(device) for device in self.devices)}"
+
+
+def parse_allocation(text: str) -> Allocation:
+    """The allocation a pod's annotation names. Raises ValueError with the text in it."""
+    node, colon, ids = text.rpartition(":")
+    devices = ids.split(",") if ids else []
+    if not node or not colon or not devices or not all(part.isdecimal() for part in devices):
+        raise ValueError(f"{text!r} is not an allocation: expected node:0,1")
+    return Allocation(node, tuple(int(part) for part in devices))
+
+
+def lease_name(node: str, device: int) -> str:
+    """The one Lease of this GPU: `gpu-node-a-0`, or with a digest of the node's name where that is too long."""
+    plain = f"gpu-{node}-{device}"
+    if len(plain) <= _LONGEST_NAME:
+        return plain
+    digest = hashlib.sha256(node.encode()).hexdigest()[:_DIGEST_LENGTH]
+    kept = node[: _LONGEST_NAME - len(f"gpu--{digest}-{device}")].rstrip("-.")
+    return f"gpu-{kept}-{digest}-{device}"

@@ -1,0 +1,168 @@
+"""The API server in memory: (method, path, query, content type, body) to (status, JSON), and watches.
+
+Synchronous: a request is handled whole, in one step, at one moment of the injected clock. Everything that waits, is
+slow, or fails lives in `transport`.
+"""
+
+import random
+
+from ullage.clock import Clock
+from ullage.kube.transport import Request, Response
+from ullage.sim.apiserver import creation, deleting, patches, reading, updating
+from ullage.sim.apiserver.authorise import ADMIN, Authoriser, asked_by, everybody_may, refused
+from ullage.sim.apiserver.call import Call
+from ullage.sim.apiserver.discovery import discover
+from ullage.sim.apiserver.parts import binding, eviction, finalize, scale
+from ullage.sim.apiserver.refusal import Refusal, method_not_allowed
+from ullage.sim.apiserver.registry import NoSuchPath, Registry, Target
+from ullage.sim.apiserver.rules.builtin import builtin_kinds
+from ullage.sim.apiserver.seeding import seed_cluster
+from ullage.sim.apiserver.serving import CustomKinds
+from ullage.sim.apiserver.store import Store
+from ullage.sim.apiserver.watchers import Watcher
+from ullage.sim.apiserver.watching import open_watch
+from ullage.sim.apiserver.world import World
+
+_NOT_A_PATH = Response(404, b"404 page not found\n")
+_LEAST_WATCH_SECONDS = 1800.0
+
+
+class SimulatedApiServer:
+    """kube-apiserver's semantics without etcd, sockets or threads. Deterministic for a seed and a clock."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        seed: int = 0,
+        *,
+        history: int = 10_000,
+        watch_buffer: int = 1_000,
+        authorise: Authoriser = everybody_may,
+    ) -> None:
+        """`history` changes are kept per resource; a watcher that lets `watch_buffer` lines pile up is closed."""
+        chance = random.Random(seed)  # noqa: S311 - identities in a simulation, not secrets
+        self._world = World(Store(history), clock, chance)
+        self._registry = Registry(builtin_kinds())
+        self._authorise = authorise
+        self._watch_buffer = watch_buffer
+        self._custom = CustomKinds(self._registry, self._world.store)
+        self._started = False
+
+    def _start(self) -> None:
+        """At the first request: a clock bound to an event loop can be asked only once that loop runs."""
+        self._started = True
+        seed_cluster(self._world, self._registry)
+
+    @property
+    def revision(self) -> int:
+        """The resourceVersion of the latest write."""
+        return self._world.store.revision
+
+    def compact(self) -> int:
+        """Forget all history: watches and list continuations from before now get 410."""
+        return self._world.store.compact()
+
+    def now(self) -> float:
+        return self._world.now()
+
+    def handle(self, request: Request, user: str = ADMIN) -> Response:
+        """Anything but a watch."""
+        if not self._started:
+            self._start()
+        try:
+            if request.method == "GET" and (found := discover(request.path, self._registry)) is not None:
+                return found
+            target = self._registry.resolve(request.path)
+            self._check_allowed(user, _verb(request, target), target)
+            return self._dispatch(Call(target, request, user))
+        except NoSuchPath:
+            return _NOT_A_PATH
+        except Refusal as refusal:
+            return refusal.response()
+
+    def open_watch(self, request: Request, user: str = ADMIN) -> Watcher | Response:
+        """A watcher fed from now on, or the refusal."""
+        if not self._started:
+            self._start()
+        try:
+            target = self._registry.resolve(request.path)
+            self._check_allowed(user, "watch", target)
+            call = Call(target, request, user)
+            now, chance = self._world.now(), self._world.random
+            lasts = lambda: _LEAST_WATCH_SECONDS * (1 + chance.random())  # noqa: E731 - drawn only where asked
+            watcher = open_watch(call, self._world.store, now=now, lasts=lasts, buffer=self._watch_buffer)
+        except NoSuchPath:
+            return _NOT_A_PATH
+        except Refusal as refusal:
+            return refusal.response()
+        self._custom.attach(target.kind, watcher)
+        return watcher
+
+    def _check_allowed(self, user: str, verb: str, target: Target) -> None:
+        asked = asked_by(user, verb, target)
+        if not self._authorise(asked):
+            raise refused(asked, target)
+
+    def _dispatch(self, call: Call) -> Response:
+        match call.request.method, bool(call.target.name), call.target.subresource:
+            case "GET", True, "scale":
+                return scale.read_scale(call, self._world)
+            case "GET", True, "" | "status":
+                return reading.get(call, self._world.store)
+            case "GET", False, _:
+                return reading.list_objects(call, self._world.store)
+            case "DELETE", True, "":
+                return deleting.delete(call, self._world)
+            case "DELETE", False, _:
+                return deleting.delete_collection(call, self._world)
+            case "POST", _, _:
+                return self._post(call)
+            case "PUT" | "PATCH", True, _:
+                return self._change(call)
+            case _:
+                raise method_not_allowed()
+
+    def _post(self, call: Call) -> Response:
+        match bool(call.target.name), call.target.subresource:
+            case False, _:
+                return creation.create(call, self._world)
+            case True, "binding":
+                return binding.bind(call, self._world)
+            case True, "eviction":
+                return eviction.evict(call, self._world)
+            case _:
+                raise method_not_allowed()
+
+    def _change(self, call: Call) -> Response:
+        match call.request.method, call.target.subresource:
+            case _, "scale":
+                return scale.write_scale(call, self._world)
+            case "PUT", "finalize":
+                return finalize.finalize(call, self._world)
+            case _, "finalize" | "binding" | "eviction":
+                raise method_not_allowed()
+            case "PUT", _:
+                return updating.replace(call, self._world)
+            case _:
+                return patches.patch(call, self._world)
+
+
+def is_watch(request: Request) -> bool:
+    """Does this GET ask for a stream."""
+    return request.method == "GET" and request.query.get("watch", "").lower() in ("true", "1", "t")
+
+
+def _verb(request: Request, target: Target) -> str:
+    """As authorisers name it."""
+    named = bool(target.name)
+    match request.method:
+        case "GET":
+            return "get" if named else "list"
+        case "DELETE":
+            return "delete" if named else "deletecollection"
+        case "POST":
+            return "create"
+        case "PUT":
+            return "update"
+        case _:
+            return "patch"

@@ -1,0 +1,126 @@
+"""`Transport` to a server in memory, on whatever event loop runs: real, scaled or virtual."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+from ullage.errors import Unreachable
+from ullage.kube.transport import Refused, Request, Response
+from ullage.sim.apiserver.authorise import ADMIN
+from ullage.sim.apiserver.server import SimulatedApiServer, is_watch
+from ullage.sim.apiserver.watchers import Watcher
+from ullage.sim.apiserver.weather import Fault, Weather, answer_of
+
+
+class InMemoryTransport:
+    """One client's connection. `weather` is what lies between; `cut()` is the end of the client."""
+
+    def __init__(self, server: SimulatedApiServer, *, user: str = ADMIN, weather: Weather | None = None) -> None:
+        self._server = server
+        self._user = user
+        self.weather = weather or Weather()
+        self._cut = False
+        self._open: dict[int, asyncio.Event] = {}
+        self._opened = 0
+
+    def cut(self) -> None:
+        """From now on nothing gets through, and open streams break. There is no way back."""
+        self._cut = True
+        for bell in list(self._open.values()):
+            bell.set()
+
+    def break_streams(self) -> None:
+        """Cut every open watch once, as a restarting proxy would."""
+        for number in list(self._open):
+            self._open.pop(number).set()
+
+    async def send(self, request: Request) -> Response:
+        """One call. Its effect happens halfway: before it the request is on the way, after it the answer is."""
+        delay = self.weather.delay(request.method)
+        await self._travel(request, delay / 2)
+        fault = self.weather.fault(request)
+        if fault is Fault.REFUSED:
+            raise Unreachable(f"{request.method} {request.path}: connection refused")
+        if fault is not None and (answer := answer_of(fault)) is not None:
+            return answer
+        response = self._server.handle(request, self._user)
+        if fault is Fault.LOST:
+            raise Unreachable(f"{request.method} {request.path}: connection reset before an answer came")
+        await self._travel(request, delay / 2)
+        return response
+
+    async def _travel(self, request: Request, seconds: float) -> None:
+        self._check_connected(request)
+        if request.timeout is not None and seconds > request.timeout:
+            await asyncio.sleep(request.timeout)
+            raise Unreachable(f"{request.method} {request.path}: no answer in {request.timeout:g} s")
+        await asyncio.sleep(seconds)
+        self._check_connected(request)
+
+    def _check_connected(self, request: Request) -> None:
+        if self._cut:
+            raise Unreachable(f"{request.method} {request.path}: this client has been cut off")
+        if self.weather.partitioned:
+            raise Unreachable(f"{request.method} {request.path}: network is unreachable")
+
+    async def stream(self, request: Request) -> AsyncIterator[Sequence[bytes]]:
+        """The lines of a watch as they come."""
+        await self._travel(request, self.weather.delay("WATCH"))
+        fault = self.weather.fault(request)
+        if fault in (Fault.REFUSED, Fault.LOST):
+            raise Unreachable(f"WATCH {request.path}: connection refused")
+        if fault is not None and (answer := answer_of(fault)) is not None:
+            raise Refused(answer)
+        if not is_watch(request):
+            response = self._server.handle(request, self._user)
+            if response.status >= 400:
+                raise Refused(response)
+            yield [response.body]
+            return
+        watcher = self._server.open_watch(request, self._user)
+        if isinstance(watcher, Response):
+            raise Refused(watcher)
+        self._opened += 1
+        number = self._opened
+        bell = self._open[number] = asyncio.Event()
+        watcher.wake = bell.set
+        try:
+            async for lines in self._lines(request, watcher, bell, number):
+                yield lines
+        finally:
+            watcher.wake = None
+            watcher.close()
+            self._open.pop(number, None)
+
+    async def _lines(
+        self, request: Request, watcher: Watcher, bell: asyncio.Event, number: int
+    ) -> AsyncIterator[Sequence[bytes]]:
+        while True:
+            self._check_stream(request, number)
+            bell.clear()
+            if lines := watcher.take(self._server.now()):
+                if self.weather.latency.watch > 0:
+                    await asyncio.sleep(self.weather.latency.watch)
+                    self._check_stream(request, number)
+                yield lines
+                continue
+            if watcher.finished:
+                return
+            await self._wait(bell, watcher.due() - self._server.now())
+
+    def _check_stream(self, request: Request, number: int) -> None:
+        self._check_connected(request)
+        if number not in self._open or self.weather.cuts_stream():
+            raise Unreachable(f"WATCH {request.path}: connection reset")
+
+    async def _wait(self, bell: asyncio.Event, seconds: float) -> None:
+        """Until there is something to take, or it is time to look anyway."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(max(seconds, 0.0), bell.set)
+        try:
+            await bell.wait()
+        finally:
+            timer.cancel()
+
+    async def close(self) -> None:
+        """Let go of open streams. Idempotent."""
+        self.break_streams()
