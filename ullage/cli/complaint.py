@@ -7,9 +7,8 @@ import click
 
 from ullage import errors
 
+# Unreachable and Unauthorized come with their own advice: only the transport knows what exactly went wrong.
 _NEXT: tuple[tuple[type[Exception], str], ...] = (
-    (errors.Unreachable, "check that the cluster is up and that --kubeconfig and --context name it"),
-    (errors.Unauthorized, "log in again, or use a --context whose credentials are valid"),
     (errors.Forbidden, "ask for a role that allows it, or use another --context"),
     (errors.Unreadable, "check that the server address is a Kubernetes API server and not a proxy's page"),
     (errors.NotFound, "check the name, and that the custom resources are installed"),

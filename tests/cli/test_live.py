@@ -1,0 +1,117 @@
+"""The command line against a real API server, and against what is not one."""
+
+import json
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from subprocess import CompletedProcess, run
+
+import pytest
+
+from ullage.kube.connect import connect
+from ullage.kube.resources import NODES, PODS
+from ullage.state.dump import load
+from ullage.testing.builders import a_node, a_pod
+from ullage.testing.controlplane import EXPIRED, ControlPlane
+
+PROGRAM = Path(sys.executable).with_name("ullage")
+
+
+def call(*arguments: str | Path) -> CompletedProcess[str]:
+    return run((PROGRAM, *arguments), capture_output=True, text=True, check=False, env={"PATH": "/usr/bin:/bin"})
+
+
+def complaint(done: CompletedProcess[str]) -> str:
+    """The one sentence a failed command says."""
+    assert done.returncode == 1
+    assert done.stdout == ""
+    lines: Sequence[str] = done.stderr.strip().splitlines()
+    assert len(lines) == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    return lines[0]
+
+
+@pytest.mark.real
+def test_version_of_the_cluster(control_plane: ControlPlane) -> None:
+    done = call("version", "--cluster", "--kubeconfig", control_plane.kubeconfig)
+    assert done.returncode == 0
+    assert "cluster v1." in done.stdout
+
+
+@pytest.mark.real
+async def test_a_dump_of_the_cluster_can_be_read_back(control_plane: ControlPlane, tmp_path: Path) -> None:
+    api = connect(control_plane.kubeconfig)
+    try:
+        await api.create(NODES, a_node("dump-node"))
+        await api.create(PODS, a_pod("dump-pod"), "default")
+    finally:
+        await api.close()
+    output = tmp_path / "state.json"
+    done = call("dump", "--kubeconfig", control_plane.kubeconfig, "--output", output)
+    assert done.returncode == 0, done.stderr
+    state, _ = load(output.read_bytes())
+    assert "dump-node" in state.nodes
+    assert "default/dump-pod" in {str(key) for key in state.pods}
+    printed = call("dump", "--kubeconfig", control_plane.kubeconfig)
+    assert json.loads(printed.stdout)["nodes"] == json.loads(output.read_bytes())["nodes"]
+
+
+@pytest.mark.real
+def test_a_folder_that_is_not_there_is_named(control_plane: ControlPlane, tmp_path: Path) -> None:
+    done = call("dump", "--kubeconfig", control_plane.kubeconfig, "--output", tmp_path / "nowhere" / "x.json")
+    assert "--output" in complaint(done)
+    assert str(tmp_path / "nowhere") in done.stderr
+
+
+@pytest.mark.real
+def test_a_forbidden_user_learns_what_is_forbidden(control_plane: ControlPlane) -> None:
+    said = complaint(call("dump", "--kubeconfig", control_plane.kubeconfig_for("mallory", ())))
+    assert "mallory" in said
+    assert "ask for a role" in said
+
+
+@pytest.mark.real
+def test_an_expired_certificate_is_called_expired(control_plane: ControlPlane) -> None:
+    old = control_plane.kubeconfig_for("old", ("system:masters",), EXPIRED)
+    assert "expired" in complaint(call("dump", "--kubeconfig", old))
+
+
+@pytest.mark.real
+def test_an_unknown_context_is_named(control_plane: ControlPlane) -> None:
+    said = complaint(call("dump", "--kubeconfig", control_plane.kubeconfig, "--context", "mars"))
+    assert "mars" in said
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = tmp_path / "config"
+    config.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+                "users": [{"name": "u", "user": {}}],
+                "current-context": "c",
+            }
+        )
+    )
+    said = complaint(call("dump", "--kubeconfig", config))
+    assert str(port) in said
+    assert "refuses connections; check that it runs" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("", "config", id="empty"),
+        pytest.param("a: [", "config", id="not-yaml"),
+        pytest.param("clusters: 5", "clusters", id="wrong-type"),
+    ],
+)
+def test_a_kubeconfig_that_makes_no_sense(text: str, said: str, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(text)
+    assert said in complaint(call("dump", "--kubeconfig", config))
