@@ -91,16 +91,22 @@ class LeaseBook:
         self._clock = clock
 
     async def reserve(self, holder: Holder, want: Want) -> Reserved | Taken:
-        """All devices or none. Raises ApiError, with nothing held, where the API could not be asked."""
+        """All devices or none. Raises ApiError where the API could not be asked.
+
+        What could not be given back after a failure either is this pod's to adopt next time, or the sweeper's to free.
+        """
         take = self._take_whole if want.milli == MILLI_GPU else self._take_share
         results = await asyncio.gather(*(take(holder, want, device) for device in want.devices), return_exceptions=True)
         held = tuple(result for result in results if isinstance(result, Holding))
         if len(held) == len(want.devices):
             return Reserved(held)
-        await self.release(holder, held)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        failures = [result for result in results if isinstance(result, BaseException)]
+        try:
+            await self.release(holder, held)
+        except errors.ApiError as error:
+            failures.append(error)
+        if failures:
+            raise failures[0]
         return next(result for result in results if isinstance(result, Taken))
 
     async def release(self, holder: Holder, holdings: Sequence[Holding]) -> tuple[Holding, ...]:

@@ -107,7 +107,7 @@ class Elector:
             return await self._create() if self._is_free() else None
         spec = lease.get("spec", {})
         mine = spec.get("holderIdentity") == self._name.identity
-        if not mine and not self._is_free():
+        if not self._is_free():
             return None
         term = int(spec.get("leaseTransitions") or 0) + (not mine)
         record = self._record(term) | ({"acquireTime": spec.get("acquireTime")} if mine else {})
@@ -118,7 +118,7 @@ class Elector:
         term = 0 if self._seen is None else int(self._seen.spec.get("leaseTransitions") or 0) + 1
         meta = {"namespace": self._name.namespace, "name": self._name.name}
         try:
-            self._lease = await self._api.create(_LEASES, {"metadata": meta, "spec": self._record(term)})
+            self._note(await self._api.create(_LEASES, {"metadata": meta, "spec": self._record(term)}))
         except AlreadyExists:
             return None
         return self._elected(term, sent)
@@ -126,7 +126,7 @@ class Elector:
     async def _write(self, lease: JsonObject, record: JsonObject, term: int) -> Leadership | None:
         sent = self._clock.steady()
         try:
-            self._lease = await self._api.replace(_LEASES, lease | {"spec": lease.get("spec", {}) | record})
+            self._note(await self._api.replace(_LEASES, lease | {"spec": lease.get("spec", {}) | record}))
         except (Conflict, NotFound):
             return None
         return self._elected(term, sent)
@@ -141,7 +141,7 @@ class Elector:
         try:
             await self._renew_as_known(leadership)
         except Conflict:
-            self._lease = await self._read()
+            await self._read()
             await self._renew_as_known(leadership)
         except NotFound as error:
             raise LeadershipLost("the lease was deleted") from error
@@ -153,7 +153,7 @@ class Elector:
             raise LeadershipLost(f"the lease is held by {spec.get('holderIdentity')!r}")
         sent = self._clock.steady()
         record = self._record(leadership.term) | {"acquireTime": spec.get("acquireTime")}
-        self._lease = await self._api.replace(_LEASES, lease | {"spec": spec | record})
+        self._note(await self._api.replace(_LEASES, lease | {"spec": spec | record}))
         leadership.extend(sent + self._timing.duration)
 
     async def _empty(self) -> None:
@@ -162,24 +162,28 @@ class Elector:
             spec = lease.get("spec", {})
             if spec.get("holderIdentity") != self._name.identity:
                 return
-            record = self._record(int(spec.get("leaseTransitions") or 0))
+            empty = spec | self._record(int(spec.get("leaseTransitions") or 0)) | {"leaseDurationSeconds": 1}
+            del empty["holderIdentity"]  # API servers refuse an empty name
             try:
-                empty = spec | record | {"holderIdentity": "", "leaseDurationSeconds": 1}
                 await self._api.replace(_LEASES, lease | {"spec": empty})
             except Conflict:
                 continue
             return
 
     async def _read(self) -> JsonObject:
-        lease = await self._api.get(_LEASES, self._name.name, self._name.namespace)
+        return self._note(await self._api.get(_LEASES, self._name.name, self._name.namespace))
+
+    def _note(self, lease: JsonObject) -> JsonObject:
+        """Remember the lease, and since when its record stands as it does."""
         spec = lease.get("spec", {})
         if self._seen is None or self._seen.spec != spec:
             self._seen = _Sighting(spec, self._clock.steady())
+        self._lease = lease
         return lease
 
     def _is_free(self) -> bool:
-        """Nobody holds it, as far as our own clock can tell."""
-        if self._seen is None or not self._seen.spec.get("holderIdentity"):
+        """Nobody else holds it, as far as our own clock can tell."""
+        if self._seen is None or self._seen.spec.get("holderIdentity") in (None, "", self._name.identity):
             return True
         duration: float = self._seen.spec.get("leaseDurationSeconds") or self._timing.duration
         return self._clock.steady() >= self._seen.at + duration

@@ -94,8 +94,7 @@ class HttpTransport:
             if answer.status != 200:
                 raise Refused(await _whole(answer))
             try:
-                # Not readline(): it refuses lines longer than its buffer, and an object may be that long.
-                while chunk := await answer.content.readany():
+                while chunk := await _next_chunk(answer):
                     if lines := splitter.feed(chunk):
                         yield lines
             finally:
@@ -217,6 +216,14 @@ class HttpTransport:
 
 async def _whole(answer: aiohttp.ClientResponse) -> Response:
     return Response(answer.status, await answer.read(), _retry_after(answer.headers))
+
+
+async def _next_chunk(answer: aiohttp.ClientResponse) -> bytes:
+    """What has arrived. Not readline(): it refuses lines longer than its buffer, and an object may be that long."""
+    try:
+        return await answer.content.readany()
+    except RuntimeError as error:  # how aiohttp says that the connection was closed before this read began
+        raise aiohttp.ClientConnectionError(str(error)) from error
 
 
 def _hang_up(answer: aiohttp.ClientResponse) -> None:

@@ -191,12 +191,12 @@ class _LivingTransport:
 
     async def send(self, request: Request) -> Response:
         self._refuse_the_dead()
-        # Outside the thread: a request on its way arrives whether or not its sender has become busy meanwhile.
+        # Outside the thread, and shielded: what is on its way arrives, though its sender be busy or want it back.
         context = copy_context()
         context.run(_THREAD.set, None)
         call = asyncio.get_running_loop().create_task(self._wire.send(request), context=context)
         call.add_done_callback(lambda done: done.cancelled() or done.exception())  # a dropped caller asks no more
-        return await call
+        return await asyncio.shield(call)
 
     def stream(self, request: Request) -> AsyncIterator[Sequence[bytes]]:
         self._refuse_the_dead()

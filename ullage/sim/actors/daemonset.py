@@ -15,7 +15,7 @@ from ullage.sim.actors.percent import portion
 from ullage.sim.actors.podstate import has_ended, is_available, is_ready, is_terminating, next_availability
 from ullage.sim.actors.shapes import DAEMON_SETS, PODS, ActorPod, DaemonSet
 from ullage.sim.actors.tolerance import is_selected, untolerated
-from ullage.sim.actors.writes import Create, Plan, Write, delete_exactly, earlier, merge_status
+from ullage.sim.actors.writes import Create, Plan, Write, delete_exactly, earlier, merge_status, sparse
 
 REVISION = "controller-revision-hash"
 FAILED_POD_REST_SECONDS = 1.0
@@ -29,6 +29,9 @@ _ALWAYS_TOLERATED = (
     ("node.kubernetes.io/pid-pressure", "NoSchedule"),
     ("node.kubernetes.io/unschedulable", "NoSchedule"),
 )
+
+
+_ALWAYS_WRITTEN = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 
 
 @dataclass(slots=True)
@@ -182,4 +185,8 @@ def _status(owner: DaemonSet, places: dict[str, _Place], now: Instant) -> tuple[
         status.number_unavailable,
         status.observed_generation,
     )
-    return () if have == tuple(counts.values()) else (merge_status(DAEMON_SETS, owner.metadata, counts),)
+    return (
+        ()
+        if have == tuple(counts.values())
+        else (merge_status(DAEMON_SETS, owner.metadata, sparse(counts, always=_ALWAYS_WRITTEN)),)
+    )

@@ -9,7 +9,7 @@ from ullage.kube.resource import JsonObject
 from ullage.sim.actors.deployment_scale import Fenceposts
 from ullage.sim.actors.replicaset import wanted
 from ullage.sim.actors.shapes import DEPLOYMENTS, Deployment, DeploymentStatus, ProgressCondition
-from ullage.sim.actors.writes import Plan, merge_status
+from ullage.sim.actors.writes import Plan, merge_status, sparse
 
 REVISION = "deployment.kubernetes.io/revision"
 NO_DEADLINE = 2147483647
@@ -59,7 +59,7 @@ def status_writes(
     noted = revision is None or deployment.metadata.annotations.get(REVISION) == revision
     if after == deployment.status and noted:
         return Plan((), wake_at)
-    write = merge_status(DEPLOYMENTS, deployment.metadata, _json(after))
+    write = merge_status(DEPLOYMENTS, deployment.metadata, sparse(_json(after)))
     if not noted:
         write.body["metadata"]["annotations"] = {REVISION: revision}
     return Plan((write,), wake_at)

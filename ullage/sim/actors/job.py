@@ -25,7 +25,7 @@ from ullage.sim.actors.job_pods import (
 from ullage.sim.actors.ownership import drop_finalizer_write
 from ullage.sim.actors.podstate import has_ended, is_active, is_ready, is_terminating
 from ullage.sim.actors.shapes import JOBS, PODS, ActorJob, ActorPod
-from ullage.sim.actors.writes import Create, Delete, Merge, Plan, Write, delete_exactly, earlier, merge_status
+from ullage.sim.actors.writes import Create, Delete, Merge, Plan, Write, delete_exactly, earlier, merge_status, sparse
 
 MOST_AT_ONCE = 500
 
@@ -191,7 +191,7 @@ def _status_write(job: ActorJob, wanted: JsonObject) -> tuple[Merge, ...]:
     }
     if all(name in present and present[name] == value for name, value in wanted.items()):
         return ()
-    return (merge_status(JOBS, job.metadata, wanted),)
+    return (merge_status(JOBS, job.metadata, sparse(wanted, always=("ready", "terminating"))),)
 
 
 def _release(job: ActorJob, pods: Sequence[ActorPod], tally: Tally, ending: Ending) -> tuple[Merge, ...]:

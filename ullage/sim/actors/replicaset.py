@@ -17,7 +17,7 @@ from ullage.sim.actors.podstate import (
     next_availability,
 )
 from ullage.sim.actors.shapes import PODS, ActorPod
-from ullage.sim.actors.writes import NOTHING, Create, Plan, Write, delete_exactly, merge_status
+from ullage.sim.actors.writes import NOTHING, Create, Plan, Write, delete_exactly, merge_status, sparse
 
 BURST = 500
 """Most pods made or deleted in one go."""
@@ -64,7 +64,7 @@ def replica_status(owner: Workload, pods: Sequence[ActorPod], failure: str = "",
         and failed == bool(failure)
     ):
         return Plan(NOTHING.writes, wake_at)
-    body: JsonObject = {**counts, "observedGeneration": owner.metadata.generation}
+    body = sparse({**counts, "observedGeneration": owner.metadata.generation}, always=("replicas",))
     if failed != bool(failure):
         body["conditions"] = _conditions(owner, failure, len(active), now)
     return Plan((merge_status(REPLICA_SETS, owner.metadata, body),), wake_at)

@@ -195,4 +195,3 @@ async def start_actors(
         started.cancel()
         task.cancel()
         await asyncio.gather(task, started, return_exceptions=True)
-

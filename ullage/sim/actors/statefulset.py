@@ -20,7 +20,7 @@ from ullage.sim.actors.shapes import (
     StatefulSet,
 )
 from ullage.sim.actors.statefulset_pod import POD_REVISION, ordinal_of, revision_body, snapshot, stateful_pod
-from ullage.sim.actors.writes import Plan, Write, delete_exactly, merge_object, merge_status
+from ullage.sim.actors.writes import Plan, Write, delete_exactly, merge_object, merge_status, sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +174,11 @@ def _status(owner: StatefulSet, chosen: Revisions, pods: Sequence[ActorPod], now
         status.update_revision,
         status.observed_generation,
     )
-    return () if have == tuple(wanted.values()) else (merge_status(STATEFUL_SETS, owner.metadata, wanted),)
+    return (
+        ()
+        if have == tuple(wanted.values())
+        else (merge_status(STATEFUL_SETS, owner.metadata, sparse(wanted, always=("replicas", "availableReplicas"))),)
+    )
 
 
 def _surplus_revisions(

@@ -73,6 +73,11 @@ def earlier(one: Instant | None, other: Instant | None) -> Instant | None:
     return min(one, other)
 
 
+def sparse(status: JsonObject, always: tuple[str, ...] = ()) -> JsonObject:
+    """Zeros and empty texts as absent fields, as Kubernetes' own types write them, except those `always` written."""
+    return {name: value if value or name in always else None for name, value in status.items()}
+
+
 def merge_status(resource: Resource[Any], meta: ObjectMeta, status: JsonObject) -> Merge:
     """Write these status fields, if the object is still as it was read."""
     body = {"metadata": {"resourceVersion": meta.resource_version}, "status": status}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.kube.transport import Request
-from ullage.sim.apiserver.fields import unsupported
+from ullage.sim.apiserver.fields import unsupported, wrong
 from ullage.sim.apiserver.kinds import Kind
 from ullage.sim.apiserver.refusal import About, Refusal, bad_request, invalid
 from ullage.sim.apiserver.registry import Target
@@ -74,6 +74,10 @@ class Call:
             raise bad_request(f"{wanted}: couldn't get version/kind; json parse error: {error} ({shown[:200]})") from error
 
     def _check_type(self, obj: JsonObject) -> None:
+        if self.kind.custom and not obj.get("kind"):
+            sent = (self.request.body or b"").decode()
+            wanted = f"the object provided is unrecognized (must be of type {self.kind.kind})"
+            raise bad_request(f"{wanted}: Object 'Kind' is missing in '{sent}' ({sent[:30]} ...)")
         kind, version = obj.get("kind") or self.kind.kind, obj.get("apiVersion") or self.kind.api_version
         if kind == self.kind.kind and version == self.kind.api_version:
             return
@@ -81,6 +85,9 @@ class Call:
             message = f"the API version in the data ({version}) does not match the expected API version ({self.kind.api_version})"
             raise bad_request(message)
         wanted = self.kind.kind
+        if self.kind.custom:
+            problem = wrong("kind", kind, f"must be {wanted}")
+            raise invalid(About(kind, self.kind.group, (obj.get("metadata") or {}).get("name", "")), [problem])
         raise bad_request(f"{kind} in version {quoted(version)} cannot be handled as a {wanted}: unknown conversion")
 
 

@@ -24,11 +24,20 @@ _NAME_TRIES = 8
 
 def create(call: Call, world: World) -> Response:
     dry_run = call.dry_run("CreateOptions")
+    if call.kind.custom:
+        _check_definition_stays(call, world)
     obj = sent_object(call)
     if obj["metadata"].get("resourceVersion"):
         raise unexpected("resourceVersion should not be set on objects to be created")
     stored = create_object(call, obj, world, dry_run=dry_run)
     return Response(201, encoded(call.kind, stored))
+
+
+def _check_definition_stays(call: Call, world: World) -> None:
+    definition = world.find("customresourcedefinitions.apiextensions.k8s.io", call.kind.id)
+    if definition is not None and definition["metadata"].get("deletionTimestamp"):
+        said = call.body()["metadata"].get("name", "")
+        raise forbidden(call.kind.about(said), "create not allowed while custom resource definition is terminating")
 
 
 def sent_object(call: Call) -> JsonObject:
@@ -45,8 +54,6 @@ def place_in_namespace(call: Call, metadata: JsonObject) -> None:
     """Raises Refusal where the object says another namespace than the request."""
     said, asked = metadata.get("namespace") or "", call.target.namespace
     if not call.kind.namespaced:
-        if said:
-            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
         metadata.pop("namespace", None)
         return
     if said and said != asked:

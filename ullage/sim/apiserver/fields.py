@@ -65,4 +65,5 @@ def too_long(field: str, maximum: int) -> FieldError:
 
 
 def too_many_items(field: str, count: int, maximum: int) -> FieldError:
-    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {maximum} items")
+    items = "item" if maximum == 1 else "items"
+    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {maximum} {items}")

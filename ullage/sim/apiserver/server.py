@@ -45,7 +45,7 @@ class SimulatedApiServer:
         self._registry = Registry(builtin_kinds())
         self._authorise = authorise
         self._watch_buffer = watch_buffer
-        self._custom = CustomKinds(self._registry, self._world.store)
+        self._custom = CustomKinds(self._registry, self._world)
         self._started = False
 
     def _start(self) -> None:
@@ -74,7 +74,9 @@ class SimulatedApiServer:
                 return found
             target = self._registry.resolve(request.path)
             self._check_allowed(user, _verb(request, target), target)
-            return self._dispatch(Call(target, request, user))
+            response = self._dispatch(Call(target, request, user))
+            self._custom.settle()
+            return response
         except NoSuchPath:
             return _NOT_A_PATH
         except Refusal as refusal:

@@ -53,7 +53,7 @@ def update_object(
     kind = call.kind
     check_revision(call, obj["metadata"], old)
     obj = merge_part(call, obj, old)
-    if call.target.subresource != "status":
+    if call.target.subresource != "status" or kind.custom:
         kind.rules.default(obj)
     _keep_identity(obj["metadata"], old.obj["metadata"])
     _count_generation(call, obj, old.obj)
@@ -102,7 +102,8 @@ def check_revision(call: Call, metadata: JsonObject, old: Stored) -> None:
 
 def precondition_failed(call: Call, what: str, said: str, found: str) -> str:
     """The storage layer's own words, which the server passes on."""
-    key = f"/registry/{call.kind.id if call.kind.custom else call.kind.plural}/{call.key}"
+    place = f"{call.kind.group}/{call.kind.plural}" if call.kind.custom else call.kind.plural
+    key = f"/registry/{place}/{call.key}"
     detail = f"Precondition failed: {what} in precondition: {said}, {what} in object meta: {found}"
     return f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {detail}"
 

@@ -3,7 +3,11 @@
 from ullage.sim.apiserver.fields import FieldError, required, wrong
 from ullage.sim.apiserver.kinds import Rules, Surroundings
 from ullage.sim.apiserver.rules.merge_schemas import PLAIN
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.wire import JsonObject, copied
+
+
+_CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_IN_PROGRESS = "CustomResource deletion is in progress"
 
 
 class DefinitionRules(Rules):
@@ -32,6 +36,26 @@ class DefinitionRules(Rules):
             "storedVersions": stored,
         }
 
+    def mark_deleted(self, obj: JsonObject, around: Surroundings) -> JsonObject | None:
+        """It stays until its objects are gone."""
+        if obj["metadata"].get("deletionTimestamp"):
+            return copied(obj)
+        marked, now = copied(obj), around.timestamp()
+        held = marked["metadata"].setdefault("finalizers", [])
+        if _CLEANUP not in held:
+            held.append(_CLEANUP)
+        marked["metadata"]["deletionTimestamp"] = now
+        condition = _condition("Terminating", "InstanceDeletionInProgress", _IN_PROGRESS, now)
+        marked["status"]["conditions"].append(condition)
+        return marked
+
+    def prepare_update(self, obj: JsonObject, old: JsonObject) -> None:
+        stored = [version["name"] for version in obj["spec"].get("versions") or [] if version.get("storage")]
+        status = obj.get("status") or {}
+        status["storedVersions"] = [*dict.fromkeys([*(status.get("storedVersions") or []), *stored])]
+        status["acceptedNames"] = dict(obj["spec"].get("names") or {})
+        obj["status"] = status
+
     def validate(self, obj: JsonObject) -> list[FieldError]:
         spec, names, found = obj["spec"], obj["spec"]["names"], list[FieldError]()
         expected = f"{names.get('plural', '')}.{spec.get('group', '')}"
@@ -50,7 +74,7 @@ class DefinitionRules(Rules):
                 found.append(required(f"spec.names.{member}"))
         for index, version in enumerate(spec.get("versions") or []):
             if not (version.get("schema") or {}).get("openAPIV3Schema"):
-                found.append(required(f"spec.versions[{index}].schema.openAPIV3Schema", "schemas are required"))
+                found.append(required(f"spec.versions[{index}].schema.openAPIV3Schema"))
         return found
 
 

@@ -1,0 +1,143 @@
+"""Holding GPUs by Leases: all or none, adopted by a write, let go only when it is safe."""
+
+import asyncio
+
+import pytest
+
+from ullage.act.leases import SHARED_HOLDER, Holder, Holding, LeaseBook, Reserved, Taken, Want, read_shares
+from ullage.clock import WallClock
+from ullage.errors import NotFound
+from ullage.kube.api import DELETE_NOW, Binding, KubeApi
+from ullage.kube.objects.policy import Lease
+from ullage.kube.resources import LEASES, PODS
+from ullage.model.allocation import ALLOCATED, lease_name
+from ullage.model.event import ObjectKey
+from ullage.testing.builders import a_pod
+
+NODE = "node-a"
+
+
+@pytest.fixture
+def book(api: KubeApi, ns: str) -> LeaseBook:
+    return LeaseBook(api, ns, WallClock())
+
+
+async def a_holder(api: KubeApi, ns: str, name: str) -> Holder:
+    pod = await api.create(PODS, a_pod(name), ns)
+    return Holder(ObjectKey(ns, name), pod.metadata.uid)
+
+
+async def lease_of(api: KubeApi, ns: str, device: int) -> Lease | None:
+    try:
+        return await api.get(LEASES, lease_name(NODE, device), ns)
+    except NotFound:
+        return None
+
+
+async def holders(api: KubeApi, ns: str) -> dict[str, str | None]:
+    return {lease.metadata.name: lease.spec.holder_identity for lease in (await api.list(LEASES, ns)).items}
+
+
+async def held(book: LeaseBook, holder: Holder, *devices: int) -> tuple[Holding, ...]:
+    result = await book.reserve(holder, Want(NODE, devices))
+    assert isinstance(result, Reserved)
+    return result.holdings
+
+
+async def test_all_are_held_by_the_pods_uid(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    holder = await a_holder(api, ns, "p")
+    await held(book, holder, 0, 1)
+    assert await holders(api, ns) == {"gpu-node-a-0": holder.uid, "gpu-node-a-1": holder.uid}
+
+
+async def test_one_taken_device_leaves_none_held(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    first, second = await a_holder(api, ns, "p"), await a_holder(api, ns, "q")
+    await held(book, first, 2)
+    assert await book.reserve(second, Want(NODE, (0, 1, 2, 3))) == Taken(2, first.uid)
+    assert await holders(api, ns) == {"gpu-node-a-2": first.uid}
+
+
+async def test_what_the_pod_holds_already_is_adopted_by_a_write(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    holder = await a_holder(api, ns, "p")
+    (before,) = await held(book, holder, 0)
+    (after,) = await held(book, holder, 0)
+    lease = await lease_of(api, ns, 0)
+    assert lease is not None
+    assert lease.spec.lease_transitions == 1
+    assert after.resource_version == lease.metadata.resource_version != before.resource_version
+
+
+async def test_whoever_held_it_before_adoption_cannot_let_it_go(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    holder = await a_holder(api, ns, "p")
+    (old,) = await held(book, holder, 0)
+    (new,) = await held(book, holder, 0)
+    assert await book.release(holder, [old]) == (old,)
+    assert await lease_of(api, ns, 0) is not None
+    assert await book.release(holder, [new]) == ()
+    assert await lease_of(api, ns, 0) is None
+
+
+async def test_what_a_bound_pod_was_given_is_never_let_go(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    holder = await a_holder(api, ns, "p")
+    holdings = await held(book, holder, 0, 1)
+    binding = Binding(NODE, uid=holder.uid, annotations={ALLOCATED: f"{NODE}:0"})
+    await api.bind("p", ns, binding)
+    assert await book.release(holder, holdings) == holdings[:1]
+    assert list(await holders(api, ns)) == ["gpu-node-a-0"]
+
+
+async def test_leases_of_a_replaced_pod_are_let_go(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    old = await a_holder(api, ns, "p")
+    holdings = await held(book, old, 0)
+    await api.delete(PODS, "p", ns, how=DELETE_NOW)
+    new = await a_holder(api, ns, "p")
+    await api.bind("p", ns, Binding(NODE, uid=new.uid, annotations={ALLOCATED: f"{NODE}:0"}))
+    assert await book.release(old, holdings) == ()
+
+
+async def test_release_twice_is_release_once(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    holder = await a_holder(api, ns, "p")
+    holdings = await held(book, holder, 0, 1)
+    assert await book.release(holder, holdings) == ()
+    assert await book.release(holder, holdings) == ()
+
+
+async def test_of_many_who_want_the_same_device_one_gets_it(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    rivals = [await a_holder(api, ns, f"p{number}") for number in range(8)]
+    results = await asyncio.gather(*(book.reserve(rival, Want(NODE, (0, 1))) for rival in rivals))
+    winners = [rival.uid for rival, result in zip(rivals, results, strict=True) if isinstance(result, Reserved)]
+    assert len(winners) <= 1
+    assert set((await holders(api, ns)).values()) <= set(winners)
+
+
+async def test_shares_of_one_device_never_exceed_it(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    rivals = [await a_holder(api, ns, f"p{number}") for number in range(5)]
+    results = await asyncio.gather(*(book.reserve(rival, Want(NODE, (0,), milli=300)) for rival in rivals))
+    lucky = {rival.uid for rival, result in zip(rivals, results, strict=True) if isinstance(result, Reserved)}
+    assert len(lucky) == 3
+    lease = await lease_of(api, ns, 0)
+    assert lease is not None
+    assert lease.spec.holder_identity == SHARED_HOLDER
+    assert read_shares(lease) == dict.fromkeys(lucky, 300)
+
+
+async def test_the_last_share_out_deletes_the_lease(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    first, second = await a_holder(api, ns, "p"), await a_holder(api, ns, "q")
+    one = await book.reserve(first, Want(NODE, (0,), milli=500))
+    other = await book.reserve(second, Want(NODE, (0,), milli=500))
+    assert isinstance(one, Reserved)
+    assert isinstance(other, Reserved)
+    assert await book.release(first, one.holdings) == ()
+    lease = await lease_of(api, ns, 0)
+    assert lease is not None
+    assert read_shares(lease) == {second.uid: 500}
+    assert await book.release(second, other.holdings) == ()
+    assert await lease_of(api, ns, 0) is None
+
+
+async def test_whole_and_shared_do_not_mix(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    first, second = await a_holder(api, ns, "p"), await a_holder(api, ns, "q")
+    await held(book, first, 0)
+    assert await book.reserve(second, Want(NODE, (0,), milli=100)) == Taken(0, first.uid)
+    await book.reserve(second, Want(NODE, (1,), milli=100))
+    assert await book.reserve(first, Want(NODE, (1,))) == Taken(1, SHARED_HOLDER)

@@ -1,0 +1,135 @@
+"""The order in which pods are tried, and what wakes those that were refused."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ullage.model.event import ObjectKey
+from ullage.model.verdict import Wake
+from ullage.state.queue import Place, SchedulingQueue
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("n", name)
+
+
+def queue_of(*pods: tuple[str, int]) -> SchedulingQueue:
+    queue = SchedulingQueue()
+    for age, (name, priority) in enumerate(pods):
+        queue.add(key(name), priority=priority, now=float(age))
+    return queue
+
+
+def all_of(queue: SchedulingQueue, now: float) -> list[str]:
+    taken = []
+    while (popped := queue.pop(now=now)) is not None:
+        taken.append(popped.name)
+    return taken
+
+
+def test_priority_goes_before_age_and_age_before_name() -> None:
+    queue = queue_of(("z-old", 0), ("urgent", 100), ("a-young", 0))
+    assert all_of(queue, 10) == ["urgent", "z-old", "a-young"]
+
+
+def test_a_refused_pod_sleeps_until_news_that_helps() -> None:
+    queue = queue_of(("p", 0))
+    assert all_of(queue, 10) == ["p"]
+    queue.refuse(key("p"), [Wake.POD_LEFT], now=10)
+    queue.wake(Wake.NODE_CHANGED, now=20)
+    assert all_of(queue, 20) == []
+    queue.wake(Wake.POD_LEFT, now=21)
+    assert all_of(queue, 21) == ["p"]
+
+
+def test_back_off_doubles_up_to_ten_seconds() -> None:
+    queue = queue_of(("p", 0))
+    waits = []
+    now = 0.0
+    for _ in range(6):
+        assert queue.pop(now=now) == key("p")
+        queue.refuse(key("p"), [Wake.POD_LEFT], now=now)
+        queue.wake(Wake.POD_LEFT, now=now)
+        assert queue.pop(now=now) is None
+        deadline = queue.next_deadline()
+        assert deadline is not None
+        waits.append(deadline - now)
+        now = deadline
+    assert waits == [1, 2, 4, 8, 10, 10]
+
+
+def test_news_that_comes_while_a_pod_is_decided_on_is_not_lost() -> None:
+    queue = queue_of(("p", 0))
+    queue.pop(now=0)
+    queue.wake(Wake.POD_LEFT, now=0)
+    queue.refuse(key("p"), [Wake.POD_LEFT], now=0)
+    assert queue.place_of(key("p")) is Place.BACKING_OFF
+    assert all_of(queue, 1) == ["p"]
+
+
+def test_nobody_sleeps_for_ever() -> None:
+    queue = queue_of(("p", 0))
+    queue.pop(now=0)
+    queue.refuse(key("p"), [], now=0)
+    assert queue.next_deadline() == 300
+    assert all_of(queue, 299) == []
+    assert all_of(queue, 300) == ["p"]
+
+
+def test_a_pod_keeps_its_age_through_refusals() -> None:
+    queue = queue_of(("old", 0), ("young", 0))
+    assert queue.pop(now=5) == key("old")
+    queue.retry(key("old"), now=5)
+    assert all_of(queue, 6) == ["old", "young"]
+
+
+def test_a_raised_priority_counts_at_once() -> None:
+    queue = queue_of(("a", 0), ("b", 0))
+    queue.add(key("b"), priority=5, now=9)
+    assert all_of(queue, 9) == ["b", "a"]
+
+
+def test_a_pod_that_left_is_not_handed_out() -> None:
+    queue = queue_of(("a", 0), ("b", 0))
+    queue.remove(key("a"))
+    queue.remove(key("a"))
+    assert all_of(queue, 9) == ["b"]
+
+
+def test_a_pod_that_came_back_is_a_new_one() -> None:
+    queue = queue_of(("a", 0), ("b", 0))
+    queue.pop(now=2)
+    queue.remove(key("a"))
+    queue.add(key("a"), priority=0, now=3)
+    assert all_of(queue, 3) == ["b", "a"]
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["add", "pop", "refuse", "retry", "wake", "remove"]), st.sampled_from("abc")), max_size=60
+)
+
+
+@given(STEPS)
+def test_a_waiting_pod_is_always_handed_out_in_the_end(steps: list[tuple[str, str]]) -> None:
+    queue = SchedulingQueue()
+    out: set[str] = set()
+    for now, (step, name) in enumerate(steps):
+        match step:
+            case "add":
+                queue.add(key(name), priority=0, now=now)
+            case "pop":
+                popped = queue.pop(now=now)
+                assert popped is None or popped.name not in out
+                out |= {popped.name} if popped else set()
+            case "refuse" if name in out:
+                queue.refuse(key(name), [Wake.POD_LEFT], now=now)
+                out.discard(name)
+            case "retry" if name in out:
+                queue.retry(key(name), now=now)
+                out.discard(name)
+            case "wake":
+                queue.wake(Wake.POD_LEFT, now=now)
+            case "remove":
+                queue.remove(key(name))
+                out.discard(name)
+    waiting = {name for name in "abc" if key(name) in queue} - out
+    assert set(all_of(queue, len(steps) + 301)) == waiting

@@ -1,0 +1,1 @@
+"""Custom kinds: from a definition's structural schema to defaults, pruning, validation and merge rules."""

@@ -1,0 +1,35 @@
+"""How server-side apply merges a custom kind: read from its schema."""
+
+from ullage.sim.apiserver.rules.merge_schemas import META
+from ullage.sim.apiserver.schema_types import ATOMIC, ATOMIC_UNKNOWN, MergeSchema, Shape
+from ullage.sim.apiserver.wire import JsonObject
+
+
+def merge_schema(schema: JsonObject, *, root: bool = False) -> MergeSchema:
+    if schema.get("type") == "array":
+        return _list_schema(schema)
+    if schema.get("type") != "object" and not schema.get("properties"):
+        unknown = schema.get("x-kubernetes-preserve-unknown-fields") and "type" not in schema
+        return ATOMIC_UNKNOWN if unknown else ATOMIC
+    if schema.get("x-kubernetes-map-type") == "atomic":
+        return ATOMIC
+    members = {name: merge_schema(member) for name, member in (schema.get("properties") or {}).items()}
+    others = schema.get("additionalProperties")
+    rest = merge_schema(others) if isinstance(others, dict) else None
+    if root:
+        members |= {"metadata": META, "apiVersion": ATOMIC, "kind": ATOMIC}
+    return MergeSchema(Shape.MEMBERS, members=members, rest=rest)
+
+
+def _list_schema(schema: JsonObject) -> MergeSchema:
+    items = schema.get("items") or {}
+    match schema.get("x-kubernetes-list-type"):
+        case "map":
+            keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+            properties = items.get("properties") or {}
+            defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
+            return MergeSchema(Shape.KEYED, rest=merge_schema(items), keys=keys, key_defaults=defaults)
+        case "set":
+            return MergeSchema(Shape.SET)
+        case _:
+            return ATOMIC
