@@ -115,7 +115,7 @@ async def test_garbage_in_a_watch(tmp_path: Path, garbage: bytes) -> None:
         return answer
 
     async with talking_to(watch, tmp_path) as (api, _):
-        seen = []
+        seen: list[str] = []
         with pytest.raises(errors.Unreadable, match="watch pods in n: a line of the watch is not an event"):
             await _collect(api, seen)
         assert seen == ["5"]

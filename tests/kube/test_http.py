@@ -1,36 +1,26 @@
 """HttpTransport over a real TLS socket: what works, and what is said when it does not."""
 
 import asyncio
-import socket
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 from aiohttp import web
 
-from tests.kube.tlsserver import ANONYMOUS, serving
+from tests.kube.tlsserver import ANONYMOUS, closing, serving
 from ullage.errors import Unreachable
 from ullage.kube.credentials import Credential, NoCredential
-from ullage.kube.http import Endpoint, HttpTransport, TransportOptions
-from ullage.kube.tls import ClientCertificate, Pem, Trust
+from ullage.kube.http import HttpTransport, TransportOptions
+from ullage.kube.tls import ClientCertificate, Pem
 from ullage.kube.transport import Refused, Request
-from ullage.testing.controlplane.certificates import EXPIRED, CertificateAuthority, Validity
+from ullage.testing.controlplane.certificates import EXPIRED
 
 GET = Request("GET", "/api/v1/pods", {"limit": "5", "labelSelector": "a in (b, c),d!=e+f"}, timeout=10)
 
 
 async def hello(_: web.Request) -> web.Response:
     return web.json_response({"kind": "PodList"})
-
-
-@asynccontextmanager
-async def closing(transport: HttpTransport) -> AsyncGenerator[HttpTransport, None]:
-    try:
-        yield transport
-    finally:
-        await transport.close()
 
 
 class Turnstile:
@@ -285,6 +275,16 @@ async def test_without_credentials_nothing_is_sent() -> None:
     assert served.requests == []
 
 
+async def test_a_client_certificate_that_is_none_is_named() -> None:
+    nonsense = ClientCertificate(Pem(b"c", "what the plugin gives"), Pem(b"k", "what the plugin gives"))
+    fixed = type(ANONYMOUS)(Credential(certificate=nonsense), "test")
+    async with serving(hello) as served, closing(served.transport(fixed)) as transport:
+        response = await transport.send(GET)
+    assert response.status == 401
+    assert b"what the plugin gives: not a certificate and its key in PEM" in response.body
+    assert served.requests == []
+
+
 async def test_a_new_client_certificate_is_shown_on_new_connections_while_old_calls_end_in_peace() -> None:
     async def who(request: web.Request) -> web.Response:
         if "slow" in request.path:
@@ -352,82 +352,6 @@ async def test_closing_leaves_no_socket_behind_whatever_was_under_way() -> None:
             await collect_rest(still_open)
 
 
-async def test_nobody_listens() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        await expect(
-            Endpoint(f"https://127.0.0.1:{taken.getsockname()[1]}"), r"refuses connections; check that it runs"
-        )
-
-
-async def test_a_name_that_does_not_resolve() -> None:
-    await expect(Endpoint("https://no-such-host.invalid:6443"), "has a name that does not resolve .*check the address")
-
-
-async def test_a_server_whose_certificate_has_expired() -> None:
-    async with serving(hello, validity=EXPIRED) as served:
-        await expect(served.endpoint(), "shows a certificate that has expired; renew the server's certificate")
-
-
-async def test_a_server_whose_certificate_is_for_the_future() -> None:
-    tomorrow = Validity(start=timedelta(days=1), end=timedelta(days=2))
-    async with serving(hello, validity=tomorrow) as served:
-        await expect(served.endpoint(), "is not valid yet; check the clocks")
-
-
-async def test_a_server_of_another_authority() -> None:
-    async with serving(hello) as served:
-        other = Trust(Pem(CertificateAuthority("another").certificate, "certificate-authority of 'c'"))
-        await expect(replace(served.endpoint(), trust=other), "issuer that is not in certificate-authority of 'c'")
-        await expect(replace(served.endpoint(), trust=Trust()), "not in this machine's trusted certificates")
-
-
-async def test_a_server_of_another_name() -> None:
-    async with serving(hello) as served:
-        trust = replace(served.trust(), server_name="other.example")
-        await expect(replace(served.endpoint(), trust=trust), "for another name .*set tls-server-name")
-
-
-async def test_the_name_to_expect_may_be_given_and_checks_may_be_off() -> None:
-    async with serving(hello) as served:
-        for trust in (replace(served.trust(), server_name="kubernetes.default.svc"), Trust(skip_verify=True)):
-            async with closing(HttpTransport(replace(served.endpoint(), trust=trust), ANONYMOUS)) as transport:
-                assert (await transport.send(GET)).status == 200
-
-
-async def test_plain_http_where_tls_is_spoken_and_the_reverse() -> None:
-    async with serving(hello) as served:
-        plain = replace(served.endpoint(), server=served.server.replace("https", "http"))
-        async with closing(HttpTransport(plain, ANONYMOUS)) as transport:
-            with pytest.raises(Unreachable):
-                await transport.send(GET)
-    async with await asyncio.start_server(_says_http, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        await expect(Endpoint(f"https://127.0.0.1:{port}"), "does not speak TLS|broke off the TLS handshake")
-
-
-async def test_something_that_does_not_speak_http() -> None:
-    async with await asyncio.start_server(_says_hello, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        await expect(Endpoint(f"http://127.0.0.1:{port}"), "does not speak HTTP as it should")
-
-
-async def test_a_proxy_that_is_not_there() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        proxy = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        await expect(Endpoint("https://127.0.0.1:1", proxy=proxy), "through the proxy .*check proxy-url")
-
-
-async def expect(endpoint: Endpoint, text: str) -> None:
-    """One call fails, in one sentence that names the server and says what to check."""
-    async with closing(HttpTransport(endpoint, ANONYMOUS)) as transport:
-        with pytest.raises(Unreachable, match=text) as caught:
-            await transport.send(GET)
-    assert endpoint.server in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 async def collect(
     transport: HttpTransport, seen: list[Sequence[bytes]] | None = None, request: Request = GET
 ) -> list[Sequence[bytes]]:
@@ -441,13 +365,3 @@ async def collect(
 async def collect_rest(stream: AsyncGenerator[Sequence[bytes], None]) -> None:
     async for _ in stream:
         pass
-
-
-async def _says_http(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-    writer.close()
-
-
-async def _says_hello(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(b"220 mail.example ESMTP\r\n")
-    writer.close()

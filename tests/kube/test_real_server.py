@@ -148,11 +148,17 @@ async def test_a_watch_shows_what_happens_and_can_be_resumed(api: KubeApi, names
     assert resumed == events[1:]
 
 
-async def test_a_watch_with_nothing_to_say_ends_with_a_bookmark(api: KubeApi, namespace: str) -> None:
+async def test_a_bookmark_moves_a_quiet_watch_past_what_happens_elsewhere(api: KubeApi, namespace: str) -> None:
+    async def create_elsewhere() -> JsonObject:
+        await asyncio.sleep(0.5)
+        return await api.create(CONFIG_MAPS, {"metadata": {"generateName": "elsewhere-"}}, "default")
+
     start = (await api.list(CONFIG_MAPS, namespace)).resource_version
-    seen = [event async for batch in api.watch(CONFIG_MAPS, namespace, since=start, seconds=4) for event in batch]
-    assert [(event.change, event.object) for event in seen] == [(Change.BOOKMARK, None)]
-    assert int(seen[0].resource_version) >= int(start)
+    other = asyncio.create_task(create_elsewhere())
+    seen = [event async for batch in api.watch(CONFIG_MAPS, namespace, since=start, seconds=5) for event in batch]
+    elsewhere = await other
+    assert {(event.change, event.object) for event in seen} == {(Change.BOOKMARK, None)}
+    assert int(seen[-1].resource_version) >= int(elsewhere["metadata"]["resourceVersion"])
 
 
 async def test_a_struct_can_be_created_and_its_unknown_fields_survive_an_edit(api: KubeApi, namespace: str) -> None:

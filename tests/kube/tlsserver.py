@@ -39,6 +39,15 @@ class Served:
 
 
 @asynccontextmanager
+async def closing(transport: HttpTransport) -> AsyncGenerator[HttpTransport, None]:
+    """A transport that is closed whatever happens."""
+    try:
+        yield transport
+    finally:
+        await transport.close()
+
+
+@asynccontextmanager
 async def serving(
     handler: Handler, *, validity: Validity | None = None, client_certificates: bool = False
 ) -> AsyncGenerator[Served, None]:

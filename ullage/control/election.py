@@ -139,10 +139,11 @@ class Elector:
     async def _renew(self, leadership: Leadership) -> None:
         """Write first: while nobody interferes, the lease is as we left it. Raises LeadershipLost."""
         try:
-            await self._renew_as_known(leadership)
-        except Conflict:
-            await self._read()
-            await self._renew_as_known(leadership)
+            try:
+                await self._renew_as_known(leadership)
+            except Conflict:
+                await self._read()
+                await self._renew_as_known(leadership)
         except NotFound as error:
             raise LeadershipLost("the lease was deleted") from error
 
@@ -163,7 +164,7 @@ class Elector:
             if spec.get("holderIdentity") != self._name.identity:
                 return
             empty = spec | self._record(int(spec.get("leaseTransitions") or 0)) | {"leaseDurationSeconds": 1}
-            del empty["holderIdentity"]  # API servers refuse an empty name
+            del empty["holderIdentity"]  # nobody: as client-go writes it
             try:
                 await self._api.replace(_LEASES, lease | {"spec": empty})
             except Conflict:

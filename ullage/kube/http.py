@@ -7,7 +7,6 @@ Nothing is sent twice from here except after a 401, which means that nothing was
 import asyncio
 import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from weakref import WeakSet
@@ -17,7 +16,7 @@ from yarl import URL
 
 import ullage
 from ullage.clock import Clock, WallClock
-from ullage.errors import Unreachable
+from ullage.errors import Unreachable, UserError
 from ullage.kube import tls
 from ullage.kube.credentials import Credential, Credentials, NoCredential
 from ullage.kube.diagnosis import unreachable
@@ -54,6 +53,14 @@ class _Pool:
 
 
 @dataclass(frozen=True, slots=True)
+class _Call:
+    """An answer that is being read, and whose connection it uses."""
+
+    pool: _Pool
+    answer: aiohttp.ClientResponse
+
+
+@dataclass(frozen=True, slots=True)
 class TransportOptions:
     """What is the client's to choose."""
 
@@ -83,22 +90,33 @@ class HttpTransport:
         self._closed = False
 
     async def send(self, request: Request) -> Response:
-        async with self._slots, self._answered(request) as answer:
-            return answer if isinstance(answer, Response) else await _whole(answer)
+        async with self._slots:
+            call = await self._ask(request)
+            if isinstance(call, Response):
+                return call
+            try:
+                return await _whole(call.answer)
+            except _BROKEN as error:
+                raise self._unreachable(error) from error
+            finally:
+                await self._end(call)
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[bytes], None]:
+        call = await self._ask(request)
+        if isinstance(call, Response):
+            raise Refused(call)
         splitter = LineSplitter()
-        async with self._answered(request) as answer:
-            if isinstance(answer, Response):
-                raise Refused(answer)
-            if answer.status != 200:
-                raise Refused(await _whole(answer))
-            try:
-                while chunk := await _next_chunk(answer):
-                    if lines := splitter.feed(chunk):
-                        yield lines
-            finally:
-                _hang_up(answer)
+        try:
+            if call.answer.status != 200:
+                raise Refused(await _whole(call.answer))
+            while chunk := await _next_chunk(call.answer):
+                if lines := splitter.feed(chunk):
+                    yield lines
+        except _BROKEN as error:
+            raise self._unreachable(error) from error
+        finally:
+            _hang_up(call.answer)
+            await self._end(call)
         if splitter.has_torn_line:
             raise Unreachable(f"the API server at {self._endpoint.server} closed a watch in the middle of a line")
 
@@ -112,32 +130,32 @@ class HttpTransport:
                 return
             await asyncio.sleep(_PARTING_SECONDS / _PARTING_TURNS)
 
-    @asynccontextmanager
-    async def _answered(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse | Response, None]:
+    async def _ask(self, request: Request) -> _Call | Response:
         """The answer, open for reading; or, where there is no use in asking, one of our own that says why."""
         try:
             credential = await self._credentials.current()
-            async with self._asked(request, credential) as answer:
-                if answer.status != 401:
-                    yield answer
-                    return
-                another = await self._credentials.renewed(credential)
+            call = await self._open(request, credential)
+            if call.answer.status != 401:
+                return call
+            await self._end(call)
+            another = await self._credentials.renewed(credential)
             if another is None:
-                yield _unauthorized(self._refusal(credential))
-                return
-            async with self._asked(request, another) as answer:
-                yield answer if answer.status != 401 else _unauthorized(self._refusal(another))
-        except NoCredential as error:
-            yield _unauthorized(str(error))
+                return _unauthorized(self._refusal(credential))
+            call = await self._open(request, another)
+            if call.answer.status != 401:
+                return call
+            await self._end(call)
+            return _unauthorized(self._refusal(another))
+        except (NoCredential, UserError) as error:  # UserError: a certificate that came later and is not one
+            return _unauthorized(str(error))
         except _BROKEN as error:
             raise self._unreachable(error) from error
 
-    @asynccontextmanager
-    async def _asked(self, request: Request, credential: Credential) -> AsyncGenerator[aiohttp.ClientResponse, None]:
+    async def _open(self, request: Request, credential: Credential) -> _Call:
         pool = self._pool_for(credential.certificate)
         pool.calls += 1
         try:
-            async with pool.session.request(
+            answer = await pool.session.request(
                 request.method,
                 self._base.with_path(self._base.path.rstrip("/") + request.path).with_query(request.query),
                 data=request.body,
@@ -146,11 +164,21 @@ class HttpTransport:
                 server_hostname=self._endpoint.trust.server_name or None,
                 proxy=self._endpoint.proxy or None,
                 allow_redirects=False,
-            ) as answer:
-                yield answer
-        finally:
-            pool.calls -= 1
-            await self._close_if_done(pool)
+            )
+        except BaseException:
+            await self._leave(pool)
+            raise
+        return _Call(pool, answer)
+
+    async def _end(self, call: _Call) -> None:
+        call.answer.release()
+        await self._leave(call.pool)
+
+    async def _leave(self, pool: _Pool) -> None:
+        pool.calls -= 1
+        if pool.retired and not pool.calls and pool in self._pools:
+            self._pools.remove(pool)
+            await pool.session.close()
 
     def _pool_for(self, certificate: tls.ClientCertificate | None) -> _Pool:
         """The connections for this certificate; a new one retires those that show the old one."""
@@ -194,11 +222,6 @@ class HttpTransport:
             return await handler(request)
         except _BROKEN as error:
             raise self._unreachable(error) from error
-
-    async def _close_if_done(self, pool: _Pool) -> None:
-        if pool.retired and not pool.calls and pool in self._pools:
-            self._pools.remove(pool)
-            await pool.session.close()
 
     def _unreachable(self, error: BaseException) -> Unreachable:
         return unreachable(error, self._endpoint.server, self._endpoint.trust, self._now())

@@ -1,5 +1,6 @@
 """The resources we know by name. A new kind is one line here and a struct in `objects`."""
 
+from ullage.kube.objects.gpu import GpuClaim, GpuNodeStatus, GpuQuota, PodGroup
 from ullage.kube.objects.meta import PartialObject
 from ullage.kube.objects.node import Node
 from ullage.kube.objects.pod import Pod
@@ -32,3 +33,8 @@ JOBS = Resource("batch", "v1", "jobs", "Job", True, Job)
 CRDS = Resource[JsonObject](
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, dict
 )
+
+GPU_CLAIMS = Resource("gpu.scheduling", "v1", "gpuclaims", "GpuClaim", True, GpuClaim)
+GPU_NODE_STATUSES = Resource("gpu.scheduling", "v1", "gpunodestatuses", "GpuNodeStatus", False, GpuNodeStatus)
+GPU_QUOTAS = Resource("gpu.scheduling", "v1", "gpuquotas", "GpuQuota", True, GpuQuota)
+POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, PodGroup)

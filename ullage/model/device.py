@@ -17,6 +17,15 @@ class Health(StrEnum):
     UNKNOWN = "Unknown"
 
 
+class GpuNodeKind(StrEnum):
+    """Who chooses the GPUs on a node."""
+
+    LEASED = "Leased"
+    """We do: exact GPUs are ours to give."""
+    COUNTED = "Counted"
+    """A device plugin does: we place by count and read back what it chose."""
+
+
 class MigSlice(msgspec.Struct, frozen=True, gc=False):
     """One MIG instance on a device."""
 
@@ -50,3 +59,4 @@ class Inventory(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node: str
     reported_at: float
     devices: tuple[Device, ...]
+    kind: GpuNodeKind = GpuNodeKind.LEASED

@@ -4,7 +4,9 @@ from enum import StrEnum
 
 import msgspec
 
+from ullage.model.device import MILLI_GPU
 from ullage.model.event import ObjectKey
+from ullage.model.shape import Shape
 
 
 class Phase(StrEnum):
@@ -29,7 +31,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Facts of one pod. `requests` is what the scheduler must find on a node, in thousandths."""
+    """Facts of one pod. What placement looks at is in its `shape`, which many pods share."""
 
     key: ObjectKey
     uid: str
@@ -41,5 +43,19 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     scheduler: str
     priority: int
     labels: dict[str, str]
-    requests: dict[str, int]
+    shape: Shape
     owner: Owner | None
+    gpu_ids: tuple[int, ...] = ()
+    """The GPUs of its node that are its own, as its allocation says."""
+    gpu_share: int = MILLI_GPU
+    """How much of each, in thousandths."""
+
+    @property
+    def requests(self) -> dict[str, int]:
+        """What the scheduler must find on a node, in thousandths."""
+        return dict(self.shape.requests)
+
+    @property
+    def holds_room(self) -> bool:
+        """It counts on its node until it is over; one that is being deleted still does."""
+        return bool(self.node) and not self.phase.over

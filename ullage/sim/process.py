@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 MAIN = "main"
 
+_LAST_AWAITS = 20
+"""So many awaits in nested clean-up are cancelled one by one before it is cut short."""
+
 
 class CuttableTransport(Transport, Protocol):
     """A way to an API server that can be cut like a cable."""
@@ -99,14 +102,20 @@ class _Paced(Coroutine[Any, None, T]):
         raise TypeError("only a task drives this")
 
     def _drop(self) -> Any:
-        for _ in range(100):
+        """Unwind, waiting for nothing: clean-up that awaits is cancelled on the spot, and cut short if it goes on."""
+        for attempt in range(2 * _LAST_AWAITS):
             try:
-                self.cr_await.close()
+                if attempt < _LAST_AWAITS:
+                    self.cr_await.throw(asyncio.CancelledError())
+                else:
+                    self.cr_await.close()
+                    break
+            except (StopIteration, asyncio.CancelledError):
+                break
             except RuntimeError:
-                continue  # it awaited in its clean-up: on to the block around it
+                continue  # it caught being closed, or it has ended with one: the next attempt will tell
             except Exception:  # noqa: BLE001 - whatever its clean-up raised, nobody is left to hear it
                 break
-            break
         else:
             raise InvariantBroken(f"a task of {self._thread.life.name} goes on after its death: {self.cr_await}")
         raise asyncio.CancelledError

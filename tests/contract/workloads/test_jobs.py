@@ -121,9 +121,11 @@ async def test_a_finished_job_goes_after_its_time(cluster: Cluster) -> None:
 
 
 @in_both_worlds
-async def test_a_deleted_pod_counts_as_failed_and_is_replaced(cluster: Cluster) -> None:
+async def test_a_deleted_pod_counts_as_failed_and_is_replaced_after_a_while(cluster: Cluster) -> None:
     await cluster.create(JOB, a_job("work"))
     (pod,) = names(await cluster.has_ready_pods(1))
     await cluster.delete(POD, pod)
     await cluster.has_status(JOB, "work", failed=1)
+    await cluster.is_gone(POD, pod)
+    await cluster.stays(lambda: cluster.all(POD), lambda pods: pods == [], seconds=5)
     await cluster.become(lambda: cluster.ready_pods(), lambda pods: len(pods) == 1 and names(pods) != [pod])

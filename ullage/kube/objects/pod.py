@@ -69,6 +69,8 @@ class PodAffinityTerm(KubeStruct, frozen=True, gc=False, kw_only=True):
     namespaces: tuple[str, ...] = ()
     namespace_selector: LabelSelector | None = None
     topology_key: str = ""
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
 
 
 class WeightedPodAffinityTerm(KubeStruct, frozen=True, gc=False, kw_only=True):
@@ -107,9 +109,14 @@ class ClaimVolume(KubeStruct, frozen=True, gc=False, kw_only=True):
     read_only: bool = False
 
 
+class ImageVolume(KubeStruct, frozen=True, gc=False, kw_only=True):
+    reference: str = ""
+
+
 class Volume(KubeStruct, frozen=True, gc=False, kw_only=True):
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
+    image: ImageVolume | None = None
     ephemeral: dict[str, object] | None = None
     empty_dir: dict[str, object] | None = None
     host_path: dict[str, object] | None = None
@@ -147,9 +154,19 @@ class PodSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
     host_network: bool = False
 
 
+class ContainerStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
+    """Of a container that may be resized in place: what it was given, and what it runs with."""
+
+    name: str = ""
+    allocated_resources: Quantities = {}
+    resources: ResourceRequirements | None = None
+
+
 class PodStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     nominated_node_name: str = ""
     start_time: str | None = None
     reason: str = ""

@@ -4,7 +4,7 @@ A pod is counted in three steps that survive a crash between any two of them: it
 its finalizer is taken off, its uid turns into a number.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ullage.clock import Instant
@@ -14,7 +14,9 @@ from ullage.kube.resource import JsonObject
 from ullage.sim.actors.job_ending import Ending, ending_of, finished_at, job_conditions
 from ullage.sim.actors.job_pods import (
     TRACKING,
+    Ended,
     completion_index,
+    ended_at,
     is_indexed,
     job_pod,
     next_creation,
@@ -49,18 +51,31 @@ class Tally:
         return self.failed + len(self.uncounted_failed)
 
 
-def plan_job(job: ActorJob, pods: Sequence[ActorPod], *, settled: bool, now: Instant) -> Plan:
-    """One step. `pods` are the Job's own; `settled` says that all its own creations and deletions have been seen."""
+def newly_ended(job: ActorJob, pods: Sequence[ActorPod]) -> dict[str, Ended]:
+    """Pods the Job will count as over, by uid."""
+    return {
+        pod.metadata.uid: Ended(ended_at(pod), failed=pod.status.phase != "Succeeded")
+        for pod in pods
+        if pod.status.phase == "Succeeded" or _has_failed(job, pod)
+    }
+
+
+def plan_job(job: ActorJob, pods: Sequence[ActorPod], ended: Iterable[Ended], *, settled: bool, now: Instant) -> Plan:
+    """One step.
+
+    `pods` are the Job's own; `ended` are all that ever were over, gone ones too; `settled` says that all the Job's own
+    creations and deletions have been seen.
+    """
     if (over := finished_at(job)) is not None:
         return _after_the_end(job, pods, over, now)
     tally = _count(job, pods)
-    active = sorted((pod for pod in pods if is_active(pod)), key=lambda pod: pod.metadata.name)
+    active = _active(pods)
     ending = ending_of(job, pods, tally.all_succeeded, tally.all_failed, now=now)
     wake_at = None
     if ending.reached is not None:
         steps: tuple[Write, ...] = tuple(delete_exactly(PODS, pod.metadata) for pod in active)
     elif settled and job.metadata.deletion_timestamp is None:
-        steps, wake_at = _manage(job, pods, active, tally, now)
+        steps, wake_at = _manage(job, pods, tally, next_creation(ended), now)
     else:
         steps = ()
     left = len(active) + sum(isinstance(step, Create) - isinstance(step, Delete) for step in steps)
@@ -76,6 +91,10 @@ def plan_job(job: ActorJob, pods: Sequence[ActorPod], *, settled: bool, now: Ins
     status |= job_conditions(job, ending, is_over=done, now=now)
     writes = (*steps, *_status_write(job, status), *_release(job, pods, tally, ending))
     return Plan(writes, earlier(wake_at, ending.wake_at))
+
+
+def _active(pods: Sequence[ActorPod]) -> list[ActorPod]:
+    return sorted((pod for pod in pods if is_active(pod)), key=lambda pod: pod.metadata.name)
 
 
 def _after_the_end(job: ActorJob, pods: Sequence[ActorPod], over: Instant, now: Instant) -> Plan:
@@ -116,9 +135,10 @@ def _count(job: ActorJob, pods: Sequence[ActorPod]) -> Tally:
 
 
 def _manage(
-    job: ActorJob, pods: Sequence[ActorPod], active: Sequence[ActorPod], tally: Tally, now: Instant
+    job: ActorJob, pods: Sequence[ActorPod], tally: Tally, not_before: Instant, now: Instant
 ) -> tuple[tuple[Write, ...], Instant | None]:
     """Either delete or create, never both in one step."""
+    active = _active(pods)
     want = 0 if job.spec.suspend else _wanted_active(job, len(active), tally)
     surplus = pods_to_remove(job, active, max(0, len(active) - want), now)
     if surplus:
@@ -131,7 +151,6 @@ def _manage(
         missing -= sum(is_terminating(pod) and not has_ended(pod) for pod in pods)
     if missing <= 0:
         return (), None
-    not_before = next_creation(pods)
     if not_before > now:
         return (), not_before
     bodies = job_pod(job, active, tally.indexes, min(missing, MOST_AT_ONCE))

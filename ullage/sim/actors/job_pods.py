@@ -2,13 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from itertools import count, islice
 
 from ullage.clock import Instant
 from ullage.kube.moment import read_time
 from ullage.kube.resource import JsonObject
 from ullage.sim.actors.ownership import controller_reference, pod_from_template
-from ullage.sim.actors.podstate import in_order_of_deletion
+from ullage.sim.actors.podstate import condition_of, in_order_of_deletion
 from ullage.sim.actors.shapes import JOBS, ActorJob, ActorPod
 
 TRACKING = "batch.kubernetes.io/job-tracking"
@@ -76,13 +77,20 @@ def pods_to_remove(job: ActorJob, active: Sequence[ActorPod], surplus: int, now:
     return [*doubled, *others[: surplus - len(doubled)]]
 
 
-def next_creation(pods: Iterable[ActorPod]) -> Instant:
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A pod that is over, remembered also after it is gone."""
+
+    at: Instant
+    failed: bool
+
+
+def next_creation(ended: Iterable[Ended]) -> Instant:
     """Not before this moment: ten seconds after a failure, doubled with every failure since the last success."""
-    ended = sorted((ended_at(pod), pod.status.phase) for pod in pods if pod.status.phase in ("Succeeded", "Failed"))
     failures, last = 0, Instant(0.0)
-    for moment, phase in ended:
-        failures = failures + 1 if phase == "Failed" else 0
-        last = moment
+    for each in sorted(ended, key=lambda one: (one.at, one.failed)):
+        failures = failures + 1 if each.failed else 0
+        last = each.at
     if failures == 0:
         return Instant(0.0)
     wait = min(FIRST_BACKOFF_SECONDS * 2 ** min(failures - 1, 10), LONGEST_BACKOFF_SECONDS)
@@ -90,7 +98,7 @@ def next_creation(pods: Iterable[ActorPod]) -> Instant:
 
 
 def ended_at(pod: ActorPod) -> Instant:
-    """When its last container ended, as far as the pod tells."""
+    """When its last container ended, or it stopped being ready, or it was told to go, as far as the pod tells."""
     ends = [
         read_time(status.state["terminated"]["finishedAt"])
         for status in pod.status.container_statuses
@@ -98,10 +106,12 @@ def ended_at(pod: ActorPod) -> Instant:
     ]
     if ends:
         return max(ends)
-    ready = [each.last_transition_time for each in pod.status.conditions if each.type == "Ready"]
-    return read_time(
-        pod.metadata.deletion_timestamp or (ready[0] if ready else None) or pod.metadata.creation_timestamp
-    )
+    ready = condition_of(pod.status.conditions, "Ready")
+    if ready is not None and ready.status == "False" and ready.last_transition_time:
+        return read_time(ready.last_transition_time)
+    if pod.metadata.deletion_timestamp:
+        return Instant(read_time(pod.metadata.deletion_timestamp) - (pod.metadata.deletion_grace_period_seconds or 0))
+    return read_time(pod.metadata.creation_timestamp)
 
 
 def read_indexes(text: str) -> frozenset[int]:

@@ -11,7 +11,8 @@ from ullage.model.selector import Selector
 from ullage.sim.actors.cache import Cache
 from ullage.sim.actors.daemonset import plan_daemon_set
 from ullage.sim.actors.deployment import plan_deployment
-from ullage.sim.actors.job import plan_job
+from ullage.sim.actors.job import newly_ended, plan_job
+from ullage.sim.actors.job_pods import Ended
 from ullage.sim.actors.ownership import controller_of
 from ullage.sim.actors.replicaset import manage_replicas, replica_status
 from ullage.sim.actors.shapes import (
@@ -143,11 +144,19 @@ def _place_differs(old: ActorNode, new: ActorNode) -> bool:
 
 def tend_jobs(api: KubeApi, clock: Clock, jobs: Cache[ActorJob], pods: Cache[ActorPod]) -> Tending[ActorJob, ActorPod]:
     """Woken by Jobs and pods. Jobs that name another controller are left to it."""
+    ended: dict[str, dict[str, Ended]] = {}
 
     def look(owner: ActorJob, children: Sequence[ActorPod], settled: bool, now: Instant) -> Plan:
         if owner.spec.managed_by not in ("", "kubernetes.io/job-controller"):
             return Plan()
-        return plan_job(owner, children, settled=settled, now=now)
+        known = ended.setdefault(owner.metadata.uid, {})
+        known |= newly_ended(owner, children)
+        return plan_job(owner, children, known.values(), settled=settled, now=now)
 
+    def forget(old: ActorJob | None, new: ActorJob | None) -> None:
+        if old is not None and new is None:
+            ended.pop(old.metadata.uid, None)
+
+    jobs.listen(forget)
     trade: Trade[ActorJob, ActorPod] = Trade("job", look, lambda job: read_selector(job.spec.selector))
     return Tending(api, clock, trade, jobs, pods)

@@ -1,7 +1,156 @@
+"""PATCH with an apply configuration: these fields are mine and have these values; what I no longer name goes."""
+
+from typing import Any
+
+import yaml
+
 from ullage.kube.transport import Response
-from ullage.sim.apiserver.call import Call, unknown_format
+from ullage.sim.apiserver.call import Call
+from ullage.sim.apiserver.creation import create_object, place_in_namespace
+from ullage.sim.apiserver.fields import required
+from ullage.sim.apiserver.fieldsets import Leaves, Path, dotted, leaves, merged, pruned
+from ullage.sim.apiserver.ownership import APPLY, Manager, Ownership, ownership_of
+from ullage.sim.apiserver.refusal import About, Refusal, bad_request, invalid, not_found
+from ullage.sim.apiserver.schema_types import MergeSchema
+from ullage.sim.apiserver.store import Stored
+from ullage.sim.apiserver.updating import update_object
+from ullage.sim.apiserver.views import encoded, inward
+from ullage.sim.apiserver.wire import JsonObject, decode, without_nulls
 from ullage.sim.apiserver.world import World
+
+_STATUS: Path = ("f:status",)
 
 
 def apply(call: Call, world: World) -> Response:
-    raise unknown_format()
+    """Raises Refusal with 409 where fields are somebody else's and it is not forced."""
+    dry_run = call.dry_run("PatchOptions")
+    if not call.query.get("fieldManager"):
+        problem = required("fieldManager", "is required for apply patch")
+        raise invalid(About("PatchOptions", "meta.k8s.io"), [problem])
+    config = _configuration(call)
+    manager = Manager(call.query["fieldManager"], APPLY, call.target.subresource, call.kind.api_version)
+    mine = _owned_part(call, leaves(config, call.kind.rules.schema))
+    old = world.store.shelf(call.kind.place).get(call.key)
+    if old is None:
+        return _create(call, world, config, Ownership().with_claim(manager, mine, world.timestamp()), dry_run)
+    said = config["metadata"].get("resourceVersion")
+    obj, owners = _apply_over(call, world, old, config, manager)
+    if said:
+        obj["metadata"]["resourceVersion"] = said
+    return Response(200, encoded(call.kind, update_object(call, world, old, obj, dry_run=dry_run, owners=owners)))
+
+
+def _create(call: Call, world: World, config: JsonObject, owners: Ownership, dry_run: bool) -> Response:
+    if call.target.subresource:
+        raise not_found(call.kind.about(call.target.name))
+    stored = create_object(call, config, world, dry_run=dry_run, owners=owners)
+    return Response(201, encoded(call.kind, stored))
+
+
+def _configuration(call: Call) -> JsonObject:
+    config = _parsed(call)
+    version, kind = config.get("apiVersion") or "", config.get("kind") or ""
+    if (version, kind) != (call.kind.api_version, call.kind.kind):
+        raise bad_request(f"invalid object type: {version or '/'}, Kind={kind}")
+    metadata = config["metadata"] = dict(config.get("metadata") or {})
+    if metadata.get("managedFields"):
+        raise bad_request("metadata.managedFields must be nil")
+    name, url = metadata.setdefault("name", call.target.name), call.target.name
+    if name != url:
+        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({url})")
+    config = inward(call.kind, without_nulls(config))
+    place_in_namespace(call, config["metadata"])
+    return config
+
+
+def _parsed(call: Call) -> JsonObject:
+    body = call.request.body or b""
+    try:
+        found: Any = decode(body)
+    except ValueError:
+        try:
+            found = yaml.safe_load(body)
+        except yaml.YAMLError as error:
+            raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("metadata") or {}, dict):
+        raise bad_request("error decoding YAML: the configuration is not an object")
+    return found
+
+
+def _owned_part(call: Call, found: Leaves) -> Leaves:
+    """Of all that was named, what this part of the object can set."""
+    if call.target.subresource == "status":
+        return {path: value for path, value in found.items() if path[:1] == _STATUS}
+    if "status" in call.kind.subresources:
+        return {path: value for path, value in found.items() if path[:1] != _STATUS}
+    return found
+
+
+def _apply_over(
+    call: Call, world: World, old: Stored, config: JsonObject, manager: Manager
+) -> tuple[JsonObject, Ownership]:
+    schema, now = call.kind.rules.schema, world.timestamp()
+    owners = ownership_of(old.owners, old.obj, schema, call.kind.api_version)
+    mine = _owned_part(call, leaves(config, schema))
+    contested = _contested(owners, manager, mine, leaves(old.obj, schema))
+    if contested:
+        if not call.flag("force"):
+            raise _conflict(contested)
+        lost = frozenset(path for paths in contested.values() for path in paths)
+        owners = owners.without(lost, now, but=manager)
+    obj = merged(old.fresh(), _without_unset(config, call), schema)
+    kept = owners.others(manager) | frozenset(mine)
+    gone = owners.paths(manager) - kept
+    return _pruned(obj, schema, gone, kept), owners.with_claim(manager, mine, now)
+
+
+def _pruned(obj: JsonObject, schema: MergeSchema, gone: frozenset[Path], kept: frozenset[Path]) -> JsonObject:
+    result = pruned(obj, schema, gone, kept) if gone else obj
+    result.setdefault("metadata", {})
+    return result
+
+
+def _without_unset(config: JsonObject, call: Call) -> JsonObject:
+    """A configuration without its conditions, and without what this part cannot set."""
+    metadata = {key: value for key, value in config["metadata"].items() if key != "resourceVersion"}
+    trimmed = {**config, "metadata": metadata}
+    if call.target.subresource != "status" and "status" in call.kind.subresources:
+        trimmed.pop("status", None)
+    return trimmed
+
+
+def _contested(owners: Ownership, manager: Manager, mine: Leaves, live: Leaves) -> dict[Manager, list[Path]]:
+    """Fields of others that would change."""
+    found: dict[Manager, list[Path]] = {}
+    for other in sorted(owners.claims):
+        if other == manager:
+            continue
+        paths = [path for path in sorted(mine) if path in owners.claims[other].paths and mine[path] != live.get(path)]
+        if paths:
+            found[other] = paths
+    return found
+
+
+def _conflict(contested: dict[Manager, list[Path]]) -> Refusal:
+    causes: list[JsonObject] = []
+    lines: list[str] = []
+    for manager, paths in contested.items():
+        who = _described(manager)
+        causes += [
+            {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": dotted(path)}
+            for path in paths
+        ]
+        if len(paths) == 1:
+            lines.append(f"conflict with {who}: {dotted(paths[0])}")
+        else:
+            lines.append(f"conflicts with {who}:\n" + "\n".join(f"- {dotted(path)}" for path in paths))
+    count = len(causes)
+    head = f"Apply failed with {count} conflict{'' if count == 1 else 's'}: "
+    return Refusal(409, "Conflict", head + "\n".join(lines), {"causes": causes})
+
+
+def _described(manager: Manager) -> str:
+    text = f'"{manager.name}"'
+    if manager.part:
+        text += f' with subresource "{manager.part}"'
+    return text if manager.operation == APPLY else f"{text} using {manager.version}"

@@ -60,7 +60,9 @@ class Call:
         """The object that was sent. Raises Refusal where it is none, or of another kind."""
         obj = self.json()
         if not isinstance(obj, dict) or not isinstance(obj.get("metadata") or {}, dict):
-            raise bad_request(f"{self.kind.kind} in version {quoted(self.kind.version)} cannot be handled as a {self.kind.kind}")
+            raise bad_request(
+                f"{self.kind.kind} in version {quoted(self.kind.version)} cannot be handled as a {self.kind.kind}"
+            )
         self._check_type(obj)
         obj["metadata"] = obj.get("metadata") or {}
         return obj
@@ -71,7 +73,9 @@ class Call:
         except ValueError as error:
             shown = (self.request.body or b"<empty>").decode(errors="replace")
             wanted = f"the object provided is unrecognized (must be of type {self.kind.kind})"
-            raise bad_request(f"{wanted}: couldn't get version/kind; json parse error: {error} ({shown[:200]})") from error
+            raise bad_request(
+                f"{wanted}: couldn't get version/kind; json parse error: {error} ({shown[:200]})"
+            ) from error
 
     def _check_type(self, obj: JsonObject) -> None:
         if self.kind.custom and not obj.get("kind"):
@@ -88,7 +92,14 @@ class Call:
         if self.kind.custom:
             problem = wrong("kind", kind, f"must be {wanted}")
             raise invalid(About(kind, self.kind.group, (obj.get("metadata") or {}).get("name", "")), [problem])
-        raise bad_request(f"{kind} in version {quoted(version)} cannot be handled as a {wanted}: unknown conversion")
+        raise bad_request(
+            f"{kind} in version {quoted(version)} cannot be handled as a {wanted}: {_unconvertible(self.kind, kind)}"
+        )
+
+
+def _unconvertible(wanted: Kind, kind: str) -> str:
+    group = wanted.group.partition(".")[0] or "core"
+    return f"converting ({wanted.version}.{kind}) to ({group}.{wanted.kind}): unknown conversion"
 
 
 def quoted(text: str) -> str:

@@ -2,8 +2,10 @@
 
 from ullage.kube.transport import Response
 from ullage.sim.apiserver.call import Call
+from ullage.sim.apiserver.fields import wrong
 from ullage.sim.apiserver.kinds import Kind
 from ullage.sim.apiserver.metadata import check_metadata, generated_name, new_uid, tidy
+from ullage.sim.apiserver.ownership import Ownership
 from ullage.sim.apiserver.refusal import (
     About,
     already_exists,
@@ -14,9 +16,10 @@ from ullage.sim.apiserver.refusal import (
     not_found,
     unexpected,
 )
+from ullage.sim.apiserver.shapes import WrongType, check_shape
 from ullage.sim.apiserver.store import Stored
 from ullage.sim.apiserver.views import encoded, inward
-from ullage.sim.apiserver.wire import JsonObject, without_nulls
+from ullage.sim.apiserver.wire import JsonObject, encode, without_nulls
 from ullage.sim.apiserver.world import World
 
 _NAME_TRIES = 8
@@ -45,9 +48,20 @@ def sent_object(call: Call) -> JsonObject:
     obj = call.body()
     if not call.kind.custom and b"null" in (call.request.body or b""):
         obj = without_nulls(obj)
+    if call.query.get("fieldValidation") == "Strict":
+        _refuse_unknown(call, obj)
     obj = inward(call.kind, obj)
     place_in_namespace(call, obj["metadata"])
     return obj
+
+
+def _refuse_unknown(call: Call, obj: JsonObject) -> None:
+    """Asked to be strict: fields the kind does not have are an error. Built-in kinds are not known that well."""
+    found = call.kind.rules.unknown_fields(obj)
+    if found:
+        kind, listed = call.kind, ", ".join(f'unknown field "{path}"' for path in found)
+        handled = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
+        raise bad_request(f"{handled}: strict decoding error: {listed}")
 
 
 def place_in_namespace(call: Call, metadata: JsonObject) -> None:
@@ -63,6 +77,7 @@ def place_in_namespace(call: Call, metadata: JsonObject) -> None:
 
 def create_object(call: Call, obj: JsonObject, world: World, *, dry_run: bool, owners: object = None) -> Stored:
     """Complete, judge and store a new object. Raises Refusal."""
+    check_types(call, obj)
     kind, metadata = call.kind, obj["metadata"]
     if metadata.get("generateName") and not metadata.get("name"):
         return _create_with_new_name(call, obj, world, dry_run=dry_run)
@@ -74,6 +89,9 @@ def create_object(call: Call, obj: JsonObject, world: World, *, dry_run: bool, o
     key = kind.key(metadata.get("namespace", ""), metadata["name"])
     if world.store.shelf(kind.place).get(key) is not None:
         raise already_exists(kind.about(metadata["name"]))
+    if isinstance(owners, Ownership):
+        metadata["managedFields"] = owners.show()
+    owners = owners or call.manager
     if dry_run:
         return Stored(key, 0, obj, owners)
     return world.store.put(kind.place, key, obj, owners)
@@ -87,6 +105,19 @@ def _create_with_new_name(call: Call, obj: JsonObject, world: World, *, dry_run:
         if shelf.get(call.kind.key(namespace, obj["metadata"]["name"])) is None:
             return create_object(call, obj, world, dry_run=dry_run)
     raise name_not_generated(call.kind.about(obj["metadata"]["name"]))
+
+
+def check_types(call: Call, obj: JsonObject) -> None:
+    """Raises Refusal where a field has a JSON type it cannot have."""
+    kind = call.kind
+    try:
+        check_shape(obj, kind.rules.shape, owner=kind.kind)
+    except WrongType as mismatch:
+        if call.request.method == "PATCH":
+            shown = encode(obj).decode()
+            raise invalid(About("", "", ""), [wrong("patch", shown, str(mismatch))]) from mismatch
+        message = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {mismatch}'
+        raise bad_request(message) from mismatch
 
 
 def complete(kind: Kind, obj: JsonObject, world: World) -> None:

@@ -1,4 +1,4 @@
-"""What a served kind is: its names, its place, and the rules its objects obey. The rules of each kind are in `rules`."""
+"""What a served kind is: its names, its place, and the rules its objects obey (those are in `rules`)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -8,7 +8,10 @@ from ullage.sim.apiserver import names
 from ullage.sim.apiserver.fields import FieldError
 from ullage.sim.apiserver.refusal import About
 from ullage.sim.apiserver.schema_types import ATOMIC_UNKNOWN, MergeSchema
+from ullage.sim.apiserver.shapes import METADATA, Shape
 from ullage.sim.apiserver.wire import JsonObject
+
+METADATA_ONLY: Shape = {"metadata": METADATA}
 
 FieldReader = Callable[[JsonObject], str]
 
@@ -52,11 +55,17 @@ class Rules:
     """Does the garbage collector look after its dependents: do propagation policies set finalizers."""
     fields: Mapping[str, FieldReader] = {}
     """Field selectors beyond `metadata.name` and `metadata.namespace`."""
+    shape: Shape = METADATA_ONLY
+    """The JSON types its fields must have."""
     schema: MergeSchema = ATOMIC_UNKNOWN
     """How server-side apply merges its fields."""
 
     def check_name(self, name: str) -> tuple[str, ...]:
         return names.dns_subdomain(name)
+
+    def unknown_fields(self, _obj: JsonObject) -> list[str]:
+        """Paths of fields this kind does not have, where that is known."""
+        return []
 
     def default(self, obj: JsonObject) -> None:
         """Fill in what was left out. Runs on every write, before anything else."""
@@ -73,32 +82,32 @@ class Rules:
     def prepare_status(self, obj: JsonObject, old: JsonObject) -> None:
         """The same for a write to `status`."""
 
-    def validate(self, obj: JsonObject) -> list[FieldError]:
+    def validate(self, _obj: JsonObject) -> list[FieldError]:
         """What is wrong with a new object, metadata aside."""
         return []
 
-    def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    def validate_update(self, obj: JsonObject, _old: JsonObject) -> list[FieldError]:
         return self.validate(obj)
 
-    def validate_status(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    def validate_status(self, _obj: JsonObject, _old: JsonObject) -> list[FieldError]:
         return []
 
     def desired(self, obj: JsonObject) -> object:
         """The part whose changes are counted as generations."""
         return obj.get("spec")
 
-    def may_vanish(self, obj: JsonObject) -> bool:
+    def may_vanish(self, _obj: JsonObject) -> bool:
         """Asked to go and without finalizers: is there nothing else to wait for."""
         return True
 
     def check_delete(self, obj: JsonObject) -> None:
         """Raises Refusal where this object may not be deleted at all."""
 
-    def mark_deleted(self, obj: JsonObject, around: Surroundings) -> JsonObject | None:
+    def mark_deleted(self, _obj: JsonObject, _around: Surroundings) -> JsonObject | None:
         """For kinds that go in their own way: the object as it is while going; None where the common way is taken."""
         return None
 
-    def grace(self, obj: JsonObject, asked: int | None) -> int:
+    def grace(self, _obj: JsonObject, asked: int | None) -> int:
         """Seconds between being asked to go and going, for graceful kinds."""
         return asked or 0
 

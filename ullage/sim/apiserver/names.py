@@ -76,7 +76,11 @@ def qualified_name(text: str) -> tuple[str, ...]:
         return (_QUALIFIED_SHAPE,)
     found: tuple[str, ...] = ()
     if slash:
-        found = ("prefix part must be non-empty",) if not prefix else tuple(f"prefix part {w}" for w in dns_subdomain(prefix))
+        found = (
+            ("prefix part must be non-empty",)
+            if not prefix
+            else tuple(f"prefix part {w}" for w in dns_subdomain(prefix))
+        )
     if not name:
         found += ("name part must be non-empty",)
     found += tuple(f"name part {w}" for w in _length(name, 63))

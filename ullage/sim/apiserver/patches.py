@@ -1,10 +1,13 @@
 """PATCH: which document it starts from, which kind of patch it is, and where the result goes."""
 
+from typing import Any
+
 from ullage.kube.transport import Response
 from ullage.sim.apiserver import applying
 from ullage.sim.apiserver.call import Call, unknown_format
+from ullage.sim.apiserver.fields import forbidden_field
 from ullage.sim.apiserver.patching import PatchFailed, apply_operations, merge
-from ullage.sim.apiserver.refusal import Refusal, bad_patch, bad_request, not_found, unsupported_media
+from ullage.sim.apiserver.refusal import About, Refusal, bad_patch, bad_request, invalid, not_found, unsupported_media
 from ullage.sim.apiserver.store import Stored
 from ullage.sim.apiserver.updating import update_object
 from ullage.sim.apiserver.views import encoded, inward, outward
@@ -26,6 +29,9 @@ def patch(call: Call, world: World) -> Response:
         raise _no_strategic()
     if content_type not in (MERGE, JSON_PATCH):
         raise unknown_format()
+    if call.query.get("force"):
+        problem = forbidden_field("force", "may not be specified for non-apply patch")
+        raise invalid(About("PatchOptions", "meta.k8s.io"), [problem])
     dry_run = call.dry_run("PatchOptions")
     old = world.store.shelf(call.kind.place).get(call.key)
     if old is None:
@@ -42,14 +48,13 @@ def _no_strategic() -> Refusal:
 def _patched(call: Call, old: Stored, content_type: str) -> JsonObject:
     document = copied(outward(call.kind, old.obj))
     result = _apply_patch(call, document, content_type)
-    metadata = result.get("metadata") if isinstance(result, dict) else None
-    if not isinstance(metadata, dict):
+    if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
         raise bad_patch()
     obj = inward(call.kind, result)
     return obj if call.kind.custom else without_nulls(obj) if b"null" in (call.request.body or b"") else obj
 
 
-def _apply_patch(call: Call, document: JsonObject, content_type: str) -> JsonObject:
+def _apply_patch(call: Call, document: JsonObject, content_type: str) -> Any:
     try:
         said = decode(call.request.body or b"")
     except ValueError as error:
@@ -57,13 +62,11 @@ def _apply_patch(call: Call, document: JsonObject, content_type: str) -> JsonObj
     if content_type == MERGE:
         if not isinstance(said, dict):
             raise bad_request("error decoding patch: the patch is not a JSON object")
-        merged: JsonObject = merge(document, said)
-        return merged
+        return merge(document, said)
     if not isinstance(said, list):
         message = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         raise bad_request(f"error decoding patch: {message}")
     try:
-        changed: JsonObject = apply_operations(document, said)
+        return apply_operations(document, said)
     except PatchFailed as failed:
         raise bad_patch() from failed
-    return changed

@@ -88,7 +88,9 @@ def list_page(call: Call, store: Store) -> Found:
     metadata: JsonObject = {"resourceVersion": str(moment.revision)}
     if limit and len(page) == limit and page:
         last = page[-1].key + "\x00"
-        _say_what_is_left(metadata, choice, shelf.count(moment, prefix, last), Token(moment.revision, "/" + last[len(prefix) :]))
+        _say_what_is_left(
+            metadata, choice, shelf.count(moment, prefix, last), Token(moment.revision, "/" + last[len(prefix) :])
+        )
     return Found(page, metadata)
 
 

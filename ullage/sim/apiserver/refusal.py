@@ -68,7 +68,8 @@ def already_exists(about: About) -> Refusal:
 
 
 def name_not_generated(about: About) -> Refusal:
-    message = f'{about.qualified} "{about.name}" already exists, the server was not able to generate a unique name for the object'
+    taken = f'{about.qualified} "{about.name}" already exists'
+    message = f"{taken}, the server was not able to generate a unique name for the object"
     return Refusal(409, "AlreadyExists", message, {**about.details(), "retryAfterSeconds": 1})
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ullage.sim.apiserver.kinds import Kind
-from ullage.sim.apiserver.refusal import no_such_resource
+from ullage.sim.apiserver.refusal import no_such_resource, not_found
 
 
 class NoSuchPath(Exception):
@@ -77,13 +77,16 @@ class Registry:
             namespace, rest = rest[1], rest[2:]
         kind = self._kinds.get((group, version, rest[0]))
         if kind is None or len(rest) > 3 or (namespace and not kind.namespaced):
-            raise no_such_resource()
+            raise NoSuchPath(rest[0]) if self._only_custom(group) else no_such_resource()
         name, subresource = (*rest[1:], "", "")[:2]
         if subresource and subresource not in kind.subresources:
-            raise no_such_resource()
+            raise not_found(kind.about(name)) if kind.custom else no_such_resource()
         if kind.namespaced and name and not namespace:
             raise no_such_resource()
         return Target(kind, namespace, name, subresource)
+
+    def _only_custom(self, group: str) -> bool:
+        return all(kind.custom for (found, _, _), kind in self._kinds.items() if found == group)
 
     def _names_resource(self, group: str, version: str, rest: list[str]) -> bool:
         """`namespaces/x/pods` is a place; `namespaces/x/status` is an object's part."""

@@ -42,6 +42,8 @@ def members(rest: MergeSchema | None = None, /, **named: MergeSchema) -> MergeSc
     return MergeSchema(Shape.MEMBERS, members=named, rest=rest)
 
 
-def keyed(*keys: str, item: MergeSchema = ATOMIC_UNKNOWN, defaults: Mapping[str, str | int] | None = None) -> MergeSchema:
+def keyed(
+    *keys: str, item: MergeSchema = ATOMIC_UNKNOWN, defaults: Mapping[str, str | int] | None = None
+) -> MergeSchema:
     """A list whose items are told apart by these members."""
     return MergeSchema(Shape.KEYED, rest=item, keys=keys, key_defaults=defaults or {})

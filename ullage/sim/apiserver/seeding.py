@@ -11,7 +11,11 @@ from ullage.sim.apiserver.world import World
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _CLASSES = (
-    ("system-node-critical", 2000001000, "Used for system critical pods that must not be moved from their current node."),
+    (
+        "system-node-critical",
+        2000001000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
     (
         "system-cluster-critical",
         2000000000,

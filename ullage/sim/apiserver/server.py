@@ -40,7 +40,7 @@ class SimulatedApiServer:
         authorise: Authoriser = everybody_may,
     ) -> None:
         """`history` changes are kept per resource; a watcher that lets `watch_buffer` lines pile up is closed."""
-        chance = random.Random(seed)  # noqa: S311 - identities in a simulation, not secrets
+        chance = random.Random(seed)
         self._world = World(Store(history), clock, chance)
         self._registry = Registry(builtin_kinds())
         self._authorise = authorise

@@ -154,7 +154,9 @@ class Shelf:
         if not moment.undone:
             return (self._keys[index] for index in range(low, high))
         least = max(prefix, start)
-        vanished = {key for key in moment.undone if key not in self._objects and key.startswith(prefix) and key >= least}
+        vanished = {
+            key for key in moment.undone if key not in self._objects and key.startswith(prefix) and key >= least
+        }
         return iter(sorted({*self._keys[low:high], *vanished}))
 
     def compact(self, revision: int) -> None:

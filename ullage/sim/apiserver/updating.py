@@ -3,11 +3,12 @@
 import re
 
 from ullage.kube.transport import Response
-from ullage.sim.apiserver import ownership
 from ullage.sim.apiserver.call import Call
-from ullage.sim.apiserver.creation import create_object, sent_object
+from ullage.sim.apiserver.creation import check_types, create_object, sent_object
 from ullage.sim.apiserver.fields import wrong
+from ullage.sim.apiserver.fieldsets import leaves
 from ullage.sim.apiserver.metadata import check_metadata, check_metadata_update, tidy
+from ullage.sim.apiserver.ownership import UPDATE, Manager, Ownership, after_update
 from ullage.sim.apiserver.refusal import (
     LOCK_MESSAGE,
     About,
@@ -32,6 +33,8 @@ def replace(call: Call, world: World) -> Response:
     if old is None:
         if not call.kind.rules.create_on_update or call.target.subresource:
             raise not_found(call.kind.about(call.target.name))
+        if uid := obj["metadata"].get("uid"):
+            raise conflict(call.kind.about(call.target.name), precondition_failed(call, "UID", uid, ""))
         return Response(201, encoded(call.kind, create_object(call, obj, world, dry_run=dry_run)))
     stored = update_object(call, world, old, obj, dry_run=dry_run)
     return Response(200, encoded(call.kind, stored))
@@ -51,6 +54,7 @@ def update_object(
 ) -> Stored:
     """Judge and store a new state. Gives back what is stored, or the last state where the object vanishes by this."""
     kind = call.kind
+    check_types(call, obj)
     check_revision(call, obj["metadata"], old)
     obj = merge_part(call, obj, old)
     if call.target.subresource != "status" or kind.custom:
@@ -60,10 +64,18 @@ def update_object(
     obj["metadata"] = tidy(obj["metadata"])
     _validate(call, obj, old.obj)
     if owners is None:
-        owners = old.owners
-        if owners is not None:
-            owners = ownership.after_update(call, old, obj, world.timestamp())
+        owners = _owners_after(call, world, old, obj)
     return store_update(call, world, old, obj, dry_run=dry_run, owners=owners)
+
+
+def _owners_after(call: Call, world: World, old: Stored, obj: JsonObject) -> object:
+    """Fields change hands only on objects somebody has applied."""
+    if not isinstance(old.owners, Ownership):
+        return old.owners
+    part = "scale" if call.request.path.endswith("/scale") else call.target.subresource
+    manager = Manager(call.manager, UPDATE, part, call.kind.api_version)
+    schema = call.kind.rules.schema
+    return after_update(old.owners, manager, leaves(old.obj, schema), leaves(obj, schema), world.timestamp())
 
 
 def store_update(
@@ -72,11 +84,13 @@ def store_update(
     """Write a judged state: not at all if nothing changed, and as a removal if nothing holds the object any more."""
     kind, metadata = call.kind, obj["metadata"]
     metadata["resourceVersion"] = old.obj["metadata"]["resourceVersion"]
+    if isinstance(owners, Ownership):
+        metadata["managedFields"] = owners.show()
     if _vanishes(metadata) and kind.rules.may_vanish(obj):
         if not dry_run:
             world.store.drop(kind.place, old.key)
         return Stored(old.key, old.revision, obj)
-    if ownership.same(obj, old.obj):
+    if obj == old.obj:
         return old
     if dry_run:
         return Stored(old.key, old.revision, obj)

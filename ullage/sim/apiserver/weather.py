@@ -53,7 +53,7 @@ class Weather:
         self.odds = odds or Odds()
         self.partitioned = False
         """Nothing gets through until this is false again."""
-        self._chance = random.Random(seed)  # noqa: S311 - a simulation's dice
+        self._chance = random.Random(seed)
         self._scripts: list[Script] = []
 
     def script(self, script: Script) -> Callable[[], None]:
@@ -108,7 +108,9 @@ _ANSWERS: Mapping[Fault, Response] = {
         429, _status(429, "TooManyRequests", "too many requests, please try again later"), retry_after=1.0
     ),
     Fault.BROKEN: Response(500, _status(500, "InternalError", "Internal error occurred: simulated")),
-    Fault.UNAVAILABLE: Response(503, _status(503, "ServiceUnavailable", "the server is currently unable to handle the request")),
+    Fault.UNAVAILABLE: Response(
+        503, _status(503, "ServiceUnavailable", "the server is currently unable to handle the request")
+    ),
 }
 
 FAULTS: Sequence[Fault] = tuple(Fault)

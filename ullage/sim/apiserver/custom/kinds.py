@@ -3,7 +3,7 @@
 from typing import Any
 
 from ullage.sim.apiserver.custom.merging import merge_schema
-from ullage.sim.apiserver.custom.shaping import fill_defaults, prune
+from ullage.sim.apiserver.custom.shaping import fill_defaults, prune, unknown_fields
 from ullage.sim.apiserver.custom.validate import check
 from ullage.sim.apiserver.fields import FieldError
 from ullage.sim.apiserver.kinds import FieldReader, Kind, Rules, ScalePaths
@@ -20,8 +20,6 @@ class CustomRules(Rules):
     def __init__(self, schema: JsonObject, *, has_status: bool, fields: dict[str, FieldReader]) -> None:
         self._schema = schema
         self._ignored = ("metadata", "status") if has_status else ("metadata",)
-        self._keeps_unknown = bool(schema.get("x-kubernetes-preserve-unknown-fields"))
-        self.openapi = schema
         self.schema = merge_schema(schema, root=True)
         self.fields = fields
 
@@ -29,13 +27,16 @@ class CustomRules(Rules):
         prune(obj, self._schema, root=True)
         fill_defaults(obj, self._schema)
 
+    def unknown_fields(self, obj: JsonObject) -> list[str]:
+        return unknown_fields(obj, self._schema, root=True)
+
     def desired(self, obj: JsonObject) -> object:
         return {key: value for key, value in obj.items() if key not in self._ignored}
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         return check(obj, self._schema, "")
 
-    def validate_status(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    def validate_status(self, obj: JsonObject, _old: JsonObject) -> list[FieldError]:
         return check(obj, self._schema, "")
 
 

@@ -44,8 +44,10 @@ def unknown_fields(value: Any, schema: JsonObject, at: str = "", *, root: bool =
         path = f"{at}.{name}" if at else name
         if (root or schema.get("x-kubernetes-embedded-resource")) and name in _ALWAYS:
             continue
-        if name in properties or isinstance(others, dict):
-            found += unknown_fields(value[name], properties.get(name) or others, path)
+        if name in properties:
+            found += unknown_fields(value[name], properties[name], path)
+        elif isinstance(others, dict):
+            found += unknown_fields(value[name], others, path)
         elif not others and not schema.get("x-kubernetes-preserve-unknown-fields"):
             found.append(path)
     return found

@@ -55,7 +55,9 @@ def _is(value: Any, wanted: str) -> bool:
         case "boolean":
             return isinstance(value, bool)
         case "integer":
-            return not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
+            return not isinstance(value, bool) and (
+                isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+            )
         case "number":
             return isinstance(value, int | float) and not isinstance(value, bool)
         case _:

@@ -3,7 +3,7 @@
 from ullage.kube.transport import Response
 from ullage.sim.apiserver.call import Call
 from ullage.sim.apiserver.conditions import set_condition
-from ullage.sim.apiserver.refusal import Refusal, About, bad_request, conflict, not_found, unexpected
+from ullage.sim.apiserver.refusal import About, Refusal, bad_request, conflict, not_found, unexpected
 from ullage.sim.apiserver.store import Stored
 from ullage.sim.apiserver.updating import precondition_failed
 from ullage.sim.apiserver.wire import JsonObject, encode

@@ -7,7 +7,16 @@ from ullage.sim.apiserver.call import Call
 from ullage.sim.apiserver.conditions import set_condition
 from ullage.sim.apiserver.deleting import DeleteOptions, delete_object, options_from
 from ullage.sim.apiserver.parts.binding import DONE
-from ullage.sim.apiserver.refusal import About, Refusal, bad_request, conflict, forbidden, not_found, too_many, unexpected
+from ullage.sim.apiserver.refusal import (
+    About,
+    Refusal,
+    bad_request,
+    conflict,
+    forbidden,
+    not_found,
+    too_many,
+    unexpected,
+)
 from ullage.sim.apiserver.rules.workloads import selector_of
 from ullage.sim.apiserver.store import Stored
 from ullage.sim.apiserver.wire import JsonObject
@@ -101,14 +110,18 @@ def _why_not(name: str, status: JsonObject) -> str:
     refusals = [
         condition
         for condition in status.get("conditions") or []
-        if condition.get("type") == "DisruptionAllowed" and condition.get("status") == "False" and condition.get("message")
+        if condition.get("type") == "DisruptionAllowed"
+        and condition.get("status") == "False"
+        and condition.get("message")
     ]
     if refusals and refusals[0].get("reason") == "SyncFailed":
         return f"{budget} does not allow evicting pods currently because it failed sync: {refusals[0]['message']}"
     if has <= needs:
         return f"{budget} needs {needs} healthy pods and has {has} currently"
     if refusals:
-        return f"{budget} does not allow evicting pods currently ({refusals[0].get('reason')}): {refusals[0]['message']}"
+        return (
+            f"{budget} does not allow evicting pods currently ({refusals[0].get('reason')}): {refusals[0]['message']}"
+        )
     return f"{budget} does not allow evicting pods currently"
 
 
@@ -148,9 +161,13 @@ def _check_preconditions(call: Call, metadata: JsonObject, options: DeleteOption
     """Asked after the budget, which is charged even if they fail, as with the real server."""
     if options.uid and options.uid != metadata["uid"]:
         why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({metadata['uid']})"
-        raise conflict(call.kind.about_kind(metadata["name"]), f"{why}. The object might have been deleted and then recreated")
+        raise conflict(
+            call.kind.about_kind(metadata["name"]), f"{why}. The object might have been deleted and then recreated"
+        )
     if options.revision and options.revision != metadata["resourceVersion"]:
-        why = f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in record"
+        why = (
+            f"the ResourceVersion in the precondition ({options.revision}) does not match the ResourceVersion in record"
+        )
         message = f"{why} ({metadata['resourceVersion']}). The object might have been modified"
         raise conflict(call.kind.about_kind(metadata["name"]), message)
 

@@ -8,7 +8,16 @@ from ullage.sim.apiserver.fields import wrong
 from ullage.sim.apiserver.kinds import ScalePaths
 from ullage.sim.apiserver.patches import JSON_PATCH, MERGE
 from ullage.sim.apiserver.patching import PatchFailed, apply_operations, merge
-from ullage.sim.apiserver.refusal import LOCK_MESSAGE, About, Refusal, bad_patch, conflict, invalid, no_such_resource, not_found
+from ullage.sim.apiserver.refusal import (
+    LOCK_MESSAGE,
+    About,
+    Refusal,
+    bad_patch,
+    conflict,
+    invalid,
+    no_such_resource,
+    not_found,
+)
 from ullage.sim.apiserver.registry import Target
 from ullage.sim.apiserver.store import Stored
 from ullage.sim.apiserver.updating import update_object
@@ -73,7 +82,9 @@ def _scale_of(stored: Stored, paths: ScalePaths) -> JsonObject:
     metadata = stored.obj["metadata"]
     members = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     status: JsonObject = {"replicas": _get(stored.obj, paths.status_replicas) or 0}
-    selector = _get(stored.obj, paths.selector) if paths.selector else _selector_text(stored.obj["spec"].get("selector"))
+    selector = (
+        _get(stored.obj, paths.selector) if paths.selector else _selector_text(stored.obj["spec"].get("selector"))
+    )
     if selector:
         status["selector"] = selector
     return {

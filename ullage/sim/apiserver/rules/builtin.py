@@ -48,7 +48,6 @@ _SHOWN_BY_ALL = ("pods", "services", "deployments", "replicasets", "statefulsets
 
 def builtin_kinds() -> list[Kind]:
     """One instance per server: rules are shared, they have no state."""
-    events = _core("events", "Event", EventRules(), "ev")
     return [
         _core("pods", "Pod", PodRules(), "po", subs="binding eviction status"),
         _core("nodes", "Node", NodeRules(), "no", namespaced=False, subs="status"),
@@ -58,13 +57,13 @@ def builtin_kinds() -> list[Kind]:
         _core("services", "Service", small.ServiceRules(), "svc", subs="status"),
         _core("endpoints", "Endpoints", small.PlainRules(), "ep"),
         _core("serviceaccounts", "ServiceAccount", small.ServiceAccountRules(), "sa"),
-        _core("persistentvolumes", "PersistentVolume", small.VolumeRules("Pending"), "pv", namespaced=False, subs="status"),
-        _core("persistentvolumeclaims", "PersistentVolumeClaim", small.VolumeRules("Pending"), "pvc", subs="status"),
+        _core("persistentvolumes", "PersistentVolume", small.VolumeRules(claims=False), "pv", namespaced=False, subs="status"),
+        _core("persistentvolumeclaims", "PersistentVolumeClaim", small.VolumeRules(claims=True), "pvc", subs="status"),
         _core("resourcequotas", "ResourceQuota", small.PlainRules(), "quota", subs="status"),
         _core("limitranges", "LimitRange", small.PlainRules(), "limits"),
-        events,
+        _core("events", "Event", EventRules(), "ev"),
         Kind(
-            "events.k8s.io", "v1", "events", "Event", True, events.rules, short_names=("ev",), singular="event",
+            "events.k8s.io", "v1", "events", "Event", True, EventRules(strict=True), short_names=("ev",), singular="event",
             shelf="events", stored_version="v1", inward=event_inward, outward=event_outward,
         ),
         _kind("apps", "deployments", "Deployment", DeploymentRules(), "deploy", subs="scale status"),

@@ -2,15 +2,16 @@
 
 from ullage.sim.apiserver.fields import FieldError, required, wrong
 from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import PLAIN
 from ullage.sim.apiserver.wire import JsonObject, copied
 
-
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
-_IN_PROGRESS = "CustomResource deletion is in progress"
+_PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 
 class DefinitionRules(Rules):
+    shape = shapes.DEFINITION
     counts_generations = True
     unconditional_update = False
     schema = PLAIN
@@ -45,11 +46,11 @@ class DefinitionRules(Rules):
         if _CLEANUP not in held:
             held.append(_CLEANUP)
         marked["metadata"]["deletionTimestamp"] = now
-        condition = _condition("Terminating", "InstanceDeletionInProgress", _IN_PROGRESS, now)
+        condition = _condition("Terminating", "InstanceDeletionPending", _PENDING, now)
         marked["status"]["conditions"].append(condition)
         return marked
 
-    def prepare_update(self, obj: JsonObject, old: JsonObject) -> None:
+    def prepare_update(self, obj: JsonObject, _old: JsonObject) -> None:
         stored = [version["name"] for version in obj["spec"].get("versions") or [] if version.get("storage")]
         status = obj.get("status") or {}
         status["storedVersions"] = [*dict.fromkeys([*(status.get("storedVersions") or []), *stored])]

@@ -1,6 +1,10 @@
 """Events: one shelf, two spellings. `v1` and `events.k8s.io/v1` name the same things differently."""
 
-from ullage.sim.apiserver.kinds import Rules
+from collections.abc import Mapping
+
+from ullage.sim.apiserver.fields import FieldError, required, wrong
+from ullage.sim.apiserver.kinds import FieldReader, Rules
+from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import PLAIN
 from ullage.sim.apiserver.wire import JsonObject
 
@@ -26,23 +30,41 @@ def event_outward(obj: JsonObject) -> JsonObject:
     return {names.get(key, key): value for key, value in obj.items()}
 
 
+_EVENT_FIELDS: Mapping[str, FieldReader] = {
+    "involvedObject.kind": lambda obj: obj.get("involvedObject", {}).get("kind") or "",
+    "involvedObject.namespace": lambda obj: obj.get("involvedObject", {}).get("namespace") or "",
+    "involvedObject.name": lambda obj: obj.get("involvedObject", {}).get("name") or "",
+    "involvedObject.uid": lambda obj: obj.get("involvedObject", {}).get("uid") or "",
+    "regarding.kind": lambda obj: obj.get("involvedObject", {}).get("kind") or "",
+    "regarding.name": lambda obj: obj.get("involvedObject", {}).get("name") or "",
+    "regarding.namespace": lambda obj: obj.get("involvedObject", {}).get("namespace") or "",
+    "regarding.uid": lambda obj: obj.get("involvedObject", {}).get("uid") or "",
+    "reason": lambda obj: obj.get("reason") or "",
+    "type": lambda obj: obj.get("type") or "",
+    "reportingComponent": lambda obj: obj.get("reportingComponent") or "",
+    "reportingController": lambda obj: obj.get("reportingComponent") or "",
+}
+
+
 class EventRules(Rules):
+    shape = shapes.EVENT
     create_on_update = True
     schema = PLAIN
-    fields = {
-        "involvedObject.kind": lambda obj: obj.get("involvedObject", {}).get("kind") or "",
-        "involvedObject.namespace": lambda obj: obj.get("involvedObject", {}).get("namespace") or "",
-        "involvedObject.name": lambda obj: obj.get("involvedObject", {}).get("name") or "",
-        "involvedObject.uid": lambda obj: obj.get("involvedObject", {}).get("uid") or "",
-        "regarding.kind": lambda obj: obj.get("involvedObject", {}).get("kind") or "",
-        "regarding.name": lambda obj: obj.get("involvedObject", {}).get("name") or "",
-        "regarding.namespace": lambda obj: obj.get("involvedObject", {}).get("namespace") or "",
-        "regarding.uid": lambda obj: obj.get("involvedObject", {}).get("uid") or "",
-        "reason": lambda obj: obj.get("reason") or "",
-        "type": lambda obj: obj.get("type") or "",
-        "reportingComponent": lambda obj: obj.get("reportingComponent") or "",
-        "reportingController": lambda obj: obj.get("reportingComponent") or "",
-    }
+    fields = _EVENT_FIELDS
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        """Events of the newer spelling say when they happened, and of which of two types they are."""
+        if not self._strict:
+            return []
+        found = [] if obj.get("eventTime") else [required("eventTime")]
+        if obj.get("type") not in ("Normal", "Warning"):
+            found.append(wrong("type", obj.get("type") or "", f"has invalid value: {obj.get('type') or ''}"))
+        if obj.get("eventTime") and not obj.get("reportingComponent"):
+            found.append(required("reportingController"))
+        return found
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("involvedObject", {})

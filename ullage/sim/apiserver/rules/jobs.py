@@ -1,7 +1,10 @@
 """The rules of Jobs."""
 
+from collections.abc import Mapping
+
 from ullage.sim.apiserver.fields import FieldError, required, unsupported, wrong
-from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
+from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import WORKLOAD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
@@ -10,11 +13,17 @@ from ullage.sim.apiserver.wire import JsonObject
 _PREFIX = "batch.kubernetes.io/"
 
 
+_JOB_FIELDS: Mapping[str, FieldReader] = {
+    "status.successful": lambda obj: str(obj.get("status", {}).get("succeeded", 0))
+}
+
+
 class JobRules(Rules):
+    shape = shapes.WORKLOAD
     counts_generations = True
     schema = WORKLOAD
     default_propagation = "Orphan"
-    fields = {"status.successful": lambda obj: str(obj.get("status", {}).get("succeeded", 0))}
+    fields = _JOB_FIELDS
 
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})
@@ -30,7 +39,7 @@ class JobRules(Rules):
         spec.setdefault("suspend", False)
         spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
 
-    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
         obj["status"] = {}
         spec, metadata = obj["spec"], obj["metadata"]
         if spec.setdefault("manualSelector", False):
@@ -44,7 +53,13 @@ class JobRules(Rules):
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         spec, found = obj["spec"], list[FieldError]()
-        for member in ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
+        for member in (
+            "parallelism",
+            "completions",
+            "backoffLimit",
+            "activeDeadlineSeconds",
+            "ttlSecondsAfterFinished",
+        ):
             value = spec.get(member)
             if value is not None and value < 0:
                 found.append(wrong(f"spec.{member}", value, "must be greater than or equal to 0"))

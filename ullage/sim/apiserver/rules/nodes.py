@@ -1,8 +1,11 @@
 """The rules of nodes."""
 
+from collections.abc import Mapping
+
 from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, duplicate, forbidden_field, required, unsupported, wrong
-from ullage.sim.apiserver.kinds import Rules
+from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, shown, unsupported, wrong
+from ullage.sim.apiserver.kinds import FieldReader, Rules
+from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import NODE
 from ullage.sim.apiserver.rules.quantities import canonicalise
 from ullage.sim.apiserver.wire import JsonObject
@@ -10,10 +13,16 @@ from ullage.sim.apiserver.wire import JsonObject
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
+_NODE_FIELDS: Mapping[str, FieldReader] = {
+    "spec.unschedulable": lambda obj: "true" if obj.get("spec", {}).get("unschedulable") else "false"
+}
+
+
 class NodeRules(Rules):
+    shape = shapes.NODE
     keeps_status = True
     schema = NODE
-    fields = {"spec.unschedulable": lambda obj: "true" if obj.get("spec", {}).get("unschedulable") else "false"}
+    fields = _NODE_FIELDS
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {})
@@ -24,7 +33,7 @@ class NodeRules(Rules):
             if "capacity" in status:
                 status.setdefault("allocatable", dict(status["capacity"]))
 
-    def prepare_status(self, obj: JsonObject, old: JsonObject) -> None:
+    def prepare_status(self, obj: JsonObject, _old: JsonObject) -> None:
         for member in ("capacity", "allocatable"):
             canonicalise((obj.get("status") or {}).get(member))
 
@@ -36,7 +45,9 @@ class NodeRules(Rules):
         found: list[FieldError] = []
         before, after = old.get("spec", {}).get("providerID"), obj.get("spec", {}).get("providerID")
         if before and after != before:
-            found.append(forbidden_field("spec.providerID", "node updates may not change providerID except from \"\" to valid"))
+            found.append(
+                forbidden_field("spec.providerID", 'node updates may not change providerID except from "" to valid')
+            )
         return self.validate(obj) + found
 
 
@@ -53,6 +64,8 @@ def _check_taints(taints: list[JsonObject]) -> list[FieldError]:
         elif effect not in _EFFECTS:
             found.append(unsupported(f"{at}.effect", effect, _EFFECTS))
         if (key, effect) in seen:
-            found.append(duplicate(at, taint))
+            quoted = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            message = f"Duplicate value: {shown(quoted)}: taints must be unique by key and effect pair"
+            found.append(FieldError(at, "FieldValueDuplicate", message))
         seen.append((key, effect))
     return found

@@ -66,7 +66,12 @@ def _default_container(container: JsonObject, *, host_network: bool) -> None:
 
 
 def _default_probe(probe: JsonObject) -> None:
-    for member, value in (("timeoutSeconds", 1), ("periodSeconds", 10), ("successThreshold", 1), ("failureThreshold", 3)):
+    for member, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
         probe.setdefault(member, value)
     if isinstance(probe.get("httpGet"), dict):
         probe["httpGet"].setdefault("path", "/")

@@ -1,9 +1,12 @@
 """The rules of pods."""
 
+from collections.abc import Mapping
+
 from ullage.sim.apiserver import names
 from ullage.sim.apiserver.fields import FieldError, wrong
-from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
 from ullage.sim.apiserver.refusal import About, Refusal, forbidden
+from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import POD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec, default_requests
 from ullage.sim.apiserver.rules.pod_updates import check_pod_update, check_toleration_additions
@@ -15,24 +18,27 @@ _TOLERATED_SECONDS = 300
 _SYSTEM_CLASSES = {"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 
 
+_POD_FIELDS: Mapping[str, FieldReader] = {
+    "spec.nodeName": lambda obj: obj["spec"].get("nodeName") or "",
+    "spec.restartPolicy": lambda obj: obj["spec"].get("restartPolicy") or "",
+    "spec.schedulerName": lambda obj: obj["spec"].get("schedulerName") or "",
+    "spec.serviceAccountName": lambda obj: obj["spec"].get("serviceAccountName") or "",
+    "spec.hostNetwork": lambda obj: "true" if obj["spec"].get("hostNetwork") else "false",
+    "status.phase": lambda obj: obj["status"].get("phase") or "",
+    "status.podIP": lambda obj: obj["status"].get("podIP") or "",
+    "status.podIPs": lambda obj: obj["status"].get("podIP") or "",
+    "status.nominatedNodeName": lambda obj: obj["status"].get("nominatedNodeName") or "",
+}
+
 
 class PodRules(Rules):
+    shape = shapes.POD
     counts_generations = True
     returns_deleted = True
     graceful = True
     status_resets = ("ownerReferences",)
     schema = POD
-    fields = {
-        "spec.nodeName": lambda obj: obj["spec"].get("nodeName") or "",
-        "spec.restartPolicy": lambda obj: obj["spec"].get("restartPolicy") or "",
-        "spec.schedulerName": lambda obj: obj["spec"].get("schedulerName") or "",
-        "spec.serviceAccountName": lambda obj: obj["spec"].get("serviceAccountName") or "",
-        "spec.hostNetwork": lambda obj: "true" if obj["spec"].get("hostNetwork") else "false",
-        "status.phase": lambda obj: obj["status"].get("phase") or "",
-        "status.podIP": lambda obj: obj["status"].get("podIP") or "",
-        "status.podIPs": lambda obj: obj["status"].get("podIP") or "",
-        "status.nominatedNodeName": lambda obj: obj["status"].get("nominatedNodeName") or "",
-    }
+    fields = _POD_FIELDS
 
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})

@@ -2,12 +2,14 @@
 
 import base64
 import binascii
+from collections.abc import Mapping
 from typing import Any
 
 from ullage.sim.apiserver import names
 from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, unsupported, wrong
-from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
 from ullage.sim.apiserver.refusal import About, forbidden
+from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import BUDGET, PLAIN, SERVICE, SERVICE_ACCOUNT
 from ullage.sim.apiserver.wire import JsonObject, copied
 
@@ -20,14 +22,18 @@ class PlainRules(Rules):
     schema = PLAIN
 
 
+_NAMESPACE_FIELDS: Mapping[str, FieldReader] = {
+    "status.phase": lambda obj: obj.get("status", {}).get("phase") or "",
+    "name": lambda obj: obj["metadata"]["name"],
+}
+
+
 class NamespaceRules(Rules):
+    shape = shapes.NAMESPACE
     returns_deleted = True
     collected = False
     schema = PLAIN
-    fields = {
-        "status.phase": lambda obj: obj.get("status", {}).get("phase") or "",
-        "name": lambda obj: obj["metadata"]["name"],
-    }
+    fields = _NAMESPACE_FIELDS
 
     def check_name(self, name: str) -> tuple[str, ...]:
         return names.dns_label(name)
@@ -38,7 +44,7 @@ class NamespaceRules(Rules):
             labels = obj["metadata"]["labels"] = obj["metadata"].get("labels") or {}
             labels["kubernetes.io/metadata.name"] = name
 
-    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
         obj["status"] = {"phase": "Active"}
         held = obj["spec"].setdefault("finalizers", [])
         if "kubernetes" not in held:
@@ -66,6 +72,7 @@ class NamespaceRules(Rules):
 
 
 class LeaseRules(Rules):
+    shape = shapes.LEASE
     unconditional_update = False
     create_on_update = True
     schema = PLAIN
@@ -80,12 +87,11 @@ class LeaseRules(Rules):
             found.append(wrong("spec.leaseDurationSeconds", duration, "must be greater than 0"))
         if moves is not None and moves < 0:
             found.append(wrong("spec.leaseTransitions", moves, "must be greater than or equal to 0"))
-        if spec.get("holderIdentity") == "":
-            found.append(wrong("spec.holderIdentity", "", "must not be empty"))
         return found
 
 
 class BudgetRules(Rules):
+    shape = shapes.BUDGET
     counts_generations = True
     unconditional_update = False
     schema = BUDGET
@@ -93,10 +99,10 @@ class BudgetRules(Rules):
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {})
 
-    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
         obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
 
-    def prepare_status(self, obj: JsonObject, old: JsonObject) -> None:
+    def prepare_status(self, obj: JsonObject, _old: JsonObject) -> None:
         status = obj.setdefault("status", {})
         for member in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
             status.setdefault(member, 0)
@@ -124,7 +130,13 @@ def _as_go(spec: JsonObject) -> JsonObject:
 def _check_int_or_percent(value: Any, at: str) -> list[FieldError]:
     if isinstance(value, str):
         if not value.endswith("%") or not value[:-1].isdigit():
-            return [wrong(at, value, "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')")]
+            return [
+                wrong(
+                    at,
+                    value,
+                    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
+                )
+            ]
         return [] if int(value[:-1]) <= 100 else [wrong(at, value, "must not be greater than 100%")]
     if value is not None and value < 0:
         return [wrong(at, value, "must be greater than or equal to 0")]
@@ -132,6 +144,7 @@ def _check_int_or_percent(value: Any, at: str) -> list[FieldError]:
 
 
 class PriorityClassRules(Rules):
+    shape = shapes.PRIORITY_CLASS
     counts_generations = True
     schema = PLAIN
 
@@ -139,7 +152,7 @@ class PriorityClassRules(Rules):
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
         obj.setdefault("value", 0)
 
-    def desired(self, obj: JsonObject) -> object:
+    def desired(self, _obj: JsonObject) -> object:
         return None
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
@@ -163,11 +176,15 @@ class PriorityClassRules(Rules):
         return found
 
 
+_NOTHING: JsonObject = {}
+
+
 class ConfigRules(Rules):
     """ConfigMaps and Secrets: may be sealed."""
 
+    shape = shapes.CONFIG
     schema = PLAIN
-    fields = {}
+    fields = _NOTHING
 
     def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         if not old.get("immutable"):
@@ -181,8 +198,11 @@ class ConfigRules(Rules):
         return found
 
 
+_SECRET_FIELDS: Mapping[str, FieldReader] = {"type": lambda obj: obj.get("type") or ""}
+
+
 class SecretRules(ConfigRules):
-    fields = {"type": lambda obj: obj.get("type") or ""}
+    fields = _SECRET_FIELDS
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("type", "Opaque")
@@ -210,30 +230,46 @@ class ServiceAccountRules(Rules):
 class VolumeRules(Rules):
     """Persistent volumes and claims."""
 
+    shape = shapes.VOLUME
     returns_deleted = True
     schema = PLAIN
 
-    def __init__(self, first_phase: str) -> None:
-        self._first_phase = first_phase
+    def __init__(self, *, claims: bool) -> None:
+        self._claims = claims
+        self._why_modes = "at least 1 access mode is required" if claims else ""
 
     def default(self, obj: JsonObject) -> None:
-        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("volumeMode", "Filesystem")
+        if not self._claims:
+            spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
 
-    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
-        obj["status"] = {"phase": self._first_phase}
+    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+        obj["status"] = {"phase": "Pending"}
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        return [] if obj["spec"].get("accessModes") else [required("spec.accessModes")]
+        spec, found = obj["spec"], list[FieldError]()
+        if not spec.get("accessModes"):
+            found.append(required("spec.accessModes", self._why_modes))
+        if self._claims and not ((spec.get("resources") or {}).get("requests") or {}).get("storage"):
+            found.append(required("spec.resources[storage]"))
+        if not self._claims and not spec.get("capacity"):
+            found.append(required("spec.capacity"))
+        return found
+
+
+_SERVICE_FIELDS: Mapping[str, FieldReader] = {
+    "spec.clusterIP": lambda obj: obj.get("spec", {}).get("clusterIP") or "",
+    "spec.type": lambda obj: obj.get("spec", {}).get("type") or "",
+}
 
 
 class ServiceRules(Rules):
+    shape = shapes.SERVICE
     returns_deleted = True
     create_on_update = True
     schema = SERVICE
-    fields = {
-        "spec.clusterIP": lambda obj: obj.get("spec", {}).get("clusterIP") or "",
-        "spec.type": lambda obj: obj.get("spec", {}).get("type") or "",
-    }
+    fields = _SERVICE_FIELDS
 
     def check_name(self, name: str) -> tuple[str, ...]:
         return names.dns_label_1035(name)
@@ -247,7 +283,7 @@ class ServiceRules(Rules):
             port.setdefault("protocol", "TCP")
             port.setdefault("targetPort", port.get("port"))
 
-    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
         obj["status"] = {"loadBalancer": {}}
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
@@ -258,6 +294,7 @@ class ServiceRules(Rules):
 
 
 class StorageClassRules(Rules):
+    shape = shapes.STORAGE_CLASS
     returns_deleted = True
     schema = PLAIN
 

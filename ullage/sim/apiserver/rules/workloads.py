@@ -5,6 +5,7 @@ from typing import Any
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, wrong
 from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import WORKLOAD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
@@ -24,14 +25,18 @@ def selector_of(selector: JsonObject | None) -> Selector:
     return Selector(tuple(parts))
 
 
+_NOTHING: JsonObject = {}
+
+
 class WorkloadRules(Rules):
     """What the four have in common."""
 
+    shape = shapes.WORKLOAD
     counts_generations = True
     schema = WORKLOAD
     scales = True
     needs_selector = True
-    empty_status: JsonObject = {}
+    empty_status: JsonObject = _NOTHING
 
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})
@@ -45,7 +50,7 @@ class WorkloadRules(Rules):
     def default_more(self, spec: JsonObject) -> None:
         """What only this kind fills in."""
 
-    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
         obj["status"] = dict(self.empty_status)
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
@@ -96,18 +101,23 @@ class DeploymentRules(WorkloadRules):
         spec.setdefault("progressDeadlineSeconds", 600)
 
 
+_REPLICASET_EMPTY_STATUS: JsonObject = {"replicas": 0}
+
+
 class ReplicaSetRules(WorkloadRules):
     word = "ReplicaSet"
-    empty_status = {"replicas": 0}
-    fields = {"status.replicas": lambda obj: str(obj.get("status", {}).get("replicas", 0))}
+    empty_status = _REPLICASET_EMPTY_STATUS
 
-    def prepare_status(self, obj: JsonObject, old: JsonObject) -> None:
+    def prepare_status(self, obj: JsonObject, _old: JsonObject) -> None:
         obj.setdefault("status", {}).setdefault("replicas", 0)
+
+
+_STATEFULSET_EMPTY_STATUS: JsonObject = {"replicas": 0, "availableReplicas": 0}
 
 
 class StatefulSetRules(WorkloadRules):
     word = "statefulset"
-    empty_status = {"replicas": 0, "availableReplicas": 0}
+    empty_status = _STATEFULSET_EMPTY_STATUS
     _changeable = (
         "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
         "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
@@ -135,11 +145,19 @@ class StatefulSetRules(WorkloadRules):
         return self.validate(obj)
 
 
+_DAEMONSET_EMPTY_STATUS: JsonObject = {
+    "currentNumberScheduled": 0,
+    "numberMisscheduled": 0,
+    "desiredNumberScheduled": 0,
+    "numberReady": 0,
+}
+
+
 class DaemonSetRules(WorkloadRules):
     word = "daemonset"
     scales = False
     needs_selector = False
-    empty_status = {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
+    empty_status = _DAEMONSET_EMPTY_STATUS
 
     def default_more(self, spec: JsonObject) -> None:
         strategy = spec.setdefault("updateStrategy", {})

@@ -1,0 +1,142 @@
+"""What the API server would say of an object that never met one: the marks and rules of its structs, held against it.
+
+For manifests that are planned with offline, and for objects stored before a limit was tightened. Judges decoded
+structs: that the types are right has been seen by the decoder. A default is always right, and is not looked at, so an
+empty text passes as none where the API server would refuse it.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import inspect as shapes
+
+from ullage.kube.crds.rules import RULES
+
+Check = Callable[[Any, str], list["Violation"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A field and what is wrong with it."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def violations(thing: msgspec.Struct, at: str = "") -> list[Violation]:
+    """All that is wrong, in the order of the fields. `at` is where the struct is found in its object: `spec`."""
+    return _check_of_struct(type(thing))(thing, at)
+
+
+@dataclass(frozen=True, slots=True)
+class _FieldCheck:
+    name: str
+    written_as: str
+    default: Any
+    required: bool
+    check: Check | None
+
+
+@cache
+def _check_of_struct(kind: type[msgspec.Struct]) -> Check:
+    fields = [one for field in msgspec.structs.fields(kind) if (one := _check_of_field(field)) is not None]
+    laws = [rule for rule in RULES.get(kind, ()) if rule.holds is not None]
+
+    def check(thing: Any, at: str) -> list[Violation]:
+        found: list[Violation] = []
+        for field in fields:
+            value = getattr(thing, field.name)
+            if value != field.default:
+                if field.check is not None:
+                    found += field.check(value, _join(at, field.written_as))
+            elif field.required:
+                found.append(Violation(_join(at, field.written_as), "is required"))
+        broken = (rule for rule in laws if rule.holds is not None and not rule.holds(thing))
+        return found + [Violation(_join(at, rule.field.removeprefix(".")), rule.message) for rule in broken]
+
+    return check
+
+
+def _check_of_field(field: msgspec.structs.FieldInfo) -> _FieldCheck | None:
+    shape = shapes.type_info(field.type)
+    check = _check_of(shape)
+    required = isinstance(shape, shapes.Metadata) and bool((shape.extra or {}).get("required"))
+    if check is None and not required:
+        return None
+    return _FieldCheck(field.name, field.encode_name, field.default, required, check)
+
+
+def _check_of(shape: shapes.Type) -> Check | None:
+    """None where anything goes."""
+    match shape:
+        case shapes.Metadata(type=inner, extra_json_schema=extra):
+            return _both(_check_of(inner), _check_of_marks(extra or {}))
+        case shapes.UnionType(types=types):
+            structs = [one for one in types if isinstance(one, shapes.StructType)]
+            return _check_of(structs[0]) if structs else None
+        case shapes.StructType(cls=kind):
+            return _check_of_struct(kind)
+        case shapes.VarTupleType(item_type=item):
+            return _each(_check_of(item), lambda values, at: ((v, f"{at}[{i}]") for i, v in enumerate(values)))
+        case shapes.DictType(value_type=value):
+            return _each(_check_of(value), lambda values, at: ((v, f"{at}.{k}") for k, v in values.items()))
+        case _:
+            return None
+
+
+def _both(one: Check | None, other: Check | None) -> Check | None:
+    if one is None or other is None:
+        return one or other
+    return lambda value, at: one(value, at) + other(value, at)
+
+
+def _each(check: Check | None, places: Callable[[Any, str], Any]) -> Check | None:
+    if check is None:
+        return None
+    return lambda values, at: [found for value, place in places(values, at) for found in check(value, place)]
+
+
+def _check_of_marks(marks: dict[str, Any]) -> Check | None:
+    laws = [law for key, limit in sorted(marks.items()) if (law := _law(key, limit)) is not None]
+    if not laws:
+        return None
+    return lambda value, at: [Violation(at, message) for holds, message in laws if not holds(value)]
+
+
+def _law(key: str, limit: Any) -> tuple[Callable[[Any], bool], str] | None:
+    """A mark as a test and what to say when it fails. Limits on numbers let text pass, and the other way round."""
+    match key:
+        case "minimum":
+            return lambda value: isinstance(value, str) or value >= limit, f"must be at least {limit}"
+        case "maximum":
+            return lambda value: isinstance(value, str) or value <= limit, f"must be at most {limit}"
+        case "enum":
+            return lambda value: value in limit, f"must be one of {', '.join(limit)}"
+        case "pattern":
+            matches = re.compile(limit).fullmatch
+            return lambda value: not isinstance(value, str) or matches(value) is not None, f"must match {limit}"
+        case "minLength":
+            return lambda value: not isinstance(value, str) or len(value) >= limit, "must not be empty"
+        case "maxLength":
+            return lambda value: not isinstance(value, str) or len(value) <= limit, f"must be at most {limit} long"
+        case "maxItems" | "maxProperties":
+            return lambda value: len(value) <= limit, f"must have at most {limit} entries"
+        case "x-kubernetes-list-type" if limit == "set":
+            return _all_different, "must not name anything twice"
+        case _:
+            return None
+
+
+def _all_different(values: Sequence[Any]) -> bool:
+    return len(set(values)) == len(values)
+
+
+def _join(at: str, name: str) -> str:
+    return f"{at}.{name}" if at and name else at or name

@@ -1,0 +1,81 @@
+"""What the schema of a field says beyond its type. Marks stand in `Annotated`; rules are kept in `rules`.
+
+Marks are hints to the schema and never to msgspec's decoder: a value out of bounds must make one object unreadable,
+with its name in the message, and not the whole list it came in.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Meta
+
+_SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+_LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
+_BYTES = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([kMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?$"
+_MOST_QUANTITY = 32
+
+
+def _schema(**keys: Any) -> Meta:
+    return Meta(extra_json_schema=keys)
+
+
+REQUIRED = Meta(extra={"required": True})
+"""Must be there and say something, though our structs read objects without it."""
+
+DATE_TIME = _schema(format="date-time")
+OBJECT_NAME = _schema(pattern=_SUBDOMAIN, minLength=1, maxLength=253)
+"""The name of another object: a DNS subdomain."""
+LABEL_VALUE = _schema(pattern=_LABEL_VALUE, maxLength=63)
+BYTES = _schema(pattern=_BYTES, maxLength=_MOST_QUANTITY, minimum=1)
+"""A quantity of memory: bytes as a number, or with a suffix. Never a fraction of a byte, never negative."""
+SET = _schema(**{"x-kubernetes-list-type": "set"})
+"""A list without duplicates, of which each item has its own owner."""
+OPEN = _schema(**{"x-kubernetes-preserve-unknown-fields": True})
+"""Somebody else's fields live here, too, and must survive."""
+
+
+def at_least(least: int) -> Meta:
+    return _schema(minimum=least)
+
+
+def between(least: int, most: int) -> Meta:
+    return _schema(minimum=least, maximum=most)
+
+
+def length(least: int, most: int) -> Meta:
+    return _schema(minLength=least, maxLength=most)
+
+
+def at_most_items(most: int) -> Meta:
+    return _schema(maxItems=most)
+
+
+def at_most_entries(most: int) -> Meta:
+    return _schema(maxProperties=most)
+
+
+def one_of(words: type[StrEnum]) -> Meta:
+    """A closed list of words, in the order they are declared in."""
+    return _schema(enum=[word.value for word in words])
+
+
+def map_by(key: str) -> Meta:
+    """A list of objects told apart by one of their fields: several writers can each own some of them."""
+    return _schema(**{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [key]})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """A law between the fields of a struct, said twice: for the API server, and for objects that never met one.
+
+    That both say the same is tested on the real API server. `field` is where the message points, relative to the
+    struct; `holds` is None for laws about change, which only the server can judge.
+    """
+
+    cel: str
+    holds: Callable[[Any], bool] | None
+    message: str
+    field: str = ""
+    reason: str = "FieldValueInvalid"

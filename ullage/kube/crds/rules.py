@@ -1,0 +1,163 @@
+"""Laws between fields of our kinds: each in CEL for the API server and in Python for manifests that never met one."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ullage.kube.crds.marks import Rule
+from ullage.kube.objects.gpu import (
+    ClaimSelector,
+    DeviceRequest,
+    GpuClaim,
+    GpuClaimSpec,
+    GpuNodeStatus,
+    GpuQuotaSpec,
+)
+from ullage.model.claim import DevicePolicy, Exclusivity
+from ullage.model.device import MOST_DEVICES
+from ullage.model.quantity import quantity
+
+Rules = Mapping[type[msgspec.Struct], Sequence[Rule]]
+
+_LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_is_label_key = re.compile(_LABEL_KEY).fullmatch
+
+
+def _some_memory(devices: DeviceRequest) -> bool:
+    """True also where it cannot be read: that is another complaint."""
+    try:
+        return devices.memory is None or quantity(devices.memory) > 0
+    except ValueError:
+        return True
+
+
+def _ids_where_named(devices: DeviceRequest) -> bool:
+    return devices.policy != DevicePolicy.PREFER_IDS or bool(devices.prefer_ids)
+
+
+def _ids_only_where_named(devices: DeviceRequest) -> bool:
+    return devices.policy == DevicePolicy.PREFER_IDS or not devices.prefer_ids
+
+
+def _as_many_ids_as_asked(devices: DeviceRequest) -> bool:
+    return not devices.prefer_ids or len(devices.prefer_ids) == devices.count
+
+
+def _shared_says_how_much(devices: DeviceRequest) -> bool:
+    return devices.exclusivity != Exclusivity.SHARED or devices.memory is not None or devices.tflops is not None
+
+
+def _mig_says_how_much(devices: DeviceRequest) -> bool:
+    return devices.exclusivity != Exclusivity.MIG or devices.memory is not None
+
+
+def _labels_have_keys(selector: ClaimSelector) -> bool:
+    return all(_is_label_key(key) for key in selector.match_labels)
+
+
+def _gang_is_named(spec: GpuClaimSpec) -> bool:
+    return spec.gang_min_member is None or bool(spec.gang_ref)
+
+
+def _named_as_its_node(status: GpuNodeStatus) -> bool:
+    return status.metadata.name == status.spec.node_name
+
+
+def _limits_something(spec: GpuQuotaSpec) -> bool:
+    return spec.gpus is not None or bool(spec.by_model) or spec.shares is not None
+
+
+RULES: Rules = {
+    DeviceRequest: (
+        Rule(
+            cel=f"self.count <= {MOST_DEVICES}",
+            holds=lambda devices: devices.count <= MOST_DEVICES,
+            message=f"no node has more than {MOST_DEVICES} GPUs",
+            field=".count",
+        ),
+        Rule(
+            cel="!has(self.memory) || type(self.memory) == int || !isQuantity(self.memory) || "
+            "quantity(self.memory).isGreaterThan(quantity('0'))",
+            holds=_some_memory,
+            message="must be more than 0",
+            field=".memory",
+        ),
+        Rule(
+            cel="self.policy != 'preferIds' || (has(self.preferIds) && size(self.preferIds) > 0)",
+            holds=_ids_where_named,
+            message="policy preferIds needs the ids of the GPUs to take",
+            field=".preferIds",
+            reason="FieldValueRequired",
+        ),
+        Rule(
+            cel="self.policy == 'preferIds' || !has(self.preferIds) || size(self.preferIds) == 0",
+            holds=_ids_only_where_named,
+            message="only with policy preferIds",
+            field=".preferIds",
+            reason="FieldValueForbidden",
+        ),
+        Rule(
+            cel="!has(self.preferIds) || size(self.preferIds) == 0 || size(self.preferIds) == self.count",
+            holds=_as_many_ids_as_asked,
+            message="must name exactly as many GPUs as count",
+            field=".preferIds",
+        ),
+        Rule(
+            cel="self.exclusivity != 'Shared' || has(self.memory) || has(self.tflops)",
+            holds=_shared_says_how_much,
+            message="exclusivity Shared needs memory or tflops: how much of each GPU is taken",
+            field=".memory",
+            reason="FieldValueRequired",
+        ),
+        Rule(
+            cel="self.exclusivity != 'MIG' || has(self.memory)",
+            holds=_mig_says_how_much,
+            message="exclusivity MIG needs memory: how large an instance is taken",
+            field=".memory",
+            reason="FieldValueRequired",
+        ),
+    ),
+    ClaimSelector: (
+        Rule(
+            cel=f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches(r'{_LABEL_KEY}'))",
+            holds=_labels_have_keys,
+            message="must be keys of labels, such as topology.kubernetes.io/zone",
+            field=".matchLabels",
+        ),
+    ),
+    GpuClaimSpec: (
+        Rule(
+            cel="!has(self.gangMinMember) || has(self.gangRef)",
+            holds=_gang_is_named,
+            message="gangMinMember needs gangRef: which gang it is the size of",
+            field=".gangRef",
+            reason="FieldValueRequired",
+        ),
+    ),
+    GpuClaim: (
+        Rule(
+            cel="!has(oldSelf.status) || !has(oldSelf.status.phase) || "
+            "!(oldSelf.status.phase in ['Reserved', 'Bound']) || self.spec == oldSelf.spec",
+            holds=None,
+            message="cannot change while the claim holds GPUs; delete its pod first",
+            field=".spec",
+            reason="FieldValueForbidden",
+        ),
+    ),
+    GpuNodeStatus: (
+        Rule(
+            cel="self.metadata.name == self.spec.nodeName",
+            holds=_named_as_its_node,
+            message="must be the name of this object: a node has one GpuNodeStatus",
+            field=".spec.nodeName",
+        ),
+    ),
+    GpuQuotaSpec: (
+        Rule(
+            cel="has(self.gpus) || has(self.sharesMilli) || (has(self.byModel) && size(self.byModel) > 0)",
+            holds=_limits_something,
+            message="must limit something: gpus, byModel or sharesMilli",
+        ),
+    ),
+}

@@ -1,0 +1,109 @@
+"""Our own kinds on the wire to facts: claims, inventories, quotas.
+
+An object that breaks a rule raises `Unreadable` with its name and the field, whether it comes from an API server (which
+would have refused it) or from a manifest (which nobody has looked at yet).
+"""
+
+from ullage.errors import Unreadable
+from ullage.kube.crds.check import violations
+from ullage.kube.moment import read_time
+from ullage.kube.objects.gpu import GpuClaim, GpuClaimSpec, GpuDevice, GpuNodeStatus, GpuQuota
+from ullage.kube.objects.meta import ObjectMeta
+from ullage.model.claim import Claim, ClaimPhase, DeviceAsk, DevicePolicy, Exclusivity, TopologyMode
+from ullage.model.device import MOST_DEVICES, Device, GpuNodeKind, Health, Inventory, MigSlice
+from ullage.model.event import ObjectKey
+from ullage.model.quantity import milli
+from ullage.model.quota import Limits, Quota
+
+
+def read_claim(raw: GpuClaim) -> Claim:
+    """A claim's facts."""
+    meta, spec, status = raw.metadata, raw.spec, raw.status
+    if wrong := violations(spec, "spec"):
+        raise Unreadable(f"GpuClaim {_name(meta)}: {'; '.join(map(str, wrong))}")
+    try:
+        return Claim(
+            key=ObjectKey(meta.namespace, meta.name),
+            uid=meta.uid,
+            generation=meta.generation,
+            ask=_ask(spec),
+            node_labels=tuple(sorted(spec.selector.match_labels.items())),
+            gang=spec.gang_ref,
+            gang_min_member=spec.gang_min_member or 0,
+            pool=spec.pool,
+            phase=ClaimPhase(status.phase or ClaimPhase.PENDING),
+            node=status.node_name,
+            gpu_ids=status.gpu_ids,
+        )
+    except ValueError as error:
+        raise Unreadable(f"GpuClaim {_name(meta)}: status.phase: {error}") from error
+
+
+def _ask(spec: GpuClaimSpec) -> DeviceAsk:
+    devices = spec.devices
+    return DeviceAsk(
+        count=devices.count,
+        policy=DevicePolicy(devices.policy),
+        prefer_ids=tuple(sorted(devices.prefer_ids)),
+        exclusivity=Exclusivity(devices.exclusivity),
+        model=devices.model,
+        memory=read_bytes(devices.memory or 0),
+        tflops=devices.tflops or 0,
+        topology=TopologyMode(spec.topology.mode),
+        min_bandwidth=spec.topology.min_bandwidth,
+    )
+
+
+def read_bytes(text: str | int) -> int:
+    """A quantity in whole bytes, rounded up. Raises ValueError with the text in it."""
+    return -(-milli(text) // 1000)
+
+
+def read_inventory(raw: GpuNodeStatus) -> Inventory:
+    """What a node has, by id. One without a report was seen at the epoch: it is as old as can be."""
+    meta, status = raw.metadata, raw.status
+    try:
+        if meta.name != raw.spec.node_name:
+            raise ValueError(f"spec.nodeName is {raw.spec.node_name!r} and must be the name of the object")
+        devices = tuple(sorted((_device(one) for one in status.devices), key=lambda device: device.id))
+        if len({device.id for device in devices}) != len(devices):
+            raise ValueError("status.devices: two GPUs have the same id")
+        return Inventory(
+            node=raw.spec.node_name,
+            reported_at=read_time(status.observed_at),
+            devices=devices,
+            kind=GpuNodeKind(status.kind or GpuNodeKind.LEASED),
+        )
+    except ValueError as error:
+        raise Unreadable(f"GpuNodeStatus {meta.name}: {error}") from error
+
+
+def _device(raw: GpuDevice) -> Device:
+    """By hand and not by `violations`: every node reports its devices every half a minute."""
+    if not 0 <= raw.id < MOST_DEVICES:
+        raise ValueError(f"status.devices: id {raw.id} is not between 0 and {MOST_DEVICES - 1}")
+    return Device(
+        id=raw.id,
+        uuid=raw.uuid,
+        model=raw.model,
+        memory=read_bytes(raw.memory),
+        health=Health(raw.health),
+        island=raw.island,
+        bandwidth=raw.bandwidth,
+        peers=tuple(sorted(raw.peers)),
+        in_use_by=raw.in_use_by,
+        mig=tuple(MigSlice(one.uuid, one.profile, read_bytes(one.memory)) for one in raw.mig),
+    )
+
+
+def read_quota(raw: GpuQuota) -> Quota:
+    """A quota's facts."""
+    meta, spec = raw.metadata, raw.spec
+    if wrong := violations(spec, "spec"):
+        raise Unreadable(f"GpuQuota {_name(meta)}: {'; '.join(map(str, wrong))}")
+    limits = Limits(gpus=spec.gpus, by_model=tuple(sorted(spec.by_model.items())), shares=spec.shares)
+    return Quota(key=ObjectKey(meta.namespace, meta.name), uid=meta.uid, generation=meta.generation, limits=limits)
+
+
+def _name(meta: ObjectMeta) -> str:
+    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

@@ -1,0 +1,67 @@
+"""Nodes, namespaces and disruption budgets."""
+
+from ullage.errors import Unreadable
+from ullage.kube.moment import read_time
+from ullage.kube.objects.node import Node as KubeNode
+from ullage.kube.objects.policy import DisruptionBudget
+from ullage.kube.objects.policy import Namespace as KubeNamespace
+from ullage.kube.read.field import within
+from ullage.kube.read.requests import amounts
+from ullage.kube.read.selection import read_selector
+from ullage.model.budget import Budget
+from ullage.model.event import ObjectKey
+from ullage.model.namespace import Namespace, labels_of_unheard
+from ullage.model.node import Node, Taint
+from ullage.model.selector import Operator, Requirement, Selector
+
+_NOTHING = Selector((Requirement("", Operator.IN),))
+
+
+def read_node(raw: KubeNode) -> Node:
+    """A node's facts. A node that says nothing about being ready is taken as ready: fake nodes have no conditions."""
+    meta = raw.metadata
+    ready = next((c.status for c in raw.status.conditions if c.type == "Ready"), "True")
+    try:
+        with within("metadata.creationTimestamp"):
+            created = read_time(meta.creation_timestamp)
+        with within("status.allocatable"):
+            allocatable = amounts(raw.status.allocatable)
+    except ValueError as error:
+        raise Unreadable(f"node {meta.name}: {error}") from error
+    return Node(
+        name=meta.name,
+        uid=meta.uid,
+        created=created,
+        ready=ready == "True",
+        unschedulable=raw.spec.unschedulable,
+        labels=meta.labels,
+        taints=tuple(Taint(t.key, t.value, t.effect) for t in raw.spec.taints),
+        allocatable=allocatable,
+        images=tuple(sorted((name, image.size_bytes) for image in raw.status.images for name in image.names)),
+    )
+
+
+def read_namespace(raw: KubeNamespace) -> Namespace:
+    """A namespace's facts, with the label the API server gives to all of them."""
+    name = raw.metadata.name
+    return Namespace(name=name, labels=labels_of_unheard(name) | raw.metadata.labels)
+
+
+def read_budget(raw: DisruptionBudget) -> Budget:
+    """A budget's facts."""
+    meta, status = raw.metadata, raw.status
+    try:
+        with within("spec.selector"):
+            selector = read_selector(raw.spec.selector)
+    except ValueError as error:
+        raise Unreadable(f"PodDisruptionBudget {meta.namespace}/{meta.name}: {error}") from error
+    return Budget(
+        key=ObjectKey(meta.namespace, meta.name),
+        uid=meta.uid,
+        selector=_NOTHING if selector is None else selector,
+        current=status.observed_generation >= meta.generation,
+        disruptions_allowed=status.disruptions_allowed,
+        current_healthy=status.current_healthy,
+        desired_healthy=status.desired_healthy,
+        evict_unhealthy=raw.spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
+    )

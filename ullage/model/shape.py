@@ -1,0 +1,100 @@
+"""What placement looks at in a pod, and nothing else: pods of one shape fit the same nodes.
+
+Priority, age, name and owner are not part of it. Labels and namespace are, only where the shape's own rules about other
+pods look at them, and then only the labels those rules name: a thousand pods of one workload have one shape.
+
+One rule cannot be seen from a shape: pods that are already placed may keep others away by *their* labels. Who asks
+that must look at the pod.
+"""
+
+import weakref
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from ullage.model.claim import DeviceAsk
+from ullage.model.resources import GPU, MILLI
+from ullage.model.terms import (
+    ClaimUse,
+    HostPort,
+    NodeTerm,
+    Pairs,
+    Part,
+    PodTerm,
+    SpreadConstraint,
+    Toleration,
+    WeightedNodeTerm,
+    WeightedPodTerm,
+)
+
+
+class Shape(Part, frozen=True, gc=True, kw_only=True, cache_hash=True, weakref=True):
+    """Everything of a pod that decides where it may go. Hashable; equal shapes are one object after `interned`."""
+
+    requests: tuple[tuple[str, int], ...] = ()
+    """What must be free on the node, in thousandths, sorted by name; each pod also needs one of the node's pod slots."""
+    scored_cpu: int = 0
+    scored_memory: int = 0
+    """The same for scoring only: containers that ask for nothing count as 100m of cpu and 200 MiB."""
+    node_name: str = ""
+    """The one node it may go on. Not where a pod is bound, which is a fact of the pod and would make a shape per node."""
+    node_selector: Pairs = ()
+    node_affinity: tuple[NodeTerm, ...] | None = None
+    """Alternatives, one of which must hold; None asks for nothing, an empty tuple for the impossible."""
+    preferred_nodes: tuple[WeightedNodeTerm, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    near: tuple[PodTerm, ...] = ()
+    """Required pod affinity: all terms must hold."""
+    away: tuple[PodTerm, ...] = ()
+    """Required pod anti-affinity."""
+    preferred_pods: tuple[WeightedPodTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    claims: tuple[ClaimUse, ...] = ()
+    images: tuple[str, ...] = ()
+    """Of every container and image volume, with the tag spelled out, sorted; twice if used twice."""
+    containers: int = 0
+    devices: DeviceAsk | None = None
+    namespace: str = ""
+    labels: Pairs = ()
+    """Set only where `near`, `spread` or the like look at them; see `looks_at_itself`."""
+
+    @property
+    def looks_at_itself(self) -> bool:
+        """Whether a rule of this shape may select the pod itself."""
+        return bool(self.near or self.away or self.preferred_pods or self.spread)
+
+
+_KNOWN: "weakref.WeakKeyDictionary[Shape, weakref.ref[Shape]]" = weakref.WeakKeyDictionary()
+
+
+def interned(shape: Shape) -> Shape:
+    """The one object that stands for all shapes equal to this one, for as long as anybody holds it."""
+    known = _KNOWN.get(shape)
+    one = None if known is None else known()
+    if one is None:
+        _KNOWN[shape] = weakref.ref(shape)
+        return shape
+    return one
+
+
+def own_labels(labels: Mapping[str, str], keys: Iterable[str]) -> Pairs:
+    """The labels a shape keeps: those its own rules name."""
+    return tuple((key, labels[key]) for key in sorted(set(keys)) if key in labels)
+
+
+def asking_for(shape: Shape, ask: DeviceAsk, node_labels: Pairs = ()) -> Shape:
+    """The shape of a pod with a claim: it needs these devices, on a node with these labels.
+
+    Its need of GPUs is the larger of what it requests and the claim's count.
+    """
+    requests = dict(shape.requests)
+    requests[GPU] = max(requests.get(GPU, 0), ask.count * MILLI)
+    return interned(
+        msgspec.structs.replace(
+            shape,
+            devices=ask,
+            requests=tuple(sorted(requests.items())),
+            node_selector=tuple(sorted({*shape.node_selector, *node_labels})),
+        )
+    )
