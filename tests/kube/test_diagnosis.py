@@ -30,7 +30,11 @@ async def test_nobody_listens() -> None:
         )
 
 
-async def test_a_name_that_does_not_resolve() -> None:
+async def test_a_name_that_does_not_resolve(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)  # tests ask no name server
     await expect(Endpoint("https://no-such-host.invalid:6443"), "has a name that does not resolve .*check the address")
 
 

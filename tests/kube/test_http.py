@@ -1,4 +1,4 @@
-"""HttpTransport over a real TLS socket: what works, and what is said when it does not."""
+"""HttpTransport over a real TLS socket: requests, streams, credentials, and connections that break off."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence

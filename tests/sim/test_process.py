@@ -9,7 +9,7 @@ import pytest
 from ullage.errors import Unreachable
 from ullage.kube.transport import Request, Response
 from ullage.sim.process import Life, Process
-from ullage.sim.time import Deadlock, run_virtual
+from ullage.sim.time import Deadlock, run_scaled, run_virtual
 
 GET = Request("GET", "/things")
 DELETE = Request("DELETE", "/things/one")
@@ -313,3 +313,7 @@ def test_a_deadlock_is_found_inside_a_process() -> None:
 
     with pytest.raises(Deadlock, match=r"worker/main in .*main at .*test_process\.py:\d+"):
         run_virtual(story())
+
+
+def test_on_a_scaled_loop_a_crash_is_as_final() -> None:
+    assert run_scaled(run_program(deletes_in_the_end, crash_at=10), speed=2000) == []

@@ -20,3 +20,5 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     allocatable: dict[str, int]
+    images: tuple[tuple[str, int], ...] = ()
+    """Names of images it has, with their size in bytes, sorted."""

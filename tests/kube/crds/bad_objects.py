@@ -11,7 +11,7 @@ from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS
 
 @dataclass(frozen=True)
 class Bad:
-    """`says` is part of what the API server says; `code` is 400 where it cannot even read the object."""
+    """`says` is part of what the API server says."""
 
     spec: Any
     field: str

@@ -69,14 +69,7 @@ def test_the_size_of_the_new_set(old: int, new: int, expected: int) -> None:
         pytest.param([(10, 10)], (3, 0), [("a", 8)], id="by-what-may-be-missing"),
         pytest.param([(8, 8)], (5, 5), [("a", 3)], id="by-what-is-new-and-available"),
         pytest.param([(8, 8)], (5, 0), [], id="not-while-the-new-ones-are-not-available"),
-        pytest.param(
-            [(4, 0), (6, 6)],
-            (3, 0),
-            [
-                ("a", 0),
-            ],
-            id="unavailable-ones-first",
-        ),
+        pytest.param([(4, 0), (6, 6)], (3, 0), [("a", 2)], id="unavailable-ones-first"),
         pytest.param([(5, 5), (5, 5)], (3, 3), [("a", 0)], id="oldest-first"),
         pytest.param([(0, 0)], (10, 10), [], id="nothing-left"),
     ],
@@ -139,9 +132,9 @@ def noted(each: Workload, *, revision: int = 1) -> Workload:
 
 def test_recreate_first_empties_then_waits_then_fills() -> None:
     wanted = deployment(replicas=2, strategy={"type": "Recreate"}, template=NEW_TEMPLATE)
-    old = noted(replica_set("old", replicas=2, status={"replicas": 2}))
+    old = noted(replica_set("old", labels={"app": "web"}, replicas=2, status={"replicas": 2}))
     assert grown(plan_deployment(wanted, [old], [], now=NOW)) == {"old": 0}
-    emptied = noted(replica_set("old", replicas=0))
+    emptied = noted(replica_set("old", labels={"app": "web"}, replicas=0))
     lingering = pod("a", owned_by=owner("ReplicaSet", "old"), going=999)
     waiting = plan_deployment(wanted, [emptied], [lingering], now=NOW)
     assert said(waiting) == ["merge deployments/web/status"]
@@ -176,7 +169,7 @@ def progressing(reason: str, updated: float, status: str = "True") -> dict[str, 
 )
 def test_what_is_said_of_progress(available: int, before: dict[str, Any], expected: tuple[str, str]) -> None:
     counts = {"replicas": 2, "readyReplicas": available, "availableReplicas": available}
-    new = noted(replica_set("new", replicas=2, status=counts))
+    new = noted(replica_set("new", labels={"app": "web"}, replicas=2, status=counts))
     seen = {"replicas": 2, "updatedReplicas": 2, "observedGeneration": 1, "conditions": [before]}
     plan = plan_deployment(deployment(replicas=2, status=seen), [new], [], now=NOW)
     assert conditions(plan)["Progressing"] == expected

@@ -6,6 +6,8 @@ from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.read.field import within
 from ullage.kube.read.shape import read_shape
+from ullage.model.allocation import ALLOCATED, parse_allocation
+from ullage.model.device import MOST_DEVICES
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Owner, Phase, Pod
 
@@ -31,9 +33,24 @@ def read_pod(raw: KubePod) -> Pod:
             labels=meta.labels,
             shape=read_shape(raw),
             owner=_controller(meta),
+            gpu_ids=_allocated(meta, spec.node_name),
         )
     except ValueError as error:
         raise Unreadable(f"pod {meta.namespace}/{meta.name}: {error}") from error
+
+
+def _allocated(meta: ObjectMeta, node: str) -> tuple[int, ...]:
+    """The GPUs of its own node the pod was given. What is not an allocation gives nothing: anybody may annotate."""
+    written = meta.annotations.get(ALLOCATED)
+    if not written or not node:
+        return ()
+    try:
+        allocation = parse_allocation(written)
+    except ValueError:
+        return ()
+    if allocation.node != node:
+        return ()
+    return tuple(sorted({device for device in allocation.devices if device < MOST_DEVICES}))
 
 
 def _controller(meta: ObjectMeta) -> Owner | None:

@@ -86,8 +86,8 @@ class Call:
         if kind == self.kind.kind and version == self.kind.api_version:
             return
         if version != self.kind.api_version:
-            message = f"the API version in the data ({version}) does not match the expected API version ({self.kind.api_version})"
-            raise bad_request(message)
+            said, wanted = f"the API version in the data ({version})", self.kind.api_version
+            raise bad_request(f"{said} does not match the expected API version ({wanted})")
         wanted = self.kind.kind
         if self.kind.custom:
             problem = wrong("kind", kind, f"must be {wanted}")

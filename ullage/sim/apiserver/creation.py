@@ -16,7 +16,7 @@ from ullage.sim.apiserver.refusal import (
     not_found,
     unexpected,
 )
-from ullage.sim.apiserver.shapes import WrongType, check_shape
+from ullage.sim.apiserver.shapes import WrongType
 from ullage.sim.apiserver.store import Stored
 from ullage.sim.apiserver.views import encoded, inward
 from ullage.sim.apiserver.wire import JsonObject, encode, without_nulls
@@ -111,7 +111,7 @@ def check_types(call: Call, obj: JsonObject) -> None:
     """Raises Refusal where a field has a JSON type it cannot have."""
     kind = call.kind
     try:
-        check_shape(obj, kind.rules.shape, owner=kind.kind)
+        kind.rules.shape.check(obj, kind.kind)
     except WrongType as mismatch:
         if call.request.method == "PATCH":
             shown = encode(obj).decode()

@@ -11,7 +11,7 @@ from ullage.sim.apiserver.schema_types import ATOMIC_UNKNOWN, MergeSchema
 from ullage.sim.apiserver.shapes import METADATA, Shape
 from ullage.sim.apiserver.wire import JsonObject
 
-METADATA_ONLY: Shape = {"metadata": METADATA}
+METADATA_ONLY = Shape({"metadata": METADATA})
 
 FieldReader = Callable[[JsonObject], str]
 
@@ -55,7 +55,7 @@ class Rules:
     """Does the garbage collector look after its dependents: do propagation policies set finalizers."""
     fields: Mapping[str, FieldReader] = {}
     """Field selectors beyond `metadata.name` and `metadata.namespace`."""
-    shape: Shape = METADATA_ONLY
+    shape = METADATA_ONLY
     """The JSON types its fields must have."""
     schema: MergeSchema = ATOMIC_UNKNOWN
     """How server-side apply merges its fields."""

@@ -88,9 +88,8 @@ def _check_owners(owners: list[JsonObject]) -> list[FieldError]:
     for owner in owners:
         if not owner.get("apiVersion"):
             found.append(wrong(f"{where}.apiVersion", "", "version must not be empty"))
-        for member in ("kind", "name", "uid"):
-            if not owner.get(member):
-                found.append(wrong(f"{where}.{member}", "", "must not be empty"))
+        missing = [member for member in ("kind", "name", "uid") if not owner.get(member)]
+        found += [wrong(f"{where}.{member}", "", "must not be empty") for member in missing]
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
         first, second = (f'"{owner.get("kind")}/{owner.get("name")}"' for owner in controllers[:2])
@@ -111,14 +110,12 @@ def _check_finalizers(finalizers: list[str]) -> list[FieldError]:
 
 def check_metadata_update(new: JsonObject, old: JsonObject) -> list[FieldError]:
     """Complaints about changes nobody may make."""
-    found: list[FieldError] = []
-    for member in ("name", "namespace", "uid"):
-        if new.get(member) != old.get(member):
-            found.append(wrong(f"metadata.{member}", new.get(member, ""), "field is immutable"))
+    changed = [member for member in ("name", "namespace", "uid") if new.get(member) != old.get(member)]
+    found = [wrong(f"metadata.{member}", new.get(member, ""), "field is immutable") for member in changed]
     if old.get("deletionTimestamp"):
         added = [name for name in new.get("finalizers") or [] if name not in (old.get("finalizers") or [])]
         if added:
             listed = ", ".join(f'"{name}"' for name in added)
-            why = f"no new finalizers can be added if the object is being deleted, found new finalizers []string{{{listed}}}"
-            found.append(forbidden_field("metadata.finalizers", why))
+            why = "no new finalizers can be added if the object is being deleted, found new finalizers"
+            found.append(forbidden_field("metadata.finalizers", f"{why} []string{{{listed}}}"))
     return found

@@ -3,98 +3,78 @@
 Only fields the rules read are listed; others are kept as they are.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.model.quantity import quantity
+import msgspec
 
-Shape = Any
-"""`str`, `int`, `bool`; `{...}` an object of such; `[shape]` a list; `STRINGS`; `AMOUNTS`; None: anything."""
+from ullage.sim.apiserver.quantities import canonical
 
-
-class _Map:
-    """A map with one type of value."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+Members = Mapping[str, Any]
+"""By name: `str`, `int`, `bool`; `{...}` an object of such; `[item]` a list; `STRINGS`; `AMOUNTS`."""
 
 
-STRINGS = _Map("string")
-AMOUNTS = _Map("resource.Quantity")
-INT_OR_STRING = (int, str)
-_NAMES = {str: "string", int: "int32", bool: "bool"}
-_QUANTITY_WORDS = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+class Amount:
+    """A quantity, in whichever way it is written."""
 
-METADATA: Mapping[str, Shape] = {
+
+STRINGS = dict[str, str]
+AMOUNTS = dict[str, Amount]
+INT_OR_STRING = int | str
+
+METADATA: Members = {
     "name": str, "generateName": str, "namespace": str, "uid": str, "resourceVersion": str, "labels": STRINGS,
     "annotations": STRINGS, "finalizers": [str],
     "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str, "controller": bool}],
 }  # fmt: skip
+
+_COMPLAINT = re.compile(r"Expected `(?P<wanted>.*)`, got `(?P<found>.*)` - at `\$\.?(?P<path>.*)`")
+_GO_TYPES = {"str": "string", "int": "int32", "array": "[]object", "int | str": "intstr.IntOrString"}
+_JSON_TYPES = {"str": "string", "int": "number", "float": "number"}
+_QUANTITY_WORDS = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
 class WrongType(Exception):
     """The sentence a decoder would say."""
 
 
-def check_shape(value: Any, shape: Shape, path: str = "", owner: str = "") -> None:
-    """Raises WrongType for the first field of another type. Null fits everything."""
-    if value is None or shape is None:
-        return
-    if isinstance(shape, Mapping):
-        _check_members(value, shape, path, owner)
-    elif isinstance(shape, list):
-        if not isinstance(value, list):
-            raise _mismatch(value, path, owner, "[]" + _go_type(shape[0]))
-        for item in value:
-            check_shape(item, shape[0], path, owner)
-    elif isinstance(shape, _Map):
-        _check_map(value, shape, path, owner)
-    elif not _is_scalar(value, shape):
-        raise _mismatch(value, path, owner, _go_type(shape))
+class Shape:
+    """The types of an object's fields. Null fits everything."""
 
+    def __init__(self, members: Members) -> None:
+        self._type = _compiled(members)
 
-def _check_members(value: Any, shape: Mapping[str, Shape], path: str, owner: str) -> None:
-    if not isinstance(value, dict):
-        raise _mismatch(value, path, owner, "object")
-    for name, member in shape.items():
-        if name in value:
-            check_shape(value[name], member, f"{path}.{name}" if path else name, owner)
-
-
-def _check_map(value: Any, shape: _Map, path: str, owner: str) -> None:
-    if not isinstance(value, dict):
-        raise _mismatch(value, path, owner, f"map[string]{shape.name}")
-    for item in value.values():
-        if shape is STRINGS:
-            if not isinstance(item, str):
-                raise _mismatch(item, path, owner, "string")
-            continue
+    def check(self, obj: Any, owner: str) -> None:
+        """Raises WrongType for the first field of another type; `owner` is the kind it says so about."""
         try:
-            quantity(item)
-        except ValueError as error:
-            raise WrongType(_QUANTITY_WORDS) from error
+            msgspec.convert(obj, self._type, dec_hook=_read_amount)
+        except msgspec.ValidationError as error:
+            raise WrongType(_in_server_words(str(error), owner)) from error
 
 
-def _is_scalar(value: Any, shape: Shape) -> bool:
-    if isinstance(value, bool):
-        return shape is bool
-    return isinstance(value, shape)
+def _compiled(shape: Any) -> Any:
+    if isinstance(shape, Mapping):
+        fields = [(name, _compiled(member) | None, None) for name, member in shape.items()]
+        return msgspec.defstruct("Members", fields)
+    return list[_compiled(shape[0])] if isinstance(shape, list) else shape  # type: ignore[misc]  # built at run time
 
 
-def _mismatch(value: Any, path: str, owner: str, wanted: str) -> WrongType:
-    return WrongType(f"json: cannot unmarshal {_json_name(value)} into Go struct field {owner}.{path} of type {wanted}")
+def _read_amount(_kind: type, value: Any) -> Any:
+    """A quantity is canonicalised elsewhere; here it only has to be one."""
+    try:
+        return canonical(value if isinstance(value, str) else str(value))
+    except ValueError as error:
+        raise msgspec.ValidationError(_QUANTITY_WORDS) from error
 
 
-def _json_name(value: Any) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    names: tuple[tuple[type | tuple[type, ...], str], ...] = (
-        (str, "string"), ((int, float), "number"), (list, "array"), (dict, "object"),
-    )  # fmt: skip
-    return next((name for kind, name in names if isinstance(value, kind)), "null")
-
-
-def _go_type(shape: Shape) -> str:
-    if isinstance(shape, type):
-        return _NAMES.get(shape, "object")
-    return "intstr.IntOrString" if shape == INT_OR_STRING else "object"
+def _in_server_words(complaint: str, owner: str) -> str:
+    if complaint.startswith(_QUANTITY_WORDS):
+        return _QUANTITY_WORDS
+    match = _COMPLAINT.fullmatch(complaint)
+    if match is None:
+        return complaint
+    wanted = match["wanted"].removesuffix(" | null")
+    found, path = match["found"], match["path"].replace("[...]", "")
+    said = f"json: cannot unmarshal {_JSON_TYPES.get(found, found)} into Go struct field {owner}.{path}"
+    return f"{said} of type {_GO_TYPES.get(wanted, wanted)}"

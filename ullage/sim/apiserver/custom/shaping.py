@@ -65,13 +65,17 @@ def fill_defaults(value: Any, schema: JsonObject) -> None:
         return
     properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
     for name, member in properties.items():
-        if name in value and value[name] is None and not member.get("nullable"):
-            del value[name]
-        if name not in value and "default" in member:
-            value[name] = copied({"d": member["default"]})["d"]
-        if name in value:
-            fill_defaults(value[name], member)
+        _fill_member(value, name, member)
     if isinstance(others, dict):
         for name in value:
             if name not in properties:
                 fill_defaults(value[name], others)
+
+
+def _fill_member(value: JsonObject, name: str, schema: JsonObject) -> None:
+    if name in value and value[name] is None and not schema.get("nullable"):
+        del value[name]
+    if name not in value and "default" in schema:
+        value[name] = copied({"default": schema["default"]})["default"]
+    if name in value:
+        fill_defaults(value[name], schema)

@@ -100,8 +100,7 @@ def _selector_text(selector: Any) -> str:
     if not isinstance(selector, dict):
         return ""
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
-    for expression in selector.get("matchExpressions") or []:
-        parts.append(_expression_text(expression))
+    parts += [_expression_text(expression) for expression in selector.get("matchExpressions") or []]
     return ",".join(parts)
 
 

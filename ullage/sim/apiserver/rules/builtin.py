@@ -1,7 +1,9 @@
 """The kinds a server serves before anybody defines more."""
 
+from dataclasses import replace
+
 from ullage.sim.apiserver.kinds import Kind, Rules, ScalePaths
-from ullage.sim.apiserver.rules import small
+from ullage.sim.apiserver.rules import plumbing, small
 from ullage.sim.apiserver.rules.definitions import DefinitionRules
 from ullage.sim.apiserver.rules.events import EventRules, event_inward, event_outward
 from ullage.sim.apiserver.rules.jobs import JobRules
@@ -15,19 +17,12 @@ from ullage.sim.apiserver.rules.workloads import (
 )
 
 _SCALE = ScalePaths()
-_RBAC = "rbac.authorization.k8s.io"
-_HOOKS = "admissionregistration.k8s.io"
-_DEVICES = "resource.k8s.io"
 
 
-def _core(plural: str, kind: str, rules: Rules, short: str = "", *, namespaced: bool = True, subs: str = "") -> Kind:
-    return _kind("", plural, kind, rules, short, namespaced=namespaced, subs=subs)
-
-
-def _kind(
-    group: str, plural: str, kind: str, rules: Rules, short: str = "", *, namespaced: bool = True, subs: str = ""
-) -> Kind:
-    parts = tuple(subs.split())
+def _kind(names: str, rules: Rules, *, namespaced: bool = True, parts: str = "") -> Kind:
+    """`names` is the resource's id, its kind, and its short names."""
+    id_, kind, *short = names.split()
+    plural, _, group = id_.partition(".")
     return Kind(
         group,
         "v1",
@@ -35,8 +30,8 @@ def _kind(
         kind,
         namespaced,
         rules,
-        subresources=parts,
-        short_names=tuple(short.split()),
+        subresources=tuple(parts.split()),
+        short_names=tuple(short),
         categories=("all",) if plural in _SHOWN_BY_ALL else (),
         singular=kind.lower(),
         scale=_SCALE if "scale" in parts else None,
@@ -49,53 +44,71 @@ _SHOWN_BY_ALL = ("pods", "services", "deployments", "replicasets", "statefulsets
 def builtin_kinds() -> list[Kind]:
     """One instance per server: rules are shared, they have no state."""
     return [
-        _core("pods", "Pod", PodRules(), "po", subs="binding eviction status"),
-        _core("nodes", "Node", NodeRules(), "no", namespaced=False, subs="status"),
-        _core("namespaces", "Namespace", small.NamespaceRules(), "ns", namespaced=False, subs="finalize status"),
-        _core("configmaps", "ConfigMap", small.ConfigRules(), "cm"),
-        _core("secrets", "Secret", small.SecretRules()),
-        _core("services", "Service", small.ServiceRules(), "svc", subs="status"),
-        _core("endpoints", "Endpoints", small.PlainRules(), "ep"),
-        _core("serviceaccounts", "ServiceAccount", small.ServiceAccountRules(), "sa"),
-        _core("persistentvolumes", "PersistentVolume", small.VolumeRules(claims=False), "pv", namespaced=False, subs="status"),
-        _core("persistentvolumeclaims", "PersistentVolumeClaim", small.VolumeRules(claims=True), "pvc", subs="status"),
-        _core("resourcequotas", "ResourceQuota", small.PlainRules(), "quota", subs="status"),
-        _core("limitranges", "LimitRange", small.PlainRules(), "limits"),
-        _core("events", "Event", EventRules(), "ev"),
-        Kind(
-            "events.k8s.io", "v1", "events", "Event", True, EventRules(strict=True), short_names=("ev",), singular="event",
-            shelf="events", stored_version="v1", inward=event_inward, outward=event_outward,
+        _kind("pods Pod po", PodRules(), parts="binding eviction status"),
+        _kind("nodes Node no", NodeRules(), namespaced=False, parts="status"),
+        _kind("namespaces Namespace ns", small.NamespaceRules(), namespaced=False, parts="finalize status"),
+        _kind("configmaps ConfigMap cm", small.ConfigRules()),
+        _kind("secrets Secret", small.SecretRules()),
+        _kind("services Service svc", plumbing.ServiceRules(), parts="status"),
+        _kind("endpoints Endpoints ep", small.PlainRules()),
+        _kind("serviceaccounts ServiceAccount sa", plumbing.ServiceAccountRules()),
+        _kind(
+            "persistentvolumes PersistentVolume pv",
+            plumbing.VolumeRules(claims=False),
+            namespaced=False,
+            parts="status",
         ),
-        _kind("apps", "deployments", "Deployment", DeploymentRules(), "deploy", subs="scale status"),
-        _kind("apps", "replicasets", "ReplicaSet", ReplicaSetRules(), "rs", subs="scale status"),
-        _kind("apps", "statefulsets", "StatefulSet", StatefulSetRules(), "sts", subs="scale status"),
-        _kind("apps", "daemonsets", "DaemonSet", DaemonSetRules(), "ds", subs="status"),
-        _kind("apps", "controllerrevisions", "ControllerRevision", small.PlainRules()),
-        _kind("batch", "jobs", "Job", JobRules(), subs="status"),
-        _kind("coordination.k8s.io", "leases", "Lease", small.LeaseRules()),
-        _kind("policy", "poddisruptionbudgets", "PodDisruptionBudget", small.BudgetRules(), "pdb", subs="status"),
+        _kind("persistentvolumeclaims PersistentVolumeClaim pvc", plumbing.VolumeRules(claims=True), parts="status"),
+        _kind("resourcequotas ResourceQuota quota", small.PlainRules(), parts="status"),
+        _kind("limitranges LimitRange limits", small.PlainRules()),
+        _kind("events Event ev", EventRules()),
+        replace(
+            _kind("events.events.k8s.io Event ev", EventRules(strict=True)),
+            shelf="events",
+            stored_version="v1",
+            inward=event_inward,
+            outward=event_outward,
+        ),
+        _kind("deployments.apps Deployment deploy", DeploymentRules(), parts="scale status"),
+        _kind("replicasets.apps ReplicaSet rs", ReplicaSetRules(), parts="scale status"),
+        _kind("statefulsets.apps StatefulSet sts", StatefulSetRules(), parts="scale status"),
+        _kind("daemonsets.apps DaemonSet ds", DaemonSetRules(), parts="status"),
+        _kind("controllerrevisions.apps ControllerRevision", small.PlainRules()),
+        _kind("jobs.batch Job", JobRules(), parts="status"),
+        _kind("leases.coordination.k8s.io Lease", small.LeaseRules()),
+        _kind("poddisruptionbudgets.policy PodDisruptionBudget pdb", small.BudgetRules(), parts="status"),
         *_cluster_kinds(),
-    ]  # fmt: skip
+    ]
 
 
 def _cluster_kinds() -> list[Kind]:
     plain, counted, devices = small.PlainRules(), small.GenerationRules(), small.OpaqueDeviceRules()
     return [
-        _kind("scheduling.k8s.io", "priorityclasses", "PriorityClass", small.PriorityClassRules(), "pc", namespaced=False),
-        _kind("storage.k8s.io", "storageclasses", "StorageClass", small.StorageClassRules(), "sc", namespaced=False),
-        _kind("storage.k8s.io", "csinodes", "CSINode", plain, namespaced=False),
-        _kind(_RBAC, "roles", "Role", plain),
-        _kind(_RBAC, "rolebindings", "RoleBinding", plain),
-        _kind(_RBAC, "clusterroles", "ClusterRole", plain, namespaced=False),
-        _kind(_RBAC, "clusterrolebindings", "ClusterRoleBinding", plain, namespaced=False),
-        _kind(_HOOKS, "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", counted, namespaced=False),
-        _kind(_HOOKS, "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", counted, namespaced=False),
-        _kind(_DEVICES, "resourceclaims", "ResourceClaim", devices, subs="status"),
-        _kind(_DEVICES, "resourceclaimtemplates", "ResourceClaimTemplate", devices),
-        _kind(_DEVICES, "resourceslices", "ResourceSlice", devices, namespaced=False),
-        _kind(_DEVICES, "deviceclasses", "DeviceClass", devices, namespaced=False),
+        _kind("priorityclasses.scheduling.k8s.io PriorityClass pc", small.PriorityClassRules(), namespaced=False),
+        _kind("storageclasses.storage.k8s.io StorageClass sc", plumbing.StorageClassRules(), namespaced=False),
+        _kind("csinodes.storage.k8s.io CSINode", plain, namespaced=False),
+        _kind("roles.rbac.authorization.k8s.io Role", plain),
+        _kind("rolebindings.rbac.authorization.k8s.io RoleBinding", plain),
+        _kind("clusterroles.rbac.authorization.k8s.io ClusterRole", plain, namespaced=False),
+        _kind("clusterrolebindings.rbac.authorization.k8s.io ClusterRoleBinding", plain, namespaced=False),
         _kind(
-            "apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", DefinitionRules(), "crd crds",
-            namespaced=False, subs="status",
+            "mutatingwebhookconfigurations.admissionregistration.k8s.io MutatingWebhookConfiguration",
+            counted,
+            namespaced=False,
         ),
-    ]  # fmt: skip
+        _kind(
+            "validatingwebhookconfigurations.admissionregistration.k8s.io ValidatingWebhookConfiguration",
+            counted,
+            namespaced=False,
+        ),
+        _kind("resourceclaims.resource.k8s.io ResourceClaim", devices, parts="status"),
+        _kind("resourceclaimtemplates.resource.k8s.io ResourceClaimTemplate", devices),
+        _kind("resourceslices.resource.k8s.io ResourceSlice", devices, namespaced=False),
+        _kind("deviceclasses.resource.k8s.io DeviceClass", devices, namespaced=False),
+        _kind(
+            "customresourcedefinitions.apiextensions.k8s.io CustomResourceDefinition crd crds",
+            DefinitionRules(),
+            namespaced=False,
+            parts="status",
+        ),
+    ]

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from ullage.sim.apiserver import names
 from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, shown, unsupported, wrong
 from ullage.sim.apiserver.kinds import FieldReader, Rules
+from ullage.sim.apiserver.quantities import canonicalise
 from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import NODE
-from ullage.sim.apiserver.rules.quantities import canonicalise
 from ullage.sim.apiserver.wire import JsonObject
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ullage.sim.apiserver.rules.quantities import canonicalise
+from ullage.sim.apiserver.quantities import canonicalise
 from ullage.sim.apiserver.wire import JsonObject
 
 _CONTAINER_LISTS = ("containers", "initContainers")

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, unsupported, wrong
+from ullage.sim.apiserver.fields import FieldError, forbidden_field, unsupported, wrong
 from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
 from ullage.sim.apiserver.refusal import About, forbidden
 from ullage.sim.apiserver.rules import shapes
-from ullage.sim.apiserver.rules.merge_schemas import BUDGET, PLAIN, SERVICE, SERVICE_ACCOUNT
+from ullage.sim.apiserver.rules.merge_schemas import BUDGET, PLAIN
 from ullage.sim.apiserver.wire import JsonObject, copied
 
 _IMMORTAL = ("default", "kube-system", "kube-public")
@@ -127,16 +127,16 @@ def _as_go(spec: JsonObject) -> JsonObject:
     return {name[0].upper() + name[1:]: spec.get(name) for name in names}
 
 
+_PERCENT_WORDS = (
+    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for "
+    "validation is '[0-9]+%')"
+)
+
+
 def _check_int_or_percent(value: Any, at: str) -> list[FieldError]:
     if isinstance(value, str):
         if not value.endswith("%") or not value[:-1].isdigit():
-            return [
-                wrong(
-                    at,
-                    value,
-                    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
-                )
-            ]
+            return [wrong(at, value, _PERCENT_WORDS)]
         return [] if int(value[:-1]) <= 100 else [wrong(at, value, "must not be greater than 100%")]
     if value is not None and value < 0:
         return [wrong(at, value, "must be greater than or equal to 0")]
@@ -176,15 +176,11 @@ class PriorityClassRules(Rules):
         return found
 
 
-_NOTHING: JsonObject = {}
-
-
 class ConfigRules(Rules):
     """ConfigMaps and Secrets: may be sealed."""
 
     shape = shapes.CONFIG
     schema = PLAIN
-    fields = _NOTHING
 
     def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         if not old.get("immutable"):
@@ -192,10 +188,8 @@ class ConfigRules(Rules):
         found: list[FieldError] = []
         if not obj.get("immutable"):
             found.append(forbidden_field("immutable", "field is immutable when `immutable` is set"))
-        for member in ("data", "binaryData"):
-            if obj.get(member) != old.get(member):
-                found.append(forbidden_field(member, "field is immutable when `immutable` is set"))
-        return found
+        changed = [member for member in ("data", "binaryData") if obj.get(member) != old.get(member)]
+        return found + [forbidden_field(member, "field is immutable when `immutable` is set") for member in changed]
 
 
 _SECRET_FIELDS: Mapping[str, FieldReader] = {"type": lambda obj: obj.get("type") or ""}
@@ -220,90 +214,6 @@ class SecretRules(ConfigRules):
             except (binascii.Error, ValueError, TypeError):
                 found.append(wrong(f"data[{key}]", "<secret contents redacted>", "must be base64"))
         return found
-
-
-class ServiceAccountRules(Rules):
-    returns_deleted = True
-    schema = SERVICE_ACCOUNT
-
-
-class VolumeRules(Rules):
-    """Persistent volumes and claims."""
-
-    shape = shapes.VOLUME
-    returns_deleted = True
-    schema = PLAIN
-
-    def __init__(self, *, claims: bool) -> None:
-        self._claims = claims
-        self._why_modes = "at least 1 access mode is required" if claims else ""
-
-    def default(self, obj: JsonObject) -> None:
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("volumeMode", "Filesystem")
-        if not self._claims:
-            spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
-
-    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
-        obj["status"] = {"phase": "Pending"}
-
-    def validate(self, obj: JsonObject) -> list[FieldError]:
-        spec, found = obj["spec"], list[FieldError]()
-        if not spec.get("accessModes"):
-            found.append(required("spec.accessModes", self._why_modes))
-        if self._claims and not ((spec.get("resources") or {}).get("requests") or {}).get("storage"):
-            found.append(required("spec.resources[storage]"))
-        if not self._claims and not spec.get("capacity"):
-            found.append(required("spec.capacity"))
-        return found
-
-
-_SERVICE_FIELDS: Mapping[str, FieldReader] = {
-    "spec.clusterIP": lambda obj: obj.get("spec", {}).get("clusterIP") or "",
-    "spec.type": lambda obj: obj.get("spec", {}).get("type") or "",
-}
-
-
-class ServiceRules(Rules):
-    shape = shapes.SERVICE
-    returns_deleted = True
-    create_on_update = True
-    schema = SERVICE
-    fields = _SERVICE_FIELDS
-
-    def check_name(self, name: str) -> tuple[str, ...]:
-        return names.dns_label_1035(name)
-
-    def default(self, obj: JsonObject) -> None:
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("type", "ClusterIP")
-        spec.setdefault("sessionAffinity", "None")
-        spec.setdefault("internalTrafficPolicy", "Cluster")
-        for port in spec.get("ports") or []:
-            port.setdefault("protocol", "TCP")
-            port.setdefault("targetPort", port.get("port"))
-
-    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
-        obj["status"] = {"loadBalancer": {}}
-
-    def validate(self, obj: JsonObject) -> list[FieldError]:
-        spec = obj["spec"]
-        if not spec.get("ports") and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
-            return [required("spec.ports")]
-        return []
-
-
-class StorageClassRules(Rules):
-    shape = shapes.STORAGE_CLASS
-    returns_deleted = True
-    schema = PLAIN
-
-    def default(self, obj: JsonObject) -> None:
-        obj.setdefault("reclaimPolicy", "Delete")
-        obj.setdefault("volumeBindingMode", "Immediate")
-
-    def validate(self, obj: JsonObject) -> list[FieldError]:
-        return [] if obj.get("provisioner") else [required("provisioner")]
 
 
 class GenerationRules(Rules):

@@ -1,0 +1,29 @@
+"""Every intent there is. Frozen; each says why. Performing one is `act`'s business, choosing one is `decide`'s."""
+
+from dataclasses import dataclass
+
+from ullage.model.allocation import Allocation
+from ullage.model.device import MILLI_GPU
+from ullage.model.event import ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Bind this very pod, as it was when it was decided on, to a node, with exactly these devices."""
+
+    pod: ObjectKey
+    uid: str
+    resource_version: str
+    """As decided on: whatever changes the pod first, wins."""
+    node: str
+    why: str
+    devices: tuple[int, ...] = ()
+    """To be leased. Empty for pods without GPUs, and on nodes whose device plugin chooses."""
+    milli: int = MILLI_GPU
+    """How much of each device."""
+    visible: tuple[str, ...] = ()
+    """What the containers are to see: UUIDs of devices or of MIG instances."""
+
+    @property
+    def allocation(self) -> Allocation | None:
+        return Allocation(self.node, self.devices) if self.devices else None

@@ -1,0 +1,94 @@
+"""The rules of services, volumes and storage classes: what pods use and we only pass on."""
+
+from collections.abc import Mapping
+
+from ullage.sim.apiserver import names
+from ullage.sim.apiserver.fields import FieldError, required
+from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
+from ullage.sim.apiserver.rules import shapes
+from ullage.sim.apiserver.rules.merge_schemas import PLAIN, SERVICE, SERVICE_ACCOUNT
+from ullage.sim.apiserver.wire import JsonObject
+
+
+class ServiceAccountRules(Rules):
+    returns_deleted = True
+    schema = SERVICE_ACCOUNT
+
+
+class VolumeRules(Rules):
+    """Persistent volumes and claims."""
+
+    shape = shapes.VOLUME
+    returns_deleted = True
+    schema = PLAIN
+
+    def __init__(self, *, claims: bool) -> None:
+        self._claims = claims
+        self._why_modes = "at least 1 access mode is required" if claims else ""
+
+    def default(self, obj: JsonObject) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("volumeMode", "Filesystem")
+        if not self._claims:
+            spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+
+    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec, found = obj["spec"], list[FieldError]()
+        if not spec.get("accessModes"):
+            found.append(required("spec.accessModes", self._why_modes))
+        if self._claims and not ((spec.get("resources") or {}).get("requests") or {}).get("storage"):
+            found.append(required("spec.resources[storage]"))
+        if not self._claims and not spec.get("capacity"):
+            found.append(required("spec.capacity"))
+        return found
+
+
+_SERVICE_FIELDS: Mapping[str, FieldReader] = {
+    "spec.clusterIP": lambda obj: obj.get("spec", {}).get("clusterIP") or "",
+    "spec.type": lambda obj: obj.get("spec", {}).get("type") or "",
+}
+
+
+class ServiceRules(Rules):
+    shape = shapes.SERVICE
+    returns_deleted = True
+    create_on_update = True
+    schema = SERVICE
+    fields = _SERVICE_FIELDS
+
+    def check_name(self, name: str) -> tuple[str, ...]:
+        return names.dns_label_1035(name)
+
+    def default(self, obj: JsonObject) -> None:
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+        for port in spec.get("ports") or []:
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port"))
+
+    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+        obj["status"] = {"loadBalancer": {}}
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec = obj["spec"]
+        if not spec.get("ports") and spec.get("clusterIP") != "None" and spec.get("type") != "ExternalName":
+            return [required("spec.ports")]
+        return []
+
+
+class StorageClassRules(Rules):
+    shape = shapes.STORAGE_CLASS
+    returns_deleted = True
+    schema = PLAIN
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("reclaimPolicy", "Delete")
+        obj.setdefault("volumeBindingMode", "Immediate")
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        return [] if obj.get("provisioner") else [required("provisioner")]

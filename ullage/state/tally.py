@@ -1,0 +1,172 @@
+"""How many pods of a certain kind are on each row, kept while pods come and go.
+
+Rules about other pods ask two things: where are pods that match a filter of mine, and where are pods whose own rules
+match me. Both are counts per row; what a domain (a zone, say) has is their sum over its rows, see `domains`.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from ullage.model.pod import Pod
+from ullage.model.selector import Operator, Selector
+from ullage.model.terms import PodFilter, PodTerm
+from ullage.state.stamps import Stamps, grown
+
+import numpy as np
+import numpy.typing as npt
+
+T = TypeVar("T", bound=Hashable)
+
+NamespaceLabels = Callable[[str], Mapping[str, str]]
+Filters = tuple[PodFilter, ...]
+"""Pods that match all of these."""
+
+MOST_TALLIES = 512
+"""Filters counted at once; when there are more, those asked for longest ago are forgotten."""
+
+
+class RowCounts:
+    """A number per row, with stamps."""
+
+    def __init__(self) -> None:
+        self.per_row: npt.NDArray[np.int64] = np.zeros(64, np.int64)
+        self.total = 0
+        self.stamps = Stamps()
+
+    def add(self, row: int, amount: int) -> None:
+        self.reach(row + 1)
+        self.per_row[row] += amount
+        self.total += amount
+        self.stamps.touch(row)
+
+    def reach(self, rows: int) -> npt.NDArray[np.int64]:
+        """The numbers, of at least this many rows."""
+        if rows > len(self.per_row):
+            self.per_row = grown(self.per_row, rows)
+        return self.per_row
+
+
+class SelectorIndex(Generic[T]):
+    """Things found by the labels of a pod without trying all of them: most selectors name one value of one label."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], dict[T, None]] = {}
+        self._others: dict[T, None] = {}
+
+    def add(self, selector: Selector | None, thing: T) -> None:
+        """One that selects nothing is never found."""
+        if selector is None:
+            return
+        label = _named_label(selector)
+        shelf = self._others if label is None else self._by_label.setdefault(label, {})
+        shelf[thing] = None
+
+    def remove(self, selector: Selector | None, thing: T) -> None:
+        label = None if selector is None else _named_label(selector)
+        if label is None:
+            self._others.pop(thing, None)
+            return
+        shelf = self._by_label[label]
+        del shelf[thing]
+        if not shelf:
+            del self._by_label[label]
+
+    def candidates(self, labels: Mapping[str, str]) -> Iterator[T]:
+        """All whose selector may match, and few others."""
+        if self._by_label:
+            for label in labels.items():
+                yield from self._by_label.get(label, ())
+        yield from self._others
+
+
+def _named_label(selector: Selector) -> tuple[str, str] | None:
+    for requirement in selector.requirements:
+        if requirement.operator is Operator.IN and len(requirement.values) == 1:
+            return requirement.key, requirement.values[0]
+    return None
+
+
+class Tallies:
+    """Pods that match filters somebody asked about, by row."""
+
+    def __init__(self, namespace_labels: NamespaceLabels) -> None:
+        self._namespace_labels = namespace_labels
+        self._counts: dict[Filters, RowCounts] = {}
+        self._index: SelectorIndex[Filters] = SelectorIndex()
+
+    def of(self, filters: Filters, seated: Callable[[], Iterable[tuple[Pod, int]]]) -> RowCounts:
+        """Counts for these filters; `seated` tells all pods with their rows where nobody has counted before."""
+        counts = self._counts.pop(filters, None)
+        if counts is None:
+            counts = RowCounts()
+            for pod, row in seated():
+                if self._match(filters, pod):
+                    counts.add(row, 1)
+            self._index.add(filters[0].selector, filters)
+        self._counts[filters] = counts  # last in the dict: asked for most recently
+        while len(self._counts) > MOST_TALLIES:
+            self._forget(next(iter(self._counts)))
+        return counts
+
+    def count(self, pod: Pod, row: int, sign: int) -> None:
+        """A pod comes to a row or leaves it."""
+        if not self._counts:
+            return
+        for filters in self._index.candidates(pod.labels):
+            if self._match(filters, pod):
+                self._counts[filters].add(row, sign)
+
+    def forget_by_namespace(self) -> None:
+        """Labels of a namespace changed: what was selected by them is counted anew when asked for."""
+        for filters in [f for f in self._counts if any(each.namespace_selector is not None for each in f)]:
+            self._forget(filters)
+
+    def known(self) -> Iterator[tuple[Filters, RowCounts]]:
+        yield from self._counts.items()
+
+    def _forget(self, filters: Filters) -> None:
+        del self._counts[filters]
+        self._index.remove(filters[0].selector, filters)
+
+    def _match(self, filters: Filters, pod: Pod) -> bool:
+        namespace = pod.key.namespace
+        labels = self._namespace_labels(namespace)
+        return all(
+            (each.leaving_too or not pod.deleting) and each.matches(namespace, pod.labels, labels) for each in filters
+        )
+
+
+class Carriers:
+    """Rules that placed pods carry and that are about others, by row. `weight` tells wishes of one term apart."""
+
+    def __init__(self, namespace_labels: NamespaceLabels) -> None:
+        self._namespace_labels = namespace_labels
+        self._counts: dict[tuple[PodTerm, int], RowCounts] = {}
+        self._index: SelectorIndex[tuple[PodTerm, int]] = SelectorIndex()
+
+    def count(self, term: PodTerm, row: int, sign: int, weight: int = 0) -> None:
+        key = (term, weight)
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = RowCounts()
+            self._index.add(term.pods.selector, key)
+        counts.add(row, sign)
+        if not counts.total:
+            del self._counts[key]
+            self._index.remove(term.pods.selector, key)
+
+    def about(self, pod: Pod) -> list[tuple[PodTerm, int, RowCounts]]:
+        """The rules that mean this pod, in the order they were first carried."""
+        if not self._counts:
+            return []
+        namespace = pod.key.namespace
+        labels = self._namespace_labels(namespace)
+        return [
+            (term, weight, self._counts[term, weight])
+            for term, weight in self._index.candidates(pod.labels)
+            if term.pods.matches(namespace, pod.labels, labels)
+        ]
+
+    def known(self) -> Iterator[tuple[PodTerm, int, RowCounts]]:
+        for (term, weight), counts in self._counts.items():
+            yield term, weight, counts
