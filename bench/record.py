@@ -11,7 +11,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured pair: ours beside the peer's. `better` says which way is good; `bound` is the ratio promised."""
+    """A measured pair: ours beside the peer's. `bound` is the ratio promised, which is better the larger it is."""
 
     name: str
     unit: str
@@ -19,11 +19,14 @@ class Figure:
     peer: float | None = None
     peer_name: str = ""
     bound: float | None = None
+    more_is_better: bool = False
 
     @property
     def ratio(self) -> float | None:
-        """How many times less than the peer."""
-        return self.peer / self.ours if self.peer is not None and self.ours else None
+        """How many times better than the peer: less, or more where that is good."""
+        if self.peer is None or not self.ours or not self.peer:
+            return None
+        return self.ours / self.peer if self.more_is_better else self.peer / self.ours
 
     @property
     def holds(self) -> bool:
@@ -33,7 +36,8 @@ class Figure:
         """One line for people."""
         text = f"{self.name:<44} {self.ours:>12,.2f} {self.unit}"
         if self.peer is not None:
-            text += f"   {self.peer_name} {self.peer:>12,.2f}   {self.ratio:,.1f}x less"
+            ratio = f"{self.ratio or 0:,.3f}x" if self.more_is_better else f"{self.ratio or 0:,.1f}x less"
+            text += f"   {self.peer_name} {self.peer:>12,.2f}   {ratio}"
         if self.bound is not None:
             text += f"   (promised {self.bound:g}x: {'holds' if self.holds else 'BROKEN'})"
         return text

@@ -9,6 +9,7 @@ from bench.record import Figure, keep
 
 BENCHMARKS = {
     "sync": "first sync of 20,000 pods and 5,000 nodes from the real API server, beside the official client",
+    "packing": "how full GPUs get on public traces (folder in ULLAGE_OPENB), beside the published results",
 }
 
 
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str]) -> int:
         for figure in figures:
             print(figure.line(), flush=True)
         broken += sum(not figure.holds for figure in figures)
-        if options.scale == 1.0:
+        if options.scale == 1.0 and figures:
             print(f"kept in bench/results/{keep(name, figures).name}")
     return 1 if broken else 0
 

@@ -13,6 +13,10 @@ Instant = NewType("Instant", float)
 """Seconds since the Unix epoch, as the clock in charge sees them. May be set back by whoever sets clocks."""
 
 
+# On Linux the monotonic clock stops while a machine is suspended, and it would wake up believing in expired leases.
+_STEADY: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 class Clock(Protocol):
     """What time it is, and what thinking costs."""
 
@@ -36,8 +40,7 @@ class WallClock:
         return Instant(time.time())  # noqa: TID251 - this is the clock
 
     def steady(self) -> float:
-        # Boot time, not monotonic: a suspended machine must find its leases expired when it wakes up.
-        return time.clock_gettime(time.CLOCK_BOOTTIME)
+        return time.clock_gettime(_STEADY)
 
     async def charge(self, cpu_seconds: float) -> None:  # noqa: ARG002 - spent already
         return None

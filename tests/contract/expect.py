@@ -34,9 +34,11 @@ def refused(
         assert sorted({(cause.field, cause.reason) for cause in error.causes}) == sorted(causes), error.message
 
 
-async def eventually(attempt: Callable[[], Awaitable[T]], until: Callable[[T], bool], seconds: float = SOON_SECONDS) -> T:
+async def eventually(
+    attempt: Callable[[], Awaitable[T]], until: Callable[[T], bool], seconds: float = SOON_SECONDS
+) -> T:
     """Ask until the answer will do: for what a server does after it has answered, such as serving a new kind."""
     async with asyncio.timeout(seconds):
-        while not until(answer := await attempt()):
+        while not until(answer := await attempt()):  # noqa: ASYNC110 - nobody tells when a server is through
             await asyncio.sleep(PAUSE_SECONDS)
         return answer

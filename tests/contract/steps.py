@@ -1,7 +1,7 @@
 """Steps many contract tests begin with: a kind made served, a pod brought to run, a watch read to a point."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from typing import Any, TypeVar, cast
 
 from tests.contract.expect import eventually
@@ -48,10 +48,8 @@ async def gadgets_served(api: KubeApi) -> None:
 async def _make_served(api: KubeApi, resource: Resource[Any], crd: JsonObject) -> None:
     if await is_served(api, resource):
         return
-    try:
+    with suppress(AlreadyExists):
         await api.create(CRD, crd)
-    except AlreadyExists:
-        pass
     await eventually(lambda: is_served(api, resource), until=bool)
 
 

@@ -93,9 +93,7 @@ async def test_patched_result_is_pruned_and_defaulted_too(api: KubeApi, ns: str)
             "Too many: 3: must have at most 2 items",
             id="too-many",
         ),
-        pytest.param(
-            {"tags": ["a", "a"]}, [("spec.tags[1]", DUPLICATE)], 'Duplicate value: "a"', id="twice-in-a-set"
-        ),
+        pytest.param({"tags": ["a", "a"]}, [("spec.tags[1]", DUPLICATE)], 'Duplicate value: "a"', id="twice-in-a-set"),
         pytest.param(
             {"parts": [{"name": "a"}, {"name": "a"}]},
             [("spec.parts[1]", DUPLICATE)],

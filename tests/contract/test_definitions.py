@@ -4,12 +4,10 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import pytest
-
 from tests.contract.expect import eventually, refused
 from tests.contract.kinds import CRD, GROUP, UNKNOWN, WIDGET
 from tests.contract.steps import is_served, read_watch, widgets_served
-from ullage.errors import Invalid, NotFound
+from ullage.errors import AlreadyExists, Invalid, NotFound
 from ullage.kube import resources
 from ullage.kube.api import Change, KubeApi, MergePatch
 from ullage.kube.resource import JsonObject, Resource
@@ -98,15 +96,16 @@ async def test_definition_needs_a_schema(api: KubeApi) -> None:
 
 async def test_definition_cannot_be_made_twice(api: KubeApi) -> None:
     await widgets_served(api)
-    with pytest.raises(Exception, match='customresourcedefinitions.apiextensions.k8s.io "widgets.contract.ullage.dev"'):
+    says = f'customresourcedefinitions.apiextensions.k8s.io "{WIDGET.id}" already exists'
+    with refused(AlreadyExists, reason="AlreadyExists", says=says):
         await api.create(CRD, a_crd(WIDGET, SPEC))
 
 
 async def test_old_objects_outlive_a_stricter_schema(api: KubeApi, ns: str) -> None:
     async with defined(api):
         await api.create(PASSING, {"metadata": {"name": "old"}, "spec": {"size": "huge"}}, ns)
-        stricter = {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}}
-        await api.patch(CRD, PASSING.id, MergePatch({"spec": {"versions": a_crd(PASSING, stricter)["spec"]["versions"]}}))
+        stricter = a_crd(PASSING, {"spec": {"type": "object", "properties": {"size": {"type": "integer"}}}})
+        await api.patch(CRD, PASSING.id, MergePatch({"spec": {"versions": stricter["spec"]["versions"]}}))
 
         async def refuses_text() -> bool:
             try:

@@ -1,18 +1,20 @@
 """Deleting: at once, when finalizers let go, or when grace is over; only the one that was meant."""
 
+from typing import Any
+
 import pytest
 
 from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, DEPLOYMENT, JOB, LEASE, NODE, POD
 from tests.contract.steps import uid, version
-from ullage.errors import Conflict, Invalid, NotFound
+from ullage.errors import AlreadyExists, Conflict, Invalid, NotFound
 from ullage.kube.api import DELETE_NOW, Binding, Deletion, KubeApi, MergePatch, Propagation
 from ullage.testing.builders import a_config_map, a_job, a_lease, a_node, a_pod, a_workload, with_meta
 
 FINALIZER = "ullage.dev/hold"
 
 
-async def bound_pod(api: KubeApi, ns: str, name: str, **spec: int) -> None:
+async def bound_pod(api: KubeApi, ns: str, name: str, **spec: Any) -> None:
     await api.create(POD, a_pod(name, **spec), ns)
     await api.bind(name, ns, Binding("node-of-nobody"))
 
@@ -102,7 +104,7 @@ async def test_deleting_a_held_object_again_changes_nothing(api: KubeApi, ns: st
 async def test_held_object_keeps_its_name(api: KubeApi, ns: str) -> None:
     await api.create(POD, with_meta(a_pod("a"), finalizers=[FINALIZER]), ns)
     await api.delete(POD, "a", ns)
-    with pytest.raises(Exception, match='object is being deleted: pods "a" already exists'):
+    with refused(AlreadyExists, reason="AlreadyExists", says='object is being deleted: pods "a" already exists'):
         await api.create(POD, a_pod("a"), ns)
 
 

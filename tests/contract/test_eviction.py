@@ -4,7 +4,7 @@ import pytest
 
 from tests.contract.expect import refused
 from tests.contract.kinds import BUDGET, POD
-from tests.contract.steps import condition, judge_budget, running_pod, version
+from tests.contract.steps import condition, judge_budget, running_pod, uid, version
 from ullage.errors import Conflict, NotFound, ServerFailure, TooManyRequests
 from ullage.kube.api import DELETE_NOW, Binding, Deletion, KubeApi, MergePatch
 from ullage.testing.builders import a_budget, a_pod
@@ -69,6 +69,15 @@ async def test_changed_pod_is_spared(api: KubeApi, ns: str) -> None:
     with refused(Conflict, reason="Conflict", says=says):
         await api.evict("a", ns, how=Deletion(resource_version=version(made)))
     await api.get(POD, "a", ns)
+
+
+@pytest.mark.full  # kube-apiserver tries again for ten seconds before it says so
+async def test_another_uid_is_spared(api: KubeApi, ns: str) -> None:
+    made = await running_pod(api, ns, "a")
+    says = f"the UID in the precondition (another) does not match the UID in record ({uid(made)})"
+    with refused(Conflict, reason="Conflict", says=says):
+        await api.evict("a", ns, how=Deletion(uid="another"))
+    assert "deletionTimestamp" not in (await api.get(POD, "a", ns))["metadata"]
 
 
 async def test_budget_nobody_has_judged_yet_says_later(api: KubeApi, ns: str) -> None:

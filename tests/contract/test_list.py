@@ -1,5 +1,7 @@
 """Lists: order, chunks of one moment, selectors, and moments that are gone."""
 
+import asyncio
+
 import pytest
 
 from tests.contract.expect import refused
@@ -195,8 +197,8 @@ LABELLED = {
     ],
 )
 async def test_label_selectors(api: KubeApi, ns: str, selector: str, expected: str) -> None:
-    for name, labels in LABELLED.items():
-        await api.create(CONFIG_MAP, a_config_map(name, labels=labels), ns)
+    bodies = [a_config_map(name, labels=labels) for name, labels in LABELLED.items()]
+    await asyncio.gather(*(api.create(CONFIG_MAP, body, ns) for body in bodies))
     assert names(await api.list(CONFIG_MAP, ns, selection=Selection(labels=selector))) == list(expected)
 
 
@@ -231,11 +233,14 @@ async def test_selector_nobody_understands_is_refused(api: KubeApi, ns: str, sel
     ],
 )
 async def test_field_selectors_of_pods(api: KubeApi, ns: str, selector: str, expected: str) -> None:
-    await api.create(POD, a_pod("a"), ns)
-    await api.create(POD, a_pod("b"), ns)
+    bodies = [
+        a_pod("a"),
+        a_pod("b"),
+        a_pod("c", schedulerName="gpu-scheduler"),
+        a_pod("d", restartPolicy="Never"),
+    ]
+    await asyncio.gather(*(api.create(POD, body, ns) for body in bodies))
     await api.bind("b", ns, Binding("n1"))
-    await api.create(POD, a_pod("c", schedulerName="gpu-scheduler"), ns)
-    await api.create(POD, a_pod("d", restartPolicy="Never"), ns)
     assert names(await api.list(POD, ns, selection=Selection(fields=selector))) == list(expected)
 
 

@@ -20,9 +20,7 @@ REJECTED = "the server rejected our request due to an error in our request"
         pytest.param([{"op": "add", "path": "/data/x", "value": "9"}], {"x": "9", "y": "2"}, id="add-over"),
         pytest.param([{"op": "replace", "path": "/data/x", "value": "9"}], {"x": "9", "y": "2"}, id="replace"),
         pytest.param([{"op": "remove", "path": "/data/x"}], {"y": "2"}, id="remove"),
-        pytest.param(
-            [{"op": "copy", "from": "/data/x", "path": "/data/z"}], {"x": "1", "y": "2", "z": "1"}, id="copy"
-        ),
+        pytest.param([{"op": "copy", "from": "/data/x", "path": "/data/z"}], {"x": "1", "y": "2", "z": "1"}, id="copy"),
         pytest.param([{"op": "move", "from": "/data/x", "path": "/data/z"}], {"y": "2", "z": "1"}, id="move"),
         pytest.param(
             [{"op": "test", "path": "/data/x", "value": "1"}, {"op": "remove", "path": "/data/x"}],
@@ -66,7 +64,7 @@ async def test_slash_in_a_key_is_escaped(api: KubeApi, ns: str) -> None:
 async def test_lists_are_reached_by_index_and_grow_at_the_end(api: KubeApi, ns: str) -> None:
     name = f"{ns}-a"
     await api.create(NODE, a_node(name, taints=[a_taint("one", "1"), a_taint("two", "2")]))
-    operations = [
+    operations: list[JsonObject] = [
         {"op": "test", "path": "/spec/taints/0/key", "value": "one"},
         {"op": "remove", "path": "/spec/taints/0"},
         {"op": "add", "path": "/spec/taints/-", "value": a_taint("three", "3")},

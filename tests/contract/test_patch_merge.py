@@ -60,9 +60,7 @@ async def test_version_in_the_patch_makes_it_conditional(api: KubeApi, ns: str) 
 
 async def test_uid_in_the_patch_must_be_the_objects(api: KubeApi, ns: str) -> None:
     made = await api.create(CONFIG_MAP, a_config_map("a", x="1"), ns)
-    with refused(
-        Invalid, reason="Invalid", says="field is immutable", causes=[("metadata.uid", "FieldValueInvalid")]
-    ):
+    with refused(Invalid, reason="Invalid", says="field is immutable", causes=[("metadata.uid", "FieldValueInvalid")]):
         await api.patch(CONFIG_MAP, "a", MergePatch({"metadata": {"uid": "another"}, "data": {"x": "2"}}), ns)
     await api.patch(CONFIG_MAP, "a", MergePatch({"metadata": {"uid": uid(made)}, "data": {"x": "3"}}), ns)
 

@@ -7,7 +7,7 @@ from tests.contract.kinds import POD
 from ullage.errors import BadRequest, Invalid
 from ullage.kube.api import JsonPatch, KubeApi, MergePatch
 from ullage.kube.resource import JsonObject
-from ullage.testing.builders import a_container, a_pod
+from ullage.testing.builders import Strings, a_container, a_pod
 
 INVALID, REQUIRED = "FieldValueInvalid", "FieldValueRequired"
 DUPLICATE, UNSUPPORTED, FORBIDDEN = "FieldValueDuplicate", "FieldValueNotSupported", "FieldValueForbidden"
@@ -16,8 +16,8 @@ RESOURCES = "spec.containers[0].resources"
 TERMS = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 
 
-def asking(**resources: JsonObject) -> JsonObject:
-    return {"containers": [a_container(**resources)]}
+def asking(*, requests: Strings | None = None, limits: Strings | None = None) -> JsonObject:
+    return {"containers": [a_container(requests=requests, limits=limits)]}
 
 
 def required_affinity(*terms: JsonObject) -> JsonObject:

@@ -19,14 +19,16 @@ FORBIDDEN = "FieldValueForbidden"
 async def priority_class(api: KubeApi, name: str, value: int, **fields: object) -> AsyncIterator[JsonObject]:
     """A class that is known to admission while the block runs, and no more afterwards."""
     made = await api.create(PRIORITY_CLASS, a_priority_class(name, value, **fields))
-    spec = {} if fields.get("globalDefault") else {"priorityClassName": name}
-    await eventually(lambda: admitted_priority(api, spec), until=lambda priority: priority == value)
-    yield made
-    await api.delete(PRIORITY_CLASS, name)
-    await eventually(lambda: admitted_priority(api, spec), until=lambda priority: priority != value)
+    spec: JsonObject = {} if fields.get("globalDefault") else {"priorityClassName": name}
+    try:
+        await eventually(lambda: admitted_priority(api, spec), until=lambda priority: priority == value)
+        yield made
+    finally:
+        await api.delete(PRIORITY_CLASS, name)
+        await eventually(lambda: admitted_priority(api, spec), until=lambda priority: priority != value)
 
 
-async def admitted_priority(api: KubeApi, spec: dict[str, str]) -> int | None:
+async def admitted_priority(api: KubeApi, spec: JsonObject) -> int | None:
     """What a pod with this spec would get, or None where it would be refused."""
     try:
         shown = await api.create(POD, a_pod("trial", **spec), "default", dry_run=True)

@@ -7,6 +7,7 @@ from tests.contract.kinds import BUDGET, DEPLOYMENT, JOB, NODE, POD
 from tests.contract.steps import condition, version
 from ullage.errors import Conflict, NotFound
 from ullage.kube.api import JsonPatch, KubeApi, MergePatch
+from ullage.kube.resource import JsonObject
 from ullage.testing.builders import a_budget, a_job, a_node, a_pod, a_workload
 
 RUNNING = {"phase": "Running"}
@@ -53,7 +54,7 @@ async def test_status_can_be_replaced(api: KubeApi, ns: str) -> None:
 async def test_condition_can_be_tested_and_set_by_a_json_patch(api: KubeApi, ns: str) -> None:
     await api.create(POD, a_pod("a"), ns)
     refusal = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes fit"}
-    operations = [
+    operations: list[JsonObject] = [
         {"op": "test", "path": "/status/phase", "value": "Pending"},
         {"op": "add", "path": "/status/conditions", "value": [refusal]},
     ]

@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs as objects: defaults, rules, scale. Nobody acts on them."""
+"""Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs as objects: defaults, rules, scale. Nobody acts here."""
 
 import pytest
 

@@ -14,13 +14,16 @@ from ullage.clock import WallClock
 from ullage.errors import Gone, NotFound, TooManyRequests
 from ullage.kube.access import Access
 from ullage.kube.api import JsonPatch, KubeApi
-from ullage.kube.connect import open_api
+from ullage.kube.connect import find_access, open_api
 from ullage.kube.resource import JsonObject
+from ullage.kube.resources import NODES
 from ullage.kube.rest import RestApi
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.apiserver.authorise import ADMIN
 from ullage.testing.controlplane import ControlPlane
 
 Forget = Callable[[], Awaitable[None]]
+EnterAs = Callable[[str], KubeApi]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class World:
     api: KubeApi
     namespace: str
     forget_history: Forget
+    enter_as: EnterAs
+    """The same server for a user who may do nothing."""
 
 
 async def fresh_namespace(api: KubeApi) -> str:
@@ -41,13 +46,16 @@ async def fresh_namespace(api: KubeApi) -> str:
 @asynccontextmanager
 async def memory_world() -> AsyncIterator[World]:
     """An API server of our own in this process, without latency; new for each test."""
-    server = SimulatedApiServer(WallClock(), seed=1)
-    api = RestApi(InMemoryTransport(server), rng=random.Random(1))
+    server = SimulatedApiServer(WallClock(), seed=1, authorise=lambda asked: asked.user == ADMIN)
+
+    def enter_as(user: str) -> KubeApi:
+        return RestApi(InMemoryTransport(server, user=user), rng=random.Random(1))
 
     async def forget() -> None:
         server.compact()
 
-    yield World(api, await fresh_namespace(api), forget)
+    api = enter_as(ADMIN)
+    yield World(api, await fresh_namespace(api), forget, enter_as)
     await api.close()
 
 
@@ -64,9 +72,21 @@ async def real_world(plane: ControlPlane, access: Access) -> AsyncIterator[World
             await renew_definition(api, before)
             await eventually(lambda: is_forgotten(api, before), until=bool)
 
-        yield World(api, await fresh_namespace(api), forget)
+        def enter_as(user: str) -> KubeApi:
+            return open_api(find_access(plane.kubeconfig_for(user)), seed=0)
+
+        world = World(api, await fresh_namespace(api), forget, enter_as)
+        yield world
+        await remove_nodes(world)
     finally:
         await api.close()
+
+
+async def remove_nodes(world: World) -> None:
+    """Namespaces keep what is in them apart; nodes would be seen by whoever uses the server next."""
+    for node in (await world.api.list(NODES)).items:
+        if node.metadata.name.startswith(world.namespace):
+            await world.api.delete(NODES, node.metadata.name)
 
 
 async def compact(etcd: str) -> None:

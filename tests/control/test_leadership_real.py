@@ -24,7 +24,7 @@ from ullage.testing.controlplane import ControlPlane
 pytestmark = pytest.mark.real
 
 SPACE = "default"
-TIMING = LeaseTiming(duration=3, renew_deadline=1.5, retry=0.3, margin=0.5)
+TIMING = LeaseTiming(duration=4, renew_deadline=2.8, retry=0.4, margin=0.6)
 CLOCK = WallClock()
 
 
@@ -137,7 +137,7 @@ async def test_a_long_thought_does_not_cost_the_lease(stage: Stage) -> None:
         await stage.until_acting("thinker", 5)
         waiting = asyncio.create_task(lead(rival, stage.act))
         await asyncio.sleep(0.5)
-        thought = time.monotonic() + TIMING.duration * 1.5
+        thought = time.monotonic() + TIMING.duration * 1.25
         while time.monotonic() < thought:
             sum(range(1000))
         await stage.until_acting("thinker", 1)

@@ -3,75 +3,19 @@
 import asyncio
 import itertools
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.watch.hostile import HostileServer, Mishap, Reader, read, status
+from tests.watch.hostile import Mishap, Reader, read, status
+from tests.watch.listening import Fact, a_server, listening, one_key
 from ullage.errors import ApiError, Forbidden, Unauthorized, Unreachable, Unreadable
-from ullage.kube.calling import Patience
 from ullage.kube.resource import JsonObject
 from ullage.kube.resources import CONFIG_MAPS
 from ullage.kube.rest import RestApi
 from ullage.kube.transport import Response
-from ullage.model.event import Appeared, Changed, ObjectKey, Synced, Vanished
+from ullage.model.event import Appeared, Changed, Synced, Vanished
 from ullage.sim.time import loop_clock, run_virtual
 from ullage.watch.informer import Informer, Interest, Pace, run_all, wait_all_synced
-
-Fact = tuple[str, str]
-DEFAULT_PACE = Pace()
-
-
-@dataclass
-class World:
-    server: HostileServer
-    reader: Reader
-    informer: Informer[JsonObject, Fact]
-    troubles: list[ApiError]
-
-
-def one_key(name: str) -> ObjectKey:
-    return ObjectKey("default", name)
-
-
-@asynccontextmanager
-async def listening(
-    server: HostileServer,
-    *,
-    seed: int = 1,
-    pace: Pace = DEFAULT_PACE,
-    chunk: int = 3,
-    read: Callable[[JsonObject], Fact] = read,
-) -> AsyncIterator[World]:
-    reader, troubles = Reader(), list[ApiError]()
-    rng = random.Random(seed)
-    informer = Informer(
-        RestApi(server, rng=rng, patience=Patience(attempts=1)),
-        Interest(CONFIG_MAPS, read, chunk=chunk, pace=pace),
-        reader.deliver,
-        rng=rng,
-        clock=loop_clock(),
-        on_trouble=troubles.append,
-    )
-    task = asyncio.create_task(informer.run(), name="informer")
-    try:
-        yield World(server, reader, informer, troubles)
-    finally:
-        task.cancel()
-        await asyncio.wait((task,))
-        if not task.cancelled():
-            task.result()
-
-
-def a_server(*names: str) -> HostileServer:
-    server = HostileServer()
-    for name in names:
-        server.put(name, "1")
-    return server
 
 
 def test_a_list_then_every_change_in_order() -> None:
@@ -377,39 +321,5 @@ def test_an_unreachable_server_is_said_to_be_unreachable() -> None:
             assert health.heard is None
             await asyncio.sleep(30)
             assert world.informer.health.heard == pytest.approx(loop_clock().now() - 20, abs=20)
-
-    run_virtual(story())
-
-
-NAMES = st.sampled_from("abcd")
-STEPS = st.one_of(
-    st.tuples(st.just("put"), NAMES, st.sampled_from("123")),
-    st.tuples(st.just("delete"), NAMES, st.just("")),
-    st.tuples(st.just("happen"), st.sampled_from(list(Mishap)), st.just("")),
-)
-
-
-@settings(max_examples=150, deadline=None)
-@given(steps=st.lists(st.tuples(STEPS, st.sampled_from([0.0, 0.1, 3.0])), max_size=40), seed=st.integers(0, 1000))
-def test_whatever_happens_nothing_is_lost_or_told_twice(
-    steps: list[tuple[tuple[str, str, str], float]], seed: int
-) -> None:
-    """`Reader` fails at any event that does not follow from the ones before; in the end all three views are equal."""
-
-    async def story() -> None:
-        async with listening(a_server("a", "b"), seed=seed) as world:
-            for (what, which, value), pause in steps:
-                match what:
-                    case "put":
-                        world.server.put(which, value)
-                    case "delete":
-                        world.server.delete(which)
-                    case _:
-                        world.server.happen(Mishap(which))
-                await asyncio.sleep(pause)
-            await asyncio.sleep(400)
-            expected = {name: thing["data"]["value"] for name, thing in world.server.things.items()}
-            assert world.reader.values == expected
-            assert dict(world.informer.facts) == world.reader.view
 
     run_virtual(story())

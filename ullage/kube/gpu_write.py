@@ -167,8 +167,7 @@ def apply_node(node: str, manager: str) -> Apply:
 def apply_status(meta: ObjectMeta, status: Status, manager: str) -> Apply:
     """For `subresource="status"`: these fields are the manager's, and those it no longer names go.
 
-    Conditions are owned one by one: name only the manager's own. Conditional on the uid if `meta` has one, so that a new
-    object of the same name is left alone.
+    Conditions are owned one by one: name only the manager's own. Conditional on the resourceVersion if `meta` has one.
     """
     return Apply({"metadata": _address(meta), "status": to_json(status)}, manager)
 
@@ -176,17 +175,15 @@ def apply_status(meta: ObjectMeta, status: Status, manager: str) -> Apply:
 def patch_status(meta: ObjectMeta, before: Status, after: Status) -> MergePatch | None:
     """For `subresource="status"`: only what differs, None where nothing does. Cheaper for the server than an apply.
 
-    Conditional on the uid if `meta` has one, and on the resourceVersion if `meta` has one.
+    Conditional on the resourceVersion if `meta` has one.
     """
     changed = _difference(to_json(before), to_json(after))
-    if not changed:
-        return None
-    versions = {"resourceVersion": meta.resource_version} if meta.resource_version else {}
-    return MergePatch({"metadata": _address(meta) | versions, "status": changed})
+    return MergePatch({"metadata": _address(meta), "status": changed}) if changed else None
 
 
 def _address(meta: ObjectMeta) -> JsonObject:
-    known = {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid}
+    """No uid: writes to the status of a custom kind do not look at it. The resourceVersion tells objects apart, too."""
+    known = {"name": meta.name, "namespace": meta.namespace, "resourceVersion": meta.resource_version}
     return {key: value for key, value in known.items() if value}
 
 

@@ -32,12 +32,12 @@ class Shape(Part, frozen=True, gc=True, kw_only=True, cache_hash=True, weakref=T
     """Everything of a pod that decides where it may go. Hashable; equal shapes are one object after `interned`."""
 
     requests: tuple[tuple[str, int], ...] = ()
-    """What must be free on the node, in thousandths, sorted by name; each pod also needs one of the node's pod slots."""
+    """What must be free on the node, in thousandths, sorted by name. Each pod takes one of the node's pod slots too."""
     scored_cpu: int = 0
     scored_memory: int = 0
     """The same for scoring only: containers that ask for nothing count as 100m of cpu and 200 MiB."""
     node_name: str = ""
-    """The one node it may go on. Not where a pod is bound, which is a fact of the pod and would make a shape per node."""
+    """The one node it may go on. Where a pod is bound is a fact of the pod: here it would make a shape per node."""
     node_selector: Pairs = ()
     node_affinity: tuple[NodeTerm, ...] | None = None
     """Alternatives, one of which must hold; None asks for nothing, an empty tuple for the impossible."""

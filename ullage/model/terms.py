@@ -12,7 +12,7 @@ from ullage.model.event import ObjectKey
 from ullage.model.node import Taint
 from ullage.model.selector import Requirement, Selector
 
-ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # a host port on all addresses, as Kubernetes spells it
+ANY_ADDRESS = "0.0.0.0"  # a host port on all addresses, as Kubernetes spells it
 NODE_NAME_FIELD = "metadata.name"
 
 Pairs = tuple[tuple[str, str], ...]

@@ -6,27 +6,31 @@ them up from nothing and compares.
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
 from ullage.model.budget import Budget
+from ullage.model.device import Inventory
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
+from ullage.model.namespace import Namespace, labels_of_unheard
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.volume import StorageClass, Volume, VolumeClaim
 
-Fact = Node | Pod | Budget
-
-
-def holds_resources(pod: Pod) -> bool:
-    """A pod counts on its node until it is over; one that is being deleted still does."""
-    return bool(pod.node) and not pod.phase.over
+Fact = Node | Pod | Budget | Namespace | Inventory | VolumeClaim | Volume | StorageClass
 
 
 class ClusterState:
-    """Nodes, pods and budgets as last heard, and who is on which node."""
+    """Everything as last heard, and who is on which node."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
         self._pods: dict[ObjectKey, Pod] = {}
         self._budgets: dict[ObjectKey, Budget] = {}
+        self._namespaces: dict[str, Namespace] = {}
+        self._inventories: dict[str, Inventory] = {}
+        self._volume_claims: dict[ObjectKey, VolumeClaim] = {}
+        self._volumes: dict[str, Volume] = {}
+        self._storage_classes: dict[str, StorageClass] = {}
         self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
         self._used: dict[str, dict[str, int]] = {}
         self._synced: set[str] = set()
@@ -44,9 +48,35 @@ class ClusterState:
         return MappingProxyType(self._budgets)
 
     @property
+    def namespaces(self) -> Mapping[str, Namespace]:
+        return MappingProxyType(self._namespaces)
+
+    @property
+    def inventories(self) -> Mapping[str, Inventory]:
+        """By node."""
+        return MappingProxyType(self._inventories)
+
+    @property
+    def volume_claims(self) -> Mapping[ObjectKey, VolumeClaim]:
+        return MappingProxyType(self._volume_claims)
+
+    @property
+    def volumes(self) -> Mapping[str, Volume]:
+        return MappingProxyType(self._volumes)
+
+    @property
+    def storage_classes(self) -> Mapping[str, StorageClass]:
+        return MappingProxyType(self._storage_classes)
+
+    @property
     def synced(self) -> frozenset[str]:
         """The sources (resource ids) of which everything has been heard at least once."""
         return frozenset(self._synced)
+
+    def namespace_labels(self, name: str) -> Mapping[str, str]:
+        """Its labels; for one not heard of, those that every namespace of this name has."""
+        known = self._namespaces.get(name)
+        return labels_of_unheard(name) if known is None else known.labels
 
     def pods_on(self, node: str) -> Mapping[ObjectKey, Pod]:
         """Pods that hold something on this node, whether or not the node itself has been heard of."""
@@ -75,32 +105,43 @@ class ClusterState:
             case Synced(source=source):
                 self._synced.add(source)
 
-    def _put(self, fact: Fact) -> None:
+    def _shelf(self, fact: Fact) -> tuple[dict[Any, Any], ObjectKey | str]:
+        """Where such facts are kept, and under what."""
         match fact:
             case Node():
-                self._nodes[fact.name] = fact
-            case Budget():
-                self._budgets[fact.key] = fact
+                return self._nodes, fact.name
             case Pod():
-                self._pods[fact.key] = fact
-                if holds_resources(fact):
-                    self._on_node.setdefault(fact.node, {})[fact.key] = fact
-                    self._count(fact, +1)
+                return self._pods, fact.key
+            case Budget():
+                return self._budgets, fact.key
+            case Namespace():
+                return self._namespaces, fact.name
+            case Inventory():
+                return self._inventories, fact.node
+            case VolumeClaim():
+                return self._volume_claims, fact.key
+            case Volume():
+                return self._volumes, fact.name
+            case StorageClass():
+                return self._storage_classes, fact.name
+
+    def _put(self, fact: Fact) -> None:
+        shelf, key = self._shelf(fact)
+        shelf[key] = fact
+        if isinstance(fact, Pod) and fact.holds_room:
+            self._on_node.setdefault(fact.node, {})[fact.key] = fact
+            self._count(fact, +1)
 
     def _take(self, fact: Fact) -> None:
-        match fact:
-            case Node():
-                self._nodes.pop(fact.name, None)
-            case Budget():
-                self._budgets.pop(fact.key, None)
-            case Pod():
-                if self._pods.pop(fact.key, None) is not None and holds_resources(fact):
-                    del self._on_node[fact.node][fact.key]
-                    self._count(fact, -1)
+        shelf, key = self._shelf(fact)
+        known = shelf.pop(key, None)
+        if known is not None and isinstance(fact, Pod) and fact.holds_room:
+            del self._on_node[fact.node][fact.key]
+            self._count(fact, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
         used = self._used.setdefault(pod.node, {})
-        for name, amount in pod.requests.items():
+        for name, amount in pod.shape.requests:
             used[name] = used.get(name, 0) + sign * amount
             if not used[name]:
                 del used[name]

@@ -3,12 +3,16 @@
 import msgspec
 
 from ullage.model.budget import Budget
+from ullage.model.device import Inventory
 from ullage.model.event import Appeared, ObjectKey, Synced
+from ullage.model.namespace import Namespace
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.shape import interned
+from ullage.model.volume import StorageClass, Volume, VolumeClaim
 from ullage.state.cluster import ClusterState
 
-FORMAT = 1
+FORMAT = 2
 
 
 class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -20,6 +24,11 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
     budgets: tuple[Budget, ...]
+    namespaces: tuple[Namespace, ...] = ()
+    inventories: tuple[Inventory, ...] = ()
+    volume_claims: tuple[VolumeClaim, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    storage_classes: tuple[StorageClass, ...] = ()
 
 
 def dump(state: ClusterState, *, now: float) -> bytes:
@@ -31,6 +40,11 @@ def dump(state: ClusterState, *, now: float) -> bytes:
         nodes=tuple(state.nodes[name] for name in sorted(state.nodes)),
         pods=tuple(state.pods[key] for key in sorted(state.pods)),
         budgets=tuple(state.budgets[key] for key in sorted(state.budgets)),
+        namespaces=tuple(state.namespaces[name] for name in sorted(state.namespaces)),
+        inventories=tuple(state.inventories[node] for node in sorted(state.inventories)),
+        volume_claims=tuple(state.volume_claims[key] for key in sorted(state.volume_claims)),
+        volumes=tuple(state.volumes[name] for name in sorted(state.volumes)),
+        storage_classes=tuple(state.storage_classes[name] for name in sorted(state.storage_classes)),
     )
     return msgspec.json.format(msgspec.json.encode(picture, order="deterministic"), indent=2)
 
@@ -44,12 +58,21 @@ def load(text: bytes) -> tuple[ClusterState, float]:
     if picture.format != FORMAT:
         raise ValueError(f"not a dump of format {FORMAT}: format is {picture.format}")
     state = ClusterState()
-    for node in picture.nodes:
-        state.apply(Appeared(ObjectKey("", node.name), node))
     for pod in picture.pods:
-        state.apply(Appeared(pod.key, pod))
-    for budget in picture.budgets:
-        state.apply(Appeared(budget.key, budget))
+        state.apply(Appeared(pod.key, msgspec.structs.replace(pod, shape=interned(pod.shape))))
+    keyed: tuple[Budget | VolumeClaim, ...] = (*picture.budgets, *picture.volume_claims)
+    for fact in keyed:
+        state.apply(Appeared(fact.key, fact))
+    named: tuple[Node | Namespace | Volume | StorageClass, ...] = (
+        *picture.nodes,
+        *picture.namespaces,
+        *picture.volumes,
+        *picture.storage_classes,
+    )
+    for one in named:
+        state.apply(Appeared(ObjectKey("", one.name), one))
+    for inventory in picture.inventories:
+        state.apply(Appeared(ObjectKey("", inventory.node), inventory))
     for source in picture.synced:
         state.apply(Synced(source))
     return state, picture.taken_at

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ullage.model.event import ObjectKey
 from ullage.model.resources import total
-from ullage.state.cluster import ClusterState, holds_resources
+from ullage.state.cluster import ClusterState
 
 
 def broken(state: ClusterState) -> Iterator[str]:
@@ -17,7 +17,7 @@ def _sums_that_drifted(state: ClusterState) -> Iterator[str]:
     """A bug of ours: the running sums differ from what the facts add up to."""
     homes: dict[str, list[ObjectKey]] = {}
     for key in sorted(state.pods):
-        if holds_resources(state.pods[key]):
+        if state.pods[key].holds_room:
             homes.setdefault(state.pods[key].node, []).append(key)
     for node in sorted(homes.keys() | state.nodes.keys()):
         keys = homes.get(node, [])

@@ -4,16 +4,17 @@ Rules about other pods ask two things: where are pods that match a filter of min
 match me. Both are counts per row; what a domain (a zone, say) has is their sum over its rows, see `domains`.
 """
 
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from ullage.model.pod import Pod
 from ullage.model.selector import Operator, Selector
 from ullage.model.terms import PodFilter, PodTerm
 from ullage.state.stamps import Stamps, grown
-
-import numpy as np
-import numpy.typing as npt
 
 T = TypeVar("T", bound=Hashable)
 
@@ -21,16 +22,16 @@ NamespaceLabels = Callable[[str], Mapping[str, str]]
 Filters = tuple[PodFilter, ...]
 """Pods that match all of these."""
 
-MOST_TALLIES = 512
-"""Filters counted at once; when there are more, those asked for longest ago are forgotten."""
-
 
 class RowCounts:
     """A number per row, with stamps."""
 
-    def __init__(self) -> None:
-        self.per_row: npt.NDArray[np.int64] = np.zeros(64, np.int64)
-        self.total = 0
+    def __init__(self, rows: Iterable[int] = ()) -> None:
+        """One for each of these rows to start with."""
+        self.kept = True
+        """Nobody counts on once this is false: ask for the counts again."""
+        self.per_row: npt.NDArray[np.int64] = np.bincount(np.fromiter(rows, np.intp), minlength=64)
+        self.total = int(self.per_row.sum())
         self.stamps = Stamps()
 
     def add(self, row: int, amount: int) -> None:
@@ -86,54 +87,63 @@ def _named_label(selector: Selector) -> tuple[str, str] | None:
     return None
 
 
+def _with_label(seated: Iterable[tuple[Pod, int]], selector: Selector | None) -> Iterable[tuple[Pod, int]]:
+    """Those a selector may match, told by the one label it names: most pods of a cluster are not meant."""
+    if selector is None:
+        return ()
+    label = _named_label(selector)
+    if label is None:
+        return seated
+    key, value = label
+    return ((pod, row) for pod, row in seated if pod.labels.get(key) == value)
+
+
 class Tallies:
-    """Pods that match filters somebody asked about, by row."""
+    """Pods that match filters, by row. Counted for as long as somebody holds the counts."""
 
     def __init__(self, namespace_labels: NamespaceLabels) -> None:
         self._namespace_labels = namespace_labels
-        self._counts: dict[Filters, RowCounts] = {}
+        self._counts: weakref.WeakValueDictionary[Filters, RowCounts] = weakref.WeakValueDictionary()
         self._index: SelectorIndex[Filters] = SelectorIndex()
 
     def of(self, filters: Filters, seated: Callable[[], Iterable[tuple[Pod, int]]]) -> RowCounts:
-        """Counts for these filters; `seated` tells all pods with their rows where nobody has counted before."""
-        counts = self._counts.pop(filters, None)
+        """Counts for these filters; `seated` tells all pods with their rows where nobody is counting yet."""
+        counts = self._counts.get(filters)
         if counts is None:
-            counts = RowCounts()
-            for pod, row in seated():
-                if self._match(filters, pod):
-                    counts.add(row, 1)
+            meant = _with_label(seated(), filters[0].selector)
+            counts = self._counts[filters] = RowCounts(row for pod, row in meant if self._match(filters, pod))
             self._index.add(filters[0].selector, filters)
-        self._counts[filters] = counts  # last in the dict: asked for most recently
-        while len(self._counts) > MOST_TALLIES:
-            self._forget(next(iter(self._counts)))
         return counts
 
     def count(self, pod: Pod, row: int, sign: int) -> None:
         """A pod comes to a row or leaves it."""
-        if not self._counts:
-            return
-        for filters in self._index.candidates(pod.labels):
-            if self._match(filters, pod):
-                self._counts[filters].add(row, sign)
+        for filters in tuple(self._index.candidates(pod.labels)):
+            counts = self._counts.get(filters)
+            if counts is None:
+                self._index.remove(filters[0].selector, filters)  # nobody holds it any more
+            elif self._match(filters, pod):
+                counts.add(row, sign)
 
     def forget_by_namespace(self) -> None:
-        """Labels of a namespace changed: what was selected by them is counted anew when asked for."""
-        for filters in [f for f in self._counts if any(each.namespace_selector is not None for each in f)]:
-            self._forget(filters)
+        """Labels of a namespace changed: what was selected by them must be counted anew."""
+        for filters, counts in tuple(self._counts.items()):
+            if any(each.namespace_selector is not None for each in filters):
+                counts.kept = False
+                del self._counts[filters]
+                self._index.remove(filters[0].selector, filters)
 
     def known(self) -> Iterator[tuple[Filters, RowCounts]]:
-        yield from self._counts.items()
-
-    def _forget(self, filters: Filters) -> None:
-        del self._counts[filters]
-        self._index.remove(filters[0].selector, filters)
+        yield from tuple(self._counts.items())
 
     def _match(self, filters: Filters, pod: Pod) -> bool:
         namespace = pod.key.namespace
-        labels = self._namespace_labels(namespace)
-        return all(
-            (each.leaving_too or not pod.deleting) and each.matches(namespace, pod.labels, labels) for each in filters
-        )
+        places = self._namespace_labels(namespace)
+        for each in filters:
+            if pod.deleting and not each.leaving_too:
+                return False
+            if not each.matches(namespace, pod.labels, places):
+                return False
+        return True
 
 
 class Carriers:

@@ -68,7 +68,8 @@ def a_node(
     **spec: Any,
 ) -> JsonObject:
     """A node with room for pods; `gpus` and `allocatable` come on top of 32 CPUs, 256 GiB and 110 pods."""
-    room = {"cpu": "32", "memory": "256Gi", "pods": "110"} | ({GPU: str(gpus)} if gpus else {}) | dict(allocatable or {})
+    devices = {GPU: str(gpus)} if gpus else {}
+    room = {"cpu": "32", "memory": "256Gi", "pods": "110"} | devices | dict(allocatable or {})
     condition = {"type": "Ready", "status": "True" if ready else "False", "reason": "Stated"}
     status = {"capacity": room, "allocatable": room, "conditions": [condition]}
     return {"metadata": a_meta(name, labels), "spec": spec, "status": status}
@@ -123,7 +124,8 @@ def a_workload(name: str, *, labels: Strings | None = None, pod: JsonObject | No
     """A ReplicaSet, Deployment, StatefulSet or DaemonSet: these four have one shape. `pod` is the template's spec."""
     chosen = dict(labels or {"app": name})
     template = {"metadata": {"labels": chosen}, "spec": pod or a_pod_spec()}
-    return {"metadata": a_meta(name, chosen), "spec": {"selector": {"matchLabels": chosen}, "template": template} | spec}
+    selected = {"selector": {"matchLabels": chosen}, "template": template}
+    return {"metadata": a_meta(name, chosen), "spec": selected | spec}
 
 
 def a_job(name: str, *, labels: Strings | None = None, pod: JsonObject | None = None, **spec: Any) -> JsonObject:

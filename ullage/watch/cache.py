@@ -6,6 +6,7 @@ knows more than it has told.
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from ullage.errors import Unreadable
@@ -35,10 +36,10 @@ def identity_of(thing: object) -> Identity:
     """Of a struct of ours, or of an object as plain JSON."""
     if isinstance(thing, dict):
         meta = thing["metadata"]
-        key = ObjectKey(meta.get("namespace", ""), meta["name"])
+        key = ObjectKey(intern(meta.get("namespace", "")), meta["name"])
         return Identity(key, meta.get("uid", ""), version_of(meta.get("resourceVersion", "")))
     meta = cast(Any, thing).metadata
-    return Identity(ObjectKey(meta.namespace, meta.name), meta.uid, version_of(meta.resource_version))
+    return Identity(ObjectKey(intern(meta.namespace), meta.name), meta.uid, version_of(meta.resource_version))
 
 
 def is_later(version: Version, known: Version) -> bool:

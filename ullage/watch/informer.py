@@ -80,6 +80,8 @@ class Health:
     synced: bool
     heard: Instant | None
     """When the server last said something: an event, a bookmark, a list."""
+    lag: float | None
+    """Seconds since then. A healthy watch is never silent for much longer than a minute."""
     trouble: ApiError | None
     """Why it is not listening now; None while all is well."""
 
@@ -122,7 +124,8 @@ class Informer(Generic[T, F]):
 
     @property
     def health(self) -> Health:
-        return Health(self._synced.is_set(), self._heard, self._trouble)
+        lag = None if self._heard is None else self._clock.now() - self._heard
+        return Health(self._synced.is_set(), self._heard, lag, self._trouble)
 
     @property
     def source(self) -> str:

@@ -14,7 +14,7 @@ Mask = int
 
 
 class Wiring(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
-    """Which GPUs are linked: disjoint islands in order of their lowest GPU. A GPU that stands alone is one of its own."""
+    """Which GPUs are linked: disjoint islands in order of their lowest id. A GPU that stands alone is an island."""
 
     islands: tuple[Mask, ...]
     bandwidth: tuple[int, ...]
@@ -31,7 +31,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
 
 
 class DeviceLayout(msgspec.Struct, frozen=True, gc=False, kw_only=True, cache_hash=True):
-    """The GPUs of a node, free or not. Tuples are indexed by device id."""
+    """The GPUs of a node, free or not. Tuples are indexed by device gpu."""
 
     present: Mask
     healthy: Mask
@@ -48,7 +48,7 @@ class DeviceBoard(msgspec.Struct, frozen=True, gc=False):
 
     layout: DeviceLayout
     free: tuple[int, ...]
-    """Thousandths of each device, by id; ids past the end have nothing free."""
+    """Thousandths of each device, by gpu; ids past the end have nothing free."""
     free_instances: Mask = 0
     """Which of the layout's MIG instances, by their place in it."""
 
@@ -79,17 +79,17 @@ def roomy(free: tuple[int, ...], least: int) -> Mask:
 def layout_of(inventory: Inventory) -> DeviceLayout:
     """What an inventory says, as masks. Ids no node can have are left out: no Lease could be taken on them."""
     devices = {device.id: device for device in inventory.devices if 0 <= device.id < MOST_DEVICES}
-    known = [devices[id] for id in sorted(devices)]
+    known = [devices[gpu] for gpu in sorted(devices)]
     size = max(devices, default=-1) + 1
     return DeviceLayout(
         present=bits(devices),
         healthy=bits(device.id for device in known if device.health is Health.HEALTHY),
         partitioned=bits(device.id for device in known if device.mig),
-        models=tuple(devices[id].model if id in devices else "" for id in range(size)),
-        memory=tuple(devices[id].memory if id in devices else 0 for id in range(size)),
+        models=tuple(devices[gpu].model if gpu in devices else "" for gpu in range(size)),
+        memory=tuple(devices[gpu].memory if gpu in devices else 0 for gpu in range(size)),
         wiring=_wiring(known),
         instances=tuple(
-            Instance(device.id, slice.uuid, slice.profile, slice.memory) for device in known for slice in device.mig
+            Instance(device.id, part.uuid, part.profile, part.memory) for device in known for part in device.mig
         ),
     )
 

@@ -1,12 +1,13 @@
 """The best set of devices among those free: every subset of the right size is ranked, and the answer remembered.
 
 A node has at most 16 devices, so all its sets fit in one table of 65,536. A picker is made once per wiring and rule;
-asked again about the same free devices it answers from memory, and two nodes wired alike share it.
+asked again about the same free devices it answers from memory, and all nodes wired alike share it.
 """
 
-from collections.abc import Iterator
-from functools import lru_cache
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,26 +17,29 @@ from ullage.model.claim import DevicePolicy, TopologyMode
 from ullage.model.device import MOST_DEVICES
 from ullage.model.verdict import Reason
 
-Masks = NDArray[np.uint16]
-Ranks = NDArray[np.int64]
+Sets = NDArray[np.uint16]
+Ranks = NDArray[Any]
+Order = Callable[[Sets], Ranks]
+"""Ranks sets; the lowest are best."""
 
-_ALL: Masks = np.arange(1 << MOST_DEVICES, dtype=np.uint32).astype(np.uint16)
-_SIZE = np.bitwise_count(_ALL)
-_RUNS = np.bitwise_count(_ALL & ~(_ALL << np.uint16(1)))
+_ALL: Sets = np.arange(1 << MOST_DEVICES, dtype=np.uint32).astype(np.uint16)
+_SIZES: NDArray[np.uint8] = np.bitwise_count(_ALL)
+_RUNS: NDArray[np.uint8] = np.bitwise_count(_ALL & ~(_ALL << np.uint16(1)))
 """Runs of adjacent ids: 1 for {2, 3, 4}, 2 for {2, 4}."""
 
 
-class Rule(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Rule:
     """What of a claim decides between sets of devices that would all do."""
 
     count: int
-    policy: DevicePolicy
-    topology: TopologyMode
-    min_bandwidth: int
+    policy: DevicePolicy = DevicePolicy.CONTIGUOUS
+    topology: TopologyMode = TopologyMode.PREFERRED
+    min_bandwidth: int = 0
 
 
 class Picked(NamedTuple):
-    """The best set, the islands it touches, and whether its devices are linked as the claim would like."""
+    """The best set, how many islands it touches, and whether its devices are linked well enough for the claim."""
 
     devices: Mask
     islands: int
@@ -48,35 +52,119 @@ class Picker:
     def __init__(self, wiring: Wiring, rule: Rule) -> None:
         self._rule = rule
         self._islands = np.array(wiring.islands, dtype=np.uint16)[:, None]
-        fast = [bandwidth >= rule.min_bandwidth for bandwidth in wiring.bandwidth]
-        self._fast = np.array(fast, dtype=np.bool_)[:, None]
+        fast_enough = [rule.count == 1 or bandwidth >= rule.min_bandwidth for bandwidth in wiring.bandwidth]
+        self._fast = np.array(fast_enough, dtype=np.bool_)[:, None]
         self._known: dict[Mask, Picked | Reason] = {}
 
     def pick(self, free: Mask) -> Picked | Reason:
-        """The best `count` of these devices, or why none. There must be `count` of them."""
+        """The best `count` of these devices, or why none will do. There must be that many of them."""
         picked = self._known.get(free)
         if picked is None:
-            picked = self._known[free] = self._best(free, None)
+            picked = self._known[free] = self._best(free, self._orders(free, ()))
         return picked
 
     def pick_part(self, roomy: Mask, free: tuple[int, ...]) -> Picked | Reason:
-        """The same for parts of devices: opened devices are filled first, or spared if the claim is to spread."""
-        return self._best(roomy, free)
+        """The same for a part of each: the fullest devices first, or the emptiest if the claim is to spread."""
+        return self._best(roomy, self._orders(roomy, free))
 
-    def _best(self, free: Mask, amounts: tuple[int, ...] | None) -> Picked | Reason:
+    def _best(self, free: Mask, orders: Iterator[Order]) -> Picked | Reason:
         sets = _of_size(self._rule.count)
         sets = sets[(sets & np.uint16(~free & 0xFFFF)) == 0]
-        whole = self._taken(sets) == self._rule.count
         if self._rule.topology is TopologyMode.REQUIRED:
-            linked = self._linked(whole)
+            linked = self._linked(sets)
             if not linked.any():
-                return Reason.BANDWIDTH_TOO_LOW if whole.any() else Reason.NO_ISLAND_LARGE_ENOUGH
+                return Reason.BANDWIDTH_TOO_LOW if self._in_one_island(sets).any() else Reason.NO_ISLAND_LARGE_ENOUGH
             sets = sets[linked]
-        ranks = self._spread(sets, amounts) if self._rule.policy is DevicePolicy.SPREAD else None
-        for place in range(ranks.shape[0] if ranks is not None else 0):
-            ...
-        raise NotImplementedError
+        for order in orders:
+            ranks = order(sets)
+            sets = sets[ranks == ranks.min()]
+            if len(sets) == 1:
+                break
+        return Picked(int(sets[0]), int(self._touched(sets)[0]), bool(self._linked(sets)[0]))
 
-    def _taken(self, sets: Masks) -> NDArray[np.uint8]:
+    def _orders(self, free: Mask, amounts: tuple[int, ...]) -> Iterator[Order]:
+        """The first that tells two sets apart decides."""
+        fullness = partial(_total, amounts)
+        if self._rule.policy is DevicePolicy.SPREAD:
+            yield lambda sets: -self._touched(sets)
+            yield self._unevenness
+            yield lambda sets: -fullness(sets)
+        else:
+            if self._rule.topology is TopologyMode.PREFERRED:
+                yield lambda sets: ~self._linked(sets)
+            yield self._touched
+            yield fullness
+            yield lambda sets: _RUNS[sets]
+            # Largest remaining island first, then the next largest, and so on.
+            for place in range(len(self._islands)):
+                yield partial(self._damage, free, place)
+        yield _lateness
+
+    def _taken(self, sets: Sets) -> NDArray[np.uint8]:
         """How many devices of each island (rows) each set (columns) has."""
-        return np.bitwise_count(sets[None, :] & self._islands)
+        taken: NDArray[np.uint8] = np.bitwise_count(sets & self._islands)
+        return taken
+
+    def _touched(self, sets: Sets) -> NDArray[np.int64]:
+        touched: NDArray[np.int64] = np.count_nonzero(self._taken(sets), axis=0)
+        return touched
+
+    def _in_one_island(self, sets: Sets) -> NDArray[np.bool_]:
+        inside: NDArray[np.bool_] = self._taken(sets) == self._rule.count
+        return inside
+
+    def _linked(self, sets: Sets) -> NDArray[np.bool_]:
+        linked: NDArray[np.bool_] = np.logical_or.reduce(self._in_one_island(sets) & self._fast, axis=0)
+        return linked
+
+    def _unevenness(self, sets: Sets) -> Ranks:
+        taken = self._taken(sets).astype(np.int64)
+        rank: Ranks = np.add.reduce(taken * taken, axis=0)
+        return rank
+
+    def _damage(self, free: Mask, place: int, sets: Sets) -> Ranks:
+        left = np.sort(self._taken(~sets & np.uint16(free)), axis=0)[::-1]
+        rank: Ranks = -left[place].astype(np.int64)
+        return rank
+
+
+@lru_cache(maxsize=1024)
+def picker_for(wiring: Wiring, rule: Rule) -> Picker:
+    """The picker shared by all who ask under this rule on nodes wired alike."""
+    return Picker(wiring, rule)
+
+
+@lru_cache(maxsize=512)
+def room_in_one_island(wiring: Wiring, min_bandwidth: int = 0) -> NDArray[np.uint8]:
+    """For every set of free devices: how many of them the best island with that bandwidth holds.
+
+    A table to index with a column of masks: `room_in_one_island(wiring)[free] >= count`.
+    """
+    room = np.zeros(len(_ALL), dtype=np.uint8)
+    for island, bandwidth in zip(wiring.islands, wiring.bandwidth, strict=True):
+        if bandwidth >= min_bandwidth:
+            np.maximum(room, np.bitwise_count(_ALL & np.uint16(island)), out=room)
+    room.flags.writeable = False
+    return room
+
+
+@lru_cache(maxsize=MOST_DEVICES + 1)
+def _of_size(count: int) -> Sets:
+    fitting: Sets = np.flatnonzero(np.equal(_SIZES, count)).astype(np.uint16)
+    return fitting
+
+
+def _total(amounts: tuple[int, ...], sets: Sets) -> Ranks:
+    """What is free on the devices of each set, together."""
+    total = np.zeros(len(sets), dtype=np.int64)
+    for device, amount in enumerate(amounts):
+        total += np.where(sets & np.uint16(1 << device), amount, 0)
+    return total
+
+
+def _lateness(sets: Sets) -> Ranks:
+    """Lowest ids first: {0, 3} before {1, 2}. Reads the bits from the other end, so that id 0 weighs most."""
+    late = np.zeros(len(sets), dtype=np.int64)
+    for device in range(MOST_DEVICES):
+        late -= np.where(sets & np.uint16(1 << device), 1 << (MOST_DEVICES - device), 0)
+    return late

@@ -22,6 +22,8 @@ class Actor(Generic[K]):
     ) -> None:
         self.name = name
         self.queue: WorkQueue[K] = WorkQueue(clock)
+        self.refusals: dict[K, ApiError] = {}
+        """Why keys are being retried, for whoever wonders why nothing happens."""
         self._sync = sync
         self._hands = hands
 
@@ -39,11 +41,12 @@ class Actor(Generic[K]):
             key = await self.queue.take()
             try:
                 wake_at = await self._sync(key)
-            except TooManyRequests as later:
-                self.queue.retry(key, later.retry_after or 0.0)
-            except ApiError:
-                self.queue.retry(key)
+            except ApiError as refusal:
+                self.refusals[key] = refusal
+                later = refusal.retry_after if isinstance(refusal, TooManyRequests) else None
+                self.queue.retry(key, later or 0.0)
             else:
+                self.refusals.pop(key, None)
                 self.queue.forget_failures(key)
                 if wake_at is not None:
                     self.queue.add_at(key, wake_at)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 from ullage.clock import Instant
 from ullage.kube.api import Deletion
-from ullage.kube.moment import read_time
 from ullage.model.resources import Amounts
 from ullage.sim.actors import kubelet_status as report
 from ullage.sim.actors.admission import Shortage
 from ullage.sim.actors.kubelet_behaviour import Behaviour, duration_seconds, exit_code
-from ullage.sim.actors.podstate import has_ended
+from ullage.sim.actors.podstate import has_ended, is_ready
 from ullage.sim.actors.shapes import PODS, ActorPod
 from ullage.sim.actors.writes import Delete, Merge, Plan, earlier
 
@@ -33,6 +32,8 @@ class Admitted:
     running_since: Instant | None = None
     """When its containers were last started; None while they are being made or wait for a restart."""
     restart_at: Instant | None = None
+    told_at: Instant | None = None
+    """When the kubelet first saw that it is to go; the pod's own timestamps are cut to whole seconds."""
     is_over: bool = False
     """Its containers have ended for good: it holds nothing any more."""
 
@@ -90,19 +91,26 @@ def _work(pod: ActorPod, memory: Admitted, behaviour: Behaviour, now: Instant) -
         writes = (report.starting(pod, since=memory.since),) if fresh else ()
         return Step(Plan(writes, due), memory)
     duration = duration_seconds(pod)
-    if duration is None:
-        return Step(Plan(), memory)
-    done_at = Instant(memory.running_since + duration)
-    return Step(Plan((), done_at), memory) if done_at > now else _end_of_work(pod, memory, now)
+    done_at = None if duration is None else Instant(memory.running_since + duration)
+    if done_at is not None and done_at <= now:
+        return _end_of_work(pod, memory, now)
+    # Somebody who could not hear from the node has written that the pod is not ready.
+    doubted = pod.status.phase == "Running" and not is_ready(pod)
+    writes = (_report_running(pod, memory, memory.running_since, now),) if doubted else ()
+    return Step(Plan(writes, done_at), memory)
 
 
 def _run(pod: ActorPod, memory: Admitted, now: Instant) -> Step:
     restarts = memory.restarts + (memory.restart_at is not None)
-    write = report.running(pod, address=memory.address, since=memory.since, restarts=restarts, now=now)
     duration = duration_seconds(pod)
     wake_at = None if duration is None else Instant(now + duration)
     after = replace(memory, restarts=restarts, running_since=now, restart_at=None)
-    return Step(Plan((write,), wake_at), after)
+    return Step(Plan((_report_running(pod, after, now, now),), wake_at), after)
+
+
+def _report_running(pod: ActorPod, memory: Admitted, began: Instant, now: Instant) -> Merge:
+    life = report.Life(memory.address, admitted=memory.since, began=began, restarts=memory.restarts)
+    return report.running(pod, life, now=now)
 
 
 def _end_of_work(pod: ActorPod, memory: Admitted, now: Instant) -> Step:
@@ -121,11 +129,11 @@ def _end_of_work(pod: ActorPod, memory: Admitted, now: Instant) -> Step:
 def _stop(pod: ActorPod, memory: Admitted | None, behaviour: Behaviour, now: Instant) -> Step:
     """Told to go: its containers get as long as they need, the grace period at most."""
     grace = pod.metadata.deletion_grace_period_seconds or 0
-    told = read_time(pod.metadata.deletion_timestamp or "") - grace
     if memory is not None and memory.running_since is not None:
-        due = Instant(told + min(float(grace), behaviour.stop_seconds(pod)))
+        told_at = now if memory.told_at is None else memory.told_at
+        due = Instant(told_at + min(float(grace), behaviour.stop_seconds(pod)))
         if due > now:
-            return Step(Plan((), due), memory)
+            return Step(Plan((), due), replace(memory, told_at=told_at))
     restarts = memory.restarts if memory is not None else 0
     write = report.ended(pod, code=KILLED, restarts=restarts, now=now)
     return Step(Plan((write, _remove(pod))), None if memory is None else replace(memory, is_over=True))

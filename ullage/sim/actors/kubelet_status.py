@@ -1,6 +1,7 @@
 """The status a kubelet reports: of its pods in each stage of their life, and of its node. Pure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from ullage.clock import Instant
 from ullage.kube.moment import write_time
@@ -29,18 +30,29 @@ def starting(pod: ActorPod, *, since: Instant) -> Merge:
     return merge_status(PODS, pod.metadata, status)
 
 
-def running(pod: ActorPod, *, address: str, since: Instant, restarts: int, now: Instant) -> Merge:
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What a kubelet knows of a pod that runs."""
+
+    address: str
+    admitted: Instant
+    began: Instant
+    """When its containers were last started."""
+    restarts: int
+
+
+def running(pod: ActorPod, life: Life, *, now: Instant) -> Merge:
     """All containers up and ready."""
-    state = {"running": {"startedAt": write_time(now)}}
+    state = {"running": {"startedAt": write_time(life.began)}}
     ready = dict.fromkeys(_KUBELETS_OWN, ("True", "", ""))
     status: JsonObject = {
         "phase": "Running",
-        "startTime": write_time(since),
-        "podIP": address,
-        "podIPs": [{"ip": address}],
+        "startTime": write_time(life.admitted),
+        "podIP": life.address,
+        "podIPs": [{"ip": life.address}],
         "conditions": _conditions(pod, ready, now),
         "containerStatuses": [
-            _container(each, state, is_ready=True, restarts=restarts) for each in pod.spec.containers
+            _container(each, state, is_ready=True, restarts=life.restarts) for each in pod.spec.containers
         ],
     }
     if pod.spec.init_containers:

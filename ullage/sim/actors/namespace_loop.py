@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ullage.clock import Clock, Instant
+from ullage.errors import NotFound
 from ullage.kube.api import Deletion, KubeApi, Propagation
 from ullage.kube.objects.meta import HasMeta
 from ullage.model.event import ObjectKey
@@ -42,8 +43,7 @@ class NamespaceLoop:
         """How much is still there. What is seen already being deleted only has to be waited for."""
         left = 0
         for cache in self._contents:
-            page = await self._api.list(cache.resource, name)
-            found: Sequence[HasMeta] = page.items
+            found = await self._there(cache, name)
             left += len(found)
             await perform(
                 self._api,
@@ -59,6 +59,13 @@ class NamespaceLoop:
                 ],
             )
         return left
+
+    async def _there(self, cache: Cache[Any], name: str) -> Sequence[HasMeta]:
+        try:
+            found: Sequence[HasMeta] = (await self._api.list(cache.resource, name)).items
+        except NotFound:
+            return ()  # the kind is not served, or not yet
+        return found
 
     async def _let_go(self, name: str) -> None:
         whole = await self._api.get(NAMESPACES.whole(), name)

@@ -1,6 +1,7 @@
 """Nodes that fall silent: their Ready turns Unknown, taints keep pods off and drive them out. Pure."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ullage.clock import Instant
 from ullage.kube.moment import write_time
@@ -13,26 +14,68 @@ from ullage.sim.actors.shapes import NODES, PODS, ActorNode, ActorPod
 from ullage.sim.actors.tolerance import tolerates, untolerated
 from ullage.sim.actors.writes import Merge, Plan, Write, delete_exactly, merge_object, merge_status
 
-SILENCE_SECONDS = 40.0
-"""A node not heard of for so long is no longer known to be well."""
+SILENCE_SECONDS = 50.0
+"""A node not heard of for so long is no longer known to be well: the default of Kubernetes since 1.32."""
 STARTUP_SILENCE_SECONDS = 60.0
 """The same for a node that never reported its health."""
+SECONDS_PER_EVICTION = 10.0
+"""Nodes of a zone are emptied one by one, so that a mistake does not empty them all."""
+SECONDS_PER_EVICTION_IN_TROUBLE = 100.0
+"""The same in a large zone most of whose nodes are ill; small ones are then left alone."""
+LARGE_ZONE = 50
+ILL_SHARE_PERCENT = 55
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
+_TAINT_OF = {"False": NOT_READY, "Unknown": UNREACHABLE}
 _REPORTED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
-def plan_node_health(node: ActorNode, heard_at: Instant, pods: Sequence[ActorPod], *, now: Instant) -> Plan:
+@dataclass(frozen=True, slots=True)
+class Hearing:
+    """When a node was last heard of, and how long it may be silent."""
+
+    last: Instant
+    patience: float = SILENCE_SECONDS
+
+
+def is_well(node: ActorNode) -> bool:
+    ready = condition_of(node.status.conditions, "Ready")
+    return ready is not None and ready.status == "True"
+
+
+def seconds_per_eviction(zone: Sequence[ActorNode], *, others_are_well: bool) -> float | None:
+    """How often a node of this zone may be emptied; None if never, as the trouble is likely not the nodes'.
+
+    `others_are_well` says that some other zone has a node that is well.
+    """
+    ill = sum(not is_well(node) for node in zone)
+    if ill == len(zone):
+        return SECONDS_PER_EVICTION if others_are_well else None
+    if ill > 2 and ill * 100 >= ILL_SHARE_PERCENT * len(zone):
+        return SECONDS_PER_EVICTION_IN_TROUBLE if len(zone) > LARGE_ZONE else None
+    return SECONDS_PER_EVICTION
+
+
+def wants_eviction(node: ActorNode) -> bool:
+    """Ill, and its pods not yet driven out."""
+    ready = condition_of(node.status.conditions, "Ready")
+    key = None if ready is None else _TAINT_OF.get(ready.status)
+    return key is not None and all((taint.key, taint.effect) != (key, "NoExecute") for taint in node.spec.taints)
+
+
+def plan_node_health(
+    node: ActorNode, hearing: Hearing, pods: Sequence[ActorPod], *, may_evict: bool = True, now: Instant
+) -> Plan:
     """One step: first the conditions, then (with the next change of the node) the taints, then its pods' Ready."""
     ready = condition_of(node.status.conditions, "Ready")
-    silent_from = Instant(heard_at + (STARTUP_SILENCE_SECONDS if ready is None else SILENCE_SECONDS))
+    silent_from = Instant(hearing.last + (STARTUP_SILENCE_SECONDS if ready is None else hearing.patience))
     if now >= silent_from and (ready is None or ready.status != "Unknown"):
         return Plan((_unknown(node, now),))
     wake_at = None if now >= silent_from else silent_from
     status = "Unknown" if ready is None else ready.status
     if ready is None:
         return Plan((), wake_at)
-    taints = _wanted_taints(node, status, now)
+    taints = _wanted_taints(node, status, may_evict, now)
     writes: list[Write] = [] if taints is None else [merge_object(NODES, node.metadata, {"spec": {"taints": taints}})]
     if status != "True":
         writes.extend(_mark_not_ready(pod, now) for pod in pods if _counts_as_ready(pod))
@@ -59,14 +102,17 @@ def _unknown(node: ActorNode, now: Instant) -> Merge:
     return merge_status(NODES, node.metadata, {"conditions": list(written.values())})
 
 
-def _wanted_taints(node: ActorNode, status: str, now: Instant) -> list[JsonObject] | None:
-    """All taints as they should be, or None if they are."""
-    key = {"False": NOT_READY, "Unknown": UNREACHABLE}.get(status)
+def _wanted_taints(node: ActorNode, status: str, may_evict: bool, now: Instant) -> list[JsonObject] | None:
+    """All taints as they should be, or None if they are. One that drives pods out takes the place of another at once."""
+    key = _TAINT_OF.get(status)
     others = [taint for taint in node.spec.taints if taint.key not in (NOT_READY, UNREACHABLE)]
     present = [taint for taint in node.spec.taints if taint.key == key]
+    evicting = may_evict or any(
+        taint.effect == "NoExecute" for taint in node.spec.taints if taint.key in (NOT_READY, UNREACHABLE)
+    )
     missing = [
         Taint(key=key, effect=effect, time_added=write_time(now))
-        for effect in ("NoSchedule", "NoExecute")
+        for effect in (("NoSchedule", "NoExecute") if evicting else ("NoSchedule",))
         if key is not None and all(taint.effect != effect for taint in present)
     ]
     if not missing and len(others) + len(present) == len(node.spec.taints):

@@ -6,28 +6,45 @@ from ullage.kube.objects.policy import Lease
 from ullage.model.event import ObjectKey
 from ullage.sim.actors.actor import Actor
 from ullage.sim.actors.cache import Cache, key_of
-from ullage.sim.actors.node_health import plan_node_health, plan_taint_eviction
-from ullage.sim.actors.podstate import condition_of
+from ullage.sim.actors.node_health import (
+    Hearing,
+    is_well,
+    plan_node_health,
+    plan_taint_eviction,
+    seconds_per_eviction,
+    wants_eviction,
+)
 from ullage.sim.actors.shapes import ActorNode, ActorPod
-from ullage.sim.actors.writes import perform
+from ullage.sim.actors.writes import earlier, perform
 
 LEASE_NAMESPACE = "kube-node-lease"
+
+
+ZONE = "topology.kubernetes.io/zone"
 
 
 class NodeHealthLoop:
     """One key per node. A node is heard of when its lease is renewed or its kubelet reports."""
 
     def __init__(
-        self, api: KubeApi, clock: Clock, nodes: Cache[ActorNode], leases: Cache[Lease], pods: Cache[ActorPod]
+        self, api: KubeApi, clock: Clock, nodes: Cache[ActorNode], pods: Cache[ActorPod], *, patience: float
     ) -> None:
         self._api = api
         self._clock = clock
         self._nodes = nodes
         self._pods = pods
+        self._patience = patience
         self._heard: dict[str, Instant] = {}
+        self._next_eviction: dict[str, Instant] = {}
         self.actor: Actor[ObjectKey] = Actor("node-health", self._sync, clock)
         nodes.listen(self._node_changed)
-        leases.listen(self._lease_changed)
+
+    def lease_changed(self, old: Lease | None, new: Lease | None) -> None:
+        """To be told of all leases; only those of nodes matter."""
+        if new is None or new.metadata.namespace != LEASE_NAMESPACE:
+            return
+        if old is None or old.spec.renew_time != new.spec.renew_time:
+            self._heard[new.metadata.name] = self._clock.now()
 
     async def _sync(self, key: ObjectKey) -> Instant | None:
         node = self._nodes.get(key)
@@ -35,29 +52,40 @@ class NodeHealthLoop:
             self._heard.pop(key.name, None)
             return None
         now = self._clock.now()
-        heard_at = self._heard.setdefault(key.name, now)
-        plan = plan_node_health(node, heard_at, self._pods.having("node", key.name), now=now)
+        hearing = Hearing(self._heard.setdefault(key.name, now), self._patience)
+        turn = self._turn(node, now) if wants_eviction(node) else now
+        may_evict = turn is not None and turn <= now
+        pods = self._pods.having("node", key.name)
+        plan = plan_node_health(node, hearing, pods, may_evict=may_evict, now=now)
         await perform(self._api, plan.writes)
-        return plan.wake_at
+        return earlier(plan.wake_at, turn if turn is not None and turn > now else None)
 
-    def _lease_changed(self, old: Lease | None, new: Lease | None) -> None:
-        if new is None or new.metadata.namespace != LEASE_NAMESPACE:
-            return
-        if old is None or old.spec.renew_time != new.spec.renew_time:
-            self._heard[new.metadata.name] = self._clock.now()
+    def _turn(self, node: ActorNode, now: Instant) -> Instant | None:
+        """When this node may be emptied: nodes of a zone take turns. None while its zone is left alone."""
+        zone = node.metadata.labels.get(ZONE, "")
+        everyone = self._nodes.all()
+        neighbours = [each for each in everyone if each.metadata.labels.get(ZONE, "") == zone]
+        others_are_well = any(is_well(each) for each in everyone if each.metadata.labels.get(ZONE, "") != zone)
+        pause = seconds_per_eviction(neighbours, others_are_well=others_are_well)
+        if pause is None:
+            return None
+        turn = max(now, self._next_eviction.get(zone, now))
+        if turn <= now:
+            self._next_eviction[zone] = Instant(now + pause)
+        return turn
 
     def _node_changed(self, old: ActorNode | None, new: ActorNode | None) -> None:
         changed = new or old
         if changed is None:
             return
-        if new is not None and old is not None and _is_ready(new) and not _is_ready(old):
+        if new is not None and old is not None and is_well(new) and not is_well(old):
             self._heard[new.metadata.name] = self._clock.now()
         self.actor.queue.add(key_of(changed))
-
-
-def _is_ready(node: ActorNode) -> bool:
-    ready = condition_of(node.status.conditions, "Ready")
-    return ready is not None and ready.status == "True"
+        if old is None or new is None or is_well(old) != is_well(new):
+            # A zone that was left alone may be in order now.
+            for node in self._nodes.all():
+                if wants_eviction(node):
+                    self.actor.queue.add(key_of(node))
 
 
 class TaintEvictionLoop:

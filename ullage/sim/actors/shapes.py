@@ -10,13 +10,12 @@ from msgspec import field
 from ullage.kube.objects import KubeStruct
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.node import Node, NodeStatus
-from ullage.kube.objects.pod import Pod, PodSpec, PodStatus
+from ullage.kube.objects.pod import ContainerStatus, Pod, PodSpec, PodStatus
 from ullage.kube.objects.workload import Job, JobSpec, JobStatus, Workload, WorkloadSpec, WorkloadStatus
 from ullage.kube.resource import JsonObject, Resource
 
 
-class ContainerStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
-    name: str = ""
+class ActorContainerStatus(ContainerStatus, frozen=True, gc=False, kw_only=True):
     ready: bool = False
     restart_count: int = 0
     state: JsonObject = field(default_factory=dict)
@@ -27,8 +26,8 @@ class ActorPodSpec(PodSpec, frozen=True, gc=False, kw_only=True):
 
 
 class ActorPodStatus(PodStatus, frozen=True, gc=False, kw_only=True):
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ActorContainerStatus, ...] = ()
+    init_container_statuses: tuple[ActorContainerStatus, ...] = ()
     pod_ip: str = field(default="", name="podIP")
 
 

@@ -77,7 +77,7 @@ def place_in_namespace(call: Call, metadata: JsonObject) -> None:
 
 def create_object(call: Call, obj: JsonObject, world: World, *, dry_run: bool, owners: object = None) -> Stored:
     """Complete, judge and store a new object. Raises Refusal."""
-    check_types(call, obj)
+    obj = typed(call, obj)
     kind, metadata = call.kind, obj["metadata"]
     if metadata.get("generateName") and not metadata.get("name"):
         return _create_with_new_name(call, obj, world, dry_run=dry_run)
@@ -87,8 +87,8 @@ def create_object(call: Call, obj: JsonObject, world: World, *, dry_run: bool, o
     if errors:
         raise invalid(kind.about_kind(metadata.get("name") or ""), errors)
     key = kind.key(metadata.get("namespace", ""), metadata["name"])
-    if world.store.shelf(kind.place).get(key) is not None:
-        raise already_exists(kind.about(metadata["name"]))
+    if (taken := world.store.shelf(kind.place).get(key)) is not None:
+        raise already_exists(kind.about(metadata["name"]), going=bool(taken.obj["metadata"].get("deletionTimestamp")))
     if isinstance(owners, Ownership):
         metadata["managedFields"] = owners.show()
     owners = owners or call.manager
@@ -107,11 +107,12 @@ def _create_with_new_name(call: Call, obj: JsonObject, world: World, *, dry_run:
     raise name_not_generated(call.kind.about(obj["metadata"]["name"]))
 
 
-def check_types(call: Call, obj: JsonObject) -> None:
-    """Raises Refusal where a field has a JSON type it cannot have."""
+def typed(call: Call, obj: JsonObject) -> JsonObject:
+    """The object as a typed decoder reads it. Raises Refusal where a field has a JSON type it cannot have."""
     kind = call.kind
+    part = ("metadata", "status") if call.target.subresource == "status" else ()
     try:
-        kind.rules.shape.check(obj, kind.kind)
+        return kind.rules.shape.typed(obj, kind.kind, part)
     except WrongType as mismatch:
         if call.request.method == "PATCH":
             shown = encode(obj).decode()

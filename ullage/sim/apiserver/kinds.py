@@ -8,10 +8,8 @@ from ullage.sim.apiserver import names
 from ullage.sim.apiserver.fields import FieldError
 from ullage.sim.apiserver.refusal import About
 from ullage.sim.apiserver.schema_types import ATOMIC_UNKNOWN, MergeSchema
-from ullage.sim.apiserver.shapes import METADATA, Shape
+from ullage.sim.apiserver.shapes import Shape
 from ullage.sim.apiserver.wire import JsonObject
-
-METADATA_ONLY = Shape({"metadata": METADATA})
 
 FieldReader = Callable[[JsonObject], str]
 
@@ -55,8 +53,8 @@ class Rules:
     """Does the garbage collector look after its dependents: do propagation policies set finalizers."""
     fields: Mapping[str, FieldReader] = {}
     """Field selectors beyond `metadata.name` and `metadata.namespace`."""
-    shape = METADATA_ONLY
-    """The JSON types its fields must have."""
+    shape: Shape
+    """Its fields and their types."""
     schema: MergeSchema = ATOMIC_UNKNOWN
     """How server-side apply merges its fields."""
 
@@ -169,8 +167,8 @@ class Kind:
         return About(self.plural, self.group, name)
 
     def about_kind(self, name: str) -> About:
-        """As errors name the kind."""
-        return About(self.kind, self.group, name)
+        """As errors name the kind: by the group it is stored in."""
+        return About(self.kind, self.storage_version.rpartition("/")[0], name)
 
     def key(self, namespace: str, name: str) -> str:
         return f"{namespace}/{name}" if self.namespaced else name

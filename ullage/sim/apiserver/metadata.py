@@ -34,6 +34,7 @@ def tidy(metadata: JsonObject) -> JsonObject:
     return {key: kept[key] for key in _ORDER if key in kept} | {k: v for k, v in kept.items() if k not in _ORDER}
 
 
+_FIXED = ("name", "namespace", "uid", "deletionTimestamp", "deletionGracePeriodSeconds")
 _ORDER = (
     "name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp",
     "deletionTimestamp", "deletionGracePeriodSeconds", "labels", "annotations", "ownerReferences", "finalizers",
@@ -50,7 +51,7 @@ def check_metadata(metadata: JsonObject, name_rule: NameRule) -> list[FieldError
         found += [wrong("metadata.generateName", base, why) for why in name_rule(tried)]
     if not metadata.get("name"):
         found.append(required("metadata.name", "name or generateName is required"))
-    elif not found:
+    else:
         found += [wrong("metadata.name", metadata["name"], why) for why in name_rule(metadata["name"])]
     found += _check_labels(metadata.get("labels") or {})
     found += _check_annotations(metadata.get("annotations") or {})
@@ -110,7 +111,7 @@ def _check_finalizers(finalizers: list[str]) -> list[FieldError]:
 
 def check_metadata_update(new: JsonObject, old: JsonObject) -> list[FieldError]:
     """Complaints about changes nobody may make."""
-    changed = [member for member in ("name", "namespace", "uid") if new.get(member) != old.get(member)]
+    changed = [member for member in _FIXED if new.get(member) != old.get(member)]
     found = [wrong(f"metadata.{member}", new.get(member, ""), "field is immutable") for member in changed]
     if old.get("deletionTimestamp"):
         added = [name for name in new.get("finalizers") or [] if name not in (old.get("finalizers") or [])]

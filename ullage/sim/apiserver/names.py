@@ -5,10 +5,14 @@ from functools import lru_cache
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
+_CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_CONFIG_KEY_WORDS = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 _LABEL_WORDS = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
     "an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
@@ -18,11 +22,6 @@ _SUBDOMAIN_WORDS = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-_LABEL_1035_WORDS = (
-    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
-    "and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is "
-    "'[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 _QUALIFIED_WORDS = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
@@ -46,26 +45,33 @@ def _length(text: str, maximum: int) -> tuple[str, ...]:
     return (f"must be no more than {maximum} bytes",) if len(text.encode()) > maximum else ()
 
 
+def _characters(text: str, maximum: int) -> tuple[str, ...]:
+    return (f"must be no more than {maximum} characters",) if len(text) > maximum else ()
+
+
 @lru_cache(65536)
 def dns_label(text: str) -> tuple[str, ...]:
     """What is wrong with an RFC 1123 label; nothing if it is one."""
-    return _length(text, 63) + (() if _LABEL.fullmatch(text) else (_LABEL_WORDS,))
+    if _LABEL.fullmatch(text):
+        return _length(text, 63)
+    only_dots = _SUBDOMAIN.fullmatch(text) is not None
+    return (*_length(text, 63), "must not contain dots" if only_dots else _LABEL_WORDS)
 
 
 @lru_cache(65536)
 def dns_subdomain(text: str) -> tuple[str, ...]:
-    return _length(text, 253) + (() if _SUBDOMAIN.fullmatch(text) else (_SUBDOMAIN_WORDS,))
+    return _characters(text, 253) + (() if _SUBDOMAIN.fullmatch(text) else (_SUBDOMAIN_WORDS,))
 
 
-def dns_label_1035(text: str) -> tuple[str, ...]:
-    return _length(text, 63) + (() if _LABEL_1035.fullmatch(text) else (_LABEL_1035_WORDS,))
-
-
-def path_segment(text: str) -> tuple[str, ...]:
-    """The loosest rule: what may be part of a URL."""
+@lru_cache(65536)
+def config_key(text: str) -> tuple[str, ...]:
+    """Keys of config maps and secrets: they become file names."""
+    found = _characters(text, 253)
+    if not _CONFIG_KEY.fullmatch(text):
+        return (*found, _CONFIG_KEY_WORDS)
     if text in (".", ".."):
-        return (f"may not be '{text}'",)
-    return tuple(f"may not contain '{bad}'" for bad in ("/", "%") if bad in text)
+        return (*found, f"must not be '{text}'")
+    return (*found, "must not start with '..'") if text.startswith("..") else found
 
 
 @lru_cache(65536)

@@ -5,13 +5,14 @@ from typing import Any
 from ullage.kube.transport import Response
 from ullage.sim.apiserver import applying
 from ullage.sim.apiserver.call import Call, unknown_format
-from ullage.sim.apiserver.fields import forbidden_field
+from ullage.sim.apiserver.creation import place_in_namespace
+from ullage.sim.apiserver.fields import forbidden_field, wrong
 from ullage.sim.apiserver.patching import PatchFailed, apply_operations, merge
 from ullage.sim.apiserver.refusal import About, Refusal, bad_patch, bad_request, invalid, not_found, unsupported_media
 from ullage.sim.apiserver.store import Stored
-from ullage.sim.apiserver.updating import update_object
+from ullage.sim.apiserver.updating import check_url_name, update_object
 from ullage.sim.apiserver.views import encoded, inward, outward
-from ullage.sim.apiserver.wire import JsonObject, copied, decode, without_nulls
+from ullage.sim.apiserver.wire import JsonObject, copied, decode, encode, without_nulls
 from ullage.sim.apiserver.world import World
 
 MERGE = "application/merge-patch+json"
@@ -50,8 +51,19 @@ def _patched(call: Call, old: Stored, content_type: str) -> JsonObject:
     result = _apply_patch(call, document, content_type)
     if not isinstance(result, dict) or not isinstance(result.get("metadata"), dict):
         raise bad_patch()
+    _check_still_it(call, result)
     obj = inward(call.kind, result)
+    place_in_namespace(call, obj["metadata"])
     return obj if call.kind.custom else without_nulls(obj) if b"null" in (call.request.body or b"") else obj
+
+
+def _check_still_it(call: Call, result: JsonObject) -> None:
+    """A patch cannot turn an object into one of another kind or name."""
+    kind, version = result.get("kind"), result.get("apiVersion")
+    if (kind, version) != (call.kind.kind, call.kind.api_version):
+        problem = f'no kind "{kind}" is registered for version "{version}" in scheme'
+        raise invalid(About("", "", ""), [wrong("patch", encode(result).decode(), problem)])
+    check_url_name(call, result["metadata"])
 
 
 def _apply_patch(call: Call, document: JsonObject, content_type: str) -> Any:

@@ -2,7 +2,6 @@
 
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
 
 from ullage.model.quantity import quantity
 
@@ -48,14 +47,3 @@ def _exponent(number: Decimal) -> str:
         if scaled == scaled.to_integral_value():
             return f"{int(scaled)}e{power}" if power else str(int(scaled))
     return _decimal(number)
-
-
-def canonicalise(amounts: Any) -> None:
-    """In place, where they can be read; validation complains about the others."""
-    if not isinstance(amounts, dict):
-        return
-    for name, amount in amounts.items():
-        try:
-            amounts[name] = canonical(amount if isinstance(amount, str) else str(amount))
-        except ValueError:
-            continue

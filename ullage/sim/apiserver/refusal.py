@@ -63,8 +63,10 @@ def no_such_resource() -> Refusal:
     return Refusal(404, "NotFound", "the server could not find the requested resource", {})
 
 
-def already_exists(about: About) -> Refusal:
-    return Refusal(409, "AlreadyExists", f'{about.qualified} "{about.name}" already exists', about.details())
+def already_exists(about: About, *, going: bool = False) -> Refusal:
+    """`going`: what has the name has been asked to go, but has not gone."""
+    still = "object is being deleted: " if going else ""
+    return Refusal(409, "AlreadyExists", f'{still}{about.qualified} "{about.name}" already exists', about.details())
 
 
 def name_not_generated(about: About) -> Refusal:

@@ -1,38 +1,61 @@
-"""Which JSON type a field must have before anybody looks at its value: what a typed decoder refuses.
+"""Objects through the eyes of a typed decoder: wrong types are refused, unknown fields and empty values fall away.
 
-Only fields the rules read are listed; others are kept as they are.
+A shape names the fields of an object with their types, in the order the server writes them. `typed` gives back what a
+server that only knows these fields would store: what Go's JSON decoding and encoding do to an object.
 """
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from ullage.sim.apiserver.quantities import canonical
+from ullage.sim.apiserver.wire import JsonObject
 
 Members = Mapping[str, Any]
-"""By name: `str`, `int`, `bool`; `{...}` an object of such; `[item]` a list; `STRINGS`; `AMOUNTS`."""
+"""By name: a type below; `{...}` an object of such; `[item]` a list, left out when empty."""
 
 
-class Amount:
-    """A quantity, in whichever way it is written."""
+class Amount(str):
+    """A quantity, in canonical form."""
+
+    __slots__ = ()
 
 
+class MicroTime(str):
+    """A moment with microseconds."""
+
+    __slots__ = ()
+
+
+class Encoded(str):
+    """Bytes in base64."""
+
+    __slots__ = ()
+
+
+TEXT = str
+"""Left out when empty."""
+FLAG = "flag"
+"""A bool that is left out when false. A plain `bool` can be unset, and then differs from false."""
+COUNT = "count"
+"""An int that is left out when zero. A plain `int` can be unset."""
+KEPT = "kept"
+"""A string that is kept when empty."""
+ANYTHING = None
 STRINGS = dict[str, str]
 AMOUNTS = dict[str, Amount]
+BLOBS = dict[str, Encoded]
 INT_OR_STRING = int | str
 
-METADATA: Members = {
-    "name": str, "generateName": str, "namespace": str, "uid": str, "resourceVersion": str, "labels": STRINGS,
-    "annotations": STRINGS, "finalizers": [str],
-    "ownerReferences": [{"apiVersion": str, "kind": str, "name": str, "uid": str, "controller": bool}],
-}  # fmt: skip
-
-_COMPLAINT = re.compile(r"Expected `(?P<wanted>.*)`, got `(?P<found>.*)` - at `\$\.?(?P<path>.*)`")
+_MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+_COMPLAINT = re.compile(r"Expected `(?P<wanted>.*)`, got `(?P<found>.*)`(?: - at `\$(?P<path>.*)`)?")
 _GO_TYPES = {"str": "string", "int": "int32", "array": "[]object", "int | str": "intstr.IntOrString"}
 _JSON_TYPES = {"str": "string", "int": "number", "float": "number"}
-_QUANTITY_WORDS = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_OWN_WORDS = "server: "
 
 
 class WrongType(Exception):
@@ -40,41 +63,92 @@ class WrongType(Exception):
 
 
 class Shape:
-    """The types of an object's fields. Null fits everything."""
+    """The fields of a kind. What is not named at the top is dropped if the shape is closed, and kept if it is open."""
 
-    def __init__(self, members: Members) -> None:
-        self._type = _compiled(members)
+    def __init__(self, members: Members, *, closed: bool = True) -> None:
+        self._types = {name: _compiled(member) for name, member in members.items()}
+        self._closed = closed
 
-    def check(self, obj: Any, owner: str) -> None:
-        """Raises WrongType for the first field of another type; `owner` is the kind it says so about."""
-        try:
-            msgspec.convert(obj, self._type, dec_hook=_read_amount)
-        except msgspec.ValidationError as error:
-            raise WrongType(_in_server_words(str(error), owner)) from error
+    def typed(self, obj: JsonObject, owner: str, only: tuple[str, ...] = ()) -> JsonObject:
+        """The object as it would be stored. Raises WrongType, speaking of `owner`. Looks at `only` some members."""
+        result: JsonObject = {}
+        for name, value in obj.items():
+            if name in ("kind", "apiVersion") or (only and name not in only):
+                result[name] = value
+            elif name in self._types:
+                if value is not None:
+                    kind, empty = self._types[name]
+                    read = _converted(value, kind, name, owner)
+                    if empty is None or read != empty:
+                        result[name] = read
+            elif not self._closed:
+                result[name] = value
+        return result
 
 
-def _compiled(shape: Any) -> Any:
-    if isinstance(shape, Mapping):
-        fields = [(name, _compiled(member) | None, None) for name, member in shape.items()]
-        return msgspec.defstruct("Members", fields)
-    return list[_compiled(shape[0])] if isinstance(shape, list) else shape  # type: ignore[misc]  # built at run time
-
-
-def _read_amount(_kind: type, value: Any) -> Any:
-    """A quantity is canonicalised elsewhere; here it only has to be one."""
+def _converted(value: Any, kind: Any, name: str, owner: str) -> Any:
     try:
-        return canonical(value if isinstance(value, str) else str(value))
-    except ValueError as error:
-        raise msgspec.ValidationError(_QUANTITY_WORDS) from error
+        return msgspec.to_builtins(msgspec.convert(value, kind, dec_hook=_read), enc_hook=str)
+    except msgspec.ValidationError as error:
+        raise WrongType(_in_server_words(str(error), name, owner)) from error
 
 
-def _in_server_words(complaint: str, owner: str) -> str:
-    if complaint.startswith(_QUANTITY_WORDS):
-        return _QUANTITY_WORDS
+def _compiled(shape: Any) -> tuple[Any, Any]:
+    """The type for msgspec, and the value that is left out."""
+    if isinstance(shape, Mapping):
+        fields = [(name, *_compiled(member)) for name, member in shape.items()]
+        return msgspec.defstruct("Members", fields, omit_defaults=True) | None, None
+    if isinstance(shape, list):
+        inner = _compiled(shape[0])[0]
+        return list[inner], []  # type: ignore[valid-type]  # built at run time
+    zeroes: dict[Any, tuple[Any, Any]] = {
+        TEXT: (str, ""),
+        FLAG: (bool, False),
+        COUNT: (int, 0),
+        KEPT: (str | None, None),
+    }
+    if shape is ANYTHING:
+        return Any, None
+    if shape in zeroes:
+        return zeroes[shape]
+    if shape in (STRINGS, AMOUNTS, BLOBS):
+        return shape, {}
+    return shape | None, None
+
+
+def _read(kind: type, value: Any) -> Any:
+    """The types a decoder reads with code of its own."""
+    if kind is Amount:
+        try:
+            return Amount(canonical(value if isinstance(value, str) else str(value)))
+        except ValueError as error:
+            pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
+            message = f"{_OWN_WORDS}quantities must match the regular expression '{pattern}'"
+            raise msgspec.ValidationError(message) from error
+    if kind is MicroTime:
+        return _read_time(value)
+    if not isinstance(value, str) or _BASE64.fullmatch(value) is None:
+        raise msgspec.ValidationError(f"{_OWN_WORDS}illegal base64 data at input byte 0")
+    return Encoded(value)
+
+
+def _read_time(value: Any) -> MicroTime:
+    if isinstance(value, str) and _MICRO.fullmatch(value):
+        if value.endswith("Z"):
+            return MicroTime(value)
+        moment = datetime.fromisoformat(value).astimezone(UTC)
+        return MicroTime(moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+    layout = "2006-01-02T15:04:05.000000Z07:00"
+    raise msgspec.ValidationError(f'{_OWN_WORDS}parsing time "{value}" as "{layout}": cannot parse "{value}"')
+
+
+def _in_server_words(complaint: str, member: str, owner: str) -> str:
+    if complaint.startswith(_OWN_WORDS):
+        return complaint.removeprefix(_OWN_WORDS).partition(" - at `$")[0]
     match = _COMPLAINT.fullmatch(complaint)
     if match is None:
         return complaint
     wanted = match["wanted"].removesuffix(" | null")
-    found, path = match["found"], match["path"].replace("[...]", "")
+    found, path = match["found"], member + (match["path"] or "").replace("[...]", "")
     said = f"json: cannot unmarshal {_JSON_TYPES.get(found, found)} into Go struct field {owner}.{path}"
     return f"{said} of type {_GO_TYPES.get(wanted, wanted)}"

@@ -4,7 +4,7 @@ import re
 
 from ullage.kube.transport import Response
 from ullage.sim.apiserver.call import Call
-from ullage.sim.apiserver.creation import check_types, create_object, sent_object
+from ullage.sim.apiserver.creation import create_object, sent_object, typed
 from ullage.sim.apiserver.fields import wrong
 from ullage.sim.apiserver.fieldsets import leaves
 from ullage.sim.apiserver.metadata import check_metadata, check_metadata_update, tidy
@@ -28,7 +28,7 @@ def replace(call: Call, world: World) -> Response:
     """PUT of an object or one of its parts."""
     dry_run = call.dry_run("UpdateOptions")
     obj = sent_object(call)
-    _check_url_name(call, obj["metadata"])
+    check_url_name(call, obj["metadata"])
     old = world.store.shelf(call.kind.place).get(call.key)
     if old is None:
         if not call.kind.rules.create_on_update or call.target.subresource:
@@ -40,7 +40,7 @@ def replace(call: Call, world: World) -> Response:
     return Response(200, encoded(call.kind, stored))
 
 
-def _check_url_name(call: Call, metadata: JsonObject) -> None:
+def check_url_name(call: Call, metadata: JsonObject) -> None:
     name = metadata.get("name") or ""
     if not name:
         url = call.target.name
@@ -54,7 +54,7 @@ def update_object(
 ) -> Stored:
     """Judge and store a new state. Gives back what is stored, or the last state where the object vanishes by this."""
     kind = call.kind
-    check_types(call, obj)
+    obj = typed(call, obj)
     check_revision(call, obj["metadata"], old)
     obj = merge_part(call, obj, old)
     if call.target.subresource != "status" or kind.custom:
@@ -100,7 +100,7 @@ def store_update(
 def check_revision(call: Call, metadata: JsonObject, old: Stored) -> None:
     """The uid and resourceVersion that were sent are conditions. Raises Refusal."""
     kind, name, current = call.kind, call.target.name, old.obj["metadata"]
-    if metadata.get("uid") and metadata["uid"] != current["uid"]:
+    if call.request.method == "PUT" and metadata.get("uid") and metadata["uid"] != current["uid"]:
         raise conflict(kind.about(name), precondition_failed(call, "UID", metadata["uid"], current["uid"]))
     said = metadata.get("resourceVersion") or ""
     if said and re.fullmatch(r"\d+", said) is None:
@@ -146,15 +146,16 @@ def merge_part(call: Call, obj: JsonObject, old: Stored) -> JsonObject:
     return merged
 
 
-_KEPT = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields")
-
-
 def _keep_identity(metadata: JsonObject, old: JsonObject) -> None:
-    """No update changes birth, identity, or an approaching end."""
-    for member in _KEPT:
+    """No update changes birth or an approaching end; who tries to bring the end about is told so by validation."""
+    for member in ("creationTimestamp", "generation", "managedFields"):
         metadata.pop(member, None)
         if member in old:
             metadata[member] = old[member]
+    for member in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        if member in old:
+            metadata[member] = old[member]
+    metadata["uid"] = metadata.get("uid") or old["uid"]
 
 
 def _count_generation(call: Call, obj: JsonObject, old: JsonObject) -> None:

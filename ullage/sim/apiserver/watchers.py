@@ -88,11 +88,10 @@ class Watcher:
 
     def take(self, now: float) -> list[bytes]:
         """Lines to send now. After the last of a closed watcher: nothing."""
-        if not self.closed and self.terms.bookmarks and now >= self._next_bookmark:
+        if not self.closed and self.terms.bookmarks and self._next_bookmark <= now < self.terms.ends:
             self.bookmark()
             last = self.terms.ends - BOOKMARK_BEFORE_END
-            following = now + BOOKMARK_PERIOD
-            self._next_bookmark = self.terms.ends if now >= last else min(following, last)
+            self._next_bookmark = self.terms.ends if now >= last else min(now + BOOKMARK_PERIOD, last)
         if now >= self.terms.ends:
             self.close()
         lines = list(self._lines)

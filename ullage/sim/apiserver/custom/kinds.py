@@ -7,12 +7,14 @@ from ullage.sim.apiserver.custom.shaping import fill_defaults, prune, unknown_fi
 from ullage.sim.apiserver.custom.validate import check
 from ullage.sim.apiserver.fields import FieldError
 from ullage.sim.apiserver.kinds import FieldReader, Kind, Rules, ScalePaths
+from ullage.sim.apiserver.rules.shapes import OPEN
 from ullage.sim.apiserver.wire import JsonObject
 
 
 class CustomRules(Rules):
     """The rules of one version of a custom kind."""
 
+    shape = OPEN
     counts_generations = True
     unconditional_update = False
     status_resets = ("labels", "annotations", "finalizers", "ownerReferences", "generateName")

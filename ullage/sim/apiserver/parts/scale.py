@@ -39,13 +39,20 @@ def write_scale(call: Call, world: World) -> Response:
         raise conflict(call.kind.about(call.target.name), LOCK_MESSAGE)
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or replicas < 0:
-        problem = wrong("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise invalid(About("Scale", "autoscaling", call.target.name), [problem])
+        raise _negative(call, paths, replicas)
     obj = stored.fresh()
     _set(obj, paths.replicas, replicas)
     whole = Call(Target(call.kind, call.target.namespace, call.target.name), call.request, call.user)
     after = update_object(whole, world, stored, obj, dry_run=dry_run)
     return Response(200, encode(_scale_of(after, paths)))
+
+
+def _negative(call: Call, paths: ScalePaths, replicas: Any) -> Refusal:
+    if call.kind.custom:
+        problem = wrong(paths.replicas, replicas, "should be a non-negative integer")
+        return invalid(call.kind.about_kind(call.target.name), [problem])
+    problem = wrong("spec.replicas", replicas, "must be greater than or equal to 0")
+    return invalid(About("Scale", "autoscaling", call.target.name), [problem])
 
 
 def _sent(call: Call, scale: JsonObject) -> JsonObject:

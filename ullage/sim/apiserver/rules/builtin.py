@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from ullage.sim.apiserver.kinds import Kind, Rules, ScalePaths
-from ullage.sim.apiserver.rules import plumbing, small
+from ullage.sim.apiserver.rules import config, plumbing, small
 from ullage.sim.apiserver.rules.definitions import DefinitionRules
 from ullage.sim.apiserver.rules.events import EventRules, event_inward, event_outward
 from ullage.sim.apiserver.rules.jobs import JobRules
@@ -47,8 +47,8 @@ def builtin_kinds() -> list[Kind]:
         _kind("pods Pod po", PodRules(), parts="binding eviction status"),
         _kind("nodes Node no", NodeRules(), namespaced=False, parts="status"),
         _kind("namespaces Namespace ns", small.NamespaceRules(), namespaced=False, parts="finalize status"),
-        _kind("configmaps ConfigMap cm", small.ConfigRules()),
-        _kind("secrets Secret", small.SecretRules()),
+        _kind("configmaps ConfigMap cm", config.ConfigRules()),
+        _kind("secrets Secret", config.SecretRules()),
         _kind("services Service svc", plumbing.ServiceRules(), parts="status"),
         _kind("endpoints Endpoints ep", small.PlainRules()),
         _kind("serviceaccounts ServiceAccount sa", plumbing.ServiceAccountRules()),

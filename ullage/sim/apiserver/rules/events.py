@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping
 
+from ullage.sim.apiserver import names
 from ullage.sim.apiserver.fields import FieldError, required, wrong
 from ullage.sim.apiserver.kinds import FieldReader, Rules
 from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import PLAIN
 from ullage.sim.apiserver.wire import JsonObject
 
+_LONGEST_NOTE = 1024
+_TOLD = (
+    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count", "eventTime", "related",
+    "action", "reportingComponent", "reportingInstance", "type",
+)  # fmt: skip
 _PAIRS = (
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -21,13 +27,13 @@ _PAIRS = (
 
 def event_inward(obj: JsonObject) -> JsonObject:
     """From `events.k8s.io/v1` to how it is stored."""
-    names = {new: old for old, new in _PAIRS}
-    return {names.get(key, key): value for key, value in obj.items()}
+    spelled = {new: old for old, new in _PAIRS}
+    return {spelled.get(key, key): value for key, value in obj.items()}
 
 
 def event_outward(obj: JsonObject) -> JsonObject:
-    names = dict(_PAIRS)
-    return {names.get(key, key): value for key, value in obj.items()}
+    spelled = dict(_PAIRS)
+    return {spelled.get(key, key): value for key, value in obj.items()}
 
 
 _EVENT_FIELDS: Mapping[str, FieldReader] = {
@@ -56,15 +62,29 @@ class EventRules(Rules):
         self._strict = strict
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        """Events of the newer spelling say when they happened, and of which of two types they are."""
+        """Events of the newer spelling are complete; older ones may be anything."""
         if not self._strict:
             return []
         found = [] if obj.get("eventTime") else [required("eventTime")]
+        controller = obj.get("reportingComponent") or ""
+        found += [] if controller else [required("reportingController")]
+        found += [wrong("reportingController", controller, why) for why in names.qualified_name(controller)]
+        for member, most in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
+            text = obj.get(member) or ""
+            found += [] if text else [required(member)]
+            found += [wrong(member, "", f"can have at most {most} characters")] if len(text) > most else []
+        if len(obj.get("message") or "") > _LONGEST_NOTE:
+            found.append(wrong("message", "", f"can have at most {_LONGEST_NOTE} characters"))
         if obj.get("type") not in ("Normal", "Warning"):
             found.append(wrong("type", obj.get("type") or "", f"has invalid value: {obj.get('type') or ''}"))
-        if obj.get("eventTime") and not obj.get("reportingComponent"):
-            found.append(required("reportingController"))
         return found
+
+    def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        """What has been told is not told otherwise; only how often it happened may change."""
+        if not self._strict:
+            return []
+        changed = [member for member in _TOLD if obj.get(member) != old.get(member)]
+        return [wrong(member, obj.get(member) or "", "field is immutable") for member in changed]
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("involvedObject", {})

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from ullage.sim.apiserver.fields import FieldError, required, unsupported, wrong
 from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
-from ullage.sim.apiserver.rules import shapes
+from ullage.sim.apiserver.rules import pod_shapes
 from ullage.sim.apiserver.rules.merge_schemas import WORKLOAD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
@@ -19,7 +19,7 @@ _JOB_FIELDS: Mapping[str, FieldReader] = {
 
 
 class JobRules(Rules):
-    shape = shapes.WORKLOAD
+    shape = pod_shapes.JOB
     counts_generations = True
     schema = WORKLOAD
     default_propagation = "Orphan"

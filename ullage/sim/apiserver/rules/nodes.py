@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 
+from ullage.model.quantity import quantity
 from ullage.sim.apiserver import names
 from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, shown, unsupported, wrong
 from ullage.sim.apiserver.kinds import FieldReader, Rules
-from ullage.sim.apiserver.quantities import canonicalise
 from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import NODE
+from ullage.sim.apiserver.rules.pod_validation import is_extended
 from ullage.sim.apiserver.wire import JsonObject
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -27,19 +28,14 @@ class NodeRules(Rules):
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {})
         status = obj.setdefault("status", {})
-        if isinstance(status, dict):
-            for member in ("capacity", "allocatable"):
-                canonicalise(status.get(member))
-            if "capacity" in status:
-                status.setdefault("allocatable", dict(status["capacity"]))
-
-    def prepare_status(self, obj: JsonObject, _old: JsonObject) -> None:
-        for member in ("capacity", "allocatable"):
-            canonicalise((obj.get("status") or {}).get(member))
+        if "capacity" in status:
+            status.setdefault("allocatable", dict(status["capacity"]))
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        spec = obj.get("spec")
-        return _check_taints(spec.get("taints") or []) if isinstance(spec, dict) else []
+        return _check_taints(obj["spec"].get("taints") or []) + _check_amounts(obj["status"])
+
+    def validate_status(self, obj: JsonObject, _old: JsonObject) -> list[FieldError]:
+        return _check_amounts(obj.get("status") or {})
 
     def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
         found: list[FieldError] = []
@@ -49,6 +45,19 @@ class NodeRules(Rules):
                 forbidden_field("spec.providerID", 'node updates may not change providerID except from "" to valid')
             )
         return self.validate(obj) + found
+
+
+def _check_amounts(status: JsonObject) -> list[FieldError]:
+    """What a node has is never negative, and of devices it has whole ones."""
+    found: list[FieldError] = []
+    for member in ("capacity", "allocatable"):
+        for name, amount in (status.get(member) or {}).items():
+            at = f"status.{member}.{name}"
+            if quantity(amount) < 0:
+                found.append(wrong(at, amount, "must be greater than or equal to 0"))
+            elif is_extended(name) and quantity(amount) % 1:
+                found.append(wrong(at, amount, "must be an integer"))
+    return found
 
 
 def _check_taints(taints: list[JsonObject]) -> list[FieldError]:

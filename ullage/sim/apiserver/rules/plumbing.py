@@ -11,6 +11,7 @@ from ullage.sim.apiserver.wire import JsonObject
 
 
 class ServiceAccountRules(Rules):
+    shape = shapes.OPEN
     returns_deleted = True
     schema = SERVICE_ACCOUNT
 
@@ -60,7 +61,7 @@ class ServiceRules(Rules):
     fields = _SERVICE_FIELDS
 
     def check_name(self, name: str) -> tuple[str, ...]:
-        return names.dns_label_1035(name)
+        return names.dns_label(name)
 
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from ullage.sim.apiserver.quantities import canonicalise
 from ullage.sim.apiserver.wire import JsonObject
 
 _CONTAINER_LISTS = ("containers", "initContainers")
@@ -16,14 +15,12 @@ def default_pod_spec(spec: JsonObject) -> None:
     spec.setdefault("restartPolicy", "Always")
     if spec.get("terminationGracePeriodSeconds") is None:
         spec["terminationGracePeriodSeconds"] = 30
+    elif spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     if not spec.get("schedulerName"):
         spec["schedulerName"] = "default-scheduler"
-    canonicalise(spec.get("overhead"))
-    if isinstance(spec.get("resources"), dict):
-        canonicalise(spec["resources"].get("requests"))
-        canonicalise(spec["resources"].get("limits"))
     if account := spec.get("serviceAccountName"):
         spec.setdefault("serviceAccount", account)
     for volume in _objects(spec.get("volumes")):
@@ -43,10 +40,7 @@ def default_requests(spec: JsonObject) -> None:
 
 
 def _default_container(container: JsonObject, *, host_network: bool) -> None:
-    resources = container.setdefault("resources", {})
-    if isinstance(resources, dict):
-        canonicalise(resources.get("limits"))
-        canonicalise(resources.get("requests"))
+    container.setdefault("resources", {})
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
     image = container.get("image")

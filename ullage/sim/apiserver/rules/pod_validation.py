@@ -83,8 +83,11 @@ def _check_container(container: JsonObject, at: str, volumes: set[Any]) -> list[
         found.append(required(f"{at}.name"))
     else:
         found += [wrong(f"{at}.name", name, why) for why in names.dns_label(name)]
-    if not container.get("image"):
+    image = container.get("image") or ""
+    if not image:
         found.append(required(f"{at}.image"))
+    elif image != image.strip():
+        found.append(wrong(f"{at}.image", image, "must not have leading or trailing whitespace"))
     found += _check_ports(_objects(container.get("ports")), f"{at}.ports")
     for index, variable in enumerate(_objects(container.get("env"))):
         if not variable.get("name"):
@@ -121,7 +124,7 @@ def check_resources(resources: JsonObject, at: str) -> list[FieldError]:
         return found
     for name, amount in requests.items():
         limit = limits.get(name)
-        if _is_extended(name):
+        if is_extended(name):
             if limit is None:
                 why = "Limit must be set for non overcommitable resources"
                 found.append(required(f"{at}.limits", why))
@@ -142,12 +145,13 @@ def _check_amounts(amounts: JsonObject, at: str) -> list[FieldError]:
         if "/" not in name and name not in _STANDARD and not name.startswith("hugepages-"):
             found.append(wrong(where, name, "must be a standard resource type or fully qualified"))
             found.append(wrong(where, name, "must be a standard resource for containers"))
-        elif _is_extended(name) and number != int(number):
+        elif is_extended(name) and number != int(number):
             found.append(wrong(where, amount, "must be an integer"))
     return found
 
 
-def _is_extended(name: str) -> bool:
+def is_extended(name: str) -> bool:
+    """A device or another resource Kubernetes only counts."""
     return "/" in name and not name.partition("/")[0].endswith("kubernetes.io")
 
 

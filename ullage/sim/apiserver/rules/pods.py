@@ -6,7 +6,7 @@ from ullage.sim.apiserver import names
 from ullage.sim.apiserver.fields import FieldError, wrong
 from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
 from ullage.sim.apiserver.refusal import About, Refusal, forbidden
-from ullage.sim.apiserver.rules import shapes
+from ullage.sim.apiserver.rules import pod_shapes
 from ullage.sim.apiserver.rules.merge_schemas import POD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec, default_requests
 from ullage.sim.apiserver.rules.pod_updates import check_pod_update, check_toleration_additions
@@ -32,7 +32,7 @@ _POD_FIELDS: Mapping[str, FieldReader] = {
 
 
 class PodRules(Rules):
-    shape = shapes.POD
+    shape = pod_shapes.POD
     counts_generations = True
     returns_deleted = True
     graceful = True

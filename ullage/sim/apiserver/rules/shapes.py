@@ -1,110 +1,90 @@
-"""The JSON types of the built-in kinds' fields, as far as their rules read them."""
+"""The fields of the built-in kinds, in the order the server writes them.
 
-from ullage.sim.apiserver.shapes import AMOUNTS, INT_OR_STRING, METADATA, STRINGS, Members, Shape
+What a kind's rules read is spelled out; what they only pass on is `ANYTHING`.
+"""
 
-_SELECTOR: Members = {
-    "matchLabels": STRINGS,
-    "matchExpressions": [{"key": str, "operator": str, "values": [str]}],
-}
-_RESOURCES: Members = {"limits": AMOUNTS, "requests": AMOUNTS}
-_PROBE: Members = {"httpGet": {"path": str, "scheme": str}, "periodSeconds": int}
-_CONTAINER: Members = {
-    "name": str,
-    "image": str,
-    "imagePullPolicy": str,
-    "restartPolicy": str,
-    "resources": _RESOURCES,
-    "ports": [{"name": str, "containerPort": int, "hostPort": int, "protocol": str, "hostIP": str}],
-    "env": [{"name": str, "value": str, "valueFrom": {"fieldRef": {"apiVersion": str, "fieldPath": str}}}],
-    "volumeMounts": [{"name": str, "mountPath": str}],
-    "livenessProbe": _PROBE,
-    "readinessProbe": _PROBE,
-    "startupProbe": _PROBE,
-}
-_REQUIREMENT: Members = {"key": str, "operator": str, "values": [str]}
-_TERM: Members = {"matchExpressions": [_REQUIREMENT], "matchFields": [_REQUIREMENT]}
-_POD_TERM: Members = {
-    "topologyKey": str,
-    "labelSelector": _SELECTOR,
-    "namespaces": [str],
-    "namespaceSelector": _SELECTOR,
-}
-_POD_AFFINITY: Members = {
-    "requiredDuringSchedulingIgnoredDuringExecution": [_POD_TERM],
-    "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": int, "podAffinityTerm": _POD_TERM}],
-}
-_AFFINITY: Members = {
-    "nodeAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_TERM]},
-        "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": int, "preference": _TERM}],
-    },
-    "podAffinity": _POD_AFFINITY,
-    "podAntiAffinity": _POD_AFFINITY,
-}
-_TOLERATION: Members = {"key": str, "operator": str, "value": str, "effect": str, "tolerationSeconds": int}
-_POD_SPEC: Members = {
-    "containers": [_CONTAINER],
-    "initContainers": [_CONTAINER],
-    "volumes": [{"name": str, "persistentVolumeClaim": {"claimName": str}, "hostPath": {"type": str}}],
-    "nodeName": str,
-    "nodeSelector": STRINGS,
-    "schedulerName": str,
-    "restartPolicy": str,
-    "dnsPolicy": str,
-    "serviceAccountName": str,
-    "priorityClassName": str,
-    "priority": int,
-    "preemptionPolicy": str,
-    "hostNetwork": bool,
-    "terminationGracePeriodSeconds": int,
-    "activeDeadlineSeconds": int,
-    "affinity": _AFFINITY,
-    "tolerations": [_TOLERATION],
-    "topologySpreadConstraints": [{"maxSkew": int, "topologyKey": str, "whenUnsatisfiable": str}],
-    "schedulingGates": [{"name": str}],
-    "overhead": AMOUNTS,
-    "resources": _RESOURCES,
-}
-_CONDITIONS = [{"type": str, "status": str, "reason": str, "message": str}]
-
-POD = Shape(
-    {
-        "metadata": METADATA,
-        "spec": _POD_SPEC,
-        "status": {"phase": str, "nominatedNodeName": str, "qosClass": str, "conditions": _CONDITIONS},
-    }
+from ullage.sim.apiserver.shapes import (
+    AMOUNTS,
+    ANYTHING,
+    BLOBS,
+    COUNT,
+    FLAG,
+    INT_OR_STRING,
+    KEPT,
+    STRINGS,
+    TEXT,
+    Members,
+    MicroTime,
+    Shape,
 )
+
+METADATA: Members = {
+    "name": TEXT,
+    "generateName": TEXT,
+    "namespace": TEXT,
+    "uid": TEXT,
+    "resourceVersion": TEXT,
+    "generation": COUNT,
+    "creationTimestamp": str | None,
+    "deletionTimestamp": str | None,
+    "deletionGracePeriodSeconds": int,
+    "labels": STRINGS,
+    "annotations": STRINGS,
+    "ownerReferences": [
+        {"apiVersion": KEPT, "kind": KEPT, "name": KEPT, "uid": KEPT, "controller": bool, "blockOwnerDeletion": bool}
+    ],
+    "finalizers": [str],
+    "managedFields": ANYTHING,
+}
+OPEN = Shape({"metadata": METADATA}, closed=False)
+"""Kinds that are kept as they come."""
+
+SELECTOR: Members = {
+    "matchLabels": STRINGS,
+    "matchExpressions": [{"key": KEPT, "operator": KEPT, "values": [str]}],
+}
+CONDITIONS = [
+    {
+        "type": KEPT,
+        "status": KEPT,
+        "observedGeneration": COUNT,
+        "lastProbeTime": str | None,
+        "lastHeartbeatTime": str | None,
+        "lastUpdateTime": str | None,
+        "lastTransitionTime": str | None,
+        "reason": TEXT,
+        "message": TEXT,
+    }
+]
+
 NODE = Shape(
     {
         "metadata": METADATA,
         "spec": {
-            "unschedulable": bool,
-            "providerID": str,
-            "taints": [{"key": str, "value": str, "effect": str, "timeAdded": str}],
+            "podCIDR": TEXT,
+            "podCIDRs": [str],
+            "providerID": TEXT,
+            "unschedulable": FLAG,
+            "taints": [{"key": KEPT, "value": TEXT, "effect": KEPT, "timeAdded": str | None}],
+            "configSource": ANYTHING,
+            "externalID": TEXT,
         },
-        "status": {"capacity": AMOUNTS, "allocatable": AMOUNTS, "conditions": _CONDITIONS},
-    }
-)
-_TEMPLATE: Members = {"metadata": METADATA, "spec": _POD_SPEC}
-WORKLOAD = Shape(
-    {
-        "metadata": METADATA,
-        "spec": {
-            "replicas": int,
-            "selector": _SELECTOR,
-            "template": _TEMPLATE,
-            "strategy": {"type": str, "rollingUpdate": {}},
-            "updateStrategy": {"type": str, "rollingUpdate": {}},
-            "parallelism": int,
-            "completions": int,
-            "backoffLimit": int,
-            "activeDeadlineSeconds": int,
-            "ttlSecondsAfterFinished": int,
-            "completionMode": str,
-            "suspend": bool,
-            "manualSelector": bool,
+        "status": {
+            "capacity": AMOUNTS,
+            "allocatable": AMOUNTS,
+            "phase": TEXT,
+            "conditions": CONDITIONS,
+            "addresses": [{"type": KEPT, "address": KEPT}],
+            "daemonEndpoints": ANYTHING,
+            "nodeInfo": ANYTHING,
+            "images": [{"names": [str], "sizeBytes": COUNT}],
+            "volumesInUse": [str],
+            "volumesAttached": [ANYTHING],
+            "config": ANYTHING,
+            "runtimeHandlers": [ANYTHING],
+            "features": ANYTHING,
+            "declaredFeatures": [str],
         },
-        "status": {"conditions": _CONDITIONS},
     }
 )
 BUDGET = Shape(
@@ -112,18 +92,27 @@ BUDGET = Shape(
         "metadata": METADATA,
         "spec": {
             "minAvailable": INT_OR_STRING,
+            "selector": SELECTOR,
             "maxUnavailable": INT_OR_STRING,
-            "selector": _SELECTOR,
-            "unhealthyPodEvictionPolicy": str,
+            "unhealthyPodEvictionPolicy": str | None,
         },
         "status": {
+            "observedGeneration": COUNT,
+            "disruptedPods": STRINGS,
             "disruptionsAllowed": int,
             "currentHealthy": int,
             "desiredHealthy": int,
             "expectedPods": int,
-            "observedGeneration": int,
-            "disruptedPods": STRINGS,
-            "conditions": _CONDITIONS,
+            "conditions": [
+                {
+                    "type": KEPT,
+                    "status": KEPT,
+                    "observedGeneration": COUNT,
+                    "lastTransitionTime": str | None,
+                    "reason": KEPT,
+                    "message": KEPT,
+                }
+            ],
         },
     }
 )
@@ -131,64 +120,113 @@ LEASE = Shape(
     {
         "metadata": METADATA,
         "spec": {
-            "holderIdentity": str,
+            "holderIdentity": str | None,
             "leaseDurationSeconds": int,
+            "acquireTime": MicroTime,
+            "renewTime": MicroTime,
             "leaseTransitions": int,
-            "acquireTime": str,
-            "renewTime": str,
+            "strategy": str | None,
+            "preferredHolder": str | None,
         },
     }
 )
-NAMESPACE = Shape({"metadata": METADATA, "spec": {"finalizers": [str]}, "status": {"phase": str}})
-PRIORITY_CLASS = Shape({"metadata": METADATA, "value": int, "globalDefault": bool, "preemptionPolicy": str})
-CONFIG = Shape({"metadata": METADATA, "data": STRINGS, "binaryData": STRINGS, "immutable": bool, "type": str})
-SERVICE = Shape(
+NAMESPACE = Shape(
     {
         "metadata": METADATA,
-        "spec": {"type": str, "clusterIP": str, "ports": [{"port": int, "protocol": str}], "selector": STRINGS},
+        "spec": {"finalizers": [str]},
+        "status": {"phase": TEXT, "conditions": CONDITIONS},
     }
 )
-VOLUME = Shape(
+PRIORITY_CLASS = Shape(
     {
         "metadata": METADATA,
-        "spec": {"accessModes": [str], "capacity": AMOUNTS, "resources": _RESOURCES, "volumeName": str},
-        "status": {"phase": str},
+        "value": int,
+        "globalDefault": FLAG,
+        "description": TEXT,
+        "preemptionPolicy": str | None,
     }
 )
-STORAGE_CLASS = Shape({"metadata": METADATA, "provisioner": str, "reclaimPolicy": str, "volumeBindingMode": str})
+CONFIG_MAP = Shape({"metadata": METADATA, "immutable": bool, "data": STRINGS, "binaryData": BLOBS})
+SECRET = Shape({"metadata": METADATA, "immutable": bool, "data": BLOBS, "stringData": STRINGS, "type": TEXT})
+SERVICE = Shape({"metadata": METADATA, "spec": ANYTHING, "status": ANYTHING})
+VOLUME = Shape({"metadata": METADATA, "spec": ANYTHING, "status": ANYTHING})
+STORAGE_CLASS = Shape(
+    {
+        "metadata": METADATA,
+        "provisioner": KEPT,
+        "parameters": STRINGS,
+        "reclaimPolicy": str | None,
+        "mountOptions": [str],
+        "allowVolumeExpansion": bool,
+        "volumeBindingMode": str | None,
+        "allowedTopologies": [ANYTHING],
+    }
+)
+_REFERENCE: Members = {
+    "kind": TEXT,
+    "namespace": TEXT,
+    "name": TEXT,
+    "uid": TEXT,
+    "apiVersion": TEXT,
+    "resourceVersion": TEXT,
+    "fieldPath": TEXT,
+}
 EVENT = Shape(
     {
         "metadata": METADATA,
-        "involvedObject": {"kind": str, "namespace": str, "name": str, "uid": str},
-        "reason": str,
-        "message": str,
-        "type": str,
+        "involvedObject": _REFERENCE,
+        "reason": TEXT,
+        "message": TEXT,
+        "source": {"component": TEXT, "host": TEXT},
+        "firstTimestamp": str | None,
+        "lastTimestamp": str | None,
+        "count": COUNT,
+        "type": TEXT,
+        "eventTime": MicroTime,
+        "series": ANYTHING,
+        "action": TEXT,
+        "related": _REFERENCE,
+        "reportingComponent": KEPT,
+        "reportingInstance": KEPT,
     }
 )
 DEFINITION = Shape(
     {
         "metadata": METADATA,
         "spec": {
-            "group": str,
-            "scope": str,
+            "group": KEPT,
             "names": {
-                "plural": str,
-                "singular": str,
-                "kind": str,
-                "listKind": str,
+                "plural": KEPT,
+                "singular": TEXT,
                 "shortNames": [str],
+                "kind": KEPT,
+                "listKind": TEXT,
                 "categories": [str],
             },
+            "scope": KEPT,
             "versions": [
                 {
-                    "name": str,
+                    "name": KEPT,
                     "served": bool,
                     "storage": bool,
-                    "schema": {"openAPIV3Schema": {}},
-                    "subresources": {"status": {}, "scale": {"specReplicasPath": str, "statusReplicasPath": str}},
-                    "selectableFields": [{"jsonPath": str}],
+                    "deprecated": FLAG,
+                    "deprecationWarning": str | None,
+                    "schema": {"openAPIV3Schema": dict | None},
+                    "subresources": {
+                        "status": ANYTHING,
+                        "scale": {
+                            "specReplicasPath": KEPT,
+                            "statusReplicasPath": KEPT,
+                            "labelSelectorPath": str | None,
+                        },
+                    },
+                    "additionalPrinterColumns": [ANYTHING],
+                    "selectableFields": [{"jsonPath": KEPT}],
                 }
             ],
+            "conversion": ANYTHING,
+            "preserveUnknownFields": FLAG,
         },
+        "status": ANYTHING,
     }
 )

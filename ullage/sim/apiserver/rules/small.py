@@ -1,7 +1,5 @@
 """The rules of the small built-in kinds: namespaces, leases, budgets, classes, configuration."""
 
-import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +17,7 @@ _IMMORTAL = ("default", "kube-system", "kube-public")
 class PlainRules(Rules):
     """Stored as sent."""
 
+    shape = shapes.OPEN
     schema = PLAIN
 
 
@@ -155,6 +154,15 @@ class PriorityClassRules(Rules):
     def desired(self, _obj: JsonObject) -> object:
         return None
 
+    def admit(self, obj: JsonObject, around: Surroundings) -> None:
+        if not obj.get("globalDefault"):
+            return
+        for other in around.all("priorityclasses.scheduling.k8s.io"):
+            if other.get("globalDefault"):
+                name, taken = obj["metadata"].get("name", ""), other["metadata"]["name"]
+                why = f"PriorityClass {taken} is already marked as default. Only one default can exist"
+                raise forbidden(About("priorityclasses", "scheduling.k8s.io", name), why)
+
     def validate(self, obj: JsonObject) -> list[FieldError]:
         name, value = obj["metadata"].get("name", ""), obj["value"]
         if name.startswith("system-") and name not in ("system-node-critical", "system-cluster-critical"):
@@ -176,49 +184,10 @@ class PriorityClassRules(Rules):
         return found
 
 
-class ConfigRules(Rules):
-    """ConfigMaps and Secrets: may be sealed."""
-
-    shape = shapes.CONFIG
-    schema = PLAIN
-
-    def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        if not old.get("immutable"):
-            return self.validate(obj)
-        found: list[FieldError] = []
-        if not obj.get("immutable"):
-            found.append(forbidden_field("immutable", "field is immutable when `immutable` is set"))
-        changed = [member for member in ("data", "binaryData") if obj.get(member) != old.get(member)]
-        return found + [forbidden_field(member, "field is immutable when `immutable` is set") for member in changed]
-
-
-_SECRET_FIELDS: Mapping[str, FieldReader] = {"type": lambda obj: obj.get("type") or ""}
-
-
-class SecretRules(ConfigRules):
-    fields = _SECRET_FIELDS
-
-    def default(self, obj: JsonObject) -> None:
-        obj.setdefault("type", "Opaque")
-        plain = obj.pop("stringData", None)
-        if isinstance(plain, dict):
-            data = obj.setdefault("data", {})
-            for key, value in plain.items():
-                data[key] = base64.b64encode(str(value).encode()).decode()
-
-    def validate(self, obj: JsonObject) -> list[FieldError]:
-        found: list[FieldError] = []
-        for key, value in (obj.get("data") or {}).items():
-            try:
-                base64.b64decode(value, validate=True)
-            except (binascii.Error, ValueError, TypeError):
-                found.append(wrong(f"data[{key}]", "<secret contents redacted>", "must be base64"))
-        return found
-
-
 class GenerationRules(Rules):
     """Kinds that count generations over everything but metadata."""
 
+    shape = shapes.OPEN
     counts_generations = True
     unconditional_update = False
     schema = PLAIN
@@ -230,5 +199,6 @@ class GenerationRules(Rules):
 class OpaqueDeviceRules(Rules):
     """Resource claims and slices: kept, not understood."""
 
+    shape = shapes.OPEN
     returns_deleted = True
     schema = PLAIN

@@ -5,7 +5,7 @@ from typing import Any
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, wrong
 from ullage.sim.apiserver.kinds import Rules, Surroundings
-from ullage.sim.apiserver.rules import shapes
+from ullage.sim.apiserver.rules import pod_shapes
 from ullage.sim.apiserver.rules.merge_schemas import WORKLOAD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
@@ -31,7 +31,6 @@ _NOTHING: JsonObject = {}
 class WorkloadRules(Rules):
     """What the four have in common."""
 
-    shape = shapes.WORKLOAD
     counts_generations = True
     schema = WORKLOAD
     scales = True
@@ -89,6 +88,7 @@ class WorkloadRules(Rules):
 
 
 class DeploymentRules(WorkloadRules):
+    shape = pod_shapes.DEPLOYMENT
     word = "deployment"
     status_resets = ("labels",)
 
@@ -105,6 +105,7 @@ _REPLICASET_EMPTY_STATUS: JsonObject = {"replicas": 0}
 
 
 class ReplicaSetRules(WorkloadRules):
+    shape = pod_shapes.REPLICA_SET
     word = "ReplicaSet"
     empty_status = _REPLICASET_EMPTY_STATUS
 
@@ -116,6 +117,7 @@ _STATEFULSET_EMPTY_STATUS: JsonObject = {"replicas": 0, "availableReplicas": 0}
 
 
 class StatefulSetRules(WorkloadRules):
+    shape = pod_shapes.STATEFUL_SET
     word = "statefulset"
     empty_status = _STATEFULSET_EMPTY_STATUS
     _changeable = (
@@ -154,6 +156,7 @@ _DAEMONSET_EMPTY_STATUS: JsonObject = {
 
 
 class DaemonSetRules(WorkloadRules):
+    shape = pod_shapes.DAEMON_SET
     word = "daemonset"
     scales = False
     needs_selector = False

@@ -1,0 +1,251 @@
+"""Small random clusters: few names and few values, so that things meet. One `Random` makes one cluster."""
+
+from random import Random
+
+from ullage.model.device import Device, Health, Inventory
+from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
+from ullage.model.namespace import Namespace
+from ullage.model.node import Node, Taint
+from ullage.model.pod import Phase, Pod
+from ullage.model.resources import GPU
+from ullage.model.selector import Operator, Requirement, Selector
+from ullage.model.shape import Shape, interned, own_labels
+from ullage.model.terms import (
+    ClaimUse,
+    HostPort,
+    NodeTerm,
+    PodFilter,
+    PodTerm,
+    SpreadConstraint,
+    Toleration,
+    WeightedPodTerm,
+)
+from ullage.model.volume import StorageClass, Volume, VolumeClaim
+from ullage.state.cluster import ClusterState, Fact
+
+ZONE, HOST, TIER = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "tier"
+NODES = tuple("abcdef")
+SPACES = ("n", "m")
+CLAIMS = ("data", "logs")
+LABEL_KEYS = ("app", "team")
+
+
+def a_node(rng: Random, name: str) -> Node:
+    labels = {HOST: name}
+    if rng.random() < 0.8:
+        labels[ZONE] = rng.choice(("z1", "z2"))
+    if rng.random() < 0.6:
+        labels[TIER] = rng.choice(("1", "2", "10"))
+    taints = tuple(
+        Taint(key, rng.choice(("", "v")), rng.choice(("NoSchedule", "NoExecute", "PreferNoSchedule")))
+        for key in ("node.kubernetes.io/not-ready", "team")
+        if rng.random() < 0.2
+    )
+    return Node(
+        name=name,
+        uid=f"uid-{name}",
+        created=0.0,
+        ready=rng.random() < 0.9,
+        unschedulable=rng.random() < 0.1,
+        labels=labels,
+        taints=taints,
+        allocatable={"cpu": 1000 * rng.randint(1, 8), "pods": 1000 * rng.randint(1, 5), GPU: 1000 * rng.choice((0, 4))},
+    )
+
+
+def a_pod(rng: Random, name: str, *, on: str = "") -> Pod:
+    namespace = rng.choice(SPACES)
+    labels = {key: rng.choice(("x", "y")) for key in LABEL_KEYS if rng.random() < 0.7}
+    return Pod(
+        key=ObjectKey(namespace, name),
+        uid=f"uid-{name}",
+        created=0.0,
+        node=on,
+        phase=rng.choice((Phase.RUNNING, Phase.RUNNING, Phase.RUNNING, Phase.SUCCEEDED)) if on else Phase.PENDING,
+        deleting=rng.random() < 0.15,
+        gated=False,
+        scheduler="gpu-scheduler",
+        priority=0,
+        labels=labels,
+        shape=a_shape(rng, namespace, labels),
+        owner=None,
+        gpu_ids=tuple(sorted(rng.sample(range(4), rng.randint(1, 2)))) if on and rng.random() < 0.3 else (),
+        gpu_share=rng.choice((1000, 250)),
+    )
+
+
+def a_shape(rng: Random, namespace: str, labels: dict[str, str]) -> Shape:
+    requests = {"cpu": rng.choice((0, 500, 1000, 3000)), GPU: rng.choice((0, 0, 1000, 5000)), "disk": rng.choice((0, 0, 0, 1))}
+    near = _some(rng, 0.2, lambda: a_pod_term(rng, namespace))
+    away = _some(rng, 0.2, lambda: a_pod_term(rng, namespace))
+    wishes = _some(rng, 0.1, lambda: WeightedPodTerm(weight=rng.choice((-5, 3)), term=a_pod_term(rng, namespace)))
+    spread = _some(rng, 0.25, lambda: a_spread(rng))
+    looks = bool(near or away or wishes or spread)
+    return interned(
+        Shape(
+            requests=tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
+            scored_cpu=max(requests["cpu"], 100),
+            node_name=rng.choice(NODES) if rng.random() < 0.05 else "",
+            node_selector=((ZONE, "z1"),) if rng.random() < 0.1 else (),
+            node_affinity=_some(rng, 0.5, lambda: a_node_term(rng)) if rng.random() < 0.3 else None,
+            tolerations=_some(rng, 0.4, lambda: a_toleration(rng)),
+            host_ports=_some(rng, 0.15, lambda: a_port(rng)),
+            near=near,
+            away=away,
+            preferred_pods=wishes,
+            spread=spread,
+            claims=_some(rng, 0.35, lambda: ClaimUse(claim=ObjectKey(namespace, rng.choice((*CLAIMS, *CLAIMS, *CLAIMS, "gone"))))),
+            namespace=namespace if looks else "",
+            labels=own_labels(labels, LABEL_KEYS) if looks else (),
+        )
+    )
+
+
+def _some(rng: Random, chance: float, make):  # type: ignore[no-untyped-def]  # one word for tuples of any part
+    return tuple(make() for _ in range(2) if rng.random() < chance)
+
+
+def a_toleration(rng: Random) -> Toleration:
+    return Toleration(
+        key=rng.choice(("", "team", "node.kubernetes.io/not-ready", "node.kubernetes.io/unschedulable")),
+        value=rng.choice(("", "v")),
+        effect=rng.choice(("", "NoSchedule")),
+        exists=rng.random() < 0.5,
+    )
+
+
+def a_port(rng: Random) -> HostPort:
+    return HostPort(port=rng.choice((80, 81)), protocol=rng.choice(("TCP", "UDP")), address=rng.choice(("0.0.0.0", "10.0.0.1")))
+
+
+def a_requirement(rng: Random, keys: tuple[str, ...], values: tuple[str, ...]) -> Requirement:
+    operator = rng.choice((Operator.IN, Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST))
+    bare = operator in (Operator.EXISTS, Operator.DOES_NOT_EXIST)
+    chosen = () if bare else tuple(rng.sample(values, rng.randint(1, len(values))))
+    return Requirement(rng.choice(keys), operator, chosen)
+
+
+def a_selector(rng: Random) -> Selector | None:
+    if rng.random() < 0.08:
+        return None
+    return Selector(tuple(a_requirement(rng, LABEL_KEYS, ("x", "y")) for _ in range(rng.choice((0, 1, 1, 1, 2)))))
+
+
+def a_node_term(rng: Random) -> NodeTerm:
+    labels = [a_requirement(rng, (ZONE, TIER), ("z1", "z2", "1")) for _ in range(rng.randint(0, 1))]
+    if rng.random() < 0.3:
+        labels.append(Requirement(TIER, rng.choice((Operator.GREATER, Operator.LESS)), ("2",)))
+    fields = (Requirement("metadata.name", rng.choice((Operator.IN, Operator.NOT_IN)), (rng.choice(NODES),)),)
+    return NodeTerm(labels=tuple(labels), fields=fields if rng.random() < 0.3 else ())
+
+
+def a_pod_term(rng: Random, namespace: str) -> PodTerm:
+    places = rng.choice(((namespace,), (namespace,), SPACES, ()))
+    spaces = Selector((Requirement("env", Operator.IN, ("prod",)),)) if rng.random() < 0.5 else Selector()
+    return PodTerm(
+        topology_key=rng.choice((ZONE, HOST, TIER)),
+        pods=PodFilter(namespaces=places, namespace_selector=None if places else spaces, selector=a_selector(rng)),
+    )
+
+
+def a_spread(rng: Random) -> SpreadConstraint:
+    return SpreadConstraint(
+        topology_key=rng.choice((ZONE, HOST, TIER)),
+        max_skew=rng.randint(1, 2),
+        hard=rng.random() < 0.8,
+        selector=a_selector(rng),
+        min_domains=rng.choice((1, 1, 3)),
+        honors_affinity=rng.random() < 0.7,
+        honors_taints=rng.random() < 0.3,
+    )
+
+
+def an_inventory(rng: Random, node: str) -> Inventory:
+    return Inventory(
+        node=node,
+        reported_at=rng.random(),
+        devices=tuple(
+            Device(
+                id=number,
+                uuid=f"{node}-{number}",
+                model=rng.choice(("A", "H")),
+                memory=80,
+                health=rng.choice(tuple(Health)),
+                island=rng.choice(("", "i", "j")),
+            )
+            for number in range(rng.randint(0, 4))
+        ),
+    )
+
+
+def a_volume_claim(rng: Random, key: ObjectKey) -> VolumeClaim:
+    volume = rng.choice(("", "", "v1", "v2"))
+    return VolumeClaim(
+        key=key,
+        uid="",
+        deleting=rng.random() < 0.05,
+        volume=volume,
+        bound=bool(volume) and rng.random() < 0.9,
+        storage_class=rng.choice(("late", "late", "now")),
+        selected_node=rng.choice(("", "", "a")),
+        size=rng.randint(0, 2),
+        access=(rng.choice(("ReadWriteOncePod", "ReadWriteMany")),),
+    )
+
+
+def a_volume(rng: Random, name: str) -> Volume:
+    return Volume(
+        name=name,
+        labels={},
+        storage_class="late",
+        available=rng.random() < 0.7,
+        promised_to=rng.choice((None, None, ObjectKey("n", "data"))),
+        size=rng.randint(0, 3),
+        access=("ReadWriteMany", "ReadWriteOncePod"),
+        node_affinity=_some(rng, 0.7, lambda: a_node_term(rng)) if rng.random() < 0.5 else None,
+        zones=rng.choice(((), ((ZONE, ("z1",)),), (("failure-domain.beta.kubernetes.io/zone", ("z1", "z2")),))),
+    )
+
+
+def a_storage_class(rng: Random, name: str) -> StorageClass:
+    return StorageClass(
+        name=name,
+        provisioner=rng.choice(("csi", "csi", "kubernetes.io/no-provisioner")),
+        waits_for_consumer=name == "late",
+        topologies=rng.choice(((), ((), ((ZONE, ("z2",)),)))),
+    )
+
+
+def a_step(rng: Random, state: ClusterState) -> Event[Fact]:
+    """Something that may be heard next: a thing appears, changes or goes."""
+    kind = rng.choice(("node", "pod", "pod", "pod", "pod", "namespace", "inventory", "claim", "volume", "class"))
+    key, old, new = _next_of(rng, state, kind)
+    if old is None:
+        return Appeared(key, new)
+    return Vanished(key, old) if rng.random() < 0.3 else Changed(key, old, new)
+
+
+def _next_of(rng: Random, state: ClusterState, kind: str) -> tuple[ObjectKey, Fact | None, Fact]:
+    name = rng.choice(NODES)
+    match kind:
+        case "node":
+            return ObjectKey("", name), state.nodes.get(name), a_node(rng, name)
+        case "pod":
+            pod = a_pod(rng, rng.choice("pqrstuvw"), on=rng.choice((*NODES, "")))
+            return pod.key, state.pods.get(pod.key), pod
+        case "namespace":
+            space = rng.choice(SPACES)
+            labels = {"env": rng.choice(("prod", "dev"))}
+            return ObjectKey("", space), state.namespaces.get(space), Namespace(name=space, labels=labels)
+        case "inventory":
+            return ObjectKey("", name), state.inventories.get(name), an_inventory(rng, name)
+        case "claim":
+            key = ObjectKey(rng.choice(SPACES), rng.choice(CLAIMS))
+            return key, state.volume_claims.get(key), a_volume_claim(rng, key)
+        case "volume":
+            volume = rng.choice(("v1", "v2", "v3"))
+            return ObjectKey("", volume), state.volumes.get(volume), a_volume(rng, volume)
+        case _:
+            storage_class = rng.choice(("late", "now"))
+            known = state.storage_classes.get(storage_class)
+            return ObjectKey("", storage_class), known, a_storage_class(rng, storage_class)

@@ -1,0 +1,145 @@
+"""What each row says by itself: its node, its room, the volumes it reaches. One vector per shape, repaired by row."""
+
+import numpy as np
+
+from ullage.decide.fit.codes import CODE, NO_NODE, Codes, first_of
+from ullage.decide.fit.mounts import Mounts, mounts_of
+from ullage.decide.fit.rules.node import NODE_RULES, NOT_READY, UNSCHEDULABLE
+from ullage.decide.fit.vectors.masks import Mask, all_rows, tolerable, wanted
+from ullage.decide.fit.vectors.volumes import volume_code, volume_codes
+from ullage.model.shape import Shape
+from ullage.model.terms import tolerated
+from ullage.model.verdict import Reason
+from ullage.state.placements import Placements
+
+_PORT = CODE[Reason.HOST_PORT_TAKEN]
+_SMALL = CODE[Reason.NODE_TOO_SMALL]
+_FULL = CODE[Reason.TOO_MANY_PODS]
+_SHORT = CODE[Reason.INSUFFICIENT_RESOURCES]
+
+_MANY = 48
+"""Rows that are cheaper to judge all at once than one by one."""
+
+
+class LocalVerdicts:
+    """Codes over rows for one shape, kept equal to the placements by `refresh`."""
+
+    def __init__(self, shape: Shape, placements: Placements) -> None:
+        self.shape = shape
+        self._placements = placements
+        self._needs = placements.columns.indexed(shape.requests)
+        self._renewed = self._changed = self._volumes_version = 0
+        self._rebuild()
+
+    def refresh(self) -> Codes:
+        """The codes as of now. Not to be written to, and good until something changes."""
+        columns = self._placements.columns
+        renewed = columns.renewed.since(self._renewed)
+        changed = columns.changed.since(self._changed)
+        if renewed is None or changed is None or self._outgrown():
+            self._rebuild()
+        elif changed:
+            for row in renewed:
+                self._renew(row)
+            if len(changed) > _MANY:
+                self._fill()
+            else:
+                for row in changed:
+                    self._codes[row] = self._judge(row)
+            self._renewed, self._changed = columns.renewed.version, columns.changed.version
+        codes = self._codes[: columns.size]
+        codes.flags.writeable = False
+        return codes
+
+    def _outgrown(self) -> bool:
+        if len(self._codes) < self._placements.columns.size:
+            return True
+        return bool(self.shape.claims) and self._volumes_version != self._placements.volumes_version
+
+    def _rebuild(self) -> None:
+        """From nothing, all rows at once."""
+        placements, columns = self._placements, self._placements.columns
+        self.mounts: Mounts = mounts_of(self.shape, placements.state)
+        room = columns.capacity - columns.size
+        self._node = np.pad(node_codes(self.shape, placements), (0, room), constant_values=NO_NODE)
+        self._small = np.pad(self._too_small(), (0, room))
+        self._volume = None
+        if self.shape.claims:
+            self._volume = np.pad(volume_codes(self.mounts, placements), (0, room))
+        self._codes: Codes = np.full(columns.capacity, NO_NODE, np.uint8)
+        self._fill()
+        self._volumes_version = placements.volumes_version
+        self._renewed, self._changed = columns.renewed.version, columns.changed.version
+
+    def _too_small(self) -> Mask:
+        columns = self._placements.columns
+        small = ~all_rows(self._placements)
+        for index, amount in self._needs:
+            small |= columns.allocatable[index, : columns.size] < amount
+        return small
+
+    def _fill(self) -> None:
+        """All rows anew from what is known of their nodes."""
+        columns = self._placements.columns
+        size = columns.size
+        short = ~all_rows(self._placements)
+        for index, amount in self._needs:
+            short |= columns.allocatable[index, :size] - columns.used[index, :size] < amount
+        room = np.zeros(size, np.uint8) if self._volume is None else self._volume[:size].copy()
+        room[short] = _SHORT
+        room[columns.pods[:size] >= columns.most_pods[:size]] = _FULL
+        room[self._small[:size]] = _SMALL
+        for port in self.shape.host_ports:
+            room[list(self._placements.ports.taken(port))] = _PORT
+        self._codes[:size] = first_of(self._node[:size], room)
+
+    def _renew(self, row: int) -> None:
+        """The node of a row is another, or has other facts."""
+        columns = self._placements.columns
+        name = columns.names[row]
+        if not name:
+            self._node[row], self._small[row] = NO_NODE, False
+            return
+        node = self._placements.state.nodes[name]
+        verdicts = (rule(self.shape, node) for rule in NODE_RULES)
+        self._node[row] = next((CODE[verdict.reason] for verdict in verdicts if verdict is not None), 0)
+        self._small[row] = any(columns.allocatable[index, row] < amount for index, amount in self._needs)
+        if self._volume is not None:
+            self._volume[row] = volume_code(self.mounts, node, self._placements)
+
+    def _judge(self, row: int) -> int:
+        """One row anew from what is known of its node."""
+        code = self._node.item(row)
+        if code:
+            return code
+        columns, ports = self._placements.columns, self._placements.ports
+        for port in self.shape.host_ports:
+            if ports.is_taken(port, row):
+                return _PORT
+        if self._small[row]:
+            return _SMALL
+        if columns.pods[row] >= columns.most_pods[row]:
+            return _FULL
+        for index, amount in self._needs:
+            if columns.allocatable[index, row] - columns.used[index, row] < amount:
+                return _SHORT
+        return 0 if self._volume is None else self._volume.item(row)
+
+
+def node_codes(shape: Shape, placements: Placements) -> Codes:
+    """What `NODE_RULES` say, for all rows at once: the first rule is written last."""
+    columns = placements.columns
+    size = columns.size
+    codes = np.zeros(size, np.uint8)
+    codes[~wanted(shape, placements)] = CODE[Reason.NODE_SELECTOR_MISMATCH]
+    codes[~tolerable(shape, placements)] = CODE[Reason.TAINT_NOT_TOLERATED]
+    if not tolerated(NOT_READY, shape.tolerations):
+        codes[columns.unready[:size]] = CODE[Reason.NODE_NOT_READY]
+    if not tolerated(UNSCHEDULABLE, shape.tolerations):
+        codes[columns.unschedulable[:size]] = CODE[Reason.NODE_UNSCHEDULABLE]
+    if shape.node_name:
+        named = columns.rows.get(shape.node_name)
+        others = np.arange(size) != (-1 if named is None else named)
+        codes[others] = CODE[Reason.NOT_THE_NODE_NAMED]
+    codes[~columns.alive[:size]] = NO_NODE
+    return codes
