@@ -26,11 +26,13 @@ check: $(VENV)/.dev ## lint, types, layers, generated docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m ullage.cli.reference --check docs/generated
+	$(BIN)/python -m ullage.kube.crds --check deploy/crds
 
 format: $(VENV)/.dev ## put code and generated docs in shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/python -m ullage.cli.reference docs/generated
+	$(BIN)/python -m ullage.kube.crds deploy/crds
 
 bench: $(VENV)/.dev controlplane ## speed and memory beside the peer, in one run
 	$(BIN)/python -m bench.run $(ARGS)

@@ -50,7 +50,8 @@ class Cluster:
     @property
     def capacity(self) -> NDArray[np.float64]:
         """GPUs of each model."""
-        gpus: NDArray[np.float64] = np.bincount(self.model, self.gpus.astype(np.float64), len(self.models))
+        gpus: NDArray[np.float64] = np.zeros(len(self.models))
+        np.add.at(gpus, self.model, self.gpus)
         return gpus
 
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from bench.openb import DEVICES, Cluster, Pod, load, read_cluster, read_pods, trace_file, typical_pods
 from bench.record import Figure
-from ullage.decide.score.baselines import Baseline, fullest_device
-from ullage.decide.score.columns import Flags, GpuColumns, GpuDemand, GpuPolicy, Levels, best
+from ullage.decide.score.baselines import Baseline, Levels, fullest_device
+from ullage.decide.score.columns import Flags, GpuColumns, GpuDemand, GpuPolicy, best
 from ullage.decide.score.policies import DEFAULT_POLICY, POLICIES
 from ullage.model.device import MILLI_GPU
 

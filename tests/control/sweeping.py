@@ -9,7 +9,7 @@ from typing import Any
 
 from ullage.act.leases import Holder, LeaseBook, Reserved, Want
 from ullage.act.sweep import Broom
-from ullage.clock import Clock, Instant
+from ullage.clock import Clock
 from ullage.control.lease_sweeper import Freed, LeaseSweeper, gpu_leases
 from ullage.decide.sweep import SweepPolicy
 from ullage.kube.api import Binding, KubeApi, MergePatch
@@ -92,10 +92,10 @@ class Scene:
     @asynccontextmanager
     async def swept(
         self,
-        policy: SweepPolicy = SweepPolicy(),
+        policy: SweepPolicy = SweepPolicy(),  # noqa: B008 - frozen
         *,
         through: KubeApi | None = None,
-        seed: int = 1,  # noqa: B008 - frozen
+        seed: int = 1,
     ) -> AsyncIterator[LeaseSweeper]:
         """A sweeper runs during the block."""
         api = through or self.api
@@ -113,7 +113,3 @@ class Scene:
             yield sweeper
             for task in tasks:
                 task.cancel()
-
-
-def at(clock: Clock, seconds: float) -> Instant:
-    return Instant(clock.now() + seconds)

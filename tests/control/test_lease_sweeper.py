@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,9 @@ from ullage.clock import WallClock
 from ullage.decide.sweep import Freeing, SweepPolicy
 from ullage.errors import Conflict
 from ullage.kube.api import DELETE_NOW, KubeApi
+from ullage.kube.objects.meta import ObjectMeta
+from ullage.kube.objects.pod import Pod as KubePod
+from ullage.kube.read import read_pod
 from ullage.kube.resources import NODES, PODS
 from ullage.model.event import ObjectKey, Vanished
 from ullage.model.pod import Pod
@@ -82,7 +86,7 @@ async def test_holds_that_are_over_are_freed(
     if when == "before-it-listens":
         await happened(scene)
     async with scene.swept() as sweeper:
-        await eventually(lambda: scene.held(), until=lambda held: 7 in held)
+        await eventually(scene.held, until=lambda held: 7 in held)
         if when == "while-it-listens":
             await happened(scene)
         await eventually(scene.held, until=lambda held: held == {7} | left)
@@ -108,10 +112,6 @@ async def test_a_live_pod_keeps_its_gpus_whatever_the_watch_says(scene: Scene) -
 
 def a_rumour(key: ObjectKey, uid: str) -> Pod:
     """Facts of a pod of which only the identity matters."""
-    from ullage.kube.objects.meta import ObjectMeta
-    from ullage.kube.objects.pod import Pod as KubePod
-    from ullage.kube.read import read_pod
-
     return read_pod(KubePod(metadata=ObjectMeta(namespace=key.namespace, name=key.name, uid=uid)))
 
 
@@ -126,6 +126,50 @@ async def test_a_placement_nobody_finishes_is_fenced_and_freed(scene: Scene) -> 
     pod = await scene.api.get(PODS, "p", scene.ns)
     assert pod.spec.node_name == ""
     assert pod.metadata.annotations[FENCE].startswith("sweep@")
+
+
+@pytest.mark.parametrize("milli", [pytest.param(1000, id="whole"), pytest.param(400, id="shared")])
+async def test_who_goes_on_behind_the_fence_keeps_the_gpu(scene: Scene, milli: int) -> None:
+    holder = await scene.pod("p")
+    await scene.hold(holder, 0, milli=milli)
+
+    async def another_scheduler_places_it() -> None:
+        pod = await scene.api.get(PODS, "p", scene.ns)
+        await scene.hold(holder, 0, milli=milli)
+        await scene.bind(holder, 0, version=pod.metadata.resource_version)
+
+    sly: Any = ActsBehindTheFence(scene.api, another_scheduler_places_it)
+    async with scene.swept(SweepPolicy(abandoned_after=0.3), through=sly):
+        await eventually(lambda: asyncio.sleep(0, sly.acted), until=bool)
+        await eventually(lambda: asyncio.sleep(0, sly.asked_after), until=lambda n: n >= 1)
+        await asyncio.sleep(0.5)
+    assert await scene.held() == {0}
+    assert scene.freed == []
+
+
+class ActsBehindTheFence:
+    """An API through which somebody else acts right after a pod was written to."""
+
+    def __init__(self, api: KubeApi, act: Callable[[], Awaitable[None]]) -> None:
+        self._api = api
+        self._act = act
+        self.acted = False
+        self.asked_after = 0
+
+    async def patch(self, resource: Any, *arguments: Any, **more: Any) -> Any:
+        result = await self._api.patch(resource, *arguments, **more)
+        if resource is PODS and not self.acted:
+            await self._act()
+            self.acted = True
+        self.asked_after += resource is not PODS
+        return result
+
+    async def delete(self, *arguments: Any, **more: Any) -> None:
+        self.asked_after += 1
+        await self._api.delete(*arguments, **more)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
 
 
 async def test_only_dead_shares_are_taken_out(scene: Scene) -> None:

@@ -85,8 +85,10 @@ def test_a_pods_facts() -> None:
     assert (pod.created, pod.phase, pod.owner) == (60.0, Phase.PENDING, Owner("ReplicaSet", "rs", "u"))
 
 
-def test_a_bad_quantity_names_the_pod() -> None:
-    with pytest.raises(Unreadable, match="pod n/p: 'lots' is not a quantity"):
+def test_a_bad_quantity_names_the_pod_and_the_field() -> None:
+    with pytest.raises(
+        Unreadable, match=r"pod n/p: spec.containers\[0\].resources.requests.cpu: 'lots' is not a quantity"
+    ):
         read_pod(read({"containers": [a_container("lots")]}))
 
 

@@ -12,6 +12,7 @@ from ullage.model.node import Node, Taint
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.selector import parse_selector
+from ullage.model.shape import Shape, interned
 from ullage.state.cluster import ClusterState, Fact
 from ullage.state.dump import dump, load
 from ullage.state.invariants import broken
@@ -42,7 +43,7 @@ def a_pod(name: str = "p", *, gpus: int = 1, on: str = "", phase: Phase = Phase.
         scheduler="gpu-scheduler",
         priority=0,
         labels={},
-        requests={GPU: gpus * 1000} if gpus else {},
+        shape=interned(Shape(requests=((GPU, gpus * 1000),) if gpus else ())),
         owner=None,
     )
 
@@ -153,7 +154,7 @@ def test_a_dump_comes_back_whole_and_equal_to_the_byte() -> None:
         pytest.param(b"{", "not a dump", id="not-json"),
         pytest.param(b"{}", "format", id="not-a-dump"),
         pytest.param(
-            b'{"format":1,"takenAt":0,"synced":[],"nodes":[{"name":1}],"pods":[],"budgets":[]}',
+            b'{"format":2,"takenAt":0,"synced":[],"nodes":[{"name":1}],"pods":[],"budgets":[]}',
             r"\$.nodes\[0\]",
             id="names-the-field",
         ),

@@ -75,7 +75,11 @@ def a_pod(rng: Random, name: str, *, on: str = "") -> Pod:
 
 
 def a_shape(rng: Random, namespace: str, labels: dict[str, str]) -> Shape:
-    requests = {"cpu": rng.choice((0, 500, 1000, 3000)), GPU: rng.choice((0, 0, 1000, 5000)), "disk": rng.choice((0, 0, 0, 1))}
+    requests = {
+        "cpu": rng.choice((0, 500, 1000, 3000)),
+        GPU: rng.choice((0, 0, 1000, 5000)),
+        "disk": rng.choice((0, 0, 0, 1)),
+    }
     near = _some(rng, 0.2, lambda: a_pod_term(rng, namespace))
     away = _some(rng, 0.2, lambda: a_pod_term(rng, namespace))
     wishes = _some(rng, 0.1, lambda: WeightedPodTerm(weight=rng.choice((-5, 3)), term=a_pod_term(rng, namespace)))
@@ -94,7 +98,9 @@ def a_shape(rng: Random, namespace: str, labels: dict[str, str]) -> Shape:
             away=away,
             preferred_pods=wishes,
             spread=spread,
-            claims=_some(rng, 0.35, lambda: ClaimUse(claim=ObjectKey(namespace, rng.choice((*CLAIMS, *CLAIMS, *CLAIMS, "gone"))))),
+            claims=_some(
+                rng, 0.35, lambda: ClaimUse(claim=ObjectKey(namespace, rng.choice((*CLAIMS, *CLAIMS, *CLAIMS, "gone"))))
+            ),
             namespace=namespace if looks else "",
             labels=own_labels(labels, LABEL_KEYS) if looks else (),
         )
@@ -115,7 +121,9 @@ def a_toleration(rng: Random) -> Toleration:
 
 
 def a_port(rng: Random) -> HostPort:
-    return HostPort(port=rng.choice((80, 81)), protocol=rng.choice(("TCP", "UDP")), address=rng.choice(("0.0.0.0", "10.0.0.1")))
+    return HostPort(
+        port=rng.choice((80, 81)), protocol=rng.choice(("TCP", "UDP")), address=rng.choice(("0.0.0.0", "10.0.0.1"))
+    )
 
 
 def a_requirement(rng: Random, keys: tuple[str, ...], values: tuple[str, ...]) -> Requirement:

@@ -5,6 +5,7 @@ Nothing is sent twice from here except after a 401, which means that nothing was
 """
 
 import asyncio
+import io
 import socket
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from ullage.kube.transport import JSON, Refused, Request, Response
 _CONNECT_SECONDS = 10.0
 _KEEP_IDLE_SECONDS = 60.0
 _READ_BUFFER = 2**20
+_LARGE_BODY = 2**20
 _PARTING_SECONDS, _PARTING_TURNS = 0.5, 50  # a call cut off just now still says good-bye to its peer
 _BROKEN = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
 
@@ -158,7 +160,7 @@ class HttpTransport:
             answer = await pool.session.request(
                 request.method,
                 self._base.with_path(self._base.path.rstrip("/") + request.path).with_query(request.query),
-                data=request.body,
+                data=_payload(request.body),
                 headers=_headers(request, credential),
                 timeout=aiohttp.ClientTimeout(total=request.timeout, sock_connect=_CONNECT_SECONDS),
                 server_hostname=self._endpoint.trust.server_name or None,
@@ -235,6 +237,11 @@ class HttpTransport:
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._options.clock.now(), UTC)
+
+
+def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
+    """Large bodies go as files, which aiohttp sends in pieces: at once they would hold up the loop."""
+    return io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
 
 
 async def _whole(answer: aiohttp.ClientResponse) -> Response:

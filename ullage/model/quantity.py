@@ -14,7 +14,7 @@ _SUFFIX = {
     "Ki": Decimal(2) ** 10, "Mi": Decimal(2) ** 20, "Gi": Decimal(2) ** 30,
     "Ti": Decimal(2) ** 40, "Pi": Decimal(2) ** 50, "Ei": Decimal(2) ** 60,
 }  # fmt: skip
-_SHAPE = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))((?:[eE][+-]?\d+)|[KMGTPE]i|[numkMGTPE]|)")
+_SHAPE = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))((?:[eE][+-]?\d{1,3})|[KMGTPE]i|[numkMGTPE]|)")
 
 
 def quantity(text: str | int | float) -> Decimal:

@@ -16,7 +16,8 @@ from ullage.kube.api import Binding, Deletion, KubeApi, MergePatch, Selection
 from ullage.kube.connect import connect
 from ullage.kube.resource import JsonObject, Resource
 from ullage.kube.rest import RestApi
-from ullage.sim.actors.start import start_actors
+from ullage.sim.actors.shapes import ActorNode
+from ullage.sim.actors.start import ActorSettings, start_actors
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.weather import Latency, Weather
 from ullage.sim.time import loop_clock
@@ -137,8 +138,13 @@ def names(things: list[JsonObject]) -> list[str]:
     return sorted(thing["metadata"]["name"] for thing in things)
 
 
+def has_kubelet(node: ActorNode) -> bool:
+    """KWOK's rule: it plays the kubelet of nodes that ask for it."""
+    return node.metadata.annotations.get("kwok.x-k8s.io/node") == "fake"
+
+
 @asynccontextmanager
-async def simulated_cluster() -> AsyncIterator[Cluster]:
+async def simulated_cluster(settings: ActorSettings = ActorSettings()) -> AsyncIterator[Cluster]:  # noqa: B008 - frozen
     """Everything in memory. Calls and watches take their time, so that caches lag as they do in the world."""
     clock = loop_clock()
     server = SimulatedApiServer(clock, seed=7)
@@ -148,7 +154,10 @@ async def simulated_cluster() -> AsyncIterator[Cluster]:
         transport = InMemoryTransport(server, user=user, weather=Weather(seed=7, latency=latency))
         return RestApi(transport, rng=random.Random(7))
 
-    async with start_actors(connected("actors"), clock), _furnished(connected("story")) as cluster:
+    async with (
+        start_actors(connected("actors"), clock, settings, has_kubelet),
+        _furnished(connected("story")) as cluster,
+    ):
         yield cluster
 
 

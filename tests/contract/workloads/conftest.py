@@ -6,26 +6,47 @@ import pytest
 
 from tests.contract.workloads.cluster import real_cluster, simulated_cluster
 from tests.contract.workloads.stories import Play, Story
+from ullage.sim.actors.start import ActorSettings
 from ullage.sim.time import run_virtual
+from ullage.testing.controlplane import WORKLOADS, ControlPlane, ControlPlaneSpec, Program
+from ullage.testing.controlplane.fixtures import StartControlPlane
+
+GRACE_SECONDS = 20
+"""How long nodes may be silent in stories about that: longer than the ten seconds between two heartbeats."""
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.real)])
 def play(request: pytest.FixtureRequest) -> Play:
     """Tells a story in one of the two worlds."""
     if request.param == "simulated":
-        return _play_simulated
+        return lambda story: _play_simulated(story, ActorSettings())
     plane = request.getfixturevalue("workload_control_plane")
+    return lambda story: _play_real(story, plane)
 
-    async def live(story: Story) -> None:
+
+@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.real)])
+def play_with_heartbeats(request: pytest.FixtureRequest) -> Play:
+    """The same in worlds where nodes must be heard of."""
+    if request.param == "simulated":
+        settings = ActorSettings(heartbeats=True, node_silence_seconds=GRACE_SECONDS)
+        return lambda story: _play_simulated(story, settings)
+    start: StartControlPlane = request.getfixturevalue("start_control_plane")
+    flags = [f"--node-monitor-grace-period={GRACE_SECONDS}s", "--node-monitor-period=1s"]
+    spec = ControlPlaneSpec(components=WORKLOADS, node_lifecycle=True, extra_flags={Program.CONTROLLER_MANAGER: flags})
+    return lambda story: _play_real(story, start(spec))
+
+
+def _play_real(story: Story, plane: ControlPlane) -> None:
+    async def live() -> None:
         async with real_cluster(plane) as cluster:
             await story(cluster)
 
-    return lambda story: asyncio.run(live(story))
+    asyncio.run(live())
 
 
-def _play_simulated(story: Story) -> None:
+def _play_simulated(story: Story, settings: ActorSettings) -> None:
     async def live() -> None:
-        async with simulated_cluster() as cluster:
+        async with simulated_cluster(settings) as cluster:
             await story(cluster)
 
     run_virtual(live())

@@ -2,29 +2,19 @@
 
 import asyncio
 import subprocess
-from collections.abc import AsyncIterator
-from typing import Any
 
-import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from tests.contract.expect import eventually
 from tests.kube.crds.bad_objects import CLAIMS, NODES, QUOTAS, Bad, devices
-from ullage.errors import Invalid, Unreadable, UserError
-from ullage.kube.access import Access
+from ullage.errors import Invalid, UserError
 from ullage.kube.api import JsonPatch, KubeApi, MergePatch
-from ullage.kube.connect import find_access, open_api
 from ullage.kube.crds.catalog import GPU_CLAIM, OURS, POD_GROUP
-from ullage.kube.crds.check import violations
 from ullage.kube.crds.definition import Definition
 from ullage.kube.crds.install import install
-from ullage.kube.encoding import to_json
-from ullage.kube.gpu_read import read_claim
 from ullage.kube.objects.gpu import GpuClaim
 from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import CRDS, GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS, NAMESPACES
+from ullage.kube.resources import CRDS, GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS
 from ullage.testing.builders import a_crd
 from ullage.testing.controlplane import ControlPlane, Program
 from ullage.testing.controlplane.binaries import find
@@ -32,38 +22,6 @@ from ullage.testing.controlplane.binaries import find
 pytestmark = pytest.mark.real
 
 CLAIM = GPU_CLAIMS.whole()
-LEFT_OUT = object()
-
-
-@pytest.fixture(scope="module")
-def access(control_plane: ControlPlane) -> Access:
-    """The way into a server that knows our kinds."""
-    found = find_access(control_plane.kubeconfig)
-
-    async def prepare() -> None:
-        api = open_api(found, seed=0)
-        try:
-            await install(api, (*OURS, POD_GROUP))
-        finally:
-            await api.close()
-
-    asyncio.run(prepare())
-    return found
-
-
-@pytest.fixture
-async def api(access: Access) -> AsyncIterator[KubeApi]:
-    opened = open_api(access, seed=0)
-    try:
-        yield opened
-    finally:
-        await opened.close()
-
-
-@pytest.fixture
-async def ns(api: KubeApi) -> str:
-    made = await api.create(NAMESPACES, {"metadata": {"generateName": "kinds-"}})
-    return made.metadata.name
 
 
 async def kubectl(plane: ControlPlane, *arguments: str) -> str:
@@ -236,82 +194,3 @@ async def test_an_installed_definition_is_brought_up_to_date(api: KubeApi) -> No
     await install(api)
     crd = await api.get(CRDS, GPU_CLAIMS.id)
     assert crd["spec"]["versions"] == GPU_CLAIM.written()["spec"]["versions"]
-
-
-SOUND = st.fixed_dictionaries(
-    {
-        "count": st.integers(1, 3),
-        "exclusivity": st.sampled_from(["Exclusive", "Shared", "MIG"]),
-        "memory": st.sampled_from(["1Gi", "0.5Gi", "10e3", "1E", "5.", ".5k", 1]),
-    },
-    optional={
-        "policy": st.sampled_from(["contiguous", "spread"]),
-        "tflops": st.integers(1, 3),
-        "model": st.just("A 1"),
-    },
-)
-"""What may be asked of devices."""
-
-ODD: dict[str, list[Any]] = {
-    "devices.count": [0, 2, 16, 17],
-    "devices.policy": ["preferIds", "none"],
-    "devices.preferIds": [[], [0], [0, 1], [1, 1], [2, 1, 0], [-1], [16]],
-    "devices.exclusivity": ["Shared", "MIG", "shared"],
-    "devices.memory": [LEFT_OUT, LEFT_OUT, "0", "0.0Gi", "1Zi", "-1", "1e3m", "1e100", "0e9", 0, "9" * 33],
-    "devices.tflops": [0, LEFT_OUT],
-    "devices": [LEFT_OUT],
-    "selector.matchLabels": [
-        {"zone": ""},
-        {"a.b/Zone_1": "A.b"},
-        {"-zone": "a"},
-        {"": "a"},
-        {"zone": "-"},
-        {"a/b/c": "d"},
-    ],
-    "topology.mode": ["Required", "any"],
-    "topology.minBandwidthGBps": [0, -1],
-    "gangRef": ["g", "a.b", "A"],
-    "gangMinMember": [0, 1],
-    "pool": ["p", "p.", "x" * 253, "x" * 254],
-}
-"""What may be put in place of it: much of it wrong, some of it only together with something else."""
-
-
-@st.composite
-def specs(draw: st.DrawFn) -> JsonObject:
-    """A sound claim with up to three oddities."""
-    spec: JsonObject = {"devices": draw(SOUND)}
-    for path in draw(st.lists(st.sampled_from(sorted(ODD)), max_size=3, unique=True)):
-        *parents, last = path.split(".")
-        place = spec
-        for parent in parents:
-            place = place.setdefault(parent, {})
-        value = draw(st.sampled_from(ODD[path]))
-        if value is LEFT_OUT:
-            place.pop(last, None)
-        else:
-            place[last] = value
-    return spec
-
-
-@given(specs())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_our_judgement_of_a_claim_is_the_servers(api: KubeApi, spec: JsonObject) -> None:
-    """And what it accepts comes back through our structs as it was, defaults filled in."""
-    body = {"metadata": {"name": "a"}, "spec": spec}
-    ours = msgspec.convert(body, GpuClaim)
-    try:
-        stored = await api.create(CLAIM, body, "default", dry_run=True)
-    except Invalid as invalid:
-        theirs = {cause.field.partition("[")[0] for cause in invalid.causes}
-        found = {violation.field.partition("[")[0] for violation in violations(ours.spec, "spec")}
-        # With a word outside a closed list the server does not come to check rules, and says so with "<nil>".
-        assert found == theirs if "<nil>" not in theirs else theirs - {"<nil>"} <= found
-        with pytest.raises(Unreadable):
-            read_claim(ours)
-        return
-    back = msgspec.convert(stored, GpuClaim)
-    assert back.spec == ours.spec
-    assert read_claim(back).ask == read_claim(ours).ask
-    again = await api.create(CLAIM, {"metadata": {"name": "a"}, "spec": to_json(back.spec)}, "default", dry_run=True)
-    assert msgspec.convert(again, GpuClaim).spec == back.spec

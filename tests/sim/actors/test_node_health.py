@@ -10,6 +10,7 @@ from ullage.kube.objects.node import Taint
 from ullage.sim.actors.node_health import (
     NOT_READY,
     UNREACHABLE,
+    Emptying,
     Hearing,
     plan_node_health,
     plan_taint_eviction,
@@ -29,8 +30,8 @@ BOTH = ((UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute"))
 
 
 def test_a_node_not_heard_of_for_long_is_unknown() -> None:
-    early = plan_node_health(being("True"), Hearing(at(970)), [], now=NOW)
-    late = plan_node_health(being("True"), Hearing(at(950)), [], now=NOW)
+    early = plan_node_health(being("True"), Hearing(at(970)), [], Emptying.NOW, now=NOW)
+    late = plan_node_health(being("True"), Hearing(at(950)), [], Emptying.NOW, now=NOW)
     assert (said(early), seconds(early.wake_at)) == ([], 1020)
     conditions = {each["type"]: each for each in merged(late, "node-a")["status"]["conditions"]}
     assert (conditions["Ready"]["status"], conditions["Ready"]["reason"]) == ("Unknown", "NodeStatusUnknown")
@@ -50,7 +51,7 @@ def test_a_node_not_heard_of_for_long_is_unknown() -> None:
     ],
 )
 def test_taints(subject: ActorNode, expected: set[str] | None) -> None:
-    plan = plan_node_health(subject, Hearing(at(999)), [], now=NOW)
+    plan = plan_node_health(subject, Hearing(at(999)), [], Emptying.NOW, now=NOW)
     if expected is None:
         assert said(plan) == []
     else:
@@ -60,30 +61,45 @@ def test_taints(subject: ActorNode, expected: set[str] | None) -> None:
 
 
 def test_its_pods_no_longer_count_as_ready() -> None:
-    plan = plan_node_health(being("Unknown", *BOTH), Hearing(at(0)), [pod("a"), pod("b", ready=False)], now=NOW)
+    plan = plan_node_health(
+        being("Unknown", *BOTH), Hearing(at(0)), [pod("a"), pod("b", ready=False)], Emptying.NOW, now=NOW
+    )
     assert said(plan) == ["merge pods/a/status"]
 
 
-def test_until_its_turn_a_node_only_takes_nobody_new() -> None:
-    plan = plan_node_health(being("Unknown"), Hearing(at(0)), [], may_evict=False, now=NOW)
-    (taint,) = merged(plan, "node-a")["spec"]["taints"]
-    assert (taint["key"], taint["effect"]) == (UNREACHABLE, "NoSchedule")
+@pytest.mark.parametrize(
+    ("subject", "emptying", "expected"),
+    [
+        pytest.param(being("Unknown"), Emptying.LATER, ["NoSchedule"], id="until-its-turn-it-only-takes-nobody-new"),
+        pytest.param(being("Unknown"), Emptying.NOW, ["NoSchedule", "NoExecute"], id="then-it-is-emptied"),
+        pytest.param(
+            being("Unknown", *BOTH), Emptying.NEVER, ["NoSchedule"], id="where-all-are-ill-nobody-is-driven-out"
+        ),
+        pytest.param(
+            being("Unknown", (NOT_READY, "NoExecute")),
+            Emptying.LATER,
+            ["NoSchedule", "NoExecute"],
+            id="one-that-drives-out-already-needs-no-turn",
+        ),
+    ],
+)
+def test_driving_pods_out(subject: ActorNode, emptying: Emptying, expected: list[str]) -> None:
+    plan = plan_node_health(subject, Hearing(at(0)), [], emptying, now=NOW)
+    assert [taint["effect"] for taint in merged(plan, "node-a")["spec"]["taints"]] == expected
 
 
 @pytest.mark.parametrize(
-    ("well", "ill", "others_are_well", "expected"),
+    ("well", "ill", "expected"),
     [
-        pytest.param(9, 1, False, 10, id="one-of-ten"),
-        pytest.param(1, 2, False, 10, id="two-are-never-a-catastrophe"),
-        pytest.param(3, 7, False, None, id="most-of-a-small-zone"),
-        pytest.param(30, 70, False, 100, id="most-of-a-large-zone"),
-        pytest.param(0, 5, True, 10, id="a-whole-zone-while-others-are-well"),
-        pytest.param(0, 5, False, None, id="everything-everywhere-is-likely-our-own-trouble"),
+        pytest.param(9, 1, 10, id="one-of-ten"),
+        pytest.param(1, 2, 10, id="two-are-never-a-catastrophe"),
+        pytest.param(3, 7, None, id="most-of-a-small-zone"),
+        pytest.param(30, 70, 100, id="most-of-a-large-zone"),
+        pytest.param(0, 5, 10, id="a-whole-zone-while-others-are-well"),
     ],
 )
-def test_how_often_a_node_is_emptied(well: int, ill: int, others_are_well: bool, expected: float | None) -> None:
-    zone = [being("True")] * well + [being("Unknown")] * ill
-    assert seconds_per_eviction(zone, others_are_well=others_are_well) == expected
+def test_how_often_a_node_is_emptied(well: int, ill: int, expected: float | None) -> None:
+    assert seconds_per_eviction([being("True")] * well + [being("Unknown")] * ill) == expected
 
 
 DEADLY = Taint(key=UNREACHABLE, effect="NoExecute")

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.decide.score.columns import NEVER, Flags, GpuColumns, GpuDemand, Levels
+from ullage.decide.score.columns import NEVER, Flags, GpuColumns, GpuDemand, Keys, keyed
 from ullage.model.device import MILLI_GPU
+
+Levels = NDArray[np.int64]
 
 _POINTS = 100
 
@@ -19,8 +21,8 @@ class Baseline:
     level_of_rows: Callable[[GpuColumns, GpuDemand], Levels]
     device_on_row: Callable[[GpuColumns, GpuDemand, int], int]
 
-    def levels(self, columns: GpuColumns, demand: GpuDemand, fits: Flags) -> Levels:
-        return np.where(fits, self.level_of_rows(columns, demand), NEVER)
+    def keys(self, columns: GpuColumns, demand: GpuDemand, fits: Flags) -> Keys:
+        return np.where(fits, keyed(self.level_of_rows(columns, demand), columns.gpu_left.sum(axis=1)), NEVER)
 
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
         return self.device_on_row(columns, demand, row)

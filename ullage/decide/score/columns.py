@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Flags = NDArray[np.bool_]
-Levels = NDArray[np.int64]
+Keys = NDArray[np.int64]
 
-NEVER = np.iinfo(np.int64).min // 4
-"""The level of a node that does not fit. Far enough from the end for other scores to be added."""
+NEVER = -(1 << 62)
+"""The key of a node that does not fit."""
+IDLE_BITS = 15
+"""A key is a level in the high bits, less the node's idle GPU in thousandths: 16 devices fit in fifteen bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,44 +49,47 @@ class Best(NamedTuple):
 
     row: int
     device: int
-    level: int
 
 
 class GpuPolicy(Protocol):
     """How a named policy is asked."""
 
-    def levels(self, columns: GpuColumns, demand: GpuDemand, fits: Flags) -> Levels:
-        """How good each node is, higher is better; rows that do not fit hold anything. Do not keep the array."""
+    def keys(self, columns: GpuColumns, demand: GpuDemand, fits: Flags) -> Keys:
+        """How good each node is (see `keyed`), the higher the better; rows that do not fit hold anything."""
 
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
-        """The device a single share should take on a row, after `levels` was asked; -1 for any."""
+        """The device a single share should take on a row, after `keys` was asked; -1 for any."""
+
+
+def keyed(levels: NDArray[np.int64], idle: NDArray[np.int64]) -> Keys:
+    """Levels with ties broken: of equal nodes the one with least idle GPU has the highest key."""
+    keys: Keys = (levels << IDLE_BITS) - idle
+    return keys
 
 
 def best(
-    policy: GpuPolicy, columns: GpuColumns, demand: GpuDemand, fits: Flags, extra: Levels | None = None
+    policy: GpuPolicy, columns: GpuColumns, demand: GpuDemand, fits: Flags, extra: Keys | None = None
 ) -> Best | None:
     """The best node that fits: highest level, then least idle GPU, then first by name. None if none fits.
 
-    `extra` is added to the levels: other scores, in the policy's own steps.
+    `extra` is added to the keys: other scores, as levels of the policy shifted by `IDLE_BITS`.
     """
-    levels = policy.levels(columns, demand, fits)
+    keys = policy.keys(columns, demand, fits)
     if extra is not None:
-        levels = levels + extra
-    levels = np.where(fits, levels, NEVER)
-    top = levels.max(initial=NEVER)
+        keys = keys + extra
+    keys = np.where(fits, keys, NEVER)
+    top = keys.max(initial=NEVER)
     if top == NEVER:
         return None
-    rows = np.flatnonzero(levels == top)
-    if len(rows) > 1:
-        idle = columns.gpu_left[rows].sum(axis=1)
-        rows = rows[idle == idle.min()]
+    rows = (keys == top).nonzero()[0]
     row = int(rows[columns.name_rank[rows].argmin()]) if len(rows) > 1 else int(rows[0])
-    return Best(row, policy.device(columns, demand, row), int(top))
+    return Best(row, policy.device(columns, demand, row))
 
 
-def points(levels: Levels, fits: Flags) -> Levels:
+def points(keys: Keys, fits: Flags) -> NDArray[np.int64]:
     """Levels of the rows that fit on a scale from 0 to 100, as kube-scheduler normalises its scores; others get 0."""
     if not fits.any():
-        return np.zeros_like(levels)
+        return np.zeros(len(keys), dtype=np.int64)
+    levels = -(-keys >> IDLE_BITS)
     low, high = levels[fits].min(), levels[fits].max()
     return np.where(fits, (levels - low) * 100 // max(high - low, 1), 0)

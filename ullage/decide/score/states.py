@@ -31,7 +31,7 @@ class NodeStates:
         """Look again at rows that have changed."""
         if len(self._seen) != len(columns.stamp):
             self._resize(len(columns.stamp))
-        rows = np.flatnonzero(self._seen != columns.stamp)
+        rows = (self._seen != columns.stamp).nonzero()[0]
         if not len(rows):
             return
         state = self._measure.state(columns.gpu_left[rows], columns.cpu_left[rows], columns.model[rows])

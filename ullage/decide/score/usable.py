@@ -82,13 +82,12 @@ class Measure:
     def state(self, gpu_left: Rows, cpu_left: NDArray[np.int64], model: Rows) -> State:
         """The state of these rows."""
         kind = self.kind_of_model[model]
-        devices = np.empty((len(kind), len(self._count)), dtype=np.int32)
-        room = np.empty(devices.shape)
-        for start in range(0, len(kind), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            devices[part] = self.device_table[kind[part, None], gpu_left[part]].sum(axis=1)
-            room[part] = self.room_table[kind[part, None], gpu_left[part]].sum(axis=1)
-        return State(devices, room, cpu_left, kind)
+        if len(kind) > _AT_ONCE:
+            halves = (slice(len(kind) // 2), slice(len(kind) // 2, None))
+            parts = [self.state(gpu_left[half], cpu_left[half], model[half]) for half in halves]
+            return State(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        devices = self.device_table[kind[:, None], gpu_left].sum(axis=1, dtype=np.int32)
+        return State(devices, self.room_table[kind[:, None], gpu_left].sum(axis=1), cpu_left, kind)
 
     def usable(self, state: State) -> Amounts:
         """Idle GPU a typical pod could use, in thousandths, by row."""

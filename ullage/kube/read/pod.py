@@ -4,7 +4,7 @@ from ullage.errors import Unreadable
 from ullage.kube.moment import read_time
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import Pod as KubePod
-from ullage.kube.read.field import within
+from ullage.kube.read.field import FieldError
 from ullage.kube.read.shape import read_shape
 from ullage.model.allocation import ALLOCATED, parse_allocation
 from ullage.model.device import MOST_DEVICES
@@ -16,16 +16,12 @@ def read_pod(raw: KubePod) -> Pod:
     """A pod's facts."""
     meta, spec = raw.metadata, raw.spec
     try:
-        with within("metadata.creationTimestamp"):
-            created = read_time(meta.creation_timestamp)
-        with within("status.phase"):
-            phase = Phase(raw.status.phase or "Pending")
         return Pod(
             key=ObjectKey(meta.namespace, meta.name),
             uid=meta.uid,
-            created=created,
+            created=_created(meta),
             node=spec.node_name,
-            phase=phase,
+            phase=_phase(raw.status.phase),
             deleting=meta.deletion_timestamp is not None,
             gated=bool(spec.scheduling_gates),
             scheduler=spec.scheduler_name,
@@ -37,6 +33,20 @@ def read_pod(raw: KubePod) -> Pod:
         )
     except ValueError as error:
         raise Unreadable(f"pod {meta.namespace}/{meta.name}: {error}") from error
+
+
+def _created(meta: ObjectMeta) -> float:
+    try:
+        return read_time(meta.creation_timestamp)
+    except ValueError as error:
+        raise FieldError("metadata.creationTimestamp", str(error)) from error
+
+
+def _phase(said: str) -> Phase:
+    try:
+        return Phase(said or "Pending")
+    except ValueError as error:
+        raise FieldError("status.phase", f"{said!r} is not a phase") from error
 
 
 def _allocated(meta: ObjectMeta, node: str) -> tuple[int, ...]:

@@ -70,12 +70,17 @@ def held_requests(raw: Pod) -> dict[str, int]:
     statuses = {s.name: s for s in (*raw.status.container_statuses, *raw.status.init_container_statuses)}
     if not any(status.resources is not None for status in statuses.values()):
         return pod_requests(raw.spec)
-    refused = any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in raw.status.conditions)
+    refused = resize_refused(raw)
     sidecars_and_containers = {c.name for c in raw.spec.containers} | {
         c.name for c in raw.spec.init_containers if c.restart_policy == "Always"
     }
     resizable = {name: status for name, status in statuses.items() if name in sidecars_and_containers}
     return pod_requests(raw.spec, lambda container: _resized(container, resizable, refused=refused))
+
+
+def resize_refused(raw: Pod) -> bool:
+    """Its node has said that it will never grow to what it asks for."""
+    return any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in raw.status.conditions)
 
 
 def _resized(container: Container, statuses: Mapping[str, ContainerStatus], *, refused: bool) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+import msgspec
+
 from ullage.kube.objects.pod import (
     Affinity,
     Container,
@@ -12,7 +14,7 @@ from ullage.kube.objects.pod import (
 )
 from ullage.kube.objects.pod import Toleration as KubeToleration
 from ullage.kube.read.field import within
-from ullage.kube.read.requests import held_requests, pod_requests, scored_requests
+from ullage.kube.read.requests import held_requests, pod_requests, resize_refused, scored_requests
 from ullage.kube.read.selection import narrowed, read_node_term, read_node_terms, read_pod_term, read_selector
 from ullage.model.event import ObjectKey
 from ullage.model.shape import Shape, interned, own_labels
@@ -28,12 +30,49 @@ from ullage.model.terms import (
     WeightedPodTerm,
 )
 
+_ENCODER = msgspec.msgpack.Encoder()
+
 _EQUAL = ("", "Equal")
 _EXISTS = "Exists"
 
 
+_MOST_LIKENESSES = 4096
+
+_read_before: dict[bytes, Shape] = {}
+"""Pods of one workload are written alike: what was read once is not read again."""
+
+
 def read_shape(raw: Pod) -> Shape:
     """Raises ValueError that names the field."""
+    if any(volume.ephemeral is not None for volume in raw.spec.volumes):
+        return _read(raw)  # its claims carry the pod's own name: no other pod is like it
+    likeness = _likeness(raw)
+    shape = _read_before.get(likeness)
+    if shape is None:
+        if len(_read_before) >= _MOST_LIKENESSES:
+            _read_before.clear()
+        shape = _read_before[likeness] = _read(raw)
+    return shape
+
+
+def _likeness(raw: Pod) -> bytes:
+    """Everything a shape is read from, as bytes: equal for pods that have one shape and are written in one way."""
+    meta, spec, status = raw.metadata, raw.spec, raw.status
+    looks = spec.affinity is not None or spec.topology_spread_constraints
+    mounted = [v for v in spec.volumes if v.persistent_volume_claim is not None or v.image is not None]
+    return _ENCODER.encode(
+        (
+            (spec.containers, spec.init_containers, spec.resources, spec.overhead),
+            (spec.node_selector, spec.tolerations, spec.affinity, spec.topology_spread_constraints),
+            (mounted, meta.namespace if looks or mounted else "", meta.labels if looks else None),
+            (status.container_statuses, status.init_container_statuses, resize_refused(raw))
+            if spec.node_name
+            else None,
+        )
+    )
+
+
+def _read(raw: Pod) -> Shape:
     meta, spec = raw.metadata, raw.spec
     requests = held_requests(raw) if spec.node_name else pod_requests(spec)
     scored_cpu, scored_memory = scored_requests(spec)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from ullage.clock import Instant
 from ullage.kube.moment import write_time
@@ -43,14 +44,19 @@ def is_well(node: ActorNode) -> bool:
     return ready is not None and ready.status == "True"
 
 
-def seconds_per_eviction(zone: Sequence[ActorNode], *, others_are_well: bool) -> float | None:
-    """How often a node of this zone may be emptied; None if never, as the trouble is likely not the nodes'.
+class Emptying(Enum):
+    """What may be done about the pods of a node that is ill."""
 
-    `others_are_well` says that some other zone has a node that is well.
-    """
+    NOW = "they are driven out"
+    LATER = "it is not this node's turn"
+    NEVER = "nobody is driven out anywhere: where all nodes are ill, the trouble is not theirs"
+
+
+def seconds_per_eviction(zone: Sequence[ActorNode]) -> float | None:
+    """How often a node of this zone may be emptied; None if not while so many are ill."""
     ill = sum(not is_well(node) for node in zone)
     if ill == len(zone):
-        return SECONDS_PER_EVICTION if others_are_well else None
+        return SECONDS_PER_EVICTION
     if ill > 2 and ill * 100 >= ILL_SHARE_PERCENT * len(zone):
         return SECONDS_PER_EVICTION_IN_TROUBLE if len(zone) > LARGE_ZONE else None
     return SECONDS_PER_EVICTION
@@ -64,7 +70,7 @@ def wants_eviction(node: ActorNode) -> bool:
 
 
 def plan_node_health(
-    node: ActorNode, hearing: Hearing, pods: Sequence[ActorPod], *, may_evict: bool = True, now: Instant
+    node: ActorNode, hearing: Hearing, pods: Sequence[ActorPod], emptying: Emptying, *, now: Instant
 ) -> Plan:
     """One step: first the conditions, then (with the next change of the node) the taints, then its pods' Ready."""
     ready = condition_of(node.status.conditions, "Ready")
@@ -75,7 +81,7 @@ def plan_node_health(
     status = "Unknown" if ready is None else ready.status
     if ready is None:
         return Plan((), wake_at)
-    taints = _wanted_taints(node, status, may_evict, now)
+    taints = _wanted_taints(node, status, emptying, now)
     writes: list[Write] = [] if taints is None else [merge_object(NODES, node.metadata, {"spec": {"taints": taints}})]
     if status != "True":
         writes.extend(_mark_not_ready(pod, now) for pod in pods if _counts_as_ready(pod))
@@ -102,22 +108,20 @@ def _unknown(node: ActorNode, now: Instant) -> Merge:
     return merge_status(NODES, node.metadata, {"conditions": list(written.values())})
 
 
-def _wanted_taints(node: ActorNode, status: str, may_evict: bool, now: Instant) -> list[JsonObject] | None:
-    """All taints as they should be, or None if they are. One that drives pods out takes the place of another at once."""
+def _wanted_taints(node: ActorNode, status: str, emptying: Emptying, now: Instant) -> list[JsonObject] | None:
+    """All taints as they should be, or None if they are. A taint that drives out takes the place of another at once."""
     key = _TAINT_OF.get(status)
+    ours = [taint for taint in node.spec.taints if taint.key in (NOT_READY, UNREACHABLE)]
     others = [taint for taint in node.spec.taints if taint.key not in (NOT_READY, UNREACHABLE)]
-    present = [taint for taint in node.spec.taints if taint.key == key]
-    evicting = may_evict or any(
-        taint.effect == "NoExecute" for taint in node.spec.taints if taint.key in (NOT_READY, UNREACHABLE)
-    )
-    missing = [
-        Taint(key=key, effect=effect, time_added=write_time(now))
-        for effect in (("NoSchedule", "NoExecute") if evicting else ("NoSchedule",))
-        if key is not None and all(taint.effect != effect for taint in present)
-    ]
-    if not missing and len(others) + len(present) == len(node.spec.taints):
+    drives_out = emptying is Emptying.NOW or any(taint.effect == "NoExecute" for taint in ours)
+    effects = ["NoSchedule", "NoExecute"] if drives_out and emptying is not Emptying.NEVER else ["NoSchedule"]
+    wanted: list[Taint] = []
+    for effect in effects if key is not None else ():
+        present = [taint for taint in ours if (taint.key, taint.effect) == (key, effect)]
+        wanted.append(present[0] if present else Taint(key=key or "", effect=effect, time_added=write_time(now)))
+    if all(taint in wanted for taint in ours) and len(ours) == len(wanted):
         return None
-    return [_taint_json(taint) for taint in (*others, *present, *missing)]
+    return [_taint_json(taint) for taint in (*others, *wanted)]
 
 
 def _taint_json(taint: Taint) -> JsonObject:

@@ -7,6 +7,7 @@ from ullage.model.event import ObjectKey
 from ullage.sim.actors.actor import Actor
 from ullage.sim.actors.cache import Cache, key_of
 from ullage.sim.actors.node_health import (
+    Emptying,
     Hearing,
     is_well,
     plan_node_health,
@@ -53,26 +54,30 @@ class NodeHealthLoop:
             return None
         now = self._clock.now()
         hearing = Hearing(self._heard.setdefault(key.name, now), self._patience)
-        turn = self._turn(node, now) if wants_eviction(node) else now
-        may_evict = turn is not None and turn <= now
+        emptying, turn = self._emptying(node, now)
         pods = self._pods.having("node", key.name)
-        plan = plan_node_health(node, hearing, pods, may_evict=may_evict, now=now)
+        plan = plan_node_health(node, hearing, pods, emptying, now=now)
         await perform(self._api, plan.writes)
-        return earlier(plan.wake_at, turn if turn is not None and turn > now else None)
+        return earlier(plan.wake_at, turn)
 
-    def _turn(self, node: ActorNode, now: Instant) -> Instant | None:
-        """When this node may be emptied: nodes of a zone take turns. None while its zone is left alone."""
-        zone = node.metadata.labels.get(ZONE, "")
+    def _emptying(self, node: ActorNode, now: Instant) -> tuple[Emptying, Instant | None]:
+        """Nodes of a zone take turns; also when to ask again if it is not this one's."""
+        if is_well(node):
+            return Emptying.LATER, None
         everyone = self._nodes.all()
-        neighbours = [each for each in everyone if each.metadata.labels.get(ZONE, "") == zone]
-        others_are_well = any(is_well(each) for each in everyone if each.metadata.labels.get(ZONE, "") != zone)
-        pause = seconds_per_eviction(neighbours, others_are_well=others_are_well)
+        if not any(map(is_well, everyone)):
+            return Emptying.NEVER, None
+        if not wants_eviction(node):
+            return Emptying.LATER, None
+        zone = node.metadata.labels.get(ZONE, "")
+        pause = seconds_per_eviction([each for each in everyone if each.metadata.labels.get(ZONE, "") == zone])
         if pause is None:
-            return None
-        turn = max(now, self._next_eviction.get(zone, now))
-        if turn <= now:
-            self._next_eviction[zone] = Instant(now + pause)
-        return turn
+            return Emptying.LATER, None
+        turn = self._next_eviction.get(zone, now)
+        if turn > now:
+            return Emptying.LATER, turn
+        self._next_eviction[zone] = Instant(now + pause)
+        return Emptying.NOW, None
 
     def _node_changed(self, old: ActorNode | None, new: ActorNode | None) -> None:
         changed = new or old
@@ -82,9 +87,9 @@ class NodeHealthLoop:
             self._heard[new.metadata.name] = self._clock.now()
         self.actor.queue.add(key_of(changed))
         if old is None or new is None or is_well(old) != is_well(new):
-            # A zone that was left alone may be in order now.
+            # What holds for the others may be different now.
             for node in self._nodes.all():
-                if wants_eviction(node):
+                if not is_well(node):
                     self.actor.queue.add(key_of(node))
 
 

@@ -1,0 +1,45 @@
+"""A real API server that knows our kinds, and a namespace of one's own in it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from ullage.kube.access import Access
+from ullage.kube.api import KubeApi
+from ullage.kube.connect import find_access, open_api
+from ullage.kube.crds.catalog import OURS, POD_GROUP
+from ullage.kube.crds.install import install
+from ullage.kube.resources import NAMESPACES
+from ullage.testing.controlplane import ControlPlane
+
+
+@pytest.fixture(scope="session")
+def access(control_plane: ControlPlane) -> Access:
+    """The way into a server that knows our kinds."""
+    found = find_access(control_plane.kubeconfig)
+
+    async def prepare() -> None:
+        api = open_api(found, seed=0)
+        try:
+            await install(api, (*OURS, POD_GROUP))
+        finally:
+            await api.close()
+
+    asyncio.run(prepare())
+    return found
+
+
+@pytest.fixture
+async def api(access: Access) -> AsyncIterator[KubeApi]:
+    opened = open_api(access, seed=0)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+@pytest.fixture
+async def ns(api: KubeApi) -> str:
+    made = await api.create(NAMESPACES, {"metadata": {"generateName": "kinds-"}})
+    return made.metadata.name

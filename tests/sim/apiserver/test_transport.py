@@ -1,0 +1,198 @@
+"""What lies between a client and the server: delays, losses, cuts. On virtual time."""
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from tests.sim.apiserver.asking import MAPS, a_map
+from ullage.errors import Unreachable
+from ullage.kube.transport import Refused, Request
+from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
+from ullage.sim.time import loop_clock, run_virtual
+
+WATCH = Request("GET", MAPS, {"watch": "1", "allowWatchBookmarks": "true"}, timeout=None)
+
+
+def creation(name: str) -> Request:
+    return Request("POST", MAPS, {}, json.dumps(a_map(name)).encode())
+
+
+async def names(transport: InMemoryTransport) -> list[str]:
+    response = await transport.send(Request("GET", MAPS))
+    return [item["metadata"]["name"] for item in json.loads(response.body)["items"]]
+
+
+def on_virtual_time(
+    story: Callable[[SimulatedApiServer], Coroutine[Any, Any, None]],
+) -> Callable[[], None]:
+    """Run the story with a server of its own."""
+
+    def run() -> None:
+        async def main() -> None:
+            await story(SimulatedApiServer(loop_clock(), seed=1))
+
+        run_virtual(main())
+
+    run.__name__ = story.__name__
+    return run
+
+
+@on_virtual_time
+async def test_a_call_takes_as_long_as_it_is_told(server: SimulatedApiServer) -> None:
+    weather = Weather(latency=Latency({"POST": 0.2}, default=0.1))
+    transport = InMemoryTransport(server, weather=weather)
+    start = asyncio.get_running_loop().time()
+    await transport.send(creation("a"))
+    await transport.send(Request("GET", MAPS))
+    assert asyncio.get_running_loop().time() - start == pytest.approx(0.3)
+
+
+@on_virtual_time
+async def test_the_effect_lies_in_the_middle_of_the_call(server: SimulatedApiServer) -> None:
+    slow = InMemoryTransport(server, weather=Weather(latency=Latency(default=1.0)))
+    task = asyncio.create_task(slow.send(creation("a")))
+    watching = InMemoryTransport(server)
+    await asyncio.sleep(0.4)
+    assert await names(watching) == []
+    await asyncio.sleep(0.2)
+    assert await names(watching) == ["a"]
+    assert not task.done()
+    assert (await task).status == 201
+
+
+@pytest.mark.parametrize(
+    ("fault", "happened"),
+    [(Fault.REFUSED, False), (Fault.LOST, True)],
+    ids=["refused-before-it-happened", "lost-after-it-happened"],
+)
+def test_a_lost_call_may_have_happened(fault: Fault, happened: bool) -> None:
+    async def main() -> None:
+        transport = InMemoryTransport(SimulatedApiServer(loop_clock()))
+        transport.weather.next_calls(fault)
+        with pytest.raises(Unreachable):
+            await transport.send(creation("a"))
+        assert await names(transport) == (["a"] if happened else [])
+
+    run_virtual(main())
+
+
+@pytest.mark.parametrize(
+    ("fault", "status"), [(Fault.THROTTLED, 429), (Fault.BROKEN, 500), (Fault.UNAVAILABLE, 503)], ids=str
+)
+def test_a_server_in_trouble_says_so_and_does_nothing(fault: Fault, status: int) -> None:
+    async def main() -> None:
+        transport = InMemoryTransport(SimulatedApiServer(loop_clock()))
+        transport.weather.next_calls(fault, fault, where=lambda request: "watch" not in request.query)
+        assert (await transport.send(creation("a"))).status == status
+        transport.weather.next_calls(None, fault)
+        answer = await transport.send(Request("GET", MAPS))
+        assert json.loads(answer.body)["code"] == status
+        assert await names(transport) == []
+        with pytest.raises(Refused):
+            await anext(transport.stream(WATCH))
+
+    run_virtual(main())
+
+
+def test_dice_fall_the_same_way_for_the_same_seed() -> None:
+    async def fates(seed: int) -> list[int]:
+        transport = InMemoryTransport(SimulatedApiServer(loop_clock()))
+        transport.weather = Weather(seed=seed, odds=Odds({Fault.LOST: 0.3, Fault.THROTTLED: 0.3}))
+        found: list[int] = []
+        for number in range(40):
+            try:
+                found.append((await transport.send(creation(f"m{number}"))).status)
+            except Unreachable:
+                found.append(0)
+        return found
+
+    one, same, other = (run_virtual(fates(seed)) for seed in (1, 1, 2))
+    assert one == same
+    assert one != other
+    assert {0, 201, 429} == set(one)
+
+
+@on_virtual_time
+async def test_cut_ends_everything_for_this_client_only(server: SimulatedApiServer) -> None:
+    doomed, other = InMemoryTransport(server), InMemoryTransport(server)
+    stream = doomed.stream(WATCH)
+    await other.send(creation("a"))
+    assert len(await anext(stream)) == 1
+    waiting = asyncio.create_task(anext(stream))  # type: ignore[arg-type]  # an awaitable of an async generator
+    await asyncio.sleep(1)
+    doomed.cut()
+    with pytest.raises(Unreachable):
+        await waiting
+    with pytest.raises(Unreachable):
+        await doomed.send(creation("b"))
+    assert await names(other) == ["a"]
+
+
+@on_virtual_time
+async def test_a_partition_passes(server: SimulatedApiServer) -> None:
+    transport = InMemoryTransport(server)
+    transport.weather.partitioned = True
+    with pytest.raises(Unreachable):
+        await transport.send(creation("a"))
+    transport.weather.partitioned = False
+    assert (await transport.send(creation("a"))).status == 201
+
+
+@on_virtual_time
+async def test_streams_deliver_in_batches_and_can_be_broken(server: SimulatedApiServer) -> None:
+    transport = InMemoryTransport(server)
+    stream = transport.stream(WATCH)
+    for name in "abc":
+        await transport.send(creation(name))
+    assert len(await anext(stream)) == 3
+    transport.break_streams()
+    with pytest.raises(Unreachable):
+        await anext(stream)
+    again = transport.stream(WATCH)
+    assert len(await anext(again)) == 3
+    await transport.close()
+
+
+@on_virtual_time
+async def test_watches_can_lag(server: SimulatedApiServer) -> None:
+    transport = InMemoryTransport(server, weather=Weather(latency=Latency(watch=5.0)))
+    stream = transport.stream(WATCH)
+    await transport.send(creation("a"))
+    start = asyncio.get_running_loop().time()
+    await anext(stream)
+    assert asyncio.get_running_loop().time() - start == pytest.approx(5.0)
+
+
+@on_virtual_time
+async def test_a_watch_ends_when_its_time_is_over(server: SimulatedApiServer) -> None:
+    transport = InMemoryTransport(server)
+    start = asyncio.get_running_loop().time()
+    query = {"watch": "1", "timeoutSeconds": "90", "allowWatchBookmarks": "true"}
+    batches = [lines async for lines in transport.stream(Request("GET", MAPS, query, timeout=None))]
+    assert [json.loads(line)["type"] for lines in batches for line in lines] == ["BOOKMARK", "BOOKMARK"]
+    assert asyncio.get_running_loop().time() - start == pytest.approx(90)
+
+
+@on_virtual_time
+async def test_a_consumer_that_sleeps_is_cut_off_and_finds_what_was_kept(server: SimulatedApiServer) -> None:
+    transport = InMemoryTransport(server)
+    stream = transport.stream(WATCH)
+    await transport.send(creation("first"))
+    await anext(stream)
+    for number in range(1_200):
+        await transport.send(creation(f"m{number}"))
+    rest = [line async for lines in stream for line in lines]
+    assert len(rest) == 1_000
+
+
+@on_virtual_time
+async def test_a_call_slower_than_its_timeout_is_unanswered(server: SimulatedApiServer) -> None:
+    transport = InMemoryTransport(server, weather=Weather(latency=Latency(default=100.0)))
+    start = asyncio.get_running_loop().time()
+    with pytest.raises(Unreachable, match="no answer in 30 s"):
+        await transport.send(creation("a"))
+    assert asyncio.get_running_loop().time() - start == pytest.approx(30)
