@@ -65,7 +65,9 @@ def test_an_unknown_verb_is_asked_wrongly() -> None:
     ("error", "text"),
     [
         pytest.param(errors.UserError("x: no such file; make it"), "x: no such file; make it", id="the-users-own"),
-        pytest.param(errors.Unreachable("no answer; check it"), "no answer; check it", id="unreachable-has-its-own-advice"),
+        pytest.param(
+            errors.Unreachable("no answer; check it"), "no answer; check it", id="unreachable-has-its-own-advice"
+        ),
         pytest.param(errors.Forbidden("cannot list pods"), "cannot list pods; ask for a role", id="forbidden"),
         pytest.param(errors.Unreadable("not JSON"), "not JSON; check that the server", id="unreadable"),
         pytest.param(ZeroDivisionError("oops"), "this should not happen (ZeroDivisionError: oops)", id="a-bug"),

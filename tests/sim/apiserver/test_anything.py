@@ -74,7 +74,7 @@ OBJECTS: list[tuple[str, dict[str, Any]]] = [
                          "finalizers": ["a/b"], "annotations": {"a": "b"}}, "data": {"a": "b"}}),
     ("/api/v1/namespaces/default/secrets", {"metadata": {"name": "n"}, "stringData": {"a": "b"}, "type": "Opaque"}),
     ("/api/v1/namespaces/default/services", {"metadata": {"name": "n"}, "spec": {"ports": [{"port": 80}]}}),
-    ("/api/v1/namespaces/default/events", {"metadata": {"name": "n"}, "involvedObject": {"kind": "Pod"}, "source": {}}),
+    ("/api/v1/namespaces/default/events", {"metadata": {"name": "n"}, "involvedObject": {"kind": "Pod"}}),
     ("/api/v1/namespaces/default/persistentvolumeclaims",
      {"metadata": {"name": "n"}, "spec": {"accessModes": ["x"], "resources": {"requests": {"storage": "1Gi"}}}}),
     ("/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "n"}, "spec": {**_WORKLOAD, "strategy": {}}}),

@@ -84,7 +84,9 @@ def test_containers_are_merged_by_name_and_taints_are_one_piece(client: Client) 
 
     one, two = {"name": "one", "image": "x:1"}, {"name": "two", "image": "y:1", "env": [{"name": "E", "value": "1"}]}
     client.apply(f"{DEPLOYMENTS}/d", deployment(one, two, replicas=3), "alice")
-    client.apply(f"{DEPLOYMENTS}/d", deployment({"name": "two", "env": [{"name": "F", "value": "2"}]}), "bob")
+    client.apply(
+        f"{DEPLOYMENTS}/d", deployment({"name": "two", "image": "y:1", "env": [{"name": "F", "value": "2"}]}), "bob"
+    )
     after = client.apply(f"{DEPLOYMENTS}/d", deployment(one), "alice").body["spec"]
     assert after["replicas"] == 1, "nobody asks for three any more, so it is the default"
     kept = {c["name"]: c for c in after["template"]["spec"]["containers"]}

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -24,6 +24,10 @@ def creation(name: str) -> Request:
 async def names(transport: InMemoryTransport) -> list[str]:
     response = await transport.send(Request("GET", MAPS))
     return [item["metadata"]["name"] for item in json.loads(response.body)["items"]]
+
+
+async def one_batch(stream: AsyncIterator[Sequence[bytes]]) -> Sequence[bytes]:
+    return await anext(stream)
 
 
 def on_virtual_time(
@@ -122,7 +126,7 @@ async def test_cut_ends_everything_for_this_client_only(server: SimulatedApiServ
     stream = doomed.stream(WATCH)
     await other.send(creation("a"))
     assert len(await anext(stream)) == 1
-    waiting = asyncio.create_task(anext(stream))  # type: ignore[arg-type]  # an awaitable of an async generator
+    waiting = asyncio.create_task(one_batch(stream))
     await asyncio.sleep(1)
     doomed.cut()
     with pytest.raises(Unreachable):

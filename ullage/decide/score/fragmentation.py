@@ -79,10 +79,12 @@ class Fragmentation:
 
     def _recall(self, demand: GpuDemand, rows: int) -> _Remembered:
         known = self._remembered.pop(demand, None)
-        if known is None or len(known.seen) != rows:
+        if known is None:
             known = self._blank(demand, rows)
             if len(self._remembered) >= MOST_DEMANDS:
                 del self._remembered[next(iter(self._remembered))]
+        elif len(known.seen) != rows:
+            known = _resized(known, self._blank(demand, rows))
         self._remembered[demand] = known
         return known
 
@@ -93,6 +95,16 @@ class Fragmentation:
             np.full(rows, -1, dtype=np.int8),
             np.full(rows, UNSEEN, dtype=np.int64),
         )
+
+
+def _resized(old: _Remembered, blank: _Remembered) -> _Remembered:
+    """What is known of the rows that are still there, written on a blank of the new length."""
+    kept = min(len(old.seen), len(blank.seen))
+    blank.keys[:kept] = old.keys[:kept]
+    blank.devices[:kept] = old.devices[:kept]
+    blank.seen[:kept] = old.seen[:kept]
+    blank.by_state.update(old.by_state)
+    return blank
 
 
 def _repeat(known: _Remembered, columns: GpuColumns, row: int) -> bool:

@@ -67,6 +67,14 @@ class Call:
         obj["metadata"] = obj.get("metadata") or {}
         return obj
 
+    def plain_body(self, kind: str) -> JsonObject:
+        """What was sent to a part of an object: of another kind, whose members are objects or scalars."""
+        said = self.json()
+        members = ("metadata", "target", "deleteOptions", "spec")
+        if not isinstance(said, dict) or not all(isinstance(said.get(name) or {}, dict) for name in members):
+            raise bad_request(f'{kind} in version "v1" cannot be handled as a {kind}: it is not an object')
+        return said
+
     def json(self) -> Any:
         try:
             return decode(self.request.body or b"")

@@ -77,6 +77,9 @@ def delete_options(call: Call) -> DeleteOptions:
 
 def options_from(said: JsonObject) -> DeleteOptions:
     """Raises Refusal where they make no sense."""
+    grace, conditions = said.get("gracePeriodSeconds"), said.get("preconditions") or {}
+    if not isinstance(grace, int | None) or not isinstance(conditions, dict):
+        raise bad_request('DeleteOptions in version "v1" cannot be handled as a DeleteOptions: wrong type of a field')
     policy: Any = said.get("propagationPolicy") or ""
     errors: list[FieldError] = []
     if said.get("orphanDependents") is not None:
@@ -90,8 +93,6 @@ def options_from(said: JsonObject) -> DeleteOptions:
         errors.append(unsupported("dryRun", said["dryRun"], ["All"]))
     if errors:
         raise invalid(About("DeleteOptions", "meta.k8s.io"), errors)
-    conditions = said.get("preconditions") or {}
-    grace = said.get("gracePeriodSeconds")
     return DeleteOptions(
         grace=1 if grace is not None and grace < 0 else grace,
         propagation=policy,

@@ -96,10 +96,9 @@ def _converted(value: Any, kind: Any, name: str, owner: str) -> Any:
 def _compiled(shape: Any) -> tuple[Any, Any]:
     """The type for msgspec, and the value that is left out."""
     if isinstance(shape, Mapping):
-        fields = [(name, *_compiled(member)) for name, member in shape.items()]
-        return msgspec.defstruct("Members", fields, omit_defaults=True) | None, None
+        return _struct(shape) | None, None
     if isinstance(shape, list):
-        inner = _compiled(shape[0])[0]
+        inner = _struct(shape[0]) if isinstance(shape[0], Mapping) else _compiled(shape[0])[0]
         return list[inner], []  # type: ignore[valid-type]  # built at run time
     zeroes: dict[Any, tuple[Any, Any]] = {
         TEXT: (str, ""),
@@ -114,6 +113,11 @@ def _compiled(shape: Any) -> tuple[Any, Any]:
     if shape in (STRINGS, AMOUNTS, BLOBS):
         return shape, {}
     return shape | None, None
+
+
+def _struct(members: Members) -> Any:
+    fields = [(name, *_compiled(member)) for name, member in members.items()]
+    return msgspec.defstruct("Members", fields, omit_defaults=True)
 
 
 def _read(kind: type, value: Any) -> Any:

@@ -56,8 +56,11 @@ def update_object(
     kind = call.kind
     obj = typed(call, obj)
     check_revision(call, obj["metadata"], old)
+    whole = call.target.subresource != "status"
+    if whole:
+        kind.rules.default(obj)
     obj = merge_part(call, obj, old)
-    if call.target.subresource != "status" or kind.custom:
+    if kind.custom and not whole:
         kind.rules.default(obj)
     _keep_identity(obj["metadata"], old.obj["metadata"])
     _count_generation(call, obj, old.obj)

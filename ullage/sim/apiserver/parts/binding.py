@@ -16,13 +16,14 @@ DONE = encode({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "
 def bind(call: Call, world: World) -> Response:
     """Raises Refusal with 409 if the pod has a node, is going, is gated, or is not the one that was meant."""
     dry_run = call.dry_run("CreateOptions")
-    binding = call.json()
+    binding = call.plain_body("Binding")
     metadata = binding.get("metadata") or {}
     if metadata.get("name") != call.target.name:
         raise bad_request("name in URL does not match name in Binding object")
     node = (binding.get("target") or {}).get("name")
-    if not node:
+    if not isinstance(node, str) or not node:
         raise unexpected("target.name: Required value")
+    _check_texts(metadata)
     stored = world.store.shelf("pods").get(call.key)
     if stored is None:
         raise not_found(call.kind.about(call.target.name))
@@ -30,6 +31,14 @@ def bind(call: Call, world: World) -> Response:
     if not dry_run:
         world.store.put("pods", call.key, _bound(stored, metadata, node, world), stored.owners)
     return Response(201, DONE)
+
+
+def _check_texts(metadata: JsonObject) -> None:
+    for member in ("annotations", "labels"):
+        values = metadata.get(member) or {}
+        if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+            message = f"json: cannot unmarshal into Go struct field ObjectMeta.metadata.{member} of type string"
+            raise bad_request(f'Binding in version "v1" cannot be handled as a Binding: {message}')
 
 
 def _check(call: Call, pod: JsonObject, metadata: JsonObject) -> None:

@@ -49,7 +49,7 @@ def evict(call: Call, world: World) -> Response:
 
 
 def _options(call: Call) -> DeleteOptions:
-    eviction = call.json()
+    eviction = call.plain_body("Eviction")
     if (eviction.get("metadata") or {}).get("name") != call.target.name:
         raise bad_request("name in URL does not match name in Eviction object")
     options = options_from(eviction.get("deleteOptions") or {})

@@ -56,16 +56,15 @@ def _negative(call: Call, paths: ScalePaths, replicas: Any) -> Refusal:
 
 
 def _sent(call: Call, scale: JsonObject) -> JsonObject:
-    said: Any = call.json()
     if call.request.method == "PUT":
-        return said if isinstance(said, dict) else {}
+        return call.plain_body("Scale")
     if call.request.content_type == MERGE:
-        merged: JsonObject = merge(scale, said)
+        merged: JsonObject = merge(scale, call.plain_body("Scale"))
         return merged
     if call.request.content_type != JSON_PATCH:
         raise unknown_format()
     try:
-        changed: JsonObject = apply_operations(scale, said)
+        changed: JsonObject = apply_operations(scale, call.json())
     except PatchFailed as failed:
         raise bad_patch() from failed
     return changed

@@ -54,11 +54,11 @@ def builtin_kinds() -> list[Kind]:
         _kind("serviceaccounts ServiceAccount sa", plumbing.ServiceAccountRules()),
         _kind(
             "persistentvolumes PersistentVolume pv",
-            plumbing.VolumeRules(claims=False),
+            plumbing.VolumeRules(),
             namespaced=False,
             parts="status",
         ),
-        _kind("persistentvolumeclaims PersistentVolumeClaim pvc", plumbing.VolumeRules(claims=True), parts="status"),
+        _kind("persistentvolumeclaims PersistentVolumeClaim pvc", plumbing.ClaimRules(), parts="status"),
         _kind("resourcequotas ResourceQuota quota", small.PlainRules(), parts="status"),
         _kind("limitranges LimitRange limits", small.PlainRules()),
         _kind("events Event ev", EventRules()),

@@ -17,33 +17,38 @@ class ServiceAccountRules(Rules):
 
 
 class VolumeRules(Rules):
-    """Persistent volumes and claims."""
-
     shape = shapes.VOLUME
     returns_deleted = True
     schema = PLAIN
 
-    def __init__(self, *, claims: bool) -> None:
-        self._claims = claims
-        self._why_modes = "at least 1 access mode is required" if claims else ""
-
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("volumeMode", "Filesystem")
-        if not self._claims:
-            spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
 
     def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
         obj["status"] = {"phase": "Pending"}
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        spec, found = obj["spec"], list[FieldError]()
-        if not spec.get("accessModes"):
-            found.append(required("spec.accessModes", self._why_modes))
-        if self._claims and not ((spec.get("resources") or {}).get("requests") or {}).get("storage"):
+        return [required(f"spec.{member}") for member in ("accessModes", "capacity") if not obj["spec"].get(member)]
+
+
+class ClaimRules(Rules):
+    shape = shapes.CLAIM
+    returns_deleted = True
+    schema = PLAIN
+
+    def default(self, obj: JsonObject) -> None:
+        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+
+    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+        obj["status"] = {"phase": "Pending"}
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        spec = obj["spec"]
+        found = [] if spec.get("accessModes") else [required("spec.accessModes", "at least 1 access mode is required")]
+        if not ((spec.get("resources") or {}).get("requests") or {}).get("storage"):
             found.append(required("spec.resources[storage]"))
-        if not self._claims and not spec.get("capacity"):
-            found.append(required("spec.capacity"))
         return found
 
 

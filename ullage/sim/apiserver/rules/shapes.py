@@ -3,6 +3,8 @@
 What a kind's rules read is spelled out; what they only pass on is `ANYTHING`.
 """
 
+from typing import Any
+
 from ullage.sim.apiserver.shapes import (
     AMOUNTS,
     ANYTHING,
@@ -148,8 +150,62 @@ PRIORITY_CLASS = Shape(
 )
 CONFIG_MAP = Shape({"metadata": METADATA, "immutable": bool, "data": STRINGS, "binaryData": BLOBS})
 SECRET = Shape({"metadata": METADATA, "immutable": bool, "data": BLOBS, "stringData": STRINGS, "type": TEXT})
-SERVICE = Shape({"metadata": METADATA, "spec": ANYTHING, "status": ANYTHING})
-VOLUME = Shape({"metadata": METADATA, "spec": ANYTHING, "status": ANYTHING})
+_PORTS = [
+    {
+        "name": TEXT,
+        "protocol": TEXT,
+        "appProtocol": str | None,
+        "port": int,
+        "targetPort": INT_OR_STRING,
+        "nodePort": COUNT,
+    }
+]
+SERVICE = Shape(
+    {
+        "metadata": METADATA,
+        "spec": {
+            "ports": _PORTS,
+            "selector": STRINGS,
+            "clusterIP": TEXT,
+            "clusterIPs": [str],
+            "type": TEXT,
+            "externalIPs": [str],
+            "sessionAffinity": TEXT,
+            "loadBalancerIP": TEXT,
+            "loadBalancerSourceRanges": [str],
+            "externalName": TEXT,
+            "externalTrafficPolicy": TEXT,
+            "healthCheckNodePort": COUNT,
+            "publishNotReadyAddresses": FLAG,
+            "sessionAffinityConfig": ANYTHING,
+            "ipFamilies": [str],
+            "ipFamilyPolicy": str | None,
+            "allocateLoadBalancerNodePorts": bool,
+            "loadBalancerClass": str | None,
+            "internalTrafficPolicy": str | None,
+            "trafficDistribution": str | None,
+        },
+        "status": ANYTHING,
+    }
+)
+CLAIM = Shape(
+    {
+        "metadata": METADATA,
+        "spec": {
+            "accessModes": [str],
+            "selector": SELECTOR,
+            "resources": {"limits": AMOUNTS, "requests": AMOUNTS},
+            "volumeName": TEXT,
+            "storageClassName": str | None,
+            "volumeMode": str | None,
+            "dataSource": ANYTHING,
+            "dataSourceRef": ANYTHING,
+            "volumeAttributesClassName": str | None,
+        },
+        "status": ANYTHING,
+    }
+)
+VOLUME = Shape({"metadata": METADATA, "spec": dict[str, Any], "status": ANYTHING})
 STORAGE_CLASS = Shape(
     {
         "metadata": METADATA,
