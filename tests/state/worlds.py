@@ -2,6 +2,8 @@
 
 from random import Random
 
+import msgspec
+
 from ullage.model.device import Device, Health, Inventory
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
 from ullage.model.namespace import Namespace
@@ -164,7 +166,7 @@ def a_spread(rng: Random) -> SpreadConstraint:
         selector=a_selector(rng),
         min_domains=rng.choice((1, 1, 3)),
         honors_affinity=rng.random() < 0.7,
-        honors_taints=rng.random() < 0.3,
+        honors_taints=rng.random() < 0.5,
     )
 
 
@@ -233,6 +235,12 @@ def a_step(rng: Random, state: ClusterState) -> Event[Fact]:
     return Vanished(key, old) if rng.random() < 0.3 else Changed(key, old, new)
 
 
+def _slightly_changed(rng: Random, pod: Pod) -> Pod:
+    """The same pod where it was, with one fact of it changed."""
+    change = rng.choice(({"deleting": not pod.deleting}, {"labels": {"app": rng.choice("xy")}}, {"gpu_ids": (3,)}, {}))
+    return msgspec.structs.replace(pod, **change)
+
+
 def _next_of(rng: Random, state: ClusterState, kind: str) -> tuple[ObjectKey, Fact | None, Fact]:
     name = rng.choice(NODES)
     match kind:
@@ -240,7 +248,8 @@ def _next_of(rng: Random, state: ClusterState, kind: str) -> tuple[ObjectKey, Fa
             return ObjectKey("", name), state.nodes.get(name), a_node(rng, name)
         case "pod":
             pod = a_pod(rng, rng.choice("pqrstuvw"), on=rng.choice((*NODES, "")))
-            return pod.key, state.pods.get(pod.key), pod
+            known = state.pods.get(pod.key)
+            return pod.key, known, pod if known is None or rng.random() < 0.6 else _slightly_changed(rng, known)
         case "namespace":
             space = rng.choice(SPACES)
             labels = {"env": rng.choice(("prod", "dev"))}
@@ -254,6 +263,5 @@ def _next_of(rng: Random, state: ClusterState, kind: str) -> tuple[ObjectKey, Fa
             volume = rng.choice(("v1", "v2", "v3"))
             return ObjectKey("", volume), state.volumes.get(volume), a_volume(rng, volume)
         case _:
-            storage_class = rng.choice(("late", "now"))
-            known = state.storage_classes.get(storage_class)
-            return ObjectKey("", storage_class), known, a_storage_class(rng, storage_class)
+            name = rng.choice(("late", "now"))
+            return ObjectKey("", name), state.storage_classes.get(name), a_storage_class(rng, name)

@@ -10,7 +10,8 @@ from ullage.kube.api import Binding, KubeApi, MergePatch
 from ullage.kube.objects.pod import Pod
 from ullage.kube.resources import PODS
 from ullage.model.action import Place
-from ullage.model.allocation import ALLOCATED, VISIBLE_DEVICES
+from ullage.model.allocation import ALLOCATED, SHARE, VISIBLE_DEVICES
+from ullage.model.device import MILLI_GPU
 from ullage.model.outcome import NotPlaced, Placed, PlaceOutcome, Setback
 
 FENCE = "gpu.scheduling/unsettled-bind"
@@ -94,6 +95,8 @@ def _binding(action: Place) -> Binding:
     notes = {}
     if action.allocation is not None:
         notes = {ALLOCATED: str(action.allocation), VISIBLE_DEVICES: ",".join(action.visible)}
+        if action.milli != MILLI_GPU:
+            notes[SHARE] = str(action.milli)
     return Binding(action.node, uid=action.uid, resource_version=action.resource_version, annotations=notes)
 
 

@@ -7,6 +7,8 @@ CLAIM = "gpu.scheduling/claim"
 CLAIM_TEMPLATE = "gpu.scheduling/claim-template"
 ALLOCATED = "gpu.scheduling/allocated"
 VISIBLE_DEVICES = "gpu.scheduling/visible-devices"
+SHARE = "gpu.scheduling/share-milli"
+"""How much of each device, in thousandths; whole ones where it is missing."""
 
 _LONGEST_NAME = 253
 _DIGEST_LENGTH = 16

@@ -49,6 +49,10 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The GPUs of its node that are its own, as its allocation says."""
     gpu_share: int = MILLI_GPU
     """How much of each, in thousandths."""
+    gpu_instances: tuple[str, ...] = ()
+    """UUIDs of the MIG instances that are its own."""
+    resource_version: str = ""
+    """The state of the pod these facts were read from: what is decided on them holds only for it."""
 
     @property
     def requests(self) -> dict[str, int]:

@@ -1,69 +1,26 @@
-"""Whole clusters of simulated actors in virtual time: failures, races, restarts, size."""
+"""Whole clusters of simulated actors in virtual time: overcommitted nodes, races, restarts, faults, size."""
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import pytest
 
-from ullage.kube.api import Binding, KubeApi, Selection
+from tests.sim.actors.stage import POD, Stage, bound_pod, on_stage
+from ullage.kube.api import Binding
 from ullage.kube.resource import JsonObject
 from ullage.kube.resources import DEPLOYMENTS, JOBS, LEASES, NODES, PODS, REPLICA_SETS
 from ullage.kube.rest import RestApi
 from ullage.sim.actors.kubelet_behaviour import DURATION, EXIT_CODES, INSTANT, STOP, Behaviour
 from ullage.sim.actors.shapes import ActorNode
-from ullage.sim.actors.start import Actors, ActorSettings, start_actors
+from ullage.sim.actors.start import ActorSettings, start_actors
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
-from ullage.sim.time import EPOCH, loop_clock, run_virtual
+from ullage.sim.time import loop_clock, run_virtual
 from ullage.testing.builders import a_job, a_node, a_pod, a_workload
 
 pytestmark = pytest.mark.story
 
-POD, DEPLOYMENT = PODS.whole(), DEPLOYMENTS.whole()
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    """A simulated API server, an API for the story, and one for actors that may be disturbed."""
-
-    server: SimulatedApiServer
-    api: KubeApi
-    weather: Weather
-
-    @asynccontextmanager
-    async def actors(self, settings: ActorSettings = ActorSettings()) -> AsyncIterator[Actors]:  # noqa: B008 - frozen
-        api = RestApi(InMemoryTransport(self.server, user="actors", weather=self.weather), rng=random.Random(3))
-        async with start_actors(api, loop_clock(), settings) as actors:
-            yield actors
-
-    async def pods(self, **fields: str) -> list[JsonObject]:
-        chosen = ",".join(f"{key.replace('_', '.')}={value}" for key, value in fields.items())
-        return list((await self.api.list(POD, selection=Selection(fields=chosen))).items)
-
-    async def phases(self) -> list[str]:
-        return sorted(pod["status"]["phase"] for pod in await self.pods())
-
-
-def on_stage(story: Callable[[Stage], Awaitable[None]], *, watch_lag: float = 0.02) -> None:
-    async def told() -> None:
-        server = SimulatedApiServer(loop_clock(), seed=5)
-        latency = Latency(default=0.004, spread=0.5, watch=watch_lag)
-        api = RestApi(InMemoryTransport(server, user="story"), rng=random.Random(5))
-        await story(Stage(server, api, Weather(seed=5, latency=latency)))
-
-    run_virtual(told())
-
-
-def elapsed() -> float:
-    return loop_clock().now() - EPOCH
-
-
-async def bound_pod(stage: Stage, name: str, node: str, body: JsonObject | None = None) -> None:
-    await stage.api.create(PODS, body or a_pod(name), "default")
-    await stage.api.bind(name, "default", Binding(node))
+DEPLOYMENT = DEPLOYMENTS.whole()
 
 
 def test_two_pods_on_one_gpu_are_found_out_by_the_kubelet() -> None:
@@ -94,6 +51,36 @@ def test_room_is_free_again_when_a_pod_has_ended() -> None:
     on_stage(story)
 
 
+def test_after_a_restart_those_admitted_before_still_hold_their_room() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.api.create(NODES, a_node("node-a", gpus=1))
+        async with stage.actors(ActorSettings(INSTANT)):
+            await bound_pod(stage, "zebra", "node-a", a_pod("zebra", gpus=1))
+            await asyncio.sleep(1)
+        await bound_pod(stage, "ant", "node-a", a_pod("ant", gpus=1))
+        async with stage.actors(ActorSettings(INSTANT)):
+            await asyncio.sleep(5)
+            ant, zebra = await stage.pods()
+            assert zebra["status"]["phase"] == "Running"
+            assert ant["status"]["reason"] == "OutOfnvidia.com/gpu"
+
+    on_stage(story)
+
+
+def test_a_node_that_joins_becomes_ready_and_says_how_much_room_it_has() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.actors(ActorSettings(Behaviour(boot_seconds=30))):
+            await stage.api.create(NODES, {"metadata": {"name": "node-a"}})
+            await asyncio.sleep(29)
+            assert (await stage.api.get(NODES, "node-a")).status.conditions == ()
+            await asyncio.sleep(2)
+            joined = (await stage.api.get(NODES, "node-a")).status
+            assert {each.type: each.status for each in joined.conditions}["Ready"] == "True"
+            assert joined.allocatable["pods"] == "110"
+
+    on_stage(story)
+
+
 def test_a_pod_that_is_going_holds_its_room_until_it_has_stopped() -> None:
     async def story(stage: Stage) -> None:
         await stage.api.create(NODES, a_node("node-a", gpus=1))
@@ -120,126 +107,6 @@ def test_a_failing_container_is_restarted_until_it_succeeds() -> None:
             (pod,) = await stage.pods()
             assert pod["status"]["phase"] == "Succeeded"
             assert pod["status"]["containerStatuses"][0]["restartCount"] == 2
-
-    on_stage(story)
-
-
-async def until(check: Callable[[], Awaitable[bool]], seconds: float = 600) -> float:
-    """When it first was so."""
-    end = elapsed() + seconds
-    while not await check():
-        assert elapsed() < end, "never so"
-        await asyncio.sleep(0.5)
-    return elapsed()
-
-
-async def ready_status(stage: Stage, node: str) -> str:
-    found = await stage.api.get(NODES, node)
-    return next(each.status for each in found.status.conditions if each.type == "Ready")
-
-
-def test_a_node_that_falls_silent_is_tainted_loses_its_pods_and_may_come_back() -> None:
-    async def story(stage: Stage) -> None:
-        for name in ("node-a", "node-b"):
-            await stage.api.create(NODES, a_node(name))
-        async with stage.actors(ActorSettings(INSTANT, heartbeats=True)) as actors:
-            bears = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
-            patient = a_pod("a", tolerations=[bears | {"tolerationSeconds": 60}])
-            await bound_pod(stage, "a", "node-a", patient)
-            await asyncio.sleep(30)
-            actors.kubelets.fail("node-a")
-            failed = elapsed()
-
-            async def is_unknown() -> bool:
-                return await ready_status(stage, "node-a") == "Unknown"
-
-            async def is_told_to_go() -> bool:
-                return "deletionTimestamp" in (await stage.pods())[0]["metadata"]
-
-            unknown = await until(is_unknown)
-            assert 40 <= unknown - failed <= 51
-            await asyncio.sleep(1)
-            taints = (await stage.api.get(NODES, "node-a")).spec.taints
-            assert {(taint.key, taint.effect) for taint in taints} == {
-                ("node.kubernetes.io/unreachable", "NoSchedule"),
-                ("node.kubernetes.io/unreachable", "NoExecute"),
-            }
-            assert 60 <= await until(is_told_to_go) - unknown <= 63
-            await asyncio.sleep(300)
-            assert len(await stage.pods()) == 1, "nobody is there to stop it"
-            actors.kubelets.recover("node-a")
-            await asyncio.sleep(10)
-            assert await stage.pods() == []
-            assert await ready_status(stage, "node-a") == "True"
-            assert (await stage.api.get(NODES, "node-a")).spec.taints == ()
-            assert await ready_status(stage, "node-b") == "True"
-
-    on_stage(story)
-
-
-def test_a_node_that_comes_back_in_time_keeps_its_pods() -> None:
-    async def story(stage: Stage) -> None:
-        for name in ("node-a", "node-b"):
-            await stage.api.create(NODES, a_node(name))
-        async with stage.actors(ActorSettings(INSTANT, heartbeats=True)) as actors:
-            await bound_pod(stage, "a", "node-a")
-
-            async def is_ready() -> bool:
-                conditions = (await stage.pods())[0]["status"].get("conditions", ())
-                return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-            await until(is_ready)
-            actors.kubelets.fail("node-a")
-            await asyncio.sleep(70)
-            assert not await is_ready()
-            actors.kubelets.recover("node-a")
-            await asyncio.sleep(10)
-            assert await is_ready()
-            await asyncio.sleep(600)
-            assert await stage.phases() == ["Running"]
-
-    on_stage(story)
-
-
-def test_silent_nodes_are_emptied_one_by_one() -> None:
-    async def story(stage: Stage) -> None:
-        names = [f"node-{number}" for number in range(6)]
-        for name in names:
-            await stage.api.create(NODES, a_node(name))
-        async with stage.actors(ActorSettings(INSTANT, heartbeats=True)) as actors:
-            await asyncio.sleep(30)
-            for name in names[:2]:
-                actors.kubelets.fail(name)
-            emptied: dict[str, float] = {}
-
-            async def all_are_emptied() -> bool:
-                for node in (await stage.api.list(NODES)).items:
-                    if any(taint.effect == "NoExecute" for taint in node.spec.taints):
-                        emptied.setdefault(node.metadata.name, elapsed())
-                return len(emptied) == 2
-
-            await until(all_are_emptied)
-            first, second = sorted(emptied.values())
-            assert 9 <= second - first <= 12
-
-    on_stage(story)
-
-
-def test_when_all_nodes_fall_silent_nobody_is_driven_out() -> None:
-    async def story(stage: Stage) -> None:
-        names = ["node-a", "node-b", "node-c"]
-        for name in names:
-            await stage.api.create(NODES, a_node(name))
-        async with stage.actors(ActorSettings(INSTANT, heartbeats=True)) as actors:
-            await bound_pod(stage, "a", "node-a")
-            await asyncio.sleep(30)
-            for name in names:
-                actors.kubelets.fail(name)
-            await asyncio.sleep(600)
-            assert [await ready_status(stage, name) for name in names] == ["Unknown"] * 3
-            effects = [taint.effect for node in (await stage.api.list(NODES)).items for taint in node.spec.taints]
-            assert effects == ["NoSchedule"] * 3
-            assert "deletionTimestamp" not in (await stage.pods())[0]["metadata"]
 
     on_stage(story)
 

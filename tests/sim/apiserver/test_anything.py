@@ -33,6 +33,7 @@ JUNK = st.one_of(
 )
 
 _TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": a_pod("")["spec"]}
+_ONCE = {**a_pod("")["spec"], "restartPolicy": "Never"}
 _WORKLOAD = {"selector": {"matchLabels": {"a": "b"}}, "template": _TEMPLATE, "replicas": 1}
 _RICH_POD = a_pod(
     "x",
@@ -77,16 +78,19 @@ OBJECTS: list[tuple[str, dict[str, Any]]] = [
     ("/api/v1/namespaces/default/events", {"metadata": {"name": "n"}, "involvedObject": {"kind": "Pod"}}),
     ("/api/v1/namespaces/default/persistentvolumeclaims",
      {"metadata": {"name": "n"}, "spec": {"accessModes": ["x"], "resources": {"requests": {"storage": "1Gi"}}}}),
-    ("/apis/apps/v1/namespaces/default/deployments", {"metadata": {"name": "n"}, "spec": {**_WORKLOAD, "strategy": {}}}),
-    ("/apis/apps/v1/namespaces/default/statefulsets", {"metadata": {"name": "n"}, "spec": {**_WORKLOAD, "serviceName": "s"}}),
+    ("/apis/apps/v1/namespaces/default/deployments",
+     {"metadata": {"name": "n"}, "spec": {**_WORKLOAD, "strategy": {}}}),
+    ("/apis/apps/v1/namespaces/default/statefulsets",
+     {"metadata": {"name": "n"}, "spec": {**_WORKLOAD, "serviceName": "s"}}),
     ("/apis/batch/v1/namespaces/default/jobs",
-     {"metadata": {"name": "n"}, "spec": {"completions": 1, "template": {"spec": {**_TEMPLATE["spec"], "restartPolicy": "Never"}}}}),
+     {"metadata": {"name": "n"}, "spec": {"completions": 1, "template": {"spec": _ONCE}}}),
     ("/apis/coordination.k8s.io/v1/namespaces/default/leases",
      {"metadata": {"name": "n"}, "spec": {"holderIdentity": "x", "leaseDurationSeconds": 5}}),
     (BUDGETS, {"metadata": {"name": "n"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}},
                "status": {"disruptionsAllowed": 1}}),
     ("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "n"}, "value": 5, "globalDefault": False}),
-    (DEFINITIONS, a_definition({"type": "object", "properties": {"a": {"type": "string"}}}, subresources={"status": {}})),
+    (DEFINITIONS,
+     a_definition({"type": "object", "properties": {"a": {"type": "string"}}}, subresources={"status": {}})),
 ]  # fmt: skip
 KINDS = {
     PODS: ("v1", "Pod"), "/api/v1/nodes": ("v1", "Node"), MAPS: ("v1", "ConfigMap"),

@@ -113,7 +113,7 @@ def test_status_is_applied_by_itself(client: Client) -> None:
 @pytest.mark.parametrize(
     ("body", "query", "status", "says"),
     [
-        pytest.param(config("a"), {}, 422, "fieldManager: Required value: is required for apply patch", id="no-manager"),
+        pytest.param(config("a"), {}, 422, "fieldManager: Required value: is required for apply", id="no-manager"),
         pytest.param(
             {"metadata": {"name": "a"}}, {"fieldManager": "m"}, 400, "invalid object type: /, Kind=", id="no-kind"
         ),

@@ -107,9 +107,9 @@ def test_unknown_fields_go(schema: dict[str, Any], value: Any, left: Any) -> Non
             {"properties": {"a": {"nullable": True, "default": 1}}}, {"a": None}, {"a": None}, id="null-that-may-be"
         ),
         pytest.param(
-            {"properties": {"o": {"default": {}, "properties": {"n": {"default": 3}}}}}, {}, {"o": {"n": 3}}, id="nested"
+            {"properties": {"o": {"default": {}, "properties": {"n": {"default": 3}}}}}, {}, {"o": {"n": 3}}, id="deep"
         ),
-        pytest.param({"properties": {"o": {"properties": {"n": {"default": 3}}}}}, {}, {}, id="not-into-what-is-missing"),
+        pytest.param({"properties": {"o": {"properties": {"n": {"default": 3}}}}}, {}, {}, id="not-into-nothing"),
         pytest.param(
             {"properties": {"l": {"items": {"properties": {"n": {"default": 3}}}}}}, {"l": [{}]}, {"l": [{"n": 3}]},
             id="items",

@@ -25,7 +25,7 @@ class GpuColumns:
     """Thousandths of a core."""
     cpu_total: NDArray[np.int64]
     gpu_left: NDArray[np.integer]
-    """Thousandths of each device: rows x devices."""
+    """Thousandths of each device, 0 to 1000: rows x devices."""
     gpu_total: NDArray[np.int64]
     """Thousandths, of all devices together."""
     model: NDArray[np.integer]

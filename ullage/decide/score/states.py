@@ -59,7 +59,7 @@ class NodeStates:
         """Tries each device of a row, devices with equally much left once, the fullest first."""
         amounts = np.sort(left, axis=1)
         candidate = amounts >= sizes[:, None]
-        candidate[:, 1:] &= amounts[:, 1:] != amounts[:, :-1]
+        candidate[:, 2:] = False
         place, slot = np.nonzero(candidate)
         before = amounts[place, slot]
         after = before - sizes[place]

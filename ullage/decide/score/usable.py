@@ -63,7 +63,8 @@ class Measure:
         asking = [(demand, weight / total) for demand, weight in popular if demand.gpus]
         demands = [demand for demand, _ in asking]
         wanted = np.array([demand.milli for demand in demands], dtype=np.int64).reshape(len(demands), models)
-        sizes, self.kind_of_model = np.unique(wanted.T, axis=0, return_inverse=True)
+        sizes, kinds = np.unique(wanted.T, axis=0, return_inverse=True)
+        self.kind_of_model = kinds.reshape(models)
         needed = np.where(sizes > 0, sizes, _REFUSED)
         self._weights = np.array([weight for _, weight in asking])
         self._count = np.array([demand.gpus for demand in demands], dtype=np.int32)

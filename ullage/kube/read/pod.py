@@ -6,8 +6,8 @@ from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.read.field import FieldError
 from ullage.kube.read.shape import read_shape
-from ullage.model.allocation import ALLOCATED, parse_allocation
-from ullage.model.device import MOST_DEVICES
+from ullage.model.allocation import ALLOCATED, SHARE, VISIBLE_DEVICES, parse_allocation
+from ullage.model.device import MILLI_GPU, MOST_DEVICES
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Owner, Phase, Pod
 
@@ -29,7 +29,10 @@ def read_pod(raw: KubePod) -> Pod:
             labels=meta.labels,
             shape=read_shape(raw),
             owner=_controller(meta),
-            gpu_ids=_allocated(meta, spec.node_name),
+            gpu_ids=(ids := _allocated(meta, spec.node_name)),
+            gpu_share=_share(meta) if ids else MILLI_GPU,
+            gpu_instances=_instances(meta) if ids else (),
+            resource_version=meta.resource_version,
         )
     except ValueError as error:
         raise Unreadable(f"pod {meta.namespace}/{meta.name}: {error}") from error
@@ -61,6 +64,17 @@ def _allocated(meta: ObjectMeta, node: str) -> tuple[int, ...]:
     if allocation.node != node:
         return ()
     return tuple(sorted({device for device in allocation.devices if device < MOST_DEVICES}))
+
+
+def _share(meta: ObjectMeta) -> int:
+    written = meta.annotations.get(SHARE, "")
+    return min(int(written), MILLI_GPU) if written.isdecimal() else MILLI_GPU
+
+
+def _instances(meta: ObjectMeta) -> tuple[str, ...]:
+    """MIG instances among what its containers see."""
+    seen = meta.annotations.get(VISIBLE_DEVICES, "").split(",")
+    return tuple(uuid for uuid in seen if uuid.startswith("MIG-"))
 
 
 def _controller(meta: ObjectMeta) -> Owner | None:

@@ -1,4 +1,6 @@
-"""Keeps the status of disruption budgets true: wakes with budgets, the pods they select, and what controls those."""
+"""Keeps the status of disruption budgets true. Wakes with budgets and the pods they select.
+
+Not with a change of replicas alone: as in Kubernetes, that shows when the first pod follows it."""
 
 from collections.abc import Sequence
 
@@ -83,11 +85,6 @@ class DisruptionLoop:
         self.actor: Actor[ObjectKey] = Actor("disruption", self._sync, clock)
         budgets.listen(self._budget_changed)
         pods.listen(self._pod_changed)
-
-    def wake_namespace(self, namespace: str) -> None:
-        """Replicas asked for have changed somewhere in it."""
-        for budget in self._budgets.having("namespace", namespace):
-            self.actor.queue.add(key_of(budget))
 
     async def _sync(self, key: ObjectKey) -> Instant | None:
         budget = self._budgets.get(key)

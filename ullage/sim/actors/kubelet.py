@@ -83,6 +83,7 @@ class KubeletFleet:
 
     async def _admit(self, pod: ActorPod, node: ActorNode, here: dict[str, Admitted], now: Instant) -> Admitted | None:
         """Take the pod in, or reject it because the node was promised to others."""
+        self._recall_all(node.metadata.name, here)
         requests = pod_requests(pod.spec)
         holders = (each.requests for each in here.values() if not each.is_over)
         lack = shortage(requests, holders, node.status.allocatable)
@@ -92,6 +93,12 @@ class KubeletFleet:
         memory = Admitted(now, requests, self._next_address())
         here[pod.metadata.uid] = memory
         return memory
+
+    def _recall_all(self, node: str, here: dict[str, Admitted]) -> None:
+        """Pods admitted before a restart hold their room before anybody new is let in."""
+        for pod in self._pods.having("node", node):
+            if pod.status.start_time and not has_ended(pod) and pod.metadata.uid not in here:
+                self._recalled(pod)
 
     def _recalled(self, pod: ActorPod) -> Admitted:
         """What a restarted kubelet finds: a pod that was admitted before its time."""
@@ -123,7 +130,7 @@ class KubeletFleet:
         due = Instant(read_time(node.metadata.creation_timestamp) + self._behaviour.boot_seconds)
         if due > now:
             return due
-        await perform(self._api, (node_ready(node, now=now),))
+        await perform(self._api, (node_ready(node, self._behaviour.room, now=now),))
         return None
 
     def _pod_changed(self, old: ActorPod | None, new: ActorPod | None) -> None:

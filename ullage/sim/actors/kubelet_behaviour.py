@@ -41,6 +41,8 @@ class Behaviour:
     """The same for pods with a container of this image: the slowest counts."""
     stop: Span = Span(0.1, 1.0)
     """Seconds a pod takes to stop when told to."""
+    room: Mapping[str, str] = field(default_factory=lambda: {"cpu": "64", "memory": "512Gi", "pods": "110"})
+    """What a node has that joins without its maker having said."""
     boot_seconds: float = 0.0
     """From the appearance of a node that is not Ready to its being Ready."""
 

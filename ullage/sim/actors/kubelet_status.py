@@ -1,6 +1,6 @@
 """The status a kubelet reports: of its pods in each stage of their life, and of its node. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.clock import Instant
@@ -94,8 +94,8 @@ def rejected(pod: ActorPod, *, reason: str, message: str, now: Instant) -> Merge
     return merge_status(PODS, pod.metadata, status)
 
 
-def node_ready(node: ActorNode, *, now: Instant) -> Merge:
-    """The node's own report of its health."""
+def node_ready(node: ActorNode, room: Mapping[str, str], *, now: Instant) -> Merge:
+    """The node's own report of its health, and of its room where nobody has said how much."""
     healthy = (
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
         ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
@@ -108,7 +108,11 @@ def node_ready(node: ActorNode, *, now: Instant) -> Merge:
         conditions = _replaced(conditions, fresh, now)
     beat = {"lastHeartbeatTime": write_time(now)}
     written = [{**condition_json(each), **beat} for each in conditions]
-    return merge_status(NODES, node.metadata, {"conditions": written})
+    report: JsonObject = {"conditions": written}
+    if not node.status.allocatable:
+        own = dict(node.status.capacity or room)
+        report |= {"capacity": own, "allocatable": own}
+    return merge_status(NODES, node.metadata, report)
 
 
 def _replaced(conditions: Sequence[Condition], fresh: Condition, now: Instant) -> tuple[Condition, ...]:

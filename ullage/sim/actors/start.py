@@ -129,9 +129,6 @@ class Actors:
 
         fleet = KubeletFleet(api, clock, pods, nodes, settings.behaviour, owns)
         scales = Scales(api, replica_sets, deployments, stateful_sets, settings.custom)
-        budget_loop = DisruptionLoop(api, clock, budgets, pods, scales)
-        for cache in (replica_sets, deployments, stateful_sets):
-            cache.listen(_when_scaled(budget_loop))
         claims = others[known.VOLUME_CLAIMS.id]
         self._actors += [
             fleet.pod_actor,
@@ -141,7 +138,7 @@ class Actors:
             tend_stateful_sets(api, clock, stateful_sets, pods, revisions, claims).actor,
             tend_daemon_sets(api, clock, daemon_sets, pods, nodes).actor,
             tend_jobs(api, clock, jobs, pods).actor,
-            budget_loop.actor,
+            DisruptionLoop(api, clock, budgets, pods, scales).actor,
             GarbageLoop(api, clock, everything).actor,
             PodGarbageLoop(api, clock, pods, nodes, kept=settings.ended_pods_kept).actor,
             NamespaceLoop(api, clock, namespaces, contents).actor,
@@ -182,14 +179,6 @@ def _partly(resource: AnyResource) -> Resource[PartialObject]:
     return Resource(
         resource.group, resource.version, resource.plural, resource.kind, resource.namespaced, PartialObject
     )
-
-
-def _when_scaled(loop: DisruptionLoop) -> Callable[[Any, Any], None]:
-    def changed(old: Any, new: Any) -> None:
-        if old is None or new is None or old.spec.replicas != new.spec.replicas:
-            loop.wake_namespace((new or old).metadata.namespace)
-
-    return changed
 
 
 @asynccontextmanager

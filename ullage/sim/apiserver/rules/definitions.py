@@ -1,5 +1,7 @@
 """The rules of CustomResourceDefinitions. What they define is in `custom`."""
 
+from ullage.sim.apiserver import names
+from ullage.sim.apiserver.custom.structural import check_schema
 from ullage.sim.apiserver.fields import FieldError, required, wrong
 from ullage.sim.apiserver.kinds import Rules, Surroundings
 from ullage.sim.apiserver.rules import shapes
@@ -19,10 +21,10 @@ class DefinitionRules(Rules):
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})
         spec.setdefault("conversion", {"strategy": "None"})
-        names = spec.setdefault("names", {})
-        if names.get("kind"):
-            names.setdefault("singular", names["kind"].lower())
-            names.setdefault("listKind", names["kind"] + "List")
+        called = spec.setdefault("names", {})
+        if called.get("kind"):
+            called.setdefault("singular", called["kind"].lower())
+            called.setdefault("listKind", called["kind"] + "List")
 
     def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
         """Names are free here and serving starts at once, so the conditions of a moment later are true already."""
@@ -47,19 +49,19 @@ class DefinitionRules(Rules):
             held.append(_CLEANUP)
         marked["metadata"]["deletionTimestamp"] = now
         condition = _condition("Terminating", "InstanceDeletionPending", _PENDING, now)
-        marked["status"]["conditions"].append(condition)
+        marked.setdefault("status", {}).setdefault("conditions", []).append(condition)
         return marked
 
     def prepare_update(self, obj: JsonObject, _old: JsonObject) -> None:
-        stored = [version["name"] for version in obj["spec"].get("versions") or [] if version.get("storage")]
+        stored = [version.get("name") for version in obj["spec"].get("versions") or [] if version.get("storage")]
         status = obj.get("status") or {}
         status["storedVersions"] = [*dict.fromkeys([*(status.get("storedVersions") or []), *stored])]
         status["acceptedNames"] = dict(obj["spec"].get("names") or {})
         obj["status"] = status
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        spec, names, found = obj["spec"], obj["spec"]["names"], list[FieldError]()
-        expected = f"{names.get('plural', '')}.{spec.get('group', '')}"
+        spec, called, found = obj["spec"], obj["spec"]["names"], list[FieldError]()
+        expected = f"{called.get('plural', '')}.{spec.get('group', '')}"
         if obj["metadata"].get("name") != expected:
             why = 'must be spec.names.plural+"."+spec.group'
             found.append(wrong("metadata.name", obj["metadata"].get("name"), why))
@@ -71,13 +73,34 @@ class DefinitionRules(Rules):
             why = "must have exactly one version marked as storage version"
             found.append(wrong("spec.versions", spec.get("versions"), why))
         for member in ("plural", "kind"):
-            if not names.get(member):
+            if not called.get(member):
                 found.append(required(f"spec.names.{member}"))
-        for index, version in enumerate(spec.get("versions") or []):
-            if not (version.get("schema") or {}).get("openAPIV3Schema"):
-                found.append(required(f"spec.versions[{index}].schema.openAPIV3Schema"))
+        versions = spec.get("versions") or []
+        for index, version in enumerate(versions):
+            found += _check_version(version, f"spec.versions[{index}]")
+            at = f"spec.versions[{index}].schema.openAPIV3Schema"
+            schema = (version.get("schema") or {}).get("openAPIV3Schema")
+            if not schema:
+                found.append(required(at))
+            else:
+                found += check_schema(
+                    schema, "spec.validation.openAPIV3Schema" if len(versions) == 1 else at, root=True
+                )
         return found
 
 
 def _condition(name: str, reason: str, message: str, now: str) -> JsonObject:
     return {"type": name, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message}
+
+
+def _check_version(version: JsonObject, at: str) -> list[FieldError]:
+    name = version.get("name") or ""
+    found = [wrong(f"{at}.name", name, why) for why in names.dns_label(name)]
+    scale = (version.get("subresources") or {}).get("scale")
+    if scale is not None:
+        paths = [member for member in ("specReplicasPath", "statusReplicasPath") if not scale.get(member)]
+        found += [required(f"{at}.subresources.scale.{member}") for member in paths]
+    for index, field in enumerate(version.get("selectableFields") or []):
+        if not field.get("jsonPath"):
+            found.append(required(f"{at}.selectableFields[{index}].jsonPath"))
+    return found

@@ -283,6 +283,6 @@ DEFINITION = Shape(
             "conversion": ANYTHING,
             "preserveUnknownFields": FLAG,
         },
-        "status": ANYTHING,
+        "status": {"conditions": CONDITIONS, "acceptedNames": ANYTHING, "storedVersions": [str]},
     }
 )

@@ -1,0 +1,223 @@
+"""Events: told without waiting, counted when repeated, dropped when there are too many. In virtual time."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from ullage.errors import AlreadyExists, ApiError, Forbidden, NotFound, ServerFailure, Unreachable
+from ullage.model.event import ObjectKey
+from ullage.observe.events import (
+    KINDS,
+    Announcement,
+    EventFate,
+    EventPace,
+    EventReason,
+    EventRecorder,
+    Record,
+    Subject,
+)
+from ullage.sim.time import loop_clock, run_virtual
+
+
+def about(name: str = "p", note: str = "0/3 nodes fit") -> Announcement:
+    return Announcement(Subject("Pod", ObjectKey("default", name), f"uid-{name}"), EventReason.FAILED_SCHEDULING, note)
+
+
+class Desk:
+    """A writer that takes its time, keeps what it wrote, and fails when it is told to."""
+
+    def __init__(self, seconds: float = 0.1) -> None:
+        self.seconds = seconds
+        self.there: dict[str, Record] = {}
+        self.order: list[str] = []
+        self.under_way = 0
+        self.most_at_once = 0
+        self.failures: list[ApiError | None] = []
+        self.does_it_anyway = False
+
+    async def create(self, record: Record) -> None:
+        await self._work()
+        failure = self.failures.pop(0) if self.failures else None
+        if failure is None or self.does_it_anyway:
+            if record.name in self.there:
+                raise AlreadyExists(record.name)
+            self.there[record.name] = record
+            self.order.append(record.announcement.note)
+        if failure is not None:
+            raise failure
+
+    async def repeat(self, record: Record) -> None:
+        await self._work()
+        if record.name not in self.there:
+            raise NotFound(record.name)
+        self.there[record.name] = record
+
+    async def _work(self) -> None:
+        self.under_way += 1
+        self.most_at_once = max(self.most_at_once, self.under_way)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.under_way -= 1
+
+    @property
+    def counts(self) -> list[int]:
+        return [record.count for record in self.there.values()]
+
+
+Story = Callable[[EventRecorder, Desk], Coroutine[Any, Any, None]]
+
+
+def played(story: Story, *, pace: EventPace = EventPace(), desk: Desk | None = None) -> tuple[Desk, Counter[EventFate]]:  # noqa: B008 - frozen
+    """What the desk holds after the story, and what became of each announcement."""
+    at = desk or Desk()
+    fates: list[EventFate] = []
+
+    async def play() -> None:
+        async with EventRecorder(at, loop_clock(), instance="s-0", pace=pace, on_fate=fates.append) as recorder:
+            await story(recorder, at)
+
+    run_virtual(play())
+    return at, Counter(fates)
+
+
+def test_every_reason_has_a_kind() -> None:
+    assert set(KINDS) == set(EventReason)
+
+
+def test_different_things_are_different_events() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        for name, note in [("p", "a"), ("p", "b"), ("q", "a")]:
+            recorder.tell(about(name, note))
+
+    desk, fates = played(story)
+    assert desk.counts == [1, 1, 1]
+    assert fates == {EventFate.CREATED: 3}
+
+
+def test_the_same_told_while_it_waits_is_one_event() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        for _time in range(5):
+            recorder.tell(about())
+
+    desk, fates = played(story)
+    assert desk.counts == [5]
+    assert fates == {EventFate.CREATED: 1}
+
+
+def test_the_same_told_within_five_minutes_is_counted_on_the_event_that_is_there() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        for pause in (0, 299, 299, 299, 301, 10):
+            await asyncio.sleep(pause)
+            recorder.tell(about())
+            await asyncio.sleep(0.5)
+
+    desk, fates = played(story)
+    assert desk.counts == [4, 2]
+    assert fates == {EventFate.CREATED: 2, EventFate.REPEATED: 4}
+
+
+def test_the_same_told_while_its_first_telling_is_written_makes_no_second_event() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        recorder.tell(about())
+        await asyncio.sleep(0.05)
+        recorder.tell(about())
+
+    desk, _ = played(story)
+    assert desk.counts == [2]
+
+
+def test_an_event_that_has_expired_is_made_again() -> None:
+    async def story(recorder: EventRecorder, desk: Desk) -> None:
+        recorder.tell(about())
+        await asyncio.sleep(1)
+        desk.there.clear()
+        recorder.tell(about())
+
+    desk, fates = played(story)
+    assert desk.counts == [1]
+    assert fates == {EventFate.CREATED: 2}
+
+
+def test_the_oldest_is_dropped_when_too_much_waits() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        for number in range(10):
+            recorder.tell(about(note=str(number)))
+
+    desk, fates = played(story, pace=EventPace(most_waiting=3, at_once=1))
+    assert desk.order == ["7", "8", "9"]
+    assert fates == {EventFate.DROPPED: 7, EventFate.CREATED: 3}
+
+
+def test_only_so_many_are_written_at_once() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        for number in range(20):
+            recorder.tell(about(note=str(number)))
+
+    desk, _ = played(story, pace=EventPace(at_once=4))
+    assert desk.most_at_once == 4
+    assert len(desk.there) == 20
+
+
+@pytest.mark.parametrize(
+    ("failures", "done", "expected"),
+    [
+        pytest.param([Unreachable("x")], False, EventFate.CREATED, id="once-unreachable"),
+        pytest.param([Unreachable("x")], True, EventFate.CREATED, id="written-and-the-answer-lost"),
+        pytest.param([ServerFailure("x")] * 3, False, EventFate.FAILED, id="the-server-is-broken"),
+        pytest.param([Forbidden("x")], False, EventFate.FAILED, id="not-allowed"),
+    ],
+)
+def test_failures_are_counted_and_the_next_one_is_written(
+    failures: list[ApiError | None], done: bool, expected: EventFate
+) -> None:
+    desk = Desk()
+    desk.failures, desk.does_it_anyway = failures, done
+
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        recorder.tell(about(note="first"))
+        await asyncio.sleep(10)
+        recorder.tell(about(note="second"))
+
+    _, fates = played(story, desk=desk)
+    assert fates == Counter([expected, EventFate.CREATED])
+    assert len(desk.there) == 1 + (expected is EventFate.CREATED)
+
+
+def test_closing_writes_what_waits_and_then_drops_what_is_left() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        for number in range(10):
+            recorder.tell(about(note=str(number)))
+
+    pace = EventPace(at_once=1, farewell=5.0)
+    assert played(story, pace=pace)[1] == {EventFate.CREATED: 10}
+    slow, fates = played(story, pace=pace, desk=Desk(seconds=2.0))
+    assert len(slow.there) == 2
+    assert fates[EventFate.DROPPED] == 7
+
+
+def test_telling_after_the_end_is_harmless() -> None:
+    fates: list[EventFate] = []
+
+    async def story() -> None:
+        async with EventRecorder(Desk(), loop_clock(), instance="s-0", on_fate=fates.append) as recorder:
+            pass
+        recorder.tell(about())
+
+    run_virtual(story())
+    assert fates == [EventFate.DROPPED]
+
+
+def test_old_series_are_forgotten() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        for number in range(50):
+            recorder.tell(about(note=str(number)))
+        await asyncio.sleep(301)
+        recorder.tell(about(note="new"))
+        await asyncio.sleep(1)
+        assert len(recorder._series) == 1
+
+    played(story)

@@ -1,0 +1,143 @@
+"""One pod, one answer: the best seat there is, or why there is none."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ullage.decide.devices.choice import Choice
+from ullage.decide.fit.codes import CODE, REASONS, Codes, first_of
+from ullage.decide.fit.table import FitTable
+from ullage.decide.score.columns import GpuPolicy, best
+from ullage.decide.score.mix import ObservedMix, Typical
+from ullage.decide.score.policies import DEFAULT_POLICY, POLICIES
+from ullage.decide.seat.gpus import GpuTable
+from ullage.decide.seat.view import CPU, GpuView
+from ullage.model.claim import DeviceAsk
+from ullage.model.pod import Pod
+from ullage.model.resources import GPU, MILLI
+from ullage.model.verdict import CURES, Reason, Verdict, Wake
+from ullage.state.gpus import Kind
+from ullage.state.placements import Placements
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A node, and the devices to be leased there."""
+
+    node: str
+    choice: Choice | None
+    """None for pods without GPUs; without ids where a device plugin chooses."""
+    uuids: tuple[str, ...] = ()
+    """Of the chosen devices or instances."""
+    fitting: int = 1
+    """How many nodes would have done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """No node will do now. Reasons with the number of nodes that gave them, most frequent first."""
+
+    nodes: int
+    reasons: Mapping[Reason, int]
+
+    @property
+    def wakes_on(self) -> frozenset[Wake]:
+        """The news that can change it."""
+        return frozenset({Wake.NODE_APPEARED}).union(*(CURES[reason].wakes_on for reason in self.reasons))
+
+    def __str__(self) -> str:
+        """As in kube-scheduler's events: `0/5 nodes fit: 3 TooFewGpus, 2 TaintNotTolerated`."""
+        why = ", ".join(f"{count} {reason}" for reason, count in self.reasons.items()) or "there are no nodes"
+        return f"0/{self.nodes} nodes fit: {why}"
+
+
+def device_ask(pod: Pod) -> DeviceAsk | None:
+    """What a pod asks of GPUs: its claim, or as many whole ones as it requests."""
+    if pod.shape.devices is not None:
+        return pod.shape.devices
+    requested = dict(pod.shape.requests).get(GPU, 0)
+    return DeviceAsk(count=-(-requested // MILLI)) if requested else None
+
+
+class Seating:
+    """Decides for one picture of the cluster. Remembers only what it can compute again."""
+
+    def __init__(self, placements: Placements, policy: str = DEFAULT_POLICY) -> None:
+        self._placements = placements
+        self._fit = FitTable(placements)
+        self._gpus = GpuTable(placements)
+        self._view = GpuView(placements, self._gpus.boards)
+        self._mix = ObservedMix()
+        self._make_policy = POLICIES[policy]
+        self._policy: GpuPolicy | None = None
+        self._policy_for: tuple[Typical, int] | None = None
+
+    def seat(self, pod: Pod, *, now: float) -> Seat | Refusal:
+        """The best seat for a pod that holds no room."""
+        ask = device_ask(pod)
+        codes = self._codes(pod, ask, now)
+        fits = codes == CODE[Reason.FITS]
+        if not fits.any():
+            return _refusal(codes)
+        columns = self._view.columns()
+        demand = self._view.demand(ask, dict(pod.shape.requests).get(CPU, 0))
+        self._mix.saw(demand)
+        won = best(self._policy_now(), columns, demand, fits)
+        if won is None:
+            return _refusal(codes)
+        choice = None if ask is None else self._gpus.choice(ask, won.row, None if won.device < 0 else won.device)
+        if isinstance(choice, Verdict):
+            # Cannot be: the row's code said that it fits. A placement must not be made on a contradiction.
+            return Refusal(len(codes), {choice.reason: 1})
+        return Seat(self._placements.columns.names[won.row], choice, self._uuids(won.row, choice), int(fits.sum()))
+
+    def explain(self, pod: Pod, *, now: float) -> dict[str, Verdict]:
+        """The verdict of every node in words, by name."""
+        ask = device_ask(pod)
+        verdicts = self._fit.explain(pod)
+        if ask is None:
+            return verdicts
+        rows = self._placements.columns.rows
+        for name, verdict in verdicts.items():
+            if verdict:
+                answer = self._gpus.verdict(ask, rows[name], now=now)
+                verdicts[name] = answer if isinstance(answer, Verdict) else _praise(answer, self._kind(name))
+        return verdicts
+
+    def _kind(self, node: str) -> Kind:
+        return Kind(int(self._placements.columns.gpus.kind[self._placements.columns.rows[node]]))
+
+    def _codes(self, pod: Pod, ask: DeviceAsk | None, now: float) -> Codes:
+        codes = self._fit.codes(pod)
+        return codes if ask is None else first_of(codes, self._gpus.codes(ask, now=now))
+
+    def _policy_now(self) -> GpuPolicy:
+        """The policy for the mix as it is; a new one only when the mix or the models in the cluster have changed."""
+        wanted = (self._mix.typical(), self._view.models)
+        known = self._policy_for
+        if self._policy is None or known is None or known[0] is not wanted[0] or known[1] != wanted[1]:
+            self._policy, self._policy_for = self._make_policy(wanted[0], self._view.capacity()), wanted
+        return self._policy
+
+    def _uuids(self, row: int, choice: Choice | None) -> tuple[str, ...]:
+        if choice is None or not choice.ids:
+            return ()
+        if choice.instances:
+            return choice.instances
+        inventory = self._placements.state.inventories[self._placements.columns.names[row]]
+        known = {device.id: device.uuid for device in inventory.devices}
+        return tuple(known[device] for device in choice.ids)
+
+
+def _praise(choice: Choice, kind: Kind) -> Verdict:
+    if kind is Kind.COUNTED or not choice.ids:
+        return Verdict(Reason.FITS, "by count: the node's device plugin chooses the GPUs")
+    islands = "one island" if choice.islands == 1 else f"{choice.islands} islands"
+    return Verdict(Reason.FITS, f"GPU {','.join(map(str, choice.ids))} in {islands}")
+
+
+def _refusal(codes: Codes) -> Refusal:
+    counts = np.bincount(codes, minlength=len(REASONS))[: len(REASONS)]
+    found = [(reason, int(counts[code])) for code, reason in enumerate(REASONS) if counts[code]]
+    return Refusal(int(counts.sum()), dict(sorted(found, key=lambda entry: -entry[1])))

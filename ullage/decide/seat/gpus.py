@@ -1,0 +1,103 @@
+"""What each node's GPUs say to an ask: a code for every row, repaired where rows changed.
+
+*Leased* nodes answer by exact devices. *Counted* ones answer by number, which the resource rules have asked already,
+and by what their inventory says of model and memory. Nodes nobody reports on have no GPUs we could promise exactly.
+"""
+
+import numpy as np
+
+from ullage.decide.devices.board import empty_board
+from ullage.decide.devices.choice import Choice
+from ullage.decide.devices.choosing import choose
+from ullage.decide.fit.codes import CODE, Codes
+from ullage.decide.seat.boards import Boards
+from ullage.model.claim import DeviceAsk
+from ullage.model.resources import GPU
+from ullage.model.verdict import Reason, Verdict
+from ullage.state.gpus import Kind
+from ullage.state.placements import Placements
+
+STALE_AFTER = 90.0
+"""Seconds after which a node's inventory is no longer believed."""
+
+MOST_ASKS = 256
+
+_STALE = CODE[Reason.INVENTORY_STALE]
+_NO_GPUS = CODE[Reason.NO_GPUS]
+
+
+class _AskVerdicts:
+    """Codes over rows for one ask, whatever the time."""
+
+    def __init__(self) -> None:
+        self.codes: Codes = np.zeros(0, np.uint8)
+        self.version = -1
+
+
+class GpuTable:
+    """Asks about all rows; remembers answers by ask."""
+
+    def __init__(self, placements: Placements) -> None:
+        self._placements = placements
+        self._known: dict[DeviceAsk, _AskVerdicts] = {}
+        self.boards = Boards(placements)
+
+    def codes(self, ask: DeviceAsk, *, now: float) -> Codes:
+        """A code for every row; 0 fits."""
+        columns = self._placements.columns
+        known = self._repaired(ask)
+        # Leased nodes are believed only while they report; counted ones answer by what kubelet advertises.
+        stale = (columns.gpus.kind[: columns.size] == Kind.LEASED) & (
+            columns.gpus.reported_at[: columns.size] < now - STALE_AFTER
+        )
+        if not stale.any():
+            return known
+        return np.where(stale & (known != _NO_GPUS), np.uint8(_STALE), known)
+
+    def verdict(self, ask: DeviceAsk, row: int, *, now: float) -> Choice | Verdict:
+        """The answer of one row in full."""
+        gpus = self._placements.columns.gpus
+        if gpus.kind[row] == Kind.LEASED and gpus.reported_at[row] < now - STALE_AFTER:
+            age = now - float(gpus.reported_at[row])
+            heard = f"last heard of {age:.0f} s ago" if np.isfinite(age) else "never heard of"
+            return Verdict(Reason.INVENTORY_STALE, f"its GPUs were {heard}")
+        return self.choice(ask, row)
+
+    def choice(self, ask: DeviceAsk, row: int, leaning: int | None = None) -> Choice | Verdict:
+        """The devices of a row for this ask, or why none. On counted nodes no devices are named."""
+        kind = self._placements.columns.gpus.kind[row]
+        board = self.boards.of(row)
+        if kind == Kind.LEASED and board is not None:
+            return choose(board, ask, leaning)
+        if kind == Kind.LEASED:
+            return Verdict(Reason.INVENTORY_STALE, "its GPUs were never reported")
+        if not self._advertises(row):
+            return Verdict(Reason.NO_GPUS, "the node has no GPUs")
+        if board is not None:
+            # The device plugin will choose: all we can know is whether an empty node like this could serve.
+            could = choose(empty_board(board.layout), ask)
+            if isinstance(could, Verdict):
+                return could
+        elif ask.model or ask.memory or ask.tflops or ask.prefer_ids:
+            return Verdict(Reason.NO_GPUS, "nobody reports which GPUs the node has")
+        return Choice(ids=(), islands=0, satisfied=True)
+
+    def _advertises(self, row: int) -> bool:
+        columns = self._placements.columns
+        return bool(columns.allocatable[columns.resource(GPU), row] > 0)
+
+    def _repaired(self, ask: DeviceAsk) -> Codes:
+        columns = self._placements.columns
+        known = self._known.pop(ask, None) or _AskVerdicts()
+        if len(self._known) >= MOST_ASKS:
+            del self._known[next(iter(self._known))]
+        self._known[ask] = known  # last in the dict: asked for most recently
+        changed = columns.changed.since(known.version) if known.version >= 0 else None
+        if changed is None or len(known.codes) < columns.size:
+            known.codes = np.zeros(columns.capacity, np.uint8)
+            changed = range(columns.size)
+        for row in changed:
+            answer = self.choice(ask, row) if columns.names[row] else None
+            known.codes[row] = CODE[answer.reason] if isinstance(answer, Verdict) else 0
+        known.version = columns.changed.version
+        return known.codes[: columns.size]
