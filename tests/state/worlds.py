@@ -51,7 +51,12 @@ def a_node(rng: Random, name: str) -> Node:
         unschedulable=rng.random() < 0.1,
         labels=labels,
         taints=taints,
-        allocatable={"cpu": 1000 * rng.randint(1, 8), "pods": 1000 * rng.randint(1, 5), GPU: 1000 * rng.choice((0, 4))},
+        allocatable={
+            "cpu": 1000 * rng.randint(1, 8),
+            "memory": 1000 * rng.choice((0, 500, 900)),
+            "pods": 1000 * rng.randint(1, 5),
+            GPU: 1000 * rng.choice((0, 4)),
+        },
     )
 
 
@@ -79,6 +84,7 @@ def a_pod(rng: Random, name: str, *, on: str = "") -> Pod:
 def a_shape(rng: Random, namespace: str, labels: dict[str, str]) -> Shape:
     requests = {
         "cpu": rng.choice((0, 500, 1000, 3000)),
+        "memory": rng.choice((0, 0, 0, 0, 200_000)),
         GPU: rng.choice((0, 0, 1000, 5000)),
         "disk": rng.choice((0, 0, 0, 1)),
     }
@@ -91,6 +97,7 @@ def a_shape(rng: Random, namespace: str, labels: dict[str, str]) -> Shape:
         Shape(
             requests=tuple(sorted((name, amount) for name, amount in requests.items() if amount)),
             scored_cpu=max(requests["cpu"], 100),
+            scored_memory=max(requests["memory"], 70_000),
             node_name=rng.choice(NODES) if rng.random() < 0.05 else "",
             node_selector=((ZONE, "z1"),) if rng.random() < 0.1 else (),
             node_affinity=_some(rng, 0.5, lambda: a_node_term(rng)) if rng.random() < 0.3 else None,
@@ -107,6 +114,23 @@ def a_shape(rng: Random, namespace: str, labels: dict[str, str]) -> Shape:
             labels=own_labels(labels, LABEL_KEYS) if looks else (),
         )
     )
+
+
+def a_waiting(rng: Random, name: str) -> Pod:
+    """A pod that asks. Most ask little of the node itself: otherwise the rules about others are seldom reached."""
+    pod = a_pod(rng, name)
+    if rng.random() < 0.25:
+        return pod
+    easy = msgspec.structs.replace(
+        pod.shape,
+        requests=(),
+        node_name="",
+        node_selector=(),
+        node_affinity=pod.shape.node_affinity if rng.random() < 0.2 else None,
+        tolerations=(Toleration(exists=True),) if rng.random() < 0.7 else pod.shape.tolerations,
+        claims=pod.shape.claims if rng.random() < 0.4 else (),
+    )
+    return msgspec.structs.replace(pod, shape=interned(easy))
 
 
 def _some(rng: Random, chance: float, make):  # type: ignore[no-untyped-def]  # one word for tuples of any part
@@ -189,7 +213,7 @@ def an_inventory(rng: Random, node: str) -> Inventory:
 
 
 def a_volume_claim(rng: Random, key: ObjectKey) -> VolumeClaim:
-    volume = rng.choice(("", "", "v1", "v2"))
+    volume = rng.choice(("", "v1", "v1", "v2"))
     return VolumeClaim(
         key=key,
         uid="",
@@ -199,7 +223,7 @@ def a_volume_claim(rng: Random, key: ObjectKey) -> VolumeClaim:
         storage_class=rng.choice(("late", "late", "now")),
         selected_node=rng.choice(("", "", "a")),
         size=rng.randint(0, 2),
-        access=(rng.choice(("ReadWriteOncePod", "ReadWriteMany")),),
+        access=(rng.choice(("ReadWriteOncePod", "ReadWriteOncePod", "ReadWriteMany")),),
     )
 
 
@@ -212,7 +236,7 @@ def a_volume(rng: Random, name: str) -> Volume:
         promised_to=rng.choice((None, None, ObjectKey("n", "data"))),
         size=rng.randint(0, 3),
         access=("ReadWriteMany", "ReadWriteOncePod"),
-        node_affinity=_some(rng, 0.7, lambda: a_node_term(rng)) if rng.random() < 0.5 else None,
+        node_affinity=_some(rng, 0.7, lambda: a_node_term(rng)) if rng.random() < 0.3 else None,
         zones=rng.choice(((), ((ZONE, ("z1",)),), (("failure-domain.beta.kubernetes.io/zone", ("z1", "z2")),))),
     )
 
@@ -228,7 +252,7 @@ def a_storage_class(rng: Random, name: str) -> StorageClass:
 
 def a_step(rng: Random, state: ClusterState) -> Event[Fact]:
     """Something that may be heard next: a thing appears, changes or goes."""
-    kind = rng.choice(("node", "pod", "pod", "pod", "pod", "namespace", "inventory", "claim", "volume", "class"))
+    kind = rng.choice(("node", *["pod"] * 4, "namespace", "inventory", *["claim"] * 2, "volume", "class"))
     key, old, new = _next_of(rng, state, kind)
     if old is None:
         return Appeared(key, new)

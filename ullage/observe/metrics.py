@@ -50,7 +50,7 @@ QUEUE_WAIT = Metric(
 ATTEMPTS = Metric(
     "ullage_scheduler_attempts",
     Kind.COUNTER,
-    "Attempts to place a pod by result (placed, refused, setback, error) and reason: of a refused pod the one that most "
+    "Attempts to place a pod by result (placed, refused, setback, error) and reason: of a refused pod the one most "
     "nodes gave, of a setback what happened between decision and bind, of a placed pod Fits.",
     ("result", "reason"),
 )

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ullage.model.node import Node, Taint
-from ullage.model.resources import MILLI
+from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import Shape
 from ullage.state.codes import Codes
 from ullage.state.gpus import GpuColumns
@@ -22,6 +22,9 @@ _MOST = 2**60
 """Amounts above it are all the same to us: sums of them still fit in 64 bits."""
 
 _FIRST_CAPACITY = 64
+
+ALWAYS_COUNTED = ("cpu", "memory", GPU)
+"""Resources that have an index from the start; asking for it never replaces the arrays."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -65,6 +68,8 @@ class Columns:
         self._free: list[int] = []
         self._by_name: npt.NDArray[np.intp] | None = None
         self._grow(_FIRST_CAPACITY)
+        for name in ALWAYS_COUNTED:
+            self.resource(name)
 
     @property
     def by_name(self) -> npt.NDArray[np.intp]:
@@ -74,7 +79,7 @@ class Columns:
         return self._by_name
 
     def resource(self, name: str) -> int:
-        """The index of a resource, which from now on has one."""
+        """The index of a resource, which from now on has one. A new one replaces `allocatable` and `used`."""
         index = self.resources.get(name)
         if index is None:
             index = self.resources[name] = len(self.resources)

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.state.worlds import NODES, a_pod, a_step
+from tests.state.worlds import NODES, a_pod, a_step, a_waiting
 from ullage.decide.fit.codes import NO_NODE, REASONS
 from ullage.decide.fit.table import FitTable
 from ullage.model.pod import Pod
@@ -34,7 +34,7 @@ def test_vectors_agree_with_rules_whatever_was_heard(seed: int, steps: int) -> N
     rng = Random(seed)
     placements = Placements()
     table = FitTable(placements)
-    waiting = [a_pod(rng, f"waiting-{number}") for number in range(4)]
+    waiting = [a_waiting(rng, f"waiting-{number}") for number in range(6)]
     for _ in range(steps):
         placements.apply(a_step(rng, placements.state))
         both_say_the_same(table, placements, rng.choice(waiting))
@@ -50,7 +50,7 @@ def test_vectors_agree_with_rules_inside_what_ifs(seed: int) -> None:
     table = FitTable(placements)
     for _ in range(50):
         placements.apply(a_step(rng, placements.state))
-    waiting = [a_pod(rng, f"waiting-{number}") for number in range(4)]
+    waiting = [a_waiting(rng, f"waiting-{number}") for number in range(6)]
     for _ in range(6):
         with placements.what_if() as trial:
             for _ in range(3):
@@ -73,6 +73,6 @@ def test_random_clusters_reach_every_rule() -> None:
         for _ in range(40):
             placements.apply(a_step(rng, placements.state))
         for number in range(4):
-            seen |= {v.reason for v in FitTable(placements).explain(a_pod(rng, f"waiting-{number}")).values()}
+            seen |= {v.reason for v in FitTable(placements).explain(a_waiting(rng, f"waiting-{number}")).values()}
     reachable = set(REASONS[: REASONS.index(Reason.NO_GPUS)])
     assert seen == reachable

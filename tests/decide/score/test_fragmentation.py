@@ -69,7 +69,7 @@ def test_what_a_placement_spoils_is_the_difference_it_makes(
     rows = np.flatnonzero(field.fitting(demand))
     if not len(rows):
         return
-    spoilt, devices = states.spoilt(c, demand, rows)
+    spoilt, devices = states.spoilt(demand, states.of_row[rows])
     for place, row in enumerate(rows.tolist()):
         assert spoilt[place] == pytest.approx(_least_spoilt(c, demand, row, typical, int(devices[place])), abs=1e-6)
 
@@ -105,11 +105,10 @@ def test_a_share_goes_where_its_neighbours_can_use_the_rest() -> None:
     assert field.place(policy, HALF) == (0, (1,))
 
 
-def test_sees_that_gpus_without_cpu_are_stranded() -> None:
-    """Both nodes have room for the pod without GPUs; only one of them has GPUs that will need that CPU."""
-    policy = a_policy(ONE, FOUR)
-    field = Field((32, FREE), (32, (1000, 1000, 0, 0, 0, 0, 0, 0)))
-    assert field.place(policy, GpuDemand(8000, 0, (0,))) == (1, ())
+def test_sees_that_gpus_without_cpu_will_be_stranded() -> None:
+    """On either node one more of each pod would fit; only the second has CPU to spare for all its GPUs."""
+    field = Field((32, FREE), (64, FREE))
+    assert field.place(a_policy(ONE, FOUR), GpuDemand(8000, 0, (0,))) == (1, ())
 
 
 def test_scarce_models_are_kept_for_those_who_name_them() -> None:
@@ -119,6 +118,32 @@ def test_scarce_models_are_kept_for_those_who_name_them() -> None:
     policy = Fragmentation(typical, np.array([8.0, 8.0]))
     assert Field(*nodes, models=[1, 0]).place(policy, free_choice) == (1, (0,))
     assert Field(*nodes, models=[1, 0]).place(policy, named) == (0, (0,))
+
+
+def test_a_node_is_remembered_by_all_of_its_state() -> None:
+    """Pods without GPUs change nothing but the CPU left, which decides how many of its GPUs can be used."""
+    field, policy = Field((64, FREE)), a_policy(ONE, FOUR)
+    fits = field.fitting(HALF)
+    before = policy.keys(field.columns, HALF, fits).tolist()
+    for cores in (40, 8):
+        field.columns.cpu_left[0] = cores * 1000
+        field.columns.stamp[0] += 1
+        fresh = a_policy(ONE, FOUR).keys(field.columns, HALF, fits).tolist()
+        assert policy.keys(field.columns, HALF, fits).tolist() == fresh
+    assert fresh != before
+
+
+def test_numbering_states_anew_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ullage.decide.score.states.MOST_STATES", 0)
+    forgetful, field = a_policy(HALF, ONE, FOUR), Field((64, FREE), (32, FREE))
+    numberings = set()
+    for demand in [HALF, ONE, HALF, GpuDemand(500, 1, (100,))] * 8:
+        fits = field.fitting(demand)
+        fresh = a_policy(HALF, ONE, FOUR).keys(field.columns, demand, fits)[fits].tolist()
+        assert forgetful.keys(field.columns, demand, fits)[fits].tolist() == fresh
+        field.place(forgetful, demand)
+        numberings.add(forgetful._states.generation)
+    assert len(numberings) > 1, "or else nothing was tried"
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,6 +7,7 @@ from tests.decide.score.fields import WHOLE
 from ullage.decide.score.columns import GpuDemand
 from ullage.decide.score.mix import LEAST_ARRIVALS, ObservedMix, typical_of
 from ullage.decide.score.scarcity import CPU_POD, HIGHEST, PRICE, price, scarcity
+from ullage.decide.score.usable import Measure
 
 ONE, TWO, HALF = GpuDemand(4000, 1, WHOLE), GpuDemand(8000, 2, WHOLE), GpuDemand(1000, 1, (500,))
 
@@ -73,6 +74,21 @@ def test_a_model_is_as_scarce_as_it_is_asked_for_by_name() -> None:
     assert scarcity(typical_of({FREE: 75.0, NAMED: 25.0}), capacity).tolist() == pytest.approx([0.0, 1.0, 0.0])
     assert scarcity(typical_of({FREE: 25.0, EITHER: 75.0}), capacity).tolist() == pytest.approx([1.0, 1.0, 0.0])
     assert scarcity(typical_of({NAMED: 1.0}), capacity).max() == HIGHEST
+
+
+def test_models_nobody_has_make_no_other_scarce() -> None:
+    """Nodes without GPUs are a model, too, and no demand takes it."""
+    free, named = GpuDemand(1, 1, (0, 1000, 1000)), GpuDemand(1, 1, (0, 0, 1000))
+    capacity = np.array([0.0, 75.0, 25.0])
+    assert scarcity(typical_of({free: 75.0, named: 25.0}), capacity).tolist() == pytest.approx([0.0, 0.0, 1.0])
+
+
+def test_demands_seen_before_a_model_was_known_still_count() -> None:
+    capacity = np.array([0.0, 50.0, 50.0])
+    mix = typical_of({GpuDemand(1, 1, (0, 500)): 1.0, GpuDemand(1, 1, (0, 500, 250)): 1.0})
+    assert scarcity(mix, capacity).tolist() == [0.0, 0.0, 0.0]
+    assert Measure(mix, 3).kind_of_model.tolist() == [0, 2, 1], "what it took of others, it takes of the new one"
+    assert GpuDemand(1, 1, (0, 500, 0)).sizes(4).tolist() == [0, 500, 0, 0], "who is choosy is thought to stay so"
 
 
 def test_rare_demands_count_for_scarcity() -> None:

@@ -88,7 +88,7 @@ def test_a_body_that_is_no_object_is_a_bad_request(client: Client, body: bytes) 
     ("kind", "body", "status"),
     [
         pytest.param("application/json", {}, 415, id="no-patch-type"),
-        pytest.param("application/strategic-merge-patch+json", {}, 415, id="strategic"),
+        pytest.param("application/strategic-merge-patch+json", [], 400, id="strategic-with-a-list"),
         pytest.param(MERGE, [], 400, id="merge-with-a-list"),
         pytest.param(JSON_PATCH, {}, 400, id="operations-in-an-object"),
         pytest.param(JSON_PATCH, [{"op": "test", "path": "/data/x", "value": "2"}], 422, id="failed-test"),
@@ -101,6 +101,13 @@ def test_patches_that_do_not_apply(client: Client, kind: str, body: Any, status:
     before = client.get(f"{MAPS}/a").body
     assert client.ask("PATCH", f"{MAPS}/a", body, kind).status == status
     assert client.get(f"{MAPS}/a").body == before
+
+
+def test_yaml_is_read_and_what_nobody_reads_is_refused(client: Client) -> None:
+    text = b"metadata: {name: a}\ndata: {x: 'yes'}\n"
+    assert client.ask("POST", MAPS, text, "application/yaml").body["data"] == {"x": "yes"}
+    assert client.ask("POST", MAPS, b"a: [", "application/yaml").status == 400
+    assert client.ask("POST", MAPS, b"k8s", "application/vnd.kubernetes.protobuf").status == 415
 
 
 def test_who_may_not_is_told_what(clock: Any) -> None:

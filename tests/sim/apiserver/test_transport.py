@@ -14,6 +14,8 @@ from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
 from ullage.sim.time import loop_clock, run_virtual
 
+pytestmark = pytest.mark.story
+
 WATCH = Request("GET", MAPS, {"watch": "1", "allowWatchBookmarks": "true"}, timeout=None)
 
 

@@ -43,6 +43,11 @@ class GpuDemand(NamedTuple):
     milli: tuple[int, ...]
     """What it takes of each GPU, by the index of the model: 1000 is a whole one, 0 means that model will not do."""
 
+    def sizes(self, models: int) -> NDArray[np.int64]:
+        """The same over so many models. One that was not known then is taken by whoever took every one that was."""
+        unheard = max(self.milli, default=0) if all(self.milli[1:]) else 0
+        return np.array((*self.milli[:models], *(unheard for _ in range(models - len(self.milli)))), dtype=np.int64)
+
 
 class Best(NamedTuple):
     """The winning node, and the device a share should take there (-1: any)."""

@@ -2,11 +2,9 @@
 
 A level is minus what the placement spoils (usable GPU lost beyond what the pod takes) and what it pays for a scarce
 model, in steps of five thousandths of a GPU: finer differences are noise, and ties are better broken by filling up
-nodes. Each level is remembered with the stamp of its row and computed again only where the row has changed since; and
-nodes pass through the same states again and again, so that levels are remembered by state, too.
+nodes. Keys are remembered with the stamp of their row, and by the state of the node: only rows that have changed since
+are looked at again, and only states not met before are computed.
 """
-
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,26 +18,10 @@ from ullage.decide.score.usable import Measure, Rows
 STEP = 5.0
 MOST_DEMANDS = 1024
 """Demands whose keys are kept; the one not asked for longest goes first."""
-MOST_STATES = 16_384
-"""States of nodes a demand is remembered by."""
 
 _NUDGE = 1e-3
 """Added before rounding down, so that sums that differ in their last bit do not fall on both sides of a step."""
-_FEW = 16
-"""Up to so many changed rows are looked up by state one by one; more are faster computed together."""
-
-_NodeState = tuple[bytes, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Remembered:
-    """Keys of one demand on every row, the stamps they were computed at, and the same by the state of the node."""
-
-    paid: NDArray[np.float64]
-    keys: Keys
-    devices: NDArray[np.int8]
-    seen: NDArray[np.int64]
-    by_state: dict[_NodeState, tuple[int, int]] = field(default_factory=dict)
+_UNKNOWN = NEVER
 
 
 class Fragmentation:
@@ -55,73 +37,70 @@ class Fragmentation:
         """Levels are minus the steps of what is spoilt and paid."""
         known = self._recall(demand, len(columns.stamp))
         stale = ((known.seen != columns.stamp) & fits).nonzero()[0]
-        if 0 < len(stale) <= _FEW:
-            new = [row for row in stale.tolist() if not _repeat(known, columns, row)]
-            if new:
-                self._compute(known, columns, demand, np.array(new))
-                for row in new:
-                    _note(known, columns, row)
-        elif len(stale):
-            self._compute(known, columns, demand, stale)
+        if len(stale):
+            self._states.refresh(columns)
+            numbers = self._states.of_row[stale]
+            known.make_room(self._states)
+            new = numbers[known.key_of_state[numbers] == _UNKNOWN]
+            if len(new):
+                self._compute(known, demand, np.unique(new))
+            known.keys[stale] = known.key_of_state[numbers]
+            known.seen[stale] = columns.stamp[stale]
         return known.keys
 
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
         """The device whose share spoils least."""
-        return int(self._recall(demand, len(columns.stamp)).devices[row])
-
-    def _compute(self, known: _Remembered, columns: GpuColumns, demand: GpuDemand, rows: Rows) -> None:
         self._states.refresh(columns)
-        spoilt, known.devices[rows] = self._states.spoilt(columns, demand, rows)
-        spoilt += known.paid[columns.model[rows]]
-        levels = np.floor((_NUDGE - spoilt) / STEP).astype(np.int64)
-        known.keys[rows] = keyed(levels, columns.gpu_left[rows].sum(axis=1))
-        known.seen[rows] = columns.stamp[rows]
+        known = self._recall(demand, len(columns.stamp))
+        known.make_room(self._states)
+        number = int(self._states.of_row[row])
+        if known.key_of_state[number] == _UNKNOWN:
+            self._compute(known, demand, np.array([number]))
+        return int(known.device_of_state[number])
 
-    def _recall(self, demand: GpuDemand, rows: int) -> _Remembered:
+    def _compute(self, known: "_Remembered", demand: GpuDemand, numbers: Rows) -> None:
+        spoilt, known.device_of_state[numbers] = self._states.spoilt(demand, numbers)
+        spoilt += known.paid[self._states.model(numbers)]
+        levels = np.floor((_NUDGE - spoilt) / STEP).astype(np.int64)
+        known.key_of_state[numbers] = keyed(levels, self._states.idle(numbers))
+
+    def _recall(self, demand: GpuDemand, rows: int) -> "_Remembered":
         known = self._remembered.pop(demand, None)
         if known is None:
-            known = self._blank(demand, rows)
+            known = _Remembered(price(demand, self._scarce))
             if len(self._remembered) >= MOST_DEMANDS:
                 del self._remembered[next(iter(self._remembered))]
-        elif len(known.seen) != rows:
-            known = _resized(known, self._blank(demand, rows))
+        known.resize(rows)
         self._remembered[demand] = known
         return known
 
-    def _blank(self, demand: GpuDemand, rows: int) -> _Remembered:
-        return _Remembered(
-            price(demand, self._scarce),
-            np.full(rows, NEVER),
-            np.full(rows, -1, dtype=np.int8),
-            np.full(rows, UNSEEN, dtype=np.int64),
-        )
 
+class _Remembered:
+    """What is known of one demand: by row, with the stamp it was known at, and by the number of a node's state."""
 
-def _resized(old: _Remembered, blank: _Remembered) -> _Remembered:
-    """What is known of the rows that are still there, written on a blank of the new length."""
-    kept = min(len(old.seen), len(blank.seen))
-    blank.keys[:kept] = old.keys[:kept]
-    blank.devices[:kept] = old.devices[:kept]
-    blank.seen[:kept] = old.seen[:kept]
-    blank.by_state.update(old.by_state)
-    return blank
+    def __init__(self, paid: NDArray[np.float64]) -> None:
+        self.paid = paid
+        """By model."""
+        self.keys: Keys = np.empty(0, dtype=np.int64)
+        self.seen: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self.key_of_state: Keys = np.empty(0, dtype=np.int64)
+        self.device_of_state: NDArray[np.int8] = np.empty(0, dtype=np.int8)
+        self._generation = 0
 
+    def resize(self, rows: int) -> None:
+        """Nodes came or went; what is known of the rows that stay, stays."""
+        kept = min(rows, len(self.seen))
+        if kept == rows == len(self.seen):
+            return
+        self.keys = np.concatenate((self.keys[:kept], np.full(rows - kept, NEVER)))
+        self.seen = np.concatenate((self.seen[:kept], np.full(rows - kept, UNSEEN)))
 
-def _repeat(known: _Remembered, columns: GpuColumns, row: int) -> bool:
-    """Whether a node in the same state was seen before; then the row gets its key."""
-    found = known.by_state.get(_state(columns, row))
-    if found is None:
-        return False
-    known.keys[row], known.devices[row] = found
-    known.seen[row] = columns.stamp[row]
-    return True
-
-
-def _note(known: _Remembered, columns: GpuColumns, row: int) -> None:
-    if len(known.by_state) >= MOST_STATES:
-        known.by_state.clear()
-    known.by_state[_state(columns, row)] = (int(known.keys[row]), int(known.devices[row]))
-
-
-def _state(columns: GpuColumns, row: int) -> _NodeState:
-    return columns.gpu_left[row].tobytes(), int(columns.cpu_left[row]), int(columns.model[row])
+    def make_room(self, states: NodeStates) -> None:
+        """For all states there are; numbers of an older generation mean nothing now."""
+        known = len(self.key_of_state) if self._generation == states.generation else 0
+        self._generation = states.generation
+        if 0 < states.count <= known:
+            return
+        size = max(2 * known, states.count, 64)
+        self.key_of_state = np.concatenate((self.key_of_state[:known], np.full(size - known, _UNKNOWN)))
+        self.device_of_state = np.concatenate((self.device_of_state[:known], np.full(size - known, -1, dtype=np.int8)))

@@ -37,6 +37,7 @@ class ObservedMix:
         self._weights: dict[GpuDemand, float] = {}
         self._growth = 2.0 ** (1.0 / half_life)
         self._one = 1.0
+        self._total = 0.0
         self._since = 0
         self._typical = Typical((), (), 0)
 
@@ -45,20 +46,22 @@ class ObservedMix:
         # Newer arrivals weigh more: cheaper than making all older ones weigh less.
         self._one *= self._growth
         self._weights[demand] = self._weights.get(demand, 0.0) + self._one
+        self._total += self._one
         self._since += 1
         if self._one > _RESCALE:
             self._weights = {known: weight / self._one for known, weight in self._weights.items()}
+            self._total /= self._one
             self._one = 1.0
 
     def typical(self) -> Typical:
         """The popular demands now; the same object as last time while the mix has hardly moved."""
-        arrivals = sum(self._weights.values()) / self._one
-        due = max(LEAST_ARRIVALS, arrivals / 10)
+        due = max(LEAST_ARRIVALS, self._total / self._one / 10)
         if self._typical.demands and self._since < due:
             return self._typical
         self._since = 0
-        floor = arrivals * self._one * _NEGLIGIBLE
+        floor = self._total * _NEGLIGIBLE
         self._weights = {demand: weight for demand, weight in self._weights.items() if weight > floor}
+        self._total = sum(self._weights.values())
         now = typical_of(self._weights)
         if _distance(self._typical, now) > DRIFT:
             self._typical = now

@@ -18,19 +18,20 @@ CPU_POD = 0.25
 def scarcity(typical: Typical, capacity: NDArray[np.float64]) -> NDArray[np.float64]:
     """By model: GPUs asked for by pods that name models, for each GPU there is, if all demand together were all GPUs.
 
-    A pod that takes several models asks each in proportion to what there is of it.
+    A pod that takes several models asks each in proportion to what there is of it; one that takes all there are names
+    none.
     """
     wanted = np.zeros(len(capacity))
     total = 0.0
     for demand, weight in zip(typical.demands, typical.weights, strict=True):
-        sizes = np.array(demand.milli)
+        sizes = demand.sizes(len(capacity))
         allowed = sizes > 0
         room = float(capacity[allowed].sum())
         if not demand.gpus or not room:
             continue
         asked = weight * demand.gpus * sizes * np.where(allowed, capacity, 0.0) / room / MILLI_GPU
         total += float(asked.sum())
-        if not allowed.all():
+        if not allowed[capacity > 0].all():
             wanted += asked
     if not total:
         return wanted
@@ -41,7 +42,7 @@ def scarcity(typical: Typical, capacity: NDArray[np.float64]) -> NDArray[np.floa
 
 def price(demand: GpuDemand, scarce: NDArray[np.float64]) -> NDArray[np.float64]:
     """What this pod pays on each model, in thousandths of a GPU. One that can use only one model pays nothing."""
-    sizes = np.array(demand.milli)
+    sizes = demand.sizes(len(scarce))
     if demand.gpus and np.count_nonzero(sizes) == 1:
         return np.zeros(len(scarce))
     taken = demand.gpus * sizes if demand.gpus else np.full(len(scarce), CPU_POD * MILLI_GPU)

@@ -1,4 +1,8 @@
-"""The measured state of every node as it is, and of some nodes as they would be with one more pod."""
+"""The states nodes are in, each measured once, and what one more pod would spoil of them.
+
+Many nodes are in the same state (as much CPU left, as much of each GPU, the same model), and nodes pass through the
+states others were in before. So states are numbered as they are met, and all arithmetic is on numbers, not on nodes.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,55 +15,77 @@ UNSEEN = -1
 """A stamp no row has."""
 NO_ROOM = 1e9
 """Spoilt by a placement for which no device has room: more than any node has."""
+MOST_STATES = 16_384
+"""Beyond this, and four for each node, numbering starts again."""
 
 _SAME = 1e-6
 
 Spoilt = tuple[Amounts, NDArray[np.int8]]
-"""Usable GPU lost beyond what the pod takes, and the device a share should take (-1: any), by row."""
+"""Usable GPU lost beyond what the pod takes, and the device a share should take (-1: any), by state."""
 
 
 class NodeStates:
-    """Kept up to date row by row, as stamps change."""
+    """Numbers of the states of all rows, kept up to date as stamps change."""
 
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
         self._seen = np.empty(0, dtype=np.int64)
-        self._state = measure.no_state(0)
-        self._usable: Amounts = np.empty(0)
+        self.of_row = np.empty(0, dtype=np.int64)
+        """The number of each row's state, as of the last `refresh`."""
+        self.generation = 0
+        """Changes when numbering starts again, and numbers mean something else."""
+        self._forget(0)
+
+    @property
+    def count(self) -> int:
+        """States are numbered from 0 to one less than this."""
+        return len(self._numbers)
 
     def refresh(self, columns: GpuColumns) -> None:
         """Look again at rows that have changed."""
         if len(self._seen) != len(columns.stamp):
-            self._resize(len(columns.stamp))
-        rows = (self._seen != columns.stamp).nonzero()[0]
-        if not len(rows):
+            kept, rows = min(len(self._seen), len(columns.stamp)), len(columns.stamp)
+            self._seen = np.concatenate((self._seen[:kept], np.full(rows - kept, UNSEEN)))
+            self.of_row = np.concatenate((self.of_row[:kept], np.zeros(rows - kept, dtype=np.int64)))
+        changed = (self._seen != columns.stamp).nonzero()[0]
+        if not len(changed):
             return
-        state = self._measure.state(columns.gpu_left[rows], columns.cpu_left[rows], columns.model[rows])
-        self._state.put(rows, state)
-        self._usable[rows] = self._measure.usable(state)
-        self._seen[rows] = columns.stamp[rows]
+        if self.count > max(MOST_STATES, 4 * len(columns.stamp)):
+            self._forget(columns.gpu_left.shape[1])
+            self._seen.fill(UNSEEN)
+            changed = np.arange(len(columns.stamp))
+        self._number(columns, changed)
+        self._seen[changed] = columns.stamp[changed]
 
-    def spoilt(self, columns: GpuColumns, demand: GpuDemand, rows: Rows) -> Spoilt:
-        """What placing one pod with this demand would spoil on each of these rows."""
-        sizes = np.array(demand.milli)[columns.model[rows]]
-        state = self._state.at(rows)
+    def idle(self, numbers: Rows) -> NDArray[np.int64]:
+        """Idle GPU in these states, in thousandths."""
+        idle: NDArray[np.int64] = self._left[numbers].sum(axis=1)
+        return idle
+
+    def model(self, numbers: Rows) -> Rows:
+        """The GPU model in these states."""
+        return self._model[numbers]
+
+    def spoilt(self, demand: GpuDemand, numbers: Rows) -> Spoilt:
+        """What placing one pod with this demand would spoil in each of these states."""
+        left, model = self._left[numbers], self._model[numbers]
+        sizes = np.array(demand.milli, dtype=np.int64)[model]
+        usable, state = self._usable[numbers], self._state.at(numbers)
         state = state._replace(cpu=state.cpu - demand.cpu)
         if demand.gpus == 1 and (sizes != MILLI_GPU).any():
-            return self._with_share(columns.gpu_left[rows], sizes, state, self._usable[rows])
+            return self._with_share(left, sizes, state, usable)
         taken = demand.gpus * sizes
         if demand.gpus and (sizes != MILLI_GPU).any():
-            left = _less_tightest(columns.gpu_left[rows], sizes, demand.gpus)
-            state = self._measure.state(left, state.cpu, columns.model[rows])
+            state = self._measure.state(_less_fullest(left, sizes, demand.gpus), state.cpu, model)
         elif demand.gpus:
             state = state._replace(devices=state.devices - demand.gpus, room=state.room - taken[:, None])
-        lost = self._usable[rows] - self._measure.usable(state)
-        return lost - taken, np.full(len(rows), -1, np.int8)
+        return usable - self._measure.usable(state) - taken, np.full(len(numbers), -1, np.int8)
 
     def _with_share(self, left: Rows, sizes: Rows, state: State, usable: Amounts) -> Spoilt:
-        """Tries each device of a row, devices with equally much left once, the fullest first."""
+        """Tries each device of a node, devices with equally much left once, the fullest first."""
         amounts = np.sort(left, axis=1)
         candidate = amounts >= sizes[:, None]
-        candidate[:, 2:] = False
+        candidate[:, 1:] &= amounts[:, 1:] != amounts[:, :-1]
         place, slot = np.nonzero(candidate)
         before = amounts[place, slot]
         after = before - sizes[place]
@@ -80,15 +106,49 @@ class NodeStates:
         device[amount < 0] = -1
         return least, device
 
-    def _resize(self, rows: int) -> None:
-        old, kept = self._state, min(rows, len(self._seen))
-        self._state = self._measure.no_state(rows)
-        self._state.put(slice(kept), old.at(slice(kept)))
-        self._usable = np.concatenate((self._usable[:kept], np.zeros(rows - kept)))
-        self._seen = np.concatenate((self._seen[:kept], np.full(rows - kept, UNSEEN)))
+    def _number(self, columns: GpuColumns, rows: Rows) -> None:
+        """Give each row the number of its state; states not met before are measured."""
+        first = self.count
+        new: list[int] = []
+        for row in rows.tolist():
+            whole = columns.gpu_left[row].tobytes(), int(columns.cpu_left[row]), int(columns.model[row])
+            number = self._numbers.setdefault(whole, len(self._numbers))
+            if number == first + len(new):
+                new.append(row)
+            self.of_row[row] = number
+        if not new:
+            return
+        left, cpu, model = columns.gpu_left[new], columns.cpu_left[new], columns.model[new]
+        self._make_room(self.count, left.shape[1])
+        numbers = slice(first, self.count)
+        state = self._measure.state(left, cpu, model)
+        self._state.put(numbers, state)
+        self._usable[numbers] = self._measure.usable(state)
+        self._left[numbers], self._model[numbers] = left, model
+
+    def _forget(self, width: int) -> None:
+        self.generation += 1
+        self._numbers: dict[tuple[bytes, int, int], int] = {}
+        self._state = self._measure.no_state(0)
+        self._usable: Amounts = np.empty(0)
+        self._left = np.empty((0, width), dtype=np.int64)
+        self._model = np.empty(0, dtype=np.int64)
+
+    def _make_room(self, count: int, width: int) -> None:
+        known = len(self._usable)
+        if known >= count:
+            return
+        size = max(2 * known, count, 64)
+        old, old_left = self._state, self._left
+        self._state = self._measure.no_state(size)
+        self._state.put(slice(known), old)
+        self._usable = np.concatenate((self._usable, np.zeros(size - known)))
+        self._model = np.concatenate((self._model, np.zeros(size - known, dtype=np.int64)))
+        self._left = np.zeros((size, width), dtype=np.int64)
+        self._left[:known, : old_left.shape[1]] = old_left
 
 
-def _less_tightest(left: Rows, sizes: Rows, count: int) -> Rows:
+def _less_fullest(left: Rows, sizes: Rows, count: int) -> Rows:
     """What is left after a share of each of the fullest devices with room for it."""
     roomy = left >= sizes[:, None]
     order = np.argsort(np.where(roomy, left, MILLI_GPU + 1), axis=1, kind="stable")[:, :count]

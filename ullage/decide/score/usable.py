@@ -62,7 +62,7 @@ class Measure:
         total = sum(weight for _, weight in popular)
         asking = [(demand, weight / total) for demand, weight in popular if demand.gpus]
         demands = [demand for demand, _ in asking]
-        wanted = np.array([demand.milli for demand in demands], dtype=np.int64).reshape(len(demands), models)
+        wanted = np.array([demand.sizes(models) for demand in demands], dtype=np.int64).reshape(len(demands), models)
         sizes, kinds = np.unique(wanted.T, axis=0, return_inverse=True)
         self.kind_of_model = kinds.reshape(models)
         needed = np.where(sizes > 0, sizes, _REFUSED)

@@ -22,7 +22,7 @@ class Boards:
 
     def of(self, row: int) -> DeviceBoard | None:
         """What is free on a row now; None where no inventory has been heard of."""
-        stamp = int(self._placements.columns.changed.of_row[row])
+        stamp = self._placements.columns.changed.of_row.item(row)
         known = self._known.get(row)
         if known is not None and known[0] == stamp:
             return known[1]

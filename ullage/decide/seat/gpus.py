@@ -6,7 +6,7 @@ and by what their inventory says of model and memory. Nodes nobody reports on ha
 
 import numpy as np
 
-from ullage.decide.devices.board import empty_board
+from ullage.decide.devices.board import DeviceBoard, empty_board
 from ullage.decide.devices.choice import Choice
 from ullage.decide.devices.choosing import choose
 from ullage.decide.fit.codes import CODE, Codes
@@ -21,17 +21,29 @@ STALE_AFTER = 90.0
 """Seconds after which a node's inventory is no longer believed."""
 
 MOST_ASKS = 256
+MOST_BOARDS = 65_536
 
 _STALE = CODE[Reason.INVENTORY_STALE]
 _NO_GPUS = CODE[Reason.NO_GPUS]
 
 
 class _AskVerdicts:
-    """Codes over rows for one ask, whatever the time."""
+    """Codes over rows for one ask, whatever the time; and by board, as nodes pass through the same states again."""
 
-    def __init__(self) -> None:
+    def __init__(self, ask: DeviceAsk) -> None:
         self.codes: Codes = np.zeros(0, np.uint8)
         self.version = -1
+        self._ask = ask
+        self._by_board: dict[DeviceBoard, int] = {}
+
+    def on(self, board: DeviceBoard) -> int:
+        code = self._by_board.get(board)
+        if code is None:
+            if len(self._by_board) >= MOST_BOARDS:
+                self._by_board.clear()
+            answer = choose(board, self._ask)
+            code = self._by_board[board] = CODE[answer.reason] if isinstance(answer, Verdict) else 0
+        return code
 
 
 class GpuTable:
@@ -88,7 +100,7 @@ class GpuTable:
 
     def _repaired(self, ask: DeviceAsk) -> Codes:
         columns = self._placements.columns
-        known = self._known.pop(ask, None) or _AskVerdicts()
+        known = self._known.pop(ask, None) or _AskVerdicts(ask)
         if len(self._known) >= MOST_ASKS:
             del self._known[next(iter(self._known))]
         self._known[ask] = known  # last in the dict: asked for most recently
@@ -97,7 +109,13 @@ class GpuTable:
             known.codes = np.zeros(columns.capacity, np.uint8)
             changed = range(columns.size)
         for row in changed:
-            answer = self.choice(ask, row) if columns.names[row] else None
-            known.codes[row] = CODE[answer.reason] if isinstance(answer, Verdict) else 0
+            known.codes[row] = self._code(ask, known, row) if columns.names[row] else 0
         known.version = columns.changed.version
         return known.codes[: columns.size]
+
+    def _code(self, ask: DeviceAsk, known: _AskVerdicts, row: int) -> int:
+        if self._placements.columns.gpus.kind.item(row) == Kind.LEASED:
+            board = self.boards.of(row)
+            return known.on(board) if board is not None else _STALE
+        answer = self.choice(ask, row)
+        return CODE[answer.reason] if isinstance(answer, Verdict) else 0

@@ -16,6 +16,15 @@ CPU = "cpu"
 _DEFAULT_CPU = 100
 
 
+def _coarse(amount: int) -> int:
+    """To three binary digits. Scores weigh what is typical: a core more or less in thirty makes no other kind of pod.
+
+    Whether a pod fits is asked exactly, elsewhere.
+    """
+    drop = max(amount.bit_length() - 3, 0)
+    return (amount + (1 << drop >> 1)) >> drop << drop
+
+
 class GpuView:
     """Arrays over rows. Models are numbered from 1; 0 is a node without GPUs."""
 
@@ -68,12 +77,13 @@ class GpuView:
 
     def demand(self, ask: DeviceAsk | None, cpu: int) -> GpuDemand:
         """What a pod with this ask means to scores."""
+        cpu = _coarse(cpu or _DEFAULT_CPU)
         key = (ask, cpu)
         known = self._demands.get(key)
         if known is None or len(known.milli) != self.models:
             milli = (0, *(self._taken(ask, model, memory) for model, memory in self._models))
             count = 0 if ask is None else ask.count
-            known = self._demands[key] = GpuDemand(cpu or _DEFAULT_CPU, count, milli)
+            known = self._demands[key] = GpuDemand(cpu, count, milli)
         return known
 
     def _taken(self, ask: DeviceAsk | None, model: str, memory: int) -> int:

@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from ullage.kube.transport import Request
 from ullage.sim.apiserver.fields import unsupported, wrong
 from ullage.sim.apiserver.kinds import Kind
-from ullage.sim.apiserver.refusal import About, Refusal, bad_request, invalid
+from ullage.sim.apiserver.refusal import About, Refusal, bad_request, invalid, unsupported_media
 from ullage.sim.apiserver.registry import Target
 from ullage.sim.apiserver.wire import JsonObject, decode
 
@@ -76,6 +78,10 @@ class Call:
         return said
 
     def json(self) -> Any:
+        if "yaml" in self.request.content_type:
+            return self._yaml()
+        if "json" not in self.request.content_type:
+            raise unsupported_media(["application/json", "application/yaml"])
         try:
             return decode(self.request.body or b"")
         except ValueError as error:
@@ -84,6 +90,12 @@ class Call:
             raise bad_request(
                 f"{wanted}: couldn't get version/kind; json parse error: {error} ({shown[:200]})"
             ) from error
+
+    def _yaml(self) -> Any:
+        try:
+            return yaml.safe_load(self.request.body or b"")
+        except yaml.YAMLError as error:
+            raise bad_request(f"error decoding YAML: {error}") from error
 
     def _check_type(self, obj: JsonObject) -> None:
         if self.kind.custom and not obj.get("kind"):

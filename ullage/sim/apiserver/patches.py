@@ -8,8 +8,17 @@ from ullage.sim.apiserver.call import Call, unknown_format
 from ullage.sim.apiserver.creation import place_in_namespace
 from ullage.sim.apiserver.fields import forbidden_field, wrong
 from ullage.sim.apiserver.patching import PatchFailed, apply_operations, merge
-from ullage.sim.apiserver.refusal import About, Refusal, bad_patch, bad_request, invalid, not_found, unsupported_media
+from ullage.sim.apiserver.refusal import (
+    About,
+    bad_patch,
+    bad_request,
+    invalid,
+    not_found,
+    unexpected,
+    unsupported_media,
+)
 from ullage.sim.apiserver.store import Stored
+from ullage.sim.apiserver.strategic import strategic_merge
 from ullage.sim.apiserver.updating import check_url_name, update_object
 from ullage.sim.apiserver.views import encoded, inward, outward
 from ullage.sim.apiserver.wire import JsonObject, copied, decode, encode, without_nulls
@@ -26,9 +35,9 @@ def patch(call: Call, world: World) -> Response:
     content_type = call.request.content_type.partition(";")[0].strip()
     if content_type in (APPLY, APPLY_JSON):
         return applying.apply(call, world)
-    if content_type == STRATEGIC:
-        raise _no_strategic()
-    if content_type not in (MERGE, JSON_PATCH):
+    if content_type == STRATEGIC and call.kind.custom:
+        raise unsupported_media([JSON_PATCH, MERGE, APPLY])
+    if content_type not in (MERGE, JSON_PATCH, STRATEGIC):
         raise unknown_format()
     if call.query.get("force"):
         problem = forbidden_field("force", "may not be specified for non-apply patch")
@@ -39,11 +48,6 @@ def patch(call: Call, world: World) -> Response:
         raise not_found(call.kind.about(call.target.name))
     stored = update_object(call, world, old, _patched(call, old, content_type), dry_run=dry_run)
     return Response(200, encoded(call.kind, stored))
-
-
-def _no_strategic() -> Refusal:
-    """This server does not merge strategically: use a merge patch or server-side apply."""
-    return unsupported_media([JSON_PATCH, MERGE, APPLY])
 
 
 def _patched(call: Call, old: Stored, content_type: str) -> JsonObject:
@@ -71,10 +75,10 @@ def _apply_patch(call: Call, document: JsonObject, content_type: str) -> Any:
         said = decode(call.request.body or b"")
     except ValueError as error:
         raise bad_request(f"error decoding patch: {error}") from error
-    if content_type == MERGE:
+    if content_type != JSON_PATCH:
         if not isinstance(said, dict):
             raise bad_request("error decoding patch: the patch is not a JSON object")
-        return merge(document, said)
+        return merge(document, said) if content_type == MERGE else _strategic(call, document, said)
     if not isinstance(said, list):
         message = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         raise bad_request(f"error decoding patch: {message}")
@@ -82,3 +86,10 @@ def _apply_patch(call: Call, document: JsonObject, content_type: str) -> Any:
         return apply_operations(document, said)
     except PatchFailed as failed:
         raise bad_patch() from failed
+
+
+def _strategic(call: Call, document: JsonObject, said: JsonObject) -> Any:
+    try:
+        return strategic_merge(document, said, call.kind.rules.schema)
+    except PatchFailed as failed:
+        raise unexpected(str(failed)) from failed

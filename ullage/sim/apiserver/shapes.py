@@ -52,7 +52,7 @@ INT_OR_STRING = int | str
 
 _MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
-_COMPLAINT = re.compile(r"Expected `(?P<wanted>.*)`, got `(?P<found>.*)`(?: - at `\$(?P<path>.*)`)?")
+_COMPLAINT = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<found>[^`]*)`(?: - at `\$(?P<path>[^`]*)`)?")
 _GO_TYPES = {"str": "string", "int": "int32", "array": "[]object", "int | str": "intstr.IntOrString"}
 _JSON_TYPES = {"str": "string", "int": "number", "float": "number"}
 _OWN_WORDS = "server: "

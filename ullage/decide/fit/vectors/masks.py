@@ -65,9 +65,8 @@ def has_label(placements: Placements, requirement: Requirement) -> Mask:
 
 def _is_one_of(column: LabelColumn, codes: npt.NDArray[np.int32], values: tuple[str, ...]) -> Mask:
     known = [code for code in map(column.values.get, values) if code is not None]
-    if len(known) == 1:
-        return codes == known[0]
-    return np.isin(codes, known)
+    found: Mask = codes == known[0] if len(known) == 1 else np.isin(codes, known)
+    return found
 
 
 def _has_name(placements: Placements, requirement: Requirement) -> Mask:

@@ -27,9 +27,10 @@ class NodeRules(Rules):
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {})
-        status = obj.setdefault("status", {})
-        if "capacity" in status:
-            status.setdefault("allocatable", dict(status["capacity"]))
+        _default_allocatable(obj.setdefault("status", {}))
+
+    def prepare_status(self, obj: JsonObject, _old: JsonObject) -> None:
+        _default_allocatable(obj.setdefault("status", {}))
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         return _check_taints(obj["spec"].get("taints") or []) + _check_amounts(obj["status"])
@@ -45,6 +46,11 @@ class NodeRules(Rules):
                 forbidden_field("spec.providerID", 'node updates may not change providerID except from "" to valid')
             )
         return self.validate(obj) + found
+
+
+def _default_allocatable(status: JsonObject) -> None:
+    if "capacity" in status:
+        status.setdefault("allocatable", dict(status["capacity"]))
 
 
 def _check_amounts(status: JsonObject) -> list[FieldError]:

@@ -1,0 +1,1 @@
+"""Tests of kube-scheduler's scores."""
