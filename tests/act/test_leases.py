@@ -121,6 +121,20 @@ async def test_shares_of_one_device_never_exceed_it(api: KubeApi, ns: str, book:
     assert read_shares(lease) == dict.fromkeys(lucky, 300)
 
 
+async def test_whoever_held_a_share_before_adoption_cannot_let_it_go(api: KubeApi, ns: str, book: LeaseBook) -> None:
+    holder, neighbour = await a_holder(api, ns, "p"), await a_holder(api, ns, "q")
+    old = await book.reserve(holder, Want(NODE, (0,), milli=300))
+    new = await book.reserve(holder, Want(NODE, (0,), milli=300))
+    await book.reserve(neighbour, Want(NODE, (0,), milli=300))
+    assert isinstance(old, Reserved)
+    assert isinstance(new, Reserved)
+    assert await book.release(holder, old.holdings) == old.holdings
+    lease = await lease_of(api, ns, 0)
+    assert lease is not None
+    assert read_shares(lease) == {holder.uid: 300, neighbour.uid: 300}
+    assert await book.release(holder, new.holdings) == ()
+
+
 async def test_the_last_share_out_deletes_the_lease(api: KubeApi, ns: str, book: LeaseBook) -> None:
     first, second = await a_holder(api, ns, "p"), await a_holder(api, ns, "q")
     one = await book.reserve(first, Want(NODE, (0,), milli=500))

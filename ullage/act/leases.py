@@ -28,12 +28,14 @@ NODE = "gpu.scheduling/node"
 DEVICE = "gpu.scheduling/device"
 POD = "gpu.scheduling/pod"
 SHARES = "gpu.scheduling/shares"
+STAMPS = "gpu.scheduling/share-stamps"
+"""By pod uid, which write its share is from: the Lease's resourceVersion changes with every neighbour's."""
 SHARED_HOLDER = "shared"
 
 _UNSETTLED = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
 """Answers after which a write may or may not have happened."""
 _SWAPS = 8
-_decode_shares = msgspec.json.Decoder(dict[str, int]).decode
+_decode_numbers = msgspec.json.Decoder(dict[str, int]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,14 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A Lease as last written for its holder. Only with this resourceVersion may it be let go."""
+    """A Lease as last written for its holder. Only as such may it be let go: another write has adopted it."""
 
     node: str
     device: int
     resource_version: str
     milli: int = MILLI_GPU
+    stamp: int = 0
+    """Of a share, instead of the resourceVersion; see `STAMPS`."""
 
     @property
     def name(self) -> str:
@@ -175,17 +179,19 @@ class LeaseBook:
             if sum(milli for uid, milli in shares.items() if uid != holder.uid) + want.milli > MILLI_GPU:
                 return Taken(device, SHARED_HOLDER)
             try:
-                written = await self._write_shares(want.node, device, there, {**shares, holder.uid: want.milli})
-                return Holding(want.node, device, written.metadata.resource_version, want.milli)
+                written = await self._write_share(holder, want, device, there)
+                version, stamp = written.metadata.resource_version, written.spec.lease_transitions or 0
+                return Holding(want.node, device, version, want.milli, stamp)
             except (errors.Conflict, errors.AlreadyExists, errors.NotFound, *_UNSETTLED) as error:
                 refusal = error
         raise refusal
 
-    async def _write_shares(self, node: str, device: int, there: Lease | None, shares: Mapping[str, int]) -> Lease:
+    async def _write_share(self, holder: Holder, want: Want, device: int, there: Lease | None) -> Lease:
         if there is None:
-            lease = self._lease(node, device, SHARED_HOLDER, {SHARES: _encode_shares(shares)})
-            return await self._api.create(LEASES, lease, self._namespace)
-        return await self._api.replace(LEASES, _with_shares(_renewed(there, self._now()), shares))
+            lease = self._lease(want.node, device, SHARED_HOLDER, {})
+            return await self._api.create(LEASES, _with_share(lease, holder.uid, want.milli), self._namespace)
+        renewed = _renewed(there, self._now())
+        return await self._api.replace(LEASES, _with_share(renewed, holder.uid, want.milli))
 
     async def _let_go(self, holder: Holder, holding: Holding) -> bool:
         if holding.milli != MILLI_GPU:
@@ -205,9 +211,13 @@ class LeaseBook:
         for _ in range(_SWAPS):
             try:
                 there = await self._api.get(LEASES, holding.name, self._namespace)
-                left = {uid: milli for uid, milli in read_shares(there).items() if uid != holder.uid}
-                if left:
-                    await self._api.replace(LEASES, _with_shares(_renewed(there, self._now()), left))
+                shares = read_shares(there)
+                if holder.uid not in shares:
+                    return True
+                if _read(there, STAMPS).get(holder.uid) != holding.stamp:
+                    return False
+                if len(shares) > 1:
+                    await self._api.replace(LEASES, _with_share(_renewed(there, self._now()), holder.uid, 0))
                 else:
                     how = Deletion(resource_version=there.metadata.resource_version)
                     await self._api.delete(LEASES, holding.name, self._namespace, how=how)
@@ -237,14 +247,18 @@ class LeaseBook:
 
 def read_shares(lease: Lease) -> dict[str, int]:
     """Milli-GPUs by pod uid. Raises Unreadable where somebody wrote something else there."""
+    return _read(lease, SHARES)
+
+
+def _read(lease: Lease, annotation: str) -> dict[str, int]:
     try:
-        return _decode_shares(lease.metadata.annotations.get(SHARES, "{}"))
+        return _decode_numbers(lease.metadata.annotations.get(annotation, "{}"))
     except msgspec.DecodeError as error:
-        raise errors.Unreadable(f"lease {lease.metadata.name}: annotation {SHARES}: {error}") from error
+        raise errors.Unreadable(f"lease {lease.metadata.name}: annotation {annotation}: {error}") from error
 
 
-def _encode_shares(shares: Mapping[str, int]) -> str:
-    return msgspec.json.encode(dict(sorted(shares.items()))).decode()
+def _write(numbers: Mapping[str, int]) -> str:
+    return msgspec.json.encode(dict(sorted(numbers.items()))).decode()
 
 
 def _renewed(lease: Lease, now: str) -> Lease:
@@ -253,6 +267,11 @@ def _renewed(lease: Lease, now: str) -> Lease:
     return msgspec.structs.replace(lease, spec=spec)
 
 
-def _with_shares(lease: Lease, shares: Mapping[str, int]) -> Lease:
-    annotations = {**lease.metadata.annotations, SHARES: _encode_shares(shares)}
+def _with_share(lease: Lease, uid: str, milli: int) -> Lease:
+    """This pod's share is so large now, by this very write; 0 takes it out."""
+    shares = {**read_shares(lease), uid: milli}
+    shares = {holder: part for holder, part in shares.items() if part}
+    stamps = {**_read(lease, STAMPS), uid: lease.spec.lease_transitions or 0}
+    kept = {holder: stamp for holder, stamp in stamps.items() if holder in shares}
+    annotations = {**lease.metadata.annotations, SHARES: _write(shares), STAMPS: _write(kept)}
     return msgspec.structs.replace(lease, metadata=msgspec.structs.replace(lease.metadata, annotations=annotations))
