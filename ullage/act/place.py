@@ -37,7 +37,8 @@ class Placer:
             except errors.ApiError as error:
                 return NotPlaced(action, Setback.API_FAILED, str(error), leaked=True)
             if not isinstance(reserved, Reserved):
-                return NotPlaced(action, Setback.GPU_TAKEN, f"GPU {reserved.device} is held by {reserved.by}")
+                words = f"GPU {reserved.device} is held by {reserved.by}"
+                return NotPlaced(action, Setback.GPU_TAKEN, words, device=reserved.device)
             holdings = reserved.holdings
         setback = await self._bind(action)
         if setback is None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ullage.cli.main import VERBS, ullage
+from ullage.observe.metrics import metrics_page
 
 
 def command_line() -> str:
@@ -28,7 +29,7 @@ def _block(text: str) -> list[str]:
     return ["```", *(line.rstrip() for line in text.splitlines()), "```"]
 
 
-PAGES = {"cli.md": command_line}
+PAGES = {"cli.md": command_line, "metrics.md": metrics_page}
 
 
 def main(arguments: list[str]) -> int:

@@ -30,6 +30,8 @@ class NotPlaced:
     action: Place
     setback: Setback
     detail: str
+    device: int | None = None
+    """The one that was taken, where that is what happened."""
     leaked: bool = False
     """Leases may be left: the pod adopts them next time, or the sweeper frees them."""
 

@@ -51,6 +51,12 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How much of each, in thousandths."""
     gpu_instances: tuple[str, ...] = ()
     """UUIDs of the MIG instances that are its own."""
+    claim: str = ""
+    """The GpuClaim of its namespace it names."""
+    claim_template: str = ""
+    """The GpuClaim of its namespace it asks for a copy of."""
+    nominated: str = ""
+    """The node that is being made free for it."""
     resource_version: str = ""
     """The state of the pod these facts were read from: what is decided on them holds only for it."""
 

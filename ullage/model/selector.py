@@ -42,6 +42,8 @@ class Requirement:
                 return value is not None and self._compares(value)
 
     def _compares(self, value: str) -> bool:
+        if "_" in value:
+            return False  # Python reads 1_0 as ten; Kubernetes does not
         try:
             ours, theirs = int(value), int(self.values[0])
         except (ValueError, IndexError):

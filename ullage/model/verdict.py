@@ -51,6 +51,7 @@ class Wake(StrEnum):
     POD_ARRIVED = "PodArrived"
     VOLUME_CHANGED = "VolumeChanged"
     INVENTORY_CHANGED = "InventoryChanged"
+    CLAIM_CHANGED = "ClaimChanged"
 
 
 @dataclass(frozen=True, slots=True)

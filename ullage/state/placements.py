@@ -170,7 +170,8 @@ class Placements:
 
     def _node_heard(self, old: Fact | None, new: Fact | None, name: str) -> None:
         if not isinstance(new, Node):
-            self._node_vanished(name)
+            if name in self.columns.rows:
+                self._node_vanished(name)
         elif name not in self.columns.rows:
             self._node_appeared(new)
         elif new != old:

@@ -129,6 +129,14 @@ class SchedulingQueue:
             found.refused_at = now
             self._back_off(found, now)
 
+    def reconsider(self, key: ObjectKey, *, now: float) -> None:
+        """The pod itself asks for something else now: whatever it was refused for may no longer hold."""
+        found = self._waiting.get(key)
+        if found is not None and found.place is Place.OUT:
+            found.news = True
+        elif found is not None and found.place is Place.ASLEEP:
+            self._back_off(found, now)
+
     def wake(self, news: Wake, *, now: float) -> None:
         """Something happened: everybody it could help is tried again, after their back-off."""
         for found in self._waiting.values():

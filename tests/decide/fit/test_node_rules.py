@@ -165,6 +165,20 @@ def test_labels(spec: dict[str, Any], fitting: str) -> None:
     assert refused <= {Reason.NODE_SELECTOR_MISMATCH}
 
 
+@pytest.mark.parametrize(
+    ("size", "fitting"),
+    [
+        pytest.param("10", "a", id="a-number"),
+        pytest.param("1_0", "", id="not-a-number-to-kubernetes"),
+        pytest.param("ten", "", id="a-word"),
+    ],
+)
+def test_labels_compared_as_numbers(size: str, fitting: str) -> None:
+    assert (
+        Cluster(a_node("a", {"size": size})).fitting(a_waiting(**required([expression("size", "Gt", "9")]))) == fitting
+    )
+
+
 def test_the_first_rule_that_refuses_is_the_reason() -> None:
     node = {"unschedulable": True, "taints": [TAINT], "allocatable": {"cpu": "1"}}
     everything = {"nodeSelector": {"zone": "9"}, "requests": {"cpu": "4"}}

@@ -1,5 +1,7 @@
 """Nodes, namespaces and disruption budgets."""
 
+from functools import lru_cache
+
 from ullage.errors import Unreadable
 from ullage.kube.moment import read_time
 from ullage.kube.objects.node import Node as KubeNode
@@ -37,8 +39,13 @@ def read_node(raw: KubeNode) -> Node:
         labels=meta.labels,
         taints=tuple(Taint(t.key, t.value, t.effect) for t in raw.spec.taints),
         allocatable=allocatable,
-        images=tuple(sorted((name, image.size_bytes) for image in raw.status.images for name in image.names)),
+        images=tuple(sorted(_image(name, image.size_bytes) for image in raw.status.images for name in image.names)),
     )
+
+
+@lru_cache(maxsize=8192)  # most nodes have the same images: one pair for all of them
+def _image(name: str, size: int) -> tuple[str, int]:
+    return name, size
 
 
 def read_namespace(raw: KubeNamespace) -> Namespace:

@@ -6,7 +6,7 @@ from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.read.field import FieldError
 from ullage.kube.read.shape import read_shape
-from ullage.model.allocation import ALLOCATED, SHARE, VISIBLE_DEVICES, parse_allocation
+from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES, parse_allocation
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Owner, Phase, Pod
@@ -32,6 +32,9 @@ def read_pod(raw: KubePod) -> Pod:
             gpu_ids=(ids := _allocated(meta, spec.node_name)),
             gpu_share=_share(meta) if ids else MILLI_GPU,
             gpu_instances=_instances(meta) if ids else (),
+            claim=meta.annotations.get(CLAIM, ""),
+            claim_template=meta.annotations.get(CLAIM_TEMPLATE, ""),
+            nominated=raw.status.nominated_node_name,
             resource_version=meta.resource_version,
         )
     except ValueError as error:
