@@ -39,7 +39,7 @@ async def play(seed: int) -> ClusterState:
     weather = Weather(seed=seed, latency=Latency())
     api = RestApi(InMemoryTransport(server, weather=weather), rng=random.Random(seed))
     state = ClusterState()
-    informers = follow(api, state, rng=random.Random(seed), clock=clock)
+    informers = await follow(api, state, rng=random.Random(seed), clock=clock)
     async with _running(run_all(*informers), Actors(api, clock, ActorSettings(seed=seed)).run()):
         await wait_all_synced(*informers)
         for number in range(1, 5):

@@ -9,14 +9,16 @@ from types import MappingProxyType
 from typing import Any
 
 from ullage.model.budget import Budget
+from ullage.model.claim import Claim
 from ullage.model.device import Inventory
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
 from ullage.model.namespace import Namespace, labels_of_unheard
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.quota import Quota
 from ullage.model.volume import StorageClass, Volume, VolumeClaim
 
-Fact = Node | Pod | Budget | Namespace | Inventory | VolumeClaim | Volume | StorageClass
+Fact = Node | Pod | Budget | Namespace | Inventory | Claim | Quota | VolumeClaim | Volume | StorageClass
 
 
 class ClusterState:
@@ -28,6 +30,8 @@ class ClusterState:
         self._budgets: dict[ObjectKey, Budget] = {}
         self._namespaces: dict[str, Namespace] = {}
         self._inventories: dict[str, Inventory] = {}
+        self._claims: dict[ObjectKey, Claim] = {}
+        self._quotas: dict[ObjectKey, Quota] = {}
         self._volume_claims: dict[ObjectKey, VolumeClaim] = {}
         self._volumes: dict[str, Volume] = {}
         self._storage_classes: dict[str, StorageClass] = {}
@@ -55,6 +59,16 @@ class ClusterState:
     def inventories(self) -> Mapping[str, Inventory]:
         """By node."""
         return MappingProxyType(self._inventories)
+
+    @property
+    def claims(self) -> Mapping[ObjectKey, Claim]:
+        """GpuClaims."""
+        return MappingProxyType(self._claims)
+
+    @property
+    def quotas(self) -> Mapping[ObjectKey, Quota]:
+        """GpuQuotas."""
+        return MappingProxyType(self._quotas)
 
     @property
     def volume_claims(self) -> Mapping[ObjectKey, VolumeClaim]:
@@ -118,6 +132,10 @@ class ClusterState:
                 return self._namespaces, fact.name
             case Inventory():
                 return self._inventories, fact.node
+            case Claim():
+                return self._claims, fact.key
+            case Quota():
+                return self._quotas, fact.key
             case VolumeClaim():
                 return self._volume_claims, fact.key
             case Volume():

@@ -3,11 +3,13 @@
 import msgspec
 
 from ullage.model.budget import Budget
+from ullage.model.claim import Claim
 from ullage.model.device import Inventory
 from ullage.model.event import Appeared, ObjectKey, Synced
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.quota import Quota
 from ullage.model.shape import interned
 from ullage.model.volume import StorageClass, Volume, VolumeClaim
 from ullage.state.cluster import ClusterState
@@ -26,6 +28,8 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     budgets: tuple[Budget, ...]
     namespaces: tuple[Namespace, ...] = ()
     inventories: tuple[Inventory, ...] = ()
+    claims: tuple[Claim, ...] = ()
+    quotas: tuple[Quota, ...] = ()
     volume_claims: tuple[VolumeClaim, ...] = ()
     volumes: tuple[Volume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
@@ -42,6 +46,8 @@ def dump(state: ClusterState, *, now: float) -> bytes:
         budgets=tuple(state.budgets[key] for key in sorted(state.budgets)),
         namespaces=tuple(state.namespaces[name] for name in sorted(state.namespaces)),
         inventories=tuple(state.inventories[node] for node in sorted(state.inventories)),
+        claims=tuple(state.claims[key] for key in sorted(state.claims)),
+        quotas=tuple(state.quotas[key] for key in sorted(state.quotas)),
         volume_claims=tuple(state.volume_claims[key] for key in sorted(state.volume_claims)),
         volumes=tuple(state.volumes[name] for name in sorted(state.volumes)),
         storage_classes=tuple(state.storage_classes[name] for name in sorted(state.storage_classes)),
@@ -60,7 +66,12 @@ def load(text: bytes) -> tuple[ClusterState, float]:
     state = ClusterState()
     for pod in picture.pods:
         state.apply(Appeared(pod.key, msgspec.structs.replace(pod, shape=interned(pod.shape))))
-    keyed: tuple[Budget | VolumeClaim, ...] = (*picture.budgets, *picture.volume_claims)
+    keyed: tuple[Budget | Claim | Quota | VolumeClaim, ...] = (
+        *picture.budgets,
+        *picture.claims,
+        *picture.quotas,
+        *picture.volume_claims,
+    )
     for fact in keyed:
         state.apply(Appeared(fact.key, fact))
     named: tuple[Node | Namespace | Volume | StorageClass, ...] = (

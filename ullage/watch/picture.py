@@ -6,24 +6,53 @@ from typing import Any
 
 from ullage.clock import Clock
 from ullage.kube.api import KubeApi
-from ullage.kube.read import read_budget, read_node, read_pod
-from ullage.kube.resources import BUDGETS, NODES, PODS
+from ullage.kube.gpu_read import read_claim, read_inventory, read_quota
+from ullage.kube.objects import storage
+from ullage.kube.read import (
+    read_budget,
+    read_namespace,
+    read_node,
+    read_pod,
+    read_storage_class,
+    read_volume,
+    read_volume_claim,
+)
+from ullage.kube.resource import Resource
+from ullage.kube.resources import BUDGETS, GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS, NAMESPACES, NODES, PODS
 from ullage.kube.watching import closed_after
 from ullage.model.event import Appeared, ObjectKey, Synced
 from ullage.state.cluster import ClusterState
 from ullage.watch.informer import Informer, Interest
 
+_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, storage.Volume)
+_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, storage.VolumeClaim)
+_STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, storage.StorageClass)
+
 SOURCES: Sequence[Interest[Any, Any]] = (
     Interest(NODES, read_node),
     Interest(PODS, read_pod),
     Interest(BUDGETS, read_budget),
+    Interest(NAMESPACES, read_namespace),
+    Interest(_VOLUMES, read_volume),
+    Interest(_VOLUME_CLAIMS, read_volume_claim),
+    Interest(_STORAGE_CLASSES, read_storage_class),
+    Interest(GPU_NODE_STATUSES, read_inventory),
+    Interest(GPU_CLAIMS, read_claim),
+    Interest(GPU_QUOTAS, read_quota),
 )
+"""Our own kinds come last: a cluster may not have them."""
+
+
+async def sources_served(api: KubeApi) -> list[Interest[Any, Any]]:
+    """Those this API server has."""
+    served = await api.discover()
+    return [source for source in SOURCES if source.resource in served]
 
 
 async def read_picture(api: KubeApi) -> ClusterState:
     """The cluster as it is now. Raises the first error there is: this is for people who wait for an answer."""
     state = ClusterState()
-    for source in SOURCES:
+    for source in await sources_served(api):
         pages = api.pages(source.resource, chunk=source.chunk)
         async with closed_after(pages):
             async for page in pages:
@@ -34,6 +63,7 @@ async def read_picture(api: KubeApi) -> ClusterState:
     return state
 
 
-def follow(api: KubeApi, state: ClusterState, *, rng: random.Random, clock: Clock) -> Sequence[Informer[Any, Any]]:
+async def follow(api: KubeApi, state: ClusterState, *, rng: random.Random, clock: Clock) -> list[Informer[Any, Any]]:
     """Informers that keep `state` equal to the cluster while they run."""
-    return [Informer(api, source, state.apply, rng=rng, clock=clock) for source in SOURCES]
+    sources = await sources_served(api)
+    return [Informer(api, source, state.apply, rng=rng, clock=clock) for source in sources]

@@ -1,0 +1,87 @@
+"""GPU nodes with two NVLink islands of four, as an agent would report them; pods and claims that want them."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from ullage.clock import Clock
+from ullage.kube.api import KubeApi
+from ullage.kube.gpu_write import apply_node, apply_status, node_report
+from ullage.kube.resource import Resource
+from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, NODES, PODS
+from ullage.model.allocation import CLAIM
+from ullage.model.device import Device, Inventory
+from ullage.testing.builders import a_node, a_pod
+
+AGENT = "test-agent"
+GIB = 1 << 30
+SCHEDULER = "gpu-scheduler"
+REPORT_SECONDS = 30.0
+
+
+def devices(node: str) -> tuple[Device, ...]:
+    return tuple(
+        Device(
+            id=gpu,
+            uuid=f"GPU-{node}-{gpu}",
+            model="NVIDIA H100 80GB HBM3",
+            memory=80 * GIB,
+            island=f"nvlink-{gpu // 4}",
+            bandwidth=450,
+            peers=tuple(peer for peer in range(8) if peer // 4 == gpu // 4 and peer != gpu),
+        )
+        for gpu in range(8)
+    )
+
+
+async def report(api: KubeApi, node: str, clock: Clock) -> None:
+    """What the agent of a node says, now."""
+    made = await api.patch(GPU_NODE_STATUSES, node, apply_node(node, AGENT))
+    status = node_report(Inventory(node=node, reported_at=clock.now(), devices=devices(node)))
+    await api.patch(GPU_NODE_STATUSES, node, apply_status(made.metadata, status, AGENT), subresource="status")
+
+
+async def keep_reporting(api: KubeApi, nodes: Iterable[str], clock: Clock) -> None:
+    """Agents: every half minute, for ever."""
+    names = list(nodes)
+    while True:
+        await asyncio.sleep(REPORT_SECONDS)
+        await each(names, lambda name: report(api, name, clock))
+
+
+async def each(items: Iterable[Any], work: Any, *, at_once: int = 32) -> None:
+    """Do it for each, some at a time."""
+    waiting = iter(list(items))
+
+    async def worker() -> None:
+        for item in waiting:
+            await work(item)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(worker())
+
+
+async def add_nodes(api: KubeApi, names: Iterable[str], clock: Clock, **annotations: str) -> None:
+    """Leased GPU nodes, with their inventories."""
+
+    async def add(name: str) -> None:
+        amounts = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": "8"}
+        node = a_node(name, labels={"gpu.scheduling/node-kind": "leased"}, allocatable=amounts)
+        node["metadata"]["annotations"] = dict(annotations)
+        await api.create(NODES, node)
+        await report(api, name, clock)
+
+    await each(names, add)
+
+
+async def submit(api: KubeApi, namespace: str, name: str, gpus: int, **spec: Any) -> None:
+    """A claim and the pod that names it."""
+    body = {"metadata": {"name": name}, "spec": {"devices": {"count": gpus, **spec.pop("devices", {})}, **spec}}
+    await api.create(GPU_CLAIMS, body, namespace)
+    pod = a_pod(name, annotations={CLAIM: name}, gpus=gpus, schedulerName=SCHEDULER, terminationGracePeriodSeconds=0)
+    await api.create(PODS, pod, namespace)
+
+
+async def all_bound(api: KubeApi, resource: Resource[Any] = PODS) -> bool:
+    return all(pod.spec.node_name for pod in (await api.list(resource)).items)

@@ -1,0 +1,81 @@
+"""Puts a scheduler together: informers, desk, loop, hands and sweeper over one API."""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.act.leases import LeaseBook
+from ullage.act.place import Placer
+from ullage.act.refuse import Refuser
+from ullage.act.sweep import Broom
+from ullage.act.tell import KubeEventWriter
+from ullage.clock import Clock
+from ullage.control.lease_sweeper import LeaseSweeper, gpu_leases
+from ullage.control.scheduling.desk import Desk
+from ullage.control.scheduling.loop import Hands, Pipeline, SchedulerLoop
+from ullage.decide.score.policies import DEFAULT_POLICY
+from ullage.kube.api import KubeApi
+from ullage.model.event import Event
+from ullage.observe.events import EventRecorder
+from ullage.watch.informer import Informer, run_all, wait_all_synced
+from ullage.watch.picture import sources_served
+
+CONTROLLER = "ullage.dev/scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """What an operator chooses."""
+
+    names: tuple[str, ...] = ("gpu-scheduler",)
+    """Pods that name one of these schedulers are ours."""
+    policy: str = DEFAULT_POLICY
+    lease_namespace: str = "ullage-system"
+    """Where the Leases of GPUs are: one namespace for all schedulers of a cluster."""
+    pipeline: Pipeline = Pipeline()
+    sweep: bool = True
+    """Free the Leases of pods that are gone."""
+
+
+class Scheduler:
+    """One scheduler over one API. `run` until cancelled."""
+
+    def __init__(self, api: KubeApi, settings: SchedulerSettings, clock: Clock, *, instance: str, seed: int) -> None:
+        self._api = api
+        self._settings = settings
+        self._clock = clock
+        self._instance = instance
+        self._rng = random.Random(seed)
+        self._ready = asyncio.Event()
+        self.desk = Desk(settings.names, settings.policy)
+        self._sweeper = LeaseSweeper(Broom(api, settings.lease_namespace), clock)
+
+    async def wait_ready(self) -> None:
+        """Until everything there was has been heard and decisions are made."""
+        await self._ready.wait()
+
+    async def run(self) -> None:
+        """Until cancelled. Decisions begin when everything has been heard: not before is the picture whole."""
+        writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._instance)
+        async with EventRecorder(writer, self._clock, instance=self._instance) as events:
+            book = LeaseBook(self._api, self._settings.lease_namespace, self._clock)
+            hands = Hands(Placer(self._api, book), Refuser(self._api, self._clock), events)
+            loop = SchedulerLoop(self.desk, hands, self._clock, self._settings.pipeline)
+            informers = await self._informers(loop)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(run_all(*informers), name="informers")
+                await wait_all_synced(*informers)
+                group.create_task(loop.run(), name="scheduler loop")
+                if self._settings.sweep:
+                    group.create_task(self._sweeper.run(), name="lease sweeper")
+                self._ready.set()
+
+    async def _informers(self, loop: SchedulerLoop) -> list[Informer[Any, Any]]:
+        def hear(event: Event[Any]) -> None:
+            loop.hear(event)
+            if self._settings.sweep:
+                self._sweeper.hear(event)
+
+        wanted = [*await sources_served(self._api), gpu_leases(self._settings.lease_namespace)]
+        return [Informer(self._api, one, hear, rng=self._rng, clock=self._clock) for one in wanted]
