@@ -35,6 +35,18 @@ class ClusterState:
         self._volume_claims: dict[ObjectKey, VolumeClaim] = {}
         self._volumes: dict[str, Volume] = {}
         self._storage_classes: dict[str, StorageClass] = {}
+        self._shelves: dict[type[Fact], dict[Any, Any]] = {
+            Node: self._nodes,
+            Pod: self._pods,
+            Budget: self._budgets,
+            Namespace: self._namespaces,
+            Inventory: self._inventories,
+            Claim: self._claims,
+            Quota: self._quotas,
+            VolumeClaim: self._volume_claims,
+            Volume: self._volumes,
+            StorageClass: self._storage_classes,
+        }
         self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
         self._used: dict[str, dict[str, int]] = {}
         self._synced: set[str] = set()
@@ -121,27 +133,10 @@ class ClusterState:
 
     def _shelf(self, fact: Fact) -> tuple[dict[Any, Any], ObjectKey | str]:
         """Where such facts are kept, and under what."""
-        match fact:
-            case Node():
-                return self._nodes, fact.name
-            case Pod():
-                return self._pods, fact.key
-            case Budget():
-                return self._budgets, fact.key
-            case Namespace():
-                return self._namespaces, fact.name
-            case Inventory():
-                return self._inventories, fact.node
-            case Claim():
-                return self._claims, fact.key
-            case Quota():
-                return self._quotas, fact.key
-            case VolumeClaim():
-                return self._volume_claims, fact.key
-            case Volume():
-                return self._volumes, fact.name
-            case StorageClass():
-                return self._storage_classes, fact.name
+        shelf = self._shelves[type(fact)]
+        if isinstance(fact, Inventory):
+            return shelf, fact.node
+        return shelf, fact.name if isinstance(fact, Node | Namespace | Volume | StorageClass) else fact.key
 
     def _put(self, fact: Fact) -> None:
         shelf, key = self._shelf(fact)

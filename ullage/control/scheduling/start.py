@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.act.leases import LeaseBook
@@ -33,7 +33,7 @@ class SchedulerSettings:
     policy: str = DEFAULT_POLICY
     lease_namespace: str = "ullage-system"
     """Where the Leases of GPUs are: one namespace for all schedulers of a cluster."""
-    pipeline: Pipeline = Pipeline()
+    pipeline: Pipeline = field(default_factory=Pipeline)
     sweep: bool = True
     """Free the Leases of pods that are gone."""
 
