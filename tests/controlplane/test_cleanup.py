@@ -18,8 +18,10 @@ from ullage.testing.controlplane.spec import BASE, ControlPlaneSpec
 pytestmark = [pytest.mark.real, pytest.mark.fault]
 
 TEST_RUN = """
-import sys, time
+import signal, sys
 from ullage.testing.controlplane import BASE, ControlPlane
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell in the background starts programs deaf to it
 
 plane = ControlPlane()
 plane.start_all()

@@ -27,6 +27,8 @@ class Verb:
 VERBS: Mapping[str, Verb] = {
     "demo": Verb("ullage.cli.demo", "A simulated GPU cluster in this terminal."),
     "dump": Verb("ullage.cli.dump", "The cluster as ullage sees it, as JSON."),
+    "install": Verb("ullage.cli.install", "What a cluster needs before ullage can work in it."),
+    "scheduler": Verb("ullage.cli.scheduler", "Place pods on exact GPUs, until stopped."),
     "version": Verb("ullage.cli.version", "Versions of ullage, of Python and of the cluster."),
 }
 

@@ -1,0 +1,47 @@
+"""`ullage install`: what a cluster needs before ullage can work in it."""
+
+import asyncio
+
+import click
+
+from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.kube.api import KubeApi
+
+EXAMPLES = """\b
+Examples:
+  ullage install
+  ullage install --context staging --namespace ullage-system
+"""
+
+
+@click.command("install", epilog=EXAMPLES)
+@click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
+@cluster_options
+def command(namespace: str, kubeconfig: str | None, context: str | None) -> None:
+    """Apply the definitions of GpuClaim, GpuNodeStatus and GpuQuota, and create the namespace of the Leases.
+
+    Safe to repeat; what is there stays.
+    """
+    done = asyncio.run(_install(ClusterChoice.of(kubeconfig, context), namespace))
+    click.echo(f"installed {', '.join(done)}; Leases are kept in namespace {namespace}")
+
+
+async def _install(choice: ClusterChoice, namespace: str) -> list[str]:
+    from ullage.kube.crds.catalog import OURS
+    from ullage.kube.crds.install import install
+
+    async with choice.connected() as api:
+        await install(api)
+        await ensure_namespace(api, namespace)
+    return [definition.resource.id for definition in OURS]
+
+
+async def ensure_namespace(api: KubeApi, name: str) -> None:
+    """It is there afterwards."""
+    from ullage.errors import AlreadyExists
+    from ullage.kube.resources import NAMESPACES
+
+    try:
+        await api.create(NAMESPACES, {"metadata": {"name": name}})
+    except AlreadyExists:
+        return
