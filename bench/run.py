@@ -9,6 +9,7 @@ from bench.record import Figure, keep
 
 BENCHMARKS = {
     "sync": "first sync of 20,000 pods and 5,000 nodes from the real API server, beside the official client",
+    "throughput": "pods bound per second on the real API server, beside kube-scheduler",
     "packing": "how full GPUs get on public traces (folder in ULLAGE_OPENB), beside the published results",
 }
 
