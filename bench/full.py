@@ -30,13 +30,17 @@ class Slice:
 
 
 PYTEST = (sys.executable, "-m", "pytest", "--full")
+APART = ("tests/contract", "tests/controlplane", "tests/control/scheduling")
+"""Folders with a slice of their own; all other tests are in one of the first two."""
 SLICES = (
-    Slice("core", (*PYTEST, "tests/model", "tests/state", "tests/kube", "tests/cli", "tests/testing")),
-    Slice("simulator", (*PYTEST, "tests/sim", "tests/watch", "tests/control", "-m", "not real")),
+    Slice("without a control plane", (*PYTEST, "tests", *(f"--ignore={one}" for one in APART), "-m", "not real")),
+    Slice("end to end", (*PYTEST, "tests", *(f"--ignore={one}" for one in APART), "-m", "real")),
     Slice("contract", (*PYTEST, "tests/contract")),
-    Slice("control-plane", (*PYTEST, "tests/controlplane")),
-    Slice("end-to-end", (*PYTEST, "tests/watch", "tests/control", "-m", "real")),
-    Slice("bench", (sys.executable, "-m", "bench.run")),
+    Slice("control plane", (*PYTEST, "tests/controlplane")),
+    Slice("bench sync", (sys.executable, "-m", "bench.run", "sync")),
+    Slice("scheduler", (*PYTEST, "tests/control/scheduling")),
+    Slice("bench throughput", (sys.executable, "-m", "bench.run", "throughput")),
+    Slice("bench packing", (sys.executable, "-m", "bench.run", "packing")),
 )
 
 

@@ -79,13 +79,14 @@ async def populate(kubeconfig: Path, *, pods: int, nodes: int) -> None:
     """Create them all, 64 at a time."""
     api = connect(kubeconfig)
     try:
-        await _create_all(api, NODES, [a_gpu_node(number) for number in range(nodes)], "")
-        await _create_all(api, PODS, [a_training_pod(number) for number in range(pods)], "default")
+        await create_all(api, NODES, [a_gpu_node(number) for number in range(nodes)], "")
+        await create_all(api, PODS, [a_training_pod(number) for number in range(pods)], "default")
     finally:
         await api.close()
 
 
-async def _create_all(api: KubeApi, resource: Resource[Any], bodies: list[dict[str, Any]], namespace: str) -> None:
+async def create_all(api: KubeApi, resource: Resource[Any], bodies: list[dict[str, Any]], namespace: str) -> None:
+    """Create these, 64 at a time."""
     waiting = iter(bodies)
 
     async def worker() -> None:

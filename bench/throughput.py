@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from bench.population import create_all
 from bench.record import Figure
 from ullage.cli.install import ensure_namespace
 from ullage.clock import WallClock
@@ -21,7 +22,6 @@ from ullage.kube.api import KubeApi
 from ullage.kube.connect import connect
 from ullage.kube.crds.install import install
 from ullage.kube.gpu_write import apply_node, apply_status, node_report
-from ullage.kube.resource import Resource
 from ullage.kube.resources import GPU_NODE_STATUSES, NODES, PODS
 from ullage.model.device import Device, Inventory
 from ullage.model.event import Appeared, Changed, Event
@@ -80,10 +80,10 @@ async def _measure(nodes: int, pods: int, scheduler: str, started: Callable[[Con
         await install(api)
         await ensure_namespace(api, "ullage-system")
         names = [f"node-{number:04d}" for number in range(nodes)]
-        await _all(api, NODES, [_node(name) for name in names], "")
+        await create_all(api, NODES, [_node(name) for name in names], "")
         await _report(api, names)
         wanted = [a_pod(f"pod-{n:05d}", gpus=1, requests={"cpu": "1"}, schedulerName=scheduler) for n in range(pods)]
-        await _all(api, PODS, wanted, "default")
+        await create_all(api, PODS, wanted, "default")
         moments = await _bind_moments(api, pods, lambda: started(plane))
     finally:
         await api.close()
@@ -135,18 +135,6 @@ async def _report(api: KubeApi, names: list[str]) -> None:
             made = await api.patch(GPU_NODE_STATUSES, name, apply_node(name, "bench"))
             status = node_report(Inventory(node=name, reported_at=WallClock().now(), devices=devices))
             await api.patch(GPU_NODE_STATUSES, name, apply_status(made.metadata, status, "bench"), subresource="status")
-
-    async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
-            group.create_task(worker())
-
-
-async def _all(api: KubeApi, resource: Resource[Any], bodies: list[dict[str, Any]], namespace: str) -> None:
-    waiting = iter(bodies)
-
-    async def worker() -> None:
-        for body in waiting:
-            await api.create(resource, body, namespace)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):

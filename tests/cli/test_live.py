@@ -3,7 +3,9 @@
 import json
 import socket
 import sys
+import threading
 from collections.abc import Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import CompletedProcess, run
 
@@ -83,11 +85,8 @@ def test_an_unknown_context_is_named(control_plane: ControlPlane) -> None:
     assert "mars" in said
 
 
-def test_a_server_that_is_not_there(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    config = tmp_path / "config"
+def a_kubeconfig(folder: Path, port: int) -> Path:
+    config = folder / "config"
     config.write_text(
         json.dumps(
             {
@@ -98,9 +97,47 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
             }
         )
     )
-    said = complaint(call("dump", "--kubeconfig", config))
+    return config
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    said = complaint(call("dump", "--kubeconfig", a_kubeconfig(tmp_path, port)))
     assert str(port) in said
     assert "refuses connections; check that it runs" in said
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        pytest.param(b"<html>log in</html>", "not readable", id="a-page"),
+        pytest.param(b'{"items": [', "not readable", id="half-an-answer"),
+        pytest.param(b'{"hello": 1}', "does not serve nodes", id="some-other-json"),
+    ],
+)
+def test_a_server_that_is_no_kubernetes(body: bytes, said: str, tmp_path: Path) -> None:
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        serving = threading.Thread(target=server.serve_forever)
+        serving.start()
+        try:
+            heard = complaint(call("dump", "--kubeconfig", a_kubeconfig(tmp_path, server.server_port)))
+        finally:
+            server.shutdown()
+            serving.join()
+    assert said in heard
+    assert "check that the server address is a Kubernetes API server" in heard
 
 
 @pytest.mark.parametrize(

@@ -27,3 +27,25 @@ class Place:
     @property
     def allocation(self) -> Allocation | None:
         return Allocation(self.node, self.devices) if self.devices else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Victim:
+    """This very pod is to make room for one of higher priority."""
+
+    pod: ObjectKey
+    uid: str
+    node: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preempt:
+    """Nominate a node for this very pod, and evict these others: by the Eviction API, which keeps to their budgets."""
+
+    pod: ObjectKey
+    uid: str
+    node: str
+    victims: tuple[Victim, ...]
+    """The least important first. None where those who are in the way are leaving already."""
+    why: str

@@ -57,6 +57,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The GpuClaim of its namespace it asks for a copy of."""
     nominated: str = ""
     """The node that is being made free for it."""
+    preempts: bool = True
+    """Whether others of lower priority may be evicted for it."""
     resource_version: str = ""
     """The state of the pod these facts were read from: what is decided on them holds only for it."""
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ullage.model.claim import DeviceAsk
+from ullage.model.claim import DeviceAsk, Exclusivity
 from ullage.model.resources import GPU, MILLI
 from ullage.model.terms import (
     ClaimUse,
@@ -86,10 +86,14 @@ def own_labels(labels: Mapping[str, str], keys: Iterable[str]) -> Pairs:
 def asking_for(shape: Shape, ask: DeviceAsk, node_labels: Pairs = ()) -> Shape:
     """The shape of a pod with a claim: it needs these devices, on a node with these labels.
 
-    Its need of GPUs is the larger of what it requests and the claim's count.
+    Its need of whole GPUs is the larger of what it requests and the claim's count. Parts of GPUs are no whole ones: a
+    node with one GPU has room for as many shares as fit on it, so they are counted on the devices alone.
     """
     requests = dict(shape.requests)
-    requests[GPU] = max(requests.get(GPU, 0), ask.count * MILLI)
+    if ask.exclusivity is Exclusivity.EXCLUSIVE:
+        count = max(-(-requests.get(GPU, 0) // MILLI), ask.count)
+        requests[GPU] = max(requests.get(GPU, 0), count * MILLI)
+        ask = msgspec.structs.replace(ask, count=count)
     return interned(
         msgspec.structs.replace(
             shape,

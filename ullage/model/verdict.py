@@ -40,6 +40,16 @@ class Reason(StrEnum):
     NO_MIG_INSTANCE = "NoMigInstance"
     NO_ISLAND_LARGE_ENOUGH = "NoIslandLargeEnough"
     BANDWIDTH_TOO_LOW = "BandwidthTooLow"
+    SCHEDULING_GATED = "SchedulingGated"
+    """From here on reasons are about the pod itself: they hold on every node."""
+    CLAIM_MISSING = "ClaimMissing"
+    CLAIM_INVALID = "ClaimInvalid"
+    CLAIM_IN_USE = "ClaimInUse"
+    """A claim belongs to one pod, and another one has it."""
+    GANG_SIZE_UNKNOWN = "GangSizeUnknown"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    GANG_INCOMPLETE = "GangIncomplete"
+    """Fewer members are there than the gang needs."""
 
 
 class Wake(StrEnum):
@@ -52,6 +62,9 @@ class Wake(StrEnum):
     VOLUME_CHANGED = "VolumeChanged"
     INVENTORY_CHANGED = "InventoryChanged"
     CLAIM_CHANGED = "ClaimChanged"
+    QUOTA_CHANGED = "QuotaChanged"
+    GANG_CHANGED = "GangChanged"
+    """A member was made, or the gang's size changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +118,14 @@ CURES: Mapping[Reason, Cure] = {
     Reason.NO_MIG_INSTANCE: _GPUS_FULL,
     Reason.NO_ISLAND_LARGE_ENOUGH: _GPUS_FULL,
     Reason.BANDWIDTH_TOO_LOW: _GPUS_FULL,
+    # No node helps against these: neither one that comes nor one that is emptied.
+    Reason.SCHEDULING_GATED: Cure(False, False, frozenset()),
+    Reason.CLAIM_MISSING: Cure(False, False, frozenset({Wake.CLAIM_CHANGED})),
+    Reason.CLAIM_INVALID: Cure(False, False, frozenset({Wake.CLAIM_CHANGED})),
+    Reason.CLAIM_IN_USE: Cure(False, False, frozenset({Wake.CLAIM_CHANGED, Wake.POD_LEFT})),
+    Reason.GANG_SIZE_UNKNOWN: Cure(False, False, frozenset({Wake.CLAIM_CHANGED, Wake.GANG_CHANGED})),
+    Reason.QUOTA_EXCEEDED: Cure(False, False, frozenset({Wake.POD_LEFT, Wake.QUOTA_CHANGED})),
+    Reason.GANG_INCOMPLETE: Cure(False, False, frozenset({Wake.GANG_CHANGED})),
 }
 
 

@@ -49,6 +49,7 @@ class ClusterState:
         }
         self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
         self._used: dict[str, dict[str, int]] = {}
+        self._naming: dict[ObjectKey, dict[ObjectKey, None]] = {}
         self._synced: set[str] = set()
 
     @property
@@ -108,6 +109,10 @@ class ClusterState:
         """Pods that hold something on this node, whether or not the node itself has been heard of."""
         return MappingProxyType(self._on_node.get(node, {}))
 
+    def pods_naming(self, claim: ObjectKey) -> list[Pod]:
+        """Pods that name this GpuClaim as their own, whatever their phase. A claim that is not there may be named."""
+        return [self._pods[key] for key in self._naming.get(claim, ())]
+
     def used_on(self, node: str) -> Mapping[str, int]:
         """What they hold together, in thousandths. A name without a holder is left out."""
         return MappingProxyType(self._used.get(node, {}))
@@ -141,16 +146,30 @@ class ClusterState:
     def _put(self, fact: Fact) -> None:
         shelf, key = self._shelf(fact)
         shelf[key] = fact
-        if isinstance(fact, Pod) and fact.holds_room:
+        if not isinstance(fact, Pod):
+            return
+        if fact.claim:
+            self._naming.setdefault(ObjectKey(fact.key.namespace, fact.claim), {})[fact.key] = None
+        if fact.holds_room:
             self._on_node.setdefault(fact.node, {})[fact.key] = fact
             self._count(fact, +1)
 
     def _take(self, fact: Fact) -> None:
         shelf, key = self._shelf(fact)
         known = shelf.pop(key, None)
-        if known is not None and isinstance(fact, Pod) and fact.holds_room:
+        if known is None or not isinstance(fact, Pod):
+            return
+        if fact.claim:
+            self._unname(ObjectKey(fact.key.namespace, fact.claim), fact.key)
+        if fact.holds_room:
             del self._on_node[fact.node][fact.key]
             self._count(fact, -1)
+
+    def _unname(self, claim: ObjectKey, pod: ObjectKey) -> None:
+        naming = self._naming[claim]
+        del naming[pod]
+        if not naming:
+            del self._naming[claim]
 
     def _count(self, pod: Pod, sign: int) -> None:
         used = self._used.setdefault(pod.node, {})

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ullage.clock import Clock
+from ullage.errors import Unreadable
 from ullage.kube.api import KubeApi
 from ullage.kube.gpu_read import read_claim, read_inventory, read_quota
 from ullage.kube.objects import storage
@@ -44,8 +45,11 @@ SOURCES: Sequence[Interest[Any, Any]] = (
 
 
 async def sources_served(api: KubeApi) -> list[Interest[Any, Any]]:
-    """Those this API server has."""
+    """Those this API server has. Raises Unreadable if it has no nodes or no pods: then it is no Kubernetes."""
     served = await api.discover()
+    for needed in (NODES, PODS):
+        if needed not in served:
+            raise Unreadable(f"the server answers, but does not serve {needed.id}")
     return [source for source in SOURCES if source.resource in served]
 
 

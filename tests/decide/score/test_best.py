@@ -21,15 +21,15 @@ ALL_EQUAL = Baseline(lambda columns, _: np.zeros(len(columns.stamp), dtype=np.in
 
 def test_ties_go_to_the_least_idle_gpu_then_by_name() -> None:
     field = Field((8, (1000, 1000)), (8, (1000, 0)), (8, (1000, 0)))
-    assert best(ALL_EQUAL, field.columns, ONE, field.fitting(ONE)) == (1, -1)
+    assert best(ALL_EQUAL, field.columns, ONE, field.fitting(ONE)) == (1, -1, 0)
     renamed = field.permuted([2, 0, 1])
-    assert best(ALL_EQUAL, renamed.columns, ONE, renamed.fitting(ONE)) == (2, -1), "the same node in another row"
+    assert best(ALL_EQUAL, renamed.columns, ONE, renamed.fitting(ONE)) == (2, -1, 0), "the same node in another row"
 
 
 def test_other_scores_come_on_top() -> None:
     field = Field((8, (1000, 1000)), (8, (1000, 0)))
     extra = np.array([1, 0]) << IDLE_BITS
-    assert best(ALL_EQUAL, field.columns, ONE, field.fitting(ONE), extra) == (0, -1)
+    assert best(ALL_EQUAL, field.columns, ONE, field.fitting(ONE), extra) == (0, -1, 1)
 
 
 def test_nothing_wins_where_nothing_fits() -> None:

@@ -50,10 +50,11 @@ class GpuDemand(NamedTuple):
 
 
 class Best(NamedTuple):
-    """The winning node, and the device a share should take there (-1: any)."""
+    """The winning node, the device a share should take there (-1: any), and the level it won with."""
 
     row: int
     device: int
+    level: int
 
 
 class GpuPolicy(Protocol):
@@ -88,7 +89,7 @@ def best(
         return None
     rows = (keys == top).nonzero()[0]
     row = int(rows[columns.name_rank[rows].argmin()]) if len(rows) > 1 else int(rows[0])
-    return Best(row, policy.device(columns, demand, row))
+    return Best(row, policy.device(columns, demand, row), -(-int(top) >> IDLE_BITS))
 
 
 def points(keys: Keys, fits: Flags) -> NDArray[np.int64]:

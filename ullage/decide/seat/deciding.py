@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from ullage.decide.devices.choice import Choice
@@ -11,6 +12,7 @@ from ullage.decide.fit.table import FitTable
 from ullage.decide.score.columns import GpuPolicy, best
 from ullage.decide.score.mix import ObservedMix, Typical
 from ullage.decide.score.policies import DEFAULT_POLICY, POLICIES
+from ullage.decide.seat.boards import Boards
 from ullage.decide.seat.gpus import GpuTable
 from ullage.decide.seat.view import CPU, GpuView
 from ullage.model.claim import DeviceAsk
@@ -32,6 +34,8 @@ class Seat:
     """Of the chosen devices or instances."""
     fitting: int = 1
     """How many nodes would have done."""
+    score: int | None = None
+    """The policy's level: the higher the better, among nodes for one pod. None where nothing was compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,16 @@ def device_ask(pod: Pod) -> DeviceAsk | None:
     return DeviceAsk(count=-(-requested // MILLI)) if requested else None
 
 
+def hold(placements: Placements, pod: Pod, seat: Seat) -> None:
+    """The pod has this seat from now on, with the devices or instances chosen for it."""
+    choice = seat.choice
+    if choice is None:
+        placements.place(pod, seat.node)
+    else:
+        seated = msgspec.structs.replace(pod, gpu_instances=choice.instances)
+        placements.place(seated, seat.node, choice.ids, choice.share_milli)
+
+
 class Seating:
     """Decides for one picture of the cluster. Remembers only what it can compute again."""
 
@@ -73,10 +87,21 @@ class Seating:
         self._policy: GpuPolicy | None = None
         self._policy_for: tuple[Typical, int] | None = None
 
-    def seat(self, pod: Pod, *, now: float) -> Seat | Refusal:
-        """The best seat for a pod that holds no room."""
+    @property
+    def placements(self) -> Placements:
+        """The picture decisions are made on."""
+        return self._placements
+
+    @property
+    def boards(self) -> Boards:
+        return self._gpus.boards
+
+    def seat(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Seat | Refusal:
+        """The best seat for a pod that holds no room. `closed` has codes of rows that are refused for other reasons."""
         ask = device_ask(pod)
         codes = self._codes(pod, ask, now)
+        if closed is not None:
+            codes = first_of(codes, closed)
         fits = codes == CODE[Reason.FITS]
         if not fits.any():
             return _refusal(codes)
@@ -90,7 +115,24 @@ class Seating:
         if isinstance(choice, Verdict):
             # Cannot be: the row's code said that it fits. A placement must not be made on a contradiction.
             return Refusal(len(codes), {choice.reason: 1})
-        return Seat(self._placements.columns.names[won.row], choice, self._uuids(won.row, choice), int(fits.sum()))
+        node = self._placements.columns.names[won.row]
+        return Seat(node, choice, self._uuids(won.row, choice), int(fits.sum()), won.level)
+
+    def codes(self, pod: Pod, *, now: float) -> Codes:
+        """What every row says to a pod that holds no room (see `codes`); 0 fits. Good until something changes."""
+        return self._codes(pod, device_ask(pod), now)
+
+    def seat_on(self, pod: Pod, node: str, *, now: float) -> Seat | Reason:
+        """The seat on one node, or why there is none there. Nothing is compared, and it does not count as typical."""
+        row = self._placements.columns.rows.get(node)
+        if row is None:
+            return Reason.NOT_THE_NODE_NAMED
+        ask = device_ask(pod)
+        code = self._codes(pod, ask, now).item(row)
+        if code != CODE[Reason.FITS]:
+            return REASONS[code]
+        choice = None if ask is None else self._gpus.choice(ask, row)
+        return choice.reason if isinstance(choice, Verdict) else Seat(node, choice, self._uuids(row, choice))
 
     def explain(self, pod: Pod, *, now: float) -> dict[str, Verdict]:
         """The verdict of every node in words, by name."""

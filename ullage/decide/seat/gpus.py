@@ -11,7 +11,7 @@ from ullage.decide.devices.choice import Choice
 from ullage.decide.devices.choosing import choose
 from ullage.decide.fit.codes import CODE, Codes
 from ullage.decide.seat.boards import Boards
-from ullage.model.claim import DeviceAsk
+from ullage.model.claim import DeviceAsk, Exclusivity, TopologyMode
 from ullage.model.resources import GPU
 from ullage.model.verdict import Reason, Verdict
 from ullage.state.gpus import Kind
@@ -69,11 +69,13 @@ class GpuTable:
     def verdict(self, ask: DeviceAsk, row: int, *, now: float) -> Choice | Verdict:
         """The answer of one row in full."""
         gpus = self._placements.columns.gpus
-        if gpus.kind[row] == Kind.LEASED and gpus.reported_at[row] < now - STALE_AFTER:
+        answer = self.choice(ask, row)
+        bare = isinstance(answer, Verdict) and answer.reason is Reason.NO_GPUS
+        if not bare and gpus.kind[row] == Kind.LEASED and gpus.reported_at[row] < now - STALE_AFTER:
             age = now - float(gpus.reported_at[row])
             heard = f"last heard of {age:.0f} s ago" if np.isfinite(age) else "never heard of"
             return Verdict(Reason.INVENTORY_STALE, f"its GPUs were {heard}")
-        return self.choice(ask, row)
+        return answer
 
     def choice(self, ask: DeviceAsk, row: int, leaning: int | None = None) -> Choice | Verdict:
         """The devices of a row for this ask, or why none. On counted nodes no devices are named."""
@@ -85,14 +87,22 @@ class GpuTable:
             return Verdict(Reason.INVENTORY_STALE, "its GPUs were never reported")
         if not self._advertises(row):
             return Verdict(Reason.NO_GPUS, "the node has no GPUs")
+        refusal = self._by_count(ask, board)
+        return Choice(ids=(), islands=0, satisfied=True) if refusal is None else refusal
+
+    def _by_count(self, ask: DeviceAsk, board: DeviceBoard | None) -> Verdict | None:
+        """What speaks against a node whose device plugin chooses. Whether enough are free is asked elsewhere."""
+        if ask.exclusivity is not Exclusivity.EXCLUSIVE:
+            reason = Reason.NO_ROOM_FOR_SHARE if ask.exclusivity is Exclusivity.SHARED else Reason.NO_MIG_INSTANCE
+            return Verdict(reason, "the node's device plugin gives whole GPUs only")
         if board is not None:
-            # The device plugin will choose: all we can know is whether an empty node like this could serve.
+            # All we can know is whether an empty node like this could serve.
             could = choose(empty_board(board.layout), ask)
-            if isinstance(could, Verdict):
-                return could
-        elif ask.model or ask.memory or ask.tflops or ask.prefer_ids:
+            return could if isinstance(could, Verdict) else None
+        linked = ask.topology is TopologyMode.REQUIRED and (ask.count > 1 or ask.min_bandwidth)
+        if ask.model or ask.memory or ask.tflops or ask.prefer_ids or linked:
             return Verdict(Reason.NO_GPUS, "nobody reports which GPUs the node has")
-        return Choice(ids=(), islands=0, satisfied=True)
+        return None
 
     def _advertises(self, row: int) -> bool:
         columns = self._placements.columns

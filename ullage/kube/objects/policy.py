@@ -49,3 +49,9 @@ class NamespaceStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
 class Namespace(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     status: NamespaceStatus = field(default_factory=NamespaceStatus)
+
+
+class PriorityClass(KubeStruct, frozen=True, gc=False, kw_only=True):
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    value: int = 0
+    global_default: bool = False

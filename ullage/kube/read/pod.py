@@ -35,6 +35,7 @@ def read_pod(raw: KubePod) -> Pod:
             claim=meta.annotations.get(CLAIM, ""),
             claim_template=meta.annotations.get(CLAIM_TEMPLATE, ""),
             nominated=raw.status.nominated_node_name,
+            preempts=spec.preemption_policy != "Never",
             resource_version=meta.resource_version,
         )
     except ValueError as error:

@@ -1,0 +1,1 @@
+"""Preemption: which pods must go, and from which node, so that one of higher priority gets its seat."""

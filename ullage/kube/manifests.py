@@ -1,0 +1,228 @@
+"""Plain Kubernetes manifests, as people keep them and `kubectl get -o yaml|json` prints them, to the facts in them.
+
+Several documents in a file, Lists, folders and standard input. What the API server would have filled in is filled in
+here. What cannot be read raises UserError with the file, the document and the field; kinds that say nothing about
+placement are counted and left out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from ullage.errors import Unreadable, UserError
+from ullage.kube.documents import Document, documents
+from ullage.kube.filling import Priorities, filled_node, filled_pod, lenient
+from ullage.kube.gpu_read import read_claim, read_inventory, read_quota
+from ullage.kube.objects import gpu, node, pod, policy, storage
+from ullage.kube.objects.meta import ObjectMeta
+from ullage.kube.read import (
+    read_budget,
+    read_namespace,
+    read_node,
+    read_pod,
+    read_storage_class,
+    read_volume,
+    read_volume_claim,
+)
+from ullage.kube.resource import JsonObject, Resource
+from ullage.kube.resources import (
+    BUDGETS,
+    GPU_CLAIMS,
+    GPU_NODE_STATUSES,
+    GPU_QUOTAS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUMES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+)
+from ullage.model.event import Appeared, ObjectKey
+from ullage.state.cluster import ClusterState
+
+_MOST_NAMED = 3
+"""Of things that are alike, so many are named in a warning; the rest are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    resource: Resource[Any]
+    struct: type[msgspec.Struct]
+    read: Any
+    """The object to the fact; None where it only says something about others."""
+
+
+_KINDS: Mapping[tuple[str, str], _Kind] = {
+    (kind.resource.api_version, kind.resource.kind): kind
+    for kind in (
+        _Kind(NODES, node.Node, read_node),
+        _Kind(PODS, pod.Pod, read_pod),
+        _Kind(NAMESPACES, policy.Namespace, read_namespace),
+        _Kind(BUDGETS, policy.DisruptionBudget, read_budget),
+        _Kind(PERSISTENT_VOLUMES, storage.Volume, read_volume),
+        _Kind(VOLUME_CLAIMS, storage.VolumeClaim, read_volume_claim),
+        _Kind(STORAGE_CLASSES, storage.StorageClass, read_storage_class),
+        _Kind(GPU_NODE_STATUSES, gpu.GpuNodeStatus, read_inventory),
+        _Kind(GPU_CLAIMS, gpu.GpuClaim, read_claim),
+        _Kind(GPU_QUOTAS, gpu.GpuQuota, read_quota),
+        _Kind(POD_GROUPS, gpu.PodGroup, None),
+        _Kind(PRIORITY_CLASSES, policy.PriorityClass, None),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """What was found."""
+
+    state: ClusterState
+    gang_sizes: Mapping[ObjectKey, int] = field(default_factory=dict)
+    """How many members each PodGroup needs."""
+    unreadable_claims: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """GpuClaims that break a rule, with the rule."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """One object of a kind we know."""
+
+    document: Document
+    kind: _Kind
+    key: ObjectKey
+    raw: Any
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind.resource.kind} {self.key}"
+
+    def wrong(self, problem: str) -> UserError:
+        return UserError(f"{self.document}: {self.name}: {problem}")
+
+
+def read_manifests(paths: Sequence[str], *, stdin: bytes | None = None, namespace: str = "default") -> Manifests:
+    """Everything in these files and folders; `-` is `stdin`. Objects that say no namespace are in this one."""
+    ignored: dict[str, int] = {}
+    found: dict[tuple[str, ObjectKey], _Found] = {}
+    repeated: list[str] = []
+    for document in documents(paths, stdin):
+        for one in _objects(document, namespace, ignored):
+            place = (one.kind.resource.kind, one.key)
+            if place in found:
+                repeated.append(f"{one.name} is in {found[place].document} and again in {one.document}")
+            found[place] = one
+    warnings = [
+        *_listed(repeated, "; the later is taken"),
+        *([f"ignored {', '.join(f'{n} {kind}' for kind, n in sorted(ignored.items()))}"] if ignored else []),
+    ]
+    return _facts(list(found.values()), warnings)
+
+
+def _objects(document: Document, namespace: str, ignored: dict[str, int]) -> Iterator[_Found]:
+    for place, body in _flat(document, document.body):
+        version, kind_name = _text(place, body, "apiVersion"), _text(place, body, "kind")
+        kind = _KINDS.get((version, kind_name))
+        if kind is None:
+            ignored[kind_name] = ignored.get(kind_name, 0) + 1
+        else:
+            yield _decoded(place, kind, body, namespace)
+
+
+def _flat(document: Document, body: Any) -> Iterator[tuple[Document, JsonObject]]:
+    """The objects of a document: itself, or the items of a List, which need not say their kind."""
+    if not isinstance(body, dict):
+        raise UserError(f"{document}: is {_spoken(body)} and not an object with apiVersion and kind")
+    kind = body.get("kind")
+    if not isinstance(kind, str) or not kind.endswith("List") or "items" not in body:
+        yield document, body
+        return
+    items = body["items"] or []
+    if not isinstance(items, list):
+        raise UserError(f"{document}: items: is {_spoken(items)} and not a list")
+    inherited = {"apiVersion": body.get("apiVersion"), "kind": kind.removesuffix("List")} if kind != "List" else {}
+    for index, item in enumerate(items):
+        inside = document.item(index, item)
+        yield from _flat(inside, {**inherited, **item} if isinstance(item, dict) else item)
+
+
+def _text(document: Document, body: JsonObject, name: str) -> str:
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise UserError(f"{document}: {name}: {'is missing' if value is None else 'must be a text'}")
+    return value
+
+
+def _decoded(document: Document, kind: _Kind, body: JsonObject, namespace: str) -> _Found:
+    try:
+        raw: Any = lenient(body, kind.struct)
+    except msgspec.ValidationError as error:
+        raise UserError(f"{document}: {kind.resource.kind} {_called(body)}: {_field_first(str(error))}") from error
+    meta: ObjectMeta = raw.metadata
+    if not meta.name:
+        raise UserError(f"{document}: {kind.resource.kind}: metadata.name: is missing")
+    wanted = (meta.namespace or namespace) if kind.resource.namespaced else ""
+    if meta.namespace != wanted:
+        raw = msgspec.structs.replace(raw, metadata=msgspec.structs.replace(meta, namespace=wanted))
+    return _Found(document, kind, ObjectKey(wanted, meta.name), raw)
+
+
+def _called(body: JsonObject) -> str:
+    meta = body.get("metadata")
+    names = [meta.get(part) for part in ("namespace", "name")] if isinstance(meta, dict) else []
+    return "/".join(str(name) for name in names if name) or "without a name"
+
+
+def _field_first(error: str) -> str:
+    """msgspec says ``what - at `$.spec.x` ``; everybody here says `spec.x: what`."""
+    problem, at, path = error.rpartition(" - at `")
+    if not at:
+        return error
+    return f"{path.rstrip('`').removeprefix('$.').removeprefix('$')}: {problem[:1].lower()}{problem[1:]}"
+
+
+def _facts(found: list[_Found], warnings: list[str]) -> Manifests:
+    state = ClusterState()
+    priorities = Priorities(one.raw for one in found if one.kind.resource is PRIORITY_CLASSES)
+    bare: list[str] = []
+    unreadable: dict[ObjectKey, str] = {}
+    for one in found:
+        raw = one.raw
+        if one.kind.resource is PODS:
+            raw = filled_pod(raw, priorities)
+        elif one.kind.resource is NODES:
+            raw, says_pods = filled_node(raw)
+            bare += [] if says_pods else [f"Node {one.key}"]
+        if one.kind.read is not None:
+            _take_in(state, one, raw, unreadable)
+    warnings += [f"{one}: such pods can be planned for no node" for one in _listed(list(unreadable.values()), "")]
+    warnings += _listed(bare, ": no word on how many pods they take; kubelet's default of 110 is taken")
+    warnings += _listed(priorities.unknown, ": there is no such PriorityClass; priority 0 is taken")
+    sizes = {one.key: one.raw.spec.min_member for one in found if one.kind.resource is POD_GROUPS}
+    return Manifests(state, sizes, unreadable, tuple(warnings))
+
+
+def _take_in(state: ClusterState, one: _Found, raw: Any, unreadable: dict[ObjectKey, str]) -> None:
+    try:
+        state.apply(Appeared(one.key, one.kind.read(raw)))
+    except Unreadable as error:
+        if one.kind.resource is not GPU_CLAIMS:
+            raise UserError(f"{one.document}: {error.message}") from error
+        # A bad claim concerns the pods that name it, and no others.
+        unreadable[one.key] = f"{one.document}: {error.message}"
+
+
+def _listed(things: Iterable[str], about: str) -> list[str]:
+    """One warning for all of them."""
+    named = list(things)
+    if not named:
+        return []
+    more = f" and {len(named) - _MOST_NAMED} more" if len(named) > _MOST_NAMED else ""
+    return [f"{', '.join(named[:_MOST_NAMED])}{more}{about}"]
+
+
+def _spoken(value: Any) -> str:
+    return {list: "a list", str: "a text", type(None): "empty"}.get(type(value), "a number")
