@@ -50,3 +50,18 @@ def _play_simulated(story: Story, settings: ActorSettings) -> None:
             await story(cluster)
 
     run_virtual(live())
+
+
+MINUTES_ON_THE_REAL_THING = (
+    "test_pods_of_a_node_that_is_gone_are_collected_and_replaced[real]",
+    "test_a_node_that_falls_silent_is_tainted_and_pods_leave_when_their_patience_ends[real]",
+)
+"""The real controllers wait before they collect: these are left to the full run. The simulated ones always run."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks them before the tiers are counted."""
+    for item in items:
+        if item.name in MINUTES_ON_THE_REAL_THING:
+            item.add_marker(pytest.mark.full)
