@@ -4,6 +4,8 @@ import asyncio
 import secrets
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -15,7 +17,6 @@ if TYPE_CHECKING:
     from ullage.control.leadership import Leadership
     from ullage.control.scheduling.start import SchedulerSettings
     from ullage.kube.access import Access
-    from ullage.kube.rest import RestApi
 
 ELECTION = "ullage-scheduler"
 POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
@@ -72,7 +73,7 @@ async def _until_stopped(choice: ClusterChoice, settings: "SchedulerSettings", e
 
     access = find_access(choice.kubeconfig, choice.context)
     await _check(access)
-    serving = asyncio.ensure_future(_elected(access, settings) if elect else _serve(access, settings, None))
+    serving = asyncio.ensure_future(_elected(choice, access, settings) if elect else _serve(access, settings, None))
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, serving.cancel)
@@ -97,7 +98,7 @@ async def _check(access: "Access") -> None:
         raise UserError(f"the cluster does not serve {' and '.join(missing)}; run `ullage install` first")
 
 
-async def _elected(access: "Access", settings: "SchedulerSettings") -> None:
+async def _elected(choice: ClusterChoice, access: "Access", settings: "SchedulerSettings") -> None:
     """One term after another: a scheduler that lost its lease stands for election again."""
     import random
 
@@ -106,16 +107,19 @@ async def _elected(access: "Access", settings: "SchedulerSettings") -> None:
     from ullage.control.leadership import lead
     from ullage.control.renewal import RenewalThread
     from ullage.errors import LeadershipLost
-    from ullage.kube.connect import open_api
+    from ullage.kube.connect import find_access, open_api
 
     name = LeaseName(settings.lease_namespace, ELECTION, _identity())
 
     def candidate() -> Elector:
-        return Elector(open_api(access), name, clock=WallClock(), rng=random.Random())
+        # Its own access: credentials that renew themselves belong to one loop, and this one runs in another.
+        own = find_access(choice.kubeconfig, choice.context)
+        return Elector(open_api(own), name, clock=WallClock(), rng=random.Random())
 
     async def term(leadership: "Leadership") -> None:
         click.echo(f"{name.identity} leads", err=True)
-        await _serve(access, settings, leadership)
+        with _ending_when_lost():
+            await _serve(access, settings, leadership)
 
     async with RenewalThread(candidate) as elections:
         while True:
@@ -125,32 +129,34 @@ async def _elected(access: "Access", settings: "SchedulerSettings") -> None:
                 click.echo(f"{lost}; standing for election again", err=True)
 
 
-async def _serve(access: "Access", settings: "SchedulerSettings", leadership: "Leadership | None") -> None:
-    from ullage.clock import WallClock
-    from ullage.control.scheduling.start import Scheduler
+@contextmanager
+def _ending_when_lost() -> Iterator[None]:
+    """Writes refused at the end of a term end the term, and are no failure."""
+    from ullage.errors import LeadershipLost
 
-    api = _guarded(access, leadership)
+    try:
+        yield
+    except* LeadershipLost as lost:
+        click.echo(f"{lost.exceptions[0]}; standing for election again", err=True)
+
+
+async def _serve(access: "Access", settings: "SchedulerSettings", leadership: "Leadership | None") -> None:
+    """Schedule over connections of this term's own; with a leadership, writes are refused once it is over."""
+    import random
+
+    from ullage.clock import WallClock
+    from ullage.control.guard import GuardedTransport
+    from ullage.control.scheduling.start import Scheduler
+    from ullage.kube.http import HttpTransport
+    from ullage.kube.rest import RestApi
+
+    wire = HttpTransport(access.endpoint, access.credentials)
+    api = RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
     try:
         seed = secrets.randbits(32)
         await Scheduler(api, settings, WallClock(), instance=_identity(), seed=seed).run()
     finally:
-        await api.close()
-
-
-def _guarded(access: "Access", leadership: "Leadership | None") -> "RestApi":
-    """An API that refuses to write once the lease is over."""
-    import random
-
-    from ullage.control.guard import GuardedTransport
-    from ullage.kube.connect import open_api
-    from ullage.kube.http import HttpTransport
-    from ullage.kube.rest import RestApi
-
-    if leadership is None:
-        return open_api(access)
-    return RestApi(
-        GuardedTransport(HttpTransport(access.endpoint, access.credentials), leadership), rng=random.Random()
-    )
+        await wire.close()
 
 
 def _identity() -> str:
