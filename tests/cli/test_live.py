@@ -1,6 +1,8 @@
 """The command line against a real API server, and against what is not one."""
 
+import fcntl
 import json
+import os
 import socket
 import sys
 import threading
@@ -64,6 +66,36 @@ def test_a_folder_that_is_not_there_is_named(control_plane: ControlPlane, tmp_pa
     done = call("dump", "--kubeconfig", control_plane.kubeconfig, "--output", tmp_path / "nowhere" / "x.json")
     assert "--output" in complaint(done)
     assert str(tmp_path / "nowhere") in done.stderr
+
+
+@pytest.mark.real
+def test_a_link_stays_a_link_and_a_file_keeps_its_mode(control_plane: ControlPlane, tmp_path: Path) -> None:
+    kept, link = tmp_path / "kept.json", tmp_path / "link.json"
+    kept.write_text("old")
+    kept.chmod(0o600)
+    link.symlink_to(kept)
+    done = call("dump", "--kubeconfig", control_plane.kubeconfig, "--output", link)
+    assert done.returncode == 0, done.stderr
+    assert link.is_symlink()
+    assert json.loads(kept.read_bytes())["synced"]
+    assert kept.stat().st_mode & 0o777 == 0o600
+    assert sorted(tmp_path.iterdir()) == [kept, link]
+
+
+@pytest.mark.real
+def test_what_is_no_file_is_written_to_and_never_replaced(control_plane: ControlPlane, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 2**20)  # the whole dump fits
+    try:
+        done = call("dump", "--kubeconfig", control_plane.kubeconfig, "--output", pipe)
+        assert done.returncode == 0, done.stderr
+        assert os.read(reader, 1) == b"{"
+        assert pipe.is_fifo()
+    finally:
+        os.close(reader)
+    assert "Is a directory" in complaint(call("dump", "--kubeconfig", control_plane.kubeconfig, "--output", tmp_path))
 
 
 @pytest.mark.real

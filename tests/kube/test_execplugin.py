@@ -12,7 +12,7 @@ import yaml
 
 from ullage.clock import Instant
 from ullage.errors import UserError
-from ullage.kube import kubeconfig
+from ullage.kube import execplugin, kubeconfig
 from ullage.kube.access import Access, from_kubeconfig
 from ullage.kube.credentials import NoCredential
 from ullage.sim.time import EPOCH
@@ -190,6 +190,17 @@ async def test_a_plugin_that_is_not_waited_for_does_not_live_on(tmp_path: Path) 
         await waiting
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+async def test_a_plugin_that_waits_for_a_child_of_its_own_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execplugin, "_PLUGIN_SECONDS", 0.3)
+    plugin = script(tmp_path / "plugin", "sleep 60 & sleep 60")
+    credentials = an_access(tmp_path, SetClock(), plugin, interactiveMode="Never").credentials
+    async with asyncio.timeout(10):
+        with pytest.raises(NoCredential, match="gave nothing within"):
+            await credentials.current()
 
 
 def _written(path: Path) -> bool:

@@ -74,12 +74,18 @@ def test_too_many_requests_says_when_to_come_back(header: float | None, details:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        pytest.param(b"<html><h1>502 Bad\n Gateway</h1></html>", "502 Bad Gateway", id="a-proxys-page"),
-        pytest.param(b"no endpoints available", "no endpoints available", id="plain-text"),
+        pytest.param(
+            b"<html><h1>502 Bad\n Gateway</h1></html>",
+            "list pods: the server answered 502: 502 Bad Gateway",
+            id="a-proxys-page",
+        ),
+        pytest.param(
+            b"no endpoints available", "list pods: the server answered 502: no endpoints available", id="plain-text"
+        ),
         pytest.param(b"", "list pods: the server answered 502 and gave no reason", id="nothing"),
         pytest.param(b"{}", "list pods: the server answered 502 and gave no reason", id="an-empty-object"),
-        pytest.param(b"\xff\xfe\x00", "\ufffd\ufffd\x00", id="binary"),
-        pytest.param(b'"text"', '"text"', id="json-that-is-no-object"),
+        pytest.param(b"\xff\xfe\x00", "list pods: the server answered 502: \ufffd\ufffd\x00", id="binary"),
+        pytest.param(b'"text"', 'list pods: the server answered 502: "text"', id="json-that-is-no-object"),
     ],
 )
 def test_whatever_a_proxy_answers_there_is_a_message(body: bytes, message: str) -> None:
@@ -90,4 +96,4 @@ def test_whatever_a_proxy_answers_there_is_a_message(body: bytes, message: str) 
 
 
 def test_a_long_page_is_cut() -> None:
-    assert len(failure.from_response(Response(500, b"x" * 100_000), "get").message) <= 300
+    assert len(failure.from_response(Response(500, b"x" * 100_000), "get").message) <= 350

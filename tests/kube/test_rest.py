@@ -240,8 +240,14 @@ def test_a_list_joins_its_pages_and_shows_one_moment() -> None:
 
 
 def test_an_empty_list_may_be_null() -> None:
-    transport = ScriptedTransport([says({"metadata": {"resourceVersion": "3"}, "items": None})])
+    transport = ScriptedTransport([says({"kind": "PodList", "metadata": {"resourceVersion": "3"}, "items": None})])
     assert run_virtual(api_over(transport).list(PODS)) == Page([], "3")
+
+
+@pytest.mark.parametrize("body", [{}, {"error": "maintenance"}, {"kind": "Status"}, {"items": []}], ids=str)
+def test_an_answer_that_is_no_list_is_not_an_empty_one(body: dict[str, Any]) -> None:
+    with pytest.raises(Unreadable, match="list pods: the answer is not a list of Pod"):
+        run_virtual(api_over(ScriptedTransport([says(body)])).list(PODS))
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,7 @@ def test_a_bookmark_is_a_moment_without_an_object() -> None:
         pytest.param(
             an_event("ADDED", {"metadata": {"name": 3}}), errors.Unreadable, "not a readable Pod", id="wrong-fields"
         ),
+        pytest.param(an_event("ADDED", {}), errors.Unreadable, "no resourceVersion", id="object-of-nothing"),
         pytest.param(
             an_event("BOOKMARK", {"metadata": None}), errors.Unreadable, "watch pods", id="bookmark-of-nothing"
         ),

@@ -102,7 +102,10 @@ class HostileServer:
         follows = f"page@{limit}" if len(names) > limit and not token else ""
         shown = names[:limit] if follows else names
         meta = {"resourceVersion": str(self.version), "continue": follows}
-        return Response(200, json.dumps({"metadata": meta, "items": [self.things[name] for name in shown]}).encode())
+        return Response(
+            200,
+            json.dumps({"kind": "PodList", "metadata": meta, "items": [self.things[name] for name in shown]}).encode(),
+        )
 
     async def stream(self, request: Request) -> AsyncIterator[Sequence[bytes]]:
         if (refusal := self._refusal(request)) is not None:

@@ -116,6 +116,20 @@ def test_a_bookmark_moves_the_place_to_resume_from() -> None:
     run_virtual(story())
 
 
+def test_gaps_in_quick_succession_do_not_become_a_storm_of_lists() -> None:
+    async def story() -> None:
+        server = a_server("a")
+        async with listening(server) as world:
+            await world.informer.wait_synced()
+            for number in range(600):
+                server.put("a", f"{number}")
+                server.happen(Mishap.COMPACT_SPOKEN)
+                await asyncio.sleep(0.1)
+            assert server.asked.count("list") < 20
+
+    run_virtual(story())
+
+
 def test_garbage_twice_in_a_row_means_a_new_list() -> None:
     async def story() -> None:
         server = a_server("a")

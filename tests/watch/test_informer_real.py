@@ -110,6 +110,14 @@ async def fresh_list(api: RestApi, namespace: str) -> dict[ObjectKey, Fact]:
     return {ObjectKey(pod.metadata.namespace, pod.metadata.name): fact_of(pod) for pod in page.items}
 
 
+async def agreed(handler: Handler, api: RestApi, namespace: str, seconds: float) -> dict[ObjectKey, Fact]:
+    """Wait until the view equals a fresh list. Listed anew each time: a write whose caller gave up may still happen."""
+    async with asyncio.timeout(seconds):
+        while handler.view != (truth := await fresh_list(api, namespace)):
+            await asyncio.sleep(0.1)
+        return truth
+
+
 def http(plane: ControlPlane) -> HttpTransport:
     entry = find_access(plane.kubeconfig)
     return HttpTransport(entry.endpoint, entry.credentials, TransportOptions())
@@ -186,8 +194,7 @@ async def test_killing_the_api_server_and_etcd_loses_nothing(
             await asyncio.sleep(1.0)
             for task in churning:
                 task.cancel()
-            truth = await fresh_list(api, "churn")
-            await until(lambda: handler.view == truth, 30)
+            truth = await agreed(handler, api, "churn", 30)
             assert truth
             assert dict(informer.facts) == truth
             assert informer.counts.failures >= 2

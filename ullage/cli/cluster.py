@@ -28,9 +28,11 @@ class ClusterChoice:
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[KubeApi]:
         """A connection that is closed again."""
-        from ullage.kube.connect import connect
+        from ullage.kube.calling import Patience
+        from ullage.kube.connect import find_access, open_api
 
-        api = connect(self.kubeconfig, self.context)
+        # Somebody waits: a server that hangs is asked twice, not for minutes as a loop would.
+        api = open_api(find_access(self.kubeconfig, self.context), patience=Patience(attempts=2, longest_wait=5.0))
         try:
             yield api
         finally:

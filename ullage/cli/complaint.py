@@ -1,5 +1,6 @@
 """Errors as sentences: what went wrong and what to do next, on standard error."""
 
+import errno
 import os
 import traceback
 
@@ -32,5 +33,7 @@ def sentence(error: Exception) -> str:
     if isinstance(error, errors.ApiError):
         step = next((step for kind, step in _NEXT if isinstance(error, kind)), "")
         return f"{error}; {step}" if step else str(error)
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the output cannot be written ({error.strerror}); free some space and run it again"
     name = type(error).__name__
     return f"this should not happen ({name}: {error}); set ULLAGE_TRACEBACK=1, run it again, and report what it prints"

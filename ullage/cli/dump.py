@@ -1,6 +1,8 @@
 """`ullage dump`: the cluster as ullage sees it, for bug reports and for the simulator."""
 
 import asyncio
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -41,11 +43,23 @@ async def _read(choice: ClusterChoice) -> bytes:
 
 
 def _replace(path: Path, text: bytes) -> None:
-    """All or nothing: a full disk or Ctrl-C leaves what was there."""
+    """All or nothing: a full disk or Ctrl-C leaves what was there. A link stays one; a device is written to."""
+    try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(text)
+        else:
+            _swap(path.resolve(), text)
+    except OSError as error:
+        raise UserError(f"--output {path}: {error.strerror}; choose a file in a folder you can write to") from error
+
+
+def _swap(path: Path, text: bytes) -> None:
     beside = path.with_name(f".{path.name}.part")
     try:
         beside.write_bytes(text)
+        if path.exists():
+            shutil.copymode(path, beside)
         beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise UserError(f"--output {path}: {error.strerror}; choose a file in a folder you can write to") from error
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)

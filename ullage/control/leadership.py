@@ -120,12 +120,14 @@ async def lead(candidate: Candidate, run: Callable[[Leadership], Coroutine[Any, 
         await asyncio.wait((keeping, running), return_when=asyncio.FIRST_COMPLETED)
     finally:
         ended_by_itself = running.done()
-        await _stop(running)
+        cancelled = await _stop(running)
         lost = keeping.done()
         leadership.end()
-        await _stop(keeping)
+        cancelled |= await _stop(keeping)
         if not lost:
             await candidate.release(leadership)
+    if cancelled:
+        raise asyncio.CancelledError
     if keeping.done() and not keeping.cancelled():
         keeping.result()
     if not ended_by_itself:
@@ -133,6 +135,14 @@ async def lead(candidate: Candidate, run: Callable[[Leadership], Coroutine[Any, 
     running.result()
 
 
-async def _stop(task: asyncio.Task[None]) -> None:
+async def _stop(task: asyncio.Task[None]) -> bool:
+    """Cancel it and wait until it has ended. Whoever cancels us meanwhile cancels it once more: that is returned."""
+    insisted = False
     task.cancel()
-    await asyncio.wait((task,))
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            insisted = True
+            task.cancel()
+    return insisted

@@ -108,11 +108,10 @@ def _json(text: str) -> list[Any] | None:
 
 
 def _yaml(source: str, text: str) -> Iterator[Any]:
-    loader = _PlainLoader(text)
     number = 1
     try:
-        while loader.check_data():
-            yield loader.get_data()
+        for body in yaml.load_all(text, _PlainLoader):
+            yield body
             number += 1
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -120,5 +119,3 @@ def _yaml(source: str, text: str) -> Iterator[Any]:
         raise UserError(f"{source}: document {number} is not YAML{where}: {error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError) as error:
         raise UserError(f"{source}: document {number} is not YAML: {error}") from error
-    finally:
-        loader.dispose()

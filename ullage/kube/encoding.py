@@ -30,6 +30,7 @@ class ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class ObjectList(msgspec.Struct, Generic[T]):
     """One page of a list, as it is on the wire. Go writes an empty list as null where nobody made one."""
 
+    kind: str = ""
     items: list[T] | None = None
     metadata: ListMeta = ListMeta()
 
@@ -66,9 +67,13 @@ def decode_object(resource: Resource[T], body: bytes | msgspec.Raw, what: str) -
 def decode_list(resource: Resource[T], body: bytes, what: str) -> ObjectList[T]:
     """One page of this resource. Raises Unreadable."""
     try:
-        return cast(ObjectList[T], _list_decoder(resource.reads_as).decode(body))
+        page = cast(ObjectList[T], _list_decoder(resource.reads_as).decode(body))
     except msgspec.DecodeError as error:
         raise Unreadable(f"{what}: the answer is not a readable list of {resource.kind}: {error}") from error
+    # Any JSON object would pass for an empty list, and an empty list means that everything is gone.
+    if not page.kind.endswith("List"):
+        raise Unreadable(f"{what}: the answer is not a list of {resource.kind}; its kind is {page.kind!r}")
+    return page
 
 
 def decode_as(kind: type[T], body: bytes, what: str) -> T:
@@ -97,9 +102,10 @@ def _list_decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
 
 
 def version_of(thing: object) -> str:
-    """The resourceVersion of a decoded object, struct or dict."""
+    """The resourceVersion of a decoded object, struct or dict; empty where it has none."""
     if isinstance(thing, dict):
-        return str(thing.get("metadata", {}).get("resourceVersion", ""))
+        meta = thing.get("metadata")
+        return str(meta.get("resourceVersion", "")) if isinstance(meta, dict) else ""
     return str(cast(Any, thing).metadata.resource_version)
 
 

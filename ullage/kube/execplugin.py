@@ -3,7 +3,9 @@
 import asyncio
 import os
 import shutil
+import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -20,7 +22,7 @@ from ullage.kube.kubeconfig import Chosen, ExecEntry
 _GROUP = "client.authentication.k8s.io"
 _VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 _MODES = ("Never", "IfAvailable", "Always")
-_PLUGIN_SECONDS = 60.0
+_PLUGIN_SECONDS, _PARTING_SECONDS = 60.0, 1.0
 _RENEW_BEFORE = 10.0
 _CLUSTER_EXTENSION = f"{_GROUP}/exec"
 
@@ -139,7 +141,8 @@ async def _run(plugin: Plugin) -> bytes:
             *plugin.entry.args,
             stdin=None if interactive else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
+            stderr=None if interactive else asyncio.subprocess.PIPE,  # its questions are for the person at the terminal
+            start_new_session=not interactive,  # so that what it started ends with it
             env={
                 **os.environ,
                 **{one.name: one.value for one in plugin.entry.env},
@@ -154,13 +157,26 @@ async def _run(plugin: Plugin) -> bytes:
     except TimeoutError as error:
         raise NoCredential(f"{_name(plugin)} gave nothing within {_PLUGIN_SECONDS:.0f} s; run it by hand") from error
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        await _end(process, with_its_session=not interactive)
     if process.returncode != 0:
-        said = " ".join(complaints.decode("utf-8", "replace").split())[-300:] or "it said nothing"
+        said = " ".join((complaints or b"").decode("utf-8", "replace").split())[-300:] or "it said nothing"
         raise NoCredential(f"{_name(plugin)} failed with exit code {process.returncode}: {said}")
     return output
+
+
+async def _end(process: asyncio.subprocess.Process, *, with_its_session: bool) -> None:
+    """Kill it if it still runs. A wrapper's own child holds the pipes, and `wait` waits for those too: so it goes as
+    well, and where it cannot, we do not wait for it."""
+    if process.returncode is not None:
+        return
+    with suppress(ProcessLookupError):
+        if with_its_session:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_PARTING_SECONDS):
+            await process.wait()
 
 
 def _understand(output: bytes, plugin: Plugin) -> _Status:

@@ -45,7 +45,7 @@ def from_response(response: Response, what: str) -> errors.ApiError:
     try:
         status = _decode_status(response.body)
     except msgspec.DecodeError:
-        status = Status(message=_words_of(response.body))
+        status = Status(message=_said(what, response))
     # The body may come from a proxy that has its own idea of `code`; the status line is what was answered.
     status.code = response.status
     if not status.message:
@@ -90,6 +90,12 @@ def _causes(status: Status) -> tuple[errors.Cause, ...]:
 
 def _wait_in(status: Status) -> float | None:
     return (status.details.retry_after_seconds or None) if status.details else None
+
+
+def _said(what: str, response: Response) -> str:
+    """For an answer that is no Status object: its own words say neither what was asked nor what was answered."""
+    words = _words_of(response.body)
+    return f"{what}: the server answered {response.status}: {words}" if words else ""
 
 
 def _words_of(body: bytes) -> str:

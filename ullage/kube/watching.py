@@ -43,7 +43,10 @@ def _read_line(resource: Resource[T], line: bytes, what: str) -> WatchEvent[T]:
     if change is None:
         raise Unreadable(f"{what}: a watch event of unknown type {raw.type!r}")
     thing = encoding.decode_object(resource, raw.object, what)
-    return WatchEvent(change, thing, encoding.version_of(thing))
+    version = encoding.version_of(thing)
+    if not version:
+        raise Unreadable(f"{what}: a watch event whose object has no resourceVersion; it begins {line[:80]!r}")
+    return WatchEvent(change, thing, version)
 
 
 @asynccontextmanager

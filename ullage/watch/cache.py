@@ -33,13 +33,22 @@ def version_of(text: str) -> Version:
 
 
 def identity_of(thing: object) -> Identity:
-    """Of a struct of ours, or of an object as plain JSON."""
+    """Of a struct of ours, or of an object as plain JSON. Raises Unreadable for what has no name."""
     if isinstance(thing, dict):
-        meta = thing["metadata"]
-        key = ObjectKey(intern(meta.get("namespace", "")), meta["name"])
-        return Identity(key, meta.get("uid", ""), version_of(meta.get("resourceVersion", "")))
+        return _identity_of_json(thing)
     meta = cast(Any, thing).metadata
+    if not meta.name:
+        raise Unreadable("an object without a name")
     return Identity(ObjectKey(intern(meta.namespace), meta.name), meta.uid, version_of(meta.resource_version))
+
+
+def _identity_of_json(thing: dict[str, Any]) -> Identity:
+    try:
+        meta = thing["metadata"]
+        key = ObjectKey(intern(meta.get("namespace", "")), intern(meta["name"]))
+        return Identity(key, meta.get("uid", ""), version_of(meta.get("resourceVersion", "")))
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Unreadable(f"an object without readable metadata ({type(error).__name__}: {error})") from error
 
 
 def is_later(version: Version, known: Version) -> bool:

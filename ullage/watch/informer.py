@@ -141,7 +141,7 @@ class Informer(Generic[T, F]):
         while True:
             try:
                 await self._listen()
-                wait = 0.0 if self._was_good() else self._backoff.next()
+                wait = self._wait_after_end()
             except ApiError as error:
                 wait = self._wait_after(error)
             await asyncio.sleep(wait)
@@ -225,23 +225,33 @@ class Informer(Generic[T, F]):
         self._heard = self._clock.now()
         self._trouble = None
 
-    def _was_good(self) -> bool:
-        """Whether the last watch said anything, or at least held for a while."""
+    def _held(self) -> bool:
+        """Whether the last watch went on for a while, or until we ended it ourselves."""
         if self._watching_since is None:
             return False
-        lasted = self._clock.steady() - self._watching_since
-        return self.counts.lines > self._lines_before or lasted >= self._interest.pace.healthy or self._resync_due()
+        return self._clock.steady() - self._watching_since >= self._interest.pace.healthy or self._resync_due()
+
+    def _was_good(self) -> bool:
+        """Whether the last watch said anything, or at least held for a while."""
+        return self._held() or (self._watching_since is not None and self.counts.lines > self._lines_before)
+
+    def _wait_after_end(self) -> float:
+        """The server ended a watch without a complaint, as it does every few minutes; not if it does so at once."""
+        if self._was_good():
+            self._backoff.reset()
+        return 0.0 if self._held() else self._backoff.next()
 
     def _wait_after(self, error: ApiError) -> float:
         """Note what went wrong; how long to wait before the next attempt."""
         good = self._was_good()
-        if good:
+        # A gap costs the server a whole list: watches that soon end in one are not good, whatever they said before.
+        if self._held() if isinstance(error, Gone) else good:
             self._backoff.reset()
         match error:
             case Gone() if self._position:
                 self._position = ""
                 self.counts.gaps += 1
-                return 0.0 if good else self._backoff.next()
+                return 0.0 if self._held() else self._backoff.next()
             case Gone():
                 self._torn_lists += 1
             case Unreadable() if not good:
