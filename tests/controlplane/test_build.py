@@ -306,3 +306,17 @@ def test_an_unknown_program_is_answered_with_the_list() -> None:
     answer = command("build", "kubelet")
     assert answer.returncode == 2
     assert "no such program 'kubelet'; choose from etcd, kube-apiserver" in answer.stderr
+
+
+def test_what_the_user_brings_along_is_not_built(tmp_path: Path) -> None:
+    go, said = FakeGo(tmp_path / "go"), Transcript()
+    brought = tmp_path / "brought"
+    brought.mkdir()
+    (brought / Program.ETCD.value).write_text("#!/bin/sh\n")
+    (brought / Program.ETCD.value).chmod(0o755)
+    environment = go.environment(tmp_path / "cache") | {binaries.BIN_VARIABLE: str(brought)}
+    build.build(ETCD, said, environment)
+    assert go.count() == 0
+    build.build(TWO, said, environment)
+    assert go.count() == 1
+    assert f"taken from {brought}: etcd" in said.text

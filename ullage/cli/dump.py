@@ -23,7 +23,7 @@ Examples:
 def command(output: str | None, kubeconfig: str | None, context: str | None) -> None:
     """Read nodes, pods and disruption budgets, and write the state that decisions are made on as JSON.
 
-    Changes nothing in the cluster. The same state gives the same bytes.
+    Changes nothing in the cluster. The same state gives the same bytes, but for the moment it was taken at.
     """
     text = asyncio.run(_read(ClusterChoice.of(kubeconfig, context)))
     if output is None:

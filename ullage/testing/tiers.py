@@ -4,7 +4,6 @@ A pytest plugin. It registers our markers, leaves the long sizes to `--full`, an
 in which tier, so that nobody mistakes a green run without a control plane for a green run.
 """
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -97,8 +96,3 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if isinstance(count, TierCount):
         for item in items:
             count.collected(item)
-
-
-def must_have_control_plane() -> bool:
-    """In CI a missing control plane is a failure; elsewhere its tests are skipped, loudly."""
-    return os.environ.get("CI") == "true"

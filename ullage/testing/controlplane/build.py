@@ -37,6 +37,7 @@ class BuildFailed(UserError):
 def build(programs: Sequence[Program], say: Say, environment: Mapping[str, str] = os.environ) -> Path:
     """Build what is not built yet and return the folder of the binaries."""
     folder = binaries.cache_folder(environment)
+    programs = _not_given(programs, environment, say)
     if not _missing(programs, folder):
         say(f"nothing to do: {len(programs)} programs are in {folder / 'bin'}\n")
         return folder / "bin"
@@ -50,6 +51,22 @@ def build(programs: Sequence[Program], say: Say, environment: Mapping[str, str] 
             f"cache with XDG_CACHE_HOME, then run `make controlplane` again"
         ) from error
     return folder / "bin"
+
+
+def _not_given(programs: Sequence[Program], environment: Mapping[str, str], say: Say) -> list[Program]:
+    """Programs the user does not bring along: those in the named folder are used as they are."""
+    named = environment.get(binaries.BIN_VARIABLE)
+    if not named:
+        return list(programs)
+    given = [program for program in programs if _is_given(program, Path(named))]
+    if given:
+        say(f"taken from {named}: {', '.join(program.value for program in given)}\n")
+    return [program for program in programs if program not in given]
+
+
+def _is_given(program: Program, folder: Path) -> bool:
+    crds_are_there = program is not Program.KARPENTER or any((folder.parent / "crds").glob("*.yaml"))
+    return crds_are_there and os.access(folder / program.value, os.X_OK)
 
 
 def is_built(program: Program, folder: Path) -> bool:
