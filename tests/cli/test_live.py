@@ -14,7 +14,8 @@ from subprocess import CompletedProcess, run
 import pytest
 
 from ullage.kube.connect import connect
-from ullage.kube.resources import NODES, PODS
+from ullage.kube.crds.install import install
+from ullage.kube.resources import GPU_CLAIMS, NODES, PODS
 from ullage.state.dump import load
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.controlplane import EXPIRED, ControlPlane
@@ -59,6 +60,37 @@ async def test_a_dump_of_the_cluster_can_be_read_back(control_plane: ControlPlan
     assert "default/dump-pod" in {str(key) for key in state.pods}
     printed = call("dump", "--kubeconfig", control_plane.kubeconfig)
     assert json.loads(printed.stdout)["nodes"] == json.loads(output.read_bytes())["nodes"]
+
+
+@pytest.mark.real
+async def test_the_cluster_can_be_planned_with_and_is_left_as_it_is(control_plane: ControlPlane) -> None:
+    api = connect(control_plane.kubeconfig)
+    try:
+        await install(api)
+        labels = {"plan": "here"}
+        await api.create(NODES, a_node("plan-node", labels=labels, gpus=2))
+        ask = {
+            "metadata": {"name": "plan-claim"},
+            "spec": {"devices": {"count": 2}, "selector": {"matchLabels": labels}},
+        }
+        await api.create(GPU_CLAIMS, ask, "default")
+        for name in ("plan-first", "plan-second"):
+            notes = {"gpu.scheduling/claim-template": "plan-claim"}
+            await api.create(PODS, a_pod(name, annotations=notes, schedulerName="nobody"), "default")
+        planned = call("plan", "schedule", "--kubeconfig", control_plane.kubeconfig, "-o", "json", "--exit-code")
+        asked = call("explain", "pod/plan-second", "--kubeconfig", control_plane.kubeconfig, "-o", "json")
+        after = await api.get(PODS, "plan-first", "default")
+    finally:
+        await api.close()
+    assert planned.returncode == 3, planned.stderr
+    plan = json.loads(planned.stdout)
+    assert [one["node"] for one in plan["placements"] if one["pod"] == "default/plan-first"] == ["plan-node"]
+    assert "default/plan-second" in [one["pod"] for one in plan["unschedulable"]]
+    assert not after.spec.node_name
+    said = json.loads(asked.stdout)
+    assert {one["node"]: one["fits"] for one in said["nodes"]}["plan-node"]
+    assert said["verdict"] == "Unschedulable"
+    assert "those ahead of it in the queue" in said["message"]
 
 
 @pytest.mark.real

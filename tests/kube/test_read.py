@@ -85,6 +85,11 @@ def test_a_pods_facts() -> None:
     assert (pod.created, pod.phase, pod.owner) == (60.0, Phase.PENDING, Owner("ReplicaSet", "rs", "u"))
 
 
+@pytest.mark.parametrize(("policy", "preempts"), [("", True), ("PreemptLowerPriority", True), ("Never", False)])
+def test_whether_others_are_evicted_for_a_pod(policy: str, preempts: bool) -> None:
+    assert read_pod(read({"containers": [a_container("1")], "preemptionPolicy": policy})).preempts is preempts
+
+
 def test_a_bad_quantity_names_the_pod_and_the_field() -> None:
     with pytest.raises(
         Unreadable, match=r"pod n/p: spec.containers\[0\].resources.requests.cpu: 'lots' is not a quantity"

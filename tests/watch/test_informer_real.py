@@ -113,7 +113,7 @@ async def fresh_list(api: RestApi, namespace: str) -> dict[ObjectKey, Fact]:
 async def agreed(handler: Handler, api: RestApi, namespace: str, seconds: float) -> dict[ObjectKey, Fact]:
     """Wait until the view equals a fresh list. Listed anew each time: a write whose caller gave up may still happen."""
     async with asyncio.timeout(seconds):
-        while handler.view != (truth := await fresh_list(api, namespace)):
+        while handler.view != (truth := await fresh_list(api, namespace)):  # noqa: ASYNC110 - a server is asked
             await asyncio.sleep(0.1)
         return truth
 

@@ -27,7 +27,9 @@ class Verb:
 VERBS: Mapping[str, Verb] = {
     "demo": Verb("ullage.cli.demo", "A simulated GPU cluster in this terminal."),
     "dump": Verb("ullage.cli.dump", "The cluster as ullage sees it, as JSON."),
+    "explain": Verb("ullage.cli.explain", "Why a pod is where it is, or nowhere."),
     "install": Verb("ullage.cli.install", "What a cluster needs before ullage can work in it."),
+    "plan": Verb("ullage.cli.plan", "What would be done, without doing it."),
     "scheduler": Verb("ullage.cli.scheduler", "Place pods on exact GPUs, until stopped."),
     "version": Verb("ullage.cli.version", "Versions of ullage, of Python and of the cluster."),
 }
@@ -58,6 +60,8 @@ Examples:
   ullage demo
   ullage version
   ullage dump --context staging --output state.json
+  ullage plan schedule -f cluster.yaml
+  ullage explain pod/team-a/train-0
 """
 
 
@@ -78,9 +82,9 @@ def ullage(log_level: str, log_format: str) -> None:
 
 
 def run(arguments: Sequence[str], *, called: str = "ullage") -> int:
-    """Run one command line and return its exit code: 0 done, 1 it failed, 2 it was asked wrongly."""
+    """Run one command line and return its exit code: 0 done, 1 it failed, 2 it was asked wrongly, or a verb's own."""
     try:
-        ullage.main(list(arguments), prog_name=called, standalone_mode=False)
+        code = ullage.main(list(arguments), prog_name=called, standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -95,7 +99,7 @@ def run(arguments: Sequence[str], *, called: str = "ullage") -> int:
         return 0
     except Exception as error:  # noqa: BLE001 - the last resort: a sentence, never a traceback
         return complain(error, called=called)
-    return 0
+    return code if isinstance(code, int) else 0  # click returns the code a verb exits with
 
 
 def main() -> None:

@@ -22,6 +22,9 @@ def command_line() -> str:
             raise LookupError(name)
         nested = click.Context(command, info_name=name, parent=context, terminal_width=100)
         parts += ["", f"## ullage {name}", "", *_block(command.get_help(nested))]
+        for part, below in sorted(command.commands.items()) if isinstance(command, click.Group) else ():
+            deeper = click.Context(below, info_name=part, parent=nested, terminal_width=100)
+            parts += ["", f"### ullage {name} {part}", "", *_block(below.get_help(deeper))]
     return "\n".join(parts) + "\n"
 
 

@@ -117,5 +117,7 @@ def _yaml(source: str, text: str) -> Iterator[Any]:
         mark = error.problem_mark or error.context_mark
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
         raise UserError(f"{source}: document {number} is not YAML{where}: {error.problem or error.context}") from error
+    except RecursionError as error:
+        raise UserError(f"{source}: document {number} is not YAML anybody writes: it is nested too deep") from error
     except (yaml.YAMLError, ValueError) as error:
         raise UserError(f"{source}: document {number} is not YAML: {error}") from error

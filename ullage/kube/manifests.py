@@ -198,7 +198,7 @@ def _facts(found: list[_Found], warnings: list[str]) -> Manifests:
             bare += [] if says_pods else [f"Node {one.key}"]
         if one.kind.read is not None:
             _take_in(state, one, raw, unreadable)
-    warnings += [f"{one}: such pods can be planned for no node" for one in _listed(list(unreadable.values()), "")]
+    warnings += _listed(unreadable.values(), "; pods that name it have no place")
     warnings += _listed(bare, ": no word on how many pods they take; kubelet's default of 110 is taken")
     warnings += _listed(priorities.unknown, ": there is no such PriorityClass; priority 0 is taken")
     sizes = {one.key: one.raw.spec.min_member for one in found if one.kind.resource is POD_GROUPS}

@@ -1,7 +1,7 @@
 """Which resources make the picture of the cluster, read once or followed for as long as a loop runs."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from ullage.clock import Clock
@@ -53,18 +53,38 @@ async def sources_served(api: KubeApi) -> list[Interest[Any, Any]]:
     return [source for source in SOURCES if source.resource in served]
 
 
-async def read_picture(api: KubeApi) -> ClusterState:
-    """The cluster as it is now. Raises the first error there is: this is for people who wait for an answer."""
+OnUnreadable = Callable[[Resource[Any], ObjectKey, Unreadable], None]
+
+
+def _give_up(_resource: Resource[Any], _key: ObjectKey, error: Unreadable) -> None:
+    raise error
+
+
+async def read_picture(api: KubeApi, on_unreadable: OnUnreadable = _give_up) -> ClusterState:
+    """The cluster as it is now. Raises the first error there is: this is for people who wait for an answer.
+
+    An object that makes no sense is such an error, too, unless `on_unreadable` takes it.
+    """
     state = ClusterState()
     for source in await sources_served(api):
-        pages = api.pages(source.resource, chunk=source.chunk)
-        async with closed_after(pages):
-            async for page in pages:
-                for item in page.items:
-                    key = ObjectKey(item.metadata.namespace, item.metadata.name)
+        async with closed_after(each(api, source)) as items:
+            async for item in items:
+                key = ObjectKey(item.metadata.namespace, item.metadata.name)
+                try:
                     state.apply(Appeared(key, source.read(item)))
+                except Unreadable as error:
+                    on_unreadable(source.resource, key, error)
         state.apply(Synced(source.resource.id))
     return state
+
+
+async def each(api: KubeApi, source: Interest[Any, Any]) -> AsyncIterator[Any]:
+    """Every object of one source there is now, not yet read."""
+    pages = api.pages(source.resource, source.namespace, selection=source.selection, chunk=source.chunk)
+    async with closed_after(pages):
+        async for page in pages:
+            for item in page.items:
+                yield item
 
 
 async def follow(api: KubeApi, state: ClusterState, *, rng: random.Random, clock: Clock) -> list[Informer[Any, Any]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ullage.decide.seat.deciding import Refusal, Seat, Seating
+from ullage.decide.seat.deciding import Refusal, Seat, Seating, hold
 from ullage.model.action import Place
 from ullage.model.allocation import lease_name
 from ullage.model.claim import Claim
@@ -111,9 +111,7 @@ class Desk:
         if isinstance(answer, Refusal):
             self.queue.refuse(pod.key, answer.wakes_on, now=now)
             return Refused(pod, str(answer), next(iter(answer.reasons), "NoNodes"))
-        ids = answer.choice.ids if answer.choice is not None else ()
-        share = answer.choice.share_milli if answer.choice is not None else MILLI_GPU
-        self.placements.place(claimed, answer.node, ids, share)
+        hold(self.placements, claimed, answer)
         return self._action(claimed, answer)
 
     def _action(self, pod: Pod, seat: Seat) -> Place:

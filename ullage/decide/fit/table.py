@@ -1,5 +1,7 @@
 """Verdicts on all nodes for one pod after another: what a scheduler asks thousands of times a second."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ullage.decide.fit.codes import CODE, Codes
@@ -48,11 +50,11 @@ class FitTable:
             codes = known.company.over(codes)
         return self._avoidance.over(codes, pod)
 
-    def explain(self, pod: Pod) -> dict[str, Verdict]:
-        """The verdict on every node in words, in the order of their names."""
+    def explain(self, pod: Pod, among: Iterable[str] | None = None) -> dict[str, Verdict]:
+        """The verdict on every node, or on these, in words and in the order of their names."""
         question = Question(pod, self._placements)
         nodes = self._placements.state.nodes
-        return {name: judge(question, nodes[name]) for name in sorted(nodes)}
+        return {name: judge(question, nodes[name]) for name in sorted(nodes if among is None else among)}
 
     def _remember(self, shape: Shape) -> _Remembered:
         known = self._known.pop(shape, None)

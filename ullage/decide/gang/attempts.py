@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.fit.codes import FITS
+from ullage.decide.fit.codes import FITS, Codes, first_of
 from ullage.decide.seat.deciding import Refusal, Seat, Seating, hold
 from ullage.decide.seat.view import CPU
 from ullage.model.event import ObjectKey
@@ -57,11 +57,12 @@ def _size(pod: Pod) -> tuple[int, int, int, int]:
 class Attempts:
     """Tries for one gang at one moment. `home` are the nodes its bound members are on."""
 
-    def __init__(self, seating: Seating, home: Iterable[str], *, now: float) -> None:
+    def __init__(self, seating: Seating, home: Iterable[str], *, now: float, closed: Codes | None = None) -> None:
         self._seating = seating
         self._placements = seating.placements
         self._home = tuple(dict.fromkeys(home))
         self._now = now
+        self._closed = closed
 
     def close(self, members: Sequence[Pod]) -> Attempt:
         """In this order, on nodes the gang has already; a new one only where none of those will do."""
@@ -86,7 +87,7 @@ class Attempts:
         refusal: Refusal | None = None
         with self._placements.what_if():
             for pod in members:
-                answer = self._seating.seat(pod, now=self._now)
+                answer = self._seating.seat(pod, now=self._now, closed=self._closed)
                 if isinstance(answer, Seat):
                     hold(self._placements, pod, answer)
                     seats[pod.key] = answer
@@ -119,13 +120,16 @@ class Attempts:
         return None, steps
 
     def _refused(self, pod: Pod) -> Refusal | None:
-        answer = self._seating.seat(pod, now=self._now)
+        answer = self._seating.seat(pod, now=self._now, closed=self._closed)
         return answer if isinstance(answer, Refusal) else None
 
     def _fitting(self, pod: Pod) -> Rows:
         """Rows that fit, in the order of their names."""
         by_name = self._placements.columns.by_name
-        fits: Rows = by_name[self._seating.codes(pod, now=self._now)[by_name] == FITS]
+        codes = self._seating.codes(pod, now=self._now)
+        if self._closed is not None:
+            codes = first_of(codes, self._closed)
+        fits: Rows = by_name[codes[by_name] == FITS]
         return fits
 
     def _node_for(self, pod: Pod, nodes: list[str], waiting: Sequence[Pod]) -> str | None:
@@ -139,15 +143,15 @@ class Attempts:
         return columns.names[self._opened(fitting, rows, waiting) if row is None else row]
 
     def _opened(self, fitting: Rows, gang: list[int], waiting: Sequence[Pod]) -> int:
-        """The node to take next: the tightest that holds all who wait, else the roomiest, near the others."""
+        """The node to take next, near the others: the tightest that holds all who wait, else the roomiest."""
         wanted, room = self._wanted(waiting), self._room(fitting, waiting)
-        if not (room >= wanted).any():
-            zones = self._placements.labels.column(ZONE).codes
-            near = _near(zones[fitting], room, set(zones[gang].tolist()), wanted)
-            fitting, room = fitting[near], room[near]
-            return int(fitting[room.argmax()])
+        zones = self._placements.labels.column(ZONE).codes
+        near = np.isin(zones[fitting], sorted({int(zones[row]) for row in gang}))
+        if not near.any():
+            near = _roomiest_zone(zones[fitting], room, wanted)
+        fitting, room = fitting[near], room[near]
         holds = room >= wanted
-        return int(fitting[holds][room[holds].argmin()])
+        return int(fitting[holds][room[holds].argmin()] if holds.any() else fitting[room.argmax()])
 
     def _by_room(self, fitting: Rows, waiting: Sequence[Pod]) -> list[int]:
         """The tightest first."""
@@ -170,13 +174,10 @@ def _measure(members: Sequence[Pod]) -> str:
     return GPU if any(name == GPU for pod in members for name, _ in pod.shape.requests) else CPU
 
 
-def _near(
-    zones: npt.NDArray[np.int32], room: npt.NDArray[np.int64], gang: set[int], wanted: int
-) -> npt.NDArray[np.bool_]:
-    """Which of these rows are in the zone of choice: the gang's own, else the tightest that holds all who wait."""
-    own = np.isin(zones, sorted(gang))
-    if own.any():
-        return own
+def _roomiest_zone(zones: npt.NDArray[np.int32], room: npt.NDArray[np.int64], wanted: int) -> npt.NDArray[np.bool_]:
+    """Rows of the tightest zone that holds all who wait, else of the roomiest; all rows if one of them holds all."""
+    if (room >= wanted).any():
+        return np.ones(len(zones), np.bool_)
     rooms = {zone: int(room[zones == zone].sum()) for zone in dict.fromkeys(zones.tolist())}
     chosen = min(rooms, key=lambda zone: (rooms[zone] < wanted, rooms[zone] if rooms[zone] >= wanted else -rooms[zone]))
     inside: npt.NDArray[np.bool_] = zones == chosen

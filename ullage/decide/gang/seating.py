@@ -7,6 +7,7 @@ compete for the last nodes cannot hold each other up: whoever is asked first whi
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ullage.decide.fit.codes import Codes
 from ullage.decide.gang.attempts import Attempt, Attempts, interchangeable, largest_first
 from ullage.decide.seat.deciding import Refusal, Seat, Seating, hold
 from ullage.model.event import ObjectKey
@@ -67,11 +68,14 @@ class GangRefusal:
         return f"gang {self.gang}: seats for {self.seated} of the {self.needed} it needs; then {self.refusal}"
 
 
-def seat_gang(seating: Seating, gang: GangAsk, *, now: float) -> GangSeats | GangRefusal:
-    """Seats for the gang, which hold room in the picture from now on; or a refusal, and the picture is as before."""
+def seat_gang(seating: Seating, gang: GangAsk, *, now: float, closed: Codes | None = None) -> GangSeats | GangRefusal:
+    """Seats for the gang, which hold room in the picture from now on; or a refusal, and the picture is as before.
+
+    `closed` has codes of rows that are refused for other reasons.
+    """
     if len(gang.pending) < gang.needed:
         return GangRefusal(gang.key, len(gang.pending), gang.needed, None)
-    best = max(_attempts(seating, gang, now), key=lambda attempt: (len(attempt.seats), -attempt.nodes))
+    best = max(_attempts(seating, gang, now, closed), key=lambda attempt: (len(attempt.seats), -attempt.nodes))
     if len(best.seats) < gang.needed:
         refusal = best.refusal or Refusal(0, {})
         return GangRefusal(gang.key, len(best.seats), gang.needed, refusal)
@@ -81,9 +85,9 @@ def seat_gang(seating: Seating, gang: GangAsk, *, now: float) -> GangSeats | Gan
     return GangSeats(best.seats, tuple(sorted(pod.key for pod in gang.pending if pod.key not in best.seats)))
 
 
-def _attempts(seating: Seating, gang: GangAsk, now: float) -> Iterator[Attempt]:
+def _attempts(seating: Seating, gang: GangAsk, now: float, closed: Codes | None) -> Iterator[Attempt]:
     """One way after the other until everybody has a seat; those who come later are for gangs that are hard to seat."""
-    tried = Attempts(seating, (pod.node for pod in gang.bound), now=now)
+    tried = Attempts(seating, (pod.node for pod in gang.bound), now=now, closed=closed)
     ordered = largest_first(gang.pending)
     close = tried.close(ordered)
     yield close

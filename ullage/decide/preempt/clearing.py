@@ -5,7 +5,7 @@ important first, as long as it still fits. Whoever cannot be put back is a victi
 choice are asked each time, so victims free the right GPUs.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ullage.decide.preempt.plans import plans
@@ -14,7 +14,17 @@ from ullage.decide.seat.deciding import Seat, Seating
 from ullage.model.pod import Pod
 
 _OFFSET = 2**31
-"""Added to each priority before summing, so that more victims never sum up to less."""
+
+Rank = tuple[int, int, int, float, str]
+"""Sorts the best first: lowest highest priority, lowest sum of priorities, fewest, shortest there, name."""
+
+NOBODY: Rank = (-_OFFSET, 0, 0, 0.0, "")
+"""Before every other: nobody need be evicted."""
+
+
+def priced(priority: int) -> int:
+    """What a victim adds to the sum of priorities: above zero, so that more victims never sum up to less."""
+    return priority + _OFFSET
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +36,11 @@ class Clearing:
     """Least important first; none where those in the way are leaving already."""
 
     @property
-    def rank(self) -> tuple[int, int, int, float, str]:
-        """Sorts the best first: lowest highest priority, lowest sum, fewest, shortest there, name."""
+    def rank(self) -> Rank:
         if not self.victims:
-            return -_OFFSET, 0, 0, 0.0, self.node
+            return NOBODY
         highest = max(pod.priority for pod in self.victims)
-        total = sum(pod.priority + _OFFSET for pod in self.victims)
+        total = sum(priced(pod.priority) for pod in self.victims)
         earliest = min(pod.created for pod in self.victims if pod.priority == highest)
         return highest, total, len(self.victims), -earliest, self.node
 
@@ -54,7 +63,7 @@ class Clearer:
                     self._placements.remove(pod.key)
             if self._fits(node):
                 return Clearing(node, ())
-            return self._clear_with(node, breaking=True) or self._clear_with(node, breaking=False)
+            return min(self._ways(node), key=lambda clearing: clearing.rank, default=None)
 
     def protected(self, node: str) -> bool:
         """Whether there would be room here, were it not for budgets and gangs."""
@@ -64,16 +73,22 @@ class Clearer:
                     self._placements.remove(pod.key)
             return self._fits(node)
 
-    def _clear_with(self, node: str, *, breaking: bool) -> Clearing | None:
-        units = self._protection.units_on(node, breaking=breaking)
-        if not units:
-            return None
-        for plan in plans(units, self._protection.allows):
+    def _ways(self, node: str) -> Iterator[Clearing]:
+        """Every way to spend scarce budgets; once with whole gangs, and once with only those gangs can spare."""
+        units = self._protection.units_on(node, breaking=True)
+        yield from self._clearings(node, units)
+        if any(len(unit.pods) > 1 for unit in units):
+            yield from self._clearings(node, self._protection.units_on(node, breaking=False))
+
+    def _clearings(self, node: str, units: Sequence[Unit]) -> Iterator[Clearing]:
+        for plan in plans(units, self._protection.allows) if units else ():
+            victims: tuple[Pod, ...] | None = None
             with self._placements.what_if():
                 self._remove(pod for unit in plan for pod in unit.pods)
                 if self._fits(node):
-                    return Clearing(node, self._victims(node, plan))
-        return None
+                    victims = self._victims(node, plan)
+            if victims is not None:
+                yield Clearing(node, victims)
 
     def _victims(self, node: str, plan: Sequence[Unit]) -> tuple[Pod, ...]:
         """Who cannot be put back, of those who were taken away."""

@@ -2,14 +2,14 @@
 
 The order of nodes is kube-scheduler's: lowest highest priority among the victims, then lowest sum of priorities, fewest
 victims, those who came last, name. No node violates a budget, so that does not count. Where kube-scheduler begins at a
-random node, the most promising are looked at first.
+random node and compares the first it finds, the most promising are looked at first, and no further than they promise.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ullage.decide.fit.codes import FITS
-from ullage.decide.preempt.candidates import CURABLE, NOBODY, candidates, could_get_devices
+from ullage.decide.preempt.candidates import CURABLE, candidates, could_get_devices
 from ullage.decide.preempt.clearing import Clearer, Clearing
 from ullage.decide.preempt.nominated import place_nominated
 from ullage.decide.preempt.protection import Protection, Surroundings
@@ -35,6 +35,8 @@ class NoVictims(StrEnum):
     """Not enough pods of lower priority are in its way."""
     PROTECTED = "Protected"
     """Enough are, but budgets or gangs protect them."""
+    GANG_INCOMPLETE = "GangIncomplete"
+    """Members are missing: nobody is evicted before all are there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def _best(seating: Seating, protection: Protection, pod: Pod, now: float) -> Cle
     best: Clearing | None = None
     shielded = ""
     for candidate in promising:
-        if not enough or (best is not None and candidate.floor > best.rank[0]):
+        if not enough or (best is not None and best.rank <= candidate.promise):
             break
         if not could_get_devices(seating, protection, pod, candidate.node):
             continue
@@ -87,8 +89,6 @@ def _best(seating: Seating, protection: Protection, pod: Pod, now: float) -> Cle
             continue
         enough -= 1
         best = clearing if best is None else min(best, clearing, key=lambda one: one.rank)
-        if best.rank[0] == NOBODY:
-            break
     if best is not None:
         return best
     if shielded:

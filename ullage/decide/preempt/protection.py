@@ -7,6 +7,7 @@ stay, and then all together or not at all.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from ullage.model.budget import Budget
 from ullage.model.event import ObjectKey
@@ -36,6 +37,8 @@ class Surroundings:
     """Pods for which a node is being made free, with what their claims ask for."""
 
 
+_priority = attrgetter("priority")
+
 Limit = tuple[str, ObjectKey]
 """A budget or a gang: something that allows only so many victims."""
 
@@ -63,6 +66,7 @@ class Protection:
         self._placements = placements
         self._around = around
         self._priority = priority
+        self._heard = placements.state.pods
         self._gangs = {gang.key: gang for gang in around.gangs.values()}
         self._budgets: dict[str, list[Budget]] = {}
         for key in sorted(placements.state.budgets):
@@ -80,14 +84,24 @@ class Protection:
 
     def lower(self, pod: Pod) -> bool:
         """It could be evicted if nothing protected it. What is not bound yet, or has no life in the API, could not."""
-        known = self._placements.state.pods.get(pod.key)
-        return (
-            pod.priority < self._priority
-            and known is not None
-            and known.node == pod.node
-            and not self.leaves(pod)
-            and (pod.owner is None or pod.owner.kind != "Node")
-        )
+        if pod.priority >= self._priority or self.leaves(pod):
+            return False
+        known = self._heard.get(pod.key)
+        return known is not None and known.node == pod.node and (pod.owner is None or pod.owner.kind != "Node")
+
+    def who_goes(self, node: str) -> tuple[list[Pod], list[Pod]]:
+        """Those on a node who leave anyway, and those who could be made to, the lowest priority first."""
+        leaving: list[Pod] = []
+        lower: list[Pod] = []
+        decided, priority = self._around.leaving, self._priority
+        for pod in self._placements.pods_on(node).values():  # of every node in the cluster: kept short
+            if pod.deleting or pod.key in decided:
+                leaving.append(pod)
+            elif pod.priority < priority and self.lower(pod):
+                lower.append(pod)
+        if len(lower) > 1:
+            lower.sort(key=_priority)
+        return leaving, lower
 
     def units_on(self, node: str, *, breaking: bool) -> list[Unit]:
         """Who may be evicted from a node, the most important first. `breaking` allows to end whole gangs."""

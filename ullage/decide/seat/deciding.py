@@ -1,6 +1,6 @@
 """One pod, one answer: the best seat there is, or why there is none."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -134,10 +134,10 @@ class Seating:
         choice = None if ask is None else self._gpus.choice(ask, row)
         return choice.reason if isinstance(choice, Verdict) else Seat(node, choice, self._uuids(row, choice))
 
-    def explain(self, pod: Pod, *, now: float) -> dict[str, Verdict]:
-        """The verdict of every node in words, by name."""
+    def explain(self, pod: Pod, *, now: float, among: Iterable[str] | None = None) -> dict[str, Verdict]:
+        """The verdict of every node, or of these, in words and by name."""
         ask = device_ask(pod)
-        verdicts = self._fit.explain(pod)
+        verdicts = self._fit.explain(pod, among)
         if ask is None:
             return verdicts
         rows = self._placements.columns.rows

@@ -1,0 +1,1 @@
+"""Preemption: who must go, and whom nobody may touch."""

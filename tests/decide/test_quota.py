@@ -1,0 +1,213 @@
+"""Quotas: what counts against which limit, and that nobody holds more than the strictest allows."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from tests.decide.preempt.fleets import A100, GIB, H100, NOW, WHOLE, a_node, a_pod, fleet, leased
+from ullage.decide.quota import QuotaTable, least_taken, quota_verdict, together
+from ullage.decide.seat.deciding import Refusal, Seat, Seating, hold
+from ullage.model.claim import Claim, DeviceAsk, Exclusivity
+from ullage.model.device import MigSlice
+from ullage.model.event import Appeared, ObjectKey, Vanished
+from ullage.model.pod import Pod
+from ullage.model.quota import Limits, Quota, Usage
+from ullage.model.verdict import CURES, Reason, Wake
+
+HALF = DeviceAsk(exclusivity=Exclusivity.SHARED, memory=40 * GIB)
+MIG = DeviceAsk(exclusivity=Exclusivity.MIG, memory=20 * GIB)
+
+
+def a_quota(name: str = "q", *, namespace: str = "n", **limits: Any) -> Quota:
+    return Quota(key=ObjectKey(namespace, name), uid=name, generation=1, limits=Limits(**limits))
+
+
+def usage(gpus: int = 0, shares: int = 0, **by_model: int) -> Usage:
+    return Usage(gpus=gpus, by_model=tuple(sorted(by_model.items())), shares=shares)
+
+
+@pytest.mark.parametrize(
+    ("limits", "used", "more", "detail"),
+    [
+        pytest.param(Limits(), usage(99), usage(99), "", id="no-limit"),
+        pytest.param(Limits(gpus=4), usage(2), usage(2), "", id="up-to-the-limit"),
+        pytest.param(Limits(gpus=4), usage(3), usage(2), "2 GPUs asked, 3 of 4 are held", id="above-it"),
+        pytest.param(Limits(gpus=0), usage(), usage(1), "1 GPUs asked, 0 of 0 are held", id="zero-is-a-limit"),
+        pytest.param(Limits(gpus=0), usage(), usage(shares=500), "", id="shares-are-no-whole-gpus"),
+        pytest.param(Limits(gpus=1), usage(3), usage(shares=500), "", id="above-it-already-shares-still-go"),
+        pytest.param(
+            Limits(shares=900),
+            usage(shares=500),
+            usage(shares=500),
+            "500 thousandths of shared GPUs asked, 500 of 900 are held",
+            id="shares",
+        ),
+        pytest.param(
+            Limits(by_model=(("H100", 2),)),
+            usage(2, H100=2),
+            usage(1, H100=1),
+            "1 H100 GPUs asked, 2 of 2 are held",
+            id="model",
+        ),
+        pytest.param(Limits(by_model=(("H100", 2),)), usage(2, H100=2), usage(1, A100=1), "", id="another-model"),
+        pytest.param(
+            Limits(by_model=(("H100", 2),)),
+            Usage(gpus=2, by_model=(("NVIDIA H100 80GB HBM3", 1), ("NVIDIA H100 PCIe", 1))),
+            Usage(gpus=1, by_model=(("NVIDIA H100 NVL", 1),)),
+            "1 H100 GPUs asked, 2 of 2 are held",
+            id="all-products-of-that-name",
+        ),
+    ],
+)
+def test_verdicts(limits: Limits, used: Usage, more: Usage, detail: str) -> None:
+    verdict = quota_verdict(limits, used, more)
+    assert (verdict.reason is Reason.FITS) == (not detail)
+    assert verdict.detail == detail
+
+
+def test_a_quota_refusal_never_buys_a_node_nor_evicts_anybody() -> None:
+    cure = CURES[Reason.QUOTA_EXCEEDED]
+    assert not cure.another_node
+    assert not cure.fewer_pods
+    assert cure.wakes_on == {Wake.POD_LEFT, Wake.QUOTA_CHANGED}
+
+
+@pytest.mark.parametrize(
+    ("ask", "expected"),
+    [
+        pytest.param(DeviceAsk(count=3), usage(3), id="any-model"),
+        pytest.param(DeviceAsk(count=3, model="H100"), usage(3, H100=3), id="the-model-asked-for"),
+        pytest.param(structs.replace(HALF, count=2), usage(shares=2), id="shares-of-an-unknown-gpu"),
+        pytest.param(MIG, usage(shares=1), id="an-instance-of-an-unknown-gpu"),
+    ],
+)
+def test_the_least_an_ask_takes(ask: DeviceAsk, expected: Usage) -> None:
+    assert least_taken(ask) == expected
+
+
+def test_the_least_an_ask_takes_of_a_product() -> None:
+    assert least_taken(DeviceAsk(count=2), H100, 80 * GIB).by_model == ((H100, 2),)
+    assert least_taken(HALF, H100, 80 * GIB) == usage(shares=500)
+    assert least_taken(MIG, H100, 80 * GIB) == usage(shares=250)
+
+
+def seated(seating: Seating, name: str, gpus: int, ask: DeviceAsk = WHOLE, **facts: Any) -> Pod:
+    pod = a_pod(name, gpus=gpus, ask=ask, **facts)
+    seat = seating.seat(pod, now=NOW)
+    assert isinstance(seat, Seat)
+    hold(seating.placements, pod, seat)
+    return pod
+
+
+def test_what_is_held_is_counted_by_kind() -> None:
+    node, inventory = leased("m", 1)
+    slices = tuple(MigSlice(f"MIG-{n}", "2g.20gb", 20 * GIB) for n in range(3))
+    split = structs.replace(inventory, devices=(structs.replace(inventory.devices[0], mig=slices),))
+    seating = fleet(leased("a", 4), leased("b", 2, model=A100), node, split, a_node("counted", 4))
+    seated(seating, "whole", 2, DeviceAsk(model="H100"))
+    seated(seating, "older", 1, DeviceAsk(model="A100"))
+    seated(seating, "half", 1, HALF)
+    seated(seating, "slices", 2, MIG)
+    seated(seating, "elsewhere", 1, namespace="other")
+    table = QuotaTable(seating.placements)
+    expected = Usage(gpus=3, by_model=((A100, 1), (H100, 2)), shares=500 + 2 * 250)
+    assert table.usage("n") == expected
+    seating.placements.place(a_pod("plain", gpus=3), "counted")
+    assert table.usage("n") == together((expected, usage(3))), (
+        "GPUs a device plugin chooses: of what model is not known"
+    )
+    seating.placements.remove(ObjectKey("n", "whole"))
+    assert table.usage("n") == Usage(gpus=4, by_model=((A100, 1),), shares=1000)
+    assert table.usage("nobody") == Usage()
+
+
+def test_a_share_of_a_whole_gpu_is_a_share_if_its_claim_says_so() -> None:
+    """A pod that is heard of again does not say what it asked for: its claim does."""
+    ask = DeviceAsk(exclusivity=Exclusivity.SHARED, memory=80 * GIB)
+    pod = structs.replace(a_pod("p", on="a", gpus=(0,)), claim="c", shape=a_pod("q").shape)
+    claim = Claim(key=ObjectKey("n", "c"), uid="c", generation=1, ask=ask)
+    assert QuotaTable(fleet(leased("a", 1), pod, claim).placements).usage("n") == usage(shares=1000)
+    assert QuotaTable(fleet(leased("a", 1), pod).placements).usage("n").gpus == 1
+
+
+@pytest.mark.parametrize(
+    ("quotas", "pod", "expected"),
+    [
+        pytest.param([], a_pod("p", gpus=2), "a", id="no-quota"),
+        pytest.param([a_quota(gpus=1, namespace="other")], a_pod("p", gpus=2), "a", id="another-namespace's"),
+        pytest.param([a_quota(gpus=2)], a_pod("p", gpus=2), "a", id="just-enough"),
+        pytest.param([a_quota(gpus=9), a_quota("r", gpus=1)], a_pod("p", gpus=2), "QuotaExceeded", id="the-strictest"),
+        pytest.param([a_quota(by_model=(("A100", 0),))], a_pod("p", gpus=2), "b", id="a-model-it-may-have"),
+        pytest.param(
+            [a_quota(by_model=(("A100", 0), ("H100", 1)))],
+            a_pod("p", gpus=2),
+            "QuotaExceeded",
+            id="no-model-it-may-have",
+        ),
+        pytest.param([a_quota(gpus=0)], a_pod("p"), "a", id="a-pod-without-gpus"),
+        pytest.param([a_quota(shares=499)], a_pod("p", gpus=1, ask=HALF), "QuotaExceeded", id="a-share-too-large"),
+        pytest.param([a_quota(shares=500)], a_pod("p", gpus=1, ask=HALF), "a", id="a-share-that-is-not"),
+    ],
+)
+def test_seats_a_namespace_may_have(quotas: list[Quota], pod: Pod, expected: str) -> None:
+    """Node a has A100s and is the better one for all of these; b has H100s."""
+    seating = fleet(leased("a", 2, model=A100), leased("b", 4), *quotas)
+    table = QuotaTable(seating.placements)
+    answer = seating.seat(pod, now=NOW, closed=table.closed([pod]))
+    if isinstance(answer, Refusal):
+        assert set(answer.reasons) == {Reason(expected)}
+    else:
+        assert answer.node == expected
+        assert table.verdict([(pod, answer)])
+
+
+def test_a_gang_is_asked_about_as_a_whole() -> None:
+    seating = fleet(leased("a", 4), a_quota(gpus=3))
+    table = QuotaTable(seating.placements)
+    pods = [a_pod(f"p{n}", gpus=2) for n in range(2)]
+    assert table.closed(pods[:1]) is None
+    assert table.closed(pods) is not None
+    seats = []
+    for pod in pods:
+        seat = seating.seat(pod, now=NOW)
+        assert isinstance(seat, Seat)
+        seats.append((pod, seat))
+    assert table.verdict(seats[:1])
+    assert table.verdict(seats).detail == "4 GPUs asked, 0 of 3 are held"
+
+
+def test_a_quota_that_appears_and_goes_is_heeded() -> None:
+    seating = fleet(leased("a", 4))
+    table = QuotaTable(seating.placements)
+    pod, quota = a_pod("p", gpus=2), a_quota(gpus=1)
+    assert table.closed([pod]) is None
+    seating.placements.apply(Appeared(quota.key, quota))
+    assert table.closed([pod]) is not None
+    seating.placements.apply(Vanished(quota.key, quota))
+    assert table.closed([pod]) is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_nobody_ever_holds_more_than_allowed_and_sums_do_not_drift(seed: int) -> None:
+    rng = Random(seed)
+    limits: dict[str, Any] = {"gpus": rng.randint(0, 6), "by_model": (("H100", rng.randint(0, 4)),), "shares": 1200}
+    seating = fleet(leased("a", 2, 2), leased("b", 4, model=A100), leased("c", 2), a_quota(**limits))
+    table = QuotaTable(seating.placements)
+    for step in range(25):
+        if seating.placements.pods and rng.random() < 0.3:
+            seating.placements.remove(rng.choice(sorted(seating.placements.pods)))
+        ask = rng.choice((WHOLE, DeviceAsk(model="H100"), HALF))
+        pod = a_pod(f"p{step}", gpus=rng.randint(1, 3), ask=ask)
+        answer = seating.seat(pod, now=NOW, closed=table.closed([pod]))
+        if isinstance(answer, Seat) and table.verdict([(pod, answer)]):
+            hold(seating.placements, pod, answer)
+        held = table.usage("n")
+        assert held == QuotaTable(seating.placements).usage("n")
+        assert held.gpus <= limits["gpus"]
+        assert dict(held.by_model).get(H100, 0) <= limits["by_model"][0][1]
+        assert held.shares <= limits["shares"]
