@@ -1,7 +1,7 @@
 """`make test-full`: every size the project promises, in slices that resume where they were cut off.
 
-A finished slice is remembered for the exact tree it ran on, so a second call goes on with the rest. The last results
-are kept in `bench/results/test-full.json`.
+A finished slice is remembered for the exact tree it ran on, so a second call goes on with the rest. The last result of
+each slice is kept in `bench/results/test-full.json`, with the tree it is from.
 """
 
 import argparse
@@ -104,11 +104,10 @@ def _remember(tree: str, done: dict[str, Any]) -> None:
     PROGRESS.parent.mkdir(exist_ok=True)
     PROGRESS.write_text(json.dumps({"tree": tree, "slices": done}))
     RESULTS.mkdir(exist_ok=True)
-    rows = {
-        name: {"passed": r["passed"], "seconds": r["seconds"], "ended_with": r["ended_with"]}
-        for name, r in done.items()
-    }
-    (RESULTS / "test-full.json").write_text(json.dumps(rows, indent=2) + "\n")
+    kept = RESULTS / "test-full.json"
+    before = json.loads(kept.read_text()) if kept.exists() else {}
+    rows = {name: {**result, "tree": tree} for name, result in done.items()}
+    kept.write_text(json.dumps(before | rows, indent=2) + "\n")
 
 
 if __name__ == "__main__":
