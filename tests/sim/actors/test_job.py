@@ -19,7 +19,7 @@ def member(
 ) -> ActorPod:
     notes = {} if index is None else {INDEX: str(index)}
     finalizers = () if counted else (TRACKING,)
-    return pod(name, phase=phase, annotations=notes, finalizers=finalizers, owned_by=owner("Job", "work"), **more)
+    return pod(name, phase=phase, annotations=notes, finalizers=finalizers, owned_by=owner("Job", "task"), **more)
 
 
 def planned(work: ActorJob, pods: list[ActorPod], *, settled: bool = True) -> Plan:
@@ -50,33 +50,33 @@ def test_a_pod_is_counted_in_three_steps() -> None:
     over = member("a", "Succeeded")
     noticed = planned(job(status=STARTED, completions=2), [over])
     uncounted = {"succeeded": ["uid-a"], "failed": None}
-    assert merged(noticed, "work")["status"]["uncountedTerminatedPods"] == uncounted
-    assert said(noticed)[-2:] == ["merge jobs/work/status", "merge pods/a"]
+    assert merged(noticed, "task")["status"]["uncountedTerminatedPods"] == uncounted
+    assert said(noticed)[-2:] == ["merge jobs/task/status", "merge pods/a"]
     assert merged(noticed, "a")["metadata"]["finalizers"] is None
 
     waiting = job(status=STARTED | {"uncountedTerminatedPods": {"succeeded": ["uid-a"]}}, completions=2)
     still_held = planned(waiting, [over])
     assert "merge pods/a" in said(still_held)
     let_go = planned(waiting, [member("a", "Succeeded", counted=True)])
-    status = merged(let_go, "work")["status"]
+    status = merged(let_go, "task")["status"]
     assert (status["succeeded"], status["uncountedTerminatedPods"]["succeeded"]) == (1, None)
 
 
 def ended_with(plan: Plan) -> list[str]:
     """Conditions the plan adds, in order."""
-    return [each["type"] for each in merged(plan, "work")["status"].get("conditions") or ()]
+    return [each["type"] for each in merged(plan, "task")["status"].get("conditions") or ()]
 
 
 def test_success_is_announced_first_and_declared_when_all_is_quiet() -> None:
     last = member("a", "Succeeded")
     announced = planned(job(status=STARTED, completions=1), [last])
     assert ended_with(announced) == ["SuccessCriteriaMet"]
-    conditions = merged(announced, "work")["status"]["conditions"]
+    conditions = merged(announced, "task")["status"]["conditions"]
     told = job(status=STARTED | {"conditions": conditions, "uncountedTerminatedPods": {"succeeded": ["uid-a"]}})
     assert said(planned(told, [last])) == ["merge pods/a"]
     quiet = planned(told, [member("a", "Succeeded", counted=True)])
     assert ended_with(quiet) == ["SuccessCriteriaMet", "Complete"]
-    assert merged(quiet, "work")["status"]["completionTime"] == "2026-01-01T00:16:40Z"
+    assert merged(quiet, "task")["status"]["completionTime"] == "2026-01-01T00:16:40Z"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_success_is_announced_first_and_declared_when_all_is_quiet() -> None:
 )
 def test_failure(spec: dict[str, Any], status: dict[str, Any], pods: list[ActorPod], reason: str) -> None:
     plan = planned(job(status=STARTED | status, **spec), pods)
-    (condition,) = merged(plan, "work")["status"]["conditions"]
+    (condition,) = merged(plan, "task")["status"]["conditions"]
     assert (condition["type"], condition["reason"]) == ("FailureTarget", reason)
     running = [each.metadata.name for each in pods if each.status.phase == "Running"]
     assert [each for each in said(plan) if each.startswith("delete")] == [f"delete pods/{name}" for name in running]
@@ -110,7 +110,7 @@ def test_a_job_that_may_run_longer_is_looked_at_again_in_time() -> None:
 def test_pods_no_longer_wanted_are_let_go_before_they_are_deleted() -> None:
     plan = planned(job(status=STARTED, parallelism=0, completions=2), [member("a")])
     assert said(plan)[:2] == ["merge pods/a", "delete pods/a"]
-    assert merged(plan, "work")["status"]["uncountedTerminatedPods"] == {"succeeded": None, "failed": None}
+    assert merged(plan, "task")["status"]["uncountedTerminatedPods"] == {"succeeded": None, "failed": None}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_of_two_pods_with_one_index_the_younger_goes() -> None:
 
 def test_an_index_counts_once() -> None:
     plan = indexed({"completedIndexes": "0-1", "succeeded": 2}, [member("a", "Succeeded", index=1)])
-    assert merged(plan, "work")["status"]["succeeded"] == 2
+    assert merged(plan, "task")["status"]["succeeded"] == 2
     assert merged(plan, "a")["metadata"]["finalizers"] is None
 
 

@@ -108,7 +108,7 @@ def daemon_set(*, status: Mapping[str, Any] | None = None, meta: Any = None, **s
 
 
 def job(*, status: Mapping[str, Any] | None = None, meta: Any = None, **spec: Any) -> ActorJob:
-    return msgspec.convert(_with_status(a_job("work", **spec), status, meta), ActorJob)
+    return msgspec.convert(_with_status(a_job("task", **spec), status, meta), ActorJob)
 
 
 def budget(*, status: Mapping[str, Any] | None = None, **spec: Any) -> DisruptionBudget:
