@@ -176,4 +176,4 @@ def test_a_finished_job_deletes_itself_when_its_time_is_up() -> None:
     early = planned(job(status={"conditions": [done]}, ttlSecondsAfterFinished=200), [])
     due = planned(job(status={"conditions": [done]}, ttlSecondsAfterFinished=100), [])
     assert (said(early), seconds(early.wake_at)) == ([], 1100)
-    assert said(due) == ["delete jobs/work"]
+    assert said(due) == ["delete jobs/task"]
