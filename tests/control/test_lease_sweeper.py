@@ -8,8 +8,8 @@ import pytest
 
 from tests.contract.expect import eventually
 from tests.control.sweeping import Scene
+from ullage.act.bind import FENCE
 from ullage.act.leases import SHARES
-from ullage.act.place import FENCE
 from ullage.clock import WallClock
 from ullage.decide.sweep import Freeing, SweepPolicy
 from ullage.errors import Conflict

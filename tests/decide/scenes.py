@@ -107,7 +107,7 @@ class Scene:
         found = read(*objects)
         self.placements = Placements(found.state)
         self.unnamed = account_for_bound(self.placements)
-        self.known = Known(gang_sizes=found.gang_sizes, unreadable_claims=found.unreadable_claims)
+        self.known = Known(unreadable_claims=found.unreadable_claims)
         self.now = max((one.reported_at for one in found.state.inventories.values()), default=0.0)
 
     def pod(self, name: str) -> Pod:

@@ -82,6 +82,7 @@ def test_everything_a_claim_can_say() -> None:
         phase=ClaimPhase.BOUND,
         node="node-a",
         gpu_ids=(1, 3),
+        opaque=True,
     )
 
 

@@ -191,7 +191,7 @@ def test_a_claim_that_breaks_a_rule_is_kept_apart_and_all_else_is_read() -> None
 
 def test_sizes_of_gangs() -> None:
     group = "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 3}\n"
-    assert read(group).gang_sizes == {ObjectKey("default", "g"): 3}
+    assert read(group).state.groups[ObjectKey("default", "g")].min_member == 3
 
 
 @pytest.mark.parametrize(

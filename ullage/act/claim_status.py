@@ -4,8 +4,6 @@ Conditions of others survive: each write is conditional on the claim as it was r
 if somebody was faster.
 """
 
-from msgspec.structs import replace
-
 from ullage import errors
 from ullage.clock import Clock
 from ullage.kube.api import KubeApi
@@ -64,5 +62,4 @@ class ClaimRecorder:
             reason=standing.word,
             message=standing.message,
         )
-        status = claim_status(before, outcome, generation=standing.generation, now=self._clock.now())
-        return status if standing.gpu_ids else replace(status, allocated="")
+        return claim_status(before, outcome, generation=standing.generation, now=self._clock.now())

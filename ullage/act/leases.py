@@ -99,8 +99,8 @@ class LeaseBook:
 
         What could not be given back after a failure either is this pod's to adopt next time, or the sweeper's to free.
         """
-        take = self._take_whole if want.milli == MILLI_GPU else self._take_share
-        results = await asyncio.gather(*(take(holder, want, device) for device in want.devices), return_exceptions=True)
+        taking = (self.take(holder, want, device) for device in want.devices)
+        results = await asyncio.gather(*taking, return_exceptions=True)
         held = tuple(result for result in results if isinstance(result, Holding))
         if len(held) == len(want.devices):
             return Reserved(held)
@@ -112,6 +112,11 @@ class LeaseBook:
         if failures:
             raise failures[0]
         return next(result for result in results if isinstance(result, Taken))
+
+    async def take(self, holder: Holder, want: Want, device: int) -> Holding | Taken:
+        """One device. After an ApiError its Lease may be there or not."""
+        whole = want.milli == MILLI_GPU
+        return await (self._take_whole if whole else self._take_share)(holder, want, device)
 
     async def release(self, holder: Holder, holdings: Sequence[Holding]) -> tuple[Holding, ...]:
         """Let go of what the pod's bound allocation does not name. Idempotent. Returns what had to be kept.

@@ -1,106 +1,43 @@
-"""Performs a placement: hold the GPUs, then bind; or give everything back.
-
-Binding and telling the pod its GPUs is one write. A bind whose answer was lost is never undone on suspicion: the pod is
-first written to, so that a bind still on its way must fail on its resourceVersion, and then read; what it says decides.
-"""
+"""Performs a placement: get the volumes ready, hold the GPUs, then bind; or give everything back."""
 
 from ullage import errors
-from ullage.act.leases import Holder, Holding, LeaseBook, Reserved, Want
-from ullage.kube.api import Binding, KubeApi, MergePatch
-from ullage.kube.objects.pod import Pod
-from ullage.kube.resources import PODS
+from ullage.act.bind import Binder, holder_of
+from ullage.act.leases import Holding, LeaseBook, Taken, Want
+from ullage.act.volumes import VOLUME_WAIT, VolumeSelector
+from ullage.kube.api import KubeApi
 from ullage.model.action import Place
-from ullage.model.allocation import ALLOCATED, SHARE, VISIBLE_DEVICES
-from ullage.model.device import MILLI_GPU
-from ullage.model.outcome import NotPlaced, Placed, PlaceOutcome, Setback
-
-FENCE = "gpu.scheduling/unsettled-bind"
-"""Written on a pod whose bind got no answer: whatever its value, it changes the pod's resourceVersion."""
-
-_LOST_ANSWER = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
+from ullage.model.outcome import NotPlaced, PlaceOutcome, Setback
 
 
 class Placer:
     """Hands for `Place`. Safe to run for many pods at once, and twice for the same pod."""
 
-    def __init__(self, api: KubeApi, book: LeaseBook) -> None:
-        self._api = api
+    def __init__(self, api: KubeApi, book: LeaseBook, *, volume_wait: float = VOLUME_WAIT) -> None:
         self._book = book
+        self._binder = Binder(api, book)
+        self._volumes = VolumeSelector(api, wait=volume_wait)
 
     async def perform(self, action: Place) -> PlaceOutcome:
         """Every way this can end is an outcome."""
-        holder = Holder(action.pod, action.uid)
-        holdings: tuple[Holding, ...] = ()
-        if action.devices:
-            try:
-                reserved = await self._book.reserve(holder, Want(action.node, action.devices, action.milli))
-            except errors.ApiError as error:
-                return NotPlaced(action, Setback.API_FAILED, str(error), leaked=True)
-            if not isinstance(reserved, Reserved):
-                words = f"GPU {reserved.device} is held by {reserved.by}"
-                return NotPlaced(action, Setback.GPU_TAKEN, words, device=reserved.device)
-            holdings = reserved.holdings
-        setback = await self._bind(action)
-        if setback is None:
-            return Placed(action)
-        return await self._give_back(holder, holdings, setback)
+        unready = await self._volumes.prepare(action)
+        if unready is not None:
+            return unready
+        holdings = await self._hold(action)
+        if isinstance(holdings, NotPlaced):
+            return holdings
+        return await self._binder.bind(action, holdings)
 
-    async def _bind(self, action: Place) -> NotPlaced | None:
-        """None if the pod is bound as asked."""
+    async def _hold(self, action: Place) -> tuple[Holding, ...] | NotPlaced:
+        if not action.devices:
+            return ()
         try:
-            await self._api.bind(action.pod.name, action.pod.namespace, _binding(action))
-        except errors.NotFound as error:
-            return NotPlaced(action, Setback.POD_GONE, str(error))
-        except errors.Conflict as error:
-            return await self._settle(action, Setback.POD_CHANGED, str(error))
-        except _LOST_ANSWER as error:
-            return await self._settle(action, Setback.API_FAILED, str(error), fence=True)
+            reserved = await self._book.reserve(holder_of(action), Want(action.node, action.devices, action.milli))
         except errors.ApiError as error:
-            return NotPlaced(action, Setback.REFUSED, str(error))
-        return None
-
-    async def _settle(self, action: Place, setback: Setback, why: str, *, fence: bool = False) -> NotPlaced | None:
-        """Look at the pod itself. Bound as asked is success, whoever did it."""
-        try:
-            if fence:
-                await self._fence(action)
-            pod = await self._api.get(PODS, action.pod.name, action.pod.namespace)
-        except errors.NotFound as error:
-            return NotPlaced(action, Setback.POD_GONE, str(error))
-        except errors.ApiError as error:
-            return NotPlaced(action, Setback.API_FAILED, f"{why}; and then: {error}", leaked=True)
-        if pod.metadata.uid != action.uid:
-            return NotPlaced(action, Setback.POD_GONE, "another pod has its name now")
-        return None if _is_as_asked(pod, action) else NotPlaced(action, setback, why)
-
-    async def _fence(self, action: Place) -> None:
-        """From here on, a bind decided on the pod as it was before must fail."""
-        mark = {FENCE: f"{action.node}@{action.resource_version}"}
-        body = {"metadata": {"uid": action.uid, "annotations": mark}}
-        try:
-            await self._api.patch(PODS, action.pod.name, MergePatch(body), action.pod.namespace)
-        except (errors.Conflict, errors.Invalid):
-            return  # another pod under this name: nothing of ours to hold back
-
-    async def _give_back(self, holder: Holder, holdings: tuple[Holding, ...], setback: NotPlaced) -> NotPlaced:
-        if setback.leaked:
-            return setback
-        try:
-            kept = await self._book.release(holder, holdings)
-        except errors.ApiError:
-            return NotPlaced(setback.action, setback.setback, setback.detail, leaked=True)
-        return NotPlaced(setback.action, setback.setback, setback.detail, leaked=bool(kept))
+            return NotPlaced(action, Setback.API_FAILED, str(error), leaked=True)
+        return taken(action, reserved) if isinstance(reserved, Taken) else reserved.holdings
 
 
-def _binding(action: Place) -> Binding:
-    notes = {}
-    if action.allocation is not None:
-        notes = {ALLOCATED: str(action.allocation), VISIBLE_DEVICES: ",".join(action.visible)}
-        if action.milli != MILLI_GPU:
-            notes[SHARE] = str(action.milli)
-    return Binding(action.node, uid=action.uid, resource_version=action.resource_version, annotations=notes)
-
-
-def _is_as_asked(pod: Pod, action: Place) -> bool:
-    wanted = "" if action.allocation is None else str(action.allocation)
-    return pod.spec.node_name == action.node and pod.metadata.annotations.get(ALLOCATED, "") == wanted
+def taken(action: Place, device: Taken) -> NotPlaced:
+    """A GPU that was to be this pod's is another's."""
+    words = f"GPU {device.device} is held by {device.by}"
+    return NotPlaced(action, Setback.GPU_TAKEN, words, device=device.device)

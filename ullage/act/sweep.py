@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from ullage import errors
+from ullage.act.bind import FENCE
 from ullage.act.leases import DEVICE, MANAGED, NODE, POD, SHARED_HOLDER, SHARES, read_shares
-from ullage.act.place import FENCE
 from ullage.kube.api import Deletion, KubeApi, MergePatch, Selection
 from ullage.kube.moment import read_time
 from ullage.kube.objects.meta import PartialObject

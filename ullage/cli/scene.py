@@ -59,7 +59,7 @@ class SceneChoice:
             _warn(warning)
         # Plans are the same whenever they are made: reports are old only beside newer ones.
         newest = max((inventory.reported_at for inventory in found.state.inventories.values()), default=0.0)
-        known = Known(gang_sizes=found.gang_sizes, unreadable_claims=found.unreadable_claims)
+        known = Known(unreadable_claims=found.unreadable_claims)
         return Scene(_placements(found.state), known, newest, namespace, "the files")
 
 
@@ -104,8 +104,7 @@ async def _live(namespace: str | None, choice: ClusterChoice) -> Scene:
         state = await read_picture(api, unreadable.take)
         placements = _placements(state)
         await _hold_leased(api, placements)
-        sizes = await _gang_sizes(api)
-    known = Known(gang_sizes=sizes, unreadable_claims=unreadable.claims)
+    known = Known(unreadable_claims=unreadable.claims)
     return Scene(placements, known, WallClock().now(), namespace or access.namespace, "the cluster")
 
 
@@ -121,16 +120,6 @@ class _Unreadable:
         _warn(f"{error.message}; it is left out")
         if resource.id == GPU_CLAIMS.id:
             self.claims[key] = error.message
-
-
-async def _gang_sizes(api: "KubeApi") -> "dict[ObjectKey, int]":
-    from ullage.kube.resources import POD_GROUPS
-    from ullage.model.event import ObjectKey
-
-    if POD_GROUPS not in await api.discover():
-        return {}
-    groups = (await api.list(POD_GROUPS)).items
-    return {ObjectKey(one.metadata.namespace, one.metadata.name): one.spec.min_member for one in groups}
 
 
 async def _hold_leased(api: "KubeApi", placements: "Placements") -> None:

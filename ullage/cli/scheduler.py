@@ -63,7 +63,7 @@ def command(
     """
     from ullage.control.scheduling.start import SchedulerSettings
 
-    settings = SchedulerSettings(names=names, policy=policy, lease_namespace=namespace)
+    settings = SchedulerSettings(profiles=dict.fromkeys(names, policy), lease_namespace=namespace)
     choice = ClusterChoice.of(kubeconfig, context)
     asyncio.run(_until_stopped(choice, settings, leader_election))
 

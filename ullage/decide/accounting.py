@@ -38,7 +38,8 @@ def account_for_bound(placements: Placements) -> list[ObjectKey]:
 def _seen(pod: Pod, claim: Claim | None, state: ClusterState) -> tuple[int, ...]:
     if claim is not None and claim.ask.exclusivity is not Exclusivity.EXCLUSIVE:
         return ()  # how much of each it holds is not known
-    if claim is not None and pod.claim and claim.node == pod.node:
+    own = claim is not None and bool(pod.claim or (pod.uid and claim.pod_uid == pod.uid))
+    if claim is not None and own and claim.node == pod.node:
         return claim.gpu_ids
     inventory = state.inventories.get(pod.node)
     devices = () if inventory is None or not pod.uid else inventory.devices

@@ -51,7 +51,7 @@ def explain_pod(
         return _bound(planner, pod)
     if pod.deleting:
         return _silent(pod, Outcome.LEAVING, "it is being deleted and gets no node any more")
-    ready = planner.entitled(pod)
+    ready = planner.assigner.entitled(pod)
     return _barred(planner, pod, ready) if isinstance(ready, Verdict) else _waiting(planner, ready)
 
 
@@ -60,7 +60,7 @@ def _waiting(planner: Planner, pod: Pod) -> Explanation:
     found = tuple(grounds_of(nodes))
     fitting = sum(map(bool, nodes.values()))
     if not fitting:
-        steps = Advice(planner.seating, now=planner.now).steps(pod, found)
+        steps = Advice(planner.assigner.seating, now=planner.now).steps(pod, found)
         why = ", ".join(f"{ground.nodes} {ground.reason}" for ground in found) or "there are no nodes"
         return Explanation(pod.key, Outcome.UNSCHEDULABLE, f"0/{len(nodes)} nodes fit: {why}", nodes, found, steps)
     message = f"{fitting} of {len(nodes)} nodes fit"
@@ -76,11 +76,11 @@ def _waiting(planner: Planner, pod: Pod) -> Explanation:
 
 def _asked(planner: Planner, pod: Pod) -> dict[str, Verdict]:
     """What every node says, the quota of the pod's namespace included."""
-    nodes = planner.seating.explain(pod, now=planner.now)
-    closed = planner.closed(pod)
+    nodes = planner.assigner.seating.explain(pod, now=planner.now)
+    closed = planner.assigner.closed(pod)
     if closed is None:
         return nodes
-    detail, rows = planner.quota_detail(pod), planner.placements.columns.rows
+    detail, rows = planner.assigner.quota_detail(pod), planner.placements.columns.rows
     refused = Verdict(Reason.QUOTA_EXCEEDED, detail)
     return {name: refused if verdict and closed[rows[name]] else verdict for name, verdict in nodes.items()}
 
@@ -88,7 +88,7 @@ def _asked(planner: Planner, pod: Pod) -> dict[str, Verdict]:
 def _missed(planner: Planner, pod: Pod) -> tuple[str, tuple[str, ...]]:
     """Why a pod for which there is room gets none, and what would help: others are ahead of it, or its gang is not."""
     steps = next((one.steps for one in told(planner).unschedulable if one.pod == pod.key), ())
-    gang = planner.gang_of(pod)
+    gang = planner.assigner.gang_of(pod)
     _, answer = planner.turned_away[pod.key if gang is None or pod.key in planner.turned_away else gang]
     return (str(answer) if gang is not None else f"with those ahead of it in the queue, {answer}"), steps
 
@@ -110,7 +110,7 @@ def _bound(planner: Planner, pod: Pod) -> Explanation:
     held = placements.pods.get(pod.key, pod)
     with placements.what_if():
         placements.remove(pod.key)
-        nodes = planner.seating.explain(held, now=planner.now)
+        nodes = planner.assigner.seating.explain(held, now=planner.now)
     gpus = f" with GPU {','.join(map(str, held.gpu_ids))}" if held.gpu_ids else ""
     counted = " with GPUs its node chose" if not gpus and GPU in dict(held.shape.requests) else ""
     message = f"it is on {pod.node}{gpus}{counted}"
@@ -121,5 +121,5 @@ def _barred(planner: Planner, pod: Pod, verdict: Verdict) -> Explanation:
     """A reason about the pod itself: every node says the same."""
     nodes = dict.fromkeys(sorted(planner.placements.state.nodes), verdict)
     ground = pod_ground(verdict, len(nodes))
-    steps = Advice(planner.seating, now=planner.now).steps(pod, (ground,))
+    steps = Advice(planner.assigner.seating, now=planner.now).steps(pod, (ground,))
     return Explanation(pod.key, verdict.reason, verdict.detail, nodes, (ground,), steps)

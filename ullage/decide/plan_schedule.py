@@ -6,7 +6,8 @@
 from dataclasses import dataclass
 
 from ullage.decide.advice import Advice
-from ullage.decide.planning import Held, Known, Planner, queue_order
+from ullage.decide.assigning import queue_order
+from ullage.decide.planning import Held, Known, Planner
 from ullage.decide.score.policies import DEFAULT_POLICY
 from ullage.decide.seat.deciding import Seat
 from ullage.decide.seat.grounds import Ground, grounds, pod_ground
@@ -80,7 +81,7 @@ class _Telling:
         self._planner = planner
         self._pods = planner.placements.state.pods
         self._nodes = len(planner.placements.columns.rows)
-        self._advice = Advice(planner.seating, now=planner.now)
+        self._advice = Advice(planner.assigner.seating, now=planner.now)
         self._known: dict[tuple[Shape, str], tuple[tuple[Ground, ...], tuple[str, ...]]] = {}
 
     def unplaced(self) -> list[Unplaced]:
@@ -101,8 +102,10 @@ class _Telling:
         if known is not None and not self._planner.placements.refusals.about(pod):
             return known
         planner = self._planner
-        closed = planner.closed(pod)
-        found = grounds(planner.seating, pod, now=planner.now, closed=closed, why_closed=planner.quota_detail(pod))
+        closed = planner.assigner.closed(pod)
+        found = grounds(
+            planner.assigner.seating, pod, now=planner.now, closed=closed, why_closed=planner.assigner.quota_detail(pod)
+        )
         found = found or _counted(answer)
         steps = self._advice.steps(pod, found, endings=len(self._known) < MOST_ENDINGS)
         known = self._known[kind] = tuple(found), steps

@@ -1,17 +1,21 @@
-"""Our own kinds on the wire to facts: claims, inventories, quotas.
+"""Our own kinds on the wire to facts: claims, inventories, quotas; and PodGroups.
 
 An object that breaks a rule raises `Unreadable` with its name and the field, whether it comes from an API server (which
 would have refused it) or from a manifest (which nobody has looked at yet).
 """
 
+from msgspec.structs import replace
+
 from ullage.errors import Unreadable
 from ullage.kube.crds.check import violations
+from ullage.kube.gpu_write import ALLOCATED, known_status
 from ullage.kube.moment import read_time
-from ullage.kube.objects.gpu import GpuClaim, GpuClaimSpec, GpuDevice, GpuNodeStatus, GpuQuota
+from ullage.kube.objects.gpu import GpuClaim, GpuClaimSpec, GpuClaimStatus, GpuDevice, GpuNodeStatus, GpuQuota, PodGroup
 from ullage.kube.objects.meta import ObjectMeta
-from ullage.model.claim import Claim, ClaimPhase, DeviceAsk, DevicePolicy, Exclusivity, TopologyMode
+from ullage.model.claim import TEMPLATE, Claim, ClaimPhase, DeviceAsk, DevicePolicy, Exclusivity, TopologyMode
 from ullage.model.device import MOST_DEVICES, Device, GpuNodeKind, Health, Inventory, MigSlice
 from ullage.model.event import ObjectKey
+from ullage.model.gang import PodGroup as GroupFacts
 from ullage.model.quantity import milli
 from ullage.model.quota import Limits, Quota
 
@@ -21,8 +25,10 @@ def read_claim(raw: GpuClaim) -> Claim:
     meta, spec, status = raw.metadata, raw.spec, raw.status
     if wrong := violations(spec, "spec"):
         raise Unreadable(f"GpuClaim {_name(meta)}: {'; '.join(map(str, wrong))}")
+    template = meta.annotations.get(TEMPLATE, "")
+    maker = next((one for one in meta.owner_references if one.controller and one.kind == "Pod"), None)
     try:
-        return Claim(
+        claim = Claim(
             key=ObjectKey(meta.namespace, meta.name),
             uid=meta.uid,
             generation=meta.generation,
@@ -31,12 +37,36 @@ def read_claim(raw: GpuClaim) -> Claim:
             gang=spec.gang_ref,
             gang_min_member=spec.gang_min_member or 0,
             pool=spec.pool,
+            template=template,
+            pod=maker.name if maker is not None and template else "",
+            pod_uid=maker.uid if maker is not None and template else "",
             phase=ClaimPhase(status.phase or ClaimPhase.PENDING),
             node=status.node_name,
             gpu_ids=status.gpu_ids,
+            resource_version=meta.resource_version,
         )
     except ValueError as error:
         raise Unreadable(f"GpuClaim {_name(meta)}: status.phase: {error}") from error
+    return claim if status == _NEVER_WRITTEN else _as_said(claim, status)
+
+
+_NEVER_WRITTEN = GpuClaimStatus()
+
+
+def _as_said(claim: Claim, status: GpuClaimStatus) -> Claim:
+    """With why the claim is in its phase, if its status says that without contradicting itself."""
+    own = next((one for one in status.conditions if one.type == ALLOCATED), None)
+    if own is None:
+        return replace(claim, opaque=True)
+    try:
+        since = read_time(own.last_transition_time)
+    except ValueError:
+        since = read_time(None)
+    said = replace(claim, word=own.reason, message=status.message, observed=status.observed_generation, since=since)
+    alone = replace(status, conditions=(own,))
+    if known_status(said) != alone:
+        return replace(claim, opaque=True)
+    return said if alone == status else replace(said, opaque=True)
 
 
 def _ask(spec: GpuClaimSpec) -> DeviceAsk:
@@ -107,3 +137,10 @@ def read_quota(raw: GpuQuota) -> Quota:
 
 def _name(meta: ObjectMeta) -> str:
     return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+def read_group(raw: PodGroup) -> GroupFacts:
+    """A gang's facts."""
+    spec, seconds = raw.spec, raw.spec.schedule_timeout_seconds
+    key = ObjectKey(raw.metadata.namespace, raw.metadata.name)
+    return GroupFacts(key=key, min_member=spec.min_member, timeout=None if seconds is None else float(seconds))

@@ -13,6 +13,8 @@ from ullage.kube.api import Apply, MergePatch
 from ullage.kube.encoding import to_json
 from ullage.kube.moment import write_time
 from ullage.kube.objects.gpu import (
+    GpuClaim,
+    GpuClaimSpec,
     GpuClaimStatus,
     GpuDevice,
     GpuNodeReport,
@@ -22,9 +24,11 @@ from ullage.kube.objects.gpu import (
 )
 from ullage.kube.objects.meta import Condition, ObjectMeta
 from ullage.kube.resource import JsonObject
-from ullage.model.claim import ClaimPhase
+from ullage.model.claim import TEMPLATE, Claim, ClaimPhase, copy_key
 from ullage.model.device import Device, Health, Inventory
+from ullage.model.event import ObjectKey
 from ullage.model.quota import Usage
+from ullage.model.standing import LONGEST_MESSAGE
 
 ALLOCATED = "Allocated"
 """A claim's condition: it holds all that it asks for."""
@@ -35,7 +39,7 @@ EXHAUSTED = "Exhausted"
 
 _HOLDS = (ClaimPhase.RESERVED, ClaimPhase.BOUND)
 _SUFFIXES = (("Ti", 1 << 40), ("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10))
-_LONGEST_MESSAGE = 4096
+_LONGEST_LABEL = 63
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +84,60 @@ class ClaimOutcome:
 
 
 def claim_status(before: GpuClaimStatus, outcome: ClaimOutcome, *, generation: int, now: Instant) -> GpuClaimStatus:
-    """A claim's whole status. GPUs are named only while they are held; conditions of others are kept."""
+    """A claim's whole status. GPUs are named only while they are held, and where they are known: a device plugin tells
+    nobody. Conditions of others are kept."""
     holds = outcome.phase in _HOLDS
     ids = tuple(sorted(outcome.gpu_ids)) if holds else ()
-    message = outcome.message[:_LONGEST_MESSAGE]
+    message = outcome.message[:LONGEST_MESSAGE]
     aspect = Aspect(ALLOCATED, holds, outcome.reason or outcome.phase.value, message)
     return GpuClaimStatus(
         phase=outcome.phase.value,
         node_name=outcome.node if holds else "",
         gpu_ids=ids,
-        allocated=allocated_text(outcome.node, ids) if holds else "",
+        allocated=allocated_text(outcome.node, ids) if ids else "",
         message=message,
         conditions=with_aspect(before.conditions, aspect, generation=generation, now=now),
         observed_generation=generation,
     )
+
+
+def known_claim(claim: Claim) -> GpuClaim | None:
+    """The claim as it was read, without its spec: enough to write its status. None where it has to be read again."""
+    if claim.opaque or not claim.resource_version:
+        return None
+    meta = ObjectMeta(
+        name=claim.key.name,
+        namespace=claim.key.namespace,
+        uid=claim.uid,
+        generation=claim.generation,
+        resource_version=claim.resource_version,
+    )
+    return GpuClaim(metadata=meta, spec=GpuClaimSpec(), status=known_status(claim))
+
+
+def known_status(claim: Claim) -> GpuClaimStatus:
+    """The status the facts of a claim were read from, where they say all that it said."""
+    if not claim.word:
+        return GpuClaimStatus()
+    outcome = ClaimOutcome(
+        phase=claim.phase, node=claim.node, gpu_ids=claim.gpu_ids, reason=claim.word, message=claim.message
+    )
+    return claim_status(GpuClaimStatus(), outcome, generation=claim.observed, now=Instant(claim.since))
+
+
+def claim_copy(template: str, spec: JsonObject, pod: ObjectKey, uid: str) -> JsonObject:
+    """A claim of its own for a pod that names a template. It goes when the pod goes."""
+    key = copy_key(pod, uid)
+    # A name may be too long for a label; who looks for the copies of a template finds those of the others.
+    labels = {"labels": {TEMPLATE: template}} if len(template) <= _LONGEST_LABEL else {}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": uid}
+    meta: JsonObject = {
+        "name": key.name,
+        "namespace": key.namespace,
+        "annotations": {TEMPLATE: template},
+        "ownerReferences": [owner | {"controller": True, "blockOwnerDeletion": False}],
+    }
+    return {"metadata": meta | labels, "spec": spec}
 
 
 def allocated_text(node: str, gpu_ids: Iterable[int]) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from ullage.errors import Unreadable, UserError
 from ullage.kube.documents import Document, documents
 from ullage.kube.filling import Priorities, filled_node, filled_pod, lenient
-from ullage.kube.gpu_read import read_claim, read_inventory, read_quota
+from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_quota
 from ullage.kube.objects import gpu, node, pod, policy, storage
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.read import (
@@ -69,7 +69,7 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         _Kind(GPU_NODE_STATUSES, gpu.GpuNodeStatus, read_inventory),
         _Kind(GPU_CLAIMS, gpu.GpuClaim, read_claim),
         _Kind(GPU_QUOTAS, gpu.GpuQuota, read_quota),
-        _Kind(POD_GROUPS, gpu.PodGroup, None),
+        _Kind(POD_GROUPS, gpu.PodGroup, read_group),
         _Kind(PRIORITY_CLASSES, policy.PriorityClass, None),
     )
 }
@@ -80,8 +80,6 @@ class Manifests:
     """What was found."""
 
     state: ClusterState
-    gang_sizes: Mapping[ObjectKey, int] = field(default_factory=dict)
-    """How many members each PodGroup needs."""
     unreadable_claims: Mapping[ObjectKey, str] = field(default_factory=dict)
     """GpuClaims that break a rule, with the rule."""
     warnings: tuple[str, ...] = ()
@@ -201,8 +199,7 @@ def _facts(found: list[_Found], warnings: list[str]) -> Manifests:
     warnings += _listed(unreadable.values(), "; pods that name it have no place")
     warnings += _listed(bare, ": no word on how many pods they take; kubelet's default of 110 is taken")
     warnings += _listed(priorities.unknown, ": there is no such PriorityClass; priority 0 is taken")
-    sizes = {one.key: one.raw.spec.min_member for one in found if one.kind.resource is POD_GROUPS}
-    return Manifests(state, sizes, unreadable, tuple(warnings))
+    return Manifests(state, unreadable, tuple(warnings))
 
 
 def _take_in(state: ClusterState, one: _Found, raw: Any, unreadable: dict[ObjectKey, str]) -> None:

@@ -34,6 +34,23 @@ CRDS = Resource[JsonObject](
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, dict
 )
 
+MUTATING_WEBHOOKS = Resource[JsonObject](
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    False,
+    dict,
+)
+VALIDATING_WEBHOOKS = Resource[JsonObject](
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    False,
+    dict,
+)
+
 GPU_CLAIMS = Resource("gpu.scheduling", "v1", "gpuclaims", "GpuClaim", True, GpuClaim)
 GPU_NODE_STATUSES = Resource("gpu.scheduling", "v1", "gpunodestatuses", "GpuNodeStatus", False, GpuNodeStatus)
 GPU_QUOTAS = Resource("gpu.scheduling", "v1", "gpuquotas", "GpuQuota", True, GpuQuota)

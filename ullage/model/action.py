@@ -7,6 +7,14 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.event import ObjectKey
 
 
+@dataclass(frozen=True, slots=True)
+class VolumePromise:
+    """This PersistentVolume, which is there already, is for that claim of the pod's namespace."""
+
+    claim: str
+    volume: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Bind this very pod, as it was when it was decided on, to a node, with exactly these devices."""
@@ -23,10 +31,23 @@ class Place:
     """How much of each device."""
     visible: tuple[str, ...] = ()
     """What the containers are to see: UUIDs of devices or of MIG instances."""
+    volumes: tuple[str, ...] = ()
+    """PersistentVolumeClaims of the pod's namespace that wait for their first consumer: bound before the pod is."""
+    promises: tuple[VolumePromise, ...] = ()
+    """Those of them that get a volume that is there already; for the others one is made for the node."""
 
     @property
     def allocation(self) -> Allocation | None:
         return Allocation(self.node, self.devices) if self.devices else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceGang:
+    """Bind these pods, all of one gang. None is bound before the devices of all are held."""
+
+    gang: ObjectKey
+    places: tuple[Place, ...]
+    why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,4 +69,13 @@ class Preempt:
     node: str
     victims: tuple[Victim, ...]
     """The least important first. None where those who are in the way are leaving already."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictGang:
+    """Evict every member of a gang that is on a node: part of it is of no use to anybody."""
+
+    gang: ObjectKey
+    victims: tuple[Victim, ...]
     why: str

@@ -7,6 +7,8 @@ CLAIM = "gpu.scheduling/claim"
 CLAIM_TEMPLATE = "gpu.scheduling/claim-template"
 ALLOCATED = "gpu.scheduling/allocated"
 VISIBLE_DEVICES = "gpu.scheduling/visible-devices"
+VISIBLE_INDICES = "gpu.scheduling/visible-indices"
+"""The same devices by their number on the node (`0,1`); MIG instances, which have none, by UUID."""
 SHARE = "gpu.scheduling/share-milli"
 """How much of each device, in thousandths; whole ones where it is missing."""
 

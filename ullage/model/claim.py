@@ -1,10 +1,16 @@
-"""What a pod asks of GPUs, as a GpuClaim says it."""
+"""What a pod asks of GPUs, as a GpuClaim says it, and what the claim's status says has become of it."""
 
 from enum import StrEnum
 
 import msgspec
 
 from ullage.model.event import ObjectKey
+
+TEMPLATE = "gpu.scheduling/template"
+"""On a claim that was made for one pod: the claim it is a copy of."""
+
+_LONGEST_NAME = 253
+_UID_SHOWN = 8
 
 
 class DevicePolicy(StrEnum):
@@ -60,6 +66,30 @@ class Claim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     gang: str = ""
     gang_min_member: int = 0
     pool: str = ""
+    template: str = ""
+    """The claim this one is a copy of."""
+    pod: str = ""
+    """The one pod a copy was made for, by name."""
+    pod_uid: str = ""
     phase: ClaimPhase = ClaimPhase.PENDING
+    """From here on: what its status says."""
     node: str = ""
     gpu_ids: tuple[int, ...] = ()
+    word: str = ""
+    """Why it is in this phase. Empty where the status was never written, or contradicts itself."""
+    message: str = ""
+    observed: int = 0
+    """The generation the status is about."""
+    since: float = 0.0
+    """When it began or ceased to hold GPUs."""
+    opaque: bool = False
+    """The status says more than these fields, so it has to be read before it is written."""
+    resource_version: str = ""
+    """The state of the claim these facts were read from."""
+
+
+def copy_key(pod: ObjectKey, uid: str) -> ObjectKey:
+    """Where the copy of a template is that is made for this very pod: `train-0-5f3c9a1e`."""
+    tail = f"-{uid[:_UID_SHOWN]}"
+    kept = pod.name[: _LONGEST_NAME - len(tail)].rstrip("-.")
+    return ObjectKey(pod.namespace, f"{kept}{tail}")

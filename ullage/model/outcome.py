@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ullage.model.action import Place
+from ullage.model.action import EvictGang, Place, PlaceGang, Preempt, Victim
+from ullage.model.refusal import NotTold
 
 
 class Setback(StrEnum):
@@ -14,6 +15,10 @@ class Setback(StrEnum):
     POD_GONE = "PodGone"
     REFUSED = "Refused"
     API_FAILED = "ApiFailed"
+    VOLUME_NOT_READY = "VolumeNotReady"
+    """A claim of the pod got no volume on the node."""
+    GANG_FELL_APART = "GangFellApart"
+    """What another member of its gang needs was not to be had."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +42,48 @@ class NotPlaced:
 
 
 PlaceOutcome = Placed | NotPlaced
+
+
+@dataclass(frozen=True, slots=True)
+class GangOutcome:
+    """What came of each member, in the action's order."""
+
+    action: PlaceGang
+    outcomes: tuple[PlaceOutcome, ...]
+
+
+class NotEvicted(StrEnum):
+    """Why a pod was not evicted. The closed list: it labels the metric."""
+
+    BUDGET_SPENT = "BudgetSpent"
+    """Its disruption budget allows no more for now."""
+    REPLACED = "Replaced"
+    """Another pod has its name now."""
+    FORBIDDEN = "Forbidden"
+    API_FAILED = "ApiFailed"
+
+
+Spared = tuple[tuple[Victim, NotEvicted], ...]
+"""Who was not evicted, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptOutcome:
+    """Nobody was evicted where the pod could not be given its nomination."""
+
+    action: Preempt
+    evicted: tuple[Victim, ...] = ()
+    """Those who are gone already count."""
+    refused: Spared = ()
+    nominated: bool = True
+    setback: NotTold | None = None
+    """Why it was not nominated."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictGangOutcome:
+    """What came of each victim; whoever is gone already counts as evicted."""
+
+    action: EvictGang
+    evicted: tuple[Victim, ...]
+    refused: Spared

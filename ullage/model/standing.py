@@ -1,10 +1,14 @@
-"""How a claim stands at this moment, as its status is to say it."""
+"""How a claim or a quota stands at this moment, as its status is to say it."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ullage.model.claim import ClaimPhase
 from ullage.model.event import ObjectKey
+from ullage.model.quota import Usage
+
+LONGEST_MESSAGE = 4096
+"""Characters a status may carry."""
 
 
 class ClaimWord(StrEnum):
@@ -17,6 +21,8 @@ class ClaimWord(StrEnum):
     POD_FINISHED = "PodFinished"
     WAITING = "Waiting"
     """Its pod has not been tried yet."""
+    OTHER_SCHEDULER = "OtherScheduler"
+    """Its pod waits for a scheduler that is not this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,27 +42,43 @@ class Standing:
     """Empty also where a device plugin chooses."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaStanding:
+    """What is true of a quota."""
+
+    quota: ObjectKey
+    uid: str
+    generation: int
+    """Of the limits this was judged by."""
+    used: Usage
+    """Models by the names the quota has for them."""
+    exhausted: bool
+    """Somebody waits because of it."""
+    message: str = ""
+
+
 class NotRecorded(StrEnum):
     """Why a standing was not written. The closed list: it labels the metric."""
 
     CLAIM_GONE = "ClaimGone"
+    QUOTA_GONE = "QuotaGone"
     API_FAILED = "ApiFailed"
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The claim's status says so now."""
+    """The status says so now."""
 
-    standing: Standing
+    standing: Standing | QuotaStanding
     written: bool
     """False where it said so already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unrecorded:
-    """The claim's status does not say so."""
+    """The status does not say so."""
 
-    standing: Standing
+    standing: Standing | QuotaStanding
     setback: NotRecorded
     detail: str = ""
 

@@ -166,10 +166,10 @@ class SchedulerMetrics:
         self._gpus = _gauge(GPUS, registry)
         self._swept = _counter(LEASES_SWEPT, registry)
         self._events = _counter(EVENTS, registry)
-        self._bound: dict[tuple[Counter, StrEnum, StrEnum | None], Counter] = {}
+        self._bound: dict[tuple[Counter, str, str], Counter] = {}
         self._shown: set[tuple[GpuState, str]] = set()
 
-    def attempt(self, result: AttemptResult, reason: StrEnum) -> None:
+    def attempt(self, result: AttemptResult, reason: str) -> None:
         """One pod was tried."""
         self._child(self._attempts, result, reason).inc()
 
@@ -194,11 +194,11 @@ class SchedulerMetrics:
             self._gpus.labels(state.value, model).set(number)
         self._shown = set(counts)
 
-    def _child(self, counter: Counter, first: StrEnum, second: StrEnum | None = None) -> Counter:
+    def _child(self, counter: Counter, first: str, second: str = "") -> Counter:
         words = (counter, first, second)
         child = self._bound.get(words)
         if child is None:
-            labels = (first.value,) if second is None else (first.value, second.value)
+            labels = (str(first), str(second)) if second else (str(first),)
             child = self._bound[words] = counter.labels(*labels)
         return child
 

@@ -4,7 +4,7 @@ Sums (what is used on a node) are kept beside the facts they come from and chang
 them up from nothing and compares.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -12,13 +12,36 @@ from ullage.model.budget import Budget
 from ullage.model.claim import Claim
 from ullage.model.device import Inventory
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
+from ullage.model.gang import PodGroup
 from ullage.model.namespace import Namespace, labels_of_unheard
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.volume import StorageClass, Volume, VolumeClaim
 
-Fact = Node | Pod | Budget | Namespace | Inventory | Claim | Quota | VolumeClaim | Volume | StorageClass
+Fact = Node | Pod | Budget | Namespace | Inventory | Claim | Quota | PodGroup | VolumeClaim | Volume | StorageClass
+
+
+class _Index:
+    """Who belongs to whom, in the order they came."""
+
+    def __init__(self) -> None:
+        self._members: dict[ObjectKey, dict[ObjectKey, None]] = {}
+
+    def keys(self) -> Iterable[ObjectKey]:
+        return self._members.keys()
+
+    def of(self, key: ObjectKey) -> list[ObjectKey]:
+        return list(self._members.get(key, ()))
+
+    def add(self, key: ObjectKey, member: ObjectKey) -> None:
+        self._members.setdefault(key, {})[member] = None
+
+    def drop(self, key: ObjectKey, member: ObjectKey) -> None:
+        members = self._members[key]
+        del members[member]
+        if not members:
+            del self._members[key]
 
 
 class ClusterState:
@@ -32,6 +55,7 @@ class ClusterState:
         self._inventories: dict[str, Inventory] = {}
         self._claims: dict[ObjectKey, Claim] = {}
         self._quotas: dict[ObjectKey, Quota] = {}
+        self._groups: dict[ObjectKey, PodGroup] = {}
         self._volume_claims: dict[ObjectKey, VolumeClaim] = {}
         self._volumes: dict[str, Volume] = {}
         self._storage_classes: dict[str, StorageClass] = {}
@@ -43,13 +67,16 @@ class ClusterState:
             Inventory: self._inventories,
             Claim: self._claims,
             Quota: self._quotas,
+            PodGroup: self._groups,
             VolumeClaim: self._volume_claims,
             Volume: self._volumes,
             StorageClass: self._storage_classes,
         }
         self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
         self._used: dict[str, dict[str, int]] = {}
-        self._naming: dict[ObjectKey, dict[ObjectKey, None]] = {}
+        self._naming = _Index()
+        self._templated = _Index()
+        self._of_gang = _Index()
         self._synced: set[str] = set()
 
     @property
@@ -84,6 +111,11 @@ class ClusterState:
         return MappingProxyType(self._quotas)
 
     @property
+    def groups(self) -> Mapping[ObjectKey, PodGroup]:
+        """PodGroups: how many members gangs need."""
+        return MappingProxyType(self._groups)
+
+    @property
     def volume_claims(self) -> Mapping[ObjectKey, VolumeClaim]:
         return MappingProxyType(self._volume_claims)
 
@@ -111,7 +143,20 @@ class ClusterState:
 
     def pods_naming(self, claim: ObjectKey) -> list[Pod]:
         """Pods that name this GpuClaim as their own, whatever their phase. A claim that is not there may be named."""
-        return [self._pods[key] for key in self._naming.get(claim, ())]
+        return [self._pods[key] for key in self._naming.of(claim)]
+
+    def pods_from_template(self, claim: ObjectKey) -> list[Pod]:
+        """Pods that ask for a copy of this GpuClaim, whatever their phase."""
+        return [self._pods[key] for key in self._templated.of(claim)]
+
+    @property
+    def gangs(self) -> list[ObjectKey]:
+        """Those that GpuClaims name, in order."""
+        return sorted(self._of_gang.keys())
+
+    def claims_of_gang(self, gang: ObjectKey) -> list[Claim]:
+        """GpuClaims, templates among them, that name this gang."""
+        return [self._claims[key] for key in self._of_gang.of(gang)]
 
     def used_on(self, node: str) -> Mapping[str, int]:
         """What they hold together, in thousandths. A name without a holder is left out."""
@@ -146,30 +191,36 @@ class ClusterState:
     def _put(self, fact: Fact) -> None:
         shelf, key = self._shelf(fact)
         shelf[key] = fact
-        if not isinstance(fact, Pod):
-            return
-        if fact.claim:
-            self._naming.setdefault(ObjectKey(fact.key.namespace, fact.claim), {})[fact.key] = None
-        if fact.holds_room:
-            self._on_node.setdefault(fact.node, {})[fact.key] = fact
-            self._count(fact, +1)
+        if isinstance(fact, Pod):
+            for index, named in self._named_by(fact):
+                index.add(named, fact.key)
+            if fact.holds_room:
+                self._on_node.setdefault(fact.node, {})[fact.key] = fact
+                self._count(fact, +1)
+        elif isinstance(fact, Claim) and fact.gang:
+            self._of_gang.add(_gang_of(fact), fact.key)
 
     def _take(self, fact: Fact) -> None:
         shelf, key = self._shelf(fact)
-        known = shelf.pop(key, None)
-        if known is None or not isinstance(fact, Pod):
+        if shelf.pop(key, None) is None:
             return
-        if fact.claim:
-            self._unname(ObjectKey(fact.key.namespace, fact.claim), fact.key)
-        if fact.holds_room:
-            del self._on_node[fact.node][fact.key]
-            self._count(fact, -1)
+        if isinstance(fact, Pod):
+            for index, named in self._named_by(fact):
+                index.drop(named, fact.key)
+            if fact.holds_room:
+                del self._on_node[fact.node][fact.key]
+                self._count(fact, -1)
+        elif isinstance(fact, Claim) and fact.gang:
+            self._of_gang.drop(_gang_of(fact), fact.key)
 
-    def _unname(self, claim: ObjectKey, pod: ObjectKey) -> None:
-        naming = self._naming[claim]
-        del naming[pod]
-        if not naming:
-            del self._naming[claim]
+    def _named_by(self, pod: Pod) -> list[tuple[_Index, ObjectKey]]:
+        """Where a pod is to be found by what it names."""
+        named = []
+        if pod.claim:
+            named.append((self._naming, ObjectKey(pod.key.namespace, pod.claim)))
+        if pod.claim_template:
+            named.append((self._templated, ObjectKey(pod.key.namespace, pod.claim_template)))
+        return named
 
     def _count(self, pod: Pod, sign: int) -> None:
         used = self._used.setdefault(pod.node, {})
@@ -179,3 +230,7 @@ class ClusterState:
                 del used[name]
         if not self._on_node[pod.node]:
             del self._on_node[pod.node], self._used[pod.node]
+
+
+def _gang_of(claim: Claim) -> ObjectKey:
+    return ObjectKey(claim.key.namespace, claim.gang)

@@ -6,6 +6,7 @@ from ullage.model.budget import Budget
 from ullage.model.claim import Claim
 from ullage.model.device import Inventory
 from ullage.model.event import Appeared, ObjectKey, Synced
+from ullage.model.gang import PodGroup
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node
 from ullage.model.pod import Pod
@@ -30,6 +31,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     inventories: tuple[Inventory, ...] = ()
     claims: tuple[Claim, ...] = ()
     quotas: tuple[Quota, ...] = ()
+    groups: tuple[PodGroup, ...] = ()
     volume_claims: tuple[VolumeClaim, ...] = ()
     volumes: tuple[Volume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
@@ -48,6 +50,7 @@ def dump(state: ClusterState, *, now: float) -> bytes:
         inventories=tuple(state.inventories[node] for node in sorted(state.inventories)),
         claims=tuple(state.claims[key] for key in sorted(state.claims)),
         quotas=tuple(state.quotas[key] for key in sorted(state.quotas)),
+        groups=tuple(state.groups[key] for key in sorted(state.groups)),
         volume_claims=tuple(state.volume_claims[key] for key in sorted(state.volume_claims)),
         volumes=tuple(state.volumes[name] for name in sorted(state.volumes)),
         storage_classes=tuple(state.storage_classes[name] for name in sorted(state.storage_classes)),
@@ -66,10 +69,11 @@ def load(text: bytes) -> tuple[ClusterState, float]:
     state = ClusterState()
     for pod in picture.pods:
         state.apply(Appeared(pod.key, msgspec.structs.replace(pod, shape=interned(pod.shape))))
-    keyed: tuple[Budget | Claim | Quota | VolumeClaim, ...] = (
+    keyed: tuple[Budget | Claim | Quota | PodGroup | VolumeClaim, ...] = (
         *picture.budgets,
         *picture.claims,
         *picture.quotas,
+        *picture.groups,
         *picture.volume_claims,
     )
     for fact in keyed:

@@ -3,6 +3,9 @@
 They are put into the placements as pods that hold a device and nothing else, so that nobody is offered it. Pure.
 """
 
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+
 from ullage.model.device import MILLI_GPU
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
 from ullage.model.lease import GpuLease
@@ -24,12 +27,14 @@ class ForeignHolds:
         self._leases: dict[str, GpuLease] = {}
         self._of_holder: dict[str, dict[str, None]] = {}
         self._keys: dict[str, ObjectKey] = {}
+        self._believed: dict[str, None] = {}
+        """Leases we ran into before we heard of them."""
 
     def apply(self, event: Event[GpuLease]) -> None:
-        """A Lease was written or is gone."""
+        """A Lease was written or is gone; or all there are have been heard of."""
         match event:
             case Synced():
-                return
+                self._forget_beliefs()
             case Vanished(old=old):
                 self._forget(old)
             case Changed(old=old, new=new):
@@ -41,7 +46,13 @@ class ForeignHolds:
     def taken(self, node: str, device: int, name: str) -> None:
         """Somebody holds this device whose Lease has not been heard of: believed until its Lease is."""
         if name not in self._leases:
+            self._believed[name] = None
             self._hold(name, node, device, MILLI_GPU)
+
+    def reconsider(self, uid: str) -> None:
+        """The room intended for this pod was given back: what it still holds is nobody else's yet."""
+        for name in self._of_holder.get(uid, ()):
+            self._judge(self._leases[name])
 
     def pod_heard(self, pod: Pod, *, gone: bool) -> None:
         """What a pod accounts for may have changed."""
@@ -49,11 +60,30 @@ class ForeignHolds:
             self._keys.pop(pod.uid, None)
         else:
             self._keys[pod.uid] = pod.key
-        for name in list(self._of_holder.get(pod.uid, ())):
-            self._judge(self._leases[name])
+        self.reconsider(pod.uid)
+
+    def _forget_beliefs(self) -> None:
+        """A Lease that came and went while nobody listened is never heard of."""
+        for name in self._believed:
+            self._placements.remove(ObjectKey(NOWHERE, name))
+        self._believed.clear()
+
+    @contextmanager
+    def lifted(self, uids: Iterable[str]) -> Iterator[None]:
+        """Inside, these pods may be offered what Leases say is theirs: of a bind that was begun and never ended."""
+        theirs = frozenset(uids)
+        names = sorted({name for uid in theirs for name in self._of_holder.get(uid, ())})
+        for name in names:
+            self._judge(self._leases[name], theirs)
+        try:
+            yield
+        finally:
+            for name in names:
+                self._judge(self._leases[name])
 
     def _learn(self, lease: GpuLease) -> None:
         self._leases[lease.name] = lease
+        self._believed.pop(lease.name, None)
         for hold in lease.holds:
             self._of_holder.setdefault(hold.uid, {})[lease.name] = None
         self._judge(lease)
@@ -67,9 +97,10 @@ class ForeignHolds:
                 self._of_holder.pop(hold.uid, None)
         self._placements.remove(ObjectKey(NOWHERE, lease.name))
 
-    def _judge(self, lease: GpuLease) -> None:
+    def _judge(self, lease: GpuLease, apart_from: Collection[str] = ()) -> None:
         """How much of the device nobody we know of accounts for."""
-        unknown = sum(hold.milli for hold in lease.holds if not self._accounted(hold.uid, lease))
+        others = (hold for hold in lease.holds if hold.uid not in apart_from)
+        unknown = sum(hold.milli for hold in others if not self._accounted(hold.uid, lease))
         if unknown:
             self._hold(lease.name, lease.node, lease.device, min(unknown, MILLI_GPU))
         else:

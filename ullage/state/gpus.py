@@ -92,9 +92,12 @@ class GpuColumns:
 
     def hold(self, row: int, ids: Iterable[int], thousandths: int) -> None:
         """Somebody takes this much of each of these devices, or gives it back where it is below zero."""
+        exists = self.exists.item(row)
         for device in ids:
-            self.held[row, device] += thousandths
-        self._settle(row)
+            held = self.held.item(row, device) + thousandths
+            self.held[row, device] = held
+            if exists >> device & 1:
+                self.free[row, device] = MILLI_GPU - held
 
     def _settle(self, row: int) -> None:
         there = (int(self.exists[row]) >> np.arange(MOST_DEVICES)) & 1

@@ -38,6 +38,10 @@ class Stamps:
             return self._rows[-1:]
         return tuple(dict.fromkeys(self._rows[-behind:]))
 
+    def rows_since(self, version: int, size: int) -> npt.NDArray[np.intp]:
+        """All rows below `size` changed after `version`, ascending, however long ago that is."""
+        return np.flatnonzero(self.of_row[:size] > version)
+
 
 def grown(array: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int64]:
     """The same numbers with room for at least this many, zeros behind."""

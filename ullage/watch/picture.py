@@ -7,7 +7,7 @@ from typing import Any
 from ullage.clock import Clock
 from ullage.errors import Unreadable
 from ullage.kube.api import KubeApi
-from ullage.kube.gpu_read import read_claim, read_inventory, read_quota
+from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_quota
 from ullage.kube.objects import storage
 from ullage.kube.read import (
     read_budget,
@@ -19,7 +19,16 @@ from ullage.kube.read import (
     read_volume_claim,
 )
 from ullage.kube.resource import Resource
-from ullage.kube.resources import BUDGETS, GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS, NAMESPACES, NODES, PODS
+from ullage.kube.resources import (
+    BUDGETS,
+    GPU_CLAIMS,
+    GPU_NODE_STATUSES,
+    GPU_QUOTAS,
+    NAMESPACES,
+    NODES,
+    POD_GROUPS,
+    PODS,
+)
 from ullage.kube.watching import closed_after
 from ullage.model.event import Appeared, ObjectKey, Synced
 from ullage.state.cluster import ClusterState
@@ -40,6 +49,7 @@ SOURCES: Sequence[Interest[Any, Any]] = (
     Interest(GPU_NODE_STATUSES, read_inventory),
     Interest(GPU_CLAIMS, read_claim),
     Interest(GPU_QUOTAS, read_quota),
+    Interest(POD_GROUPS, read_group),
 )
 """Our own kinds come last: a cluster may not have them."""
 

@@ -1,10 +1,12 @@
 """GPU nodes with two NVLink islands of four, as an agent would report them; pods and claims that want them."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from ullage.clock import Clock
+from ullage.errors import ApiError
 from ullage.kube.api import KubeApi
 from ullage.kube.gpu_write import apply_node, apply_status, node_report
 from ullage.kube.resource import Resource
@@ -42,11 +44,28 @@ async def report(api: KubeApi, node: str, clock: Clock) -> None:
 
 
 async def keep_reporting(api: KubeApi, nodes: Iterable[str], clock: Clock) -> None:
-    """Agents: every half minute, for ever."""
+    """Agents: every half minute, for ever, whatever happens to their API server."""
+
+    async def tell(name: str) -> None:
+        with suppress(ApiError):
+            await report(api, name, clock)
+
     names = list(nodes)
     while True:
         await asyncio.sleep(REPORT_SECONDS)
-        await each(names, lambda name: report(api, name, clock))
+        await each(names, tell)
+
+
+@asynccontextmanager
+async def reporting(api: KubeApi, nodes: Iterable[str], clock: Clock) -> AsyncIterator[None]:
+    """Agents at work inside the block. One that failed otherwise than by its API server fails the test."""
+    agents = asyncio.ensure_future(keep_reporting(api, nodes, clock))
+    try:
+        yield
+    finally:
+        agents.cancel()
+        with suppress(asyncio.CancelledError):
+            await agents
 
 
 async def each(items: Iterable[Any], work: Any, *, at_once: int = 32) -> None:

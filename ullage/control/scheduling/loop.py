@@ -1,19 +1,24 @@
 """The scheduler's loop: hear, decide, assume, write, tell. Wakes on news or at the next deadline, never by a poll."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.act.evict import Preempter
+from ullage.act.gang import GangPlacer
 from ullage.act.place import Placer
 from ullage.act.refuse import Refuser
 from ullage.clock import Clock
-from ullage.control.scheduling.desk import Desk, Refused
-from ullage.model.action import Place
-from ullage.model.event import Event
-from ullage.model.outcome import Placed, PlaceOutcome
-from ullage.model.refusal import Refusal, Refuse
-from ullage.observe.events import Announcement, EventReason, EventRecorder, Subject
+from ullage.control.scheduling.decisions import Decision, Refused
+from ullage.control.scheduling.desk import Desk
+from ullage.control.scheduling.refusing import RefusalDesk, Spawn
+from ullage.control.scheduling.telling import Teller
+from ullage.model.action import EvictGang, Place, PlaceGang, Preempt
+from ullage.model.event import Event, ObjectKey
+from ullage.model.outcome import PlaceOutcome
+from ullage.model.refusal import Refusal
 
 DECISIONS_AT_A_TIME = 16
 """Then others get their turn: answers to read, news to take in."""
@@ -27,8 +32,9 @@ class Hands:
     """What the loop acts with."""
 
     placer: Placer
+    gang_placer: GangPlacer
+    preempter: Preempter
     refuser: Refuser
-    events: EventRecorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +53,19 @@ class SchedulerLoop:
         self,
         desk: Desk,
         hands: Hands,
+        teller: Teller,
         clock: Clock,
         pipeline: Pipeline = Pipeline(),  # noqa: B008 - frozen
     ) -> None:
         self.desk = desk
         self._hands = hands
+        self._teller = teller
         self._clock = clock
         self._pipeline = pipeline
         self._news = asyncio.Event()
         self._placing = 0
-        self._refusing: dict[Any, Refused] = {}
-        self._refusals_under_way = 0
-        self.on_outcome: Callable[[PlaceOutcome], None] = lambda _: None
+        self.on_refused: Callable[[ObjectKey, str, Refusal], None] = lambda _pod, _uid, _why: None
+        self._refusals = RefusalDesk(hands.refuser, teller, at_once=pipeline.refusals)
 
     def hear(self, event: Event[Any]) -> None:
         """One thing that was heard."""
@@ -77,24 +84,38 @@ class SchedulerLoop:
                 else:
                     await self._wait()
 
-    def _decide_some(self, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> int:
+    def _decide_some(self, spawn: Spawn) -> int:
         """Decide until the pipeline is full, nobody is left, or others should have a turn."""
         decided = 0
+        began = self._clock.steady()
         while decided < DECISIONS_AT_A_TIME and self._placing < self._pipeline.placements:
             decision = self.desk.next_decision(now=self._clock.now())
             if decision is None:
                 break
             decided += 1
-            if isinstance(decision, Place):
-                self._placing += 1
-                spawn(self._place(decision))
-            else:
-                self._refuse(decision, spawn)
+            self._begin(decision, spawn)
+            ended = self._clock.steady()
+            self._teller.decided(ended - began)
+            began = ended
         return decided
 
+    def _begin(self, decision: Decision, spawn: Spawn) -> None:
+        """Set going what was decided; nothing is waited for."""
+        match decision:
+            case Place():
+                self._placing += _slots((decision,))
+                spawn(self._place(decision))
+            case PlaceGang():
+                self._placing += _slots(decision.places)
+                spawn(self._place_gang(decision))
+            case EvictGang():
+                spawn(self._evict_gang(decision))
+            case Refused():
+                self._refuse(decision, spawn)
+
     async def _wait(self) -> None:
-        """Until there is news, a write has ended, or somebody's back-off is over."""
-        deadline = self.desk.queue.next_deadline()
+        """Until there is news, a write has ended, or somebody's time has come."""
+        deadline = self.desk.next_deadline()
         seconds = None if deadline is None else max(0.0, deadline - self._clock.now())
         if self._placing >= self._pipeline.placements:
             seconds = None
@@ -105,37 +126,56 @@ class SchedulerLoop:
             return
 
     async def _place(self, action: Place) -> None:
-        try:
+        with self._slots_taken(_slots((action,))):
+            began = self._clock.steady()
             outcome = await self._hands.placer.perform(action)
-        finally:
-            self._placing -= 1
-            self._news.set()
-        self.desk.settle(outcome, now=self._clock.now())
-        self.on_outcome(outcome)
+        self._settle(outcome, took=self._clock.steady() - began)
+
+    async def _place_gang(self, action: PlaceGang) -> None:
+        with self._slots_taken(_slots(action.places)):
+            began = self._clock.steady()
+            outcome = await self._hands.gang_placer.perform(action)
+        self._teller.gang_ended(outcome, waited=self.desk.gang_waited(action.gang, now=self._clock.now()))
+        for one in outcome.outcomes:
+            self._settle(one, took=self._clock.steady() - began)
+
+    def _settle(self, outcome: PlaceOutcome, *, took: float) -> None:
+        now, key = self._clock.now(), outcome.action.pod
+        self._refusals.forget(key)
+        self._teller.placing_ended(outcome, took=took, waited=self.desk.waited(key, now=now))
+        self.desk.settle(outcome, now=now)
         self._news.set()
-        if isinstance(outcome, Placed):
-            what = f"Successfully assigned {action.pod} to {action.node}"
-            gpus = f" with GPU {','.join(map(str, action.devices))}" if action.devices else ""
-            self._tell(action, EventReason.SCHEDULED, f"{what}{gpus}: {action.why}")
 
-    def _refuse(self, refused: Refused, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
-        """Say on the pod why it waits. Only the latest word on each pod is worth a write."""
-        self._refusing[refused.pod.key] = refused
-        if self._refusals_under_way < self._pipeline.refusals:
-            self._refusals_under_way += 1
-            spawn(self._write_refusals())
+    async def _evict_gang(self, action: EvictGang) -> None:
+        self._teller.gang_evicted(await self._hands.preempter.evict_gang(action))
 
-    async def _write_refusals(self) -> None:
+    def _refuse(self, refused: Refused, spawn: Spawn) -> None:
+        self._teller.refused(refused)
+        for pod in refused.pods:
+            self.on_refused(pod.key, pod.uid, refused.why)
+        if refused.gave_up is not None:
+            waited = self.desk.gang_waited(refused.gave_up, now=self._clock.now())
+            self._teller.gang_gave_up(refused.pods, refused.why, waited=waited)
+        self._refusals.note(refused, spawn)
+        for action in refused.preempts:
+            spawn(self._preempt(action))
+
+    async def _preempt(self, action: Preempt) -> None:
+        outcome = await self._hands.preempter.perform(action)
+        self._teller.preempted(outcome)
+        self.desk.settle_preemption(outcome, now=self._clock.now())
+        self._news.set()
+
+    @contextmanager
+    def _slots_taken(self, slots: int) -> Iterator[None]:
+        """They were counted when the work was begun."""
         try:
-            while self._refusing:
-                key = next(iter(self._refusing))
-                refused = self._refusing.pop(key)
-                pod, why = refused.pod, Refusal(word=refused.word, message=refused.message)
-                await self._hands.refuser.perform(Refuse(pod=pod.key, uid=pod.uid, why=why))
-                about = Subject("Pod", pod.key, pod.uid)
-                self._hands.events.tell(Announcement(about, EventReason.FAILED_SCHEDULING, refused.message))
+            yield
         finally:
-            self._refusals_under_way -= 1
+            self._placing -= slots
+            self._news.set()
 
-    def _tell(self, action: Place, reason: EventReason, note: str) -> None:
-        self._hands.events.tell(Announcement(Subject("Pod", action.pod, action.uid), reason, note))
+
+def _slots(places: Sequence[Place]) -> int:
+    """How much of the pipeline placements take. A volume may take minutes to be made: others must not wait for that."""
+    return sum(not place.volumes for place in places)

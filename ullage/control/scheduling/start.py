@@ -1,10 +1,15 @@
-"""Puts a scheduler together: informers, desk, loop, hands and sweeper over one API."""
+"""Puts a scheduler together: informers, desk, loop, hands, sweeper and claims over one API."""
 
 import asyncio
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
+from ullage.act.evict import Preempter
+from ullage.act.gang import GangPlacer
 from ullage.act.leases import LeaseBook
 from ullage.act.place import Placer
 from ullage.act.refuse import Refuser
@@ -14,23 +19,25 @@ from ullage.clock import Clock
 from ullage.control.lease_sweeper import LeaseSweeper, gpu_leases
 from ullage.control.scheduling.desk import Desk
 from ullage.control.scheduling.loop import Hands, Pipeline, SchedulerLoop
+from ullage.control.scheduling.telling import Teller
 from ullage.decide.score.policies import DEFAULT_POLICY
 from ullage.kube.api import KubeApi
 from ullage.model.event import Event
 from ullage.observe.events import EventRecorder
+from ullage.observe.metrics import SchedulerMetrics
 from ullage.watch.informer import Informer, run_all, wait_all_synced
 from ullage.watch.picture import sources_served
 
 CONTROLLER = "ullage.dev/scheduler"
+DEFAULT_NAME = "gpu-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
     """What an operator chooses."""
 
-    names: tuple[str, ...] = ("gpu-scheduler",)
-    """Pods that name one of these schedulers are ours."""
-    policy: str = DEFAULT_POLICY
+    profiles: Mapping[str, str] = field(default_factory=lambda: {DEFAULT_NAME: DEFAULT_POLICY})
+    """Pods that name one of these schedulers are ours, and are packed by its policy."""
     lease_namespace: str = "ullage-system"
     """Where the Leases of GPUs are: one namespace for all schedulers of a cluster."""
     pipeline: Pipeline = field(default_factory=Pipeline)
@@ -48,20 +55,26 @@ class Scheduler:
         self._instance = instance
         self._rng = random.Random(seed)
         self._ready = asyncio.Event()
-        self.desk = Desk(settings.names, settings.policy)
+        self.desk = Desk(settings.profiles)
+        self.metrics = SchedulerMetrics(CollectorRegistry())
         self._sweeper = LeaseSweeper(Broom(api, settings.lease_namespace), clock)
 
+    @property
+    def ready(self) -> bool:
+        """Whether everything there was has been heard, so that decisions are made."""
+        return self._ready.is_set()
+
     async def wait_ready(self) -> None:
-        """Until everything there was has been heard and decisions are made."""
+        """Until it is."""
         await self._ready.wait()
 
     async def run(self) -> None:
         """Until cancelled. Decisions begin when everything has been heard: not before is the picture whole."""
         writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._instance)
         async with EventRecorder(writer, self._clock, instance=self._instance) as events:
-            book = LeaseBook(self._api, self._settings.lease_namespace, self._clock)
-            hands = Hands(Placer(self._api, book), Refuser(self._api, self._clock), events)
-            loop = SchedulerLoop(self.desk, hands, self._clock, self._settings.pipeline)
+            loop = SchedulerLoop(
+                self.desk, self._hands(), Teller(events, self.metrics), self._clock, self._settings.pipeline
+            )
             informers = await self._informers(loop)
             async with asyncio.TaskGroup() as group:
                 group.create_task(run_all(*informers), name="informers")
@@ -70,6 +83,15 @@ class Scheduler:
                 if self._settings.sweep:
                     group.create_task(self._sweeper.run(), name="lease sweeper")
                 self._ready.set()
+
+    def _hands(self) -> Hands:
+        book = LeaseBook(self._api, self._settings.lease_namespace, self._clock)
+        return Hands(
+            placer=Placer(self._api, book),
+            gang_placer=GangPlacer(self._api, book),
+            preempter=Preempter(self._api, self._clock, scheduler=next(iter(self._settings.profiles))),
+            refuser=Refuser(self._api, self._clock),
+        )
 
     async def _informers(self, loop: SchedulerLoop) -> list[Informer[Any, Any]]:
         def hear(event: Event[Any]) -> None:

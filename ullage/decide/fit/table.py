@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ullage.decide.fit.codes import CODE, Codes
+from ullage.decide.fit.codes import CODE, Codes, first_of
 from ullage.decide.fit.rules.order import judge
 from ullage.decide.fit.rules.question import Question
 from ullage.decide.fit.vectors.company import Avoidance, CompanyVerdicts
@@ -41,14 +41,29 @@ class FitTable:
     def codes(self, pod: Pod) -> Codes:
         """A code for every row (see `codes`); 0 fits. Not to be written to, and good until something changes."""
         known = self._remember(pod.shape)
-        codes = known.local.refresh()
-        if any(self._placements.claim_users(claim) for claim in known.local.mounts.one_pod_only):
-            codes = np.where(codes, codes, np.uint8(_IN_USE))
+        local = known.local.refresh()
+        beyond = self._beyond(known, pod)
+        return local if beyond is None else first_of(local, beyond)
+
+    def local(self, shape: Shape) -> Codes:
+        """What each row says by itself. The same promise."""
+        return self._remember(shape).local.refresh()
+
+    def beyond(self, pod: Pod) -> Codes | None:
+        """What the rules say that look beyond the row, which are asked after the others; None if nobody asks them."""
+        return self._beyond(self._remember(pod.shape), pod)
+
+    def _beyond(self, known: _Remembered, pod: Pod) -> Codes | None:
+        in_use = any(self._placements.claim_users(claim) for claim in known.local.mounts.one_pod_only)
+        about = self._placements.refusals.about(pod)
+        if not in_use and not about and known.spread is None and known.company is None:
+            return None
+        codes: Codes = np.full(self._placements.columns.size, _IN_USE if in_use else 0, np.uint8)
         if known.spread is not None:
             codes = known.spread.over(codes)
         if known.company is not None:
             codes = known.company.over(codes)
-        return self._avoidance.over(codes, pod)
+        return self._avoidance.over(codes, about)
 
     def explain(self, pod: Pod, among: Iterable[str] | None = None) -> dict[str, Verdict]:
         """The verdict on every node, or on these, in words and in the order of their names."""

@@ -24,7 +24,7 @@ class GangAsk:
     pending: tuple[Pod, ...]
     """Members that hold no room."""
     bound: tuple[Pod, ...] = ()
-    """Members that have a node already; one that is being deleted is no longer a member."""
+    """Members that have a node already or have done their work; one that is being deleted is no longer a member."""
 
     @property
     def needed(self) -> int:

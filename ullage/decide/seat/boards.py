@@ -1,24 +1,66 @@
-"""The GPUs of each row as device choice sees them, made when asked and remembered until the row changes."""
+"""The GPUs of each row as device choice sees them, made when asked and remembered until the row changes.
+
+What rows show is numbered: thousands of nodes show tens of things, and whoever asks the same of all of them keeps its
+answers by number.
+"""
 
 from functools import lru_cache
+from typing import NamedTuple
 
-from ullage.decide.devices.board import DeviceBoard, DeviceLayout, layout_of
+import numpy as np
+import numpy.typing as npt
+
+from ullage.decide.devices.board import DeviceBoard, DeviceLayout, empty_board, layout_of
 from ullage.model.device import Device, Inventory
+from ullage.model.resources import GPU
+from ullage.state.gpus import Kind
 from ullage.state.placements import Placements
+
+MOST_PANELS = 65_536
+"""Beyond this numbering starts again."""
+
+
+class Panel(NamedTuple):
+    """All that GPUs of a row can say to an ask."""
+
+    kind: Kind
+    board: DeviceBoard | None
+    """None where nothing was reported. Where a device plugin chooses, the board of the same node with nobody on it."""
+    advertises: bool
+    """Whether kubelet offers any GPUs; not looked at on leased nodes."""
+
+
+NOTHING = Panel(Kind.NONE, None, advertises=False)
+"""Of a row without a node."""
 
 
 @lru_cache(maxsize=8192)
 def _layout(devices: tuple[Device, ...]) -> DeviceLayout:
     """Nodes report twice a minute, and nearly always the same."""
-    return layout_of(Inventory(node="", reported_at=0.0, devices=devices))
+    return _one_of_equals(layout_of(Inventory(node="", reported_at=0.0, devices=devices)))
+
+
+@lru_cache(maxsize=8192)
+def _one_of_equals(layout: DeviceLayout) -> DeviceLayout:
+    """The same object for equal layouts: comparing boards is cheap then."""
+    return layout
 
 
 class Boards:
-    """Boards by row."""
+    """Boards by row, and the numbers of what rows show."""
 
     def __init__(self, placements: Placements) -> None:
         self._placements = placements
         self._known: dict[int, tuple[int, DeviceBoard]] = {}
+        self._layouts: dict[int, tuple[tuple[Device, ...], DeviceLayout]] = {}
+        self._numbers: dict[Panel, int] = {NOTHING: 0}
+        self._version = -1
+        self.panels: list[Panel] = [NOTHING]
+        """By number."""
+        self.numbers: npt.NDArray[np.intp] = np.zeros(0, np.intp)
+        """The number of each row, as of the last `refresh`."""
+        self.generation = 0
+        """Changes when numbers mean something else."""
 
     def of(self, row: int) -> DeviceBoard | None:
         """What is free on a row now; None where no inventory has been heard of."""
@@ -26,21 +68,63 @@ class Boards:
         known = self._known.get(row)
         if known is not None and known[0] == stamp:
             return known[1]
-        name = self._placements.columns.names[row]
-        inventory = self._placements.state.inventories.get(name)
-        if inventory is None:
+        layout = self._layout_of(row)
+        if layout is None:
             return None
-        layout = _layout(inventory.devices)
         # MIG instances are told apart by the pods that hold them; whole GPUs and shares by the columns.
         free = tuple(self._placements.columns.gpus.free[row].tolist()[: layout.present.bit_length()])
-        board = DeviceBoard(layout, free, self._free_instances(name, layout))
+        board = DeviceBoard(layout, free, self._free_instances(row, layout))
         self._known[row] = (stamp, board)
         return board
 
-    def _free_instances(self, node: str, layout: DeviceLayout) -> int:
+    def panel(self, row: int) -> Panel:
+        """What a row shows now."""
+        columns = self._placements.columns
+        if not columns.names[row]:
+            return NOTHING
+        kind = Kind(columns.gpus.kind.item(row))
+        if kind is Kind.LEASED:
+            return Panel(kind, self.of(row), advertises=False)
+        layout = self._layout_of(row)
+        advertises = columns.allocatable.item(columns.resource(GPU), row) > 0
+        return Panel(kind, None if layout is None else empty_board(layout), advertises)
+
+    def refresh(self) -> npt.NDArray[np.intp]:
+        """The numbers of all rows as of now."""
+        columns = self._placements.columns
+        changed = columns.changed.since(self._version) if self._version >= 0 else None
+        if len(self.panels) > MOST_PANELS:
+            self._numbers, self.panels, self.generation = {NOTHING: 0}, [NOTHING], self.generation + 1
+            changed = None
+        if len(self.numbers) < columns.size:
+            self.numbers = np.zeros(columns.capacity, np.intp)
+            changed = None
+        for row in range(columns.size) if changed is None else changed:
+            self.numbers[row] = self._number(self.panel(row))
+        self._version = columns.changed.version
+        return self.numbers
+
+    def _number(self, panel: Panel) -> int:
+        number = self._numbers.get(panel)
+        if number is None:
+            number = self._numbers[panel] = len(self.panels)
+            self.panels.append(panel)
+        return number
+
+    def _layout_of(self, row: int) -> DeviceLayout | None:
+        inventory = self._placements.state.inventories.get(self._placements.columns.names[row])
+        if inventory is None:
+            return None
+        known = self._layouts.get(row)
+        if known is None or known[0] is not inventory.devices:
+            known = self._layouts[row] = (inventory.devices, _layout(inventory.devices))
+        return known[1]
+
+    def _free_instances(self, row: int, layout: DeviceLayout) -> int:
         if not layout.instances:
             return 0
-        held = {uuid for pod in self._placements.pods_on(node).values() for uuid in pod.gpu_instances}
+        pods = self._placements.pods_on(self._placements.columns.names[row]).values()
+        held = {uuid for pod in pods for uuid in pod.gpu_instances}
         free = 0
         for place, instance in enumerate(layout.instances):
             if instance.uuid not in held:

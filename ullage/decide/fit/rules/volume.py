@@ -6,10 +6,11 @@ Not looked at: how many volumes a node can attach (CSINode) and how much a stora
 
 from ullage.decide.fit.mounts import Mounts, candidates
 from ullage.decide.fit.rules.question import Question
+from ullage.model.event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.terms import any_matches
 from ullage.model.verdict import Reason, Verdict
-from ullage.model.volume import TODAYS_KEY, ZONE_KEYS, Allowed, StorageClass, Volume, VolumeClaim
+from ullage.model.volume import TODAYS_KEY, ZONE_KEYS, Allowed, Volume, VolumeClaim
 from ullage.state.cluster import ClusterState
 
 
@@ -41,25 +42,29 @@ def why_elsewhere(mounts: Mounts, node: Node, state: ClusterState) -> str:
 
 
 def _why_not_made(mounts: Mounts, node: Node, state: ClusterState) -> str:
-    to_make: list[tuple[VolumeClaim, StorageClass]] = []
-    to_match: list[tuple[VolumeClaim, StorageClass]] = []
-    for claim, storage_class in mounts.waiting:
+    for claim, _ in mounts.waiting:
         if claim.selected_node and claim.selected_node != node.name:
             return f"the volume of claim {claim.key} is being made for {claim.selected_node}"
-        (to_make if claim.selected_node else to_match).append((claim, storage_class))
-    taken: set[str] = set()
-    for claim, storage_class in sorted(to_match, key=lambda pair: (pair[0].size, pair[0].key)):
-        volume = match(claim, node, state, taken)
-        if volume is None:
-            to_make.append((claim, storage_class))
-        else:
-            taken.add(volume.name)
-    for claim, storage_class in to_make:
+    there = matched(mounts, node, state)
+    for claim, storage_class in mounts.waiting:
+        if claim.key in there:
+            continue
         if not storage_class.makes_volumes:
             return f"no volume here suits claim {claim.key}, and class {storage_class.name} makes none"
         if not allows(storage_class.topologies, node):
             return f"class {storage_class.name} makes no volumes here"
     return ""
+
+
+def matched(mounts: Mounts, node: Node, state: ClusterState) -> dict[ObjectKey, Volume]:
+    """Which waiting claims get which volume that is there already. A claim that was told a node gets a new one."""
+    free = {claim.key: claim for claim, _ in mounts.waiting if not claim.selected_node}
+    found: dict[ObjectKey, Volume] = {}
+    for claim in sorted(free.values(), key=lambda claim: (claim.size, claim.key)):
+        volume = match(claim, node, state, {volume.name for volume in found.values()})
+        if volume is not None:
+            found[claim.key] = volume
+    return found
 
 
 def match(claim: VolumeClaim, node: Node, state: ClusterState, taken: set[str]) -> Volume | None:

@@ -1,9 +1,10 @@
 """Affinity and anti-affinity between pods over all rows: the vector twins of the last three of `rules.pods`."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ullage.decide.fit.codes import CODE, Codes, first_of
-from ullage.model.pod import Pod
 from ullage.model.shape import Shape
 from ullage.model.terms import PodTerm
 from ullage.model.verdict import Reason
@@ -80,9 +81,9 @@ class Avoidance:
         self._version = -1
         self._sums: dict[PodTerm, DomainSums] = {}
 
-    def over(self, codes: Codes, pod: Pod) -> Codes:
-        """The codes, with what placed pods have against this one where they say nothing."""
-        for term, _, counts in self._placements.refusals.about(pod):
+    def over(self, codes: Codes, about: Sequence[tuple[PodTerm, int, RowCounts]]) -> Codes:
+        """The codes, with what placed pods have against one they mean (see `refusals`) where they say nothing."""
+        for term, _, counts in about:
             sums = self._of(term, counts).refresh()
             by_value = np.where(sums > 0, _AVOIDING, 0).astype(np.uint8)
             codes = first_of(codes, by_row(by_value, term.topology_key, self._placements))

@@ -1,6 +1,7 @@
 """What each row says by itself: its node, its room, the volumes it reaches. One vector per shape, repaired by row."""
 
 import numpy as np
+import numpy.typing as npt
 
 from ullage.decide.fit.codes import CODE, NO_NODE, Codes, first_of
 from ullage.decide.fit.mounts import Mounts, mounts_of
@@ -17,8 +18,10 @@ _SMALL = CODE[Reason.NODE_TOO_SMALL]
 _FULL = CODE[Reason.TOO_MANY_PODS]
 _SHORT = CODE[Reason.INSUFFICIENT_RESOURCES]
 
-_MANY = 48
-"""Rows that are cheaper to judge all at once than one by one."""
+_FEW = 8
+"""Rows that are cheaper to judge one by one than all at once."""
+
+Rows = npt.NDArray[np.intp] | slice
 
 
 class LocalVerdicts:
@@ -34,22 +37,30 @@ class LocalVerdicts:
     def refresh(self) -> Codes:
         """The codes as of now. Not to be written to, and good until something changes."""
         columns = self._placements.columns
+        if self._changed != columns.changed.version or self._outgrown():
+            self._repair()
+        if len(self._shown) != columns.size:
+            self._show()
+        return self._shown
+
+    def _repair(self) -> None:
+        columns = self._placements.columns
         renewed = columns.renewed.since(self._renewed)
-        changed = columns.changed.since(self._changed)
-        if renewed is None or changed is None or self._outgrown():
+        if renewed is None or self._outgrown():
             self._rebuild()
-        elif changed:
-            for row in renewed:
-                self._renew(row)
-            if len(changed) > _MANY:
-                self._fill()
-            else:
-                for row in changed:
-                    self._codes[row] = self._judge(row)
-            self._renewed, self._changed = columns.renewed.version, columns.changed.version
-        codes = self._codes[: columns.size]
-        codes.flags.writeable = False
-        return codes
+            return
+        for row in renewed:
+            self._renew(row)
+        if columns.changed.version - self._changed <= _FEW:
+            for row in columns.changed.since(self._changed) or ():
+                self._codes[row] = self._judge(row)
+        else:
+            self._fill(columns.changed.rows_since(self._changed, columns.size))
+        self._renewed, self._changed = columns.renewed.version, columns.changed.version
+
+    def _show(self) -> None:
+        self._shown = self._codes[: self._placements.columns.size]
+        self._shown.flags.writeable = False
 
     def _outgrown(self) -> bool:
         if len(self._codes) < self._placements.columns.size:
@@ -67,7 +78,8 @@ class LocalVerdicts:
         if self.shape.claims:
             self._volume = np.pad(volume_codes(self.mounts, placements), (0, room))
         self._codes: Codes = np.full(columns.capacity, NO_NODE, np.uint8)
-        self._fill()
+        self._fill(slice(0, columns.size))
+        self._show()
         self._volumes_version = placements.volumes_version
         self._renewed, self._changed = columns.renewed.version, columns.changed.version
 
@@ -78,20 +90,22 @@ class LocalVerdicts:
             small |= columns.allocatable[index, : columns.size] < amount
         return small
 
-    def _fill(self) -> None:
-        """All rows anew from what is known of their nodes."""
+    def _fill(self, rows: Rows) -> None:
+        """These rows anew from what is known of their nodes."""
         columns = self._placements.columns
-        size = columns.size
-        short = ~all_rows(self._placements)
+        full = columns.pods[rows] >= columns.most_pods[rows]
+        short = np.zeros(len(full), np.bool_)
         for index, amount in self._needs:
-            short |= columns.allocatable[index, :size] - columns.used[index, :size] < amount
-        room = np.zeros(size, np.uint8) if self._volume is None else self._volume[:size].copy()
+            short |= columns.allocatable[index, rows] - columns.used[index, rows] < amount
+        room = np.zeros(len(full), np.uint8) if self._volume is None else self._volume[rows].copy()
         room[short] = _SHORT
-        room[columns.pods[:size] >= columns.most_pods[:size]] = _FULL
-        room[self._small[:size]] = _SMALL
+        room[full] = _FULL
+        room[self._small[rows]] = _SMALL
         for port in self.shape.host_ports:
-            room[list(self._placements.ports.taken(port))] = _PORT
-        self._codes[:size] = first_of(self._node[:size], room)
+            taken = np.zeros(columns.capacity, np.bool_)
+            taken[list(self._placements.ports.taken(port))] = True
+            room[taken[rows]] = _PORT
+        self._codes[rows] = first_of(self._node[rows], room)
 
     def _renew(self, row: int) -> None:
         """The node of a row is another, or has other facts."""
@@ -116,12 +130,12 @@ class LocalVerdicts:
         for port in self.shape.host_ports:
             if ports.is_taken(port, row):
                 return _PORT
-        if self._small[row]:
+        if self._small.item(row):
             return _SMALL
-        if columns.pods[row] >= columns.most_pods[row]:
+        if columns.pods.item(row) >= columns.most_pods.item(row):
             return _FULL
         for index, amount in self._needs:
-            if columns.allocatable[index, row] - columns.used[index, row] < amount:
+            if columns.allocatable.item(index, row) - columns.used.item(index, row) < amount:
                 return _SHORT
         return 0 if self._volume is None else self._volume.item(row)
 

@@ -1,0 +1,203 @@
+"""Decisions alone, in memory: pods seated per second of CPU time, and how that grows with the cluster.
+
+No API and no writes: the picture, the queue and the decision, as the scheduler's desk uses them. Each figure is the best
+of several runs on fresh clusters, because a shared machine is never faster than it is.
+"""
+
+import gc
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+import msgspec
+
+from bench.record import Figure
+from ullage.decide.seat.deciding import Seat, Seating, hold
+from ullage.model.claim import DeviceAsk, TopologyMode
+from ullage.model.device import Device, Inventory
+from ullage.model.event import Appeared, ObjectKey
+from ullage.model.node import Node, Taint
+from ullage.model.pod import Phase, Pod
+from ullage.model.resources import GPU, MILLI
+from ullage.model.shape import Shape, asking_for, interned
+from ullage.model.terms import Toleration
+from ullage.state.placements import Placements
+from ullage.state.queue import SchedulingQueue
+
+LARGE, SMALL = 5_000, 1_000
+GPUS_OF_A_NODE = 8
+FEW, MANY = 4, 400
+"""Shapes of pods."""
+PODS_PER_NODE = 2
+RUNS = 3
+FEW_PER_SECOND, MANY_PER_SECOND, GROWTH = 10_000.0, 3_000.0, 2.0
+"""Promised."""
+
+_GIB = 1 << 30
+_MODELS = (("NVIDIA H100 80GB HBM3", 80), ("NVIDIA A100-SXM4-40GB", 40), ("NVIDIA L40S", 48))
+_ZONE, _POOL = "topology.kubernetes.io/zone", "pool"
+_COUNTS = (1, 1, 1, 1, 1, 1, 2, 2, 4, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run."""
+
+    pods: int
+    seconds: float
+    refused: int
+
+    @property
+    def per_second(self) -> float:
+        return self.pods / self.seconds
+
+
+def run(scale: float) -> list[Figure]:
+    """Few shapes, many shapes, and both sizes of cluster."""
+    large, small = max(int(LARGE * scale), 50), max(int(SMALL * scale), 10)
+    few, many = few_shapes(), many_shapes(MANY)
+    pods = PODS_PER_NODE * large
+    at_large = _best(large, few, pods)
+    at_small = _best(small, few, PODS_PER_NODE * small)
+    mixed = _best(large, many, pods)
+    mixed_small = _best(small, many, PODS_PER_NODE * small)
+    return [
+        _speed(f"pods of {FEW} shapes, {large:,} nodes", at_large, FEW_PER_SECOND),
+        _speed(f"pods of {len(many)} shapes, {large:,} nodes", mixed, MANY_PER_SECOND),
+        _growth(f"cost of a pod of {FEW} shapes", at_small, at_large),
+        _growth(f"cost of a pod of {len(many)} shapes", mixed_small, mixed),
+    ]
+
+
+def _speed(name: str, measured: Measured, promised: float) -> Figure:
+    return Figure(name, "pods/s", measured.per_second, promised, "promised", 1.0, more_is_better=True)
+
+
+def _growth(name: str, small: Measured, large: Measured) -> Figure:
+    """How many times more a pod costs in the large cluster, beside the most it may."""
+    return Figure(f"{name}, growth", "x", small.per_second / large.per_second, GROWTH, "at most", 1.0)
+
+
+def _best(nodes: int, shapes: Sequence[Shape], pods: int) -> Measured:
+    print(f"   {len(shapes)} shapes on {nodes:,} nodes", flush=True)
+    return min((decide_all(nodes, shapes, pods) for _ in range(RUNS)), key=lambda measured: measured.seconds)
+
+
+def decide_all(nodes: int, shapes: Sequence[Shape], pods: int) -> Measured:
+    """Seat so many pods on a fresh cluster."""
+    placements = a_cluster(nodes)
+    waiting = some_pods(shapes, pods)
+    queue = SchedulingQueue()
+    for pod in waiting.values():
+        queue.add(pod.key, priority=0, now=0.0)
+    seating = Seating(placements)
+    gc.collect()
+    refused = 0
+    started = time.process_time()
+    while (key := queue.pop(now=1.0)) is not None:
+        pod = waiting[key]
+        answer = seating.seat(pod, now=1.0)
+        if isinstance(answer, Seat):
+            hold(placements, pod, answer)
+            queue.remove(key)
+        else:
+            queue.refuse(key, answer.wakes_on, now=1.0)
+            refused += 1
+    return Measured(pods, time.process_time() - started, refused)
+
+
+def a_cluster(nodes: int) -> Placements:
+    """Three models of GPU in three zones; a fifth of the nodes is kept for those who tolerate it."""
+    placements = Placements()
+    for number in range(nodes):
+        name = f"node-{number:05d}"
+        model, memory = _MODELS[(0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2)[number % 11]]
+        labels = {_ZONE: f"zone-{number % 3}", _POOL: f"pool-{number % 7}", "gpu.scheduling/node-kind": "leased"}
+        taints = (Taint("dedicated", "research", "NoSchedule"),) if number % 5 == 4 else ()
+        room = {"cpu": 96 * MILLI, "memory": 768 * _GIB * MILLI, "pods": 110 * MILLI, GPU: GPUS_OF_A_NODE * MILLI}
+        node = Node(
+            name=name,
+            uid=name,
+            created=0.0,
+            ready=True,
+            unschedulable=False,
+            labels=labels,
+            taints=taints,
+            allocatable=room,
+        )
+        devices = tuple(
+            Device(
+                id=gpu,
+                uuid=f"GPU-{name}-{gpu}",
+                model=model,
+                memory=memory * _GIB,
+                island=f"nv{gpu // 4}",
+                bandwidth=450,
+            )
+            for gpu in range(GPUS_OF_A_NODE)
+        )
+        placements.apply(Appeared(ObjectKey("", name), node))
+        placements.apply(Appeared(ObjectKey("", name), Inventory(node=name, reported_at=0.0, devices=devices)))
+    return placements
+
+
+def few_shapes() -> list[Shape]:
+    """The mixed load of the throughput benchmark: one, two, four and eight GPUs."""
+    return [_shape(count, 4 * count, 32 * count) for count in (1, 2, 4, 8)]
+
+
+def many_shapes(count: int, seed: int = 7) -> list[Shape]:
+    """All different: CPU, memory, GPUs, their model, zones and pools, tolerations."""
+    rng = Random(seed)
+    shapes: dict[Shape, None] = {}
+    while len(shapes) < count:
+        gpus = rng.choice(_COUNTS)
+        shape = _shape(gpus, gpus * rng.choice((1, 2, 3, 4, 6, 8, 10)), gpus * rng.choice((4, 8, 16, 24, 32, 48, 64)))
+        if rng.random() < 0.5:
+            shape = asking_for(shape, _ask(rng, gpus))
+        selector = ((_ZONE, f"zone-{rng.randrange(3)}"),) if rng.random() < 0.3 else ()
+        if rng.random() < 0.1:
+            selector = ((_POOL, f"pool-{rng.randrange(7)}"), *selector)
+        tolerations = (Toleration(key="dedicated", value="research"),) if rng.random() < 0.4 else ()
+        shapes[_with(shape, selector, tolerations)] = None
+    return list(shapes)
+
+
+def _ask(rng: Random, gpus: int) -> DeviceAsk:
+    model = rng.choice(("", "", "H100", "A100", "L40S"))
+    islands = (TopologyMode.PREFERRED, TopologyMode.REQUIRED) if gpus <= 4 else (TopologyMode.IGNORE,)
+    return DeviceAsk(count=gpus, model=model, topology=rng.choice(islands))
+
+
+def _shape(gpus: int, cores: int, gib: int) -> Shape:
+    requests = (("cpu", cores * MILLI), ("memory", gib * _GIB * MILLI), (GPU, gpus * MILLI))
+    return interned(Shape(requests=requests, scored_cpu=cores * MILLI, scored_memory=gib * _GIB * MILLI, containers=1))
+
+
+def _with(shape: Shape, selector: tuple[tuple[str, str], ...], tolerations: tuple[Toleration, ...]) -> Shape:
+    return interned(msgspec.structs.replace(shape, node_selector=selector, tolerations=tolerations))
+
+
+def some_pods(shapes: Sequence[Shape], count: int, seed: int = 11) -> dict[ObjectKey, Pod]:
+    """Pods of these shapes by chance, the smaller ones more often where there are few."""
+    rng = Random(seed)
+    weights = (70, 15, 10, 5) if len(shapes) == FEW else (1,) * len(shapes)
+    made: dict[ObjectKey, Pod] = {}
+    for number, shape in enumerate(rng.choices(shapes, weights, k=count)):
+        key = ObjectKey("default", f"pod-{number:06d}")
+        made[key] = Pod(
+            key=key,
+            uid=key.name,
+            created=0.0,
+            node="",
+            phase=Phase.PENDING,
+            deleting=False,
+            gated=False,
+            scheduler="gpu-scheduler",
+            priority=0,
+            labels={"app": f"app-{number % 50}"},
+            shape=shape,
+            owner=None,
+        )
+    return made

@@ -1,0 +1,48 @@
+"""A control plane of its own for each test: other tests' pods are none of this scheduler's business."""
+
+import subprocess
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.control.scheduling.programs import PROGRAM, Programs
+from ullage.kube.api import KubeApi
+from ullage.kube.connect import connect
+from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
+from ullage.testing.controlplane.fixtures import StartControlPlane
+
+StartInstalled = Callable[[ControlPlaneSpec], ControlPlane]
+
+
+@pytest.fixture
+def start_installed(start_control_plane: StartControlPlane) -> StartInstalled:
+    """Starts a control plane and brings it what the scheduler needs."""
+
+    def start(spec: ControlPlaneSpec) -> ControlPlane:
+        plane = start_control_plane(spec)
+        subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+        return plane
+
+    return start
+
+
+@pytest.fixture
+def plane(start_installed: StartInstalled) -> ControlPlane:
+    """etcd and kube-apiserver, with what `ullage install` brings."""
+    return start_installed(ControlPlaneSpec())
+
+
+@pytest.fixture
+async def api(plane: ControlPlane) -> AsyncIterator[KubeApi]:
+    """Straight to `plane`."""
+    api = connect(plane.kubeconfig)
+    yield api
+    await api.close()
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[Programs]:
+    """Schedulers as programs, ended with the test; what they said is shown if it failed."""
+    with Programs(tmp_path) as programs:
+        yield programs

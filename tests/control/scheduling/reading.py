@@ -1,0 +1,42 @@
+"""Waiting for what schedulers have to bring about, by what is read back from the API server."""
+
+import asyncio
+from collections.abc import Callable
+
+from tests.control.scheduling.programs import Programs
+from ullage.kube.api import KubeApi
+from ullage.testing.placement_check import Reading, breaches, read_placements
+
+LEASE_NAMESPACE = "ullage-system"
+PAUSE_SECONDS = 0.2
+"""Reading everything is work for the server under test, too."""
+
+
+async def read(api: KubeApi) -> Reading:
+    return await read_placements(api, LEASE_NAMESPACE)
+
+
+async def until(api: KubeApi, holds: Callable[[Reading], bool], seconds: float, programs: Programs) -> Reading:
+    """Read until it holds. A program that ended meanwhile, or what is wrong at the end, is said."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not holds(reading := await read(api)):
+        programs.check_running()
+        if loop.time() > deadline:
+            raise AssertionError(f"not within {seconds:.0f} s: {_state(reading)}")
+        await asyncio.sleep(PAUSE_SECONDS)
+    return reading
+
+
+async def settled(api: KubeApi, seconds: float, programs: Programs) -> Reading:
+    """Everything placed, and every lease that should be gone, gone."""
+    return await until(api, lambda now: not unplaced(now) and not list(breaches(now)), seconds, programs)
+
+
+def unplaced(reading: Reading) -> list[str]:
+    return [str(pod.key) for pod in reading.pods if not pod.node]
+
+
+def _state(reading: Reading) -> str:
+    waiting, wrong = unplaced(reading), list(breaches(reading))
+    return f"{len(waiting)} wait ({', '.join(waiting[:5])}), {len(wrong)} breaches ({'; '.join(wrong[:5])})"

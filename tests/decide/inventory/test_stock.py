@@ -1,0 +1,100 @@
+"""Taking stock over time: GPUs that die, vanish, come back, and are read in part."""
+
+from collections.abc import Iterable
+
+from tests.decide.inventory.cards import a_sight, switched
+from ullage.decide.inventory.sights import Look, Sight, Trouble
+from ullage.decide.inventory.stock import UNNAMED_MODEL, Stock, newly_unwell, remembered, take_stock, unwell
+from ullage.model.device import Health, Inventory
+
+NOBODY: dict[str, tuple[str, ...]] = {}
+QUIET: dict[str, tuple[int, ...]] = {}
+
+
+def seen(gpus: Iterable[int], *others: Sight) -> Look:
+    board = switched(16, 18)
+    return Look((*(a_sight(gpu, card=board[gpu]) for gpu in gpus), *others))
+
+
+def stock(*looks: Look, before: Stock = Stock()) -> Stock:  # noqa: B008 - frozen
+    for look in looks:
+        before = take_stock(before, look, xids=QUIET)
+    return before
+
+
+def health(found: Stock) -> dict[int, Health]:
+    return {device.id: device.health for device in found.devices}
+
+
+EIGHT = seen(range(8))
+
+
+def test_a_whole_board() -> None:
+    found = stock(EIGHT)
+    assert [device.uuid for device in found.devices] == [f"GPU-{gpu}" for gpu in range(8)]
+    assert {device.island for device in found.devices} == {"nvlink-0"}
+    assert found.devices[3].peers == (0, 1, 2, 4, 5, 6, 7)
+    assert unwell(found) == ""
+
+
+def test_a_gpu_that_vanishes_stays_and_the_others_keep_their_ids() -> None:
+    found = stock(EIGHT, seen([0, 1, 3, 4, 5, 6, 7]))
+    assert [device.uuid for device in found.devices] == [f"GPU-{gpu}" for gpu in range(8)]
+    assert health(found)[2] is Health.UNHEALTHY
+    assert unwell(found) == "GPU 2: is not there any more"
+    assert {device.island for device in found.devices} == {"nvlink-0"}
+
+
+def test_a_lost_gpu_keeps_its_looks_and_comes_back() -> None:
+    lost = Sight(uuid="GPU-2", trouble=Trouble.LOST)
+    dead = stock(EIGHT, seen([0, 1, 3, 4, 5, 6, 7], lost))
+    assert dead.devices[2].memory == stock(EIGHT).devices[2].memory
+    assert dead.devices[2].health is Health.UNHEALTHY
+    assert newly_unwell(stock(EIGHT), dead) == (dead.items[2],)
+    assert newly_unwell(dead, stock(seen([0, 1, 3, 4, 5, 6, 7], lost), before=dead)) == ()
+    assert unwell(stock(EIGHT, before=dead)) == ""
+
+
+def test_a_driver_that_does_not_answer_makes_everything_unknown_and_nothing_well_again() -> None:
+    dead = stock(EIGHT, seen([0, 1, 3, 4, 5, 6, 7], Sight(uuid="GPU-2", trouble=Trouble.LOST)))
+    found = stock(Look(trouble="the driver does not answer"), before=dead)
+    assert health(found) == dict.fromkeys(range(8), Health.UNKNOWN) | {2: Health.UNHEALTHY}
+    assert "the driver does not answer" in unwell(found)
+    assert unwell(stock(EIGHT, before=found)) == ""
+
+
+def test_a_new_gpu_takes_the_lowest_id_nobody_had() -> None:
+    found = stock(seen([0, 1, 3]), seen([0, 1, 2, 3]))
+    assert {device.uuid: device.id for device in found.devices} == {"GPU-0": 0, "GPU-1": 1, "GPU-3": 2, "GPU-2": 3}
+
+
+def test_an_agent_that_starts_again_goes_on_with_what_was_reported() -> None:
+    report = Inventory(node="n", reported_at=0.0, devices=stock(seen([0, 2, 3])).devices)
+    found = stock(seen([0, 3]), before=remembered(report, same_boot=True))
+    assert {device.uuid: device.id for device in found.devices} == {"GPU-0": 0, "GPU-2": 1, "GPU-3": 2}
+    assert health(found)[1] is Health.UNHEALTHY
+
+
+def test_after_a_reboot_what_is_gone_is_forgotten_and_ids_stay() -> None:
+    report = Inventory(node="n", reported_at=0.0, devices=stock(seen([0, 2, 3])).devices)
+    found = stock(seen([0, 3, 5]), before=remembered(report, same_boot=False))
+    assert {device.uuid: device.id for device in found.devices} == {"GPU-0": 0, "GPU-3": 2, "GPU-5": 1}
+
+
+def test_a_gpu_that_never_said_its_name_is_reported_and_not_missed_later() -> None:
+    found = stock(seen([0], Sight(uuid="unread-1", trouble=Trouble.LOST)))
+    assert [(device.model, device.health) for device in found.devices][1] == (UNNAMED_MODEL, Health.UNHEALTHY)
+    assert [device.uuid for device in stock(seen([0, 1]), before=found).devices] == ["GPU-0", "GPU-1"]
+
+
+def test_more_gpus_than_a_node_may_have_are_left_out_aloud() -> None:
+    board = [a_sight(gpu) for gpu in range(18)]
+    found = stock(Look(tuple(board)))
+    assert len(found.devices) == 16
+    assert "2 more GPUs are left out" in unwell(found)
+
+
+def test_faults_and_users_are_by_uuid() -> None:
+    found = take_stock(stock(EIGHT), EIGHT, xids={"GPU-5": (79,)}, users={"GPU-1": ("b", "a")})
+    assert health(found)[5] is Health.UNHEALTHY
+    assert found.devices[1].in_use_by == ("a", "b")

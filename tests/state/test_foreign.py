@@ -1,0 +1,147 @@
+"""GPUs held by somebody the picture does not account for are offered to nobody; except to their own holder."""
+
+import msgspec
+import pytest
+
+from ullage.model.device import Device, Inventory
+from ullage.model.event import Appeared, Changed, ObjectKey, Synced, Vanished
+from ullage.model.lease import GpuLease, Hold
+from ullage.model.node import Node
+from ullage.model.pod import Phase, Pod
+from ullage.model.shape import Shape, interned
+from ullage.state.foreign import ForeignHolds
+from ullage.state.placements import Placements
+
+KEY = ObjectKey("default", "p")
+
+
+class Scene:
+    """One node with two GPUs, a pending pod, and what is held."""
+
+    def __init__(self) -> None:
+        self.placements = Placements()
+        self.foreign = ForeignHolds(self.placements)
+        self.pod = a_pod()
+        node = Node(
+            name="n", uid="uid-n", created=0.0, ready=True, unschedulable=False, labels={}, taints=(), allocatable={}
+        )
+        gpus = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="m", memory=1) for gpu in range(2))
+        self.placements.apply(Appeared(ObjectKey("", "n"), node))
+        self.placements.apply(Appeared(ObjectKey("", "n"), Inventory(node="n", reported_at=0.0, devices=gpus)))
+        self.placements.apply(Appeared(KEY, self.pod))
+        self.foreign.pod_heard(self.pod, gone=False)
+
+    @property
+    def free(self) -> list[int]:
+        row = self.placements.columns.rows["n"]
+        return [int(free) for free in self.placements.columns.gpus.free[row, :2]]
+
+    def assume(self, gpu: int) -> None:
+        self.placements.place(self.pod, "n", (gpu,))
+
+    def give_up(self) -> None:
+        self.placements.remove(KEY)
+        self.foreign.reconsider(self.pod.uid)
+
+
+def a_pod() -> Pod:
+    return Pod(
+        key=KEY,
+        uid="uid-p",
+        created=0.0,
+        node="",
+        phase=Phase.PENDING,
+        deleting=False,
+        gated=False,
+        scheduler="s",
+        priority=0,
+        labels={},
+        shape=interned(Shape()),
+        owner=None,
+    )
+
+
+def a_lease(gpu: int, *holds: Hold, shared: bool = False) -> GpuLease:
+    name = f"gpu-n-{gpu}"
+    return GpuLease(name=name, node="n", device=gpu, holds=holds, shared=shared, renewed=0.0, resource_version="1")
+
+
+def appeared(lease: GpuLease) -> Appeared[GpuLease]:
+    return Appeared(ObjectKey("leases", lease.name), lease)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    return Scene()
+
+
+def test_what_a_stranger_holds_is_not_free_until_its_lease_is_gone(scene: Scene) -> None:
+    lease = a_lease(0, Hold("stranger"))
+    scene.foreign.apply(appeared(lease))
+    assert scene.free == [0, 1000]
+    scene.foreign.apply(Vanished(ObjectKey("leases", lease.name), lease))
+    assert scene.free == [1000, 1000]
+
+
+def test_what_is_leased_to_a_pod_where_it_is_to_go_is_counted_once(scene: Scene) -> None:
+    scene.assume(0)
+    scene.foreign.apply(appeared(a_lease(0, Hold("uid-p"))))
+    assert scene.free == [0, 1000]
+
+
+def test_a_lease_left_by_a_placement_given_up_keeps_others_off(scene: Scene) -> None:
+    scene.assume(0)
+    scene.foreign.apply(appeared(a_lease(0, Hold("uid-p"))))
+    scene.give_up()
+    assert scene.free == [0, 1000]
+
+
+def test_a_pod_is_not_kept_off_by_its_own_lease(scene: Scene) -> None:
+    scene.foreign.apply(appeared(a_lease(0, Hold("uid-p"))))
+    scene.foreign.apply(appeared(a_lease(1, Hold("stranger"))))
+    assert scene.free == [0, 0]
+    with scene.foreign.lifted(("uid-p",)):
+        assert scene.free == [1000, 0]
+        scene.assume(0)
+    assert scene.free == [0, 0]
+
+
+def test_a_pod_that_goes_elsewhere_still_keeps_others_off_what_it_was_leased(scene: Scene) -> None:
+    scene.foreign.apply(appeared(a_lease(0, Hold("uid-p"))))
+    with scene.foreign.lifted(("uid-p",)):
+        scene.assume(1)
+    assert scene.free == [0, 0]
+
+
+def test_setting_its_own_share_aside_leaves_those_of_others(scene: Scene) -> None:
+    scene.foreign.apply(appeared(a_lease(0, Hold("stranger", 300), Hold("uid-p", 200), shared=True)))
+    assert scene.free == [500, 1000]
+    with scene.foreign.lifted(("uid-p",)):
+        assert scene.free == [700, 1000]
+    assert scene.free == [500, 1000]
+
+
+def test_a_device_found_taken_is_believed_until_its_lease_is_heard_of(scene: Scene) -> None:
+    scene.foreign.taken("n", 0, "gpu-n-0")
+    assert scene.free == [0, 1000]
+    lease = a_lease(0, Hold("stranger", 400), shared=True)
+    scene.foreign.apply(appeared(lease))
+    assert scene.free == [600, 1000]
+    more = msgspec.structs.replace(lease, holds=(Hold("stranger", 900),))
+    scene.foreign.apply(Changed(ObjectKey("leases", lease.name), lease, more))
+    assert scene.free == [100, 1000]
+
+
+def test_a_lease_nobody_ever_hears_of_is_believed_until_all_have_been_heard(scene: Scene) -> None:
+    scene.foreign.taken("n", 0, "gpu-n-0")
+    scene.foreign.apply(appeared(a_lease(1, Hold("stranger"))))
+    scene.foreign.apply(Synced("leases"))
+    assert scene.free == [1000, 0]
+
+
+def test_a_pod_that_is_gone_no_longer_accounts_for_its_lease(scene: Scene) -> None:
+    scene.assume(0)
+    scene.foreign.apply(appeared(a_lease(0, Hold("uid-p"))))
+    scene.placements.apply(Vanished(KEY, scene.pod))
+    scene.foreign.pod_heard(scene.pod, gone=True)
+    assert scene.free == [0, 1000]

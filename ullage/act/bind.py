@@ -1,0 +1,103 @@
+"""Binds a pod that holds its GPUs, or gives them back. What one pod and a whole gang have in common.
+
+Binding and telling the pod its GPUs is one write. A bind whose answer was lost is never undone on suspicion: the pod is
+first written to, so that a bind still on its way must fail on its resourceVersion, and then read; what it says decides.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ullage import errors
+from ullage.act.leases import Holder, Holding, LeaseBook
+from ullage.kube.api import Binding, KubeApi, MergePatch
+from ullage.kube.objects.pod import Pod
+from ullage.kube.resources import PODS
+from ullage.model.action import Place
+from ullage.model.allocation import ALLOCATED, SHARE, VISIBLE_DEVICES
+from ullage.model.device import MILLI_GPU
+from ullage.model.outcome import NotPlaced, Placed, PlaceOutcome, Setback
+
+FENCE = "gpu.scheduling/unsettled-bind"
+"""Written on a pod whose bind got no answer: whatever its value, it changes the pod's resourceVersion."""
+
+_LOST_ANSWER = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
+
+
+class Binder:
+    """The second half of a placement. Safe to run for many pods at once."""
+
+    def __init__(self, api: KubeApi, book: LeaseBook) -> None:
+        self._api = api
+        self._book = book
+
+    async def bind(self, action: Place, holdings: Sequence[Holding]) -> PlaceOutcome:
+        """Every way this can end is an outcome. Without success, what is held is given back where that is safe."""
+        setback = await self._bind(action)
+        if setback is None:
+            return Placed(action)
+        if setback.leaked:
+            return setback  # it may be bound yet, to exactly these GPUs
+        return await self.give_back(setback, holdings)
+
+    async def give_back(self, setback: NotPlaced, holdings: Sequence[Holding]) -> NotPlaced:
+        """The same setback, and whether leases may be left after it."""
+        try:
+            kept = await self._book.release(holder_of(setback.action), holdings)
+        except errors.ApiError:
+            return replace(setback, leaked=True)
+        return replace(setback, leaked=setback.leaked or bool(kept))
+
+    async def _bind(self, action: Place) -> NotPlaced | None:
+        """None if the pod is bound as asked."""
+        try:
+            await self._api.bind(action.pod.name, action.pod.namespace, _binding(action))
+        except errors.NotFound as error:
+            return NotPlaced(action, Setback.POD_GONE, str(error))
+        except errors.Conflict as error:
+            return await self._settle(action, Setback.POD_CHANGED, str(error))
+        except _LOST_ANSWER as error:
+            return await self._settle(action, Setback.API_FAILED, str(error), fence=True)
+        except errors.ApiError as error:
+            return NotPlaced(action, Setback.REFUSED, str(error))
+        return None
+
+    async def _settle(self, action: Place, setback: Setback, why: str, *, fence: bool = False) -> NotPlaced | None:
+        """Look at the pod itself. Bound as asked is success, whoever did it."""
+        try:
+            if fence:
+                await self._fence(action)
+            pod = await self._api.get(PODS, action.pod.name, action.pod.namespace)
+        except errors.NotFound as error:
+            return NotPlaced(action, Setback.POD_GONE, str(error))
+        except errors.ApiError as error:
+            return NotPlaced(action, Setback.API_FAILED, f"{why}; and then: {error}", leaked=True)
+        if pod.metadata.uid != action.uid:
+            return NotPlaced(action, Setback.POD_GONE, "another pod has its name now")
+        return None if _is_as_asked(pod, action) else NotPlaced(action, setback, why)
+
+    async def _fence(self, action: Place) -> None:
+        """From here on, a bind decided on the pod as it was before must fail."""
+        mark = {FENCE: f"{action.node}@{action.resource_version}"}
+        body = {"metadata": {"uid": action.uid, "annotations": mark}}
+        try:
+            await self._api.patch(PODS, action.pod.name, MergePatch(body), action.pod.namespace)
+        except (errors.Conflict, errors.Invalid):
+            return  # another pod under this name: nothing of ours to hold back
+
+
+def holder_of(action: Place) -> Holder:
+    return Holder(action.pod, action.uid)
+
+
+def _binding(action: Place) -> Binding:
+    notes = {}
+    if action.allocation is not None:
+        notes = {ALLOCATED: str(action.allocation), VISIBLE_DEVICES: ",".join(action.visible)}
+        if action.milli != MILLI_GPU:
+            notes[SHARE] = str(action.milli)
+    return Binding(action.node, uid=action.uid, resource_version=action.resource_version, annotations=notes)
+
+
+def _is_as_asked(pod: Pod, action: Place) -> bool:
+    wanted = "" if action.allocation is None else str(action.allocation)
+    return pod.spec.node_name == action.node and pod.metadata.annotations.get(ALLOCATED, "") == wanted

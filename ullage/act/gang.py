@@ -1,0 +1,104 @@
+"""Performs the placement of a gang: every GPU of every member is held before the first of them is bound.
+
+GPUs are taken one after the other in the order of their Leases' names, the same order for everybody, and nobody waits
+for one that is taken: he gives back what he has. So of gangs that reach for crossing sets at once, one always gets
+through: whoever lost did so to a gang that was further along in that order. Nothing is decided here.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from ullage import errors
+from ullage.act.bind import Binder, holder_of
+from ullage.act.leases import Holding, LeaseBook, Taken, Want
+from ullage.act.place import taken
+from ullage.act.together import each, ended
+from ullage.act.volumes import VOLUME_WAIT, VolumeSelector
+from ullage.kube.api import KubeApi
+from ullage.model.action import Place, PlaceGang
+from ullage.model.allocation import lease_name
+from ullage.model.outcome import GangOutcome, NotPlaced, PlaceOutcome, Setback
+
+Held = tuple[list[Holding], ...]
+"""What each member holds, in the order of the members."""
+
+
+class GangPlacer:
+    """Hands for `PlaceGang`. Safe to run for many gangs at once, and twice for the same gang."""
+
+    def __init__(
+        self, api: KubeApi, book: LeaseBook, *, volume_wait: float = VOLUME_WAIT, members_at_once: int = 16
+    ) -> None:
+        self._book = book
+        self._binder = Binder(api, book)
+        self._volumes = VolumeSelector(api, wait=volume_wait)
+        self._at_once = members_at_once
+
+    async def perform(self, action: PlaceGang) -> GangOutcome:
+        """Every way this can end is an outcome."""
+        places = action.places
+        held: Held = tuple([] for _ in places)
+        culprits = await self._unready(places)
+        if not culprits:
+            culprits = await self._hold(places, held)
+        if culprits:
+            return GangOutcome(action, await self._give_back(places, held, culprits))
+        return GangOutcome(action, await self._bind(places, held))
+
+    async def _unready(self, places: Sequence[Place]) -> dict[int, NotPlaced]:
+        """The first member whose volumes cannot be had, by number; the others are not waited for then."""
+        tasks = {
+            asyncio.create_task(self._volumes.prepare(place)): number
+            for number, place in enumerate(places)
+            if place.volumes
+        }
+        pending = set(tasks)
+        try:
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                setbacks = {tasks[task]: task.result() for task in done}
+                culprits = {number: setback for number, setback in setbacks.items() if setback is not None}
+                if culprits:
+                    return culprits
+        finally:
+            await ended(*tasks)
+        return {}
+
+    async def _hold(self, places: Sequence[Place], held: Held) -> dict[int, NotPlaced]:
+        """Fill `held`; or the member whose GPU was not to be had, by number."""
+        for _, number, device in _in_order(places):
+            place = places[number]
+            try:
+                got = await self._book.take(holder_of(place), Want(place.node, place.devices, place.milli), device)
+            except errors.ApiError as error:
+                return {number: NotPlaced(place, Setback.API_FAILED, str(error), leaked=True)}
+            if isinstance(got, Taken):
+                return {number: taken(place, got)}
+            held[number].append(got)
+        return {}
+
+    async def _bind(self, places: Sequence[Place], held: Held) -> tuple[PlaceOutcome, ...]:
+        """Each by itself: what fails gives back its own, and the gang's timeout deals with a gang in part."""
+        members = list(zip(places, held, strict=True))
+        return await each(members, lambda member: self._binder.bind(*member), at_once=self._at_once)
+
+    async def _give_back(
+        self, places: Sequence[Place], held: Held, culprits: dict[int, NotPlaced]
+    ) -> tuple[PlaceOutcome, ...]:
+        first = culprits[min(culprits)]
+        why = f"{first.action.pod}: {first.detail}"
+        setbacks = (
+            culprits.get(number) or NotPlaced(place, Setback.GANG_FELL_APART, why)
+            for number, place in enumerate(places)
+        )
+        members = list(zip(setbacks, held, strict=True))
+        return await each(members, lambda member: self._binder.give_back(*member), at_once=self._at_once)
+
+
+def _in_order(places: Sequence[Place]) -> list[tuple[str, int, int]]:
+    """Name of the Lease, number of the member, device: as they are taken."""
+    return sorted(
+        (lease_name(place.node, device), number, device)
+        for number, place in enumerate(places)
+        for device in place.devices
+    )

@@ -1,0 +1,28 @@
+"""Which GpuClaims are not let in: those nothing could ever satisfy, and changes under a pod that holds GPUs by it."""
+
+from collections.abc import Sequence
+
+from ullage.model.admission import AS_IT_IS, Judgement, Objection, Refused
+from ullage.model.claim import ClaimPhase
+from ullage.model.event import ObjectKey
+
+_HOLDS = (ClaimPhase.RESERVED, ClaimPhase.BOUND)
+
+
+def new_claim(key: ObjectKey, wrong: Sequence[str]) -> Judgement:
+    """At CREATE. `wrong` is what the rules of the kind say of it, each with its field."""
+    if not wrong:
+        return AS_IT_IS
+    return Refused(Objection.CLAIM_IMPOSSIBLE, f"GpuClaim {key} can never be satisfied: {'; '.join(wrong)}")
+
+
+def changed_claim(key: ObjectKey, wrong: Sequence[str], phase: str, holders: Sequence[ObjectKey]) -> Judgement:
+    """At UPDATE of its spec. `phase` is the one it has; `holders` are the pods on nodes that name it."""
+    if holders:
+        pods = ", ".join(str(pod) for pod in sorted(holders))
+        words = f"GpuClaim {key}: spec cannot change while pod {pods} holds GPUs by it; delete the pod first"
+        return Refused(Objection.CLAIM_HELD, words)
+    if phase in _HOLDS:
+        words = f"GpuClaim {key}: spec cannot change while the claim is {phase}; delete its pod first"
+        return Refused(Objection.CLAIM_HELD, words)
+    return new_claim(key, wrong)

@@ -1,0 +1,1 @@
+"""What a node's GPUs are, from what was seen of them: identity, islands, health, users. Pure."""

@@ -1,0 +1,150 @@
+"""The nodes of a pool, put together from what the cluster says and what the cloud lists."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ullage.model.device import MILLI_GPU
+from ullage.model.instance import Instance, InstanceState
+from ullage.model.node import Node
+from ullage.model.pod import Pod
+from ullage.model.provisioner import (
+    DELETION_TAINT,
+    PROVISIONER_LABEL,
+    PoolNode,
+    Provisioner,
+    token_of,
+)
+from ullage.model.resources import GPU, whole_gpus
+from ullage.state.placements import Placements
+
+_STAY_BEHIND = ("DaemonSet", "Node")
+"""Who owns pods that go with their node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assumed:
+    """What waiting pods would take on a node: thousandths of GPUs, and how many pods."""
+
+    milli: int = 0
+    pods: int = 0
+
+
+NOBODY = Assumed()
+
+
+def matters(pod: Pod) -> bool:
+    """Whether a node with this pod on it may not be deleted."""
+    return pod.owner is None or pod.owner.kind not in _STAY_BEHIND
+
+
+def gpu_use(pod: Pod) -> int:
+    """Thousandths of GPUs a pod holds: what it requests, or the parts it was given."""
+    return max(dict(pod.shape.requests).get(GPU, 0), len(pod.gpu_ids) * pod.gpu_share)
+
+
+def deletion_time(node: Node) -> float | None:
+    """When a node may go, by its taint. A taint nobody can read keeps its node: it is never due."""
+    for taint in node.taints:
+        if taint.key == DELETION_TAINT:
+            return float(taint.value) if taint.value.isdecimal() else float("inf")
+    return None
+
+
+def pool_nodes(
+    provisioner: Provisioner,
+    instances: Iterable[Instance],
+    placements: Placements,
+    *,
+    now: float,
+    protected: frozenset[str] = frozenset(),
+) -> tuple[PoolNode, ...]:
+    """Nodes and instances of a pool, each once, by name. Nobody is assumed on any yet."""
+    listed = [one for one in instances if one.pool == provisioner.name]
+    going = {one.node for one in listed if one.state is InstanceState.STOPPING and one.node}
+    machines = [one for one in listed if one.state is not InstanceState.STOPPING]
+    by_node = {one.node: one for one in machines if one.node}
+    labelled = [
+        node
+        for name, node in sorted(placements.state.nodes.items())
+        if node.labels.get(PROVISIONER_LABEL) == provisioner.name and name not in going
+    ]
+    named = {node.name for node in labelled}
+    found = [
+        _registered(provisioner, node, by_node.get(node.name), placements, now=now, protected=node.name in protected)
+        for node in labelled
+    ]
+    found += [_unregistered(provisioner, one.id, one.since, now) for one in machines if one.node not in named]
+    found += _not_listed(provisioner, listed, {node.name for node in found}, now)
+    return tuple(sorted(found, key=lambda node: node.name))
+
+
+def with_assumed(nodes: Sequence[PoolNode], assumed: Mapping[str, Assumed]) -> tuple[PoolNode, ...]:
+    """The same nodes with the waiting pods that would fit on them."""
+    return tuple(_taken(node, assumed[node.name]) if node.name in assumed else node for node in nodes)
+
+
+def is_coming(node: Node) -> bool:
+    """A node that is not ready, or is ready without its GPUs."""
+    return not node.ready or whole_gpus(node.allocatable) == 0
+
+
+def _registered(
+    provisioner: Provisioner,
+    node: Node,
+    machine: Instance | None,
+    placements: Placements,
+    *,
+    now: float,
+    protected: bool,
+) -> PoolNode:
+    pods = list(placements.pods_on(node.name).values())
+    bare = whole_gpus(node.allocatable) == 0
+    empty = not any(matters(pod) for pod in pods)
+    since = node.created or (machine.since if machine is not None else 0.0)
+    late = now > since + provisioner.thresholds.boot_deadline
+    return PoolNode(
+        name=node.name,
+        instance=machine.id if machine is not None else "",
+        since=since,
+        capacity=provisioner.template.gpus.count * MILLI_GPU if bare else node.allocatable[GPU],
+        used=sum(map(gpu_use, pods)),
+        empty=empty,
+        coming=is_coming(node) and not late,
+        # Not being ready for a while is no proof: it may have been ready for weeks.
+        lost=bare and late and empty,
+        protected=protected,
+        delete_after=deletion_time(node),
+    )
+
+
+def _unregistered(provisioner: Provisioner, name: str, since: float, now: float) -> PoolNode:
+    late = now > since + provisioner.thresholds.boot_deadline
+    capacity = provisioner.template.gpus.count * MILLI_GPU
+    return PoolNode(
+        name=name, instance=name, since=since, capacity=capacity, registered=False, coming=not late, lost=late
+    )
+
+
+def _not_listed(
+    provisioner: Provisioner, listed: Sequence[Instance], known: set[str], now: float
+) -> Iterator[PoolNode]:
+    """What was bought and is not in the list, which may be old; and what may have been bought."""
+    ids = {one.id for one in listed}
+    for awaited in provisioner.awaited:
+        if awaited.instance not in ids and awaited.instance not in known:
+            yield _unregistered(provisioner, awaited.instance, awaited.since, now)
+    purchase = provisioner.purchase
+    if purchase is None:
+        return
+    token = token_of(provisioner, purchase.serial)
+    there = sum(one.token == token for one in listed)
+    for place in range(there, purchase.count):
+        # Not an instance that could be given up: as long as the purchase is open, it is coming.
+        yield _unregistered(provisioner, f"{token}-{place}", now, now)
+
+
+def _taken(node: PoolNode, assumed: Assumed) -> PoolNode:
+    return PoolNode(
+        **{field: getattr(node, field) for field in PoolNode.__struct_fields__}
+        | {"assumed": assumed.milli, "empty": node.empty and not assumed.pods}
+    )
