@@ -61,8 +61,9 @@ def leases_of(places: Iterable[Place]) -> dict[str, str]:
 
 async def breaches(api: KubeApi, ns: str) -> list[str]:
     """GPUs that two bound pods were given, or that a bound pod was given and does not hold."""
+    pods = (await api.list(PODS, ns)).items
     held, given, found = await holders(api, ns), dict[str, str](), list[str]()
-    for pod in (await api.list(PODS, ns)).items:
+    for pod in pods:
         text = pod.metadata.annotations.get(ALLOCATED, "")
         if not pod.spec.node_name or not text:
             continue

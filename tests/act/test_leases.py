@@ -6,7 +6,7 @@ import pytest
 
 from ullage.act.leases import SHARED_HOLDER, Holder, Holding, LeaseBook, Reserved, Taken, Want, read_shares
 from ullage.clock import WallClock
-from ullage.errors import NotFound
+from ullage.errors import Conflict, NotFound
 from ullage.kube.api import DELETE_NOW, Binding, KubeApi
 from ullage.kube.objects.policy import Lease
 from ullage.kube.resources import LEASES, PODS
@@ -75,6 +75,28 @@ async def test_whoever_held_it_before_adoption_cannot_let_it_go(api: KubeApi, ns
     assert await lease_of(api, ns, 0) is not None
     assert await book.release(holder, [new]) == ()
     assert await lease_of(api, ns, 0) is None
+
+
+async def test_who_held_it_before_adoption_cannot_bind_to_it_once_it_was_let_go(
+    api: KubeApi, ns: str, book: LeaseBook
+) -> None:
+    holder = await a_holder(api, ns, "p")
+    decided_on = (await api.get(PODS, "p", ns)).metadata.resource_version
+    await held(book, holder, 0)
+    adopted = await held(book, holder, 0)
+    assert await book.release(holder, adopted) == ()
+    late = Binding(NODE, uid=holder.uid, resource_version=decided_on, annotations={ALLOCATED: f"{NODE}:0"})
+    with pytest.raises(Conflict):
+        await api.bind("p", ns, late)
+
+
+async def test_letting_go_of_what_nobody_else_held_does_not_touch_the_pod(
+    api: KubeApi, ns: str, book: LeaseBook
+) -> None:
+    holder = await a_holder(api, ns, "p")
+    before = await api.get(PODS, "p", ns)
+    await book.release(holder, await held(book, holder, 0))
+    assert await api.get(PODS, "p", ns) == before
 
 
 async def test_what_a_bound_pod_was_given_is_never_let_go(api: KubeApi, ns: str, book: LeaseBook) -> None:

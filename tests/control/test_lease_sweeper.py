@@ -8,7 +8,7 @@ import pytest
 
 from tests.contract.expect import eventually
 from tests.control.sweeping import Scene
-from ullage.act.bind import FENCE
+from ullage.act.fence import FENCE
 from ullage.act.leases import SHARES
 from ullage.clock import WallClock
 from ullage.decide.sweep import Freeing, SweepPolicy

@@ -8,17 +8,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ullage import errors
+from ullage.act.fence import fence, look
 from ullage.act.leases import Holder, Holding, LeaseBook
-from ullage.kube.api import Binding, KubeApi, MergePatch
+from ullage.kube.api import Binding, KubeApi
 from ullage.kube.objects.pod import Pod
-from ullage.kube.resources import PODS
 from ullage.model.action import Place
 from ullage.model.allocation import ALLOCATED, SHARE, VISIBLE_DEVICES
 from ullage.model.device import MILLI_GPU
 from ullage.model.outcome import NotPlaced, Placed, PlaceOutcome, Setback
-
-FENCE = "gpu.scheduling/unsettled-bind"
-"""Written on a pod whose bind got no answer: whatever its value, it changes the pod's resourceVersion."""
 
 _LOST_ANSWER = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
 
@@ -56,33 +53,23 @@ class Binder:
         except errors.Conflict as error:
             return await self._settle(action, Setback.POD_CHANGED, str(error))
         except _LOST_ANSWER as error:
-            return await self._settle(action, Setback.API_FAILED, str(error), fence=True)
+            return await self._settle(action, Setback.API_FAILED, str(error), closing=True)
         except errors.ApiError as error:
             return NotPlaced(action, Setback.REFUSED, str(error))
         return None
 
-    async def _settle(self, action: Place, setback: Setback, why: str, *, fence: bool = False) -> NotPlaced | None:
+    async def _settle(self, action: Place, setback: Setback, why: str, *, closing: bool = False) -> NotPlaced | None:
         """Look at the pod itself. Bound as asked is success, whoever did it."""
+        mark = f"{action.node}@{action.resource_version}"
         try:
-            if fence:
-                await self._fence(action)
-            pod = await self._api.get(PODS, action.pod.name, action.pod.namespace)
-        except errors.NotFound as error:
-            return NotPlaced(action, Setback.POD_GONE, str(error))
+            pod = await (fence(self._api, action.pod, action.uid, mark) if closing else look(self._api, action.pod))
         except errors.ApiError as error:
             return NotPlaced(action, Setback.API_FAILED, f"{why}; and then: {error}", leaked=True)
+        if pod is None:
+            return NotPlaced(action, Setback.POD_GONE, f"pod {action.pod} is gone")
         if pod.metadata.uid != action.uid:
             return NotPlaced(action, Setback.POD_GONE, "another pod has its name now")
         return None if _is_as_asked(pod, action) else NotPlaced(action, setback, why)
-
-    async def _fence(self, action: Place) -> None:
-        """From here on, a bind decided on the pod as it was before must fail."""
-        mark = {FENCE: f"{action.node}@{action.resource_version}"}
-        body = {"metadata": {"uid": action.uid, "annotations": mark}}
-        try:
-            await self._api.patch(PODS, action.pod.name, MergePatch(body), action.pod.namespace)
-        except (errors.Conflict, errors.Invalid):
-            return  # another pod under this name: nothing of ours to hold back
 
 
 def holder_of(action: Place) -> Holder:

@@ -2,7 +2,8 @@
 
 The holder of a Lease is a pod's uid, not a scheduler: whoever schedules that pod may go on with what another began. So
 a Lease found to be this pod's is *adopted by a write*; its resourceVersion changes, and whoever held it by the old one
-can no longer let it go. Letting go needs a fresh look at the pod: what its bound allocation names is never released.
+can no longer let it go. Letting go needs a fresh look at the pod: what its bound allocation names is never released;
+and of what was adopted, whoever held it before may be about to bind the pod to it, so that bind is fenced off first.
 Shared devices keep their shares in an annotation, changed by compare-and-swap. Nothing is decided here.
 """
 
@@ -13,12 +14,13 @@ from dataclasses import dataclass
 import msgspec
 
 from ullage import errors
+from ullage.act.fence import fence, look
 from ullage.clock import Clock
 from ullage.kube.api import Deletion, KubeApi
 from ullage.kube.moment import write_micro_time
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.policy import Lease, LeaseSpec
-from ullage.kube.resources import LEASES, PODS
+from ullage.kube.resources import LEASES
 from ullage.model.allocation import ALLOCATED, lease_name, parse_allocation
 from ullage.model.device import MILLI_GPU
 from ullage.model.event import ObjectKey
@@ -56,6 +58,8 @@ class Holding:
     milli: int = MILLI_GPU
     stamp: int = 0
     """Of a share, instead of the resourceVersion; see `STAMPS`."""
+    adopted: bool = False
+    """It was this pod's before: somebody else may count on it."""
 
     @property
     def name(self) -> str:
@@ -125,22 +129,24 @@ class LeaseBook:
         """
         if not holdings:
             return ()
-        named = await self._allocated(holder)
+        named = await self._allocated(holder, closing=any(holding.adopted for holding in holdings))
         kept = [holding for holding in holdings if (holding.node, holding.device) in named]
         free = [holding for holding in holdings if (holding.node, holding.device) not in named]
         gone = await asyncio.gather(*(self._let_go(holder, holding) for holding in free))
         return (*kept, *(holding for holding, done in zip(free, gone, strict=True) if not done))
 
-    async def _allocated(self, holder: Holder) -> frozenset[tuple[str, int]]:
-        """What the pod, read afresh, is bound to. Nothing if it is gone, replaced, over, or not bound."""
-        try:
-            pod = await self._api.get(PODS, holder.pod.name, holder.pod.namespace)
-        except errors.NotFound:
+    async def _allocated(self, holder: Holder, *, closing: bool) -> frozenset[tuple[str, int]]:
+        """What the pod, read afresh, is bound to. Nothing if it is gone, replaced, over, or not bound.
+
+        With `closing`, it is not going to be bound by anything decided so far either.
+        """
+        pod = await look(self._api, holder.pod)
+        if closing and pod is not None and pod.metadata.uid == holder.uid and not pod.spec.node_name:
+            pod = await fence(self._api, holder.pod, holder.uid, f"release@{pod.metadata.resource_version}")
+        if pod is None or pod.metadata.uid != holder.uid or not pod.spec.node_name:
             return frozenset()
         text = pod.metadata.annotations.get(ALLOCATED, "")
-        if pod.metadata.uid != holder.uid or not pod.spec.node_name or not text:
-            return frozenset()
-        if pod.status.phase in ("Succeeded", "Failed"):
+        if not text or pod.status.phase in ("Succeeded", "Failed"):
             return frozenset()
         allocation = parse_allocation(text)
         return frozenset((allocation.node, device) for device in allocation.devices)
@@ -164,7 +170,7 @@ class LeaseBook:
                 return Taken(device, there.spec.holder_identity or "")
             try:
                 mine = await self._api.replace(LEASES, _renewed(there, self._now()))
-                return Holding(node, device, mine.metadata.resource_version)
+                return Holding(node, device, mine.metadata.resource_version, adopted=True)
             except (errors.Conflict, errors.NotFound) as error:
                 because = error
         raise because
@@ -186,7 +192,7 @@ class LeaseBook:
             try:
                 written = await self._write_share(holder, want, device, there)
                 version, stamp = written.metadata.resource_version, written.spec.lease_transitions or 0
-                return Holding(want.node, device, version, want.milli, stamp)
+                return Holding(want.node, device, version, want.milli, stamp, adopted=holder.uid in shares)
             except (errors.Conflict, errors.AlreadyExists, errors.NotFound, *_UNSETTLED) as error:
                 refusal = error
         raise refusal

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from ullage import errors
-from ullage.act.bind import FENCE
+from ullage.act.fence import fence, look
 from ullage.act.leases import DEVICE, MANAGED, NODE, POD, SHARED_HOLDER, SHARES, read_shares
 from ullage.kube.api import Deletion, KubeApi, MergePatch, Selection
 from ullage.kube.moment import read_time
@@ -17,7 +17,7 @@ from ullage.kube.objects.meta import PartialObject
 from ullage.kube.objects.pod import Pod
 from ullage.kube.objects.policy import Lease
 from ullage.kube.resource import Resource
-from ullage.kube.resources import LEASES, PODS
+from ullage.kube.resources import LEASES
 from ullage.kube.watching import closed_after
 from ullage.model.allocation import ALLOCATED, parse_allocation
 from ullage.model.event import ObjectKey
@@ -88,22 +88,13 @@ class Broom:
 
     async def pod(self, key: ObjectKey) -> HolderPod | None:
         """Whatever has this name now."""
-        try:
-            return read_holder(await self._api.get(PODS, key.name, key.namespace))
-        except errors.NotFound:
-            return None
+        found = await look(self._api, key)
+        return None if found is None else read_holder(found)
 
     async def fence(self, pod: HolderPod) -> HolderPod | None:
         """From here on a bind decided on the pod as it was before must fail. Returns the pod as it is then."""
-        # Never the value that is there already: that one was written at another resourceVersion.
-        mark = {FENCE: f"sweep@{pod.resource_version}"}
-        body = {"metadata": {"uid": pod.uid, "annotations": mark}}
-        try:
-            return read_holder(await self._api.patch(PODS, pod.key.name, MergePatch(body), pod.key.namespace))
-        except errors.NotFound:
-            return None
-        except (errors.Conflict, errors.Invalid):
-            return await self.pod(pod.key)  # another pod under this name: nothing to hold back
+        found = await fence(self._api, pod.key, pod.uid, f"sweep@{pod.resource_version}")
+        return None if found is None else read_holder(found)
 
     async def node_exists(self, name: str) -> bool:
         """Whether there is a node of this name."""

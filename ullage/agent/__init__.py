@@ -1,1 +1,1 @@
-"""The node daemon: what GPUs this node has and how they are, published for the scheduler."""
+"""The node daemon: reads the GPUs of its node and keeps the cluster's word on them true."""

@@ -2,21 +2,23 @@
 
 import asyncio
 import secrets
-import signal
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.cli.running import LISTEN_HELP, identity, led, listen_address, until_stopped
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
     from ullage.control.leadership import Leadership
-    from ullage.control.scheduling.start import SchedulerSettings
+    from ullage.control.scheduling.start import Scheduler, SchedulerSettings
     from ullage.kube.access import Access
+    from ullage.observe.metrics import SchedulerMetrics
+    from ullage.observe.serve import Address
 
 ELECTION = "ullage-scheduler"
 POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
@@ -24,22 +26,20 @@ POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
 EXAMPLES = """\b
 Examples:
   ullage scheduler
-  ullage scheduler --name gpu-scheduler --name batch-scheduler --policy packing
-  ullage scheduler --context staging --no-leader-election
+  ullage scheduler --profile gpu-scheduler=fragmentation --profile batch-scheduler=packing
+  ullage scheduler --context staging --no-leader-election --listen 127.0.0.1:9440
 """
 
 
 @click.command("scheduler", epilog=EXAMPLES)
 @click.option(
-    "--name",
-    "names",
+    "--profile",
+    "profiles",
     multiple=True,
+    metavar="NAME[=POLICY]",
     default=("gpu-scheduler",),
     show_default=True,
-    help="Scheduler name pods use; may be repeated.",
-)
-@click.option(
-    "--policy", type=click.Choice(POLICY_NAMES), default="fragmentation", show_default=True, help="How GPUs are packed."
+    help=f"Scheduler name pods use, and how its GPUs are packed: {', '.join(POLICY_NAMES)}. May be repeated.",
 )
 @click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
 @click.option(
@@ -48,39 +48,97 @@ Examples:
     show_default=True,
     help="Wait for the lease of the one active scheduler.",
 )
+@click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
 @cluster_options
 def command(
-    names: tuple[str, ...],
-    policy: str,
+    profiles: tuple[str, ...],
     namespace: str,
     leader_election: bool,
+    listen: str | None,
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Watch the cluster and place pods whose spec.schedulerName is one of --name, on exact GPUs where they claim them.
+    """Watch the cluster and place pods whose spec.schedulerName names a --profile, on exact GPUs where they claim them.
 
     Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
     """
     from ullage.control.scheduling.start import SchedulerSettings
 
-    settings = SchedulerSettings(profiles=dict.fromkeys(names, policy), lease_namespace=namespace)
+    settings = SchedulerSettings(profiles=read_profiles(profiles), lease_namespace=namespace)
     choice = ClusterChoice.of(kubeconfig, context)
-    asyncio.run(_until_stopped(choice, settings, leader_election))
+    asyncio.run(until_stopped(_scheduling(choice, settings, leader_election, listen_address(listen))))
 
 
-async def _until_stopped(choice: ClusterChoice, settings: "SchedulerSettings", elect: bool) -> None:
+def read_profiles(texts: tuple[str, ...]) -> dict[str, str]:
+    """Policies by scheduler name."""
+    profiles: dict[str, str] = {}
+    for text in texts:
+        name, _, policy = text.partition("=")
+        policy = policy or POLICY_NAMES[0]
+        if not name:
+            raise UserError(f"--profile: {text!r} names no scheduler; expected NAME or NAME=POLICY")
+        if policy not in POLICY_NAMES:
+            raise UserError(
+                f"--profile: {text!r}: there is no policy {policy!r}; choose from {', '.join(POLICY_NAMES)}"
+            )
+        if name in profiles:
+            raise UserError(f"--profile: {name} is given twice")
+        profiles[name] = policy
+    return profiles
+
+
+@dataclass(slots=True)
+class _Process:
+    """What outlives a term of leadership."""
+
+    metrics: "SchedulerMetrics"
+    scheduler: "Scheduler | None" = field(default=None)
+
+    def refresh(self) -> None:
+        from ullage.clock import WallClock
+        from ullage.control.scheduling.gauges import show
+
+        if self.scheduler is not None:
+            show(self.metrics, self.scheduler.desk, now=WallClock().now())
+
+    def unready(self) -> str:
+        """Whoever waits to lead is ready to."""
+        return "" if self.scheduler is None or self.scheduler.ready else "the cluster has not been read yet"
+
+
+async def _scheduling(
+    choice: ClusterChoice, settings: "SchedulerSettings", elect: bool, address: "Address | None"
+) -> None:
+    from prometheus_client import CollectorRegistry
+
     from ullage.kube.connect import find_access
+    from ullage.observe.metrics import SchedulerMetrics
 
     access = find_access(choice.kubeconfig, choice.context)
     await _check(access)
-    serving = asyncio.ensure_future(_elected(choice, access, settings) if elect else _serve(access, settings, None))
-    loop = asyncio.get_running_loop()
-    for name in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(name, serving.cancel)
+    process = _Process(SchedulerMetrics(CollectorRegistry()))
+
+    async def term(leadership: "Leadership | None") -> None:
+        await _serve(access, settings, process, leadership)
+
+    async with _pages(process, address):
+        await (led(choice, settings.lease_namespace, ELECTION, term) if elect else term(None))
+
+
+@asynccontextmanager
+async def _pages(process: _Process, address: "Address | None") -> AsyncIterator[None]:
+    from ullage.observe.serve import Checks, serving
+
+    if address is None:
+        yield
+        return
+    checks = Checks(ready={"picture": process.unready})
     try:
-        await serving
-    except asyncio.CancelledError:
-        click.echo("stopped", err=True)
+        async with serving(address, process.metrics.registry, checks, before_scrape=process.refresh) as taken:
+            click.echo(f"metrics at http://{taken}/metrics", err=True)
+            yield
+    except OSError as error:
+        raise UserError(f"--listen: cannot listen on {address}: {error.strerror or error}") from error
 
 
 async def _check(access: "Access") -> None:
@@ -98,49 +156,9 @@ async def _check(access: "Access") -> None:
         raise UserError(f"the cluster does not serve {' and '.join(missing)}; run `ullage install` first")
 
 
-async def _elected(choice: ClusterChoice, access: "Access", settings: "SchedulerSettings") -> None:
-    """One term after another: a scheduler that lost its lease stands for election again."""
-    import random
-
-    from ullage.clock import WallClock
-    from ullage.control.election import Elector, LeaseName
-    from ullage.control.leadership import lead
-    from ullage.control.renewal import RenewalThread
-    from ullage.errors import LeadershipLost
-    from ullage.kube.connect import find_access, open_api
-
-    name = LeaseName(settings.lease_namespace, ELECTION, _identity())
-
-    def candidate() -> Elector:
-        # Its own access: credentials that renew themselves belong to one loop, and this one runs in another.
-        own = find_access(choice.kubeconfig, choice.context)
-        return Elector(open_api(own), name, clock=WallClock(), rng=random.Random())
-
-    async def term(leadership: "Leadership") -> None:
-        click.echo(f"{name.identity} leads", err=True)
-        with _ending_when_lost():
-            await _serve(access, settings, leadership)
-
-    async with RenewalThread(candidate) as elections:
-        while True:
-            try:
-                await lead(elections, term)
-            except LeadershipLost as lost:
-                click.echo(f"{lost}; standing for election again", err=True)
-
-
-@contextmanager
-def _ending_when_lost() -> Iterator[None]:
-    """Writes refused at the end of a term end the term, and are no failure."""
-    from ullage.errors import LeadershipLost
-
-    try:
-        yield
-    except* LeadershipLost as lost:
-        click.echo(f"{lost.exceptions[0]}; standing for election again", err=True)
-
-
-async def _serve(access: "Access", settings: "SchedulerSettings", leadership: "Leadership | None") -> None:
+async def _serve(
+    access: "Access", settings: "SchedulerSettings", process: _Process, leadership: "Leadership | None"
+) -> None:
     """Schedule over connections of this term's own; with a leadership, writes are refused once it is over."""
     import random
 
@@ -152,13 +170,10 @@ async def _serve(access: "Access", settings: "SchedulerSettings", leadership: "L
 
     wire = HttpTransport(access.endpoint, access.credentials)
     api = RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
+    seed = secrets.randbits(32)
+    process.scheduler = Scheduler(api, settings, WallClock(), instance=identity(), seed=seed, metrics=process.metrics)
     try:
-        seed = secrets.randbits(32)
-        await Scheduler(api, settings, WallClock(), instance=_identity(), seed=seed).run()
+        await process.scheduler.run()
     finally:
+        process.scheduler = None
         await wire.close()
-
-
-def _identity() -> str:
-    """Another one each time a process starts."""
-    return f"{socket.gethostname()}-{secrets.token_hex(4)}"

@@ -1,8 +1,8 @@
 """Whether a pod that was refused could be helped by anything but a change of what it asks for.
 
-A refusal is hopeless if the claim itself is wrong, or if no node there is could take the pod even if it were empty. It is
-not for ever: a claim that is changed, or a larger node that comes, makes it an ordinary refusal again. What is merely
-missing (a claim, a PodGroup) can be made, what is taken can be given back, and gates can be opened: there is hope.
+A refusal is hopeless if the claim itself is wrong, or if no node there is could take the pod even if empty. That is not
+for ever: a claim that is changed, or a larger node that comes, makes it an ordinary refusal. What is missing (a
+claim, a PodGroup) can be made, what is taken can be given back, and gates can be opened: there is hope.
 """
 
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from ullage.state.placements import Placements
 
 
 def is_hopeless(pod: Pod, reasons: Collection[Reason], placements: Placements) -> bool:
-    """`pod` as it was to be placed, with what its claim asks for; `reasons` all it was refused for, on whatever node."""
+    """`pod` as it was to be placed, with what its claim asks for; `reasons` what it was refused for, on any node."""
     if Reason.CLAIM_INVALID in reasons:
         return True
     return Reason.NODE_TOO_SMALL in reasons and is_too_large(pod, placements)

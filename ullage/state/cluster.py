@@ -28,6 +28,9 @@ class _Index:
     def __init__(self) -> None:
         self._members: dict[ObjectKey, dict[ObjectKey, None]] = {}
 
+    def __contains__(self, key: ObjectKey) -> bool:
+        return key in self._members
+
     def keys(self) -> Iterable[ObjectKey]:
         return self._members.keys()
 
@@ -148,6 +151,10 @@ class ClusterState:
     def pods_from_template(self, claim: ObjectKey) -> list[Pod]:
         """Pods that ask for a copy of this GpuClaim, whatever their phase."""
         return [self._pods[key] for key in self._templated.of(claim)]
+
+    def is_template(self, claim: ObjectKey) -> bool:
+        """Whether any pod asks for a copy of it."""
+        return claim in self._templated
 
     @property
     def gangs(self) -> list[ObjectKey]:

@@ -30,6 +30,10 @@ class ForeignHolds:
         self._believed: dict[str, None] = {}
         """Leases we ran into before we heard of them."""
 
+    def __len__(self) -> int:
+        """Leases there are."""
+        return len(self._leases)
+
     def apply(self, event: Event[GpuLease]) -> None:
         """A Lease was written or is gone; or all there are have been heard of."""
         match event:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 from ullage.clock import Clock
-from ullage.errors import Unreadable
+from ullage.errors import NotFound, Unreadable
 from ullage.kube.api import KubeApi
 from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_quota
 from ullage.kube.objects import storage
@@ -60,7 +60,20 @@ async def sources_served(api: KubeApi) -> list[Interest[Any, Any]]:
     for needed in (NODES, PODS):
         if needed not in served:
             raise Unreadable(f"the server answers, but does not serve {needed.id}")
-    return [source for source in SOURCES if source.resource in served]
+    return [source for source in SOURCES if source.resource in served or await is_served(api, source.resource)]
+
+
+async def is_served(api: KubeApi, resource: Resource[Any]) -> bool:
+    """Whether the server has this kind, by asking for it.
+
+    A server that has just started leaves kinds out of its discovery; but it says 503, not 404, when asked for them.
+    """
+    try:
+        async with closed_after(api.pages(resource, chunk=1)) as pages:
+            await anext(aiter(pages), None)
+    except NotFound:
+        return False
+    return True
 
 
 OnUnreadable = Callable[[Resource[Any], ObjectKey, Unreadable], None]

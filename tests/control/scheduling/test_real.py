@@ -48,6 +48,8 @@ async def test_an_api_server_killed_under_load_loses_nothing(
 ) -> None:
     names = await fleet(api, 10)
     programs.scheduler(plane.kubeconfig, ALONE)
+    await submit(api, NAMESPACE, "first", 1)
+    await settled(api, 30, programs)
     async with reporting(api, names, WallClock()):
         await each(range(30), lambda number: submit(api, NAMESPACE, f"a{number}", 1))
         await asyncio.to_thread(plane.kill, Program.APISERVER)

@@ -1,4 +1,4 @@
-"""Two schedulers at once on purpose, one killed in the middle, answers lost on the way: no GPU has two holders, ever."""
+"""Two schedulers at once on purpose, one killed in the middle, answers lost: no GPU has two holders, ever."""
 
 import asyncio
 import random

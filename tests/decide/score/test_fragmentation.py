@@ -65,11 +65,10 @@ def test_what_a_placement_spoils_is_the_difference_it_makes(
 ) -> None:
     typical, c = typical_of(mix), field.columns
     states = NodeStates(Measure(typical, 2))
-    states.refresh(c)
     rows = np.flatnonzero(field.fitting(demand))
     if not len(rows):
         return
-    spoilt, devices = states.spoilt(demand, states.of_row[rows])
+    spoilt, devices = states.spoilt(demand, states.numbers(c, rows))
     for place, row in enumerate(rows.tolist()):
         assert spoilt[place] == pytest.approx(_least_spoilt(c, demand, row, typical, int(devices[place])), abs=1e-6)
 

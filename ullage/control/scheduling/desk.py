@@ -45,6 +45,11 @@ class Desk:
         return self._turns.assigner.quota
 
     @property
+    def leases_held(self) -> int:
+        """Leases of GPUs there are, as last heard."""
+        return len(self._foreign)
+
+    @property
     def gangs_waiting(self) -> int:
         return self._turns.gangs.waiting
 

@@ -16,6 +16,7 @@ from ullage.control.scheduling.desk import Desk
 from ullage.control.scheduling.refusing import RefusalDesk, Spawn
 from ullage.control.scheduling.telling import Teller
 from ullage.model.action import EvictGang, Place, PlaceGang, Preempt
+from ullage.model.allocation import Allocation
 from ullage.model.event import Event, ObjectKey
 from ullage.model.outcome import PlaceOutcome
 from ullage.model.refusal import Refusal
@@ -65,6 +66,7 @@ class SchedulerLoop:
         self._news = asyncio.Event()
         self._placing = 0
         self.on_refused: Callable[[ObjectKey, str, Refusal], None] = lambda _pod, _uid, _why: None
+        self.on_reserved: Callable[[ObjectKey, Allocation | None], None] = lambda _pod, _allocation: None
         self._refusals = RefusalDesk(hands.refuser, teller, at_once=pipeline.refusals)
 
     def hear(self, event: Event[Any]) -> None:
@@ -126,13 +128,13 @@ class SchedulerLoop:
             return
 
     async def _place(self, action: Place) -> None:
-        with self._slots_taken(_slots((action,))):
+        with self._slots_taken((action,)):
             began = self._clock.steady()
             outcome = await self._hands.placer.perform(action)
         self._settle(outcome, took=self._clock.steady() - began)
 
     async def _place_gang(self, action: PlaceGang) -> None:
-        with self._slots_taken(_slots(action.places)):
+        with self._slots_taken(action.places):
             began = self._clock.steady()
             outcome = await self._hands.gang_placer.perform(action)
         self._teller.gang_ended(outcome, waited=self.desk.gang_waited(action.gang, now=self._clock.now()))
@@ -167,13 +169,18 @@ class SchedulerLoop:
         self._news.set()
 
     @contextmanager
-    def _slots_taken(self, slots: int) -> Iterator[None]:
-        """They were counted when the work was begun."""
+    def _slots_taken(self, places: Sequence[Place]) -> Iterator[None]:
+        """They were counted when the work was begun. GPUs are being leased meanwhile, unless volumes come first."""
+        leasing = [place for place in places if place.devices and not place.volumes]
+        for place in leasing:
+            self.on_reserved(place.pod, place.allocation)
         try:
             yield
         finally:
-            self._placing -= slots
+            self._placing -= _slots(places)
             self._news.set()
+            for place in leasing:
+                self.on_reserved(place.pod, None)
 
 
 def _slots(places: Sequence[Place]) -> int:

@@ -1,10 +1,12 @@
 """For whom nodes are being made free, and who is leaving for them. Decides by `decide.preempt`; no I/O."""
 
 from collections import Counter
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from ullage.decide.assigning import Assigner
+from ullage.decide.gang.attempts import largest_first
 from ullage.decide.gang.seating import GangAsk
 from ullage.decide.preempt.gangs import preempt_for_gang
 from ullage.decide.preempt.preempting import NoPreemption, NoVictims, preempt
@@ -64,7 +66,7 @@ class RoomMaking:
         """Who has to leave for a pod that was refused. What is decided counts from now on."""
         if not self._any_lower(pod.priority):
             return NoPreemption(NoVictims.NOT_ENOUGH_LOWER)
-        found = preempt(assigner.seating, pod, self._around(assigner), now=now)
+        found = preempt(assigner.seating, pod, self._around(assigner, (pod,)), now=now)
         return found if isinstance(found, NoPreemption) else self._decided((pod,), (found,))
 
     def for_gang(self, assigner: Assigner, gang: GangAsk, *, now: float) -> tuple[Preempt, ...] | NoPreemption:
@@ -73,7 +75,8 @@ class RoomMaking:
             return NoPreemption(NoVictims.NOT_ENOUGH_LOWER)
         if not all(pod.preempts for pod in gang.pending):
             return NoPreemption(NoVictims.PREEMPTS_NOBODY)
-        found = preempt_for_gang(assigner.seating, gang, self._around(assigner), now=now)
+        needed = largest_first(gang.pending)[-gang.needed :]
+        found = preempt_for_gang(assigner.seating, gang, self._around(assigner, needed), now=now)
         return found if isinstance(found, NoPreemption) else self._decided(gang.pending, found)
 
     def _decided(self, pods: tuple[Pod, ...], actions: tuple[Preempt, ...]) -> tuple[Preempt, ...]:
@@ -87,10 +90,15 @@ class RoomMaking:
         """Most clusters have one priority: then no node need be looked at."""
         return any(count > 0 and known < priority for known, count in self._priorities.items())
 
-    def _around(self, assigner: Assigner) -> Surroundings:
+    def _around(self, assigner: Assigner, pods: Iterable[Pod]) -> Surroundings:
         state, gangs = self._placements.state, {}
         for key in state.gangs:
             members = tuple(pod.key for pod in assigner.members(key) if pod.key in self._placements.pods)
             gang = BoundGang(key, assigner.gang_size(key), members)
             gangs.update(dict.fromkeys(members, gang))
-        return Surroundings(gangs=gangs, leaving=frozenset(self._leaving), nominated=self.nominated)
+        return Surroundings(
+            gangs=gangs,
+            leaving=frozenset(self._leaving),
+            closed=assigner.quota.closed(pods),
+            nominated=self.nominated,
+        )

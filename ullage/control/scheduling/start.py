@@ -16,6 +16,7 @@ from ullage.act.refuse import Refuser
 from ullage.act.sweep import Broom
 from ullage.act.tell import KubeEventWriter
 from ullage.clock import Clock
+from ullage.control.claims.keeper import ClaimKeeper
 from ullage.control.lease_sweeper import LeaseSweeper, gpu_leases
 from ullage.control.scheduling.desk import Desk
 from ullage.control.scheduling.loop import Hands, Pipeline, SchedulerLoop
@@ -48,7 +49,16 @@ class SchedulerSettings:
 class Scheduler:
     """One scheduler over one API. `run` until cancelled."""
 
-    def __init__(self, api: KubeApi, settings: SchedulerSettings, clock: Clock, *, instance: str, seed: int) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        settings: SchedulerSettings,
+        clock: Clock,
+        *,
+        instance: str,
+        seed: int,
+        metrics: SchedulerMetrics | None = None,
+    ) -> None:
         self._api = api
         self._settings = settings
         self._clock = clock
@@ -56,8 +66,11 @@ class Scheduler:
         self._rng = random.Random(seed)
         self._ready = asyncio.Event()
         self.desk = Desk(settings.profiles)
-        self.metrics = SchedulerMetrics(CollectorRegistry())
-        self._sweeper = LeaseSweeper(Broom(api, settings.lease_namespace), clock)
+        self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
+        broom = Broom(api, settings.lease_namespace)
+        self._sweeper = LeaseSweeper(broom, clock, on_freed=lambda freed: self._metrics.swept(freed.why))
+        placements, quotas = self.desk.placements, self.desk.quota
+        self._claims = ClaimKeeper(api, clock, placements, names=settings.profiles, quotas=quotas)
 
     @property
     def ready(self) -> bool:
@@ -71,15 +84,17 @@ class Scheduler:
     async def run(self) -> None:
         """Until cancelled. Decisions begin when everything has been heard: not before is the picture whole."""
         writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._instance)
-        async with EventRecorder(writer, self._clock, instance=self._instance) as events:
-            loop = SchedulerLoop(
-                self.desk, self._hands(), Teller(events, self.metrics), self._clock, self._settings.pipeline
-            )
+        recorder = EventRecorder(writer, self._clock, instance=self._instance, on_fate=self._metrics.event)
+        async with recorder as events:
+            teller = Teller(events, self._metrics)
+            loop = SchedulerLoop(self.desk, self._hands(), teller, self._clock, self._settings.pipeline)
+            loop.on_refused, loop.on_reserved = self._claims.refused, self._claims.reserved
             informers = await self._informers(loop)
             async with asyncio.TaskGroup() as group:
                 group.create_task(run_all(*informers), name="informers")
                 await wait_all_synced(*informers)
                 group.create_task(loop.run(), name="scheduler loop")
+                group.create_task(self._claims.run(), name="claims")
                 if self._settings.sweep:
                     group.create_task(self._sweeper.run(), name="lease sweeper")
                 self._ready.set()
@@ -96,6 +111,7 @@ class Scheduler:
     async def _informers(self, loop: SchedulerLoop) -> list[Informer[Any, Any]]:
         def hear(event: Event[Any]) -> None:
             loop.hear(event)
+            self._claims.hear(event)
             if self._settings.sweep:
                 self._sweeper.hear(event)
 

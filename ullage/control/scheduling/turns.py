@@ -13,6 +13,7 @@ from ullage.decide.assigning import Assigner, waits
 from ullage.decide.fit.first_consumer import promises_on, waiting_claims
 from ullage.decide.gang.fate import EvictWhole, GiveUp, Whole
 from ullage.decide.gang.seating import GangAsk, GangRefusal, GangSeats
+from ullage.decide.hopeless import is_hopeless
 from ullage.decide.preempt.preempting import NoPreemption, NoVictims
 from ullage.decide.seat.deciding import Refusal as NoSeat
 from ullage.decide.seat.deciding import Seat
@@ -54,7 +55,9 @@ class Turns:
         ready = assigner.entitled(pod)
         if isinstance(ready, Verdict):
             self._queue.refuse(pod.key, CURES[ready.reason].wakes_on, now=now)
-            why = Refusal(word=ready.reason.value, message=ready.detail or ready.reason.value)
+            message = ready.detail or ready.reason.value
+            hopeless = is_hopeless(pod, (ready.reason,), self._placements)
+            why = Refusal(word=ready.reason.value, message=message, hopeless=hopeless)
             return Refused(pods=(pod,), why=why, unnominate=self.room.forget(pod.key))
         gang = assigner.gang_of(pod)
         if gang is not None:
@@ -92,7 +95,7 @@ class Turns:
         if isinstance(answer, Seat):
             return self._place(pod, answer)
         self._queue.refuse(pod.key, answer.wakes_on, now=now)
-        preempts = self.room.for_pod(assigner, pod, now=now) if _may_preempt(answer) else _NOBODY
+        preempts = self.room.for_pod(assigner, pod, now=now)
         return self._refused((pod,), answer, preempts)
 
     def _decide_gang(self, assigner: Assigner, gang: ObjectKey, now: float) -> Decision:
@@ -109,9 +112,7 @@ class Turns:
             return self._place_gang(ask, answer, now)
         for pod in ask.pending:
             self._queue.refuse(pod.key, answer.wakes_on, now=now)
-        incomplete = answer.refusal is None
-        preempts = _NOBODY if incomplete or not _may_preempt(answer) else self.room.for_gang(assigner, ask, now=now)
-        return self._refused(ask.pending, answer, preempts)
+        return self._refused(ask.pending, answer, self.room.for_gang(assigner, ask, now=now))
 
     def _place(self, pod: Pod, seat: Seat) -> Place:
         choice, state = seat.choice, self._placements.state
@@ -140,7 +141,8 @@ class Turns:
     def _refused(
         self, pods: tuple[Pod, ...], answer: NoSeat | GangRefusal, preempts: tuple[Preempt, ...] | NoPreemption
     ) -> Refused:
-        why = Refusal(word=_word(answer), message=str(answer))
+        hopeless = any(is_hopeless(pod, answer.reasons, self._placements) for pod in pods)
+        why = Refusal(word=_word(answer), message=str(answer), hopeless=hopeless)
         if not isinstance(preempts, NoPreemption):
             return Refused(pods=pods, why=why, preempts=preempts)
         keep = preempts.reason is NoVictims.VICTIMS_LEAVING
@@ -163,14 +165,6 @@ class Turns:
     def _timeout(self, gang: ObjectKey) -> float | None:
         group = self._placements.state.groups.get(gang)
         return None if group is None else group.timeout
-
-
-_NOBODY = NoPreemption(NoVictims.NOT_FOR_LACK_OF_ROOM)
-
-
-def _may_preempt(answer: NoSeat | GangRefusal) -> bool:
-    """No quota becomes larger by evicting others."""
-    return Reason.QUOTA_EXCEEDED not in answer.reasons
 
 
 def _word(answer: NoSeat | GangRefusal) -> str:

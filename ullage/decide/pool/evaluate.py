@@ -27,10 +27,16 @@ class Evaluation:
         return self.keep + self.fresh
 
 
-def evaluate(nodes: Sequence[PoolNode], thresholds: Thresholds, *, wanted: int = 0) -> Evaluation:
-    """The sizes of a pool. `wanted` are new nodes that the demand needs beyond all that exists and comes."""
+def evaluate(
+    nodes: Sequence[PoolNode], thresholds: Thresholds, *, wanted: int = 0, allowed: int | None = None
+) -> Evaluation:
+    """The sizes of a pool. `wanted` are new nodes that the demand needs beyond all that exists and comes.
+
+    `allowed` is how many may be bought at all, where more than `maxSize` limits it.
+    """
     alive = [node for node in nodes if not node.lost]
     room = max(0, thresholds.max_size - len(nodes))
+    room = room if allowed is None else min(room, allowed)
     missing = max(0, thresholds.min_size - len(alive))
     fresh = min(max(wanted, missing), room)
     keep, why = _keep(alive, thresholds)

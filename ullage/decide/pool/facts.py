@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from ullage.model.device import MILLI_GPU
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Node
@@ -144,7 +146,4 @@ def _not_listed(
 
 
 def _taken(node: PoolNode, assumed: Assumed) -> PoolNode:
-    return PoolNode(
-        **{field: getattr(node, field) for field in PoolNode.__struct_fields__}
-        | {"assumed": assumed.milli, "empty": node.empty and not assumed.pods}
-    )
+    return replace(node, assumed=assumed.milli, empty=node.empty and not assumed.pods)

@@ -62,12 +62,10 @@ class Scratch:
         self._write(ObjectKey("", node.name), self.placements.state.nodes.get(node.name), node)
 
     def _write(self, key: ObjectKey, old: Node | Inventory | None, new: Node | Inventory) -> None:
-        if old is None:
-            self.placements.apply(Appeared[Fact](key, new))
-            self._log.append(_Heard(Vanished(key, new)))
-        else:
-            self.placements.apply(Changed[Fact](key, old, new))
-            self._log.append(_Heard(Changed(key, new, old)))
+        happened: Event[Fact] = Appeared(key, new) if old is None else Changed(key, old, new)
+        undone: Event[Fact] = Vanished(key, new) if old is None else Changed(key, new, old)
+        self.placements.apply(happened)
+        self._log.append(_Heard(undone))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from itertools import accumulate, repeat
 import numpy as np
 
 from ullage.decide.devices.freeing import Holding, would_get
-from ullage.decide.fit.codes import REASONS
+from ullage.decide.fit.codes import FITS, REASONS
 from ullage.decide.preempt.clearing import NOBODY, Rank, priced
 from ullage.decide.preempt.protection import Protection
 from ullage.decide.seat.deciding import Seating, device_ask
@@ -36,7 +36,8 @@ def candidates(seating: Seating, protection: Protection, pod: Pod, *, now: float
     """Nodes where evicting all of lower priority would leave enough of each resource, the most promising first."""
     placements = seating.placements
     columns = placements.columns
-    rows = np.flatnonzero(np.isin(seating.codes(pod, now=now), CURABLE))
+    curable = np.isin(seating.codes(pod, now=now), CURABLE)
+    rows = np.flatnonzero(curable if protection.closed is None else curable & (protection.closed == FITS))
     needs = columns.indexed(pod.shape.requests)
     missing = np.array(
         [amount - columns.allocatable[index, rows] + columns.used[index, rows] for index, amount in needs]

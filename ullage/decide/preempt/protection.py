@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 
+from ullage.decide.fit.codes import Codes
 from ullage.model.budget import Budget
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Phase, Pod
@@ -33,6 +34,8 @@ class Surroundings:
     """By member."""
     leaving: Collection[ObjectKey] = frozenset()
     """Pods whose eviction is decided, whether or not they are seen to be terminating."""
+    closed: Codes | None = None
+    """Codes of rows that a quota closes: nobody is evicted where the pod may not go."""
     nominated: tuple[Pod, ...] = ()
     """Pods for which a node is being made free, with what their claims ask for."""
 
@@ -88,6 +91,11 @@ class Protection:
             return False
         known = self._heard.get(pod.key)
         return known is not None and known.node == pod.node and (pod.owner is None or pod.owner.kind != "Node")
+
+    @property
+    def closed(self) -> Codes | None:
+        """Rows where nobody is evicted for this pod."""
+        return self._around.closed
 
     def who_goes(self, node: str) -> tuple[list[Pod], list[Pod]]:
         """Those on a node who leave anyway, and those who could be made to, the lowest priority first."""

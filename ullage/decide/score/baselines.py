@@ -24,6 +24,16 @@ class Baseline:
     def keys(self, columns: GpuColumns, demand: GpuDemand, fits: Flags) -> Keys:
         return np.where(fits, keyed(self.level_of_rows(columns, demand), columns.gpu_left.sum(axis=1)), NEVER)
 
+    def keys_at(self, columns: GpuColumns, demand: GpuDemand, rows: NDArray[np.intp]) -> Keys:
+        some = columns.at(rows)
+        return keyed(self.level_of_rows(some, demand), some.gpu_left.sum(axis=1))
+
+    def key_at(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
+        return int(self.keys_at(columns, demand, np.array([row]))[0])
+
+    def basis(self, columns: GpuColumns) -> tuple[int, int] | None:
+        return columns.measures()
+
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
         return self.device_on_row(columns, demand, row)
 
@@ -76,9 +86,10 @@ def _sizes(columns: GpuColumns, demand: GpuDemand) -> NDArray[np.int64]:
 
 def _left_over(columns: GpuColumns, demand: GpuDemand) -> NDArray[np.float64]:
     """CPU and GPU left after the placement, each as a part of the largest node's, averaged."""
-    cpu = (columns.cpu_left - demand.cpu) / max(int(columns.cpu_total.max(initial=0)), 1)
+    most_cpu, most_gpu = columns.measures()
+    cpu = (columns.cpu_left - demand.cpu) / max(most_cpu, 1)
     idle = columns.gpu_left.sum(axis=1) - demand.gpus * _sizes(columns, demand)
-    left: NDArray[np.float64] = (cpu + idle / max(int(columns.gpu_total.max(initial=0)), 1)) / 2.0
+    left: NDArray[np.float64] = (cpu + idle / max(most_gpu, 1)) / 2.0
     return left
 
 

@@ -32,6 +32,25 @@ class GpuColumns:
     """Index of the GPU model; 0 where there are no GPUs. A node with two models counts as a model of its own."""
     name_rank: NDArray[np.integer]
     """The row's place among all nodes by name."""
+    largest: tuple[int, int] | None = None
+    """CPU and GPU of the largest nodes, where these are some rows of a larger table."""
+
+    def measures(self) -> tuple[int, int]:
+        """CPU and GPU of the largest nodes: what scores that compare with them depend on beside the row."""
+        return self.largest or (int(self.cpu_total.max(initial=0)), int(self.gpu_total.max(initial=0)))
+
+    def at(self, rows: NDArray[np.integer]) -> "GpuColumns":
+        """These rows only, copied."""
+        return GpuColumns(
+            stamp=self.stamp[rows],
+            cpu_left=self.cpu_left[rows],
+            cpu_total=self.cpu_total[rows],
+            gpu_left=self.gpu_left[rows],
+            gpu_total=self.gpu_total[rows],
+            model=self.model[rows],
+            name_rank=self.name_rank[rows],
+            largest=self.measures(),
+        )
 
 
 class GpuDemand(NamedTuple):
@@ -63,8 +82,17 @@ class GpuPolicy(Protocol):
     def keys(self, columns: GpuColumns, demand: GpuDemand, fits: Flags) -> Keys:
         """How good each node is (see `keyed`), the higher the better; rows that do not fit hold anything."""
 
+    def keys_at(self, columns: GpuColumns, demand: GpuDemand, rows: NDArray[np.intp]) -> Keys:
+        """The same of these rows only, all of which fit."""
+
+    def key_at(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
+        """The same of one row."""
+
+    def basis(self, columns: GpuColumns) -> tuple[int, int] | None:
+        """What keys depend on beside their row: while it is the same, a row that did not change keeps its key."""
+
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
-        """The device a single share should take on a row, after `keys` was asked; -1 for any."""
+        """The device a single share should take on a row; -1 for any."""
 
 
 def keyed(levels: NDArray[np.int64], idle: NDArray[np.int64]) -> Keys:

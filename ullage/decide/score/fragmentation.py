@@ -35,11 +35,11 @@ class Fragmentation:
 
     def keys(self, columns: GpuColumns, demand: GpuDemand, fits: Flags) -> Keys:
         """Levels are minus the steps of what is spoilt and paid."""
-        known = self._recall(demand, len(columns.stamp))
+        known = self._recall(demand)
+        known.resize(len(columns.stamp))
         stale = ((known.seen != columns.stamp) & fits).nonzero()[0]
         if len(stale):
-            self._states.refresh(columns)
-            numbers = self._states.of_row[stale]
+            numbers = self._states.numbers(columns, stale)
             known.make_room(self._states)
             new = numbers[known.key_of_state[numbers] == _UNKNOWN]
             if len(new):
@@ -48,15 +48,40 @@ class Fragmentation:
             known.seen[stale] = columns.stamp[stale]
         return known.keys
 
+    def keys_at(self, columns: GpuColumns, demand: GpuDemand, rows: NDArray[np.intp]) -> Keys:
+        numbers = self._states.numbers(columns, rows)
+        known = self._recall(demand)
+        known.make_room(self._states)
+        keys: Keys = known.key_of_state[numbers]
+        new = numbers[keys == _UNKNOWN]
+        if not len(new):
+            return keys
+        self._compute(known, demand, np.unique(new))
+        found: Keys = known.key_of_state[numbers]
+        return found
+
+    def key_at(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
+        number = self._states.number(columns, row)
+        known = self._recall(demand)
+        known.make_room(self._states)
+        key = known.key_of_state.item(number)
+        if key == _UNKNOWN:
+            self._compute(known, demand, np.array([number]))
+            key = known.key_of_state.item(number)
+        return key
+
+    def basis(self, columns: GpuColumns) -> tuple[int, int] | None:
+        """A level looks at its own row and at the mix, and a new mix is a new object."""
+        return None
+
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
         """The device whose share spoils least."""
-        self._states.refresh(columns)
-        known = self._recall(demand, len(columns.stamp))
+        number = self._states.number(columns, row)
+        known = self._recall(demand)
         known.make_room(self._states)
-        number = int(self._states.of_row[row])
-        if known.key_of_state[number] == _UNKNOWN:
+        if known.key_of_state.item(number) == _UNKNOWN:
             self._compute(known, demand, np.array([number]))
-        return int(known.device_of_state[number])
+        return known.device_of_state.item(number)
 
     def _compute(self, known: "_Remembered", demand: GpuDemand, numbers: Rows) -> None:
         spoilt, known.device_of_state[numbers] = self._states.spoilt(demand, numbers)
@@ -64,13 +89,12 @@ class Fragmentation:
         levels = np.floor((_NUDGE - spoilt) / STEP).astype(np.int64)
         known.key_of_state[numbers] = keyed(levels, self._states.idle(numbers))
 
-    def _recall(self, demand: GpuDemand, rows: int) -> "_Remembered":
+    def _recall(self, demand: GpuDemand) -> "_Remembered":
         known = self._remembered.pop(demand, None)
         if known is None:
             known = _Remembered(price(demand, self._scarce))
             if len(self._remembered) >= MOST_DEMANDS:
                 del self._remembered[next(iter(self._remembered))]
-        known.resize(rows)
         self._remembered[demand] = known
         return known
 

@@ -30,8 +30,8 @@ class NodeStates:
     def __init__(self, measure: Measure) -> None:
         self._measure = measure
         self._seen = np.empty(0, dtype=np.int64)
-        self.of_row = np.empty(0, dtype=np.int64)
-        """The number of each row's state, as of the last `refresh`."""
+        self._of_row = np.empty(0, dtype=np.int64)
+        """The number of each row's state, as of when it was last looked at."""
         self.generation = 0
         """Changes when numbering starts again, and numbers mean something else."""
         self._forget(0)
@@ -41,21 +41,43 @@ class NodeStates:
         """States are numbered from 0 to one less than this."""
         return len(self._numbers)
 
-    def refresh(self, columns: GpuColumns) -> None:
-        """Look again at rows that have changed."""
-        if len(self._seen) != len(columns.stamp):
-            kept, rows = min(len(self._seen), len(columns.stamp)), len(columns.stamp)
-            self._seen = np.concatenate((self._seen[:kept], np.full(rows - kept, UNSEEN)))
-            self.of_row = np.concatenate((self.of_row[:kept], np.zeros(rows - kept, dtype=np.int64)))
-        changed = (self._seen != columns.stamp).nonzero()[0]
-        if not len(changed):
+    def numbers(self, columns: GpuColumns, rows: Rows) -> NDArray[np.int64]:
+        """The numbers of the states of these rows, looked at again where they have changed."""
+        self._reach(columns)
+        changed = rows[self._seen[rows] != columns.stamp[rows]]
+        if len(changed):
+            if self._crowded():
+                self._start_again(columns)
+                changed = rows
+            self._number(columns, changed)
+            self._seen[changed] = columns.stamp[changed]
+        found: NDArray[np.int64] = self._of_row[rows]
+        return found
+
+    def number(self, columns: GpuColumns, row: int) -> int:
+        """The number of the state of one row."""
+        self._reach(columns)
+        stamp = columns.stamp.item(row)
+        if self._seen.item(row) != stamp:
+            if self._crowded():
+                self._start_again(columns)
+            self._number(columns, np.array([row]))
+            self._seen[row] = stamp
+        return self._of_row.item(row)
+
+    def _reach(self, columns: GpuColumns) -> None:
+        kept, rows = min(len(self._seen), len(columns.stamp)), len(columns.stamp)
+        if kept == rows == len(self._seen):
             return
-        if self.count > max(MOST_STATES, 4 * len(columns.stamp)):
-            self._forget(columns.gpu_left.shape[1])
-            self._seen.fill(UNSEEN)
-            changed = np.arange(len(columns.stamp))
-        self._number(columns, changed)
-        self._seen[changed] = columns.stamp[changed]
+        self._seen = np.concatenate((self._seen[:kept], np.full(rows - kept, UNSEEN)))
+        self._of_row = np.concatenate((self._of_row[:kept], np.zeros(rows - kept, dtype=np.int64)))
+
+    def _crowded(self) -> bool:
+        return self.count > max(MOST_STATES, 4 * len(self._seen))
+
+    def _start_again(self, columns: GpuColumns) -> None:
+        self._forget(columns.gpu_left.shape[1])
+        self._seen.fill(UNSEEN)
 
     def idle(self, numbers: Rows) -> NDArray[np.int64]:
         """Idle GPU in these states, in thousandths."""
@@ -115,7 +137,7 @@ class NodeStates:
             number = self._numbers.setdefault(whole, len(self._numbers))
             if number == first + len(new):
                 new.append(row)
-            self.of_row[row] = number
+            self._of_row[row] = number
         if not new:
             return
         left, cpu, model = columns.gpu_left[new], columns.cpu_left[new], columns.model[new]

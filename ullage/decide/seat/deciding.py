@@ -7,17 +7,18 @@ import msgspec
 import numpy as np
 
 from ullage.decide.devices.choice import Choice
-from ullage.decide.fit.codes import CODE, REASONS, Codes, first_of
+from ullage.decide.fit.codes import FITS, REASONS, Codes, first_of
 from ullage.decide.fit.table import FitTable
-from ullage.decide.score.columns import GpuPolicy, best
+from ullage.decide.score.columns import GpuPolicy
 from ullage.decide.score.mix import ObservedMix, Typical
 from ullage.decide.score.policies import DEFAULT_POLICY, POLICIES
 from ullage.decide.seat.boards import Boards
 from ullage.decide.seat.gpus import GpuTable
-from ullage.decide.seat.view import CPU, GpuView
-from ullage.model.claim import DeviceAsk
+from ullage.decide.seat.rank import Ranks, level_of, soft_of
+from ullage.decide.seat.standing import Standing, Standings, ask_of
+from ullage.decide.seat.view import GpuView
+from ullage.model.claim import DeviceAsk, Exclusivity
 from ullage.model.pod import Pod
-from ullage.model.resources import GPU, MILLI
 from ullage.model.verdict import CURES, Reason, Verdict, Wake
 from ullage.state.gpus import Kind
 from ullage.state.placements import Placements
@@ -58,10 +59,7 @@ class Refusal:
 
 def device_ask(pod: Pod) -> DeviceAsk | None:
     """What a pod asks of GPUs: its claim, or as many whole ones as it requests."""
-    if pod.shape.devices is not None:
-        return pod.shape.devices
-    requested = dict(pod.shape.requests).get(GPU, 0)
-    return DeviceAsk(count=-(-requested // MILLI)) if requested else None
+    return ask_of(pod.shape)
 
 
 def hold(placements: Placements, pod: Pod, seat: Seat) -> None:
@@ -70,19 +68,21 @@ def hold(placements: Placements, pod: Pod, seat: Seat) -> None:
     if choice is None:
         placements.place(pod, seat.node)
     else:
-        seated = msgspec.structs.replace(pod, gpu_instances=choice.instances)
-        placements.place(seated, seat.node, choice.ids, choice.share_milli)
+        if choice.instances != pod.gpu_instances:
+            pod = msgspec.structs.replace(pod, gpu_instances=choice.instances)
+        placements.place(pod, seat.node, choice.ids, choice.share_milli)
 
 
 class Seating:
-    """Decides for one picture of the cluster. Remembers only what it can compute again."""
+    """Decides for one picture of the cluster. Remembers only what it can compute again, and the mix of pods it saw."""
 
-    def __init__(self, placements: Placements, policy: str = DEFAULT_POLICY) -> None:
+    def __init__(self, placements: Placements, policy: str = DEFAULT_POLICY, mix: ObservedMix | None = None) -> None:
         self._placements = placements
         self._fit = FitTable(placements)
         self._gpus = GpuTable(placements)
         self._view = GpuView(placements, self._gpus.boards)
-        self._mix = ObservedMix()
+        self._standings = Standings(placements, self._fit, self._gpus, self._view)
+        self.mix = ObservedMix() if mix is None else mix
         self._make_policy = POLICIES[policy]
         self._policy: GpuPolicy | None = None
         self._policy_for: tuple[Typical, int] | None = None
@@ -98,29 +98,46 @@ class Seating:
 
     def seat(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Seat | Refusal:
         """The best seat for a pod that holds no room. `closed` has codes of rows that are refused for other reasons."""
-        ask = device_ask(pod)
-        codes = self._codes(pod, ask, now)
+        standing = self._standings.fitted(pod.shape, now=now)
+        beyond = self._fit.beyond(pod)
+        if beyond is not None:
+            closed = beyond if closed is None else first_of(beyond, closed)
+        fitting = standing.fitting
         if closed is not None:
-            codes = first_of(codes, closed)
-        fits = codes == CODE[Reason.FITS]
-        if not fits.any():
-            return _refusal(codes)
-        columns = self._view.columns()
-        demand = self._view.demand(ask, dict(pod.shape.requests).get(CPU, 0))
-        self._mix.saw(demand)
-        won = best(self._policy_now(), columns, demand, fits)
-        if won is None:
-            return _refusal(codes)
-        choice = None if ask is None else self._gpus.choice(ask, won.row, None if won.device < 0 else won.device)
+            fitting = int(np.count_nonzero(standing.fits & (closed == FITS)))
+        if not fitting:
+            return self._refusal(pod, now, closed)
+        self._view.columns()
+        demand = self._standings.demand(standing)
+        self.mix.saw(demand)
+        policy = self._policy_now()
+        self._standings.ranked(standing, policy)
+        won = standing.best(closed, self._wishes(pod, standing, closed))
+        return self._refusal(pod, now, closed) if won is None else self._seat_at(*won, fitting, standing, policy)
+
+    def _wishes(self, pod: Pod, standing: Standing, closed: Codes | None) -> Ranks | None:
+        scores = self._standings.scores
+        if not scores.may_wish(pod):
+            return None
+        return scores.wishes(pod, standing.fits if closed is None else standing.fits & (closed == FITS))
+
+    def _seat_at(self, row: int, rank: int, fitting: int, standing: Standing, policy: GpuPolicy) -> Seat | Refusal:
+        node, table = self._placements.columns.names[row], standing.table
+        if table is None:
+            return Seat(node, None, (), fitting, soft_of(rank))
+        leaning = -1
+        if table.ask.exclusivity is Exclusivity.SHARED:
+            leaning = policy.device(self._view.columns(), self._standings.demand(standing), row)
+        choice = table.answer(self._gpus.boards.numbers.item(row), leaning)
         if isinstance(choice, Verdict):
             # Cannot be: the row's code said that it fits. A placement must not be made on a contradiction.
-            return Refusal(len(codes), {choice.reason: 1})
-        node = self._placements.columns.names[won.row]
-        return Seat(node, choice, self._uuids(won.row, choice), int(fits.sum()), won.level)
+            return Refusal(len(standing.order), {choice.reason: 1})
+        return Seat(node, choice, self._uuids(row, choice), fitting, level_of(rank))
 
     def codes(self, pod: Pod, *, now: float) -> Codes:
         """What every row says to a pod that holds no room (see `codes`); 0 fits. Good until something changes."""
-        return self._codes(pod, device_ask(pod), now)
+        codes, ask = self._fit.codes(pod), device_ask(pod)
+        return codes if ask is None else first_of(codes, self._gpus.codes(ask, now=now))
 
     def seat_on(self, pod: Pod, node: str, *, now: float) -> Seat | Reason:
         """The seat on one node, or why there is none there. Nothing is compared, and it does not count as typical."""
@@ -128,8 +145,10 @@ class Seating:
         if row is None:
             return Reason.NOT_THE_NODE_NAMED
         ask = device_ask(pod)
-        code = self._codes(pod, ask, now).item(row)
-        if code != CODE[Reason.FITS]:
+        code = self._fit.codes(pod).item(row)
+        if not code and ask is not None:
+            code = self._gpus.code(ask, row, now=now)
+        if code:
             return REASONS[code]
         choice = None if ask is None else self._gpus.choice(ask, row)
         return choice.reason if isinstance(choice, Verdict) else Seat(node, choice, self._uuids(row, choice))
@@ -150,13 +169,13 @@ class Seating:
     def _kind(self, node: str) -> Kind:
         return Kind(int(self._placements.columns.gpus.kind[self._placements.columns.rows[node]]))
 
-    def _codes(self, pod: Pod, ask: DeviceAsk | None, now: float) -> Codes:
-        codes = self._fit.codes(pod)
-        return codes if ask is None else first_of(codes, self._gpus.codes(ask, now=now))
+    def _refusal(self, pod: Pod, now: float, closed: Codes | None) -> Refusal:
+        codes = self.codes(pod, now=now)
+        return _refusal(codes if closed is None else first_of(codes, closed))
 
     def _policy_now(self) -> GpuPolicy:
         """The policy for the mix as it is; a new one only when the mix or the models in the cluster have changed."""
-        wanted = (self._mix.typical(), self._view.models)
+        wanted = (self.mix.typical(), self._view.models)
         known = self._policy_for
         if self._policy is None or known is None or known[0] is not wanted[0] or known[1] != wanted[1]:
             self._policy, self._policy_for = self._make_policy(wanted[0], self._view.capacity()), wanted

@@ -40,7 +40,7 @@ class AskTable:
         self._generation = self._boards.generation
         self._codes: Codes = np.full(64, _UNASKED, np.uint8)
         self._merits: Ranks = np.zeros(64, np.int64)
-        self._answers: dict[int, Choice | Verdict] = {}
+        self._answers: dict[tuple[int, int], Choice | Verdict] = {}
 
     def codes(self, numbers: Numbers) -> Codes:
         """A code for each number; 0 fits."""
@@ -66,12 +66,15 @@ class AskTable:
     def merit(self, number: int) -> int:
         return self._merits.item(number)
 
-    def answer(self, number: int) -> Choice | Verdict:
-        """In full."""
+    def answer(self, number: int, leaning: int = -1) -> Choice | Verdict:
+        """In full. `leaning` is the device a score found best for a single share; -1 for none."""
         self._reach()
-        if number not in self._answers:
-            self._ask(number)
-        return self._answers[number]
+        known = self._answers.get((number, leaning))
+        if known is None:
+            panel = self._boards.panels[number]
+            known = answer_of(panel, self.ask, None if leaning < 0 else leaning)
+            self._answers[number, leaning] = known
+        return known
 
     def _reach(self) -> None:
         """Have room for all numbers there are, and none that mean something else now."""
@@ -84,8 +87,7 @@ class AskTable:
             self._merits = np.concatenate((self._merits, np.zeros(more, np.int64)))
 
     def _ask(self, number: int) -> int:
-        panel = self._boards.panels[number]
-        answer = self._answers[number] = answer_of(panel, self.ask)
+        panel, answer = self._boards.panels[number], self.answer(number)
         if isinstance(answer, Verdict):
             # A row without a node has no GPUs to speak of: other rules say that there is none.
             code = CODE[answer.reason] if number else 0
@@ -139,12 +141,9 @@ class GpuTable:
             return Verdict(Reason.INVENTORY_STALE, f"its GPUs were {heard}")
         return answer
 
-    def choice(self, ask: DeviceAsk, row: int, leaning: int | None = None) -> Choice | Verdict:
+    def choice(self, ask: DeviceAsk, row: int) -> Choice | Verdict:
         """The devices of a row for this ask, or why none. On counted nodes no devices are named."""
-        number = self.boards.refresh().item(row)
-        if leaning is None:
-            return self.table(ask).answer(number)
-        return answer_of(self.boards.panels[number], ask, leaning)
+        return self.table(ask).answer(self.boards.refresh().item(row))
 
 
 def with_stale(codes: Codes, stale: npt.NDArray[np.bool_]) -> Codes:

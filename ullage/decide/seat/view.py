@@ -1,7 +1,11 @@
 """The columns as GPU scores read them, repaired where rows changed; and pods as demands on them."""
 
-import numpy as np
+from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
+from ullage.decide.devices.board import DeviceLayout
 from ullage.decide.devices.products import is_model
 from ullage.decide.devices.suiting import capable, share_of
 from ullage.decide.score.columns import GpuColumns, GpuDemand
@@ -13,6 +17,9 @@ from ullage.model.verdict import Verdict
 from ullage.state.placements import Placements
 
 CPU = "cpu"
+MOST_DEMANDS = 4096
+MOST_LAYOUTS = 8192
+
 _DEFAULT_CPU = 100
 
 
@@ -25,6 +32,15 @@ def _coarse(amount: int) -> int:
     return (amount + (1 << drop >> 1)) >> drop << drop
 
 
+class _Fleet(NamedTuple):
+    """What all nodes with one layout have in common."""
+
+    usable: npt.NDArray[np.int32]
+    """1 for devices that may be given whole or shared, by place."""
+    total: int
+    model: int
+
+
 class GpuView:
     """Arrays over rows. Models are numbered from 1; 0 is a node without GPUs."""
 
@@ -34,46 +50,34 @@ class GpuView:
         self._version = -1
         self._names_of: object = None
         self._models: dict[tuple[str, int], int] = {}
+        self._fleets: dict[DeviceLayout, _Fleet] = {}
         self._demands: dict[tuple[DeviceAsk | None, int], GpuDemand] = {}
-        self._allocate(0)
+        self._columns = self._allocate(0)
 
     @property
     def models(self) -> int:
         """How many numbers are in use for models, 0 included."""
         return len(self._models) + 1
 
-    def capacity(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def capacity(self) -> npt.NDArray[np.float64]:
         """GPUs of each model in the cluster."""
-        size = self._placements.columns.size
         counts = np.zeros(self.models)
-        np.add.at(counts, self._model[:size], self._gpu_total[:size] / MILLI_GPU)
+        np.add.at(counts, self._columns.model, self._columns.gpu_total / MILLI_GPU)
         return counts
 
     def columns(self) -> GpuColumns:
-        """The arrays as of now. Good until something changes."""
+        """The arrays as of now: the same object as long as it has the same rows. Good until something changes."""
         columns = self._placements.columns
-        size = columns.size
         changed = columns.changed.since(self._version) if self._version >= 0 else None
-        if changed is None or len(self._gpu_left) < size:
-            self._allocate(columns.capacity)
-            changed = range(size)
+        if changed is None or len(self._columns.stamp) != columns.size or self._names_of is not columns.by_name:
+            self._columns = self._allocate(columns.size)
+            self._names_of = columns.by_name
+            self._columns.name_rank[columns.by_name] = np.arange(len(columns.by_name))
+            changed = range(columns.size)
         for row in changed:
             self._describe(row)
         self._version = columns.changed.version
-        if self._names_of is not columns.by_name:
-            self._names_of = columns.by_name
-            self._rank[columns.by_name] = np.arange(len(columns.by_name))
-        cpu = columns.resource(CPU)
-        total = columns.allocatable[cpu, :size]
-        return GpuColumns(
-            stamp=columns.changed.of_row[:size],
-            cpu_left=total - columns.used[cpu, :size],
-            cpu_total=total,
-            gpu_left=self._gpu_left[:size],
-            gpu_total=self._gpu_total[:size],
-            model=self._model[:size],
-            name_rank=self._rank[:size],
-        )
+        return self._columns
 
     def demand(self, ask: DeviceAsk | None, cpu: int) -> GpuDemand:
         """What a pod with this ask means to scores."""
@@ -81,52 +85,75 @@ class GpuView:
         key = (ask, cpu)
         known = self._demands.get(key)
         if known is None or len(known.milli) != self.models:
+            if len(self._demands) >= MOST_DEMANDS:
+                self._demands.clear()
             milli = (0, *(self._taken(ask, model, memory) for model, memory in self._models))
-            count = 0 if ask is None else ask.count
-            known = self._demands[key] = GpuDemand(cpu, count, milli)
+            # MIG instances are cut from GPUs that are nobody's to give whole: of those they take nothing.
+            whole = ask is not None and ask.exclusivity is not Exclusivity.MIG
+            known = self._demands[key] = GpuDemand(cpu, ask.count if ask is not None and whole else 0, milli)
         return known
 
     def _taken(self, ask: DeviceAsk | None, model: str, memory: int) -> int:
         """Thousandths taken of each GPU of this model; 0 where it will not do."""
-        if ask is None or memory < ask.memory or (ask.model and not is_model(model, ask.model)):
+        if ask is None or ask.exclusivity is Exclusivity.MIG:
+            return 0
+        if memory < ask.memory or (ask.model and not is_model(model, ask.model)):
             return 0
         if isinstance(capable(ask, model), Verdict):
             return 0
         return share_of(ask, memory, model) if ask.exclusivity is Exclusivity.SHARED else MILLI_GPU
 
-    def _allocate(self, rows: int) -> None:
-        self._gpu_left = np.zeros((rows, MOST_DEVICES), np.int64)
-        self._gpu_total = np.zeros(rows, np.int64)
-        self._model = np.zeros(rows, np.int64)
-        self._rank = np.zeros(rows, np.int64)
-        self._names_of = None
+    def _allocate(self, rows: int) -> GpuColumns:
+        return GpuColumns(
+            stamp=np.zeros(rows, np.int64),
+            cpu_left=np.zeros(rows, np.int64),
+            cpu_total=np.zeros(rows, np.int64),
+            gpu_left=np.zeros((rows, MOST_DEVICES), np.int64),
+            gpu_total=np.zeros(rows, np.int64),
+            model=np.zeros(rows, np.int64),
+            name_rank=np.zeros(rows, np.int64),
+        )
 
     def _describe(self, row: int) -> None:
-        board = self._boards.of(row) if self._placements.columns.names[row] else None
-        self._gpu_left[row] = 0
-        self._gpu_total[row] = self._model[row] = 0
+        columns, view = self._placements.columns, self._columns
+        cpu = columns.resource(CPU)
+        total = columns.allocatable.item(cpu, row)
+        view.stamp[row] = columns.changed.of_row.item(row)
+        view.cpu_total[row] = total
+        view.cpu_left[row] = total - columns.used.item(cpu, row)
+        board = self._boards.of(row) if columns.names[row] else None
         if board is None:
             self._describe_counted(row)
             return
-        layout = board.layout
-        usable = layout.healthy & ~layout.partitioned
-        kinds = sorted({(layout.models[d], layout.memory[d]) for d in range(len(layout.models)) if usable >> d & 1})
-        for device, free in enumerate(board.free):
-            if usable >> device & 1:
-                self._gpu_left[row, device] = max(free, 0)
-        self._gpu_total[row] = usable.bit_count() * MILLI_GPU
+        fleet = self._fleets.get(board.layout)
+        if fleet is None:
+            fleet = self._fleet(board.layout)
+        np.maximum(columns.gpus.free[row] * fleet.usable, 0, out=view.gpu_left[row])
+        view.gpu_total[row] = fleet.total
+        view.model[row] = fleet.model
+
+    def _fleet(self, layout: DeviceLayout) -> _Fleet:
+        mask = layout.healthy & ~layout.partitioned
+        usable = np.array([mask >> device & 1 for device in range(MOST_DEVICES)], np.int32)
+        kinds = sorted({(layout.models[d], layout.memory[d]) for d in range(len(layout.models)) if mask >> d & 1})
+        model = 0
         if kinds:
             # Two models in one node are a model of their own, named after both.
             name = kinds[0] if len(kinds) == 1 else (" + ".join(model for model, _ in kinds), kinds[0][1])
-            self._model[row] = self._models.setdefault(name, self.models)
+            model = self._models.setdefault(name, self.models)
+        if len(self._fleets) >= MOST_LAYOUTS:
+            self._fleets.clear()
+        fleet = self._fleets[layout] = _Fleet(usable, mask.bit_count() * MILLI_GPU, model)
+        return fleet
 
     def _describe_counted(self, row: int) -> None:
         """A node whose GPUs are only counted: as many as kubelet advertises, the first of them free."""
-        columns = self._placements.columns
+        columns, view = self._placements.columns, self._columns
         gpu = columns.resource(GPU)
-        total = min(int(columns.allocatable[gpu, row]) // MILLI, MOST_DEVICES)
-        left = max(0, min(int(columns.allocatable[gpu, row] - columns.used[gpu, row]) // MILLI, total))
-        self._gpu_left[row, :left] = MILLI_GPU
-        self._gpu_total[row] = total * MILLI_GPU
-        if total:
-            self._model[row] = self._models.setdefault(("", 0), self.models)
+        offered = columns.allocatable.item(gpu, row)
+        total = min(offered // MILLI, MOST_DEVICES)
+        left = max(0, min((offered - columns.used.item(gpu, row)) // MILLI, total))
+        view.gpu_left[row] = 0
+        view.gpu_left[row, :left] = MILLI_GPU
+        view.gpu_total[row] = total * MILLI_GPU
+        view.model[row] = self._models.setdefault(("", 0), self.models) if total else 0

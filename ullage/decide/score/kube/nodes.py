@@ -15,12 +15,14 @@ _SMALL_IMAGE = 23 * _MB
 _LARGE_IMAGE = 1000 * _MB
 
 
-def unwelcome(shape: Shape, placements: Placements) -> Points:
-    """How many taints of each row say that pods of this shape had better go elsewhere."""
+def unwelcome(shape: Shape, placements: Placements) -> Points | None:
+    """How many taints of each row say that pods of this shape had better go elsewhere; None where no taint does."""
     columns = placements.columns
     counts = np.zeros(max(len(columns.taint_sets), 1), np.int64)
     for taints, code in columns.taint_sets.items():
         counts[code] = sum(_discourages(taint, shape) for taint in taints)
+    if not counts.any():
+        return None
     found: Points = counts[columns.taints[: columns.size]]
     return found
 
@@ -29,23 +31,47 @@ def _discourages(taint: Taint, shape: Shape) -> bool:
     return taint.effect == "PreferNoSchedule" and not tolerated(taint, shape.tolerations)
 
 
-def preferred(shape: Shape, placements: Placements) -> Points:
-    """The weights of the wishes each row fulfils."""
+def preferred(shape: Shape, placements: Placements) -> Points | None:
+    """The weights of the wishes each row fulfils; None where nobody fulfils any."""
+    if not shape.preferred_nodes:
+        return None
     wishes = np.zeros(placements.columns.size, np.int64)
     for wish in shape.preferred_nodes:
         wishes[any_term((wish.term,), placements)] += wish.weight
-    return wishes
+    return wishes if wishes.any() else None
 
 
-def images_there(shape: Shape, images: ImageTable, placements: Placements) -> Points:
+class ImagePoints:
     """Bytes a row need not fetch. Images that few nodes have count for less, or all pods would go to those few."""
-    columns = placements.columns
-    images.refresh()
-    bytes_there = np.zeros(columns.size, np.int64)
-    for image in shape.images:
-        holders = images.holders(image)
-        for row, size in holders.items():
-            bytes_there[row] += int(size * (len(holders) / len(columns.rows)))
-    large = _LARGE_IMAGE * max(shape.containers, 1)
-    points: Points = MOST * (np.clip(bytes_there, _SMALL_IMAGE, large) - _SMALL_IMAGE) // (large - _SMALL_IMAGE)
-    return points
+
+    def __init__(self, placements: Placements) -> None:
+        self._placements = placements
+        self._images = ImageTable(placements.columns, placements.state.nodes)
+        self._version = -1
+        self._counted: dict[str, Points | None] = {}
+
+    def of(self, shape: Shape) -> Points | None:
+        """None where no row has enough of what the shape needs to count."""
+        columns = self._placements.columns
+        if self._version != columns.renewed.version:
+            self._images.refresh()
+            self._counted.clear()
+            self._version = columns.renewed.version
+        there = [found for image in shape.images if (found := self._bytes(image)) is not None]
+        if not there:
+            return None
+        large = _LARGE_IMAGE * max(shape.containers, 1)
+        points: Points = MOST * (np.clip(sum(there), _SMALL_IMAGE, large) - _SMALL_IMAGE) // (large - _SMALL_IMAGE)
+        return points if points.any() else None
+
+    def _bytes(self, image: str) -> Points | None:
+        """What each row has of an image, as it counts."""
+        if image not in self._counted:
+            holders, columns = self._images.holders(image), self._placements.columns
+            found: Points | None = None
+            if holders:
+                found = np.zeros(columns.size, np.int64)
+                sizes = np.array(list(holders.values())) * (len(holders) / len(columns.rows))
+                found[list(holders)] = sizes.astype(np.int64)
+            self._counted[image] = found
+        return self._counted[image]

@@ -62,6 +62,10 @@ class Wishes:
         self._before: dict[tuple[PodTerm, int], DomainSums] = {}
         """Kept a while longer, so that what they count need not be counted again."""
 
+    def any_about(self, pod: Pod) -> bool:
+        """Whether this pod wishes anything, or any placed pod of it."""
+        return bool(pod.shape.preferred_pods or self._placements.wishes.about(pod))
+
     def points(self, pod: Pod, fits: Mask) -> Points | None:
         """None where nobody wishes anything."""
         placements = self._placements

@@ -16,7 +16,7 @@ Amounts = npt.NDArray[np.int64]
 
 _UNITS = (("cpu", 1), ("memory", MILLI))
 _MANY = 16
-"""Rows that are cheaper to score all at once than one by one."""
+"""Changes that are cheaper to score all at once than one by one."""
 
 
 class RoomPoints:
@@ -35,28 +35,27 @@ class RoomPoints:
     def refresh(self) -> None:
         """Bring both up to now."""
         columns = self._placements.columns
-        changed = columns.changed.since(self._version) if self._version >= 0 else None
-        if changed is None or len(changed) > _MANY or len(self.fullness) != columns.size:
-            self._all()
+        if len(self.fullness) != columns.size:
+            self.fullness, self.balance = np.zeros(columns.size, np.int64), np.zeros(columns.size, np.int64)
+            self._version = -1
+        if columns.changed.version - self._version > _MANY or self._version < 0:
+            self._some(columns.changed.rows_since(self._version, columns.size))
         else:
-            for row in changed:
+            for row in columns.changed.since(self._version) or ():
                 self._one(row)
         self._version = columns.changed.version
 
-    def _all(self) -> None:
+    def _some(self, rows: npt.NDArray[np.intp]) -> None:
         columns = self._placements.columns
-        size = columns.size
-        indices = [columns.resource(name) for name, _ in _UNITS]
         units = np.array([[unit] for _, unit in _UNITS])
-        offered = columns.allocatable[indices, :size] // units
-        used = columns.used[indices, :size] // units
-        scored = np.stack((columns.scored_cpu[:size] + self._scored[0], columns.scored_memory[:size] + self._scored[1]))
-        self.fullness = _fullness(offered, scored // units, full_is_better=self._full_is_better)
-        if any(self._own):
+        indices = np.array([[columns.resource(name)] for name, _ in _UNITS])
+        offered = columns.allocatable[indices, rows] // units
+        used = columns.used[indices, rows] // units
+        scored = np.stack((columns.scored_cpu[rows] + self._scored[0], columns.scored_memory[rows] + self._scored[1]))
+        self.fullness[rows] = _fullness(offered, scored // units, full_is_better=self._full_is_better)
+        if any(self._own):  # pods that ask for nothing would all go to one node
             after, before = _evenness(used + np.array([self._own]).T, offered), _evenness(used, offered)
-            self.balance = MOST // 2 + (MOST // 2 + after - before) // 2
-        else:
-            self.balance = np.zeros(size, np.int64)  # pods that ask for nothing would all go to one node
+            self.balance[rows] = MOST // 2 + (MOST // 2 + after - before) // 2
 
     def _one(self, row: int) -> None:
         columns = self._placements.columns

@@ -1,0 +1,153 @@
+"""Volumes, claims and classes; and stand-ins for those who make volumes and bind them, on either API server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from ullage.act.together import ended
+from ullage.errors import ApiError
+from ullage.kube.api import Change, KubeApi, MergePatch
+from ullage.kube.resource import JsonObject, Resource
+from ullage.kube.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES, VOLUME_CLAIMS
+from ullage.kube.watching import closed_after
+
+SELECTED = "volume.kubernetes.io/selected-node"
+NODE = "node-a"
+_ONE = {"storage": "1Gi"}
+
+
+def a_class(name: str, provisioner: str = "example.com/disks") -> JsonObject:
+    return {"metadata": {"name": name}, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+
+
+def a_claim(name: str, storage_class: str, node: str = "") -> JsonObject:
+    notes = {"annotations": {SELECTED: node}} if node else {}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": _ONE}, "storageClassName": storage_class}
+    return {"metadata": {"name": name} | notes, "spec": spec}
+
+
+def a_volume(name: str, storage_class: str, *, node: str = NODE, claim: JsonObject | None = None) -> JsonObject:
+    """A disk of a node; promised to a claim as the API server returned it, where one is given."""
+    terms = [{"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]
+    spec: JsonObject = {
+        "accessModes": ["ReadWriteOnce"],
+        "capacity": _ONE,
+        "storageClassName": storage_class,
+        "local": {"path": "/mnt/disk"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": terms}},
+    }
+    if claim is not None:
+        meta = claim["metadata"]
+        spec["claimRef"] = {key: meta[key] for key in ("namespace", "name", "uid")}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+async def changes(api: KubeApi, resource: Resource[JsonObject], namespace: str = "") -> AsyncIterator[JsonObject]:
+    """Every object there is, and every one that is written from then on."""
+    page = await api.list(resource, namespace)
+    for item in page.items:
+        yield item
+    since = page.resource_version
+    while True:
+        async with closed_after(api.watch(resource, namespace, since=since)) as batches:
+            async for batch in batches:
+                for event in batch:
+                    since = event.resource_version
+                    if event.object is not None and event.change is not Change.DELETED:
+                        yield event.object
+
+
+@dataclass
+class Storage:
+    """One namespace's claims, whoever makes volumes for them, and the volumes of its own that there are."""
+
+    api: KubeApi
+    ns: str
+    seconds: float = 0.01
+    """How long it takes to make a volume, and to bind one."""
+    refuses: set[str] = field(default_factory=set)
+    """Claims for which no volume can be made."""
+
+    @property
+    def late(self) -> str:
+        return f"{self.ns}-late"
+
+    @property
+    def local(self) -> str:
+        return f"{self.ns}-local"
+
+    async def prepare(self) -> None:
+        await self.api.create(STORAGE_CLASSES, a_class(self.late))
+        await self.api.create(STORAGE_CLASSES, a_class(self.local, "kubernetes.io/no-provisioner"))
+
+    async def claim(self, name: str, *, local: bool = False, node: str = "") -> JsonObject:
+        return await self.api.create(VOLUME_CLAIMS, a_claim(name, self.local if local else self.late, node), self.ns)
+
+    async def volume(self, name: str, claim: JsonObject | None = None) -> str:
+        body = a_volume(f"{self.ns}-{name}", self.local, claim=claim)
+        return str((await self.api.create(PERSISTENT_VOLUMES, body))["metadata"]["name"])
+
+    async def read(self, name: str) -> JsonObject:
+        return await self.api.get(VOLUME_CLAIMS, name, self.ns)
+
+    async def selected(self, name: str) -> str:
+        return str((await self.read(name))["metadata"].get("annotations", {}).get(SELECTED, ""))
+
+    async def promise(self, volume: str) -> Any:
+        return (await self.api.get(PERSISTENT_VOLUMES, volume))["spec"].get("claimRef")
+
+    @asynccontextmanager
+    async def working(self, *, making: bool = True, binding: bool = True) -> AsyncIterator[None]:
+        """Volumes are made and bound during the block."""
+        tasks = [asyncio.create_task(self._make())] if making else []
+        tasks += [asyncio.create_task(self._bind())] if binding else []
+        try:
+            yield
+        finally:
+            await ended(*tasks)
+
+    async def clear(self) -> None:
+        """What is not in a namespace would be seen by whoever uses the server next."""
+        for resource in (PERSISTENT_VOLUMES, STORAGE_CLASSES):
+            for item in (await self.api.list(resource)).items:
+                name = item["metadata"]["name"]
+                if name.startswith(self.ns):
+                    await self.api.patch(resource, name, MergePatch({"metadata": {"finalizers": None}}))
+                    await self.api.delete(resource, name)
+
+    async def _make(self) -> None:
+        """As external provisioners do: a volume promised to the claim, or the node taken back."""
+        async with closed_after(changes(self.api, VOLUME_CLAIMS, self.ns)) as claims:
+            async for claim in claims:
+                meta, spec = claim["metadata"], claim["spec"]
+                node = meta.get("annotations", {}).get(SELECTED, "")
+                if not node or spec["storageClassName"] != self.late or spec.get("volumeName"):
+                    continue
+                await asyncio.sleep(self.seconds)
+                if meta["name"] in self.refuses:
+                    back = MergePatch({"metadata": {"annotations": {SELECTED: None}}})
+                    await self.api.patch(VOLUME_CLAIMS, meta["name"], back, self.ns)
+                else:
+                    body = a_volume(f"{self.ns}-made-{meta['name']}", self.late, node=node, claim=claim)
+                    await _once(self.api.create(PERSISTENT_VOLUMES, body))
+
+    async def _bind(self) -> None:
+        """As the volume controller does with a volume that is promised to a claim."""
+        async with closed_after(changes(self.api, PERSISTENT_VOLUMES)) as volumes:
+            async for volume in volumes:
+                promise = volume["spec"].get("claimRef") or {}
+                if promise.get("namespace") != self.ns or not promise.get("uid"):
+                    continue
+                await asyncio.sleep(self.seconds)
+                done = {"uid": promise["uid"], "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+                body = {"metadata": done, "spec": {"volumeName": volume["metadata"]["name"]}}
+                await _once(self.api.patch(VOLUME_CLAIMS, promise["name"], MergePatch(body), self.ns))
+
+
+async def _once(call: Any) -> None:
+    try:
+        await call
+    except ApiError:
+        return  # it was done before, or its claim is gone

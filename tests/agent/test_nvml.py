@@ -1,0 +1,189 @@
+"""The NVML reader through the real `nvidia-ml-py`, on a driver that is not there."""
+
+import asyncio
+import time
+
+import pytest
+
+from tests.agent.conftest import OpenReader
+from tests.agent.driver import AMPERE, BLACKWELL, VOLTA, Driver, dgx_h100, mig_box, pcie_box
+from tests.contract.expect import eventually
+from ullage.agent.nvml.reader import NvmlReader
+from ullage.decide.inventory.sights import Counters, Look, Process, Trouble
+from ullage.decide.inventory.stock import Stock, take_stock
+from ullage.errors import UserError
+from ullage.model.device import Device, MigSlice
+
+MIB = 1 << 20
+
+
+def devices(look: Look) -> tuple[Device, ...]:
+    return take_stock(Stock(), look, xids={}).devices
+
+
+async def test_a_whole_dgx_h100(driver: Driver, open_reader: OpenReader) -> None:
+    driver.write(dgx_h100())
+    found = devices(await (await open_reader()).look(thorough=True))
+    assert [device.uuid for device in found] == [f"GPU-h100-{n}" for n in range(8)]
+    assert {device.model for device in found} == {"NVIDIA H100 80GB HBM3"}
+    assert {device.memory for device in found} == {81559 * MIB}
+    assert {(device.island, device.bandwidth) for device in found} == {("nvlink-0", 450)}
+    assert found[7].peers == tuple(range(7))
+
+
+async def test_a_pcie_box_is_four_gpus_that_stand_alone(driver: Driver, open_reader: OpenReader) -> None:
+    driver.write(pcie_box())
+    found = devices(await (await open_reader()).look(thorough=True))
+    assert [(device.id, device.island, device.bandwidth, device.peers) for device in found] == [
+        (n, "", 0, ()) for n in range(4)
+    ]
+
+
+async def test_bridges_and_hidden_fabrics(driver: Driver, open_reader: OpenReader) -> None:
+    reaches = [f"reaches {a} {b}" for a, b in ((2, 3), (2, 4), (3, 4))]
+    pair = [f"gpu {n} GPU-{n} NVIDIA_A100-PCIE-40GB 40960 {AMPERE}" for n in range(2)]
+    fabric = [f"gpu {n} GPU-{n} NVIDIA_B200 183359 {BLACKWELL}" for n in range(2, 5)]
+    driver.write([*pair, "bridge 0 1 12", *fabric, *(f"hidden {n} 18" for n in range(2, 5)), *reaches])
+    found = devices(await (await open_reader()).look(thorough=True))
+    assert [(device.island, device.bandwidth) for device in found] == [
+        ("nvlink-0", 300),
+        ("nvlink-0", 300),
+        ("nvlink-2", 900),
+        ("nvlink-2", 900),
+        ("nvlink-2", 900),
+    ]
+
+
+async def test_mig_instances(driver: Driver, open_reader: OpenReader) -> None:
+    driver.write(mig_box())
+    look = await (await open_reader()).look(thorough=True)
+    found = devices(look)
+    assert found[0].mig == (MigSlice("MIG-a", "3g.40gb", 40192 * MIB), MigSlice("MIG-b", "1g.10gb", 9728 * MIB))
+    assert found[1].mig == ()
+    vitals = look.sights[0].vitals
+    assert vitals is not None
+    assert vitals.utilisation is None
+
+
+async def test_vitals_and_processes_of_every_kind(driver: Driver, open_reader: OpenReader) -> None:
+    driver.write(
+        [*pcie_box(), "use 1 1024 87", "proc 1 400 512 c", "proc 1 400 512 m", "proc 1 401 100 g", "ecc 1 0 3"]
+    )
+    look = await (await open_reader()).look(thorough=False)
+    vitals = look.sights[1].vitals
+    assert vitals is not None
+    assert (vitals.utilisation, vitals.memory_used) == (87, 1024 * MIB)
+    assert vitals.processes == (Process(400, 512 * MIB), Process(401, 100 * MIB))
+    assert vitals.counters == Counters(uncorrected_now=0, uncorrected_ever=3)
+    assert look.sights[1].card is None
+
+
+@pytest.mark.parametrize(
+    ("line", "arch", "counters"),
+    [
+        pytest.param("ecc 0 2 5", AMPERE, Counters(uncorrected_now=2, uncorrected_ever=5), id="ecc"),
+        pytest.param(
+            "remap 0 1 0",
+            AMPERE,
+            Counters(uncorrected_now=0, uncorrected_ever=0, remap_pending=True),
+            id="remap-pending",
+        ),
+        pytest.param(
+            "remap 0 0 1", AMPERE, Counters(uncorrected_now=0, uncorrected_ever=0, remap_failed=True), id="remap-failed"
+        ),
+        pytest.param(
+            "retired 0 7 1",
+            VOLTA,
+            Counters(uncorrected_now=0, uncorrected_ever=0, retired_pages=7, retirement_pending=True),
+            id="retired-pages",
+        ),
+    ],
+)
+async def test_counters(driver: Driver, open_reader: OpenReader, line: str, arch: int, counters: Counters) -> None:
+    driver.write([f"gpu 0 GPU-0 Some_GPU 1024 {arch}", line])
+    vitals = (await (await open_reader()).look(thorough=False)).sights[0].vitals
+    assert vitals is not None
+    assert vitals.counters == counters
+
+
+async def test_a_gpu_dies_between_two_calls(driver: Driver, open_reader: OpenReader) -> None:
+    driver.write(dgx_h100())
+    reader = await open_reader()
+    heard: list[tuple[str, int]] = []
+    reader.listen(lambda uuid, xid: heard.append((uuid, xid)))
+    await reader.look(thorough=True)
+    driver.also("dies 3 5")
+    look = await reader.look(thorough=False)
+    assert [sight.trouble for sight in look.sights] == [None] * 3 + [Trouble.LOST] + [None] * 4
+    assert look.sights[3].uuid == "GPU-h100-3"
+    await eventually(lambda: _now(heard), until=lambda told: told == [("GPU-h100-3", 79)], seconds=5)
+
+
+async def test_a_gpu_that_is_lost_before_the_start_is_there_without_a_name(
+    driver: Driver, open_reader: OpenReader
+) -> None:
+    driver.write([*pcie_box(), "fail nvmlDeviceGetHandleByIndex_v2 15 2"])
+    look = await (await open_reader()).look(thorough=True)
+    assert [sight.uuid for sight in look.sights] == ["GPU-a100-0", "GPU-a100-1", "unread-2", "GPU-a100-3"]
+    assert look.sights[2].trouble is Trouble.LOST
+    driver.no_longer("fail")
+
+
+async def test_a_call_that_hangs_hides_one_gpu_for_as_long_as_it_hangs(driver: Driver, open_reader: OpenReader) -> None:
+    driver.write(dgx_h100())
+    reader = await open_reader()
+    driver.also("hang nvmlDeviceGetUtilizationRates 5")
+    began = time.monotonic()
+    look = await reader.look(thorough=False)
+    assert time.monotonic() - began < 1.5
+    assert [sight.trouble for sight in look.sights] == [None] * 5 + [Trouble.SILENT] + [None] * 2
+    began = time.monotonic()
+    again = await reader.look(thorough=False)
+    assert again.sights[5].trouble is Trouble.SILENT
+    assert time.monotonic() - began < 0.4, "a lane that is stuck refuses at once"
+    driver.no_longer("hang")
+    await eventually(lambda: reader.look(thorough=False), until=lambda now: now.sights[5].trouble is None, seconds=5)
+
+
+async def test_a_driver_that_hangs_as_a_whole_is_trouble_and_no_end(driver: Driver, open_reader: OpenReader) -> None:
+    driver.write(pcie_box())
+    reader = await open_reader()
+    driver.also("hang nvmlDeviceGetCount_v2")
+    look = await reader.look(thorough=True)
+    assert look.silent
+    assert "no answer" in look.trouble
+
+
+@pytest.mark.parametrize(
+    ("code", "trouble"),
+    [
+        pytest.param(15, Trouble.LOST, id="lost"),
+        pytest.param(16, Trouble.RESET_REQUIRED, id="reset-required"),
+        pytest.param(999, Trouble.UNREADABLE, id="unknown-error"),
+    ],
+)
+async def test_errors_of_one_gpu(driver: Driver, open_reader: OpenReader, code: int, trouble: Trouble) -> None:
+    driver.write([*pcie_box(), f"fail nvmlDeviceGetMemoryInfo {code} 1"])
+    look = await (await open_reader()).look(thorough=False)
+    assert [sight.trouble for sight in look.sights] == [None, trouble, None, None]
+
+
+async def test_a_driver_that_is_not_loaded_is_told_in_a_sentence(driver: Driver) -> None:
+    driver.write(["driver 9"])
+    with pytest.raises(UserError, match=r"driver is not loaded.*--simulate"):
+        await NvmlReader.open()
+
+
+async def test_xids_are_told_as_they_come(driver: Driver, open_reader: OpenReader) -> None:
+    driver.write(pcie_box())
+    reader = await open_reader()
+    heard: list[tuple[str, int]] = []
+    reader.listen(lambda uuid, xid: heard.append((uuid, xid)))
+    driver.also("xid 1 31", "xid 2 79")
+    expected = [("GPU-a100-1", 31), ("GPU-a100-2", 79)]
+    await eventually(lambda: _now(heard), until=lambda told: told == expected, seconds=5)
+
+
+async def _now(heard: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    await asyncio.sleep(0)
+    return list(heard)

@@ -1,0 +1,34 @@
+"""Boards by name."""
+
+import pytest
+
+from ullage.agent.simulated import SimulatedReader, read_board
+from ullage.decide.inventory.stock import Stock, take_stock
+from ullage.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "model", "islands"),
+    [
+        pytest.param("8xH100-SXM", 8, "NVIDIA H100 80GB HBM3", {("nvlink-0", 450)}, id="hgx-h100"),
+        pytest.param("8xH100", 8, "NVIDIA H100 80GB HBM3", {("nvlink-0", 450)}, id="short"),
+        pytest.param("8xA100-SXM", 8, "NVIDIA A100-SXM4-80GB", {("nvlink-0", 300)}, id="hgx-a100"),
+        pytest.param("4xa100-pcie", 4, "NVIDIA A100 80GB PCIe", {("", 0)}, id="pcie"),
+        pytest.param("4xH100-NVL", 4, "NVIDIA H100 NVL", {("nvlink-0", 300), ("nvlink-2", 300)}, id="bridged"),
+        pytest.param("8xV100-SXM", 8, "Tesla V100-SXM2-32GB", {("nvlink-0", 25), ("nvlink-4", 25)}, id="mesh"),
+        pytest.param("L4", 1, "NVIDIA L4", {("", 0)}, id="one"),
+        pytest.param("1xH100-SXM", 1, "NVIDIA H100 80GB HBM3", {("", 0)}, id="one-alone-has-no-island"),
+    ],
+)
+async def test_a_board(text: str, count: int, model: str, islands: set[tuple[str, int]]) -> None:
+    look = await SimulatedReader(read_board(text), "n").look(thorough=True)
+    devices = take_stock(Stock(), look, xids={}).devices
+    assert len({device.uuid for device in devices}) == count
+    assert {device.model for device in devices} == {model}
+    assert {(device.island, device.bandwidth) for device in devices} == islands
+
+
+@pytest.mark.parametrize("text", ["", "8x", "0xH100", "17xH100", "8xH1000", "8 x H100", "eight"])
+def test_boards_nobody_knows(text: str) -> None:
+    with pytest.raises(UserError, match="8xH100-SXM"):
+        read_board(text)

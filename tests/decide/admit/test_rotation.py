@@ -1,0 +1,77 @@
+"""When certificates are made anew, and that nothing is served before it is trusted."""
+
+from dataclasses import replace
+
+import pytest
+
+from ullage.decide.admit.rotation import Holdings, Lifetimes, Span, Step, next_step
+
+LIVES = Lifetimes(authority=3000.0, serving=300.0, overlap=50.0, backdated=30.0)
+FRESH = Holdings(authority=Span(-30, 3000), serving=Span(-30, 300), issued_by_authority=True, right_names=True)
+PREPARED = replace(FRESH, next=Span(1960, 4990))
+
+
+@pytest.mark.parametrize(
+    ("have", "now", "step", "look_again"),
+    [
+        pytest.param(FRESH, 0, Step.KEEP, 190, id="fresh"),
+        pytest.param(FRESH, 189, Step.KEEP, 190, id="just-before-a-third-is-left"),
+        pytest.param(FRESH, 190, Step.RENEW_SERVING, 190, id="a-third-is-left"),
+        pytest.param(FRESH, 400, Step.RENEW_SERVING, 400, id="slept-over-its-end"),
+        pytest.param(replace(FRESH, right_names=False), 0, Step.RENEW_SERVING, 0, id="other-names"),
+        pytest.param(replace(FRESH, issued_by_authority=False), 0, Step.RENEW_SERVING, 0, id="another-issuer"),
+        pytest.param(FRESH, 1990, Step.PREPARE_AUTHORITY, 1990, id="a-third-of-the-authority-is-left"),
+        pytest.param(replace(PREPARED, serving=Span(1900, 2230)), 1991, Step.KEEP, 2040, id="trusted-not-used"),
+        pytest.param(PREPARED, 2040, Step.PROMOTE_AUTHORITY, 2040, id="trusted-long-enough"),
+        pytest.param(replace(FRESH, retired=(Span(-9, 5),)), 6, Step.FORGET_RETIRED, 6, id="an-old-one-is-over"),
+        pytest.param(replace(FRESH, retired=(Span(-9, 99),)), 6, Step.KEEP, 99, id="an-old-one-is-not"),
+        pytest.param(FRESH, 3000, Step.START_OVER, 3000, id="slept-over-the-authoritys-end"),
+        pytest.param(PREPARED, 3000, Step.PROMOTE_AUTHORITY, 3000, id="slept-with-a-next-one-ready"),
+        pytest.param(PREPARED, 4990, Step.START_OVER, 4990, id="slept-over-the-next-ones-end"),
+        pytest.param(
+            replace(FRESH, authority=Span(-30, 300), next=Span(290, 3000)),
+            299,
+            Step.KEEP,
+            300,
+            id="as-old-as-its-issuer",
+        ),
+    ],
+)
+def test_one_step(have: Holdings, now: float, step: Step, look_again: float) -> None:
+    plan = next_step(have, LIVES, now=now)
+    assert (plan.step, plan.look_again) == (step, look_again)
+
+
+def test_twenty_lives_of_an_authority() -> None:
+    """Whoever follows the plan serves something good at any time, by an authority trusted for the overlap before."""
+    have, now, issuer = FRESH, 0.0, FRESH.authority
+    trusted_since = {FRESH.authority: -LIVES.overlap}
+    promoted = steps = 0
+    while now < 20 * LIVES.authority:
+        plan = next_step(have, LIVES, now=now)
+        steps += 1
+        assert have.serving.start <= now < have.serving.end
+        assert now - trusted_since[issuer] >= LIVES.overlap
+        made = Span(now - LIVES.backdated, now + LIVES.serving)
+        match plan.step:
+            case Step.KEEP:
+                assert plan.look_again > now
+                now = plan.look_again
+            case Step.RENEW_SERVING:
+                have, issuer = replace(have, serving=made), have.authority
+            case Step.PREPARE_AUTHORITY:
+                new = Span(now - LIVES.backdated, now + LIVES.authority)
+                have = replace(have, next=new)
+                trusted_since[new] = now
+            case Step.PROMOTE_AUTHORITY:
+                assert have.next is not None
+                issuer, retired = have.next, (*have.retired, have.authority)
+                have = replace(have, authority=issuer, next=None, retired=retired, serving=made)
+                promoted += 1
+            case Step.FORGET_RETIRED:
+                have = replace(have, retired=tuple(span for span in have.retired if now < span.end))
+            case Step.START_OVER:
+                pytest.fail(plan.why)
+    assert 25 <= promoted <= 35
+    assert steps < 1000, "a step that is repeated without need"
+    assert len(have.retired) <= 1

@@ -1,0 +1,1 @@
+"""GPUs through NVIDIA's management library, by way of `nvidia-ml-py`."""

@@ -1,0 +1,58 @@
+"""Listens for Xids in a thread of its own: the driver tells them as events, and waiting for one blocks."""
+
+import asyncio
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from ullage.agent.nvml.library import Handle, Nvml, optional
+
+WAIT_MILLISECONDS = 500
+"""How long a wait lasts, and so how long stopping may take."""
+
+Heard = Callable[[int | None, int], None]
+"""Told the address of the GPU's handle (None: any GPU) and the Xid, in the loop."""
+
+
+class XidListener:
+    """Listens from the moment it is made until stopped."""
+
+    def __init__(self, nvml: Nvml, handles: Sequence[Handle], loop: asyncio.AbstractEventLoop, heard: Heard) -> None:
+        self._nvml = nvml
+        self._handles = handles
+        self._loop = loop
+        self._heard = heard
+        self._stopped = threading.Event()
+        threading.Thread(target=self._listen, name="xids", daemon=True).start()
+
+    def stop(self) -> None:
+        """Tell nothing more. The thread ends by itself, soon."""
+        self._stopped.set()
+
+    def _listen(self) -> None:
+        nvml = self._nvml
+        try:
+            events = nvml.nvmlEventSetCreate()
+            for handle in self._handles:
+                # One GPU that cannot be listened to is no reason not to listen to the others.
+                with suppress(nvml.NVMLError):
+                    nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
+        except nvml.NVMLError:
+            return  # looks will find what events do not tell
+        while not self._stopped.is_set():
+            self._wait(events)
+        optional(nvml, nvml.nvmlEventSetFree, events)
+
+    def _wait(self, events: object) -> None:
+        nvml = self._nvml
+        try:
+            event = nvml.nvmlEventSetWait(events, WAIT_MILLISECONDS)
+        except nvml.NVMLError as error:
+            if error.value != nvml.NVML_ERROR_TIMEOUT:
+                self._stopped.wait(WAIT_MILLISECONDS / 1000)  # a driver in trouble must not be asked in a hurry
+            return
+        if event.eventType == nvml.nvmlEventTypeXidCriticalError and not self._stopped.is_set():
+            with suppress(RuntimeError):  # the loop is gone
+                address = ctypes.cast(event.device, ctypes.c_void_p).value
+                self._loop.call_soon_threadsafe(self._heard, address, int(event.eventData))

@@ -1,0 +1,124 @@
+"""GPUs that are not there: boards by name, for clusters without hardware and for stories about what may happen."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from ullage.agent.reader import OnXid
+from ullage.decide.inventory.sights import Card, Counters, FarEnd, Link, Look, Process, Sight, Trouble, Vitals
+from ullage.errors import UserError
+from ullage.model.device import MOST_DEVICES
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A GPU as its driver names it, and how several of it are wired on one board."""
+
+    name: str
+    mib: int
+    links: int = 0
+    """To switches; or, in groups, between each two of a group."""
+    rate: int = 25
+    group: int = 0
+    """GPUs that are linked without a switch; 0 where there are switches."""
+
+
+PRODUCTS: Mapping[str, Product] = {
+    "B200-SXM": Product("NVIDIA B200", 183359, links=18, rate=50),
+    "H200-SXM": Product("NVIDIA H200", 143771, links=18),
+    "H100-SXM": Product("NVIDIA H100 80GB HBM3", 81559, links=18),
+    "H100-NVL": Product("NVIDIA H100 NVL", 95830, links=12, group=2),
+    "H100-PCIe": Product("NVIDIA H100 PCIe", 81559),
+    "A100-SXM": Product("NVIDIA A100-SXM4-80GB", 81920, links=12),
+    "A100-PCIe": Product("NVIDIA A100 80GB PCIe", 81920),
+    "V100-SXM": Product("Tesla V100-SXM2-32GB", 32768, links=1, group=4),
+    "A10G": Product("NVIDIA A10G", 23028),
+    "L4": Product("NVIDIA L4", 23034),
+    "L40S": Product("NVIDIA L40S", 46068),
+    "T4": Product("Tesla T4", 15360),
+}
+
+_SHORT = {"B200": "B200-SXM", "H200": "H200-SXM", "H100": "H100-SXM", "A100": "A100-SXM", "V100": "V100-SXM"}
+_WORD = re.compile(r"(?:(?P<count>[0-9]+)[xX])?(?P<name>[A-Za-z0-9-]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """So many of one product."""
+
+    count: int
+    product: Product
+
+
+def read_board(text: str) -> Board:
+    """`8xH100-SXM`, `4xA100-PCIe`, `L4`. Raises UserError."""
+    said = _WORD.fullmatch(text)
+    names = {name.upper(): name for name in PRODUCTS} | _SHORT
+    product = names.get(said["name"].upper()) if said is not None else None
+    count = int(said["count"] or 1) if said is not None else 0
+    if product is None or not 1 <= count <= MOST_DEVICES:
+        known = ", ".join(sorted(PRODUCTS))
+        raise UserError(f"--simulate {text}: expected 1 to {MOST_DEVICES} of a known GPU, such as 8xH100-SXM ({known})")
+    return Board(count, PRODUCTS[product])
+
+
+class SimulatedReader:
+    """A `GpuReader` over a board; what happens to its GPUs is up to whoever holds it."""
+
+    def __init__(self, board: Board, node: str) -> None:
+        """UUIDs are made from the node's name: the same each time, and no two nodes share one."""
+        self.vitals = [Vitals(counters=Counters(uncorrected_now=0), utilisation=0, memory_used=0)] * board.count
+        self.troubles: dict[int, Trouble] = {}
+        self._cards = [_card(board, node, gpu) for gpu in range(board.count)]
+        self._on_xid: OnXid = lambda _uuid, _xid: None
+
+    async def look(self, *, thorough: bool) -> Look:
+        return Look(tuple(self._see(gpu, thorough) for gpu in range(len(self._cards))))
+
+    def listen(self, on_xid: OnXid) -> None:
+        self._on_xid = on_xid
+
+    async def close(self) -> None:
+        return None
+
+    def runs(self, gpu: int, *pids: int, utilisation: int = 0) -> None:
+        """These processes are on the GPU from now on, and no others."""
+        processes = tuple(Process(pid) for pid in pids)
+        self.vitals[gpu] = replace(self.vitals[gpu], processes=processes, utilisation=utilisation)
+
+    def dies(self, gpu: int) -> None:
+        """It falls off the bus, and the driver says so."""
+        self.troubles[gpu] = Trouble.LOST
+        self._on_xid(self._cards[gpu].uuid, 79)
+
+    def _see(self, gpu: int, thorough: bool) -> Sight:
+        card = self._cards[gpu]
+        if gpu in self.troubles:
+            return Sight(uuid=card.uuid, trouble=self.troubles[gpu])
+        return Sight(uuid=card.uuid, card=card if thorough else None, vitals=self.vitals[gpu])
+
+
+def _card(board: Board, node: str, gpu: int) -> Card:
+    product = board.product
+    return Card(
+        uuid=f"GPU-{node}-{gpu}",
+        bus_id=_bus(gpu),
+        model=product.name,
+        memory=product.mib * MIB,
+        links=tuple(_links(board, gpu)),
+        link_rate=product.rate if product.links else 0,
+    )
+
+
+def _bus(gpu: int) -> str:
+    return f"00000000:{gpu + 1:02X}:00.0"
+
+
+def _links(board: Board, gpu: int) -> list[Link]:
+    product = board.product
+    if not product.group:
+        return [Link(FarEnd.SWITCH)] * product.links if board.count > 1 else []
+    group = range(gpu - gpu % product.group, min(gpu - gpu % product.group + product.group, board.count))
+    return [Link(FarEnd.GPU, _bus(other)) for other in group if other != gpu for _ in range(product.links)]

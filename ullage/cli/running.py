@@ -1,0 +1,93 @@
+"""What every verb has that runs until it is stopped: signals, one leader at a time, and pages for probes."""
+
+import asyncio
+import secrets
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ullage.cli.cluster import ClusterChoice
+from ullage.errors import UserError
+
+if TYPE_CHECKING:
+    from ullage.control.leadership import Leadership
+    from ullage.observe.serve import Address
+
+LISTEN_HELP = "Serve /metrics, /healthz and /readyz here, such as 0.0.0.0:9440. Default: not at all."
+
+
+def identity() -> str:
+    """Another one each time a process starts."""
+    return f"{socket.gethostname()}-{secrets.token_hex(4)}"
+
+
+def listen_address(text: str | None) -> "Address | None":
+    """`HOST:PORT` as an address; a port alone means loopback."""
+    from ullage.observe.serve import Address
+
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise UserError(f"--listen: {text!r} is not HOST:PORT, such as 0.0.0.0:9440")
+    return Address(host.strip("[]") or "127.0.0.1", int(port))
+
+
+async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Run until the work ends or somebody asks the process to stop."""
+    running = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, running.cancel)
+    try:
+        await running
+    except asyncio.CancelledError:
+        click.echo("stopped", err=True)
+
+
+async def led(
+    choice: ClusterChoice, namespace: str, election: str, term: "Callable[[Leadership], Awaitable[None]]"
+) -> None:
+    """One term after another: whoever lost the lease stands for election again."""
+    import random
+
+    from ullage.clock import WallClock
+    from ullage.control.election import Elector, LeaseName
+    from ullage.control.leadership import lead
+    from ullage.control.renewal import RenewalThread
+    from ullage.errors import LeadershipLost
+    from ullage.kube.connect import find_access, open_api
+
+    name = LeaseName(namespace, election, identity())
+
+    def candidate() -> Elector:
+        # Its own access: credentials that renew themselves belong to one loop, and this one runs in another.
+        own = find_access(choice.kubeconfig, choice.context)
+        return Elector(open_api(own), name, clock=WallClock(), rng=random.Random())
+
+    async def served(leadership: "Leadership") -> None:
+        click.echo(f"{name.identity} leads", err=True)
+        with _ending_when_lost():
+            await term(leadership)
+
+    async with RenewalThread(candidate) as elections:
+        while True:
+            try:
+                await lead(elections, served)
+            except LeadershipLost as lost:
+                click.echo(f"{lost}; standing for election again", err=True)
+
+
+@contextmanager
+def _ending_when_lost() -> Iterator[None]:
+    """Writes refused at the end of a term end the term, and are no failure."""
+    from ullage.errors import LeadershipLost
+
+    try:
+        yield
+    except* LeadershipLost as lost:
+        click.echo(f"{lost.exceptions[0]}; standing for election again", err=True)

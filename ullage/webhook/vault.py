@@ -1,0 +1,125 @@
+"""The Secret all replicas share: what is in it, and the next state of it. Reading and writing it is `keeper`'s.
+
+`tls.crt`, `tls.key`: the serving certificate. `ca.crt`, `ca.key`: the authority that issues it. `next-ca.crt`,
+`next-ca.key`: the one after it, trusted already. `old-ca.crt`: those before it, trusted still.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ullage.decide.admit.rotation import Holdings, Lifetimes, Span, Step
+from ullage.errors import Unreadable
+from ullage.webhook.authority import (
+    Pair,
+    belong_together,
+    is_issued_by,
+    issue,
+    names_of,
+    new_authority,
+    span_of,
+)
+
+_SERVING, _AUTHORITY, _NEXT, _RETIRED = "tls", "ca", "next-ca", "old-ca.crt"
+_FOOTER = b"-----END CERTIFICATE-----\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Vault:
+    """All keys and certificates."""
+
+    authority: Pair
+    serving: Pair
+    next: Pair | None = None
+    retired: tuple[bytes, ...] = ()
+    """Certificates alone: they sign nothing any more."""
+
+    @property
+    def trusted(self) -> bytes:
+        """What goes into caBundle."""
+        upcoming = () if self.next is None else (self.next.certificate,)
+        return b"".join((self.authority.certificate, *upcoming, *self.retired))
+
+    def holdings(self, names: Sequence[str]) -> Holdings:
+        """As the plan sees it."""
+        return Holdings(
+            authority=span_of(self.authority.certificate),
+            serving=span_of(self.serving.certificate),
+            issued_by_authority=is_issued_by(self.serving.certificate, self.authority.certificate),
+            right_names=names_of(self.serving.certificate) == frozenset(names),
+            next=None if self.next is None else span_of(self.next.certificate),
+            retired=tuple(span_of(one) for one in self.retired),
+        )
+
+
+def read_vault(data: Mapping[str, bytes]) -> Vault:
+    """Out of a Secret's data. Raises Unreadable where something is missing or does not belong together."""
+    vault = Vault(
+        _read_pair(data, _AUTHORITY),
+        _read_pair(data, _SERVING),
+        _read_pair(data, _NEXT) if f"{_NEXT}.crt" in data else None,
+        tuple(text + _FOOTER for text in data.get(_RETIRED, b"").split(_FOOTER) if text.strip()),
+    )
+    for one in vault.retired:
+        span_of(one)
+    return vault
+
+
+def _read_pair(data: Mapping[str, bytes], name: str) -> Pair:
+    try:
+        pair = Pair(data[f"{name}.crt"], data[f"{name}.key"])
+    except KeyError as error:
+        raise Unreadable(f"{error} is missing") from error
+    if not belong_together(pair):
+        raise Unreadable(f"{name}.key is not the key of {name}.crt")
+    return pair
+
+
+def write_vault(vault: Vault) -> dict[str, bytes]:
+    """As a Secret's data."""
+    pairs = {_AUTHORITY: vault.authority, _SERVING: vault.serving, _NEXT: vault.next}
+    data: dict[str, bytes] = {}
+    for name, pair in pairs.items():
+        if pair is not None:
+            data |= {f"{name}.crt": pair.certificate, f"{name}.key": pair.key}
+    return data | ({_RETIRED: b"".join(vault.retired)} if vault.retired else {})
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """Makes what is missing, for one server."""
+
+    names: tuple[str, ...]
+    lifetimes: Lifetimes = Lifetimes()
+
+    def start(self, now: float) -> Vault:
+        """From nothing."""
+        authority = self._authority(now)
+        return Vault(authority, self._serving(authority, now))
+
+    def advance(self, vault: Vault, step: Step, now: float) -> Vault:
+        """The vault after one step."""
+        match step:
+            case Step.KEEP:
+                return vault
+            case Step.START_OVER:
+                return self.start(now)
+            case Step.RENEW_SERVING:
+                return replace(vault, serving=self._serving(vault.authority, now))
+            case Step.PREPARE_AUTHORITY:
+                return replace(vault, next=self._authority(now))
+            case Step.PROMOTE_AUTHORITY:
+                return self._promoted(vault, now)
+            case Step.FORGET_RETIRED:
+                return replace(vault, retired=tuple(one for one in vault.retired if now < span_of(one).end))
+
+    def _promoted(self, vault: Vault, now: float) -> Vault:
+        if vault.next is None:
+            raise ValueError("there is no next authority to promote")
+        retired = (vault.authority.certificate, *vault.retired)
+        return Vault(vault.next, self._serving(vault.next, now), None, retired)
+
+    def _authority(self, now: float) -> Pair:
+        return new_authority(Span(now - self.lifetimes.backdated, now + self.lifetimes.authority))
+
+    def _serving(self, authority: Pair, now: float) -> Pair:
+        return issue(authority, self.names, Span(now - self.lifetimes.backdated, now + self.lifetimes.serving))
