@@ -13,6 +13,8 @@ from ullage.kube.resource import JsonObject, Resource
 from ullage.kube.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES, VOLUME_CLAIMS
 from ullage.kube.watching import closed_after
 
+VOLUMES, CLAIMS, CLASSES = (one.whole() for one in (PERSISTENT_VOLUMES, VOLUME_CLAIMS, STORAGE_CLASSES))
+
 SELECTED = "volume.kubernetes.io/selected-node"
 NODE = "node-a"
 _ONE = {"storage": "1Gi"}
@@ -79,24 +81,24 @@ class Storage:
         return f"{self.ns}-local"
 
     async def prepare(self) -> None:
-        await self.api.create(STORAGE_CLASSES, a_class(self.late))
-        await self.api.create(STORAGE_CLASSES, a_class(self.local, "kubernetes.io/no-provisioner"))
+        await self.api.create(CLASSES, a_class(self.late))
+        await self.api.create(CLASSES, a_class(self.local, "kubernetes.io/no-provisioner"))
 
     async def claim(self, name: str, *, local: bool = False, node: str = "") -> JsonObject:
-        return await self.api.create(VOLUME_CLAIMS, a_claim(name, self.local if local else self.late, node), self.ns)
+        return await self.api.create(CLAIMS, a_claim(name, self.local if local else self.late, node), self.ns)
 
     async def volume(self, name: str, claim: JsonObject | None = None) -> str:
         body = a_volume(f"{self.ns}-{name}", self.local, claim=claim)
-        return str((await self.api.create(PERSISTENT_VOLUMES, body))["metadata"]["name"])
+        return str((await self.api.create(VOLUMES, body))["metadata"]["name"])
 
     async def read(self, name: str) -> JsonObject:
-        return await self.api.get(VOLUME_CLAIMS, name, self.ns)
+        return await self.api.get(CLAIMS, name, self.ns)
 
     async def selected(self, name: str) -> str:
         return str((await self.read(name))["metadata"].get("annotations", {}).get(SELECTED, ""))
 
     async def promise(self, volume: str) -> Any:
-        return (await self.api.get(PERSISTENT_VOLUMES, volume))["spec"].get("claimRef")
+        return (await self.api.get(VOLUMES, volume))["spec"].get("claimRef")
 
     @asynccontextmanager
     async def working(self, *, making: bool = True, binding: bool = True) -> AsyncIterator[None]:
@@ -110,7 +112,7 @@ class Storage:
 
     async def clear(self) -> None:
         """What is not in a namespace would be seen by whoever uses the server next."""
-        for resource in (PERSISTENT_VOLUMES, STORAGE_CLASSES):
+        for resource in (VOLUMES, CLASSES):
             for item in (await self.api.list(resource)).items:
                 name = item["metadata"]["name"]
                 if name.startswith(self.ns):
@@ -119,7 +121,7 @@ class Storage:
 
     async def _make(self) -> None:
         """As external provisioners do: a volume promised to the claim, or the node taken back."""
-        async with closed_after(changes(self.api, VOLUME_CLAIMS, self.ns)) as claims:
+        async with closed_after(changes(self.api, CLAIMS, self.ns)) as claims:
             async for claim in claims:
                 meta, spec = claim["metadata"], claim["spec"]
                 node = meta.get("annotations", {}).get(SELECTED, "")
@@ -128,14 +130,14 @@ class Storage:
                 await asyncio.sleep(self.seconds)
                 if meta["name"] in self.refuses:
                     back = MergePatch({"metadata": {"annotations": {SELECTED: None}}})
-                    await self.api.patch(VOLUME_CLAIMS, meta["name"], back, self.ns)
+                    await self.api.patch(CLAIMS, meta["name"], back, self.ns)
                 else:
                     body = a_volume(f"{self.ns}-made-{meta['name']}", self.late, node=node, claim=claim)
-                    await _once(self.api.create(PERSISTENT_VOLUMES, body))
+                    await _once(self.api.create(VOLUMES, body))
 
     async def _bind(self) -> None:
         """As the volume controller does with a volume that is promised to a claim."""
-        async with closed_after(changes(self.api, PERSISTENT_VOLUMES)) as volumes:
+        async with closed_after(changes(self.api, VOLUMES)) as volumes:
             async for volume in volumes:
                 promise = volume["spec"].get("claimRef") or {}
                 if promise.get("namespace") != self.ns or not promise.get("uid"):
@@ -143,7 +145,7 @@ class Storage:
                 await asyncio.sleep(self.seconds)
                 done = {"uid": promise["uid"], "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
                 body = {"metadata": done, "spec": {"volumeName": volume["metadata"]["name"]}}
-                await _once(self.api.patch(VOLUME_CLAIMS, promise["name"], MergePatch(body), self.ns))
+                await _once(self.api.patch(CLAIMS, promise["name"], MergePatch(body), self.ns))
 
 
 async def _once(call: Any) -> None:

@@ -56,7 +56,7 @@ async def test_a_volume_that_is_there_is_promised_and_its_claim_is_told_nothing(
         "name": "a",
         "uid": claim["metadata"]["uid"],
     }
-    notes = (await storage.api.get(PERSISTENT_VOLUMES, volume))["metadata"]["annotations"]
+    notes = (await storage.api.get(PERSISTENT_VOLUMES.whole(), volume))["metadata"]["annotations"]
     assert notes["pv.kubernetes.io/bound-by-controller"] == "yes"
     assert await storage.selected("a") == ""
     assert (await storage.read("a"))["spec"]["volumeName"] == volume
@@ -69,7 +69,7 @@ async def test_a_volume_its_owner_has_promised_stays_the_owners_promise(storage:
     async with storage.working():
         assert await ready(storage, "a", promises=(VolumePromise("a", volume),)) == ""
     assert (await storage.promise(volume))["uid"] == claim["metadata"]["uid"]
-    assert "annotations" not in (await storage.api.get(PERSISTENT_VOLUMES, volume))["metadata"]
+    assert "annotations" not in (await storage.api.get(PERSISTENT_VOLUMES.whole(), volume))["metadata"]
 
 
 async def test_claims_that_are_bound_are_ready_at_once(storage: Storage) -> None:

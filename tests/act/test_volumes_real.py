@@ -16,7 +16,7 @@ from ullage.kube.api import KubeApi
 from ullage.kube.connect import connect
 from ullage.kube.read import read_pod
 from ullage.kube.resources import NODES, PERSISTENT_VOLUMES, PODS
-from ullage.model.action import VolumePromise
+from ullage.model.action import Place, VolumePromise
 from ullage.model.event import ObjectKey
 from ullage.model.outcome import Placed
 from ullage.state.cluster import ClusterState
@@ -70,7 +70,15 @@ async def test_local_disks_are_chosen_promised_and_bound(storage: Storage) -> No
     waiting, promises = waiting_claims(pod, state), promises_on(pod, state.nodes[node], state)
     assert sorted(waiting) == ["data", "logs"]
     assert promises == (VolumePromise("data", volumes[0]), VolumePromise("logs", volumes[1]))
-    place = await a_member(api, storage.ns, "q", node, (0,), volumes=waiting, promises=promises)
+    place = Place(
+        pod=pod.key,
+        uid=pod.uid,
+        resource_version=pod.resource_version,
+        node=node,
+        why="a test",
+        volumes=waiting,
+        promises=promises,
+    )
     assert await hands(storage).perform(place) == Placed(place)
     assert [await bound_to(storage, claim) for claim in ("data", "logs")] == volumes[:2]
     assert await storage.promise(volumes[2]) is None
@@ -81,5 +89,5 @@ async def test_local_disks_are_chosen_promised_and_bound(storage: Storage) -> No
 
 
 async def available(api: KubeApi, volumes: list[str]) -> bool:
-    found = [await api.get(PERSISTENT_VOLUMES, name) for name in volumes]
+    found = [await api.get(PERSISTENT_VOLUMES.whole(), name) for name in volumes]
     return all(volume["status"]["phase"] == "Available" for volume in found)

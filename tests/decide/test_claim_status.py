@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from ullage.decide.claim_status import claim_standing
+from ullage.decide.claim_status import A_MOMENT, A_WHILE, claim_standing, is_for_others_to_say, patience, says
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.objects.pod import PodSpec, PodStatus
@@ -14,11 +15,14 @@ from ullage.model.claim import Claim, ClaimPhase, DeviceAsk
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.refusal import Refusal
+from ullage.model.standing import LONGEST_MESSAGE
 
 CLAIM = Claim(key=ObjectKey("default", "c"), uid="c1", generation=3, ask=DeviceAsk(count=2), phase=ClaimPhase.BOUND)
 RESERVED = Allocation("node-b", (3, 2))
 FULL = Refusal(word="TooFewGpus", message="0/3 nodes fit")
 NEVER = Refusal(word="ClaimTooLarge", message="no node has 16 GPUs", hopeless=True)
+MISSING = Refusal(word="ClaimMissing", message="GpuClaim default/c is not there")
+IN_USE = Refusal(word="ClaimInUse", message="it belongs to another")
 
 
 def a_pod(node: str = "", allocated: str = "", phase: str = "Pending", **meta: Any) -> Pod:
@@ -42,6 +46,8 @@ BOUND = a_pod("node-a", "node-a:1,0", "Running")
         pytest.param(a_pod(), None, None, ClaimPhase.PENDING, "Waiting", "", (), id="its-pod-waits"),
         pytest.param(a_pod(), None, FULL, ClaimPhase.PENDING, "TooFewGpus", "", (), id="refused-for-now"),
         pytest.param(a_pod(), None, NEVER, ClaimPhase.FAILED, "ClaimTooLarge", "", (), id="refused-for-good"),
+        pytest.param(a_pod(), None, MISSING, ClaimPhase.PENDING, "Waiting", "", (), id="it-is-there-by-now"),
+        pytest.param(a_pod(), None, IN_USE, ClaimPhase.PENDING, "Waiting", "", (), id="it-is-its-own-by-now"),
         pytest.param(a_pod(), RESERVED, FULL, ClaimPhase.RESERVED, "Reserved", "node-b", (2, 3), id="held-for-its-pod"),
         pytest.param(BOUND, RESERVED, FULL, ClaimPhase.BOUND, "Bound", "node-a", (0, 1), id="bound-as-the-pod-says"),
         pytest.param(
@@ -83,3 +89,87 @@ def test_a_claim_stands_as_its_pod_does(
     assert (found.phase, found.word, found.node, found.gpu_ids) == (phase, word, node, gpus)
     assert (found.claim, found.uid, found.generation) == (CLAIM.key, "c1", 3)
     assert found.message
+
+
+def test_a_gated_pod_and_one_of_another_scheduler_are_not_ours_to_place() -> None:
+    gated = replace(a_pod(), gated=True)
+    assert claim_standing(CLAIM, gated, refusal=FULL).word == "SchedulingGated"
+    theirs = claim_standing(CLAIM, replace(a_pod(), scheduler="default-scheduler"), ours=False)
+    assert theirs.word == "OtherScheduler"
+    assert "default-scheduler" in theirs.message
+    assert claim_standing(CLAIM, BOUND, ours=False).phase is ClaimPhase.BOUND
+
+
+def test_a_template_says_so() -> None:
+    assert "template" in claim_standing(CLAIM, None, template=True).message
+
+
+def test_a_message_is_cut_to_what_a_status_may_carry() -> None:
+    long = Refusal(word="TooFewGpus", message="x" * 5000)
+    assert len(claim_standing(CLAIM, a_pod(), refusal=long).message) == LONGEST_MESSAGE
+
+
+def saying(phase: ClaimPhase, word: str, **more: Any) -> Claim:
+    """The claim with a status that says this, in the words a standing has for it."""
+    return replace(CLAIM, phase=phase, word=word, observed=3, **more)
+
+
+def test_a_status_says_a_standing_only_if_all_of_it_agrees() -> None:
+    standing = claim_standing(CLAIM, BOUND)
+    right = saying(ClaimPhase.BOUND, "Bound", message=standing.message, node="node-a", gpu_ids=(0, 1))
+    assert says(right, standing)
+    wrong: list[dict[str, Any]] = [
+        {"phase": ClaimPhase.RESERVED},
+        {"word": ""},
+        {"message": ""},
+        {"node": "node-b"},
+        {"gpu_ids": (0,)},
+        {"observed": 2},
+        {"uid": "c2"},
+    ]
+    assert not any(says(replace(right, **change), standing) for change in wrong)
+
+
+PENDING, FAILED = ClaimPhase.PENDING, ClaimPhase.FAILED
+
+
+@pytest.mark.parametrize(
+    ("before", "pod", "told", "seconds"),
+    [
+        pytest.param((PENDING, "Unused"), BOUND, {}, 0.0, id="bound-at-once"),
+        pytest.param((PENDING, "Unused"), a_pod(), {"reserved": RESERVED}, A_MOMENT, id="reserved-unless-bound-first"),
+        pytest.param((ClaimPhase.BOUND, "Bound"), None, {}, A_MOMENT, id="its-pod-is-gone"),
+        pytest.param((ClaimPhase.BOUND, "Bound"), a_pod(), {}, A_MOMENT, id="its-pod-came-back-and-waits"),
+        pytest.param((PENDING, ""), a_pod(), {}, A_WHILE, id="not-tried-yet"),
+        pytest.param((PENDING, "Unused"), a_pod(), {}, A_WHILE, id="used-but-not-tried-yet"),
+        pytest.param((PENDING, ""), a_pod(), {"refusal": FULL}, A_MOMENT, id="the-first-refusal"),
+        pytest.param((PENDING, "Waiting"), a_pod(), {"refusal": FULL}, A_MOMENT, id="the-first-after-waiting"),
+        pytest.param((PENDING, "TooFewGpus"), a_pod(), {"refusal": FULL}, A_WHILE, id="the-same-in-other-words"),
+        pytest.param((PENDING, "NoIsland"), a_pod(), {"refusal": FULL}, A_WHILE, id="another-reason-to-wait"),
+        pytest.param((PENDING, "TooFewGpus"), a_pod(), {}, A_WHILE, id="a-restart-forgot-the-reason"),
+        pytest.param((PENDING, "TooFewGpus"), a_pod(), {"refusal": NEVER}, A_MOMENT, id="hope-is-lost"),
+        pytest.param((FAILED, "ClaimTooLarge"), a_pod(), {}, A_MOMENT, id="hope-is-back"),
+        pytest.param((PENDING, "TooFewGpus"), None, {}, A_MOMENT, id="nobody-waits-any-more"),
+    ],
+)
+def test_how_long_a_status_may_be_wrong(
+    before: tuple[ClaimPhase, str], pod: Pod | None, told: dict[str, Any], seconds: float
+) -> None:
+    claim = saying(*before)
+    assert patience(claim, claim_standing(claim, pod, **told)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("before", "theirs"),
+    [
+        pytest.param((PENDING, ""), False, id="nothing-was-said"),
+        pytest.param((PENDING, "Unused"), False, id="a-pod-uses-it"),
+        pytest.param((ClaimPhase.BOUND, "Bound"), False, id="nobody-is-bound"),
+        pytest.param((ClaimPhase.RESERVED, "Reserved"), True, id="they-may-hold-gpus"),
+        pytest.param((PENDING, "TooFewGpus"), True, id="they-may-know-why-it-waits"),
+    ],
+)
+def test_what_is_left_to_another_scheduler(before: tuple[ClaimPhase, str], theirs: bool) -> None:
+    claim = saying(*before)
+    assert is_for_others_to_say(claim, claim_standing(claim, a_pod(), ours=False)) is theirs
+    assert not is_for_others_to_say(claim, claim_standing(claim, a_pod()))

@@ -3,7 +3,10 @@
 import pytest
 
 from tests.decide.scenes import Scene, claim, leased, pod
-from ullage.decide.claiming import owner_of, with_claim
+from ullage.decide.claiming import claim_of, last_user_of, owner_of, with_claim
+from ullage.kube.gpu_write import claim_copy
+from ullage.kube.resource import JsonObject
+from ullage.model.claim import copy_key
 from ullage.model.event import ObjectKey, Vanished
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
@@ -125,6 +128,78 @@ def test_a_deleted_pod_lets_its_claim_go() -> None:
     older = scene.pod("older")
     scene.placements.apply(Vanished(older.key, older))
     assert isinstance(asked(scene), Pod)
+
+
+def copied(name: str, count: int, uid: str = "") -> JsonObject:
+    """The copy of template `t` that was made for a pod, or for one of its name with another uid."""
+    made = claim_copy("t", {"devices": {"count": count}}, ObjectKey("team", name), uid or f"uid-{name}")
+    kind = {"apiVersion": "gpu.scheduling/v1", "kind": "GpuClaim"}
+    return kind | made
+
+
+@pytest.mark.parametrize(
+    ("objects", "count"),
+    [
+        pytest.param([claim("t", 2)], 2, id="the-template-until-there-is-a-copy"),
+        pytest.param([claim("t", 2), copied("waits", 3)], 3, id="its-copy-goes-first"),
+        pytest.param([copied("waits", 3)], 3, id="its-copy-outlives-the-template"),
+        pytest.param([claim("t", 2), copied("waits", 3, "uid-wait-before")], 2, id="the-copy-of-an-earlier-pod"),
+        pytest.param([claim("t", 2), claim("waits-uid-wait", 3)], 2, id="a-claim-that-happens-to-have-the-name"),
+    ],
+)
+def test_what_a_pod_with_a_template_asks_for(objects: list[JsonObject], count: int) -> None:
+    found = asked(Scene(objects, pod("waits", template="t")))
+    assert isinstance(found, Pod)
+    assert found.shape.devices is not None
+    assert found.shape.devices.count == count
+
+
+def test_a_copy_is_its_pods_and_no_others() -> None:
+    mine, key = pod("a", template="t"), copy_key(ObjectKey("team", "a"), "uid-a")
+    thief = pod("thief", claim=key.name, created=EARLY)
+    scene = Scene(claim("t"), copied("a", 1), mine, thief)
+    owner = owner_of(key, scene.placements)
+    assert owner is not None
+    assert owner.key.name == "a"
+    verdict = asked(scene, "thief")
+    assert isinstance(verdict, Verdict)
+    assert verdict.reason is Reason.CLAIM_IN_USE
+
+
+def test_a_pod_with_claim_and_template_has_no_copy() -> None:
+    scene = Scene(claim("t"), claim("c", 5), copied("waits", 3), pod("waits", claim="c", template="t"))
+    found = claim_of(scene.pod("waits"), scene.placements.state)
+    assert found is not None
+    assert found.key.name == "c"
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "expected"),
+    [
+        pytest.param("train-0", "5f3c9a1e-0000-4000-8000-000000000000", "train-0-5f3c9a1e", id="plain"),
+        pytest.param("x" * 253, "5f3c9a1e-0000", "x" * 244 + "-5f3c9a1e", id="cut-to-fit"),
+        pytest.param("x" * 243 + ".y", "5f3c9a1e-0000", "x" * 243 + "-5f3c9a1e", id="cut-at-a-dot"),
+    ],
+)
+def test_the_name_of_a_copy(name: str, uid: str, expected: str) -> None:
+    assert copy_key(ObjectKey("team", name), uid) == ObjectKey("team", expected)
+
+
+def finished(name: str, created: str) -> JsonObject:
+    return pod(name, claim="c", created=created, on="a") | {"status": {"phase": "Succeeded"}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "user"),
+    [
+        pytest.param([], None, id="nobody"),
+        pytest.param([finished("a", EARLY), finished("b", LATE)], "b", id="the-latest-that-finished"),
+        pytest.param([finished("a", LATE), pod("b", claim="c", created=EARLY)], "b", id="who-has-it-now"),
+    ],
+)
+def test_who_used_a_claim_last(pods: list[JsonObject], user: str | None) -> None:
+    found = last_user_of(ObjectKey("team", "c"), Scene(claim("c"), pods).placements)
+    assert (found.key.name if found else None) == user
 
 
 def test_every_reason_says_what_could_cure_it() -> None:

@@ -189,9 +189,23 @@ def test_a_claim_that_breaks_a_rule_is_kept_apart_and_all_else_is_read() -> None
     assert any(said in warning for warning in found.warnings)
 
 
-def test_sizes_of_gangs() -> None:
-    group = "apiVersion: scheduling.x-k8s.io/v1alpha1\nkind: PodGroup\nmetadata: {name: g}\nspec: {minMember: 3}\n"
-    assert read(group).state.groups[ObjectKey("default", "g")].min_member == 3
+@pytest.mark.parametrize(
+    ("version", "spec", "size", "timeout"),
+    [
+        pytest.param("scheduling.x-k8s.io/v1alpha1", "{minMember: 3}", 3, None, id="of-the-plugins"),
+        pytest.param(
+            "scheduling.x-k8s.io/v1alpha1", "{minMember: 3, scheduleTimeoutSeconds: 60}", 3, 60.0, id="with-a-timeout"
+        ),
+        pytest.param(
+            "scheduling.k8s.io/v1alpha2", "{schedulingPolicy: {gang: {minCount: 4}}}", 4, None, id="of-kubernetes"
+        ),
+        pytest.param("scheduling.k8s.io/v1alpha2", "{schedulingPolicy: {basic: {}}}", 1, None, id="no-gang-at-all"),
+    ],
+)
+def test_sizes_of_gangs(version: str, spec: str, size: int, timeout: float | None) -> None:
+    found = read(f"apiVersion: {version}\nkind: PodGroup\nmetadata: {{name: g}}\nspec: {spec}\n")
+    group = found.state.groups[ObjectKey("default", "g")]
+    assert (group.min_member, group.timeout) == (size, timeout)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from ullage.kube.api import KubeApi, MergePatch
 from ullage.kube.edit import edit
 from ullage.kube.objects.storage import Volume, VolumeClaim
 from ullage.kube.read import read_volume, read_volume_claim
-from ullage.kube.resource import Resource
+from ullage.kube.resources import PERSISTENT_VOLUMES, VOLUME_CLAIMS
 from ullage.model import volume as facts
 from ullage.model.action import Place, VolumePromise
 from ullage.model.event import ObjectKey
@@ -30,8 +30,6 @@ BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 VOLUME_WAIT = 600.0
 """Seconds a volume may take to be made, as kube-scheduler has it."""
 
-_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, Volume)
-_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, VolumeClaim)
 _ATTEMPTS = 6
 
 
@@ -93,7 +91,7 @@ class VolumeSelector:
             return replace(raw, metadata=replace(raw.metadata, annotations=notes))
 
         try:
-            await edit(self._api, _CLAIMS, key.name, key.namespace, selected)
+            await edit(self._api, VOLUME_CLAIMS, key.name, key.namespace, selected)
         except errors.NotFound as error:
             raise _Hopeless(str(error)) from error
 
@@ -102,8 +100,8 @@ class VolumeSelector:
         refusal: errors.ApiError = errors.Conflict(f"volume {name}: others were always faster")
         for _ in range(_ATTEMPTS):
             try:
-                claim = _usable(key, await self._api.get(_CLAIMS, key.name, key.namespace))
-                raw = await self._api.get(_VOLUMES, name)
+                claim = _usable(key, await self._api.get(VOLUME_CLAIMS, key.name, key.namespace))
+                raw = await self._api.get(PERSISTENT_VOLUMES, name)
                 if not claim.bound:
                     await self._write_promise(raw, claim)
             except errors.NotFound as error:
@@ -120,13 +118,13 @@ class VolumeSelector:
             raise _Hopeless(f"volume {volume.name} is not to be had for claim {claim.key}")
         if volume.promised_uid:
             return
-        reference = {"kind": _CLAIMS.kind, "apiVersion": _CLAIMS.api_version, "uid": claim.uid}
+        reference = {"kind": VOLUME_CLAIMS.kind, "apiVersion": VOLUME_CLAIMS.api_version, "uid": claim.uid}
         where = {"namespace": claim.key.namespace, "name": claim.key.name}
         meta: dict[str, object] = {"resourceVersion": raw.metadata.resource_version}
         if volume.promised_to is None:
             meta["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
         body = {"metadata": meta, "spec": {"claimRef": reference | where}}
-        await self._api.patch(_VOLUMES, volume.name, MergePatch(body))
+        await self._api.patch(PERSISTENT_VOLUMES, volume.name, MergePatch(body))
 
     async def _bound(self, key: ObjectKey, node: str, volume: str) -> None:
         """Until the claim is bound. Raises where that is not going to happen."""
@@ -142,10 +140,10 @@ class VolumeSelector:
             return None if promised_to == key else f"volume {volume} is no longer there for claim {key}"
 
         if not volume:
-            await until(self._api, _CLAIMS, key, claim_is_bound)
+            await until(self._api, VOLUME_CLAIMS, key, claim_is_bound)
             return
-        void = asyncio.create_task(until(self._api, _VOLUMES, ObjectKey("", volume), promise_is_void))
-        bound = asyncio.create_task(until(self._api, _CLAIMS, key, claim_is_bound))
+        void = asyncio.create_task(until(self._api, PERSISTENT_VOLUMES, ObjectKey("", volume), promise_is_void))
+        bound = asyncio.create_task(until(self._api, VOLUME_CLAIMS, key, claim_is_bound))
         try:
             await asyncio.wait((bound, void), return_when=asyncio.FIRST_COMPLETED)
             if not bound.done():

@@ -25,6 +25,7 @@ class Verb:
 
 
 VERBS: Mapping[str, Verb] = {
+    "agent": Verb("ullage.cli.agent", "Report the GPUs of this node, until stopped."),
     "demo": Verb("ullage.cli.demo", "A simulated GPU cluster in this terminal."),
     "dump": Verb("ullage.cli.dump", "The cluster as ullage sees it, as JSON."),
     "explain": Verb("ullage.cli.explain", "Why a pod is where it is, or nowhere."),
@@ -32,6 +33,7 @@ VERBS: Mapping[str, Verb] = {
     "plan": Verb("ullage.cli.plan", "What would be done, without doing it."),
     "scheduler": Verb("ullage.cli.scheduler", "Place pods on exact GPUs, until stopped."),
     "version": Verb("ullage.cli.version", "Versions of ullage, of Python and of the cluster."),
+    "webhook": Verb("ullage.cli.webhook", "Show pods exactly their GPUs, until stopped."),
 }
 
 

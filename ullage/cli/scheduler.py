@@ -145,13 +145,14 @@ async def _check(access: "Access") -> None:
     """Before waiting for anything: can this cluster be served at all?"""
     from ullage.kube.connect import open_api
     from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES
+    from ullage.watch.picture import is_served
 
     api = open_api(access)
     try:
-        served = await api.discover()
+        needed = (GPU_CLAIMS, GPU_NODE_STATUSES)
+        missing = [resource.kind for resource in needed if not await is_served(api, resource)]
     finally:
         await api.close()
-    missing = [resource.kind for resource in (GPU_CLAIMS, GPU_NODE_STATUSES) if resource not in served]
     if missing:
         raise UserError(f"the cluster does not serve {' and '.join(missing)}; run `ullage install` first")
 

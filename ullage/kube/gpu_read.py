@@ -10,7 +10,16 @@ from ullage.errors import Unreadable
 from ullage.kube.crds.check import violations
 from ullage.kube.gpu_write import ALLOCATED, known_status
 from ullage.kube.moment import read_time
-from ullage.kube.objects.gpu import GpuClaim, GpuClaimSpec, GpuClaimStatus, GpuDevice, GpuNodeStatus, GpuQuota, PodGroup
+from ullage.kube.objects.gpu import (
+    GpuClaim,
+    GpuClaimSpec,
+    GpuClaimStatus,
+    GpuDevice,
+    GpuNodeStatus,
+    GpuQuota,
+    KubePodGroup,
+    PodGroup,
+)
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.model.claim import TEMPLATE, Claim, ClaimPhase, DeviceAsk, DevicePolicy, Exclusivity, TopologyMode
 from ullage.model.device import MOST_DEVICES, Device, GpuNodeKind, Health, Inventory, MigSlice
@@ -144,3 +153,10 @@ def read_group(raw: PodGroup) -> GroupFacts:
     spec, seconds = raw.spec, raw.spec.schedule_timeout_seconds
     key = ObjectKey(raw.metadata.namespace, raw.metadata.name)
     return GroupFacts(key=key, min_member=spec.min_member, timeout=None if seconds is None else float(seconds))
+
+
+def read_kube_group(raw: KubePodGroup) -> GroupFacts:
+    """The same of Kubernetes' own kind. A group without a gang policy needs nobody but the pod itself."""
+    gang = raw.spec.scheduling_policy.gang
+    key = ObjectKey(raw.metadata.namespace, raw.metadata.name)
+    return GroupFacts(key=key, min_member=1 if gang is None else gang.min_count)

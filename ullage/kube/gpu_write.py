@@ -23,6 +23,7 @@ from ullage.kube.objects.gpu import (
     QuotaUse,
 )
 from ullage.kube.objects.meta import Condition, ObjectMeta
+from ullage.kube.objects.provisioner import NodeProvisionerStatus
 from ullage.kube.resource import JsonObject
 from ullage.model.claim import TEMPLATE, Claim, ClaimPhase, copy_key
 from ullage.model.device import Device, Health, Inventory
@@ -200,7 +201,7 @@ def quota_status(
     )
 
 
-Status = GpuClaimStatus | GpuNodeReport | GpuQuotaStatus
+Status = GpuClaimStatus | GpuNodeReport | GpuQuotaStatus | NodeProvisionerStatus
 
 
 def apply_node(node: str, manager: str) -> Apply:

@@ -14,7 +14,7 @@ import msgspec
 from ullage.errors import Unreadable, UserError
 from ullage.kube.documents import Document, documents
 from ullage.kube.filling import Priorities, filled_node, filled_pod, lenient
-from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_quota
+from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_kube_group, read_quota
 from ullage.kube.objects import gpu, node, pod, policy, storage
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.read import (
@@ -32,6 +32,7 @@ from ullage.kube.resources import (
     GPU_CLAIMS,
     GPU_NODE_STATUSES,
     GPU_QUOTAS,
+    KUBE_POD_GROUPS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUMES,
@@ -70,6 +71,7 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         _Kind(GPU_CLAIMS, gpu.GpuClaim, read_claim),
         _Kind(GPU_QUOTAS, gpu.GpuQuota, read_quota),
         _Kind(POD_GROUPS, gpu.PodGroup, read_group),
+        _Kind(KUBE_POD_GROUPS, gpu.KubePodGroup, read_kube_group),
         _Kind(PRIORITY_CLASSES, policy.PriorityClass, None),
     )
 }

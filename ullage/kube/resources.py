@@ -1,10 +1,12 @@
 """The resources we know by name. A new kind is one line here and a struct in `objects`."""
 
-from ullage.kube.objects.gpu import GpuClaim, GpuNodeStatus, GpuQuota, PodGroup
+from ullage.kube.objects.gpu import GpuClaim, GpuNodeStatus, GpuQuota, KubePodGroup, PodGroup
 from ullage.kube.objects.meta import PartialObject
 from ullage.kube.objects.node import Node
 from ullage.kube.objects.pod import Pod
 from ullage.kube.objects.policy import DisruptionBudget, Lease, Namespace
+from ullage.kube.objects.provisioner import NodeProvisioner
+from ullage.kube.objects.storage import StorageClass, Volume, VolumeClaim
 from ullage.kube.objects.workload import Job, Workload
 from ullage.kube.resource import JsonObject, Resource
 
@@ -15,14 +17,14 @@ CONFIG_MAPS = Resource[JsonObject]("", "v1", "configmaps", "ConfigMap", True, di
 SECRETS = Resource[JsonObject]("", "v1", "secrets", "Secret", True, dict)
 SERVICES = Resource[JsonObject]("", "v1", "services", "Service", True, dict)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, PartialObject)
-PERSISTENT_VOLUMES = Resource[JsonObject]("", "v1", "persistentvolumes", "PersistentVolume", False, dict)
-VOLUME_CLAIMS = Resource[JsonObject]("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, dict)
+PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, Volume)
+VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, VolumeClaim)
 EVENTS = Resource[JsonObject]("events.k8s.io", "v1", "events", "Event", True, dict)
 
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, Lease)
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, DisruptionBudget)
 PRIORITY_CLASSES = Resource[JsonObject]("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, dict)
-STORAGE_CLASSES = Resource[JsonObject]("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, dict)
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, StorageClass)
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment", True, Workload)
 REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", True, Workload)
@@ -54,4 +56,6 @@ VALIDATING_WEBHOOKS = Resource[JsonObject](
 GPU_CLAIMS = Resource("gpu.scheduling", "v1", "gpuclaims", "GpuClaim", True, GpuClaim)
 GPU_NODE_STATUSES = Resource("gpu.scheduling", "v1", "gpunodestatuses", "GpuNodeStatus", False, GpuNodeStatus)
 GPU_QUOTAS = Resource("gpu.scheduling", "v1", "gpuquotas", "GpuQuota", True, GpuQuota)
+NODE_PROVISIONERS = Resource("gpu.scheduling", "v1", "nodeprovisioners", "NodeProvisioner", False, NodeProvisioner)
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, PodGroup)
+KUBE_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", True, KubePodGroup)

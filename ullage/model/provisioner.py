@@ -28,6 +28,12 @@ class CapacityType(StrEnum):
     SPOT = "Spot"
 
 
+class TaintEffect(StrEnum):
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
 class Failure(StrEnum):
     """What can be wrong with a cloud. The closed list: it labels the metric and the condition."""
 

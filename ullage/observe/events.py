@@ -35,6 +35,9 @@ class EventReason(StrEnum):
     GANG_TIMED_OUT = "GangTimedOut"
     GPU_FREED = "GpuFreed"
     GPU_QUARANTINED = "GpuQuarantined"
+    GPU_UNHEALTHY = "GpuUnhealthy"
+    """Told of every pod on it, or of its node."""
+    GPU_USED_WITHOUT_LEASE = "GpuUsedWithoutLease"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,8 @@ KINDS: Mapping[EventReason, EventKind] = {
     EventReason.GANG_TIMED_OUT: EventKind("Scheduling", warning=True),
     EventReason.GPU_FREED: EventKind("Sweeping"),
     EventReason.GPU_QUARANTINED: EventKind("Sweeping", warning=True),
+    EventReason.GPU_UNHEALTHY: EventKind("Watching", warning=True),
+    EventReason.GPU_USED_WITHOUT_LEASE: EventKind("Watching", warning=True),
 }
 
 

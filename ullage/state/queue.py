@@ -47,8 +47,8 @@ class _Waiting:
     refusals: int = 0
     refused_at: float = 0.0
     wakes_on: frozenset[Wake] = frozenset()
-    news: bool = False
-    """Something that could help happened while it was out."""
+    heard: int = 0
+    """How much news there had been when it was taken out: more since then may help it."""
 
 
 class SchedulingQueue:
@@ -60,6 +60,9 @@ class SchedulingQueue:
         self._active: list[tuple[int, float, int, ObjectKey]] = []
         self._timers: list[tuple[float, int, ObjectKey]] = []
         self._tickets = itertools.count()
+        self._asleep: dict[Wake, dict[ObjectKey, _Waiting]] = {kind: {} for kind in Wake}
+        """Who sleeps until such news: a burst of news must not look at everybody who waits."""
+        self._news = 0
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -95,7 +98,9 @@ class SchedulingQueue:
 
     def remove(self, key: ObjectKey) -> None:
         """It was placed, is gone, or is no longer ours. Idempotent."""
-        self._waiting.pop(key, None)
+        found = self._waiting.pop(key, None)
+        if found is not None:
+            self._put(found, Place.OUT)
 
     def pop(self, *, now: float) -> ObjectKey | None:
         """The next pod to decide on. It is out until it is refused, put back, or removed."""
@@ -104,7 +109,7 @@ class SchedulingQueue:
             _, _, ticket, key = heapq.heappop(self._active)
             found = self._waiting.get(key)
             if found is not None and found.place is Place.ACTIVE and found.ticket == ticket:
-                found.place, found.news = Place.OUT, False
+                self._take_out(found)
                 return key
         return None
 
@@ -113,10 +118,12 @@ class SchedulingQueue:
         found = self._waiting.get(key)
         if found is None:
             return
+        if found.place is not Place.OUT:
+            self._take_out(found)
         found.refusals += 1
         found.refused_at = now
         found.wakes_on = frozenset(wakes_on)
-        if found.news:
+        if found.heard != self._news:
             self._back_off(found, now)
         else:
             self._to_sleep(found, now)
@@ -133,17 +140,15 @@ class SchedulingQueue:
         """The pod itself asks for something else now: whatever it was refused for may no longer hold."""
         found = self._waiting.get(key)
         if found is not None and found.place is Place.OUT:
-            found.news = True
+            found.heard = -1
         elif found is not None and found.place is Place.ASLEEP:
             self._back_off(found, now)
 
     def wake(self, news: Wake, *, now: float) -> None:
         """Something happened: everybody it could help is tried again, after their back-off."""
-        for found in self._waiting.values():
-            if found.place is Place.OUT:
-                found.news = True
-            elif found.place is Place.ASLEEP and news in found.wakes_on:
-                self._back_off(found, now)
+        self._news += 1
+        for found in tuple(self._asleep[news].values()):
+            self._back_off(found, now)
 
     def next_deadline(self) -> float | None:
         """When somebody's back-off or sleep ends, if anybody waits for that."""
@@ -157,7 +162,7 @@ class SchedulingQueue:
         return None
 
     def _activate(self, found: _Waiting) -> None:
-        found.place = Place.ACTIVE
+        self._put(found, Place.ACTIVE)
         found.ticket = next(self._tickets)
         # Age decides before the ticket does: who waited longest goes first, however often it was refused.
         heapq.heappush(self._active, (-found.priority, found.since, found.ticket, found.key))
@@ -173,9 +178,22 @@ class SchedulingQueue:
         self._set_timer(found, Place.ASLEEP, now + self._pace.longest_sleep)
 
     def _set_timer(self, found: _Waiting, place: Place, until: float) -> None:
-        found.place = place
+        self._put(found, place)
         found.ticket = next(self._tickets)
         heapq.heappush(self._timers, (until, found.ticket, found.key))
+
+    def _take_out(self, found: _Waiting) -> None:
+        self._put(found, Place.OUT)
+        found.heard = self._news
+
+    def _put(self, found: _Waiting, place: Place) -> None:
+        if found.place is Place.ASLEEP:
+            for kind in found.wakes_on:
+                self._asleep[kind].pop(found.key, None)
+        found.place = place
+        if place is Place.ASLEEP:
+            for kind in found.wakes_on:
+                self._asleep[kind][found.key] = found
 
     def _ring(self, now: float) -> None:
         """Whose time has come is active again."""

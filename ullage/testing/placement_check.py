@@ -1,38 +1,70 @@
 """What must hold of placements on any API server, read back from it: no GPU twice, and everything said of it agrees.
 
-Reads pods, leases and inventories through `KubeApi`; changes nothing. Each breach is a sentence.
+Reads pods, leases, claims and inventories through `KubeApi`; changes nothing. Each breach is a sentence. What must hold
+of claims and gangs is in `claim_check`, of pods that wait in `waiting_check`.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from ullage.act.sweep import OUR_LEASES, read_gpu_lease
+from ullage.errors import NotFound
 from ullage.kube.api import KubeApi
 from ullage.kube.gpu_read import read_inventory
-from ullage.kube.objects.pod import Pod
+from ullage.kube.objects.gpu import GpuClaim, PodGroup
 from ullage.kube.read import read_pod
-from ullage.kube.resources import GPU_NODE_STATUSES, LEASES, PODS
+from ullage.kube.resource import Resource
+from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, LEASES, POD_GROUPS, PODS
+from ullage.model.allocation import ALLOCATED, VISIBLE_DEVICES
 from ullage.model.device import MILLI_GPU, Inventory
 from ullage.model.lease import GpuLease
 from ullage.model.pod import Pod as PodFacts
 
+T = TypeVar("T")
+NoNotes: Mapping[str, str] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Everything at about one moment."""
+    """Everything at about one moment. Claims and gangs as they are written: the checks read them themselves."""
 
     pods: Sequence[PodFacts]
     leases: Sequence[GpuLease]
     inventories: Sequence[Inventory]
+    notes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The annotations of pods, by uid."""
+    claims: Sequence[GpuClaim] = ()
+    groups: Sequence[PodGroup] = ()
+
+    def note(self, pod: PodFacts, name: str) -> str:
+        return self.notes.get(pod.uid, NoNotes).get(name, "")
 
 
 async def read_placements(api: KubeApi, lease_namespace: str) -> Reading:
-    """Read it all. Leases before pods: a lease found without its pod is then really without."""
+    """Read it all. Leases before pods: a lease found without its pod is then really without.
+
+    Pods before claims: what a claim says of a bound pod was to be said when the pod was read.
+    """
     leases = [read_gpu_lease(lease) for lease in (await api.list(LEASES, lease_namespace, selection=OUR_LEASES)).items]
-    raw: Sequence[Pod] = (await api.list(PODS)).items
+    raw = (await api.list(PODS)).items
     nodes = [read_inventory(status) for status in (await api.list(GPU_NODE_STATUSES)).items]
-    return Reading([read_pod(pod) for pod in raw], leases, nodes)
+    return Reading(
+        pods=[read_pod(pod) for pod in raw],
+        leases=leases,
+        inventories=nodes,
+        notes={pod.metadata.uid: pod.metadata.annotations for pod in raw},
+        claims=await _all(api, GPU_CLAIMS),
+        groups=await _all(api, POD_GROUPS),
+    )
+
+
+async def _all(api: KubeApi, resource: Resource[T]) -> Sequence[T]:
+    try:
+        return (await api.list(resource)).items
+    except NotFound:
+        return ()
 
 
 def breaches(reading: Reading, *, swept: bool = True) -> Iterator[str]:
@@ -47,6 +79,7 @@ def breaches(reading: Reading, *, swept: bool = True) -> Iterator[str]:
     if swept:
         yield from _leases_left(reading)
     yield from _no_such_device(reading, held)
+    yield from _notes_disagree(reading)
 
 
 def _promised_twice(held: dict[tuple[str, int], list[PodFacts]]) -> Iterator[str]:
@@ -80,6 +113,23 @@ def _no_such_device(reading: Reading, held: dict[tuple[str, int], list[PodFacts]
     for place, pods in sorted(held.items()):
         if place not in known:
             yield f"{pods[0].key} has GPU {place[1]} of {place[0]}, which is not there"
+
+
+def _notes_disagree(reading: Reading) -> Iterator[str]:
+    """What is written on a pod names its node, and the UUIDs of the very devices it was given."""
+    uuids = {(node.node, device.id): device.uuid for node in reading.inventories for device in node.devices}
+    for pod in reading.pods:
+        allocated, visible = reading.note(pod, ALLOCATED), reading.note(pod, VISIBLE_DEVICES)
+        if not pod.holds_room and allocated and not pod.phase.over:
+            yield f"{pod.key} is on no node and has the note {allocated}"
+        if not pod.holds_room or pod.uid not in reading.notes:
+            continue
+        wanted = f"{pod.node}:{','.join(map(str, pod.gpu_ids))}" if pod.gpu_ids else ""
+        if allocated != wanted:
+            yield f"{pod.key} has the note {allocated!r}, and was given {wanted!r}"
+        names = ",".join(uuids.get((pod.node, device), "?") for device in pod.gpu_ids)
+        if visible != names and not pod.gpu_instances:
+            yield f"{pod.key} is to see {visible!r}, and was given {names!r}"
 
 
 def islands_of(reading: Reading, pod: PodFacts) -> set[str]:

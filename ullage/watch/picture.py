@@ -7,8 +7,7 @@ from typing import Any
 from ullage.clock import Clock
 from ullage.errors import NotFound, Unreadable
 from ullage.kube.api import KubeApi
-from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_quota
-from ullage.kube.objects import storage
+from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_kube_group, read_quota
 from ullage.kube.read import (
     read_budget,
     read_namespace,
@@ -24,28 +23,28 @@ from ullage.kube.resources import (
     GPU_CLAIMS,
     GPU_NODE_STATUSES,
     GPU_QUOTAS,
+    KUBE_POD_GROUPS,
     NAMESPACES,
     NODES,
+    PERSISTENT_VOLUMES,
     POD_GROUPS,
     PODS,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
 )
 from ullage.kube.watching import closed_after
 from ullage.model.event import Appeared, ObjectKey, Synced
 from ullage.state.cluster import ClusterState
 from ullage.watch.informer import Informer, Interest
 
-_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, storage.Volume)
-_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, storage.VolumeClaim)
-_STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, storage.StorageClass)
-
 SOURCES: Sequence[Interest[Any, Any]] = (
     Interest(NODES, read_node),
     Interest(PODS, read_pod),
     Interest(BUDGETS, read_budget),
     Interest(NAMESPACES, read_namespace),
-    Interest(_VOLUMES, read_volume),
-    Interest(_VOLUME_CLAIMS, read_volume_claim),
-    Interest(_STORAGE_CLASSES, read_storage_class),
+    Interest(PERSISTENT_VOLUMES, read_volume),
+    Interest(VOLUME_CLAIMS, read_volume_claim),
+    Interest(STORAGE_CLASSES, read_storage_class),
     Interest(GPU_NODE_STATUSES, read_inventory),
     Interest(GPU_CLAIMS, read_claim),
     Interest(GPU_QUOTAS, read_quota),
@@ -60,7 +59,10 @@ async def sources_served(api: KubeApi) -> list[Interest[Any, Any]]:
     for needed in (NODES, PODS):
         if needed not in served:
             raise Unreadable(f"the server answers, but does not serve {needed.id}")
-    return [source for source in SOURCES if source.resource in served or await is_served(api, source.resource)]
+    found = [source for source in SOURCES if source.resource in served or await is_served(api, source.resource)]
+    if KUBE_POD_GROUPS in served and all(source.resource is not POD_GROUPS for source in found):
+        found.append(Interest(KUBE_POD_GROUPS, read_kube_group))
+    return found
 
 
 async def is_served(api: KubeApi, resource: Resource[Any]) -> bool:

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ullage.decide.admit.rotation import Holdings, Lifetimes, Span, Step
 from ullage.errors import Unreadable
@@ -89,7 +89,7 @@ class Workshop:
     """Makes what is missing, for one server."""
 
     names: tuple[str, ...]
-    lifetimes: Lifetimes = Lifetimes()
+    lifetimes: Lifetimes = field(default_factory=Lifetimes)
 
     def start(self, now: float) -> Vault:
         """From nothing."""

@@ -130,9 +130,9 @@ async def test_every_pod_gets_volume_claims_of_its_own_that_outlive_it(cluster: 
     }
     await cluster.create(STATEFUL_SET, a_workload("db", replicas=2, volumeClaimTemplates=[claim]))
     pods = await cluster.has_ready_pods(2)
-    assert names(await cluster.all(VOLUME_CLAIMS)) == ["data-db-0", "data-db-1"]
+    assert names(await cluster.all(VOLUME_CLAIMS.whole())) == ["data-db-0", "data-db-1"]
     mounted = [volume["persistentVolumeClaim"]["claimName"] for pod in pods for volume in pod["spec"]["volumes"][:1]]
     assert sorted(mounted) == ["data-db-0", "data-db-1"]
     await cluster.api.scale(STATEFUL_SET, "db", cluster.namespace, 0)
     await cluster.become(lambda: cluster.all(POD), lambda left: left == [])
-    assert names(await cluster.all(VOLUME_CLAIMS)) == ["data-db-0", "data-db-1"]
+    assert names(await cluster.all(VOLUME_CLAIMS.whole())) == ["data-db-0", "data-db-1"]

@@ -1,4 +1,4 @@
-"""The status of claims in virtual time: true after everything that happens to pods, and written no oftener than needed."""
+"""The status of claims in virtual time: true whatever happens to pods, and written no oftener than needed."""
 
 import asyncio
 

@@ -10,7 +10,7 @@ from ullage.errors import ApiError
 from ullage.kube.api import KubeApi
 from ullage.kube.gpu_write import apply_node, apply_status, node_report
 from ullage.kube.resource import Resource
-from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, NODES, PODS
+from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, NODES, POD_GROUPS, PODS
 from ullage.model.allocation import CLAIM
 from ullage.model.device import Device, Inventory
 from ullage.testing.builders import a_node, a_pod
@@ -100,6 +100,13 @@ async def submit(api: KubeApi, namespace: str, name: str, gpus: int, **spec: Any
     await api.create(GPU_CLAIMS, body, namespace)
     pod = a_pod(name, annotations={CLAIM: name}, gpus=gpus, schedulerName=SCHEDULER, terminationGracePeriodSeconds=0)
     await api.create(PODS, pod, namespace)
+
+
+async def submit_gang(api: KubeApi, namespace: str, name: str, *, members: int, gpus: int, timeout: int = 300) -> None:
+    """A PodGroup, and as many claims and pods as it needs."""
+    group = {"metadata": {"name": name}, "spec": {"minMember": members, "scheduleTimeoutSeconds": timeout}}
+    await api.create(POD_GROUPS, group, namespace)
+    await each(range(members), lambda number: submit(api, namespace, f"{name}-{number}", gpus, gangRef=name))
 
 
 async def all_bound(api: KubeApi, resource: Resource[Any] = PODS) -> bool:

@@ -1,7 +1,7 @@
 """Waiting for what schedulers have to bring about, by what is read back from the API server."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tests.control.scheduling.programs import Programs
 from ullage.kube.api import KubeApi
@@ -16,14 +16,21 @@ async def read(api: KubeApi) -> Reading:
     return await read_placements(api, LEASE_NAMESPACE)
 
 
-async def until(api: KubeApi, holds: Callable[[Reading], bool], seconds: float, programs: Programs) -> Reading:
-    """Read until it holds. A program that ended meanwhile, or what is wrong at the end, is said."""
+async def until(
+    api: KubeApi,
+    holds: Callable[[Reading], bool],
+    seconds: float,
+    programs: Programs,
+    *,
+    wrong: Callable[[Reading], Iterable[str]] = breaches,
+) -> Reading:
+    """Read until it holds. A program that ended meanwhile, or what is `wrong` at the end, is said."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     while not holds(reading := await read(api)):
         programs.check_running()
         if loop.time() > deadline:
-            raise AssertionError(f"not within {seconds:.0f} s: {_state(reading)}")
+            raise AssertionError(f"not within {seconds:.0f} s: {_state(reading, list(wrong(reading)))}")
         await asyncio.sleep(PAUSE_SECONDS)
     return reading
 
@@ -37,6 +44,6 @@ def unplaced(reading: Reading) -> list[str]:
     return [str(pod.key) for pod in reading.pods if not pod.node]
 
 
-def _state(reading: Reading) -> str:
-    waiting, wrong = unplaced(reading), list(breaches(reading))
+def _state(reading: Reading, wrong: list[str]) -> str:
+    waiting = unplaced(reading)
     return f"{len(waiting)} wait ({', '.join(waiting[:5])}), {len(wrong)} breaches ({'; '.join(wrong[:5])})"

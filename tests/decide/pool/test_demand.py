@@ -1,5 +1,6 @@
 """Demand: net of what is there and comes, by the scheduler's own rules, from the best provisioner."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -8,8 +9,7 @@ from msgspec.structs import replace
 from tests.decide.pool.pools import a_provisioner
 from tests.decide.preempt.fleets import H100, NOW, a_node, a_pod, an_inventory, fleet, leased, snapshot
 from ullage.decide.gang.seating import GangAsk
-from ullage.decide.planning import Turn
-from ullage.decide.pool.demand import Demand, find_demand
+from ullage.decide.pool.demand import Demand, Turn, find_demand
 from ullage.decide.pool.facts import Assumed, pool_nodes
 from ullage.decide.pool.market import NoPurchase, Pool
 from ullage.decide.seat.deciding import Seating
@@ -17,7 +17,7 @@ from ullage.model.claim import DeviceAsk, TopologyMode
 from ullage.model.event import ObjectKey
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Node, Taint
-from ullage.model.pod import Owner
+from ullage.model.pod import Owner, Pod
 from ullage.model.provisioner import (
     DELETION_TAINT,
     PROVISIONER_LABEL,
@@ -61,13 +61,13 @@ def doomed(name: str) -> tuple[Any, ...]:
     return leased(name, 8, labels=POOL, taints=(Taint(DELETION_TAINT, "2000", "NoSchedule"),))
 
 
-def pods(count: int, size: int, **facts: Any) -> list[Turn]:
+def pods(count: int, size: int, **facts: Any) -> list[Pod]:
     return [a_pod(f"p{size}-{place:03}", gpus=size, **facts) for place in range(count)]
 
 
 def demand(
     picture: Seating,
-    turns: list[Turn],
+    turns: Sequence[Turn],
     *provisioners: Provisioner,
     instances: tuple[Instance, ...] = (),
     budget: FleetBudget = FleetBudget(),  # noqa: B008 - frozen
@@ -182,7 +182,7 @@ def test_doomed_nodes_are_used_before_anything_is_bought_and_after_all_others() 
         pytest.param(pods(2, 4, cpu=40_000), (eight(),), {"eight": 2}, id="all-resources-count"),
     ],
 )
-def test_the_best_provisioner(turns: list[Turn], pools: tuple[Provisioner, ...], expected: dict[str, int]) -> None:
+def test_the_best_provisioner(turns: Sequence[Turn], pools: tuple[Provisioner, ...], expected: dict[str, int]) -> None:
     assert bought(demand(fleet(), turns, *pools)) == expected
 
 

@@ -8,11 +8,17 @@ from msgspec.structs import replace
 from tests.decide.pool.pools import DELAY
 from tests.decide.pool.test_demand import eight, four, pods
 from tests.decide.pool.worlds import World
-from ullage.decide.pool.backoff import FORGIVEN_AFTER, MINUTE, after_failure
+from ullage.decide.pool.backoff import after_failure
+from ullage.model.pod import Pod
 from ullage.model.pool_action import Provision
-from ullage.model.provisioner import BackOff, Failure, FleetBudget
+from ullage.model.provisioner import Failure, FleetBudget
 
 pytestmark = pytest.mark.story
+
+
+def named(several: list[Pod], prefix: str) -> list[Pod]:
+    """The same pods with names of their own."""
+    return [replace(pod, key=pod.key._replace(name=f"{prefix}-{pod.key.name}")) for pod in several]
 
 
 def test_five_hundred_pods_and_two_provisioners() -> None:
@@ -32,15 +38,11 @@ def test_five_hundred_pods_and_two_provisioners() -> None:
 def test_a_burst_is_bought_for_at_once_after_the_batch_window() -> None:
     world = World(eight(scale_up_batch=30.0))
     for _ in range(16):
-        world.ask([replace(pod, key=replace_name(pod, len(world.waiting))) for pod in pods(1, 1)])
+        world.ask(named(pods(1, 1), f"burst-{len(world.waiting):02}"))
         world.run(until=world.now + 1.0)
     assert world.creates == []
     world.run(until=200.0)
     assert (world.creates, world.waiting) == ([(30.0, "eight", 2)], {})
-
-
-def replace_name(pod: object, number: int):  # type: ignore[no-untyped-def]
-    return pod.key._replace(name=f"burst-{number:02}")  # type: ignore[attr-defined]
 
 
 def test_no_capacity_falls_through_to_the_next_and_comes_back_later() -> None:
@@ -90,8 +92,7 @@ def test_whatever_comes_and_goes_the_fleet_ends_empty_and_was_never_larger_than_
 ) -> None:
     world = World(eight(max_size=6), four(max_size=6))
     for number, (size, count, later) in enumerate(bursts):
-        new = [replace(pod, key=pod.key._replace(name=f"b{number}-{pod.key.name}")) for pod in pods(count, size)]  # type: ignore[union-attr]
-        world.ask(new)
+        world.ask(named(pods(count, size), f"burst-{number}"))
         world.run(until=world.now + later + 1)
         world.leave(count // 2)
     world.waiting.clear()
@@ -100,26 +101,3 @@ def test_whatever_comes_and_goes_the_fleet_ends_empty_and_was_never_larger_than_
     world.run(until=world.now + 3 * DELAY)
     assert world.sizes == {"eight": 0, "four": 0}
     assert sum(count for _, _, count in world.creates) <= sum(count for _, count, _ in bursts)
-
-
-@pytest.mark.parametrize(
-    ("before", "failure", "wait", "failures"),
-    [
-        pytest.param(None, Failure.CAPACITY, 2 * MINUTE, 1, id="the-first"),
-        pytest.param((1, -1.0), Failure.CAPACITY, 4 * MINUTE, 2, id="one-after-the-end-doubles"),
-        pytest.param((1, 60.0), Failure.CAPACITY, 2 * MINUTE, 1, id="one-before-the-end-moves-it"),
-        pytest.param((9, -1.0), Failure.CAPACITY, 30 * MINUTE, 10, id="never-longer-than-the-longest"),
-        pytest.param((9, -FORGIVEN_AFTER - 1), Failure.CAPACITY, 2 * MINUTE, 1, id="forgotten-after-hours"),
-        pytest.param((3, 900.0), Failure.THROTTLED, 900.0, 1, id="a-lesser-failure-does-not-shorten-it"),
-        pytest.param(None, Failure.THROTTLED, 5.0, 1, id="too-many-calls"),
-    ],
-)
-def test_back_off(before: tuple[int, float] | None, failure: Failure, wait: float, failures: int) -> None:
-    now = 10_000_000.0
-    known = before and BackOff(failure=Failure.CAPACITY, failures=before[0], until=now + before[1])
-    after = after_failure(known or None, failure, now=now)
-    assert (after.until - now, after.failures) == (wait, failures)
-
-
-def test_a_cloud_that_says_how_long_is_believed() -> None:
-    assert after_failure(None, Failure.THROTTLED, now=0.0, at_least=77.0).until == 77.0

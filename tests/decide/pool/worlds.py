@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from tests.decide.preempt.fleets import key_of
-from ullage.decide.planning import Turn, queue_order
 from ullage.decide.pool.facts import matters
 from ullage.decide.pool.plan import Fleet, FleetPlan, plan_fleet
 from ullage.decide.seat.deciding import Seat, Seating, hold
@@ -40,10 +39,9 @@ class World:
         self.creates: list[tuple[float, str, int]] = []
         self.fails: Callable[[Provision], bool] = lambda _: False
 
-    def ask(self, pods: Sequence[Turn]) -> None:
+    def ask(self, pods: Sequence[Pod]) -> None:
         """Pods that wait from now on."""
         for pod in pods:
-            assert isinstance(pod, Pod)
             self.waiting[pod.key] = replace(pod, created=self.now)
 
     def leave(self, count: int) -> None:
@@ -57,7 +55,7 @@ class World:
             instances=list(self.instances.values()),
             budget=self.budget,
         )
-        turns = sorted(self.waiting.values(), key=queue_order)
+        turns = sorted(self.waiting.values(), key=_first_come)
         return plan_fleet(self.placements, fleet, turns, now=self.now)
 
     def run(self, until: float) -> None:
@@ -79,7 +77,7 @@ class World:
         return {name: sum(one.pool == name for one in self.instances.values()) for name in self.provisioners}
 
     def _schedule(self) -> None:
-        for pod in sorted(self.waiting.values(), key=queue_order):
+        for pod in sorted(self.waiting.values(), key=_first_come):
             seat = self.seating.seat(pod, now=self.now)
             if isinstance(seat, Seat):
                 hold(self.placements, pod, seat)
@@ -141,3 +139,7 @@ class World:
             assert size <= limits.max_size
         gpus = sum(self.provisioners[one.pool].template.gpus.count for one in self.instances.values())
         assert self.budget.gpus is None or gpus <= self.budget.gpus
+
+
+def _first_come(pod: Pod) -> tuple[float, ObjectKey]:
+    return pod.created, pod.key

@@ -8,20 +8,20 @@ T = TypeVar("T", bound=Hashable)
 
 
 class Agenda(Generic[T]):
-    """Things with the moment each is due; the earliest word on each counts. Equal moments keep their order."""
+    """Things with the moment each is due; the latest word on each counts. Equal moments keep their order."""
 
     def __init__(self) -> None:
         self._due: dict[T, tuple[float, int]] = {}
         self._heap: list[tuple[float, int, T]] = []
         self._entries = 0
 
-    def __contains__(self, thing: T) -> bool:
-        return thing in self._due
+    def due(self, thing: T) -> float | None:
+        """When it is due, if it is on the agenda."""
+        return self._due[thing][0] if thing in self._due else None
 
     def put(self, thing: T, at: float) -> None:
-        """It is due at this moment, unless it is due before."""
-        known = self._due.get(thing)
-        if known is not None and known[0] <= at:
+        """It is due at this moment, and at no other."""
+        if thing in self._due and self._due[thing][0] == at:
             return
         self._entries += 1
         self._due[thing] = at, self._entries

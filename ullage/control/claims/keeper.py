@@ -14,6 +14,7 @@ from ullage.act.claim_status import ClaimRecorder
 from ullage.act.quota_status import QuotaRecorder
 from ullage.clock import Clock
 from ullage.control.claims.agenda import Agenda
+from ullage.control.claims.grace import Grace
 from ullage.control.claims.hearsay import Hearsay
 from ullage.control.claims.ledger import Ledger
 from ullage.control.claims.news import (
@@ -79,6 +80,7 @@ class ClaimKeeper:
         self._agenda: Agenda[Errand] = Agenda()
         self._touched: dict[Errand, None] = {}
         self._under_way: set[Errand] = set()
+        self._grace = Grace()
         self._not_before: dict[Errand, float] = {}
         self._failures: dict[Errand, int] = {}
         self._hands = writes_at_once
@@ -119,6 +121,10 @@ class ClaimKeeper:
             self._touch(about_claims_of(known))
         if over_quota != (why.word == Reason.QUOTA_EXCEEDED):
             self._touch([about_quotas(pod.namespace)])
+
+    def refusal_of(self, pod: Pod) -> Refusal | None:
+        """What this very pod was refused for last, while that counts."""
+        return self._said.refusal_of(pod)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -196,23 +202,33 @@ class ClaimKeeper:
         errands = [one for one in self._touched if one not in self._under_way][:LOOKED_AT_A_TIME]
         for errand in errands:
             del self._touched[errand]
-            wait = self._patience(errand)
-            if wait is None:
+            at = self._due(errand, now)
+            if at is None:
                 self._agenda.drop(errand)
                 self._not_before.pop(errand, None)
             else:
-                self._agenda.put(errand, max(now + wait, self._not_before.get(errand, now)))
+                self._agenda.put(errand, max(at, self._not_before.get(errand, now)))
         return len(errands)
 
-    def _patience(self, errand: Errand) -> float | None:
-        """How many seconds this may stay as it is; None if it is right."""
+    def _due(self, errand: Errand, now: float) -> float | None:
+        """When this is to be put right; None if it is right."""
         match errand.kind:
             case Kind.STATUS:
-                return self._ledger.patience_with(errand.key)
+                return self._status_due(errand.key, now)
             case Kind.COPY:
-                return None if self._ledger.copy_wanted(errand.key) is None else 0.0
+                return None if self._ledger.copy_wanted(errand.key) is None else now
             case Kind.QUOTA:
-                return A_MOMENT
+                # Much moves at once: the first word opens a moment in which the others come, too.
+                planned = self._agenda.due(errand)
+                return now + A_MOMENT if planned is None else min(planned, now + A_MOMENT)
+
+    def _status_due(self, key: ObjectKey, now: float) -> float | None:
+        claim = self._state.claims.get(key)
+        standing = None if claim is None else self._ledger.to_be_said(claim)
+        if claim is None or standing is None:
+            self._grace.end(key)
+            return None
+        return self._grace.due(claim, standing, now)
 
     async def _perform(self, errand: Errand) -> None:
         try:
@@ -248,6 +264,7 @@ class ClaimKeeper:
         if claim is None or standing is None:
             return True
         outcome = await self._claims.record(standing, known_claim(claim))
+        self._grace.end(key)
         self.on_outcome(outcome)
         return not (isinstance(outcome, Unrecorded) and outcome.setback is NotRecorded.API_FAILED)
 

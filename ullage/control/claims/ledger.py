@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ullage.control.claims.hearsay import Hearsay
 from ullage.control.claims.news import Errand, Kind, about_quotas
-from ullage.decide.claim_status import claim_standing, is_for_others_to_say, patience, says
+from ullage.decide.claim_status import claim_standing, is_for_others_to_say, says
 from ullage.decide.claiming import last_user_of, with_claim
 from ullage.decide.quota import QuotaTable, least_taken
 from ullage.decide.quota_standing import quota_standings
@@ -54,12 +54,6 @@ class Ledger:
         """How a claim stands, if its status does not say so and we are the ones to say it."""
         standing = self.standing(claim)
         return None if says(claim, standing) or is_for_others_to_say(claim, standing) else standing
-
-    def patience_with(self, key: ObjectKey) -> float | None:
-        """How many seconds a claim's status may stay as it is; None if it is right."""
-        claim = self._state.claims.get(key)
-        standing = None if claim is None else self.to_be_said(claim)
-        return None if claim is None or standing is None else patience(claim, standing)
 
     def copy_wanted(self, key: ObjectKey) -> CopyClaim | None:
         """The claim to be made for a pod, if one is: it is ours, names a template that is there, and has none yet."""

@@ -1,8 +1,8 @@
 """Whose a process is: the pod, from the process' cgroups.
 
 kubelet names a pod's cgroup after its uid. Drivers and runtimes spell the way to it differently: `cgroupfs` has a
-folder `pod<uid>`, systemd a slice `kubepods-burstable-pod<uid>.slice` with underscores for dashes; containerd, CRI-O and
-Docker add their own below, some after a colon; kind and other nests put more in front.
+folder `pod<uid>`, systemd a slice `kubepods-burstable-pod<uid>.slice` with underscores for dashes; containerd, CRI-O
+and Docker add their own below, some after a colon; kind and other nests put more in front.
 """
 
 import re

@@ -58,7 +58,10 @@ def take_stock(
     xids: Mapping[str, Sequence[int]],
     users: Mapping[str, tuple[str, ...]] = NO_USERS,
 ) -> Stock:
-    """What to report now. `xids` and `users` (uids of pods with processes on it) are by the UUID of the GPU."""
+    """What to report now. `xids` and `users` (uids of pods with processes on it) are by the UUID of the GPU.
+
+    A GPU that is not among the keys of `users` has the users it had: nobody could look.
+    """
     known = {item.device.uuid: item for item in before.items}
     sights = _sights(known, look)
     ids = _numbered(before.ids, sights)
@@ -70,7 +73,8 @@ def take_stock(
         if look.trouble:
             found = _unknown(known[uuid], look.trouble)
         card = cards.get(uuid)
-        seen_by = tuple(sorted(users.get(uuid, ())))
+        before_it = known[uuid].device.in_use_by if uuid in known else ()
+        seen_by = tuple(sorted(users.get(uuid, before_it)))
         device = _device(ids[uuid], uuid, card, where, known.get(uuid))
         items.append(Item(replace(device, health=found.health, in_use_by=seen_by), card, found.why))
     return Stock(tuple(items), {**before.ids, **ids}, len(sights) - len(ids))

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from ullage.decide.gang.seating import GangAsk, GangSeats, seat_gang
-from ullage.decide.planning import Turn, pods_of
 from ullage.decide.pool.buying import Refusals, buy_for_gang, buy_for_pods, refusals
 from ullage.decide.pool.facts import NOBODY, Assumed, gpu_use
 from ullage.decide.pool.market import FRESH, Market, Pool
@@ -23,6 +22,9 @@ from ullage.model.shape import Shape
 from ullage.state.placements import Placements
 
 NO_BUDGET = FleetBudget()
+
+Turn = Pod | GangAsk
+"""Who is decided on at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +186,8 @@ def _groups(turns: Sequence[Turn]) -> Iterator[GangAsk | list[Pod]]:
     """Pods of one shape together, where the first of them stands; gangs by themselves. Who needs no GPU buys none."""
     by_shape: dict[Shape | ObjectKey, GangAsk | list[Pod]] = {}
     for turn in turns:
-        if not any(device_ask(pod) is not None for pod in pods_of(turn)):
+        members = turn.pending if isinstance(turn, GangAsk) else (turn,)
+        if not any(device_ask(pod) is not None for pod in members):
             continue
         if isinstance(turn, GangAsk):
             by_shape[turn.key] = turn

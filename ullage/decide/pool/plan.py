@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from ullage.decide.planning import Turn
-from ullage.decide.pool.demand import NO_BUDGET, Demand, Wanted, find_demand
+from ullage.decide.pool.demand import NO_BUDGET, Demand, Turn, Wanted, find_demand
 from ullage.decide.pool.evaluate import Evaluation, evaluate
 from ullage.decide.pool.facts import pool_nodes, with_assumed
 from ullage.decide.pool.market import Pool

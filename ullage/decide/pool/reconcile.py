@@ -200,7 +200,7 @@ def _wake_at(pool: _Pool) -> float | None:
     moments += [node.since + deadline for node in pool.nodes if node.coming and not node.lost]
     if pool.evaluation.fresh:
         moments.append(pool.buy.not_before)
-    if back_off is not None and (pool.evaluation.fresh or pool.provisioner.purchase is not None):
+    if back_off is not None:
         moments.append(back_off.until)
     return min((moment for moment in moments if moment > pool.now), default=None)
 

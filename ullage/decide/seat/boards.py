@@ -30,8 +30,8 @@ class Panel(NamedTuple):
     """Whether kubelet offers any GPUs; not looked at on leased nodes."""
 
 
-NOTHING = Panel(Kind.NONE, None, advertises=False)
-"""Of a row without a node."""
+NOBODY = Panel(Kind.NONE, None, advertises=False)
+"""Of a row without a node. Its number is 0, which no node has."""
 
 
 @lru_cache(maxsize=8192)
@@ -53,9 +53,9 @@ class Boards:
         self._placements = placements
         self._known: dict[int, tuple[int, DeviceBoard]] = {}
         self._layouts: dict[int, tuple[tuple[Device, ...], DeviceLayout]] = {}
-        self._numbers: dict[Panel, int] = {NOTHING: 0}
+        self._numbers: dict[Panel, int] = {}
         self._version = -1
-        self.panels: list[Panel] = [NOTHING]
+        self.panels: list[Panel] = [NOBODY]
         """By number."""
         self.numbers: npt.NDArray[np.intp] = np.zeros(0, np.intp)
         """The number of each row, as of the last `refresh`."""
@@ -77,11 +77,8 @@ class Boards:
         self._known[row] = (stamp, board)
         return board
 
-    def panel(self, row: int) -> Panel:
-        """What a row shows now."""
+    def _panel(self, row: int) -> Panel:
         columns = self._placements.columns
-        if not columns.names[row]:
-            return NOTHING
         kind = Kind(columns.gpus.kind.item(row))
         if kind is Kind.LEASED:
             return Panel(kind, self.of(row), advertises=False)
@@ -94,17 +91,18 @@ class Boards:
         columns = self._placements.columns
         changed = columns.changed.since(self._version) if self._version >= 0 else None
         if len(self.panels) > MOST_PANELS:
-            self._numbers, self.panels, self.generation = {NOTHING: 0}, [NOTHING], self.generation + 1
+            self._numbers, self.panels, self.generation = {}, [NOBODY], self.generation + 1
             changed = None
         if len(self.numbers) < columns.size:
             self.numbers = np.zeros(columns.capacity, np.intp)
             changed = None
         for row in range(columns.size) if changed is None else changed:
-            self.numbers[row] = self._number(self.panel(row))
+            self.numbers[row] = self._number(row) if columns.names[row] else 0
         self._version = columns.changed.version
         return self.numbers
 
-    def _number(self, panel: Panel) -> int:
+    def _number(self, row: int) -> int:
+        panel = self._panel(row)
         number = self._numbers.get(panel)
         if number is None:
             number = self._numbers[panel] = len(self.panels)

@@ -1,7 +1,7 @@
 """The kinds we define, and what `kubectl get` shows of each. A new kind is one entry here and a struct in `objects`."""
 
 from ullage.kube.crds.definition import Column, Definition
-from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS, POD_GROUPS
+from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS, NODE_PROVISIONERS, POD_GROUPS
 
 GPU_CLAIM = Definition(
     resource=GPU_CLAIMS,
@@ -45,6 +45,26 @@ GPU_QUOTA = Definition(
         Column(name="UsedShares", path=".status.used.sharesMilli", type="integer", wide=True),
     ),
 )
+NODE_PROVISIONER = Definition(
+    resource=NODE_PROVISIONERS,
+    short_names=("np",),
+    columns=(
+        Column(name="Current", path=".status.currentSize", type="integer"),
+        Column(name="Target", path=".status.targetSize", type="integer"),
+        Column(
+            name="Used", path=".status.gpuUtilizationPercent", type="integer", description="GPUs in use, in percent."
+        ),
+        Column(name="Ready", path='.status.conditions[?(@.type=="Ready")].status'),
+        Column(name="Model", path=".spec.template.gpus.model"),
+        Column(name="Last", path=".status.lastDecision.action", description="What was decided last."),
+        Column(name="Min", path=".spec.minSize", type="integer", wide=True),
+        Column(name="Max", path=".spec.maxSize", type="integer", wide=True),
+        Column(name="Provider", path=".spec.provider.name", wide=True),
+        Column(name="Price", path=".spec.template.pricePerHour", wide=True),
+        Column(name="Why", path=".status.lastDecision.why", wide=True),
+    ),
+    selectable=(".spec.provider.name",),
+)
 POD_GROUP = Definition(
     resource=POD_GROUPS,
     short_names=("pg",),
@@ -56,7 +76,7 @@ POD_GROUP = Definition(
 )
 """Not ours. For clusters without the scheduler plugins that bring it, and for tests."""
 
-OURS = (GPU_CLAIM, GPU_NODE_STATUS, GPU_QUOTA)
+OURS = (GPU_CLAIM, GPU_NODE_STATUS, GPU_QUOTA, NODE_PROVISIONER)
 
 FILES = {definition.file_name: definition for definition in OURS} | {
     f"optional/{POD_GROUP.file_name}": POD_GROUP,

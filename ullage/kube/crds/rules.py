@@ -5,7 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from ullage.kube.crds.label_keys import LABEL_KEY, is_label_key
 from ullage.kube.crds.marks import Rule
+from ullage.kube.crds.provisioner_rules import PROVISIONER_RULES
 from ullage.kube.objects.gpu import (
     ClaimSelector,
     DeviceRequest,
@@ -19,12 +21,10 @@ from ullage.model.device import MOST_DEVICES
 
 Rules = Mapping[type[msgspec.Struct], Sequence[Rule]]
 
-_LABEL_KEY = r"^([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
 _SOMETHING = r"^[0-9.]*[1-9]"
 """A quantity above zero, by its digits: to work out `1e9999999` would keep the API server busy for seconds."""
 
 _says_something = re.compile(_SOMETHING).match
-_is_label_key = re.compile(_LABEL_KEY).fullmatch
 
 
 def _some_memory(devices: DeviceRequest) -> bool:
@@ -52,7 +52,7 @@ def _mig_says_how_much(devices: DeviceRequest) -> bool:
 
 
 def _labels_have_keys(selector: ClaimSelector) -> bool:
-    return all(_is_label_key(key) for key in selector.match_labels)
+    return all(is_label_key(key) for key in selector.match_labels)
 
 
 def _gang_is_named(spec: GpuClaimSpec) -> bool:
@@ -67,7 +67,7 @@ def _limits_something(spec: GpuQuotaSpec) -> bool:
     return spec.gpus is not None or bool(spec.by_model) or spec.shares is not None
 
 
-RULES: Rules = {
+_GPU_RULES: Rules = {
     DeviceRequest: (
         Rule(
             cel=f"self.count <= {MOST_DEVICES}",
@@ -118,7 +118,7 @@ RULES: Rules = {
     ),
     ClaimSelector: (
         Rule(
-            cel=f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches(r'{_LABEL_KEY}'))",
+            cel=f"!has(self.matchLabels) || self.matchLabels.all(key, key.matches(r'{LABEL_KEY}'))",
             holds=_labels_have_keys,
             message="must be keys of labels, such as topology.kubernetes.io/zone",
             field=".matchLabels",
@@ -159,3 +159,5 @@ RULES: Rules = {
         ),
     ),
 }
+
+RULES: Rules = {**_GPU_RULES, **PROVISIONER_RULES}

@@ -246,3 +246,26 @@ class PodGroup(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: Annotated[PodGroupSpec, OPEN] = field(default_factory=PodGroupSpec)
     status: Annotated[PodGroupStatus, OPEN] = field(default_factory=PodGroupStatus)
+
+
+class GangPolicy(KubeStruct, frozen=True, gc=False, kw_only=True):
+    """All or nothing."""
+
+    min_count: int = 1
+
+
+class GroupPolicy(KubeStruct, frozen=True, gc=False, kw_only=True):
+    """How the pods of a group are placed: together, or each on its own where no gang is said."""
+
+    gang: GangPolicy | None = None
+
+
+class KubePodGroupSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
+    scheduling_policy: GroupPolicy = field(default_factory=GroupPolicy)
+
+
+class KubePodGroup(KubeStruct, frozen=True, gc=False, kw_only=True):
+    """A gang as Kubernetes' own API has it, where it is served (scheduling.k8s.io)."""
+
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: KubePodGroupSpec = field(default_factory=KubePodGroupSpec)

@@ -1,0 +1,213 @@
+"""The agent in virtual time: what it says, when it says it, and what it does when things break."""
+
+import asyncio
+
+import pytest
+
+from tests.agent.node import NODE, Stage, play
+from ullage.agent.podresources import Given
+from ullage.decide.inventory.kind import Mode
+from ullage.decide.inventory.sights import Trouble
+from ullage.kube.api import MergePatch
+from ullage.kube.moment import read_time
+from ullage.kube.resources import GPU_NODE_STATUSES, NODES
+from ullage.model.event import ObjectKey
+from ullage.sim.time import loop_clock
+
+pytestmark = pytest.mark.story
+
+GPU = "nvidia.com/gpu"
+
+
+def test_a_node_is_reported_labelled_tainted_and_advertised() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            report, node = await stage.report(), await stage.api.get(NODES, NODE)
+        assert (report.total, report.healthy, report.kind) == (8, 8, "Leased")
+        assert {(gpu.island, gpu.bandwidth) for gpu in report.devices} == {("nvlink-0", 450)}
+        assert node.metadata.labels["gpu.scheduling/node-kind"] == "leased"
+        assert [(t.key, t.value, t.effect) for t in node.spec.taints] == [
+            ("gpu.scheduling/leased", "true", "NoSchedule")
+        ]
+        assert (node.status.capacity[GPU], node.status.allocatable[GPU]) == ("8", "8")
+        assert await stage.condition("Ready") == ("True", "GpusRead", "8 GPUs")
+        owner = (await stage.api.get(GPU_NODE_STATUSES, NODE)).metadata.owner_references[0]
+        assert (owner.kind, owner.uid) == ("Node", node.metadata.uid)
+
+    play(story)
+
+
+def test_its_time_moves_every_half_minute_though_nothing_changes() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            for _ in range(10):
+                await asyncio.sleep(17)
+                age = loop_clock().now() - read_time((await stage.report()).observed_at)
+                assert age < 35
+
+    play(story)
+
+
+def test_a_gpu_dies_and_the_pod_on_it_is_told_within_five_seconds() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            await stage.pod("train", 3, 4)
+            await asyncio.sleep(7)
+            stage.reader.dies(3)
+            await asyncio.sleep(0.5)
+            assert (await stage.gpu(3)).health == "Unhealthy"
+            assert (await stage.report()).healthy == 7
+            node = await stage.api.get(NODES, NODE)
+            assert (node.status.capacity[GPU], node.status.allocatable[GPU]) == ("8", "7")
+            assert await stage.condition("AllHealthy") == ("False", "SomeUnhealthy", "GPU 3: fell off the bus")
+            assert [told[:2] for told in await stage.told()] == [("Pod/train", "GpuUnhealthy")]
+
+    play(story)
+
+
+def test_one_that_dies_without_an_xid_is_found_by_the_next_look() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            await asyncio.sleep(6.5)
+            stage.reader.troubles[5] = Trouble.SILENT
+            await asyncio.sleep(2.5)
+            assert (await stage.gpu(5)).health == "Unhealthy"
+            assert [told[:2] for told in await stage.told()] == [(f"Node/{NODE}", "GpuUnhealthy")]
+
+    play(story)
+
+
+def test_an_agent_that_starts_again_keeps_ids_and_misses_what_is_gone() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            pass
+        gone = stage.reader._cards.pop(2)
+        async with stage.agent_running():
+            assert (await stage.gpu(2)).uuid == gone.uuid
+            assert (await stage.gpu(2)).health == "Unhealthy"
+            assert (await stage.gpu(3)).uuid == f"GPU-{NODE}-3"
+        stage.proc.boot = "boot-2"
+        async with stage.agent_running():
+            assert [gpu.id for gpu in (await stage.report()).devices] == [0, 1, 3, 4, 5, 6, 7]
+
+    play(story)
+
+
+def test_processes_are_their_pods_and_a_dead_pods_gpu_is_in_use_while_its_process_lives() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            uid = await stage.pod("train", 0)
+            stage.runs(0, 4711, uid)
+            await asyncio.sleep(3)
+            assert (await stage.gpu(0)).in_use_by == (uid,)
+            stage.reader.troubles[0] = Trouble.SILENT
+            await asyncio.sleep(3)
+            assert (await stage.gpu(0)).in_use_by == (uid,), "a GPU that says nothing may still be used"
+            del stage.proc.alive[4711]
+            await asyncio.sleep(3)
+            assert (await stage.gpu(0)).in_use_by == ()
+
+    play(story)
+
+
+def test_a_stray_process_is_told_once_counted_and_forgotten() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running() as agent:
+            uid = await stage.pod("greedy", 0)
+            stage.runs(0, 100, uid)
+            stage.runs(1, 101, uid)
+            stage.runs(2, 102, "")
+            await asyncio.sleep(20)
+            told = await stage.told()
+            assert [one[:2] for one in told] == [
+                (f"Node/{NODE}", "GpuUsedWithoutLease"),
+                ("Pod/greedy", "GpuUsedWithoutLease"),
+            ]
+            assert "process 101" in told[1][2]
+            count = agent.metrics.registry.get_sample_value
+            assert count("ullage_agent_stray_processes", {"gpu": "1"}) == 1
+            stage.reader.runs(1)
+            stage.reader.runs(2)
+            await asyncio.sleep(3)
+            assert count("ullage_agent_stray_processes", {"gpu": "1"}) is None
+            assert len(await stage.told()) == 2
+
+    play(story)
+
+
+def test_idle_holders_are_visible() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running() as agent:
+            stage.runs(0, 1, await stage.pod("busy", 0), utilisation=97)
+            stage.runs(1, 2, await stage.pod("idle", 1), utilisation=0)
+            await asyncio.sleep(600)
+            value = agent.metrics.registry.get_sample_value
+            assert value("ullage_agent_gpu_idle_seconds", {"gpu": "0"}) == 0
+            idle = value("ullage_agent_gpu_idle_seconds", {"gpu": "1"})
+            assert idle is not None
+            assert 590 < idle < 605
+            assert value("ullage_agent_gpu_idle_seconds", {"gpu": "2"}) is None
+            assert value("ullage_agent_gpu_utilisation_percent", {"gpu": "0"}) == 97
+
+    play(story)
+
+
+def test_on_a_counted_node_the_plugins_choice_is_reported_and_nothing_else_is_touched() -> None:
+    async def story(stage: Stage) -> None:
+        stage.plugin.devices = frozenset({f"GPU-{NODE}-{gpu}" for gpu in range(8)})
+        async with stage.agent_running():
+            uid = await stage.pod("train")
+            stage.plugin.pods.append(Given(ObjectKey("default", "train"), GPU, (f"GPU-{NODE}-6", f"GPU-{NODE}-7::2")))
+            stage.runs(6, 50, uid)
+            await asyncio.sleep(10)
+            assert (await stage.gpu(6)).in_use_by == (uid,)
+            assert (await stage.gpu(7)).in_use_by == (uid,)
+            report, node = await stage.report(), await stage.api.get(NODES, NODE)
+            assert report.kind == "Counted"
+            assert node.metadata.labels["gpu.scheduling/node-kind"] == "counted"
+            assert node.spec.taints == ()
+            assert GPU not in node.status.capacity
+            assert await stage.told() == []
+
+    play(story, mode=Mode.AUTO)
+
+
+def test_when_the_plugin_goes_the_node_becomes_leased() -> None:
+    async def story(stage: Stage) -> None:
+        stage.plugin.devices = frozenset({"GPU-x"})
+        async with stage.agent_running():
+            stage.plugin.devices = frozenset()
+            await asyncio.sleep(65)
+            node = await stage.api.get(NODES, NODE)
+            assert (await stage.report()).kind == "Leased"
+            assert node.metadata.labels["gpu.scheduling/node-kind"] == "leased"
+            assert [taint.key for taint in node.spec.taints] == ["gpu.scheduling/leased"]
+
+    play(story, mode=Mode.AUTO)
+
+
+def test_what_kubelet_sets_back_is_said_again_and_taints_of_others_stay() -> None:
+    async def story(stage: Stage) -> None:
+        taint = {"key": "example.com/theirs", "effect": "NoSchedule"}
+        await stage.api.patch(NODES, NODE, MergePatch({"spec": {"taints": [taint]}}))
+        async with stage.agent_running():
+            stage.reader.dies(0)
+            await asyncio.sleep(1)
+            reset = MergePatch({"status": {"allocatable": {GPU: "8"}}})
+            await stage.api.patch(NODES, NODE, reset, subresource="status")
+            await asyncio.sleep(35)
+            node = await stage.api.get(NODES, NODE)
+            assert node.status.allocatable[GPU] == "7"
+            assert [taint.key for taint in node.spec.taints] == ["example.com/theirs", "gpu.scheduling/leased"]
+
+    play(story)
+
+
+def test_a_report_somebody_deleted_is_made_again() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            await stage.api.delete(GPU_NODE_STATUSES, NODE)
+            await asyncio.sleep(40)
+            assert (await stage.report()).total == 8
+
+    play(story)

@@ -1,0 +1,78 @@
+"""What the scheduler shows of itself: gauges by hand, and the pages of the program on the real control plane."""
+
+import re
+import subprocess
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from tests.control.scheduling.fleet import add_nodes, submit
+from tests.control.scheduling.programs import ALONE, PROGRAM, Programs
+from tests.control.scheduling.reading import unplaced, until
+from tests.control.scheduling.test_desk import Sitting, wanting
+from tests.decide.preempt.fleets import H100, NOW, a_pod, leased
+from ullage.clock import WallClock
+from ullage.control.scheduling.gauges import gpu_states, show
+from ullage.kube.api import KubeApi
+from ullage.observe.metrics import GpuState, SchedulerMetrics
+from ullage.testing.controlplane import ControlPlane
+
+
+def test_gpus_are_counted_by_state_and_model() -> None:
+    whole, part = a_pod("whole", on="a", gpus=[0]), a_pod("part", on="a", gpus=[1], gpu_share=300)
+    sitting = Sitting(leased("a", 4), whole, part)
+    placements = sitting.desk.placements
+    fresh = {(GpuState.USED, H100): 1, (GpuState.PARTLY_USED, H100): 1, (GpuState.FREE, H100): 2}
+    assert gpu_states(placements, now=NOW) == fresh
+    assert gpu_states(placements, now=NOW + 3600.0) == {(GpuState.STALE, H100): 4}
+
+
+def test_who_waits_is_shown() -> None:
+    sitting = Sitting(leased("a", 1), wanting("p"), wanting("q"))
+    sitting.decide()
+    registry = CollectorRegistry()
+    show(SchedulerMetrics(registry), sitting.desk, now=NOW)
+    page = generate_latest(registry).decode()
+    assert 'ullage_scheduler_queue_pods{place="asleep"} 1.0' in page
+    assert f'ullage_gpus{{model="{H100}",state="used"}} 1.0' in page
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param(("--profile", "a=nonsense"), "no policy 'nonsense'; choose from fragmentation,", id="policy"),
+        pytest.param(("--profile", "=packing"), "names no scheduler", id="nameless"),
+        pytest.param(("--profile", "a", "--profile", "a=spread"), "a is given twice", id="twice"),
+        pytest.param(("--listen", "everywhere"), "'everywhere' is not HOST:PORT", id="no-port"),
+        pytest.param(("--listen", "127.0.0.1:99999"), "is not HOST:PORT", id="port-too-high"),
+        pytest.param(("--kubeconfig", "/nowhere/at-all"), "/nowhere/at-all", id="no-kubeconfig"),
+    ],
+)
+def test_a_wrong_option_is_named(options: tuple[str, ...], said: str) -> None:
+    done = subprocess.run((PROGRAM, "scheduler", *options), capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.real
+async def test_the_program_serves_its_metrics_and_is_ready(
+    plane: ControlPlane, api: KubeApi, programs: Programs
+) -> None:
+    await add_nodes(api, ["node-000"], WallClock())
+    programs.scheduler(plane.kubeconfig, ALONE, "--listen", "127.0.0.1:0", "--profile", "gpu-scheduler=packing")
+    await submit(api, "default", "p", 2)
+    await submit(api, "default", "too-large", 16)
+    await until(api, lambda now: unplaced(now) == ["default/too-large"], 30, programs)
+    address = re.search(r"metrics at (http://[^/]+)", programs.said())
+    assert address is not None
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{address[1]}/readyz") as ready:
+            assert (ready.status, await ready.text()) == (200, "ok\n")
+        async with session.get(f"{address[1]}/metrics") as metrics:
+            page = await metrics.text()
+    assert 'ullage_scheduler_attempts_total{reason="Fits",result="placed"} 1.0' in page
+    assert 'ullage_scheduler_attempts_total{reason="NodeTooSmall",result="refused"}' in page
+    assert "ullage_gpu_leases 2.0" in page
+    assert "ullage_scheduler_queue_wait_seconds_count 1.0" in page

@@ -1,0 +1,37 @@
+"""When a refusal is for good: the claim is wrong, or no node there is could ever take the pod."""
+
+import pytest
+
+from tests.decide.scenes import Scene, claim, leased, node, pod
+from ullage.decide.claiming import with_claim
+from ullage.decide.hopeless import is_hopeless
+from ullage.kube.resource import JsonObject
+from ullage.model.pod import Pod
+from ullage.model.verdict import Reason
+
+CORDONED = {"unschedulable": True}
+TAINTED = {"taints": [{"key": "kept", "effect": "NoSchedule"}]}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hopeless"),
+    [
+        pytest.param([], False, id="no-node-is-known"),
+        pytest.param(leased("a"), True, id="no-node-is-large-enough"),
+        pytest.param([*leased("a"), node("big", 16)], False, id="one-is"),
+        pytest.param([*leased("a"), node("big", 16, **CORDONED)], False, id="one-would-be-if-uncordoned"),
+        pytest.param([*leased("a"), node("small", **TAINTED)], True, id="a-taint-hides-another-small-one"),
+    ],
+)
+def test_a_claim_above_every_node(nodes: list[JsonObject], hopeless: bool) -> None:
+    scene = Scene(nodes, claim("c", 12), pod("p", claim="c"))
+    asking = with_claim(scene.pod("p"), scene.placements)
+    assert isinstance(asking, Pod)
+    reasons = {Reason.NODE_TOO_SMALL: 1, Reason.TAINT_NOT_TOLERATED: 1}
+    assert is_hopeless(asking, reasons, scene.placements) is hopeless
+
+
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.FITS])
+def test_only_what_is_wrong_with_the_claim_itself_is_for_good(reason: Reason) -> None:
+    scene = Scene(leased("a"), claim("c"), pod("p", claim="c"))
+    assert is_hopeless(scene.pod("p"), (reason,), scene.placements) is (reason is Reason.CLAIM_INVALID)

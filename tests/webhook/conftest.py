@@ -1,0 +1,59 @@
+"""One control plane for all tests of the webhook, because its configurations hold for a whole cluster."""
+
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.webhook.programs import PROGRAM, Site, WebhookProgram
+from ullage.kube.api import KubeApi
+from ullage.kube.connect import connect
+from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
+from ullage.testing.controlplane.fixtures import prepare
+
+
+@pytest.fixture(scope="package")
+def plane() -> Iterator[ControlPlane]:
+    """etcd and kube-apiserver, with what `ullage install` brings."""
+    with prepare(ControlPlaneSpec()) as plane:
+        subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+        yield plane
+
+
+@pytest.fixture(scope="package")
+def site(plane: ControlPlane) -> Iterator[Site]:
+    """The users there are, and a port for the webhook."""
+    with Site(plane) as site:
+        yield site
+
+
+@pytest.fixture
+async def api(plane: ControlPlane) -> AsyncIterator[KubeApi]:
+    """As the cluster's admin."""
+    api = connect(plane.kubeconfig)
+    yield api
+    await api.close()
+
+
+@pytest.fixture
+async def alice(site: Site) -> AsyncIterator[KubeApi]:
+    """As a user who may do everything RBAC can allow."""
+    api = connect(site.alice)
+    yield api
+    await api.close()
+
+
+@pytest.fixture
+async def scheduler(site: Site) -> AsyncIterator[KubeApi]:
+    """As the scheduler's own identity."""
+    api = connect(site.scheduler)
+    yield api
+    await api.close()
+
+
+@pytest.fixture
+def webhook(site: Site, tmp_path: Path) -> Iterator[WebhookProgram]:
+    """`ullage webhook` as a program, registered and ready; its configurations go with it."""
+    with WebhookProgram(site, tmp_path) as program:
+        yield program

@@ -1,0 +1,38 @@
+"""What a look found, as gauges."""
+
+from collections.abc import Mapping, Sequence
+
+from ullage.agent.rounds import Findings
+from ullage.decide.inventory.usage import Stray, Tenancy
+from ullage.model.device import Health
+from ullage.observe.agent_metrics import AGENT_GPUS, ECC, IDLE, MEMORY_USED, STRAYS, UTILISATION, AgentMetrics
+
+Reading = dict[tuple[str, ...], float]
+
+
+def show(metrics: AgentMetrics, findings: Findings, tenancies: Mapping[int, Tenancy], strays: Sequence[Stray]) -> None:
+    """Everything there is to show of this look."""
+    devices = findings.stock.devices
+    utilisation: Reading = {}
+    memory: Reading = {}
+    errors: Reading = {}
+    for device in devices:
+        sight = findings.sight(device.uuid)
+        if sight is None or sight.vitals is None:
+            continue
+        gpu, vitals = str(device.id), sight.vitals
+        _put(utilisation, (gpu,), vitals.utilisation)
+        _put(memory, (gpu,), vitals.memory_used)
+        _put(errors, (gpu, "volatile"), vitals.counters.uncorrected_now)
+        _put(errors, (gpu, "aggregate"), vitals.counters.uncorrected_ever)
+    metrics.show(UTILISATION, utilisation)
+    metrics.show(MEMORY_USED, memory)
+    metrics.show(ECC, errors)
+    metrics.show(AGENT_GPUS, {(health.value,): sum(d.health is health for d in devices) for health in Health})
+    metrics.show(IDLE, {(str(gpu),): max(0.0, findings.at - one.idle_since) for gpu, one in tenancies.items()})
+    metrics.show(STRAYS, {(str(gpu),): sum(s.device == gpu for s in strays) for gpu in {s.device for s in strays}})
+
+
+def _put(reading: Reading, labels: tuple[str, ...], value: int | None) -> None:
+    if value is not None:
+        reading[labels] = float(value)

@@ -1,0 +1,124 @@
+"""`ullage agent`: the GPUs of this node, reported to the cluster until it is stopped."""
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.cli.running import LISTEN_HELP, identity, listen_address, until_stopped
+
+if TYPE_CHECKING:
+    from ullage.agent.reader import GpuReader
+    from ullage.agent.start import AgentSettings, Host
+    from ullage.observe.serve import Address
+
+KUBELET_SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
+
+EXAMPLES = """\b
+Examples:
+  ullage agent --node-name gpu-node-1
+  ullage agent --simulate 8xH100-SXM --node-name kwok-node-1
+  ullage agent --mode leased --listen 127.0.0.1:9442
+"""
+
+
+@click.command("agent", epilog=EXAMPLES)
+@click.option(
+    "--node-name", metavar="NAME", help="The Node this machine is. Default: $NODE_NAME, then the host's name."
+)
+@click.option(
+    "--mode",
+    type=click.Choice(("auto", "leased", "counted")),
+    default="auto",
+    show_default=True,
+    help="Who chooses GPUs here: ullage (leased), a device plugin (counted), or whatever kubelet says (auto).",
+)
+@click.option("--simulate", metavar="BOARD", help="Report GPUs that are not there: 8xH100-SXM, 4xA100-PCIe, L4.")
+@click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
+@click.option(
+    "--kubelet-socket", default=KUBELET_SOCKET, show_default=True, metavar="FILE", help="kubelet's PodResources."
+)
+@click.option("--proc", default="/proc", show_default=True, metavar="DIR", help="Where the host's processes are found.")
+@click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
+@cluster_options
+def command(  # noqa: PLR0913 - one parameter an option
+    node_name: str | None,
+    mode: str,
+    simulate: str | None,
+    namespace: str,
+    kubelet_socket: str,
+    proc: str,
+    listen: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Read the GPUs of this node through NVML and keep its GpuNodeStatus true.
+
+    Needs the NVIDIA driver (or --simulate), and what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C.
+    """
+    from ullage.agent.start import AgentSettings
+    from ullage.decide.inventory.kind import Mode
+
+    node = node_name or os.environ.get("NODE_NAME") or socket.gethostname()
+    settings = AgentSettings(node, Mode(mode), namespace)
+    places = _Places(simulate, Path(kubelet_socket), Path(proc))
+    choice = ClusterChoice.of(kubeconfig, context)
+    asyncio.run(until_stopped(_serve(choice, settings, places, listen_address(listen))))
+
+
+class _Places:
+    """Where the machine is looked at."""
+
+    def __init__(self, board: str | None, kubelet: Path, proc: Path) -> None:
+        self._board = board
+        self._kubelet = kubelet
+        self._proc = proc
+
+    async def open(self, node: str) -> "Host":
+        """Raises UserError where there are no GPUs to be read."""
+        from ullage.agent.podresources import PodResources
+        from ullage.agent.processes import ProcFolder
+        from ullage.agent.start import Host
+
+        # A simulated node has no kubelet that knows of its GPUs.
+        resources = None if self._board else PodResources(self._kubelet)
+        return Host(await self._reader(node), ProcFolder(self._proc), resources)
+
+    async def _reader(self, node: str) -> "GpuReader":
+        if self._board:
+            from ullage.agent.simulated import SimulatedReader, read_board
+
+            return SimulatedReader(read_board(self._board), node)
+        from ullage.agent.nvml.reader import NvmlReader
+
+        return await NvmlReader.open()
+
+
+async def _serve(choice: ClusterChoice, settings: "AgentSettings", places: _Places, address: "Address | None") -> None:
+    import secrets
+
+    from ullage.agent.start import NodeAgent
+    from ullage.clock import WallClock
+    from ullage.errors import UserError
+    from ullage.kube.connect import find_access, open_api
+    from ullage.kube.resources import GPU_NODE_STATUSES
+    from ullage.observe.serve import serving
+
+    host = await places.open(settings.node)
+    api = open_api(find_access(choice.kubeconfig, choice.context))
+    try:
+        if GPU_NODE_STATUSES not in await api.discover():
+            raise UserError("the cluster does not serve GpuNodeStatus; run `ullage install` first")
+        agent = NodeAgent(api, host, settings, WallClock(), instance=identity(), seed=secrets.randbits(32))
+        if address is None:
+            await agent.run()
+        else:
+            async with serving(address, agent.metrics.registry, agent.checks):
+                await agent.run()
+    finally:
+        await host.reader.close()
+        await api.close()

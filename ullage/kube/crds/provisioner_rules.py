@@ -1,0 +1,116 @@
+"""Laws between fields of NodeProvisioners; see `rules`."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ullage.kube.crds.label_keys import LABEL_KEY, is_label_key
+from ullage.kube.crds.marks import Rule
+from ullage.kube.objects.provisioner import (
+    NodeProvisioner,
+    NodeProvisionerSpec,
+    NodeTemplateSpec,
+    TemplateGpus,
+    TemplateTaint,
+)
+from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL
+from ullage.model.resources import GPU
+
+LONGEST_LABEL_VALUE = 63
+
+
+def _labels_have_keys(template: NodeTemplateSpec) -> bool:
+    return all(is_label_key(key) for key in template.labels)
+
+
+def _taint_has_a_key(taint: TemplateTaint) -> bool:
+    return not taint.key or is_label_key(taint.key) is not None
+
+
+def _islands_are_equal(gpus: TemplateGpus) -> bool:
+    return gpus.islands <= 0 or gpus.count % gpus.islands == 0
+
+
+PROVISIONER_RULES: Mapping[type[msgspec.Struct], Sequence[Rule]] = {
+    TemplateTaint: (
+        Rule(
+            cel=f"self.key.matches(r'{LABEL_KEY}')",
+            holds=_taint_has_a_key,
+            message="must be the key of a taint, such as example.com/team",
+            field=".key",
+        ),
+        Rule(
+            cel=f"self.key != '{DELETION_TAINT}'",
+            holds=lambda taint: taint.key != DELETION_TAINT,
+            message="is set by the controller on nodes that are to go",
+            field=".key",
+            reason="FieldValueForbidden",
+        ),
+    ),
+    TemplateGpus: (
+        Rule(
+            cel="self.islands < 1 || self.count % self.islands == 0",
+            holds=_islands_are_equal,
+            message="must divide count: islands are of equal size",
+            field=".islands",
+        ),
+    ),
+    NodeTemplateSpec: (
+        Rule(
+            cel=f"!has(self.labels) || self.labels.all(key, key.matches(r'{LABEL_KEY}'))",
+            holds=_labels_have_keys,
+            message="must be keys of labels, such as topology.kubernetes.io/zone",
+            field=".labels",
+        ),
+        Rule(
+            cel=f"!has(self.labels) || !('{PROVISIONER_LABEL}' in self.labels)",
+            holds=lambda template: PROVISIONER_LABEL not in template.labels,
+            message=f"{PROVISIONER_LABEL} is set on every node of the pool",
+            field=".labels",
+            reason="FieldValueForbidden",
+        ),
+        Rule(
+            cel="'cpu' in self.resources && 'memory' in self.resources",
+            holds=lambda template: not template.resources or {"cpu", "memory"} <= template.resources.keys(),
+            message="must say cpu and memory: without them no pod is known to fit",
+            field=".resources",
+            reason="FieldValueRequired",
+        ),
+        Rule(
+            cel=f"!('{GPU}' in self.resources)",
+            holds=lambda template: GPU not in template.resources,
+            message=f"{GPU} is said in gpus.count",
+            field=".resources",
+            reason="FieldValueForbidden",
+        ),
+    ),
+    NodeProvisionerSpec: (
+        Rule(
+            cel="!has(self.minSize) || self.minSize <= self.maxSize",
+            holds=lambda spec: spec.min_size <= spec.max_size or not spec.max_size,
+            message="must not be above maxSize",
+            field=".minSize",
+        ),
+        Rule(
+            cel="!has(self.minUnutilizedGPUNodes) || self.minUnutilizedGPUNodes <= self.maxSize",
+            holds=lambda spec: spec.min_unutilized <= spec.max_size or not spec.max_size,
+            message="must not be above maxSize",
+            field=".minUnutilizedGPUNodes",
+        ),
+        Rule(
+            cel="self.provider.name == oldSelf.provider.name",
+            holds=None,
+            message="cannot change: the nodes there are belong to it; make another NodeProvisioner",
+            field=".provider.name",
+            reason="FieldValueForbidden",
+        ),
+    ),
+    NodeProvisioner: (
+        Rule(
+            cel=f"size(self.metadata.name) <= {LONGEST_LABEL_VALUE}",
+            holds=lambda whole: len(whole.metadata.name) <= LONGEST_LABEL_VALUE,
+            # The schema does not know metadata's fields, so the message has to name it.
+            message=f"metadata.name must be at most {LONGEST_LABEL_VALUE} long: it is the value of a label",
+        ),
+    ),
+}
