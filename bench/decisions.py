@@ -1,7 +1,7 @@
 """Decisions alone, in memory: pods seated per second of CPU time, and how that grows with the cluster.
 
-No API and no writes: the picture, the queue and the decision, as the scheduler's desk uses them. Each figure is the best
-of several runs on fresh clusters, because a shared machine is never faster than it is.
+No API and no writes: the picture, the queue and the decision, as the scheduler's desk uses them. Each figure is the
+best of several runs on fresh clusters, because a shared machine is never faster than it is.
 """
 
 import gc

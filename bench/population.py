@@ -1,15 +1,23 @@
 """A large cluster's worth of nodes and pods on a real API server, as plain as production writes them."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from ullage.clock import Instant, WallClock
 from ullage.kube.api import KubeApi
 from ullage.kube.connect import connect
+from ullage.kube.gpu_write import apply_node, apply_status, node_report
 from ullage.kube.resource import Resource
-from ullage.kube.resources import NODES, PODS
+from ullage.kube.resources import GPU_NODE_STATUSES, NODES, PODS
+from ullage.model.device import Device, Inventory
+from ullage.testing.builders import a_node
 
 AT_ONCE = 64
+GPUS_PER_NODE = 8
+
+T = TypeVar("T")
 
 
 def a_gpu_node(number: int) -> dict[str, Any]:
@@ -85,13 +93,43 @@ async def populate(kubeconfig: Path, *, pods: int, nodes: int) -> None:
         await api.close()
 
 
+def nodes_with_gpus(count: int) -> list[dict[str, Any]]:
+    """Nodes of eight GPUs, named so that their order is their number's, which are ours to give one by one."""
+    room = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": str(GPUS_PER_NODE)}
+    labels = {"gpu.scheduling/node-kind": "leased"}
+    return [a_node(f"node-{number:04d}", labels=labels, allocatable=room) for number in range(count)]
+
+
+async def report_inventories(api: KubeApi, names: Sequence[str]) -> None:
+    """Inventories as an agent would publish them, dated a day ahead: no agent repeats them during a benchmark."""
+    moment = Instant(WallClock().now() + 24 * 3600)
+
+    async def report(name: str) -> None:
+        devices = tuple(_device(name, number) for number in range(GPUS_PER_NODE))
+        made = await api.patch(GPU_NODE_STATUSES, name, apply_node(name, "bench"))
+        status = node_report(Inventory(node=name, reported_at=moment, devices=devices))
+        await api.patch(GPU_NODE_STATUSES, name, apply_status(made.metadata, status, "bench"), subresource="status")
+
+    await each_of(names, report)
+
+
+def _device(node: str, number: int) -> Device:
+    uuid, island = f"GPU-{node}-{number}", f"i{number // 4}"
+    return Device(id=number, uuid=uuid, model="NVIDIA H100 80GB HBM3", memory=80 << 30, island=island)
+
+
 async def create_all(api: KubeApi, resource: Resource[Any], bodies: list[dict[str, Any]], namespace: str) -> None:
     """Create these, 64 at a time."""
-    waiting = iter(bodies)
+    await each_of(bodies, lambda body: api.create(resource, body, namespace))
+
+
+async def each_of(things: Iterable[T], do: Callable[[T], Awaitable[object]]) -> None:
+    """Do it with each of them, 64 at a time."""
+    waiting = iter(things)
 
     async def worker() -> None:
-        for body in waiting:
-            await api.create(resource, body, namespace)
+        for thing in waiting:
+            await do(thing)
 
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):

@@ -10,7 +10,10 @@ from bench.record import Figure, keep
 BENCHMARKS = {
     "sync": "first sync of 20,000 pods and 5,000 nodes from the real API server, beside the official client",
     "throughput": "pods bound per second on the real API server, beside kube-scheduler",
+    "latency": "from a pod's creation to its bind on the real API server, beside kube-scheduler",
+    "mixed": "how many nodes a mixed load takes on the real API server, beside kube-scheduler",
     "packing": "how full GPUs get on public traces (folder in ULLAGE_OPENB), beside the published results",
+    "webhook": "admissions per second over TLS, and how long one takes at 200 a second",
 }
 
 

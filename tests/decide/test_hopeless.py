@@ -4,13 +4,12 @@ import pytest
 
 from tests.decide.scenes import Scene, claim, leased, node, pod
 from ullage.decide.claiming import with_claim
-from ullage.decide.hopeless import is_hopeless
+from ullage.decide.hopeless import hopeless_reason
 from ullage.kube.resource import JsonObject
 from ullage.model.pod import Pod
 from ullage.model.verdict import Reason
 
-CORDONED = {"unschedulable": True}
-TAINTED = {"taints": [{"key": "kept", "effect": "NoSchedule"}]}
+TAINT = {"key": "kept", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize(
@@ -19,8 +18,8 @@ TAINTED = {"taints": [{"key": "kept", "effect": "NoSchedule"}]}
         pytest.param([], False, id="no-node-is-known"),
         pytest.param(leased("a"), True, id="no-node-is-large-enough"),
         pytest.param([*leased("a"), node("big", 16)], False, id="one-is"),
-        pytest.param([*leased("a"), node("big", 16, **CORDONED)], False, id="one-would-be-if-uncordoned"),
-        pytest.param([*leased("a"), node("small", **TAINTED)], True, id="a-taint-hides-another-small-one"),
+        pytest.param([*leased("a"), node("big", 16, unschedulable=True)], False, id="one-would-be-if-uncordoned"),
+        pytest.param([*leased("a"), node("small", taints=[TAINT])], True, id="a-taint-hides-another-small-one"),
     ],
 )
 def test_a_claim_above_every_node(nodes: list[JsonObject], hopeless: bool) -> None:
@@ -28,10 +27,11 @@ def test_a_claim_above_every_node(nodes: list[JsonObject], hopeless: bool) -> No
     asking = with_claim(scene.pod("p"), scene.placements)
     assert isinstance(asking, Pod)
     reasons = {Reason.NODE_TOO_SMALL: 1, Reason.TAINT_NOT_TOLERATED: 1}
-    assert is_hopeless(asking, reasons, scene.placements) is hopeless
+    assert hopeless_reason(asking, reasons, scene.placements) is (Reason.NODE_TOO_SMALL if hopeless else None)
 
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.FITS])
 def test_only_what_is_wrong_with_the_claim_itself_is_for_good(reason: Reason) -> None:
     scene = Scene(leased("a"), claim("c"), pod("p", claim="c"))
-    assert is_hopeless(scene.pod("p"), (reason,), scene.placements) is (reason is Reason.CLAIM_INVALID)
+    expected = reason if reason is Reason.CLAIM_INVALID else None
+    assert hopeless_reason(scene.pod("p"), (reason,), scene.placements) is expected

@@ -1,20 +1,25 @@
 """Statuses of our own kinds as they are written: always whole, and read back as they were meant."""
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ullage.clock import Instant
 from ullage.kube.api import MergePatch
 from ullage.kube.encoding import encode, to_json
-from ullage.kube.gpu_read import read_bytes, read_inventory
+from ullage.kube.gpu_read import read_bytes, read_claim, read_inventory
 from ullage.kube.gpu_write import (
     Aspect,
     ClaimOutcome,
     allocated_text,
     apply_status,
+    claim_copy,
     claim_status,
+    known_claim,
     node_report,
     patch_status,
     quota_status,
@@ -22,10 +27,11 @@ from ullage.kube.gpu_write import (
     with_aspect,
     write_bytes,
 )
-from ullage.kube.objects.gpu import GpuClaimStatus, GpuNodeReport, GpuNodeStatus, GpuQuotaStatus
+from ullage.kube.objects.gpu import GpuClaim, GpuClaimSpec, GpuClaimStatus, GpuNodeReport, GpuNodeStatus, GpuQuotaStatus
 from ullage.kube.objects.meta import Condition, ObjectMeta
 from ullage.model.claim import ClaimPhase
 from ullage.model.device import MOST_DEVICES, Device, GpuNodeKind, Health, Inventory, MigSlice
+from ullage.model.event import ObjectKey
 from ullage.model.quota import Usage
 
 NOW, LATER = Instant(60.0), Instant(120.0)
@@ -63,6 +69,70 @@ def test_a_claim_that_holds_nothing_names_nothing(phase: ClaimPhase) -> None:
     (condition,) = status.conditions
     assert (condition.status, condition.reason) == ("False", "TooFewGpus")
     assert condition.last_transition_time == "1970-01-01T00:02:00Z"
+
+
+def test_where_a_device_plugin_chooses_only_the_node_is_named() -> None:
+    counted = ClaimOutcome(phase=ClaimPhase.BOUND, node="node-a")
+    status = claim_status(GpuClaimStatus(), counted, generation=1, now=NOW)
+    assert (status.node_name, status.gpu_ids, status.allocated) == ("node-a", (), "")
+
+
+OUTCOMES = [
+    pytest.param(BOUND, id="bound"),
+    pytest.param(ClaimOutcome(phase=ClaimPhase.BOUND, node="node-a", reason="Bound"), id="by-count"),
+    pytest.param(ClaimOutcome(phase=ClaimPhase.FAILED, reason="NodeTooSmall", message="no"), id="failed"),
+]
+
+
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_a_status_we_wrote_is_known_from_the_facts_alone(outcome: ClaimOutcome) -> None:
+    status = claim_status(GpuClaimStatus(), outcome, generation=2, now=NOW)
+    raw = GpuClaim(metadata=META, spec=GpuClaimSpec(), status=status)
+    claim = read_claim(raw)
+    assert not claim.opaque
+    assert (claim.word, claim.observed) == (outcome.reason or "Bound", 2)
+    known = known_claim(claim)
+    assert known is not None
+    assert (known.metadata, known.status) == (META, status)
+
+
+def test_a_status_nobody_wrote_is_known_too() -> None:
+    known = known_claim(read_claim(GpuClaim(metadata=META, spec=GpuClaimSpec())))
+    assert known is not None
+    assert known.status == GpuClaimStatus()
+
+
+ZEALOUS = Condition(type="Zealous", status="True", reason="Yes", last_transition_time="1970-01-01T00:00:01Z")
+
+
+def test_conditions_of_others_have_to_be_read_again_and_do_not_hide_ours() -> None:
+    status = claim_status(GpuClaimStatus(conditions=(ZEALOUS,)), BOUND, generation=2, now=NOW)
+    claim = read_claim(GpuClaim(metadata=META, spec=GpuClaimSpec(), status=status))
+    assert (claim.word, claim.message) == ("Bound", "placed")
+    assert known_claim(claim) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"allocated": "node-b:7"}, id="allocated-elsewhere"),
+        pytest.param({"phase": "Pending"}, id="pending-with-gpus"),
+        pytest.param({"message": "something else"}, id="two-messages"),
+        pytest.param({"conditions": (ZEALOUS,)}, id="no-reason"),
+    ],
+)
+def test_a_status_that_contradicts_itself_gives_no_reason(change: dict[str, Any]) -> None:
+    status = replace(claim_status(GpuClaimStatus(), BOUND, generation=2, now=NOW), **change)
+    claim = read_claim(GpuClaim(metadata=META, spec=GpuClaimSpec(), status=status))
+    assert claim.word == ""
+    assert known_claim(claim) is None
+
+
+def test_a_template_too_long_for_a_label_is_annotated_all_the_same() -> None:
+    name = "t" * 64
+    meta = claim_copy(name, {}, ObjectKey("n", "p"), "u")["metadata"]
+    assert "labels" not in meta
+    assert meta["annotations"] == {"gpu.scheduling/template": name}
 
 
 def test_a_conditions_time_moves_only_with_its_status() -> None:

@@ -9,7 +9,7 @@ from ullage.model.lease import GpuLease, Hold
 from ullage.model.node import Node
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
-from ullage.state.foreign import ForeignHolds
+from ullage.state.foreign import NOWHERE, ForeignHolds
 from ullage.state.placements import Placements
 
 KEY = ObjectKey("default", "p")
@@ -145,3 +145,32 @@ def test_a_pod_that_is_gone_no_longer_accounts_for_its_lease(scene: Scene) -> No
     scene.placements.apply(Vanished(KEY, scene.pod))
     scene.foreign.pod_heard(scene.pod, gone=True)
     assert scene.free == [0, 1000]
+
+
+def pseudo_pod(scene: Scene) -> Pod:
+    (found,) = (pod for key, pod in scene.placements.pods.items() if key.namespace == NOWHERE)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("node", "phase", "soon"),
+    [
+        pytest.param("", Phase.PENDING, False, id="pending-it-may-be-bound-to-it-any-moment"),
+        pytest.param("m", Phase.RUNNING, True, id="bound-elsewhere"),
+        pytest.param("n", Phase.SUCCEEDED, True, id="over"),
+    ],
+)
+def test_what_its_holder_has_no_use_for_counts_as_leaving(scene: Scene, node: str, phase: Phase, soon: bool) -> None:
+    heard = msgspec.structs.replace(scene.pod, node=node, phase=phase)
+    scene.placements.apply(Changed(KEY, scene.pod, heard))
+    scene.foreign.pod_heard(heard, gone=False)
+    scene.foreign.apply(appeared(a_lease(0, Hold("uid-p"))))
+    assert pseudo_pod(scene).deleting is soon
+
+
+def test_what_the_dead_hold_counts_as_leaving(scene: Scene) -> None:
+    scene.foreign.apply(appeared(a_lease(0, Hold("uid-p"))))
+    assert not pseudo_pod(scene).deleting
+    scene.placements.apply(Vanished(KEY, scene.pod))
+    scene.foreign.pod_heard(scene.pod, gone=True)
+    assert pseudo_pod(scene).deleting

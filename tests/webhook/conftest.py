@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -52,8 +51,8 @@ async def scheduler(site: Site) -> AsyncIterator[KubeApi]:
     await api.close()
 
 
-@pytest.fixture
-def webhook(site: Site, tmp_path: Path) -> Iterator[WebhookProgram]:
-    """`ullage webhook` as a program, registered and ready; its configurations go with it."""
-    with WebhookProgram(site, tmp_path) as program:
+@pytest.fixture(scope="module")
+def webhook(site: Site, tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebhookProgram]:
+    """`ullage webhook` as a program, registered and ready; its configurations go with it, at the end of the module."""
+    with WebhookProgram(site, tmp_path_factory.mktemp("webhook")) as program:
         yield program

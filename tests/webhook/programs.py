@@ -5,6 +5,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -82,7 +83,7 @@ class WebhookProgram:
         here = ("--address", f"127.0.0.1:{self.port}", "--listen", f"127.0.0.1:{self.probes}", "--drain", "0")
         reach = ("--url", f"https://127.0.0.1:{self.port}", "--kubeconfig", str(self._site.plane.kubeconfig))
         with self._log.open("ab") as words:
-            command = (PROGRAM, "webhook", *here, *reach, *self._options)
+            command: Sequence[str | Path] = (PROGRAM, "webhook", *here, *reach, *self._options)
             self._process = subprocess.Popen(command, stdout=words, stderr=subprocess.STDOUT)
         if not wait_until(self._ready, READY_SECONDS):
             self.kill()

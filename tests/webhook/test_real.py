@@ -3,6 +3,7 @@
 import asyncio
 import json
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -27,7 +28,7 @@ BINDINGS = Resource[JsonObject]("", "v1", "bindings", "Binding", True, dict)
 
 @pytest.fixture
 async def namespace(api: KubeApi, request: pytest.FixtureRequest) -> str:
-    name = f"team-{abs(hash(request.node.name)) % 10**8}"
+    name = f"team-{crc32(request.node.name.encode()):08x}"
     await api.create(NAMESPACES, a_namespace(name))
     return name
 
@@ -37,8 +38,9 @@ async def claim(api: KubeApi, namespace: str, name: str, count: int = 1, **devic
     await api.create(GPU_CLAIMS, body, namespace)
 
 
+@pytest.mark.usefixtures("webhook")
 async def test_a_container_sees_exactly_the_gpus_leased_to_its_pod(
-    site: Site, api: KubeApi, webhook: WebhookProgram, namespace: str, tmp_path: Any
+    site: Site, api: KubeApi, namespace: str, tmp_path: Any
 ) -> None:
     """kubectl creates claim and pod; webhook and scheduler do the rest; env is resolved as kubelet does."""
     node = f"node-{namespace}"
@@ -76,14 +78,15 @@ async def test_a_container_sees_exactly_the_gpus_leased_to_its_pod(
     await api.delete(NODES, node)
 
 
+@pytest.mark.usefixtures("webhook")
 async def test_an_allocation_of_ones_own_is_stripped_at_create_and_refused_at_update(
-    site: Site, alice: KubeApi, webhook: WebhookProgram, namespace: str
+    site: Site, alice: KubeApi, namespace: str
 ) -> None:
     notes = {ALLOCATED: "n:0,1", VISIBLE_DEVICES: "GPU-x", "mine": "stays"}
     await alice.create(PODS, a_pod("p", annotations=notes), namespace)
     stored = await alice.get(PODS, "p", namespace)
     assert stored.metadata.annotations == {"mine": "stays"}
-    with pytest.raises(KubectlFailed, match="only the scheduler writes gpu.scheduling/allocated"):
+    with pytest.raises(KubectlFailed, match=r"only the scheduler writes gpu\.scheduling/allocated"):
         site.kubectl("annotate", "-n", namespace, "pod", "p", f"{ALLOCATED}=n:0")
     change = MergePatch({"metadata": {"annotations": {ALLOCATED: "n:0"}}})
     with refused(Forbidden, reason="Forbidden", says="ForeignOutput"):
@@ -115,9 +118,8 @@ async def test_a_binding_cannot_smuggle_an_allocation_in(
         await alice.patch(PODS, "p", change, namespace)
 
 
-async def test_a_claim_cannot_come_late_nor_be_passed_by(
-    alice: KubeApi, webhook: WebhookProgram, namespace: str
-) -> None:
+@pytest.mark.usefixtures("webhook")
+async def test_a_claim_cannot_come_late_nor_be_passed_by(alice: KubeApi, namespace: str) -> None:
     await alice.create(PODS, a_pod("plain"), namespace)
     with refused(Invalid, reason="Invalid", says="ClaimFixed"):
         await alice.patch(PODS, "plain", MergePatch({"metadata": {"annotations": {CLAIM: "c"}}}), namespace)
@@ -149,33 +151,35 @@ async def test_while_it_is_down_only_claim_pods_wait(
     node = f"down-{namespace}"
     await alice.create(NODES, a_node(node))
     await alice.create(PODS, a_pod("before", annotations={CLAIM: "c"}), namespace)
-    webhook.kill()
+    assert await asyncio.to_thread(webhook.terminate) == 0
+    assert webhook.said().endswith("stopped\n")
     await alice.create(PODS, a_pod("plain", gpus=1), namespace)
     with pytest.raises(ServerFailure, match="failed calling webhook"):
         await alice.create(PODS, a_pod("ours", annotations={CLAIM: "c"}), namespace)
     with pytest.raises(ApiError, match="failed calling webhook"):
         await alice.patch(PODS, "plain", MergePatch({"metadata": {"annotations": {ALLOCATED: "n:0"}}}), namespace)
     await scheduler.bind("before", namespace, Binding(node, annotations={ALLOCATED: f"{node}:0"}))
-    webhook.start()
+    await asyncio.to_thread(webhook.start)
     await alice.create(PODS, a_pod("ours", annotations={CLAIM: "c"}), namespace)
 
 
-async def test_a_claim_created_a_moment_ago_counts(alice: KubeApi, webhook: WebhookProgram, namespace: str) -> None:
+@pytest.mark.usefixtures("webhook")
+async def test_a_claim_created_a_moment_ago_counts(alice: KubeApi, namespace: str) -> None:
     for number in range(10):
         await claim(alice, namespace, f"c{number}", count=number + 1)
         pod = await alice.create(WHOLE, a_pod(f"p{number}", annotations={CLAIM: f"c{number}"}), namespace)
         assert pod["spec"]["containers"][0]["resources"]["requests"] == {GPU: str(number + 1)}
 
 
-async def test_parts_of_gpus_request_none(alice: KubeApi, webhook: WebhookProgram, namespace: str) -> None:
+@pytest.mark.usefixtures("webhook")
+async def test_parts_of_gpus_request_none(alice: KubeApi, namespace: str) -> None:
     await claim(alice, namespace, "part", exclusivity="Shared", memory="10Gi")
     pod = await alice.create(WHOLE, a_pod("p", annotations={CLAIM: "part"}), namespace)
     assert "limits" not in pod["spec"]["containers"][0]["resources"]
 
 
-async def test_ephemeral_containers_see_the_same(
-    alice: KubeApi, scheduler: KubeApi, webhook: WebhookProgram, namespace: str
-) -> None:
+@pytest.mark.usefixtures("webhook")
+async def test_ephemeral_containers_see_the_same(alice: KubeApi, scheduler: KubeApi, namespace: str) -> None:
     node = f"debug-{namespace}"
     await alice.create(NODES, a_node(node))
     await alice.create(PODS, a_pod("p", annotations={CLAIM: "c"}), namespace)
@@ -191,9 +195,8 @@ async def test_ephemeral_containers_see_the_same(
     assert seen == ["GPU-1"] * 3
 
 
-async def test_a_claim_in_use_and_an_impossible_one(
-    alice: KubeApi, scheduler: KubeApi, webhook: WebhookProgram, namespace: str
-) -> None:
+@pytest.mark.usefixtures("webhook")
+async def test_a_claim_in_use_and_an_impossible_one(alice: KubeApi, scheduler: KubeApi, namespace: str) -> None:
     node = f"held-{namespace}"
     await alice.create(NODES, a_node(node))
     await claim(alice, namespace, "c", count=2)
@@ -211,17 +214,16 @@ async def test_a_claim_in_use_and_an_impossible_one(
         await claim(alice, namespace, "huge", count=17)
 
 
+@pytest.mark.full
 async def test_by_index_the_hosts_numbers_are_seen(
-    site: Site, alice: KubeApi, scheduler: KubeApi, namespace: str, tmp_path: Any
+    site: Site, alice: KubeApi, scheduler: KubeApi, webhook: WebhookProgram, namespace: str, tmp_path: Any
 ) -> None:
     node = f"index-{namespace}"
     await alice.create(NODES, a_node(node))
-    program = WebhookProgram(site, tmp_path, "--visible-devices", "index")
-    await asyncio.to_thread(program.__enter__)
-    try:
+    await asyncio.to_thread(webhook.terminate)
+    with WebhookProgram(site, tmp_path, "--visible-devices", "index"):
         await alice.create(PODS, a_pod("p", annotations={CLAIM: "c"}), namespace)
-    finally:
-        await asyncio.to_thread(program.__exit__, None, None, None)
+    await asyncio.to_thread(webhook.start)
     notes = {ALLOCATED: f"{node}:2,3", VISIBLE_DEVICES: "GPU-2,GPU-3", VISIBLE_INDICES: "2,3"}
     await scheduler.bind("p", namespace, Binding(node, annotations=notes))
     stored = await alice.get(WHOLE, "p", namespace)
@@ -230,8 +232,3 @@ async def test_by_index_the_hosts_numbers_are_seen(
         "CUDA_VISIBLE_DEVICES": "2,3",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
-
-
-async def test_it_stops_cleanly_when_told_to(webhook: WebhookProgram) -> None:
-    assert await asyncio.to_thread(webhook.terminate) == 0
-    assert "stopped" in webhook.said()

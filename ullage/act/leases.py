@@ -103,6 +103,9 @@ class LeaseBook:
 
         What could not be given back after a failure either is this pod's to adopt next time, or the sweeper's to free.
         """
+        if len(want.devices) == 1:  # as most pods want: nothing to do side by side, and nothing to give back
+            one = await self.take(holder, want, want.devices[0])
+            return one if isinstance(one, Taken) else Reserved((one,))
         taking = (self.take(holder, want, device) for device in want.devices)
         results = await asyncio.gather(*taking, return_exceptions=True)
         held = tuple(result for result in results if isinstance(result, Holding))

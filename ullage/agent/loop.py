@@ -97,7 +97,7 @@ class Agent:
         self.reported_at: Instant | None = None
 
     async def run(self, boot_id: str = "") -> None:
-        """Look and tell until cancelled. Raises UserError where there is no such node."""
+        """Look and tell until cancelled."""
         await self._begin(boot_id)
         self._eyes.reader.listen(self._heard)
         async with asyncio.TaskGroup() as group:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from ullage.clock import Clock
-from ullage.errors import NotFound, UserError
+from ullage.errors import NotFound
 from ullage.kube.api import Apply, KubeApi, MergePatch
 from ullage.kube.edit import edit
 from ullage.kube.gpu_read import read_inventory
@@ -47,11 +47,8 @@ class Publisher:
         return read_inventory(found), found.metadata.annotations.get(BOOT_ID, "")
 
     async def node(self) -> Node:
-        """The Node as it is now. Raises UserError if there is none."""
-        try:
-            return await self._api.get(NODES, self._node)
-        except NotFound:
-            raise UserError(f"the cluster has no node {self._node}; name this one with --node-name") from None
+        """The Node as it is now."""
+        return await self._api.get(NODES, self._node)
 
     async def introduce(self, boot_id: str) -> None:
         """There is a GpuNodeStatus afterwards, which goes when the Node goes."""

@@ -5,6 +5,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import structlog
 from prometheus_client import CollectorRegistry
 
 from ullage.act.sweep import Broom
@@ -18,9 +19,11 @@ from ullage.agent.reader import GpuReader
 from ullage.agent.rounds import Rounds
 from ullage.clock import Clock
 from ullage.decide.inventory.kind import Mode
+from ullage.errors import NotFound, UserError
 from ullage.kube.api import KubeApi, Selection
+from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.read import read_pod
-from ullage.kube.resources import PODS
+from ullage.kube.resources import NODES, PODS
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.observe.agent_metrics import AgentMetrics
@@ -29,6 +32,7 @@ from ullage.observe.serve import Checks
 from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
 
 CONTROLLER = "ullage.dev/agent"
+log = structlog.get_logger()
 LONGEST_BETWEEN_LOOKS = 30.0
 LONGEST_BETWEEN_REPORTS = 90.0
 """Seconds. After that nobody believes the report any more."""
@@ -71,10 +75,8 @@ class NodeAgent:
 
     async def run(self) -> None:
         """Until cancelled. Raises UserError where there is no such node."""
-        here = Selection(fields=f"spec.nodeName={self._settings.node}")
-        pods = Informer(
-            self._api, Interest(PODS, read_pod, selection=here), lambda _: None, rng=self._rng, clock=self._clock
-        )
+        await self._check_node()
+        pods = self._pods()
         writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._instance)
         async with EventRecorder(writer, self._clock, instance=self._instance) as events, asyncio.TaskGroup() as group:
             group.create_task(run_all(pods), name="pods of this node")
@@ -86,6 +88,24 @@ class NodeAgent:
     def checks(self) -> Checks:
         """Alive while it looks, ready while the cluster believes its report."""
         return Checks(alive={"looks": self._looks}, ready={"reports": self._reports})
+
+    async def _check_node(self) -> None:
+        name = self._settings.node
+        try:
+            await self._api.get(NODES, name)
+        except NotFound:
+            raise UserError(f"the cluster has no node {name}; say which one this is with --node-name") from None
+
+    def _pods(self) -> Informer[KubePod, Pod]:
+        """Pods on this node."""
+        return Informer(
+            self._api,
+            Interest(PODS, read_pod, selection=Selection(fields=f"spec.nodeName={self._settings.node}")),
+            lambda _: None,
+            rng=self._rng,
+            clock=self._clock,
+            on_trouble=lambda error: log.warning("pods of this node cannot be heard of", error=str(error)),
+        )
 
     def _made(self, events: EventRecorder, pods: Mapping[ObjectKey, Pod]) -> Agent:
         settings, host, clock = self._settings, self._host, self._clock

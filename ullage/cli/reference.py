@@ -9,6 +9,8 @@ from pathlib import Path
 import click
 
 from ullage.cli.main import VERBS, ullage
+from ullage.observe.admission_metrics import ADMISSION_METRICS
+from ullage.observe.agent_metrics import AGENT_METRICS
 from ullage.observe.metrics import metrics_page
 
 
@@ -32,7 +34,11 @@ def _block(text: str) -> list[str]:
     return ["```", *(line.rstrip() for line in text.splitlines()), "```"]
 
 
-PAGES = {"cli.md": command_line, "metrics.md": metrics_page}
+def _metrics() -> str:
+    return metrics_page(ADMISSION_METRICS, AGENT_METRICS)
+
+
+PAGES = {"cli.md": command_line, "metrics.md": _metrics}
 
 
 def main(arguments: list[str]) -> int:

@@ -1,1 +1,1 @@
-"""Clouds: the `CloudProvider` protocol and its providers. They create, delete and list nodes; they never decide."""
+"""Where nodes come from: one small protocol (`api`), and the providers that speak it. No decisions are made here."""

@@ -294,6 +294,9 @@ STEPS: Mapping[Reason, Step] = {
     Reason.NO_ISLAND_LARGE_ENOUGH: Advice.larger_island,
     Reason.BANDWIDTH_TOO_LOW: _gpu_node,
     Reason.SCHEDULING_GATED: _says("remove spec.schedulingGates of {pod}"),
+    Reason.RESOURCE_CLAIMS: _says(
+        "name the default scheduler in {pod}, or ask for GPUs by gpu.scheduling/claim instead of spec.resourceClaims"
+    ),
     Reason.CLAIM_MISSING: _claim_to_make,
     Reason.CLAIM_INVALID: _claim_to_correct,
     Reason.CLAIM_IN_USE: _says("give {pod} a claim of its own, or name {claim} in gpu.scheduling/claim-template"),

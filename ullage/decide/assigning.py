@@ -4,7 +4,7 @@ The live scheduler and plans decide with this: what one would do, the other does
 picture from then on; who is asked when, and what is written, is not said here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ullage.decide.claiming import NOTHING_UNREADABLE, age_order, claim_of, with_claim
 from ullage.decide.fit.codes import Codes
@@ -48,6 +48,9 @@ class Assigner:
         """A waiting pod as it is to be placed, or why no node need be asked."""
         if pod.gated:
             return Verdict(Reason.SCHEDULING_GATED, "the pod has scheduling gates")
+        if pod.device_claims:
+            named = ", ".join(pod.device_claims)
+            return Verdict(Reason.RESOURCE_CLAIMS, f"spec.resourceClaims ({named}) are allocated by kube-scheduler")
         ready = with_claim(pod, self.placements, self._unreadable)
         gang = self.gang_of(pod)
         if isinstance(ready, Verdict) or gang is None or self.gang_size(gang):
@@ -104,7 +107,7 @@ class Assigner:
         verdict = quota_verdict(limits, self.quota.usage(pod.key.namespace), least_taken(ask))
         return verdict.detail or f"namespace {pod.key.namespace} may hold no more GPUs of the models that fit"
 
-    def assign_pod(self, pod: Pod, nominated: Iterable[Pod], *, now: float) -> Seat | Refusal:
+    def assign_pod(self, pod: Pod, nominated: Collection[Pod], *, now: float) -> Seat | Refusal:
         """The pod's seat, which it holds from now on; or why it gets none."""
         answer = seat_beside_nominated(self.seating, pod, nominated, now=now, closed=self.closed(pod))
         if isinstance(answer, Refusal):

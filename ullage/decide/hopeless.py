@@ -12,11 +12,20 @@ from ullage.model.verdict import Reason
 from ullage.state.placements import Placements
 
 
-def is_hopeless(pod: Pod, reasons: Collection[Reason], placements: Placements) -> bool:
-    """`pod` as it was to be placed, with what its claim asks for; `reasons` what it was refused for, on any node."""
+def hopeless_reason(pod: Pod, reasons: Collection[Reason], placements: Placements) -> Reason | None:
+    """The reason that is for good, if one is: then it is the one to tell, however many nodes gave another.
+
+    `pod` as it was to be placed, with what its claim asks for; `reasons` what it was refused for, on any node.
+    """
     if Reason.CLAIM_INVALID in reasons:
-        return True
-    return Reason.NODE_TOO_SMALL in reasons and is_too_large(pod, placements)
+        return Reason.CLAIM_INVALID
+    too_large = Reason.NODE_TOO_SMALL in reasons and is_too_large(pod, placements)
+    return Reason.NODE_TOO_SMALL if too_large else None
+
+
+def is_hopeless(pod: Pod, reasons: Collection[Reason], placements: Placements) -> bool:
+    """Whether one of the reasons is for good."""
+    return hopeless_reason(pod, reasons, placements) is not None
 
 
 def is_too_large(pod: Pod, placements: Placements) -> bool:

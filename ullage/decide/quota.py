@@ -102,6 +102,8 @@ class QuotaTable:
 
         A row is closed if none of its products will do: what a seat would really take is asked with `verdict`.
         """
+        if not self._placements.state.quotas:
+            return None
         asking = [(pod.key.namespace, ask) for pod in pods if (ask := device_ask(pod)) is not None]
         limits = self.limits(asking[0][0]) if asking else None
         if limits is None:
@@ -121,6 +123,8 @@ class QuotaTable:
 
     def verdict(self, seated: Iterable[tuple[Pod, Seat]]) -> Verdict:
         """Whether a namespace may hold these seats of its pods, all together, beside what it holds."""
+        if not self._placements.state.quotas:
+            return Verdict(Reason.FITS)
         several = list(seated)
         limits = self.limits(several[0][0].key.namespace) if several else None
         if limits is None:

@@ -3,12 +3,14 @@
 Streams are not read here: this is for answers that are wanted whole.
 """
 
+import re
 from dataclasses import dataclass
 
 _END_OF_HEAD = b"\r\n\r\n"
 _LONGEST_HEAD = 2**16
 _LONGEST_CHUNK_LINE = 2**10
 _WITHOUT_BODY = frozenset((204, 304))
+_HEXADECIMAL = re.compile(rb"[0-9A-Fa-f]+").fullmatch
 
 
 class NotHttp(Exception):
@@ -50,8 +52,9 @@ class AnswerReader:
             data = rest
         if self._chunked:
             return self._read_chunks(data)
-        self._parts.append(data)
-        self._missing -= len(data)
+        if data:
+            self._parts.append(data)
+            self._missing -= len(data)
         if self._until_closed or self._missing > 0:
             return None
         return self._whole(extra=-self._missing)
@@ -125,10 +128,10 @@ class AnswerReader:
 
     def _chunk_size(self, line: bytes) -> int:
         """The length said in a line, which all but the first chunk precede by the line's end of their predecessor."""
-        try:
-            return int(line.removeprefix(b"\r\n").partition(b";")[0], 16)
-        except ValueError:
-            raise NotHttp(f"the length of a chunk is {line[:40]!r}") from None
+        digits = line.removeprefix(b"\r\n").partition(b";")[0].strip()
+        if not _HEXADECIMAL(digits):
+            raise NotHttp(f"the length of a chunk is {line[:40]!r}")
+        return int(digits, 16)
 
     def _last_chunk(self, data: bytes, at: int, after_size: int) -> Answer | None:
         end = data.find(_END_OF_HEAD, after_size)

@@ -1,5 +1,9 @@
-"""What a broken connection means: one sentence that says what to check. Every error of the HTTP library ends here."""
+"""What a broken connection means: one sentence that says what to check.
 
+Every error of the HTTP library and of our own connections ends here.
+"""
+
+import socket
 import ssl
 from datetime import datetime
 
@@ -7,11 +11,14 @@ import aiohttp
 
 from ullage.errors import Unreachable
 from ullage.kube import tls
+from ullage.kube.answer import NotHttp
 
 # OpenSSL's verify codes: stable numbers, unlike their texts.
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _UNKNOWN_ISSUER = (2, 18, 19, 20, 21)
 _WRONG_NAME = (62, 64)
+
+_PERHAPS_TLS = "check that the address begins with https://"
 
 
 def unreachable(error: BaseException, server: str, trust: tls.Trust, now: datetime) -> Unreachable:
@@ -20,28 +27,51 @@ def unreachable(error: BaseException, server: str, trust: tls.Trust, now: dateti
 
 
 def _what_happened(error: BaseException, trust: tls.Trust, now: datetime) -> str:
+    return (
+        _certificate(error, trust, now)
+        or _connecting(error)
+        or _tls_alert(error)
+        or _talking(error)
+        or f"cannot be talked to ({_short(error)})"
+    )
+
+
+def _certificate(error: BaseException, trust: tls.Trust, now: datetime) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return _bad_certificate(error.certificate_error, trust, now)
-        case aiohttp.ClientConnectorDNSError():
-            return f"has a name that does not resolve ({error.os_error}); check the address and the DNS"
+        case ssl.SSLCertVerificationError():
+            return _bad_certificate(error, trust, now)
+    return ""
+
+
+def _connecting(error: BaseException) -> str:
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    match error:
+        case aiohttp.ClientConnectorDNSError() | socket.gaierror():
+            return f"has a name that does not resolve ({cause}); check the address and the DNS"
         case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
             return f"cannot be reached through the proxy ({error}); check proxy-url or HTTPS_PROXY"
-        case aiohttp.ClientConnectorError() if isinstance(error.os_error, ConnectionRefusedError):
-            return "refuses connections; check that it runs and that address and port are right"
         case TimeoutError():
             return "did not answer in time; check the network, or whether the server is overloaded"
-    reset = _tls_alert(error)
-    if reset:
-        return reset
+    if isinstance(cause, ConnectionRefusedError):
+        return "refuses connections; check that it runs and that address and port are right"
+    return ""
+
+
+def _talking(error: BaseException) -> str:
     match error:
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             return f"closed the connection before the answer was complete ({_short(error)})"
+        case ConnectionError() if not isinstance(error, aiohttp.ClientError):
+            return f"closed the connection before the answer was complete ({_short(error)})"
+        case NotHttp():
+            return f"does not speak HTTP as it should ({_one_line(str(error))}); {_PERHAPS_TLS}"
         case aiohttp.ClientResponseError():
-            return f"does not speak HTTP as it should ({_one_line(error.message)}); check that the address begins with https://"
+            return f"does not speak HTTP as it should ({_one_line(error.message)}); {_PERHAPS_TLS}"
         case aiohttp.ClientConnectorError():
             return f"cannot be connected to ({error.os_error}); check the address and the network"
-    return f"cannot be talked to ({_short(error)})"
+    return ""
 
 
 def _bad_certificate(error: BaseException, trust: tls.Trust, now: datetime) -> str:

@@ -118,16 +118,21 @@ def whole_object(resource: Resource[Any], body: Body) -> JsonObject:
     }
 
 
+_AS_IT_IS = frozenset((str, int, bool, float, type(None)))
+
+
 def to_json(value: Any) -> Any:
     """A struct, or anything that holds structs, as plain JSON.
 
     A field is left out only if it has its default value *and* that is an empty one. Defaults such as maxSkew 1 are what
     the API server requires to be spelled out, so msgspec's own `omit_defaults` would lose them.
     """
+    if type(value) in _AS_IT_IS:
+        return value
     if isinstance(value, msgspec.Struct):
         return _struct_to_json(value)
     if isinstance(value, Mapping):
-        return {key: to_json(inner) for key, inner in value.items()}
+        return {key: inner if type(inner) in _AS_IT_IS else to_json(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [to_json(inner) for inner in value]
     return value
@@ -142,9 +147,9 @@ def _struct_to_json(struct: msgspec.Struct) -> JsonObject:
     written: JsonObject = {}
     for field in fields_of(type(struct)):
         value = getattr(struct, field.name)
-        if is_left_out(field, value):
+        if not value and is_left_out(field, value):
             continue
-        inner = to_json(value)
+        inner = value if type(value) in _AS_IT_IS else to_json(value)
         if inner or not isinstance(value, msgspec.Struct) or field.default is None:
             written[field.encode_name] = inner
     return written

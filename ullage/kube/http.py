@@ -1,15 +1,18 @@
-"""Requests over HTTP and TLS, on aiohttp: the transport to a real API server.
+"""Requests over HTTP and TLS: the transport to a real API server.
 
-Connections are reused, credentials are fresh for each request, and whatever goes wrong below comes out as Unreachable.
-Nothing is sent twice from here except after a 401, which means that nothing was done.
+Calls go over connections of our own (`kube.wire`); streams, proxies, compression and very large bodies are left to
+aiohttp. Connections are reused, credentials are fresh for each request, and whatever goes wrong below comes out as
+Unreachable. Nothing is sent twice from here except after a 401, which means that nothing was done.
 """
 
 import asyncio
 import io
 import socket
-from collections.abc import AsyncGenerator, Mapping, Sequence
+import ssl
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 import aiohttp
@@ -18,7 +21,9 @@ from yarl import URL
 import ullage
 from ullage.clock import Clock, WallClock
 from ullage.errors import Unreachable, UserError
-from ullage.kube import tls
+from ullage.kube import tls, wire
+from ullage.kube.answer import NotHttp
+from ullage.kube.connections import KEEP_IDLE_SECONDS, Connections
 from ullage.kube.credentials import Credential, Credentials, NoCredential
 from ullage.kube.diagnosis import unreachable
 from ullage.kube.encoding import encode
@@ -26,11 +31,10 @@ from ullage.kube.lines import LineSplitter
 from ullage.kube.transport import JSON, Refused, Request, Response
 
 _CONNECT_SECONDS = 10.0
-_KEEP_IDLE_SECONDS = 60.0
 _READ_BUFFER = 2**20
 _LARGE_BODY = 2**20
 _PARTING_SECONDS, _PARTING_TURNS = 0.5, 50  # a call cut off just now still says good-bye to its peer
-_BROKEN = (aiohttp.ClientError, OSError, asyncio.TimeoutError)
+_BROKEN = (aiohttp.ClientError, OSError, asyncio.TimeoutError, NotHttp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +54,55 @@ class _Pool:
 
     certificate: tls.ClientCertificate | None
     session: aiohttp.ClientSession
+    own: Connections
     calls: int = 0
     retired: bool = False
+
+    async def close(self) -> None:
+        self.own.close()
+        await self.session.close()
+
+
+class _Answered(Protocol):
+    """An answer whose status is known; whoever does not want the rest ends it."""
+
+    @property
+    def status(self) -> int: ...
+
+    async def end(self) -> None: ...
+
+
+A = TypeVar("A", bound=_Answered)
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """An answer that is being read, and whose connection it uses."""
+    """An answer that is being read, and how to let go of its connection."""
 
-    pool: _Pool
     answer: aiohttp.ClientResponse
+    leave: Callable[[], Awaitable[None]]
+
+    @property
+    def status(self) -> int:
+        return self.answer.status
+
+    async def end(self) -> None:
+        self.answer.release()
+        await self.leave()
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """An answer that was read."""
+
+    response: Response
+
+    @property
+    def status(self) -> int:
+        return self.response.status
+
+    async def end(self) -> None:
+        """Nothing is left to let go of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +129,7 @@ class HttpTransport:
         self._base = URL(endpoint.server)
         self._credentials = credentials
         self._options = options
+        self._spelling = wire.Spelling(self._base, self._common_headers())
         self._slots = asyncio.Semaphore(options.concurrency)
         self._pools: list[_Pool] = []
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -93,18 +137,24 @@ class HttpTransport:
 
     async def send(self, request: Request) -> Response:
         async with self._slots:
-            call = await self._ask(request)
-            if isinstance(call, Response):
-                return call
-            try:
-                return await _whole(call.answer)
-            except _BROKEN as error:
-                raise self._unreachable(error) from error
-            finally:
-                await self._end(call)
+            if not self._is_plain(request):
+                return await self._send_by_session(request)
+            done = await self._ask(request, self._exchange)
+            return done if isinstance(done, Response) else done.response
+
+    async def _send_by_session(self, request: Request) -> Response:
+        call = await self._ask(request, self._open)
+        if isinstance(call, Response):
+            return call
+        try:
+            return await _whole(call.answer)
+        except _BROKEN as error:
+            raise self._unreachable(error) from error
+        finally:
+            await call.end()
 
     async def stream(self, request: Request) -> AsyncGenerator[Sequence[bytes], None]:
-        call = await self._ask(request)
+        call = await self._ask(request, self._open)
         if isinstance(call, Response):
             raise Refused(call)
         splitter = LineSplitter()
@@ -118,7 +168,7 @@ class HttpTransport:
             raise self._unreachable(error) from error
         finally:
             _hang_up(call.answer)
-            await self._end(call)
+            await call.end()
         if splitter.has_torn_line:
             raise Unreachable(f"the API server at {self._endpoint.server} closed a watch in the middle of a line")
 
@@ -126,32 +176,48 @@ class HttpTransport:
         self._closed = True
         pools, self._pools = self._pools, []
         for pool in pools:
-            await pool.session.close()
+            await pool.close()
         for _ in range(_PARTING_TURNS):
             if all(one.fileno() < 0 for one in self._sockets):
                 return
             await asyncio.sleep(_PARTING_SECONDS / _PARTING_TURNS)
 
-    async def _ask(self, request: Request) -> _Call | Response:
-        """The answer, open for reading; or, where there is no use in asking, one of our own that says why."""
+    async def _ask(self, request: Request, attempt: Callable[[Request, Credential], Awaitable[A]]) -> A | Response:
+        """What the attempt brought; or, where there is no use in asking, an answer of our own that says why."""
         try:
             credential = await self._credentials.current()
-            call = await self._open(request, credential)
-            if call.answer.status != 401:
-                return call
-            await self._end(call)
+            answered = await attempt(request, credential)
+            if answered.status != 401:
+                return answered
+            await answered.end()
             another = await self._credentials.renewed(credential)
             if another is None:
                 return _unauthorized(self._refusal(credential))
-            call = await self._open(request, another)
-            if call.answer.status != 401:
-                return call
-            await self._end(call)
+            answered = await attempt(request, another)
+            if answered.status != 401:
+                return answered
+            await answered.end()
             return _unauthorized(self._refusal(another))
         except (NoCredential, UserError) as error:  # UserError: a certificate that came later and is not one
             return _unauthorized(str(error))
         except _BROKEN as error:
             raise self._unreachable(error) from error
+
+    def _is_plain(self, request: Request) -> bool:
+        """Whether our own connections can carry it."""
+        large = request.body is not None and len(request.body) > _LARGE_BODY
+        return not (large or self._endpoint.proxy or self._options.compress)
+
+    async def _exchange(self, request: Request, credential: Credential) -> _Done:
+        pool = self._pool_for(credential.certificate)
+        pool.calls += 1
+        try:
+            written = self._spelling.bytes_of(request, credential.authorization)
+            async with asyncio.timeout(request.timeout):
+                answer = await pool.own.ask(written)
+        finally:
+            await self._leave(pool)
+        return _Done(Response(answer.status, answer.body, _retry_after(answer.retry_after)))
 
     async def _open(self, request: Request, credential: Credential) -> _Call:
         pool = self._pool_for(credential.certificate)
@@ -170,17 +236,13 @@ class HttpTransport:
         except BaseException:
             await self._leave(pool)
             raise
-        return _Call(pool, answer)
-
-    async def _end(self, call: _Call) -> None:
-        call.answer.release()
-        await self._leave(call.pool)
+        return _Call(answer, lambda: self._leave(pool))
 
     async def _leave(self, pool: _Pool) -> None:
         pool.calls -= 1
         if pool.retired and not pool.calls and pool in self._pools:
             self._pools.remove(pool)
-            await pool.session.close()
+            await pool.close()
 
     def _pool_for(self, certificate: tls.ClientCertificate | None) -> _Pool:
         """The connections for this certificate; a new one retires those that show the old one."""
@@ -190,29 +252,41 @@ class HttpTransport:
             return self._pools[-1]
         for pool in self._pools:
             pool.retired = True
-        self._pools.append(_Pool(certificate, self._new_session(certificate)))
+        secure = self._base.scheme == "https"
+        context = tls.make_context(self._endpoint.trust, certificate) if secure else None
+        own = Connections(lambda: self._connect(context))
+        self._pools.append(_Pool(certificate, self._new_session(context), own))
         return self._pools[-1]
 
-    def _new_session(self, certificate: tls.ClientCertificate | None) -> aiohttp.ClientSession:
-        secure = self._base.scheme == "https"
-        headers = [("Accept", JSON), ("User-Agent", f"ullage/{ullage.__version__}"), *self._endpoint.headers]
-        if not self._options.compress:
-            headers.append(("Accept-Encoding", "identity"))
+    async def _connect(self, context: ssl.SSLContext | None) -> wire.Connection:
+        name = self._endpoint.trust.server_name or self._base.host or ""
+        async with asyncio.timeout(_CONNECT_SECONDS):
+            connection, made = await wire.reach(self._base, security=context, name=name)
+        self._sockets.add(made)
+        return connection
+
+    def _new_session(self, context: ssl.SSLContext | None) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 limit=0,  # calls are limited by `_slots`; watches must never wait for one another
-                ssl=tls.make_context(self._endpoint.trust, certificate) if secure else False,
-                keepalive_timeout=_KEEP_IDLE_SECONDS,
+                ssl=context or False,
+                keepalive_timeout=KEEP_IDLE_SECONDS,
                 socket_factory=self._new_socket,
             ),
-            headers=headers,
+            headers=self._common_headers(),
             cookie_jar=aiohttp.DummyCookieJar(),
             read_bufsize=_READ_BUFFER,
             middlewares=(self._never_twice,),
         )
 
+    def _common_headers(self) -> list[tuple[str, str]]:
+        plain = [] if self._options.compress else [("Accept-Encoding", "identity")]
+        agent = f"ullage/{ullage.__version__}"
+        return [("Accept", JSON), ("User-Agent", agent), *plain, *self._endpoint.headers]
+
     def _new_socket(self, address: aiohttp.connector.AddrInfoType) -> socket.socket:
-        made = _watchful_socket(address)
+        family, kind, protocol, _, _ = address
+        made = wire.watchful_socket(family, kind, protocol)
         self._sockets.add(made)
         return made
 
@@ -245,7 +319,7 @@ def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
 
 
 async def _whole(answer: aiohttp.ClientResponse) -> Response:
-    return Response(answer.status, await answer.read(), _retry_after(answer.headers))
+    return Response(answer.status, await answer.read(), _retry_after(answer.headers.get("Retry-After", "")))
 
 
 async def _next_chunk(answer: aiohttp.ClientResponse) -> bytes:
@@ -262,9 +336,8 @@ def _hang_up(answer: aiohttp.ClientResponse) -> None:
         answer.connection.transport.abort()
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
+def _retry_after(text: str) -> float | None:
     """Seconds. API servers never send the other form, a date."""
-    text = headers.get("Retry-After", "")
     return float(text) if text.isdecimal() else None
 
 
@@ -278,19 +351,3 @@ def _headers(request: Request, credential: Credential) -> dict[str, str]:
 def _unauthorized(message: str) -> Response:
     """A 401 in our own words, in the shape in which an API server gives its own."""
     return Response(401, encode({"kind": "Status", "code": 401, "reason": "Unauthorized", "message": message}))
-
-
-def _watchful_socket(address: aiohttp.connector.AddrInfoType) -> socket.socket:
-    """A socket that notices within a minute that the other side is gone, even if nothing is said."""
-    family, kind, protocol, _, _ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in (
-        ("TCP_KEEPIDLE", 20),
-        ("TCP_KEEPINTVL", 10),
-        ("TCP_KEEPCNT", 3),
-        ("TCP_USER_TIMEOUT", 50_000),
-    ):
-        if hasattr(socket, option):
-            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
-    return made

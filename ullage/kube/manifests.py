@@ -15,10 +15,11 @@ from ullage.errors import Unreadable, UserError
 from ullage.kube.documents import Document, documents
 from ullage.kube.filling import Priorities, filled_node, filled_pod, lenient
 from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_kube_group, read_quota
-from ullage.kube.objects import gpu, node, pod, policy, storage
+from ullage.kube.objects import dra, gpu, node, pod, policy, storage
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.read import (
     read_budget,
+    read_device_claim,
     read_namespace,
     read_node,
     read_pod,
@@ -39,6 +40,7 @@ from ullage.kube.resources import (
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIMS,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
 )
@@ -72,6 +74,7 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         _Kind(GPU_QUOTAS, gpu.GpuQuota, read_quota),
         _Kind(POD_GROUPS, gpu.PodGroup, read_group),
         _Kind(KUBE_POD_GROUPS, gpu.KubePodGroup, read_kube_group),
+        *(_Kind(claims, dra.ResourceClaim, read_device_claim) for claims in RESOURCE_CLAIMS),
         _Kind(PRIORITY_CLASSES, policy.PriorityClass, None),
     )
 }

@@ -1,5 +1,6 @@
 """The resources we know by name. A new kind is one line here and a struct in `objects`."""
 
+from ullage.kube.objects.dra import ResourceClaim
 from ullage.kube.objects.gpu import GpuClaim, GpuNodeStatus, GpuQuota, KubePodGroup, PodGroup
 from ullage.kube.objects.meta import PartialObject
 from ullage.kube.objects.node import Node
@@ -31,6 +32,12 @@ REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet", True, Workloa
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", True, Workload)
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", True, Workload)
 JOBS = Resource("batch", "v1", "jobs", "Job", True, Job)
+
+RESOURCE_CLAIMS = tuple(
+    Resource("resource.k8s.io", version, "resourceclaims", "ResourceClaim", True, ResourceClaim)
+    for version in ("v1", "v1beta2", "v1beta1")
+)
+"""In every version that servers have, the latest first."""
 
 CRDS = Resource[JsonObject](
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, dict

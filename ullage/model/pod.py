@@ -55,6 +55,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The GpuClaim of its namespace it names."""
     claim_template: str = ""
     """The GpuClaim of its namespace it asks for a copy of."""
+    device_claims: tuple[str, ...] = ()
+    """ResourceClaims of its own (Kubernetes' device allocation), by the names it gives them."""
     nominated: str = ""
     """The node that is being made free for it."""
     preempts: bool = True

@@ -9,6 +9,7 @@ that must look at the pod.
 
 import weakref
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 import msgspec
 
@@ -83,6 +84,7 @@ def own_labels(labels: Mapping[str, str], keys: Iterable[str]) -> Pairs:
     return tuple((key, labels[key]) for key in sorted(set(keys)) if key in labels)
 
 
+@lru_cache(maxsize=4096)  # asked again with every attempt to place a pod
 def asking_for(shape: Shape, ask: DeviceAsk, node_labels: Pairs = ()) -> Shape:
     """The shape of a pod with a claim: it needs these devices, on a node with these labels.
 

@@ -42,6 +42,8 @@ class Reason(StrEnum):
     BANDWIDTH_TOO_LOW = "BandwidthTooLow"
     SCHEDULING_GATED = "SchedulingGated"
     """From here on reasons are about the pod itself: they hold on every node."""
+    RESOURCE_CLAIMS = "ResourceClaims"
+    """Kubernetes' own device allocation is kube-scheduler's to do."""
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_INVALID = "ClaimInvalid"
     CLAIM_IN_USE = "ClaimInUse"
@@ -120,6 +122,7 @@ CURES: Mapping[Reason, Cure] = {
     Reason.BANDWIDTH_TOO_LOW: _GPUS_FULL,
     # No node helps against these: neither one that comes nor one that is emptied.
     Reason.SCHEDULING_GATED: Cure(False, False, frozenset()),
+    Reason.RESOURCE_CLAIMS: Cure(False, False, frozenset()),
     Reason.CLAIM_MISSING: Cure(False, False, frozenset({Wake.CLAIM_CHANGED})),
     Reason.CLAIM_INVALID: Cure(False, False, frozenset({Wake.CLAIM_CHANGED})),
     Reason.CLAIM_IN_USE: Cure(False, False, frozenset({Wake.CLAIM_CHANGED, Wake.POD_LEFT})),

@@ -215,8 +215,8 @@ def _histogram(metric: Metric, registry: CollectorRegistry) -> Histogram:
     return Histogram(metric.name, metric.help, metric.labels, registry=registry, buckets=metric.buckets)
 
 
-def metrics_page() -> str:
-    """The page of the documentation."""
+def metrics_page(*others: Sequence[Metric]) -> str:
+    """The page of the documentation: the scheduler's metrics, then those of other processes."""
     lines = [
         "# Metrics",
         "",
@@ -225,7 +225,7 @@ def metrics_page() -> str:
         "| metric | kind | split by | meaning |",
         "|---|---|---|---|",
     ]
-    for metric in METRICS:
+    for metric in (*METRICS, *(one for metrics in others for one in metrics)):
         name = f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
         split = ", ".join(f"`{label}`" for label in metric.labels) or "-"
         lines.append(f"| `{name}` | {metric.kind.value} | {split} | {metric.help} |")

@@ -11,6 +11,7 @@ from typing import Any
 from ullage.model.budget import Budget
 from ullage.model.claim import Claim
 from ullage.model.device import Inventory
+from ullage.model.device_claim import DeviceClaim
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
 from ullage.model.gang import PodGroup
 from ullage.model.namespace import Namespace, labels_of_unheard
@@ -19,7 +20,20 @@ from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.volume import StorageClass, Volume, VolumeClaim
 
-Fact = Node | Pod | Budget | Namespace | Inventory | Claim | Quota | PodGroup | VolumeClaim | Volume | StorageClass
+Fact = (
+    Node
+    | Pod
+    | Budget
+    | Namespace
+    | Inventory
+    | Claim
+    | Quota
+    | PodGroup
+    | VolumeClaim
+    | Volume
+    | StorageClass
+    | DeviceClaim
+)
 
 
 class _Index:
@@ -62,6 +76,7 @@ class ClusterState:
         self._volume_claims: dict[ObjectKey, VolumeClaim] = {}
         self._volumes: dict[str, Volume] = {}
         self._storage_classes: dict[str, StorageClass] = {}
+        self._device_claims: dict[ObjectKey, DeviceClaim] = {}
         self._shelves: dict[type[Fact], dict[Any, Any]] = {
             Node: self._nodes,
             Pod: self._pods,
@@ -74,6 +89,7 @@ class ClusterState:
             VolumeClaim: self._volume_claims,
             Volume: self._volumes,
             StorageClass: self._storage_classes,
+            DeviceClaim: self._device_claims,
         }
         self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
         self._used: dict[str, dict[str, int]] = {}
@@ -129,6 +145,11 @@ class ClusterState:
     @property
     def storage_classes(self) -> Mapping[str, StorageClass]:
         return MappingProxyType(self._storage_classes)
+
+    @property
+    def device_claims(self) -> Mapping[ObjectKey, DeviceClaim]:
+        """ResourceClaims."""
+        return MappingProxyType(self._device_claims)
 
     @property
     def synced(self) -> frozenset[str]:

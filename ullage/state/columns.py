@@ -65,6 +65,8 @@ class Columns:
         """Anything about a row."""
         self.renewed = Stamps()
         """What a row's node is: labels, taints, size. Nothing that pods change."""
+        self.roster = 0
+        """Grows when a node comes or goes: `by_name` is another then."""
         self._free: list[int] = []
         self._by_name: npt.NDArray[np.intp] | None = None
         self._grow(_FIRST_CAPACITY)
@@ -99,7 +101,7 @@ class Columns:
             self.names.append(node.name)
         self.rows[node.name] = row
         self.alive[row] = True
-        self._by_name = None
+        self._by_name, self.roster = None, self.roster + 1
         self.taints[row] = self.taint_sets.take(node.taints)
         self._describe(row, node)
         return row
@@ -125,7 +127,7 @@ class Columns:
         self.allocatable[:, row] = 0
         self.gpus.clear(row)
         self._free.append(row)
-        self._by_name = None
+        self._by_name, self.roster = None, self.roster + 1
         self.touch_node(row)
         return row
 

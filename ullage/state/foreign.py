@@ -103,26 +103,33 @@ class ForeignHolds:
 
     def _judge(self, lease: GpuLease, apart_from: Collection[str] = ()) -> None:
         """How much of the device nobody we know of accounts for."""
-        others = (hold for hold in lease.holds if hold.uid not in apart_from)
-        unknown = sum(hold.milli for hold in others if not self._accounted(hold.uid, lease))
+        unknown = [hold for hold in lease.holds if hold.uid not in apart_from and not self._accounted(hold.uid, lease)]
         if unknown:
-            self._hold(lease.name, lease.node, lease.device, min(unknown, MILLI_GPU))
+            milli = min(sum(hold.milli for hold in unknown), MILLI_GPU)
+            soon_free = all(self._has_no_use_for_it(hold.uid) for hold in unknown)
+            self._hold(lease.name, lease.node, lease.device, milli, soon_free=soon_free)
         else:
             self._placements.remove(ObjectKey(NOWHERE, lease.name))
+
+    def _has_no_use_for_it(self, uid: str) -> bool:
+        """Its pod is gone, over, or bound to something else: who wants the device need only wait for the sweeper."""
+        key = self._keys.get(uid)
+        pod = None if key is None else self._placements.state.pods.get(key)
+        return pod is None or bool(pod.node) or pod.phase.over
 
     def _accounted(self, uid: str, lease: GpuLease) -> bool:
         key = self._keys.get(uid)
         pod = None if key is None else self._placements.pods.get(key)
         return pod is not None and pod.node == lease.node and lease.device in pod.gpu_ids
 
-    def _hold(self, name: str, node: str, device: int, milli: int) -> None:
+    def _hold(self, name: str, node: str, device: int, milli: int, *, soon_free: bool = False) -> None:
         holder = Pod(
             key=ObjectKey(NOWHERE, name),
             uid=name,
             created=0.0,
             node=node,
             phase=Phase.RUNNING,
-            deleting=False,
+            deleting=soon_free,
             gated=False,
             scheduler="",
             priority=0,

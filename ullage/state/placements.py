@@ -12,6 +12,7 @@ import msgspec
 
 from ullage.errors import InvariantBroken
 from ullage.model.device import MILLI_GPU, Inventory
+from ullage.model.device_claim import DeviceClaim
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node
@@ -19,6 +20,7 @@ from ullage.model.pod import Pod
 from ullage.model.volume import StorageClass, Volume, VolumeClaim
 from ullage.state.cluster import ClusterState, Fact
 from ullage.state.columns import Columns
+from ullage.state.device_claims import DeviceClaims, holder_key
 from ullage.state.labels import LabelColumns
 from ullage.state.ports import PortTable
 from ullage.state.tally import Carriers, Filters, RowCounts, Tallies
@@ -62,6 +64,10 @@ class Placements:
         for pod in self.state.pods.values():
             if pod.holds_room:
                 self._set(pod)
+        self.device_claims = DeviceClaims(self.state.device_claims.values())
+        """What Kubernetes' own device allocation gave away."""
+        for name in self.device_claims.nodes:
+            self._replace(holder_key(name), self.device_claims.holder(name))
 
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]:
@@ -147,8 +153,15 @@ class Placements:
                 self.tallies.forget_by_namespace()
             case Volume() | VolumeClaim() | StorageClass():
                 self.volumes_version += 1
+            case DeviceClaim():
+                self._device_claim_heard(old, new)
             case _:
                 pass
+
+    def _device_claim_heard(self, old: Fact | None, new: Fact | None) -> None:
+        before, after = (one if isinstance(one, DeviceClaim) else None for one in (old, new))
+        for node in self.device_claims.renew(before, after):
+            self._replace(holder_key(node), self.device_claims.holder(node))
 
     def _pod_heard(self, old: Fact | None, new: Fact | None) -> None:
         if isinstance(new, Pod) and new.holds_room:

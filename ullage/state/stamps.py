@@ -17,6 +17,8 @@ class Stamps:
         self.of_row: npt.NDArray[np.int64] = np.zeros(64, np.int64)
         """The version at which each row last changed."""
         self._rows: list[int] = []
+        self._found: tuple[tuple[int, int, int], npt.NDArray[np.intp]] = ((0, 0, 0), np.zeros(0, np.intp))
+        """The last answer of `rows_since`: caches behind by equally much ask one after the other."""
 
     def touch(self, row: int) -> None:
         self.version += 1
@@ -39,8 +41,11 @@ class Stamps:
         return tuple(dict.fromkeys(self._rows[-behind:]))
 
     def rows_since(self, version: int, size: int) -> npt.NDArray[np.intp]:
-        """All rows below `size` changed after `version`, ascending, however long ago that is."""
-        return np.flatnonzero(self.of_row[:size] > version)
+        """All rows below `size` changed after `version`, ascending, however long ago that is. Not to be written to."""
+        asked = (self.version, version, size)
+        if self._found[0] != asked:
+            self._found = (asked, (self.of_row[:size] > version).nonzero()[0])
+        return self._found[1]
 
 
 def grown(array: npt.NDArray[np.int64], least: int) -> npt.NDArray[np.int64]:

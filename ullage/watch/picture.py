@@ -10,6 +10,7 @@ from ullage.kube.api import KubeApi
 from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_kube_group, read_quota
 from ullage.kube.read import (
     read_budget,
+    read_device_claim,
     read_namespace,
     read_node,
     read_pod,
@@ -29,6 +30,7 @@ from ullage.kube.resources import (
     PERSISTENT_VOLUMES,
     POD_GROUPS,
     PODS,
+    RESOURCE_CLAIMS,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
 )
@@ -62,6 +64,9 @@ async def sources_served(api: KubeApi) -> list[Interest[Any, Any]]:
     found = [source for source in SOURCES if source.resource in served or await is_served(api, source.resource)]
     if KUBE_POD_GROUPS in served and all(source.resource is not POD_GROUPS for source in found):
         found.append(Interest(KUBE_POD_GROUPS, read_kube_group))
+    claims = next((resource for resource in RESOURCE_CLAIMS if resource in served), None)
+    if claims is not None:
+        found.append(Interest(claims, read_device_claim))
     return found
 
 

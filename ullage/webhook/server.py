@@ -100,7 +100,12 @@ async def serving_reviews(
     app = web.Application(client_max_size=limits.body)
     app.add_routes([web.post(MUTATE_PATH, pages.mutate), web.post(VALIDATE_PATH, pages.validate)])
     runner = web.AppRunner(
-        app, access_log=None, handle_signals=False, keepalive_timeout=_KEEP_ALIVE_SECONDS, shutdown_timeout=5.0
+        app,
+        access_log=None,
+        handle_signals=False,
+        keepalive_timeout=_KEEP_ALIVE_SECONDS,
+        lingering_time=1.0,
+        shutdown_timeout=5.0,
     )
     await runner.setup()
     try:

@@ -1,11 +1,13 @@
 """The status of claims in virtual time: true whatever happens to pods, and written no oftener than needed."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from tests.control.claims.keeping import FULL, NS, World, kept, told
-from ullage.kube.api import MergePatch
+from ullage.errors import LeadershipLost
+from ullage.kube.api import KubeApi, MergePatch
 from ullage.kube.resources import GPU_CLAIMS, PODS
 from ullage.model.allocation import CLAIM, Allocation
 from ullage.model.event import ObjectKey
@@ -61,6 +63,27 @@ def test_a_bound_claim_costs_one_write_and_no_read() -> None:
             await asyncio.sleep(60)
         assert await scene.said("c") == ("Bound", "Bound", "node-a:0")
         assert asked == ["PATCH"]
+
+    told(story())
+
+
+def test_a_queue_of_pods_costs_one_write_for_each() -> None:
+    """Claims and pods made beforehand, each pod leased and bound in its turn, over ten seconds."""
+
+    async def story() -> None:
+        world = World()
+        scene = await world.scene()
+        world.weather.latency = Latency(default=0.01, watch=0.02)
+        for number in range(100):
+            await scene.claim(f"c{number}")
+            await scene.pod(f"p{number}", f"c{number}")
+        async with kept(world.keepers_api, world.clock) as keeping:
+            for number in range(100):
+                keeping.keeper.reserved(ObjectKey(NS, f"p{number}"), Allocation("node-a", (number % 8,)))
+                await asyncio.sleep(0.1)
+                await scene.bind(f"p{number}", "node-a", number % 8)
+            await asyncio.sleep(60)
+        assert sorted(world.writes) == sorted(("PATCH", f"c{number}/status") for number in range(100))
 
     told(story())
 
@@ -335,6 +358,60 @@ def test_a_quiet_cluster_costs_nothing() -> None:
         assert asked == []
 
     told(story())
+
+
+@pytest.mark.fault
+def test_writes_that_fail_are_tried_again_less_and_less_often() -> None:
+    async def story() -> None:
+        world = World()
+        scene = await world.scene()
+        forbidden = world.weather.script(
+            lambda request: Fault.BROKEN if request.method == "PATCH" and request.path.endswith("/status") else None
+        )
+        async with kept(world.keepers_api, world.clock):
+            await scene.claim("c")
+            await scene.pod("p", "c")
+            await scene.bind("p", "node-a", 0)
+            await asyncio.sleep(300)
+            assert 10 <= len(world.writes) <= 20
+            forbidden()
+            await asyncio.sleep(31)
+            assert await scene.said("c") == ("Bound", "Bound", "node-a:0")
+
+    told(story())
+
+
+@pytest.mark.fault
+def test_a_replica_that_no_longer_leads_goes_on_quietly() -> None:
+    async def story() -> None:
+        world = World()
+        scene = await world.scene()
+        guarded: Any = _Guarded(world.keepers_api)
+        async with kept(guarded, world.clock):
+            await scene.claim("c")
+            await asyncio.sleep(10)
+            assert world.writes == []
+            guarded.leads = True
+            await asyncio.sleep(31)
+            assert await scene.said("c") == ("Pending", "Unused", "")
+
+    told(story())
+
+
+class _Guarded:
+    """An API that lets nobody write who does not lead."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+        self.leads = False
+
+    async def patch(self, *arguments: Any, **options: Any) -> Any:
+        if not self.leads:
+            raise LeadershipLost("another replica leads")
+        return await self._api.patch(*arguments, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
 
 
 @pytest.mark.fault

@@ -96,7 +96,7 @@ async def untrue(scene: Scene, keeping: Kept | None) -> list[str]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 2**32), pauses=st.sampled_from((0.0, 0.3, 5.0)), lag=st.sampled_from((0.0, 0.2)))
 def test_statuses_are_true_when_all_is_quiet(seed: int, pauses: float, lag: float) -> None:
     async def story() -> None:

@@ -1,7 +1,7 @@
 """GPU nodes with two NVLink islands of four, as an agent would report them; pods and claims that want them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -19,6 +19,7 @@ AGENT = "test-agent"
 GIB = 1 << 30
 SCHEDULER = "gpu-scheduler"
 REPORT_SECONDS = 30.0
+NOTHING: Mapping[str, Any] = {}
 
 
 def devices(node: str) -> tuple[Device, ...]:
@@ -94,19 +95,37 @@ async def add_nodes(api: KubeApi, names: Iterable[str], clock: Clock, **annotati
     await each(names, add)
 
 
-async def submit(api: KubeApi, namespace: str, name: str, gpus: int, **spec: Any) -> None:
-    """A claim and the pod that names it."""
+async def submit(
+    api: KubeApi,
+    namespace: str,
+    name: str,
+    gpus: int,
+    *,
+    pod: Mapping[str, Any] = NOTHING,
+    labels: Mapping[str, str] = NOTHING,
+    **spec: Any,
+) -> None:
+    """A claim and the pod that names it. `pod` is more of the pod's spec, the rest is of the claim's."""
     body = {"metadata": {"name": name}, "spec": {"devices": {"count": gpus, **spec.pop("devices", {})}, **spec}}
     await api.create(GPU_CLAIMS, body, namespace)
-    pod = a_pod(name, annotations={CLAIM: name}, gpus=gpus, schedulerName=SCHEDULER, terminationGracePeriodSeconds=0)
-    await api.create(PODS, pod, namespace)
+    more = {"schedulerName": SCHEDULER, "terminationGracePeriodSeconds": 0, **pod}
+    await api.create(PODS, a_pod(name, labels=labels, annotations={CLAIM: name}, gpus=gpus, **more), namespace)
 
 
-async def submit_gang(api: KubeApi, namespace: str, name: str, *, members: int, gpus: int, timeout: int = 300) -> None:
+async def submit_gang(
+    api: KubeApi,
+    namespace: str,
+    name: str,
+    *,
+    members: int,
+    gpus: int,
+    timeout: int = 300,
+    pod: Mapping[str, Any] = NOTHING,
+) -> None:
     """A PodGroup, and as many claims and pods as it needs."""
     group = {"metadata": {"name": name}, "spec": {"minMember": members, "scheduleTimeoutSeconds": timeout}}
     await api.create(POD_GROUPS, group, namespace)
-    await each(range(members), lambda number: submit(api, namespace, f"{name}-{number}", gpus, gangRef=name))
+    await each(range(members), lambda number: submit(api, namespace, f"{name}-{number}", gpus, pod=pod, gangRef=name))
 
 
 async def all_bound(api: KubeApi, resource: Resource[Any] = PODS) -> bool:

@@ -8,7 +8,7 @@ from ullage.kube.api import KubeApi
 from ullage.testing.placement_check import Reading, breaches, read_placements
 
 LEASE_NAMESPACE = "ullage-system"
-PAUSE_SECONDS = 0.2
+PAUSE_SECONDS = 0.3
 """Reading everything is work for the server under test, too."""
 
 

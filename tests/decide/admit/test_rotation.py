@@ -14,13 +14,13 @@ PREPARED = replace(FRESH, next=Span(1960, 4990))
 @pytest.mark.parametrize(
     ("have", "now", "step", "look_again"),
     [
-        pytest.param(FRESH, 0, Step.KEEP, 190, id="fresh"),
-        pytest.param(FRESH, 189, Step.KEEP, 190, id="just-before-a-third-is-left"),
-        pytest.param(FRESH, 190, Step.RENEW_SERVING, 190, id="a-third-is-left"),
+        pytest.param(FRESH, 0, Step.KEEP, 200, id="fresh"),
+        pytest.param(FRESH, 199, Step.KEEP, 200, id="just-before-a-third-is-left"),
+        pytest.param(FRESH, 200, Step.RENEW_SERVING, 200, id="a-third-is-left"),
         pytest.param(FRESH, 400, Step.RENEW_SERVING, 400, id="slept-over-its-end"),
         pytest.param(replace(FRESH, right_names=False), 0, Step.RENEW_SERVING, 0, id="other-names"),
         pytest.param(replace(FRESH, issued_by_authority=False), 0, Step.RENEW_SERVING, 0, id="another-issuer"),
-        pytest.param(FRESH, 1990, Step.PREPARE_AUTHORITY, 1990, id="a-third-of-the-authority-is-left"),
+        pytest.param(FRESH, 2000, Step.PREPARE_AUTHORITY, 2000, id="a-third-of-the-authority-is-left"),
         pytest.param(replace(PREPARED, serving=Span(1900, 2230)), 1991, Step.KEEP, 2040, id="trusted-not-used"),
         pytest.param(PREPARED, 2040, Step.PROMOTE_AUTHORITY, 2040, id="trusted-long-enough"),
         pytest.param(replace(FRESH, retired=(Span(-9, 5),)), 6, Step.FORGET_RETIRED, 6, id="an-old-one-is-over"),

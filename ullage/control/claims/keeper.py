@@ -206,6 +206,7 @@ class ClaimKeeper:
             if at is None:
                 self._agenda.drop(errand)
                 self._not_before.pop(errand, None)
+                self._failures.pop(errand, None)
             else:
                 self._agenda.put(errand, max(at, self._not_before.get(errand, now)))
         return len(errands)
@@ -237,46 +238,51 @@ class ClaimKeeper:
             done = False
         finally:
             self._under_way.discard(errand)
-        if done:
-            self._failures.pop(errand, None)
-            rest = ECHO_SECONDS
-        else:
+        if done is False:
             failures = self._failures[errand] = self._failures.get(errand, 0) + 1
-            rest = min(_FIRST_RETRY * 2.0 ** (failures - 1), _LONGEST_RETRY)
-        if not done or errand.kind is not Kind.QUOTA:
-            self._not_before[errand] = self._clock.now() + rest
-            self._touch([errand])
+            self._rest(errand, min(_FIRST_RETRY * 2.0 ** (failures - 1), _LONGEST_RETRY))
+        else:
+            self._failures.pop(errand, None)
+            self._not_before.pop(errand, None)
+            if done:
+                self._rest(errand, ECHO_SECONDS)
         self._news.set()
 
-    async def _put_right(self, errand: Errand) -> bool:
-        """Whether it is right now, as far as it can be."""
+    def _rest(self, errand: Errand, seconds: float) -> None:
+        """Not before then, and then at the latest, unless something is heard of it."""
+        self._not_before[errand] = again = self._clock.now() + seconds
+        self._agenda.put(errand, again)
+
+    async def _put_right(self, errand: Errand) -> bool | None:
+        """Whether that was done; None if there was nothing to do, or nothing will be heard of it."""
         match errand.kind:
             case Kind.STATUS:
                 return await self._write_status(errand.key)
             case Kind.COPY:
                 return await self._make_copy(errand.key)
             case Kind.QUOTA:
-                return await self._write_quotas(errand.key.namespace)
+                return None if await self._write_quotas(errand.key.namespace) else False
 
-    async def _write_status(self, key: ObjectKey) -> bool:
+    async def _write_status(self, key: ObjectKey) -> bool | None:
         claim = self._state.claims.get(key)
         standing = None if claim is None else self._ledger.to_be_said(claim)
         if claim is None or standing is None:
-            return True
+            return None
         outcome = await self._claims.record(standing, known_claim(claim))
         self._grace.end(key)
         self.on_outcome(outcome)
         return not (isinstance(outcome, Unrecorded) and outcome.setback is NotRecorded.API_FAILED)
 
-    async def _make_copy(self, pod: ObjectKey) -> bool:
+    async def _make_copy(self, pod: ObjectKey) -> bool | None:
         wanted = self._ledger.copy_wanted(pod)
         if wanted is None:
-            return True
+            return None
         outcome = await self._copies.perform(wanted)
         self.on_outcome(outcome)
         return not isinstance(outcome, NotCopied)
 
     async def _write_quotas(self, namespace: str) -> bool:
+        """Whether they are right now."""
         right = True
         for standing in self._ledger.quota_standings(namespace):
             if self._told.get(standing.quota) == standing:

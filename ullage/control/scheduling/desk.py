@@ -82,6 +82,14 @@ class Desk:
             self._touched[ObjectKey(fact.key.namespace, fact.gang)] = None
         if wake is not None:
             self.queue.wake(wake, now=now)
+            if isinstance(fact, Claim):
+                self._asked_anew(fact.key, now)
+
+    def _asked_anew(self, claim: ObjectKey, now: float) -> None:
+        """Whatever nodes its pods were refused for may not matter any more."""
+        state = self.placements.state
+        for pod in (*state.pods_naming(claim), *state.pods_from_template(claim)):
+            self.queue.reconsider(pod.key, now=now)
 
     def next_decision(self, *, now: float) -> Decision | None:
         """Decide on whoever's turn it is; None if nobody's."""

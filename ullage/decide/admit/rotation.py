@@ -30,9 +30,9 @@ class Span:
     start: float
     end: float
 
-    def remaining_third(self) -> float:
-        """The moment after which a third of it is left."""
-        return self.end - (self.end - self.start) / 3
+    def last_third(self, backdated: float) -> float:
+        """When a third of its life is left, counted from its making."""
+        return self.end - max(self.end - self.start - backdated, 0.0) / 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,20 +73,22 @@ def next_step(have: Holdings, lifetimes: Lifetimes, *, now: float) -> Plan:
         if have.next is None or now >= have.next.end:
             return Plan(Step.START_OVER, now, "the authority has expired")
         return Plan(Step.PROMOTE_AUTHORITY, now, "the authority has expired, and the next one is trusted")
-    if promote_at is None and now >= have.authority.remaining_third():
+    if promote_at is None and now >= have.authority.last_third(lifetimes.backdated):
         return Plan(Step.PREPARE_AUTHORITY, now, "a third of the authority's life is left")
     if promote_at is not None and now >= promote_at:
         return Plan(Step.PROMOTE_AUTHORITY, now, "the next authority has been trusted long enough")
     if not have.right_names or not have.issued_by_authority:
         return Plan(Step.RENEW_SERVING, now, "the serving certificate is for other names or by another authority")
-    if now >= _renewal(have):
+    if now >= _renewal(have, lifetimes):
         return Plan(Step.RENEW_SERVING, now, "a third of the serving certificate's life is left")
     if any(now >= span.end for span in have.retired):
         return Plan(Step.FORGET_RETIRED, now, "an authority that is no longer used has expired")
-    due = have.authority.remaining_third() if promote_at is None else promote_at
-    return Plan(Step.KEEP, min(due, _renewal(have), *(span.end for span in have.retired)), "nothing is due")
+    due = have.authority.last_third(lifetimes.backdated) if promote_at is None else promote_at
+    return Plan(Step.KEEP, min(due, _renewal(have, lifetimes), *(span.end for span in have.retired)), "nothing is due")
 
 
-def _renewal(have: Holdings) -> float:
+def _renewal(have: Holdings, lifetimes: Lifetimes) -> float:
     """When the serving certificate is renewed: never, where it lives as long as its authority already."""
-    return have.serving.end if have.serving.end >= have.authority.end else have.serving.remaining_third()
+    if have.serving.end >= have.authority.end:
+        return have.serving.end
+    return have.serving.last_third(lifetimes.backdated)

@@ -3,7 +3,7 @@
 For whoever is asked about, nominated pods of the same or higher priority count as placed; lower ones do not.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ullage.decide.fit.codes import Codes
 from ullage.decide.seat.deciding import Refusal, Seat, Seating, hold
@@ -31,12 +31,14 @@ def place_nominated(seating: Seating, pod: Pod, nominated: Iterable[Pod], *, now
 
 
 def seat_beside_nominated(
-    seating: Seating, pod: Pod, nominated: Iterable[Pod], *, now: float, closed: Codes | None = None
+    seating: Seating, pod: Pod, nominated: Collection[Pod], *, now: float, closed: Codes | None = None
 ) -> Seat | Refusal:
     """The best seat that takes nothing from nominated pods; for a pod that is nominated itself, its own node first.
 
     As in kube-scheduler the seat must do with and without them: they may never come.
     """
+    if not nominated and not pod.nominated:
+        return seating.seat(pod, now=now, closed=closed)
     with seating.placements.what_if():
         any_ahead = place_nominated(seating, pod, nominated, now=now)
         answer = _own_node(seating, pod, now, closed) or seating.seat(pod, now=now, closed=closed)

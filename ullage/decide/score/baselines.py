@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.decide.score.columns import NEVER, Flags, GpuColumns, GpuDemand, Keys, keyed
+from ullage.decide.score.columns import NEVER, DemandKeys, Flags, GpuColumns, GpuDemand, Keys, keyed
 from ullage.model.device import MILLI_GPU
 
 Levels = NDArray[np.int64]
@@ -24,18 +24,29 @@ class Baseline:
     def keys(self, columns: GpuColumns, demand: GpuDemand, fits: Flags) -> Keys:
         return np.where(fits, keyed(self.level_of_rows(columns, demand), columns.gpu_left.sum(axis=1)), NEVER)
 
-    def keys_at(self, columns: GpuColumns, demand: GpuDemand, rows: NDArray[np.intp]) -> Keys:
-        some = columns.at(rows)
-        return keyed(self.level_of_rows(some, demand), some.gpu_left.sum(axis=1))
-
-    def key_at(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
-        return int(self.keys_at(columns, demand, np.array([row]))[0])
+    def keys_for(self, demand: GpuDemand) -> DemandKeys:
+        return _BaselineKeys(self, demand)
 
     def basis(self, columns: GpuColumns) -> tuple[int, int] | None:
         return columns.measures()
 
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
         return self.device_on_row(columns, demand, row)
+
+
+@dataclass(frozen=True, slots=True)
+class _BaselineKeys:
+    """Keys of some rows."""
+
+    policy: Baseline
+    demand: GpuDemand
+
+    def at(self, columns: GpuColumns, rows: NDArray[np.intp]) -> Keys:
+        some = columns.at(rows)
+        return keyed(self.policy.level_of_rows(some, self.demand), some.gpu_left.sum(axis=1))
+
+    def at_row(self, columns: GpuColumns, row: int) -> int:
+        return int(self.at(columns, np.array([row]))[0])
 
 
 def least_left(columns: GpuColumns, demand: GpuDemand) -> Levels:

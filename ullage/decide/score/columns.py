@@ -76,17 +76,24 @@ class Best(NamedTuple):
     level: int
 
 
+class DemandKeys(Protocol):
+    """How good rows are for one demand under one policy; see `keyed`. Only rows that fit are asked about."""
+
+    def at(self, columns: GpuColumns, rows: NDArray[np.intp]) -> Keys:
+        """Of these rows."""
+
+    def at_row(self, columns: GpuColumns, row: int) -> int:
+        """Of one row."""
+
+
 class GpuPolicy(Protocol):
     """How a named policy is asked."""
 
     def keys(self, columns: GpuColumns, demand: GpuDemand, fits: Flags) -> Keys:
         """How good each node is (see `keyed`), the higher the better; rows that do not fit hold anything."""
 
-    def keys_at(self, columns: GpuColumns, demand: GpuDemand, rows: NDArray[np.intp]) -> Keys:
-        """The same of these rows only, all of which fit."""
-
-    def key_at(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
-        """The same of one row."""
+    def keys_for(self, demand: GpuDemand) -> DemandKeys:
+        """The same for those who ask about some rows again and again."""
 
     def basis(self, columns: GpuColumns) -> tuple[int, int] | None:
         """What keys depend on beside their row: while it is the same, a row that did not change keeps its key."""

@@ -9,7 +9,7 @@ are looked at again, and only states not met before are computed.
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.decide.score.columns import NEVER, Flags, GpuColumns, GpuDemand, Keys, keyed
+from ullage.decide.score.columns import NEVER, DemandKeys, Flags, GpuColumns, GpuDemand, Keys, keyed
 from ullage.decide.score.mix import Typical
 from ullage.decide.score.scarcity import price, scarcity
 from ullage.decide.score.states import UNSEEN, NodeStates
@@ -39,60 +39,25 @@ class Fragmentation:
         known.resize(len(columns.stamp))
         stale = ((known.seen != columns.stamp) & fits).nonzero()[0]
         if len(stale):
-            numbers = self._states.numbers(columns, stale)
-            known.make_room(self._states)
-            new = numbers[known.key_of_state[numbers] == _UNKNOWN]
-            if len(new):
-                self._compute(known, demand, np.unique(new))
-            known.keys[stale] = known.key_of_state[numbers]
+            known.keys[stale] = known.at(columns, stale)
             known.seen[stale] = columns.stamp[stale]
         return known.keys
 
-    def keys_at(self, columns: GpuColumns, demand: GpuDemand, rows: NDArray[np.intp]) -> Keys:
-        numbers = self._states.numbers(columns, rows)
-        known = self._recall(demand)
-        known.make_room(self._states)
-        keys: Keys = known.key_of_state[numbers]
-        new = numbers[keys == _UNKNOWN]
-        if not len(new):
-            return keys
-        self._compute(known, demand, np.unique(new))
-        found: Keys = known.key_of_state[numbers]
-        return found
+    def keys_for(self, demand: GpuDemand) -> DemandKeys:
+        return self._recall(demand)
 
-    def key_at(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
-        number = self._states.number(columns, row)
-        known = self._recall(demand)
-        known.make_room(self._states)
-        key = known.key_of_state.item(number)
-        if key == _UNKNOWN:
-            self._compute(known, demand, np.array([number]))
-            key = known.key_of_state.item(number)
-        return key
-
-    def basis(self, columns: GpuColumns) -> tuple[int, int] | None:
+    def basis(self, columns: GpuColumns) -> tuple[int, int] | None:  # noqa: ARG002 - other policies look at it
         """A level looks at its own row and at the mix, and a new mix is a new object."""
         return None
 
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
         """The device whose share spoils least."""
-        number = self._states.number(columns, row)
-        known = self._recall(demand)
-        known.make_room(self._states)
-        if known.key_of_state.item(number) == _UNKNOWN:
-            self._compute(known, demand, np.array([number]))
-        return known.device_of_state.item(number)
-
-    def _compute(self, known: "_Remembered", demand: GpuDemand, numbers: Rows) -> None:
-        spoilt, known.device_of_state[numbers] = self._states.spoilt(demand, numbers)
-        spoilt += known.paid[self._states.model(numbers)]
-        levels = np.floor((_NUDGE - spoilt) / STEP).astype(np.int64)
-        known.key_of_state[numbers] = keyed(levels, self._states.idle(numbers))
+        return self._recall(demand).device(columns, row)
 
     def _recall(self, demand: GpuDemand) -> "_Remembered":
         known = self._remembered.pop(demand, None)
         if known is None:
-            known = _Remembered(price(demand, self._scarce))
+            known = _Remembered(demand, price(demand, self._scarce), self._states)
             if len(self._remembered) >= MOST_DEMANDS:
                 del self._remembered[next(iter(self._remembered))]
         self._remembered[demand] = known
@@ -100,16 +65,37 @@ class Fragmentation:
 
 
 class _Remembered:
-    """What is known of one demand: by row, with the stamp it was known at, and by the number of a node's state."""
+    """What is known of one demand: by the number of a node's state, and by row with the stamp it was known at."""
 
-    def __init__(self, paid: NDArray[np.float64]) -> None:
-        self.paid = paid
+    def __init__(self, demand: GpuDemand, paid: NDArray[np.float64], states: NodeStates) -> None:
+        self._demand = demand
+        self._paid = paid
         """By model."""
+        self._states = states
+        self._generation = 0
+        self._key_of_state: Keys = np.empty(0, dtype=np.int64)
+        self._device_of_state: NDArray[np.int8] = np.empty(0, dtype=np.int8)
         self.keys: Keys = np.empty(0, dtype=np.int64)
         self.seen: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        self.key_of_state: Keys = np.empty(0, dtype=np.int64)
-        self.device_of_state: NDArray[np.int8] = np.empty(0, dtype=np.int8)
-        self._generation = 0
+
+    def at(self, columns: GpuColumns, rows: NDArray[np.intp]) -> Keys:
+        numbers = self._states.numbers(columns, rows)
+        self._make_room()
+        keys: Keys = self._key_of_state.take(numbers)
+        unknown = keys == _UNKNOWN
+        if unknown.any():
+            self._compute(np.array(sorted(set(numbers[unknown].tolist()))))
+            keys = self._key_of_state.take(numbers)
+        return keys
+
+    def at_row(self, columns: GpuColumns, row: int) -> int:
+        number = self._computed(columns, row)
+        return self._key_of_state.item(number)
+
+    def device(self, columns: GpuColumns, row: int) -> int:
+        """The device a share should take there; -1 for any."""
+        number = self._computed(columns, row)
+        return self._device_of_state.item(number)
 
     def resize(self, rows: int) -> None:
         """Nodes came or went; what is known of the rows that stay, stays."""
@@ -119,12 +105,28 @@ class _Remembered:
         self.keys = np.concatenate((self.keys[:kept], np.full(rows - kept, NEVER)))
         self.seen = np.concatenate((self.seen[:kept], np.full(rows - kept, UNSEEN)))
 
-    def make_room(self, states: NodeStates) -> None:
+    def _computed(self, columns: GpuColumns, row: int) -> int:
+        """The number of a row's state, of which everything is known."""
+        number = self._states.number(columns, row)
+        self._make_room()
+        if self._key_of_state.item(number) == _UNKNOWN:
+            self._compute(np.array([number]))
+        return number
+
+    def _compute(self, numbers: Rows) -> None:
+        spoilt, self._device_of_state[numbers] = self._states.spoilt(self._demand, numbers)
+        spoilt += self._paid[self._states.model(numbers)]
+        levels = np.floor((_NUDGE - spoilt) / STEP).astype(np.int64)
+        self._key_of_state[numbers] = keyed(levels, self._states.idle(numbers))
+
+    def _make_room(self) -> None:
         """For all states there are; numbers of an older generation mean nothing now."""
-        known = len(self.key_of_state) if self._generation == states.generation else 0
+        states = self._states
+        known = len(self._key_of_state) if self._generation == states.generation else 0
         self._generation = states.generation
         if 0 < states.count <= known:
             return
         size = max(2 * known, states.count, 64)
-        self.key_of_state = np.concatenate((self.key_of_state[:known], np.full(size - known, _UNKNOWN)))
-        self.device_of_state = np.concatenate((self.device_of_state[:known], np.full(size - known, -1, dtype=np.int8)))
+        self._key_of_state = np.concatenate((self._key_of_state[:known], np.full(size - known, _UNKNOWN)))
+        fill = np.full(size - known, -1, dtype=np.int8)
+        self._device_of_state = np.concatenate((self._device_of_state[:known], fill))

@@ -44,31 +44,37 @@ class NodeStates:
     def numbers(self, columns: GpuColumns, rows: Rows) -> NDArray[np.int64]:
         """The numbers of the states of these rows, looked at again where they have changed."""
         self._reach(columns)
-        changed = rows[self._seen[rows] != columns.stamp[rows]]
-        if len(changed):
+        changed = self._seen.take(rows) != columns.stamp.take(rows)
+        if changed.any():
+            again = rows[changed]
             if self._crowded():
                 self._start_again(columns)
-                changed = rows
-            self._number(columns, changed)
-            self._seen[changed] = columns.stamp[changed]
-        found: NDArray[np.int64] = self._of_row[rows]
-        return found
+                again = rows
+            self._number(columns, again)
+            self._seen[again] = columns.stamp[again]
+        return self._of_row.take(rows)
 
     def number(self, columns: GpuColumns, row: int) -> int:
         """The number of the state of one row."""
         self._reach(columns)
         stamp = columns.stamp.item(row)
         if self._seen.item(row) != stamp:
-            if self._crowded():
-                self._start_again(columns)
-            self._number(columns, np.array([row]))
+            whole = columns.gpu_left[row].tobytes(), columns.cpu_left.item(row), columns.model.item(row)
+            known = self._numbers.get(whole)
+            if known is None:
+                if self._crowded():
+                    self._start_again(columns)
+                self._number(columns, np.array([row]))
+            else:
+                self._of_row[row] = known
             self._seen[row] = stamp
         return self._of_row.item(row)
 
     def _reach(self, columns: GpuColumns) -> None:
-        kept, rows = min(len(self._seen), len(columns.stamp)), len(columns.stamp)
-        if kept == rows == len(self._seen):
+        rows = len(columns.stamp)
+        if rows == len(self._seen):
             return
+        kept = min(len(self._seen), rows)
         self._seen = np.concatenate((self._seen[:kept], np.full(rows - kept, UNSEEN)))
         self._of_row = np.concatenate((self._of_row[:kept], np.zeros(rows - kept, dtype=np.int64)))
 
@@ -90,17 +96,19 @@ class NodeStates:
 
     def spoilt(self, demand: GpuDemand, numbers: Rows) -> Spoilt:
         """What placing one pod with this demand would spoil in each of these states."""
-        left, model = self._left[numbers], self._model[numbers]
-        sizes = np.array(demand.milli, dtype=np.int64)[model]
-        usable, state = self._usable[numbers], self._state.at(numbers)
+        model = self._model.take(numbers)
+        sizes = np.array(demand.milli, dtype=np.int64).take(model)
+        usable, state = self._usable.take(numbers), self._state.at(numbers)
         state = state._replace(cpu=state.cpu - demand.cpu)
-        if demand.gpus == 1 and (sizes != MILLI_GPU).any():
-            return self._with_share(left, sizes, state, usable)
+        if not demand.gpus:
+            return usable - self._measure.usable(state), np.full(len(numbers), -1, np.int8)
         taken = demand.gpus * sizes
-        if demand.gpus and (sizes != MILLI_GPU).any():
-            state = self._measure.state(_less_fullest(left, sizes, demand.gpus), state.cpu, model)
-        elif demand.gpus:
+        if (sizes == MILLI_GPU).all():
             state = state._replace(devices=state.devices - demand.gpus, room=state.room - taken[:, None])
+        elif demand.gpus == 1:
+            return self._with_share(self._left[numbers], sizes, state, usable)
+        else:
+            state = self._measure.state(_less_fullest(self._left[numbers], sizes, demand.gpus), state.cpu, model)
         return usable - self._measure.usable(state) - taken, np.full(len(numbers), -1, np.int8)
 
     def _with_share(self, left: Rows, sizes: Rows, state: State, usable: Amounts) -> Spoilt:

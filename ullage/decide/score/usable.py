@@ -41,9 +41,11 @@ class State(NamedTuple):
     kind: Rows
     """Which of the measure's kinds of node each row is (rows only)."""
 
-    def at(self, places: Rows | slice) -> "State":
-        """Of these rows only; a copy unless they are a slice."""
-        return State(self.devices[places], self.room[places], self.cpu[places], self.kind[places])
+    def at(self, places: Rows) -> "State":
+        """Of these rows only; a copy."""
+        return State(
+            self.devices.take(places, 0), self.room.take(places, 0), self.cpu.take(places), self.kind.take(places)
+        )
 
     def put(self, places: Rows | slice, state: "State") -> None:
         """Write the state of these rows."""
@@ -93,7 +95,7 @@ class Measure:
     def usable(self, state: State) -> Amounts:
         """Idle GPU a typical pod could use, in thousandths, by row."""
         cpu = state.cpu[:, None]
-        served = np.minimum(state.room, cpu * self._gpu_per_cpu[state.kind])
+        served = np.minimum(state.room, cpu * self._gpu_per_cpu.take(state.kind, 0))
         served *= CPU_SHARE
         served += state.room * (1.0 - CPU_SHARE)
         served *= (state.devices >= self._count) & (cpu >= self._cpu)

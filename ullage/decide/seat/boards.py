@@ -4,6 +4,7 @@ What rows show is numbered: thousands of nodes show tens of things, and whoever 
 answers by number.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -46,14 +47,21 @@ def _one_of_equals(layout: DeviceLayout) -> DeviceLayout:
     return layout
 
 
+class _Report(NamedTuple):
+    """What is made of a node's inventory."""
+
+    devices: tuple[Device, ...]
+    layout: DeviceLayout
+    uuids: dict[int, str]
+
+
 class Boards:
     """Boards by row, and the numbers of what rows show."""
 
     def __init__(self, placements: Placements) -> None:
         self._placements = placements
-        self._known: dict[int, tuple[int, DeviceBoard]] = {}
-        self._layouts: dict[int, tuple[tuple[Device, ...], DeviceLayout]] = {}
-        self._numbers: dict[Panel, int] = {}
+        self._reports: dict[int, _Report] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}
         self._version = -1
         self.panels: list[Panel] = [NOBODY]
         """By number."""
@@ -64,31 +72,24 @@ class Boards:
 
     def of(self, row: int) -> DeviceBoard | None:
         """What is free on a row now; None where no inventory has been heard of."""
-        stamp = self._placements.columns.changed.of_row.item(row)
-        known = self._known.get(row)
-        if known is not None and known[0] == stamp:
-            return known[1]
-        layout = self._layout_of(row)
-        if layout is None:
-            return None
-        # MIG instances are told apart by the pods that hold them; whole GPUs and shares by the columns.
-        free = tuple(self._placements.columns.gpus.free[row].tolist()[: layout.present.bit_length()])
-        board = DeviceBoard(layout, free, self._free_instances(row, layout))
-        self._known[row] = (stamp, board)
-        return board
+        report = self._report(row)
+        return None if report is None else DeviceBoard(report.layout, *self._free(row, report.layout))
 
-    def _panel(self, row: int) -> Panel:
-        columns = self._placements.columns
-        kind = Kind(columns.gpus.kind.item(row))
-        if kind is Kind.LEASED:
-            return Panel(kind, self.of(row), advertises=False)
-        layout = self._layout_of(row)
-        advertises = columns.allocatable.item(columns.resource(GPU), row) > 0
-        return Panel(kind, None if layout is None else empty_board(layout), advertises)
+    def layout(self, row: int) -> DeviceLayout | None:
+        """What there is on a row, free or not; None where no inventory has been heard of."""
+        report = self._report(row)
+        return None if report is None else report.layout
+
+    def uuids(self, row: int) -> Mapping[int, str]:
+        """Of the devices of a row, by id."""
+        report = self._report(row)
+        return {} if report is None else report.uuids
 
     def refresh(self) -> npt.NDArray[np.intp]:
         """The numbers of all rows as of now."""
         columns = self._placements.columns
+        if self._version == columns.changed.version:
+            return self.numbers
         changed = columns.changed.since(self._version) if self._version >= 0 else None
         if len(self.panels) > MOST_PANELS:
             self._numbers, self.panels, self.generation = {}, [NOBODY], self.generation + 1
@@ -102,25 +103,44 @@ class Boards:
         return self.numbers
 
     def _number(self, row: int) -> int:
-        panel = self._panel(row)
-        number = self._numbers.get(panel)
+        columns = self._placements.columns
+        kind, report = columns.gpus.kind.item(row), self._report(row)
+        shown: tuple[object, ...]
+        if kind != Kind.LEASED:
+            advertises = columns.allocatable.item(columns.resource(GPU), row) > 0
+            shown = kind, advertises, None if report is None else report.layout
+        else:
+            shown = (kind,) if report is None else (kind, report.layout, *self._free(row, report.layout))
+        number = self._numbers.get(shown)
         if number is None:
-            number = self._numbers[panel] = len(self.panels)
-            self.panels.append(panel)
+            number = self._numbers[shown] = len(self.panels)
+            self.panels.append(self._panel(row, Kind(kind), report))
         return number
 
-    def _layout_of(self, row: int) -> DeviceLayout | None:
+    def _panel(self, row: int, kind: Kind, report: _Report | None) -> Panel:
+        if kind is Kind.LEASED:
+            return Panel(kind, self.of(row), advertises=False)
+        columns = self._placements.columns
+        advertises = columns.allocatable.item(columns.resource(GPU), row) > 0
+        return Panel(kind, None if report is None else empty_board(report.layout), advertises)
+
+    def _report(self, row: int) -> _Report | None:
         inventory = self._placements.state.inventories.get(self._placements.columns.names[row])
         if inventory is None:
             return None
-        known = self._layouts.get(row)
-        if known is None or known[0] is not inventory.devices:
-            known = self._layouts[row] = (inventory.devices, _layout(inventory.devices))
-        return known[1]
+        known = self._reports.get(row)
+        if known is None or known.devices is not inventory.devices:
+            uuids = {device.id: device.uuid for device in inventory.devices}
+            known = self._reports[row] = _Report(inventory.devices, _layout(inventory.devices), uuids)
+        return known
+
+    def _free(self, row: int, layout: DeviceLayout) -> tuple[tuple[int, ...], int]:
+        """Thousandths of each device, and MIG instances."""
+        # Instances are told apart by the pods that hold them; whole GPUs and shares by the columns.
+        free = tuple(self._placements.columns.gpus.free[row].tolist()[: len(layout.models)])
+        return free, self._free_instances(row, layout) if layout.instances else 0
 
     def _free_instances(self, row: int, layout: DeviceLayout) -> int:
-        if not layout.instances:
-            return 0
         pods = self._placements.pods_on(self._placements.columns.names[row]).values()
         held = {uuid for pod in pods for uuid in pod.gpu_instances}
         free = 0

@@ -14,7 +14,7 @@ from ullage.decide.score.mix import ObservedMix, Typical
 from ullage.decide.score.policies import DEFAULT_POLICY, POLICIES
 from ullage.decide.seat.boards import Boards
 from ullage.decide.seat.gpus import GpuTable
-from ullage.decide.seat.rank import Ranks, level_of, soft_of
+from ullage.decide.seat.rank import level_of, soft_of
 from ullage.decide.seat.standing import Standing, Standings, ask_of
 from ullage.decide.seat.view import GpuView
 from ullage.model.claim import DeviceAsk, Exclusivity
@@ -22,6 +22,8 @@ from ullage.model.pod import Pod
 from ullage.model.verdict import CURES, Reason, Verdict, Wake
 from ullage.state.gpus import Kind
 from ullage.state.placements import Placements
+
+MOST_CLAIMS_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ class Seating:
     def seat(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Seat | Refusal:
         """The best seat for a pod that holds no room. `closed` has codes of rows that are refused for other reasons."""
         standing = self._standings.fitted(pod.shape, now=now)
-        beyond = self._fit.beyond(pod)
+        beyond = self._fit.beyond(pod, standing.verdicts)
         if beyond is not None:
             closed = beyond if closed is None else first_of(beyond, closed)
         fitting = standing.fitting
@@ -112,14 +114,9 @@ class Seating:
         self.mix.saw(demand)
         policy = self._policy_now()
         self._standings.ranked(standing, policy)
-        won = standing.best(closed, self._wishes(pod, standing, closed))
+        fits = standing.fits if closed is None else standing.fits & (closed == FITS)
+        won = standing.best(closed, self._standings.scores.wishes(pod, standing.scores, fits))
         return self._refusal(pod, now, closed) if won is None else self._seat_at(*won, fitting, standing, policy)
-
-    def _wishes(self, pod: Pod, standing: Standing, closed: Codes | None) -> Ranks | None:
-        scores = self._standings.scores
-        if not scores.may_wish(pod):
-            return None
-        return scores.wishes(pod, standing.fits if closed is None else standing.fits & (closed == FITS))
 
     def _seat_at(self, row: int, rank: int, fitting: int, standing: Standing, policy: GpuPolicy) -> Seat | Refusal:
         node, table = self._placements.columns.names[row], standing.table
@@ -163,8 +160,23 @@ class Seating:
         for name, verdict in verdicts.items():
             if verdict:
                 answer = self._gpus.verdict(ask, rows[name], now=now)
-                verdicts[name] = answer if isinstance(answer, Verdict) else _praise(answer, self._kind(name))
+                said = answer if isinstance(answer, Verdict) else _praise(answer, self._kind(name))
+                verdicts[name] = Verdict(said.reason, said.detail + self._held_otherwise(name))
+            elif verdict.reason is Reason.INSUFFICIENT_RESOURCES:
+                verdicts[name] = Verdict(verdict.reason, verdict.detail + self._held_otherwise(name))
         return verdicts
+
+    def _held_otherwise(self, node: str) -> str:
+        """Which of its GPUs Kubernetes' own device allocation gave away, in words to add."""
+        claims = self._placements.device_claims.on(node)
+        if not claims:
+            return ""
+        present = int(self._placements.columns.gpus.exists[self._placements.columns.rows[node]])
+        held = sorted({gpu for gpus in claims.values() for gpu in gpus if present >> gpu & 1})
+        named = ", ".join(str(claim) for claim in sorted(claims)[:MOST_CLAIMS_NAMED])
+        more = f" and {len(claims) - MOST_CLAIMS_NAMED} more" if len(claims) > MOST_CLAIMS_NAMED else ""
+        gpus = f"GPU {','.join(map(str, held))}" if held else "GPUs"
+        return f"; {gpus} held by ResourceClaim {named}{more}"
 
     def _kind(self, node: str) -> Kind:
         return Kind(int(self._placements.columns.gpus.kind[self._placements.columns.rows[node]]))
@@ -186,9 +198,8 @@ class Seating:
             return ()
         if choice.instances:
             return choice.instances
-        inventory = self._placements.state.inventories[self._placements.columns.names[row]]
-        known = {device.id: device.uuid for device in inventory.devices}
-        return tuple(known[device] for device in choice.ids)
+        known = self._gpus.boards.uuids(row)
+        return tuple([known[device] for device in choice.ids])
 
 
 def _praise(choice: Choice, kind: Kind) -> Verdict:

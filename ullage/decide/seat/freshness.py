@@ -24,12 +24,17 @@ class Freshness:
         """No report that is believed is older."""
         self.stale: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         """By row, as of the last `refresh`."""
+        self.count = 0
+        """How many of them."""
         self.flipped = Stamps()
         """Rows that changed sides while time went by and nothing else about them changed."""
 
     def refresh(self, now: float) -> None:
         """Bring it to this moment."""
         columns = self._placements.columns
+        if self._version == columns.changed.version and self._now <= now <= self._oldest + STALE_AFTER:
+            self._now = now
+            return
         changed = columns.changed.since(self._version) if self._version >= 0 else None
         if len(self.stale) < columns.size:
             self.stale = np.concatenate((self.stale, np.zeros(columns.capacity - len(self.stale), np.bool_)))
@@ -52,6 +57,7 @@ class Freshness:
             self._oldest = min(self._oldest, reported)
         if stale != self.stale.item(row):
             self.stale[row] = stale
+            self.count += 1 if stale else -1
 
     def _judge_all(self, now: float) -> None:
         columns = self._placements.columns
@@ -61,4 +67,5 @@ class Freshness:
         for row in np.flatnonzero(stale != self.stale[: columns.size]).tolist():
             self.flipped.touch(row)
         self.stale[: columns.size] = stale
+        self.count = int(np.count_nonzero(stale))
         self._oldest = float(reported[leased & ~stale].min(initial=np.inf))

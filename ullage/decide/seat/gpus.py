@@ -45,18 +45,17 @@ class AskTable:
     def codes(self, numbers: Numbers) -> Codes:
         """A code for each number; 0 fits."""
         self._reach()
-        codes: Codes = self._codes[numbers]
-        unasked = numbers[codes == _UNASKED]
-        if not len(unasked):
-            return codes
-        for number in np.unique(unasked).tolist():
-            self._ask(number)
-        found: Codes = self._codes[numbers]
-        return found
+        codes = self._codes.take(numbers)
+        unasked = codes == _UNASKED
+        if unasked.any():
+            for number in set(numbers[unasked].tolist()):
+                self._ask(number)
+            codes = self._codes.take(numbers)
+        return codes
 
     def merits(self, numbers: Numbers) -> Ranks:
         """What the devices bring to the rank of their node; for numbers whose code was asked for and fits."""
-        return self._merits[numbers]
+        return self._merits.take(numbers)
 
     def code(self, number: int) -> int:
         self._reach()

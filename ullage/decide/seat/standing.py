@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ullage.decide.fit.codes import FITS, Codes
-from ullage.decide.fit.table import FitTable
-from ullage.decide.score.columns import GpuColumns, GpuDemand, GpuPolicy
-from ullage.decide.score.kube import KubeScores
-from ullage.decide.seat.gpus import AskTable, GpuTable, with_stale
+from ullage.decide.fit.table import FitTable, ShapeVerdicts
+from ullage.decide.score.columns import DemandKeys, GpuColumns, GpuDemand, GpuPolicy
+from ullage.decide.score.kube import KubeScores, ShapeScores
+from ullage.decide.seat.gpus import AskTable, GpuTable
 from ullage.decide.seat.rank import LEAST_KEY, NEVER, SOFT, Ranks
-from ullage.decide.seat.sparing import spared, spared_at
+from ullage.decide.seat.sparing import spared
 from ullage.decide.seat.view import CPU, GpuView
 from ullage.model.claim import DeviceAsk
 from ullage.model.resources import GPU, MILLI
@@ -30,6 +30,8 @@ _FEW = 6
 
 Rows = npt.NDArray[np.intp]
 
+NEVER_SEEN = (-1, -1)
+
 
 def ask_of(shape: Shape) -> DeviceAsk | None:
     """What a shape asks of GPUs: its claim, or as many whole ones as it requests."""
@@ -42,8 +44,9 @@ def ask_of(shape: Shape) -> DeviceAsk | None:
 class Standing:
     """Ranks of all nodes for one shape. Only `Standings` writes to it."""
 
-    def __init__(self, shape: Shape, table: AskTable | None) -> None:
-        self.shape = shape
+    def __init__(self, shape: Shape, verdicts: ShapeVerdicts, scores: ShapeScores, table: AskTable | None) -> None:
+        self.verdicts = verdicts
+        self.scores = scores
         self.table = table
         """Answers of GPUs; None for pods without."""
         self.cpu = dict(shape.requests).get(CPU, 0)
@@ -53,15 +56,18 @@ class Standing:
         """By row: whether it fits, as far as the row itself can tell."""
         self.fitting = 0
         """How many do."""
-        self.fitted_at = self.ranked_at = (-1, -1)
+        self.fitted_at = self.ranked_at = NEVER_SEEN
         self.order: Rows = np.zeros(0, np.intp)
         """Rows in the order that breaks ties."""
         self.places: Rows = np.zeros(0, np.intp)
         """The place of each row in that order; rows without a node share the last place, which is nobody's."""
         self.ranks: Ranks = np.zeros(0, np.int64)
         """By place."""
-        self.basis: tuple[object, ...] = ()
+        self._mounts, self._volumes = bool(shape.claims), -1
         self.demand: GpuDemand | None = None
+        self.policy: GpuPolicy | None = None
+        self.keys: DemandKeys | None = None
+        self.basis: tuple[object, ...] = ()
 
     def best(self, closed: Codes | None, wishes: Ranks | None) -> tuple[int, int] | None:
         """The row with the highest rank and that rank; None if none fits. `closed` rows are left out."""
@@ -72,9 +78,18 @@ class Standing:
                 ranks = ranks + (wishes[self.order] << SOFT)
             refused = ~self.fits if closed is None else ~self.fits | (closed != FITS)
             ranks = np.where(refused[self.order], NEVER, ranks)
-        place = int(ranks.argmax()) if len(ranks) else 0
-        rank = ranks.item(place) if len(ranks) else NEVER
+        if not len(ranks):
+            return None
+        place = int(ranks.argmax())
+        rank = ranks.item(place)
         return None if rank == NEVER else (self.order.item(place), rank)
+
+    def outdated(self, volumes: int) -> bool:
+        """Whether other volumes are there than when this was last asked, and it matters."""
+        if not self._mounts or self._volumes == volumes:
+            return False
+        self._volumes = volumes
+        return True
 
     def reset(self, order: Rows, rows: int) -> None:
         """Nothing is ranked any more."""
@@ -82,7 +97,7 @@ class Standing:
         self.places = np.full(rows, len(order), np.intp)
         self.places[order] = np.arange(len(order))
         self.ranks = np.full(len(order) + 1, NEVER, np.int64)
-        self.ranked_at = (-1, -1)
+        self.ranked_at = NEVER_SEEN
 
 
 class Standings:
@@ -100,39 +115,54 @@ class Standings:
     def fitted(self, shape: Shape, *, now: float) -> Standing:
         """The standing of a shape, with `fits` as of now."""
         standing = self._remember(shape)
-        local = self._fit.local(shape)
         if standing.table is not None:
             self._gpus.boards.refresh()
             self._gpus.freshness.refresh(now)
-        if len(standing.fits) != self._columns.size:
+        if len(standing.fits) != self._columns.size or standing.outdated(self._placements.volumes_version):
             standing.fits, standing.fitting = np.zeros(self._columns.size, np.bool_), 0
-            standing.fitted_at = (-1, -1)
+            standing.fitted_at = standing.ranked_at = NEVER_SEEN
         few = self._few_since(standing.fitted_at)
         if few is None:
-            self._fit_some(standing, local, self._rows_since(standing.fitted_at))
+            self._fit_some(standing, self._rows_since(standing.fitted_at))
         else:
             for row in few:
-                self._fit_one(standing, local, row)
+                self._fit_one(standing, row)
         standing.fitted_at = self._version()
         return standing
 
     def ranked(self, standing: Standing, policy: GpuPolicy) -> None:
         """Bring the ranks of a standing that was just fitted up to now."""
-        view, columns = self._view.columns(), self._columns
-        images = self.scores.images(standing.shape)
-        basis = (columns.by_name, columns.size, policy, policy.basis(view), images)
-        if not _same(basis, standing.basis):
-            order = columns.by_name
-            if images is not None and standing.table is not None:
-                order = order[np.argsort(-images[order], kind="stable")]
-            standing.reset(order, columns.size)
+        view, columns, scores = self._view.columns(), self._columns, standing.scores
+        scores.refresh()
+        demand = self.demand(standing)
+        if standing.policy is not policy or standing.keys is None:
+            standing.policy, standing.keys, standing.basis = policy, policy.keys_for(demand), ()
+        basis = (columns.roster, scores.images_version, policy.basis(view))
+        if basis != standing.basis:
+            standing.reset(self._order(standing), columns.size)
             standing.basis = basis
         few = self._few_since(standing.ranked_at)
         if few is None:
-            self._rank_some(standing, policy, view, self._rows_since(standing.ranked_at))
+            self._rank_some(standing, standing.keys, view, self._rows_since(standing.ranked_at))
         elif few:
-            self._rank_few(standing, policy, view, few)
+            self._rank_few(standing, standing.keys, view, few)
         standing.ranked_at = self._version()
+
+    def demand(self, standing: Standing) -> GpuDemand:
+        """What the shape means to the GPU policy. The view's `columns` have been asked for before."""
+        known = standing.demand
+        if known is None or len(known.milli) != self._view.models:
+            ask = None if standing.table is None else standing.table.ask
+            known = standing.demand = self._view.demand(ask, standing.cpu)
+            standing.keys = None
+        return known
+
+    def _order(self, standing: Standing) -> Rows:
+        """By name; for pods with GPUs, nodes that have their images before others that are as good."""
+        order, images = self._columns.by_name, standing.scores.images
+        if images is None or standing.table is None:
+            return order
+        return order[np.argsort(-images[order], kind="stable")]
 
     def _version(self) -> tuple[int, int]:
         return self._columns.changed.version, self._gpus.freshness.flipped.version
@@ -154,80 +184,62 @@ class Standings:
             return changed.rows_since(at[0], size)
         return np.union1d(changed.rows_since(at[0], size), flipped.rows_since(at[1], size))
 
-    def _fit_one(self, standing: Standing, local: Codes, row: int) -> None:
-        code = local.item(row)
-        if not code and standing.table is not None:
-            code = self._gpus.freshness.stale.item(row) or standing.table.code(self._gpus.boards.numbers.item(row))
-        fits = not code
+    def _fit_one(self, standing: Standing, row: int) -> None:
+        fits = standing.verdicts.rows.fits(row)
+        if fits and standing.table is not None:
+            gpus = self._gpus
+            fits = not gpus.freshness.stale.item(row) and not standing.table.code(gpus.boards.numbers.item(row))
         if fits != standing.fits.item(row):
             standing.fits[row] = fits
             standing.fitting += 1 if fits else -1
 
-    def _fit_some(self, standing: Standing, local: Codes, rows: Rows) -> None:
-        fits = local[rows] == FITS
+    def _fit_some(self, standing: Standing, rows: Rows) -> None:
+        fitting = standing.verdicts.rows.fitting(rows)
         if standing.table is not None:
-            # Rows refused already are not asked about their GPUs: most asks are new to most boards.
-            asked = np.flatnonzero(fits)
-            codes = standing.table.codes(self._gpus.boards.numbers[rows[asked]])
-            fits[asked] = with_stale(codes, self._gpus.freshness.stale[rows[asked]]) == FITS
-        standing.fitting += int(np.count_nonzero(fits)) - int(np.count_nonzero(standing.fits[rows]))
-        standing.fits[rows] = fits
+            if self._gpus.freshness.count:
+                fitting = fitting[~self._gpus.freshness.stale.take(fitting)]
+            fitting = fitting[standing.table.codes(self._gpus.boards.numbers.take(fitting)) == FITS]
+        standing.fits[rows] = False
+        standing.fits[fitting] = True
+        standing.fitting = int(np.count_nonzero(standing.fits))
 
-    def _rank_few(self, standing: Standing, policy: GpuPolicy, view: GpuColumns, rows: Sequence[int]) -> None:
-        demand, table = self.demand(standing), standing.table
-        room = self.scores.room(standing.shape) if table is None else None
+    def _rank_few(self, standing: Standing, keys: DemandKeys, view: GpuColumns, rows: Sequence[int]) -> None:
         for row in rows:
             rank = NEVER
             if standing.fits.item(row):
-                rank = max(policy.key_at(view, demand, row), LEAST_KEY)
-                if table is not None and standing.prefers_topology:
-                    rank += table.merit(self._gpus.boards.numbers.item(row))
-                elif room is not None:
-                    soft = room.fullness.item(row) + room.balance.item(row) + spared(view, self._columns, row)
-                    images = self.scores.images(standing.shape)
-                    rank += soft + (0 if images is None else images.item(row)) << SOFT
+                rank = max(keys.at_row(view, row), LEAST_KEY)
+                if standing.table is None:
+                    rank += int(self._soft(standing, view, np.array([row]))[0]) << SOFT
+                elif standing.prefers_topology:
+                    rank += standing.table.merit(self._gpus.boards.numbers.item(row))
             standing.ranks[standing.places.item(row)] = rank
 
-    def _rank_some(self, standing: Standing, policy: GpuPolicy, view: GpuColumns, rows: Rows) -> None:
-        fits = standing.fits[rows]
-        chosen = rows[fits]
-        ranks = np.full(len(rows), NEVER, np.int64)
-        if len(chosen):
-            found = np.maximum(policy.keys_at(view, self.demand(standing), chosen), LEAST_KEY)
-            if standing.table is None:
-                found += self._soft(standing.shape, view, chosen) << SOFT
-            elif standing.prefers_topology:
-                found += standing.table.merits(self._gpus.boards.numbers[chosen])
-            ranks[fits] = found
-        standing.ranks[standing.places[rows]] = ranks
+    def _rank_some(self, standing: Standing, keys: DemandKeys, view: GpuColumns, rows: Rows) -> None:
+        standing.ranks[standing.places.take(rows)] = NEVER
+        chosen = rows[standing.fits.take(rows)]
+        if not len(chosen):
+            return
+        ranks = np.maximum(keys.at(view, chosen), LEAST_KEY)
+        if standing.table is None:
+            ranks += self._soft(standing, view, chosen) << SOFT
+        elif standing.prefers_topology:
+            ranks += standing.table.merits(self._gpus.boards.numbers.take(chosen))
+        standing.ranks[standing.places.take(chosen)] = ranks
 
-    def _soft(self, shape: Shape, view: GpuColumns, rows: Rows) -> Ranks:
+    def _soft(self, standing: Standing, view: GpuColumns, rows: Rows) -> Ranks:
         """What each row by itself is worth to a pod without GPUs."""
-        room, images = self.scores.room(shape), self.scores.images(shape)
-        soft: Ranks = room.fullness[rows] + room.balance[rows] + spared_at(view, self._columns, rows)
+        room, images = standing.scores.room, standing.scores.images
+        room.refresh()
+        soft: Ranks = room.fullness[rows] + room.balance[rows] + spared(view, self._columns, rows)
         return soft if images is None else soft + images[rows]
-
-    def demand(self, standing: Standing) -> GpuDemand:
-        """What the shape means to the GPU policy. `columns` of the view have been asked for before."""
-        known = standing.demand
-        if known is None or len(known.milli) != self._view.models:
-            ask = None if standing.table is None else standing.table.ask
-            known = standing.demand = self._view.demand(ask, standing.cpu)
-        return known
 
     def _remember(self, shape: Shape) -> Standing:
         known = self._known.pop(shape, None)
         if known is None:
             ask = ask_of(shape)
-            known = Standing(shape, None if ask is None else self._gpus.table(ask))
+            table = None if ask is None else self._gpus.table(ask)
+            known = Standing(shape, self._fit.verdicts(shape), self.scores.of(shape), table)
             if len(self._known) >= MOST_SHAPES:
                 del self._known[next(iter(self._known))]
         self._known[shape] = known  # last in the dict: asked for most recently
         return known
-
-
-def _same(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
-    """The same objects, or equal numbers."""
-    return len(one) == len(other) and all(
-        a is b or (isinstance(a, int | tuple) and a == b) for a, b in zip(one, other, strict=True)
-    )

@@ -48,7 +48,7 @@ class GpuView:
         self._placements = placements
         self._boards = boards
         self._version = -1
-        self._names_of: object = None
+        self._roster = -1
         self._models: dict[tuple[str, int], int] = {}
         self._fleets: dict[DeviceLayout, _Fleet] = {}
         self._demands: dict[tuple[DeviceAsk | None, int], GpuDemand] = {}
@@ -68,10 +68,12 @@ class GpuView:
     def columns(self) -> GpuColumns:
         """The arrays as of now: the same object as long as it has the same rows. Good until something changes."""
         columns = self._placements.columns
+        if self._version == columns.changed.version:
+            return self._columns
         changed = columns.changed.since(self._version) if self._version >= 0 else None
-        if changed is None or len(self._columns.stamp) != columns.size or self._names_of is not columns.by_name:
+        if changed is None or len(self._columns.stamp) != columns.size or self._roster != columns.roster:
             self._columns = self._allocate(columns.size)
-            self._names_of = columns.by_name
+            self._roster = columns.roster
             self._columns.name_rank[columns.by_name] = np.arange(len(columns.by_name))
             changed = range(columns.size)
         for row in changed:
@@ -121,13 +123,13 @@ class GpuView:
         view.stamp[row] = columns.changed.of_row.item(row)
         view.cpu_total[row] = total
         view.cpu_left[row] = total - columns.used.item(cpu, row)
-        board = self._boards.of(row) if columns.names[row] else None
-        if board is None:
+        layout = self._boards.layout(row) if columns.names[row] else None
+        if layout is None:
             self._describe_counted(row)
             return
-        fleet = self._fleets.get(board.layout)
+        fleet = self._fleets.get(layout)
         if fleet is None:
-            fleet = self._fleet(board.layout)
+            fleet = self._fleet(layout)
         np.maximum(columns.gpus.free[row] * fleet.usable, 0, out=view.gpu_left[row])
         view.gpu_total[row] = fleet.total
         view.model[row] = fleet.model

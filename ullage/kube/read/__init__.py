@@ -5,6 +5,7 @@ a bad server. Nothing is decided here.
 """
 
 from ullage.kube.read.cluster import read_budget, read_namespace, read_node
+from ullage.kube.read.dra import read_device_claim
 from ullage.kube.read.pod import read_pod
 from ullage.kube.read.requests import pod_requests
 from ullage.kube.read.selection import read_selector
@@ -13,6 +14,7 @@ from ullage.kube.read.storage import read_storage_class, read_volume, read_volum
 __all__ = [
     "pod_requests",
     "read_budget",
+    "read_device_claim",
     "read_namespace",
     "read_node",
     "read_pod",

@@ -34,6 +34,7 @@ def read_pod(raw: KubePod) -> Pod:
             gpu_instances=_instances(meta) if ids else (),
             claim=meta.annotations.get(CLAIM, ""),
             claim_template=meta.annotations.get(CLAIM_TEMPLATE, ""),
+            device_claims=tuple(claim.name for claim in spec.resource_claims),
             nominated=raw.status.nominated_node_name,
             preempts=spec.preemption_policy != "Never",
             resource_version=meta.resource_version,

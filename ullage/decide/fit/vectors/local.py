@@ -43,20 +43,45 @@ class LocalVerdicts:
             self._show()
         return self._shown
 
-    def _repair(self) -> None:
+    def fits(self, row: int) -> bool:
+        """Whether one row fits. Does not wait for the others to be judged."""
+        self._renew_all()
+        return not self._judge(row)
+
+    def fitting(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+        """Those of these rows that fit. The same."""
+        self._renew_all()
         columns = self._placements.columns
+        rows = rows[self._able.take(rows)]
+        room = columns.pods.take(rows) < columns.most_pods.take(rows)
+        for index, amount in self._needs:
+            room &= columns.allocatable[index].take(rows) - columns.used[index].take(rows) >= amount
+        for port in self.shape.host_ports:
+            room &= ~np.isin(rows, list(self._placements.ports.taken(port)))
+        return rows[room]
+
+    def _renew_all(self) -> None:
+        """Look again at nodes that have other facts now."""
+        columns = self._placements.columns
+        if self._renewed == columns.renewed.version and not self._outgrown():
+            return
         renewed = columns.renewed.since(self._renewed)
         if renewed is None or self._outgrown():
             self._rebuild()
             return
         for row in renewed:
             self._renew(row)
+        self._renewed = columns.renewed.version
+
+    def _repair(self) -> None:
+        columns = self._placements.columns
+        self._renew_all()
         if columns.changed.version - self._changed <= _FEW:
             for row in columns.changed.since(self._changed) or ():
                 self._codes[row] = self._judge(row)
         else:
             self._fill(columns.changed.rows_since(self._changed, columns.size))
-        self._renewed, self._changed = columns.renewed.version, columns.changed.version
+        self._changed = columns.changed.version
 
     def _show(self) -> None:
         self._shown = self._codes[: self._placements.columns.size]
@@ -77,6 +102,10 @@ class LocalVerdicts:
         self._volume = None
         if self.shape.claims:
             self._volume = np.pad(volume_codes(self.mounts, placements), (0, room))
+        self._able = (self._node == 0) & ~self._small
+        if self._volume is not None:
+            self._able &= self._volume == 0
+        """Rows that would fit if nobody were there."""
         self._codes: Codes = np.full(columns.capacity, NO_NODE, np.uint8)
         self._fill(slice(0, columns.size))
         self._show()
@@ -96,7 +125,7 @@ class LocalVerdicts:
         full = columns.pods[rows] >= columns.most_pods[rows]
         short = np.zeros(len(full), np.bool_)
         for index, amount in self._needs:
-            short |= columns.allocatable[index, rows] - columns.used[index, rows] < amount
+            short |= columns.allocatable[index][rows] - columns.used[index][rows] < amount
         room = np.zeros(len(full), np.uint8) if self._volume is None else self._volume[rows].copy()
         room[short] = _SHORT
         room[full] = _FULL
@@ -112,7 +141,7 @@ class LocalVerdicts:
         columns = self._placements.columns
         name = columns.names[row]
         if not name:
-            self._node[row], self._small[row] = NO_NODE, False
+            self._node[row], self._small[row], self._able[row] = NO_NODE, False, False
             return
         node = self._placements.state.nodes[name]
         verdicts = (rule(self.shape, node) for rule in NODE_RULES)
@@ -120,6 +149,8 @@ class LocalVerdicts:
         self._small[row] = any(columns.allocatable[index, row] < amount for index, amount in self._needs)
         if self._volume is not None:
             self._volume[row] = volume_code(self.mounts, node, self._placements)
+        able = not self._node.item(row) and not self._small.item(row)
+        self._able[row] = able and (self._volume is None or not self._volume.item(row))
 
     def _judge(self, row: int) -> int:
         """One row anew from what is known of its node."""

@@ -4,6 +4,6 @@ Only rows that fit are compared; the numbers of others mean nothing. Not here: i
 Services, and its scores for DRA.
 """
 
-from ullage.decide.score.kube.total import WEIGHTS, KubeScores
+from ullage.decide.score.kube.total import WEIGHTS, KubeScores, ShapeScores
 
-__all__ = ["WEIGHTS", "KubeScores"]
+__all__ = ["WEIGHTS", "KubeScores", "ShapeScores"]

@@ -22,17 +22,40 @@ MOST_SHAPES = 1024
 """Shapes remembered; when there are more, the one asked for longest ago is forgotten."""
 
 
-class _Remembered:
-    """What is kept for one shape."""
+class ShapeScores:
+    """What is kept for one shape. `refresh` before reading; vectors are not to be written to."""
 
-    def __init__(self, shape: Shape, placements: Placements, *, full_is_better: bool) -> None:
-        self.version = -1
+    def __init__(self, shape: Shape, placements: Placements, images: ImagePoints, *, full_is_better: bool) -> None:
+        self._shape = shape
+        self._placements = placements
+        self._images = images
+        self._version = -1
         self.unwelcome: Points | None = None
         self.preferred: Points | None = None
         self.images: Points | None = None
+        """None where they tell no two nodes apart, like the others."""
+        self.images_version = 0
+        """Grows when `images` says something else."""
         self.room = RoomPoints(shape, placements, full_is_better=full_is_better)
         soft = any(not constraint.hard for constraint in shape.spread)
         self.spread = SoftSpread(shape, placements) if soft else None
+
+    @property
+    def wishes(self) -> bool:
+        """Whether nodes differ in anything the shape wishes for, or those who look after them."""
+        return self.unwelcome is not None or self.preferred is not None or self.spread is not None
+
+    def refresh(self) -> None:
+        """Look again at what nodes are. `room` is refreshed by itself."""
+        version = self._placements.columns.renewed.version
+        if self._version == version:
+            return
+        self.unwelcome = unwelcome(self._shape, self._placements)
+        self.preferred = preferred(self._shape, self._placements)
+        images = self._images.of(self._shape)
+        if (images is None) != (self.images is None) or not np.array_equal(images, self.images):
+            self.images, self.images_version = images, self.images_version + 1
+        self._version = version
 
 
 class KubeScores:
@@ -44,7 +67,7 @@ class KubeScores:
         self._full_is_better = full_is_better
         self._images = ImagePoints(placements)
         self._wishes = Wishes(placements)
-        self._known: dict[Shape, _Remembered] = {}
+        self._known: dict[Shape, ShapeScores] = {}
 
     def total(self, pod: Pod, fits: Mask) -> Points:
         """The weighted sum over all scores, for the rows that fit."""
@@ -52,36 +75,32 @@ class KubeScores:
 
     def parts(self, pod: Pod, fits: Mask) -> dict[str, Points]:
         """Each score by its name in `WEIGHTS`. One that tells no two nodes apart is left out."""
-        room = self.room(pod.shape)
-        parts = {"fullness": room.fullness, "balance": room.balance}
-        images = self.images(pod.shape)
-        if images is not None:
-            parts["images"] = images
-        return parts | self._wished(pod, fits)
+        known = self.of(pod.shape)
+        known.room.refresh()
+        parts = {"fullness": known.room.fullness, "balance": known.room.balance}
+        if known.images is not None:
+            parts["images"] = known.images
+        return parts | self._wished(pod, known, fits)
 
-    def room(self, shape: Shape) -> RoomPoints:
-        """Scores that look at a row alone, as of now."""
-        room = self._remember(shape).room
-        room.refresh()
-        return room
+    def wishes(self, pod: Pod, known: ShapeScores, fits: Mask) -> Points | None:
+        """The weighted sum over scores that are wishes, for the rows that fit; None where nobody wishes anything."""
+        if not known.wishes and not self._wishes.any_about(pod):
+            return None
+        return _sum(self._wished(pod, known, fits), len(fits))
 
-    def images(self, shape: Shape) -> Points | None:
-        """The score for images. The same object until a node changes; None where it tells no two nodes apart."""
-        return self._remember(shape).images
+    def of(self, shape: Shape) -> ShapeScores:
+        """What is kept for a shape, as nodes are now."""
+        known = self._known.pop(shape, None)
+        if known is None:
+            known = ShapeScores(shape, self._placements, self._images, full_is_better=self._full_is_better)
+            if len(self._known) >= MOST_SHAPES:
+                del self._known[next(iter(self._known))]
+        self._known[shape] = known  # last in the dict: asked for most recently
+        known.refresh()
+        return known
 
-    def may_wish(self, pod: Pod) -> bool:
-        """Whether there is any wish to compare nodes by."""
-        known = self._remember(pod.shape)
-        own = known.unwelcome is not None or known.preferred is not None or known.spread is not None
-        return own or self._wishes.any_about(pod)
-
-    def wishes(self, pod: Pod, fits: Mask) -> Points:
-        """The weighted sum over the scores that are wishes, for the rows that fit."""
-        return _sum(self._wished(pod, fits), len(fits))
-
-    def _wished(self, pod: Pod, fits: Mask) -> dict[str, Points]:
+    def _wished(self, pod: Pod, known: ShapeScores, fits: Mask) -> dict[str, Points]:
         """What somebody wishes: the pod, those who look after a node, or pods that are placed already."""
-        known = self._remember(pod.shape)
         parts: dict[str, Points] = {}
         if known.unwelcome is not None:
             parts["taints"] = share_of_largest(known.unwelcome, fits, reverse=True)
@@ -91,21 +110,6 @@ class KubeScores:
             parts["spread"] = known.spread.points(fits)
         wishes = self._wishes.points(pod, fits)
         return parts if wishes is None else parts | {"podAffinity": wishes}
-
-    def _remember(self, shape: Shape) -> _Remembered:
-        known = self._known.pop(shape, None)
-        if known is None:
-            known = _Remembered(shape, self._placements, full_is_better=self._full_is_better)
-            if len(self._known) >= MOST_SHAPES:
-                del self._known[next(iter(self._known))]
-        self._known[shape] = known  # last in the dict: asked for most recently
-        version = self._placements.columns.renewed.version
-        if known.version != version:
-            known.unwelcome = unwelcome(shape, self._placements)
-            known.preferred = preferred(shape, self._placements)
-            known.images = self._images.of(shape)
-            known.version = version
-        return known
 
 
 def _sum(parts: Mapping[str, Points], rows: int) -> Points:

@@ -1,0 +1,56 @@
+"""Writing how a quota stands, in both worlds: only changes, and only on that very quota."""
+
+import pytest
+
+from ullage.act.quota_status import QuotaRecorder
+from ullage.clock import WallClock
+from ullage.kube.api import KubeApi
+from ullage.kube.crds.install import install
+from ullage.kube.objects.gpu import GpuQuota
+from ullage.kube.resources import GPU_QUOTAS
+from ullage.model.event import ObjectKey
+from ullage.model.quota import Usage
+from ullage.model.standing import NotRecorded, QuotaStanding, Recorded, Unrecorded
+
+
+@pytest.fixture
+async def quota(api: KubeApi, ns: str) -> GpuQuota:
+    await install(api)
+    return await api.create(GPU_QUOTAS, {"metadata": {"name": "q"}, "spec": {"gpus": 8}}, ns)
+
+
+def standing(quota: GpuQuota, gpus: int = 3, *, refused: str = "") -> QuotaStanding:
+    meta = quota.metadata
+    return QuotaStanding(
+        quota=ObjectKey(meta.namespace, meta.name),
+        uid=meta.uid,
+        generation=meta.generation,
+        used=Usage(gpus=gpus, by_model=(("H100", gpus),)),
+        exhausted=bool(refused),
+        message=refused,
+    )
+
+
+async def test_a_quota_says_what_is_used_and_who_waits(api: KubeApi, ns: str, quota: GpuQuota) -> None:
+    recorder, said = QuotaRecorder(api, WallClock()), standing(quota, refused="pod n/p is refused")
+    assert await recorder.record(said) == Recorded(said, written=True)
+    status = (await api.get(GPU_QUOTAS, "q", ns)).status
+    assert (status.used.gpus, status.used.by_model, status.observed_generation) == (3, {"H100": 3}, 1)
+    (condition,) = status.conditions
+    assert (condition.type, condition.status, condition.reason) == ("Exhausted", "True", "QuotaExceeded")
+    assert condition.message == "pod n/p is refused"
+    assert await recorder.record(said) == Recorded(said, written=False)
+    assert await recorder.record(standing(quota)) == Recorded(standing(quota), written=True)
+    (condition,) = (await api.get(GPU_QUOTAS, "q", ns)).status.conditions
+    assert (condition.status, condition.reason) == ("False", "WithinLimits")
+
+
+async def test_another_quota_is_left_alone(api: KubeApi, ns: str, quota: GpuQuota) -> None:
+    await api.delete(GPU_QUOTAS, "q", ns)
+    gone = await QuotaRecorder(api, WallClock()).record(standing(quota))
+    await api.create(GPU_QUOTAS, {"metadata": {"name": "q"}, "spec": {"gpus": 1}}, ns)
+    replaced = await QuotaRecorder(api, WallClock()).record(standing(quota))
+    assert isinstance(gone, Unrecorded)
+    assert isinstance(replaced, Unrecorded)
+    assert {gone.setback, replaced.setback} == {NotRecorded.QUOTA_GONE}
+    assert (await api.get(GPU_QUOTAS, "q", ns)).status.used.gpus is None

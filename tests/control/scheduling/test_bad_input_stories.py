@@ -1,0 +1,214 @@
+"""What the scheduler says about input that makes no sense: on the pod, in an Event, and on the claim if there is one.
+
+Each ends when the input is mended.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.control.scheduling.stage import NS, Setting, Stage, play
+from ullage.errors import Invalid
+from ullage.kube.api import MergePatch
+from ullage.kube.resources import GPU_CLAIMS, NAMESPACES, POD_GROUPS, PODS
+from ullage.model.allocation import CLAIM, CLAIM_TEMPLATE
+from ullage.testing.builders import a_namespace, a_pod
+
+pytestmark = pytest.mark.story
+
+
+async def claim(stage: Stage, name: str, namespace: str = NS, **spec: Any) -> None:
+    devices = {"count": spec.pop("count", 1), **spec.pop("devices", {})}
+    await stage.api.create(GPU_CLAIMS, {"metadata": {"name": name}, "spec": {"devices": devices, **spec}}, namespace)
+
+
+async def pod(stage: Stage, name: str, notes: Mapping[str, str], gpus: int = 0) -> None:
+    body = a_pod(name, annotations=notes, gpus=gpus, schedulerName="gpu-scheduler", terminationGracePeriodSeconds=0)
+    await stage.api.create(PODS, body, NS)
+
+
+async def is_missing(stage: Stage) -> None:
+    await pod(stage, "p", {CLAIM: "c"})
+
+
+async def is_of_another_namespace(stage: Stage) -> None:
+    await stage.api.create(NAMESPACES, a_namespace("elsewhere"))
+    await claim(stage, "c", "elsewhere")
+    await pod(stage, "p", {CLAIM: "c"})
+
+
+async def is_in_use(stage: Stage) -> None:
+    await claim(stage, "c")
+    await pod(stage, "user", {CLAIM: "c"})
+    await asyncio.sleep(5)
+    await pod(stage, "p", {CLAIM: "c"})
+
+
+async def asks_for_too_many(stage: Stage) -> None:
+    await claim(stage, "c", count=9)
+    await pod(stage, "p", {CLAIM: "c"})
+
+
+async def prefers_what_is_not_there(stage: Stage) -> None:
+    await claim(stage, "c", devices={"policy": "preferIds", "preferIds": [12]})
+    await pod(stage, "p", {CLAIM: "c"})
+
+
+async def prefers_fewer_than_requested(stage: Stage) -> None:
+    await claim(stage, "c", devices={"policy": "preferIds", "preferIds": [1]})
+    await pod(stage, "p", {CLAIM: "c"}, gpus=2)
+
+
+async def names_claim_and_template(stage: Stage) -> None:
+    await claim(stage, "c")
+    await claim(stage, "t")
+    await pod(stage, "p", {CLAIM: "c", CLAIM_TEMPLATE: "t"})
+
+
+async def names_no_gang(stage: Stage) -> None:
+    await claim(stage, "c", gangRef="nothing")
+    await pod(stage, "p", {CLAIM: "c"})
+
+
+async def asks_for_another_model(stage: Stage) -> None:
+    await claim(stage, "c", devices={"model": "NVIDIA B9000"})
+    await pod(stage, "p", {CLAIM: "c"})
+
+
+async def bring_the_claim(stage: Stage) -> None:
+    await claim(stage, "c")
+
+
+async def user_goes(stage: Stage) -> None:
+    await stage.delete("user")
+
+
+async def bring_the_gang(stage: Stage) -> None:
+    await stage.api.create(POD_GROUPS, {"metadata": {"name": "nothing"}, "spec": {"minMember": 1}}, NS)
+
+
+def ask_instead(devices: dict[str, Any]) -> Callable[[Stage], Awaitable[None]]:
+    async def mend(stage: Stage) -> None:
+        await stage.api.patch(GPU_CLAIMS, "c", MergePatch({"spec": {"devices": devices}}), NS)
+
+    return mend
+
+
+async def name_one_only(stage: Stage) -> None:
+    await stage.api.patch(PODS, "p", MergePatch({"metadata": {"annotations": {CLAIM_TEMPLATE: None}}}), NS)
+
+
+ONE = {"count": 1, "policy": "contiguous", "preferIds": None, "model": None}
+MISTAKES = [
+    pytest.param(is_missing, "ClaimMissing", None, bring_the_claim, id="claim-missing"),
+    pytest.param(is_of_another_namespace, "ClaimMissing", None, bring_the_claim, id="claim-of-another-namespace"),
+    pytest.param(is_in_use, "ClaimInUse", None, user_goes, id="claim-already-used"),
+    pytest.param(asks_for_too_many, "NodeTooSmall", "Failed", ask_instead(ONE), id="count-above-any-node"),
+    pytest.param(
+        prefers_what_is_not_there, "PreferredGpusTaken", None, ask_instead(ONE), id="preferred-gpu-is-on-no-node"
+    ),
+    pytest.param(
+        prefers_fewer_than_requested, "ClaimInvalid", "Failed", ask_instead(ONE), id="prefers-fewer-than-requested"
+    ),
+    pytest.param(names_claim_and_template, "ClaimInvalid", None, name_one_only, id="claim-and-template"),
+    pytest.param(names_no_gang, "GangSizeUnknown", None, bring_the_gang, id="gang-ref-to-nothing"),
+    pytest.param(asks_for_another_model, "GpuModelMismatch", None, ask_instead(ONE), id="a-model-nobody-has"),
+]
+
+
+@pytest.mark.parametrize(("mistake", "word", "phase", "mend"), MISTAKES)
+def test_a_mistake_is_said_everywhere_and_can_be_mended(
+    mistake: Callable[[Stage], Awaitable[None]],
+    word: str,
+    phase: str | None,
+    mend: Callable[[Stage], Awaitable[None]],
+) -> None:
+    async def story(stage: Stage) -> None:
+        await mistake(stage)
+        await asyncio.sleep(10)
+        assert "p" not in await stage.bound()
+        condition = await stage.condition("p")
+        assert condition.status == "False"
+        events = await stage.events("p")
+        told = events.get("FailedScheduling", "") + events.get("ClaimRefused", "")
+        assert told, f"no Event but {events}"
+        said = f"{condition.message} {told}"
+        if word not in ("ClaimMissing", "ClaimInUse"):
+            status = (await stage.claim("c")).status
+            assert status.phase == (phase or status.phase)
+            assert status.phase in ("Pending", "Failed")
+            assert word in (status.conditions[0].reason, *said.split()), f"{word}: {status} {said}"
+        assert said.strip()
+        await mend(stage)
+
+        async def placed() -> bool:
+            return "p" in await stage.bound()
+
+        await stage.until(placed, 60)
+        await stage.at_rest(60)
+
+    play(Setting(nodes=2), story)
+
+
+def test_a_pod_with_a_claim_and_a_request_gets_the_larger_of_both() -> None:
+    async def story(stage: Stage) -> None:
+        await claim(stage, "c", count=2)
+        await claim(stage, "d", count=4)
+        await pod(stage, "more-requested", {CLAIM: "c"}, gpus=3)
+        await pod(stage, "more-claimed", {CLAIM: "d"}, gpus=1)
+        await stage.at_rest(20)
+        sizes = {one.key.name: len(one.gpu_ids) for one in (await stage.read()).pods}
+        assert sizes == {"more-requested": 3, "more-claimed": 4}
+
+    play(Setting(nodes=1), story)
+
+
+@pytest.mark.parametrize(
+    "devices",
+    [
+        pytest.param({"count": 0}, id="none-at-all"),
+        pytest.param({"count": 1, "policy": "preferIds", "preferIds": [99]}, id="an-id-no-gpu-can-have"),
+        pytest.param({"count": 1, "policy": "nearest"}, id="a-policy-that-is-none"),
+    ],
+)
+def test_a_claim_that_breaks_a_rule_is_refused_by_the_api_server(devices: dict[str, Any]) -> None:
+    async def story(stage: Stage) -> None:
+        with pytest.raises(Invalid, match=r"spec\.devices"):
+            await claim(stage, "c", devices=devices)
+
+    play(Setting(nodes=1), story)
+
+
+def test_a_deployment_with_a_template_gives_every_pod_a_claim_of_its_own() -> None:
+    from ullage.kube.resources import DEPLOYMENTS
+    from ullage.testing.builders import a_workload
+
+    async def story(stage: Stage) -> None:
+        await claim(stage, "t", count=2)
+        template = a_pod("", annotations={CLAIM_TEMPLATE: "t"}, gpus=2, schedulerName="gpu-scheduler")
+        labels = {"app": "web"}
+        made = a_workload("web", labels=labels, pod=template["spec"], replicas=3)
+        made["spec"]["template"]["metadata"]["annotations"] = {CLAIM_TEMPLATE: "t"}
+        await stage.api.create(DEPLOYMENTS, made, NS)
+
+        async def all_there() -> bool:
+            return len(await stage.bound()) == 3
+
+        await stage.until(all_there, 60)
+        await stage.at_rest(30)
+        copies = [one for one in (await stage.api.list(GPU_CLAIMS, NS)).items if one.metadata.name != "t"]
+        assert len(copies) == 3
+        assert {one.status.phase for one in copies} == {"Bound"}
+        owners = {one.metadata.owner_references[0].uid for one in copies}
+        assert owners == {one.uid for one in (await stage.read()).pods}
+        await stage.api.scale(DEPLOYMENTS, "web", NS, 1)
+
+        async def two_are_gone() -> bool:
+            return len((await stage.api.list(GPU_CLAIMS, NS)).items) == 2
+
+        await stage.until(two_are_gone, 120)
+        await stage.at_rest(60)
+
+    play(Setting(nodes=1), story)

@@ -1,0 +1,118 @@
+"""Claims and pods that contradict themselves or ask for what is not there: what is explained, and what the claim says.
+
+The page about placement has this table for people.
+"""
+
+import pytest
+
+from tests.decide.scenes import Scene, claim, leased, pod
+from ullage.decide.claim_status import claim_standing
+from ullage.decide.claiming import last_user_of, with_claim
+from ullage.decide.explaining import Explanation, explain_pod
+from ullage.decide.hopeless import hopeless_reason
+from ullage.kube.resource import JsonObject
+from ullage.model.event import ObjectKey
+from ullage.model.pod import Pod
+from ullage.model.refusal import Refusal
+from ullage.model.verdict import Reason
+
+LATE = "2030-01-01T00:00:01Z"
+ID_SEVEN = {"policy": "preferIds", "preferIds": [7]}
+
+
+def explained(scene: Scene) -> Explanation:
+    return explain_pod(scene.placements, scene.pod("waits"), scene.known, now=scene.now)
+
+
+def refusal(scene: Scene, explanation: Explanation) -> Refusal:
+    """As the scheduler remembers it."""
+    pod, reasons = scene.pod("waits"), [ground.reason for ground in explanation.grounds]
+    asking = with_claim(pod, scene.placements, scene.known.unreadable_claims)
+    final = hopeless_reason(asking if isinstance(asking, Pod) else pod, reasons, scene.placements)
+    return Refusal(word=final or reasons[0], message=explanation.message, hopeless=final is not None)
+
+
+def claim_says(scene: Scene, why: Refusal, key: ObjectKey) -> tuple[str, str]:
+    user = last_user_of(key, scene.placements)
+    mine = user is not None and user.key.name == "waits"
+    standing = claim_standing(scene.placements.state.claims[key], user, refusal=why if mine else None)
+    return standing.phase.value, standing.word
+
+
+@pytest.mark.parametrize(
+    ("objects", "reason", "phase", "word"),
+    [
+        pytest.param(
+            [claim("c", 9), pod("waits", claim="c")],
+            Reason.NODE_TOO_SMALL,
+            "Failed",
+            "NodeTooSmall",
+            id="a-count-above-every-node",
+        ),
+        pytest.param(
+            [claim("c"), pod("waits", claim="other/c")],
+            Reason.CLAIM_MISSING,
+            "Pending",
+            "Unused",
+            id="a-claim-of-another-namespace",
+        ),
+        pytest.param(
+            [claim("c"), pod("first", claim="c", on="a", held="0"), pod("waits", claim="c", created=LATE)],
+            Reason.CLAIM_IN_USE,
+            "Bound",
+            "Bound",
+            id="a-claim-already-used",
+        ),
+        pytest.param(
+            [claim("c", devices=ID_SEVEN), pod("waits", 2, claim="c")],
+            Reason.CLAIM_INVALID,
+            "Failed",
+            "ClaimInvalid",
+            id="fewer-ids-than-the-pod-requests",
+        ),
+        pytest.param(
+            [claim("c", devices=ID_SEVEN), pod("waits", claim="c")],
+            Reason.PREFERRED_GPUS_TAKEN,
+            "Pending",
+            "PreferredGpusTaken",
+            id="ids-no-node-has",
+        ),
+        pytest.param(
+            [claim("c"), pod("waits", claim="c", template="c")],
+            Reason.CLAIM_INVALID,
+            "Failed",
+            "ClaimInvalid",
+            id="a-claim-and-a-template",
+        ),
+        pytest.param(
+            [claim("c", gangRef="nothing"), pod("waits", claim="c")],
+            Reason.GANG_SIZE_UNKNOWN,
+            "Pending",
+            "GangSizeUnknown",
+            id="a-gang-that-is-not-there",
+        ),
+    ],
+)
+def test_what_is_said_of_bad_input(objects: list[JsonObject], reason: Reason, phase: str, word: str) -> None:
+    scene = Scene(leased("a", 4), objects)
+    explanation = explained(scene)
+    assert {verdict.reason for verdict in explanation.nodes.values()} == {reason}
+    assert claim_says(scene, refusal(scene, explanation), ObjectKey("team", "c")) == (phase, word)
+
+
+def test_a_claim_that_is_not_there_is_said_of_the_pod_alone() -> None:
+    explanation = explained(Scene(leased("a"), pod("waits", claim="c")))
+    assert (explanation.verdict, explanation.message) == ("ClaimMissing", "GpuClaim team/c is not there")
+
+
+def test_a_claim_that_breaks_a_rule_is_explained_from_manifests() -> None:
+    """An API server refuses it when it is made."""
+    bad = claim("c", 2, devices={"policy": "preferIds", "preferIds": [1]})
+    explanation = explained(Scene(leased("a"), bad, pod("waits", claim="c")))
+    assert explanation.verdict == "ClaimInvalid"
+    assert "spec.devices.preferIds" in explanation.message
+
+
+def test_claim_and_request_together_are_no_contradiction() -> None:
+    scene = Scene(leased("a"), claim("c", 2), pod("waits", 1, claim="c"))
+    assert explained(scene).message == "1 of 1 nodes fit; it goes to a with GPU 0,1"

@@ -1,0 +1,232 @@
+"""Certificates on the real control plane: replicas that agree, rotation under load, trust that is put back."""
+
+import asyncio
+import ssl
+from base64 import b64decode, b64encode
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+import aiohttp
+import pytest
+
+from tests.contract.expect import eventually
+from tests.webhook.programs import Site
+from ullage.clock import WallClock
+from ullage.decide.admit.policy import AdmissionPolicy
+from ullage.decide.admit.rotation import Lifetimes
+from ullage.errors import Unreadable, UserError
+from ullage.kube.api import KubeApi, MergePatch
+from ullage.kube.connect import connect
+from ullage.kube.resource import JsonObject
+from ullage.kube.resources import MUTATING_WEBHOOKS, PODS, SECRETS, VALIDATING_WEBHOOKS
+from ullage.kube.webhooks import GUARD_NAME, MUTATING_NAME, Reach, bundles
+from ullage.model.allocation import CLAIM
+from ullage.observe.serve import Address
+from ullage.testing.builders import a_pod
+from ullage.webhook.keeper import SecretName
+from ullage.webhook.registrar import Registrar
+from ullage.webhook.start import Webhook, WebhookSettings
+from ullage.webhook.tls import ServedCertificate
+from ullage.webhook.vault import read_vault
+
+pytestmark = pytest.mark.real
+
+FAST = Lifetimes(authority=18.0, serving=6.0, overlap=3.0, backdated=60.0)
+"""A certificate lives for 4 s; after 12 s another authority is trusted, after 15 s it is used."""
+WHOLE = PODS.whole()
+
+
+def settings(site: Site, secret: str, lifetimes: Lifetimes | None = None) -> WebhookSettings:
+    port = site.port()
+    return WebhookSettings(
+        policy=AdmissionPolicy(),
+        listen=Address("127.0.0.1", port),
+        reach=Reach(url=f"https://127.0.0.1:{port}"),
+        secret=SecretName(name=secret),
+        lifetimes=lifetimes or Lifetimes(),
+        drain=0.0,
+    )
+
+
+@asynccontextmanager
+async def serving(site: Site, settings: WebhookSettings, seed: int = 1) -> AsyncIterator[Webhook]:
+    """A replica in this process, ready; over connections of its own."""
+    api = connect(site.plane.kubeconfig)
+    webhook = Webhook(api, settings, WallClock(), seed=seed)
+    running = asyncio.ensure_future(webhook.run())
+    try:
+        async with asyncio.timeout(30):
+            await asyncio.wait({running, asyncio.ensure_future(webhook.wait_ready())}, return_when="FIRST_COMPLETED")
+            if running.done():
+                await running
+        yield webhook
+    finally:
+        running.cancel()
+        await asyncio.wait({running})
+        await api.close()
+
+
+@pytest.fixture(autouse=True)
+async def _unregistered_afterwards(api: KubeApi) -> AsyncIterator[None]:
+    yield
+    await Registrar(api, Reach(), ()).remove()
+
+
+async def trusted(api: KubeApi) -> set[str]:
+    """What the API server trusts now, of all webhooks of both configurations."""
+    both = [await api.get(MUTATING_WEBHOOKS, MUTATING_NAME), await api.get(VALIDATING_WEBHOOKS, GUARD_NAME)]
+    return {bundle for configuration in both for bundle in bundles(configuration)}
+
+
+async def data_of(api: KubeApi, secret: str) -> dict[str, bytes]:
+    found = await api.get(SECRETS, secret, "ullage-system")
+    return {key: b64decode(value) for key, value in found["data"].items()}
+
+
+class Load:
+    """Pods with claims, created one after another by several clients; and handshakes like those of API servers."""
+
+    def __init__(self, site: Site, api: KubeApi) -> None:
+        self._site = site
+        self._api = api
+        self.admitted = 0
+        self.handshakes = 0
+        self.certificates: set[bytes] = set()
+
+    async def pods(self, client: int) -> None:
+        """Dry runs: admission happens, nothing is stored."""
+        api = connect(self._site.alice)
+        try:
+            while True:
+                pod = a_pod(f"load-{client}", annotations={CLAIM: "c"})
+                stored: JsonObject = await api.create(WHOLE, pod, "default", dry_run=True)
+                assert stored["spec"]["schedulerName"] == "gpu-scheduler"
+                self.admitted += 1
+        finally:
+            await api.close()
+
+    async def calls(self, url: str, port: int) -> None:
+        """An API server keeps its connections; this one makes a new one each time, trusting what is registered now."""
+        while True:
+            (bundle,) = await trusted(self._api)
+            context = ssl.create_default_context(cadata=b64decode(bundle).decode())
+            _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+            self.certificates.add(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
+            writer.close()
+            await writer.wait_closed()
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session,
+                session.post(url, data=b"{}") as answer,
+            ):
+                assert answer.status == 400
+            self.handshakes += 1
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("seconds", [20.0, pytest.param(90.0, marks=pytest.mark.full)])
+async def test_certificates_and_authorities_change_under_load_without_a_failed_admission(
+    site: Site, api: KubeApi, seconds: float
+) -> None:
+    first = settings(site, f"rotation-{seconds:.0f}", FAST)
+    # The second replica shares the Secret and the name, and listens elsewhere.
+    second = replace(first, listen=Address("127.0.0.1", site.port()))
+    load = Load(site, api)
+    async with AsyncExitStack() as replicas:
+        one = await replicas.enter_async_context(serving(site, first, seed=1))
+        two = await replicas.enter_async_context(serving(site, second, seed=2))
+        authorities = {(await data_of(api, first.secret.name))["ca.crt"]}
+        work = [asyncio.ensure_future(load.pods(client)) for client in range(4)]
+        for replica in (one, two):
+            assert replica.address is not None
+            url = f"https://{replica.address}/mutate"
+            work.append(asyncio.ensure_future(load.calls(url, replica.address.port)))
+        until = asyncio.get_running_loop().time() + seconds
+        while asyncio.get_running_loop().time() < until and not any(task.done() for task in work):
+            await asyncio.sleep(0.5)
+            authorities.add((await data_of(api, first.secret.name))["ca.crt"])
+        for task in work:
+            if not task.done():
+                task.cancel()
+        ended = await asyncio.gather(*work, return_exceptions=True)
+    assert [error for error in ended if not isinstance(error, asyncio.CancelledError)] == []
+    assert load.admitted > 10 * seconds
+    assert load.handshakes > seconds
+    assert len(authorities) >= 2, "the authority did not change"
+    assert len(load.certificates) >= seconds / 6, "the certificate did not change often"
+
+
+async def test_two_replicas_make_one_secret(site: Site, api: KubeApi) -> None:
+    one = settings(site, "shared")
+    two = replace(one, listen=Address("127.0.0.1", site.port()))
+    async with asyncio.TaskGroup() as group:
+        stop = asyncio.Event()
+        shown: list[ServedCertificate] = []
+
+        async def replica(chosen: WebhookSettings, seed: int) -> None:
+            async with serving(site, chosen, seed) as webhook:
+                shown.append(webhook._certificate)
+                if len(shown) == 2:
+                    stop.set()
+                await stop.wait()
+
+        group.create_task(replica(one, 1))
+        group.create_task(replica(two, 2))
+        await stop.wait()
+    vault = read_vault(await data_of(api, "shared"))
+    assert [one.current.pair for one in shown if one.current is not None] == [vault.serving] * 2
+    assert await trusted(api) == {b64encode(vault.trusted).decode()}
+
+
+async def test_what_is_trusted_is_put_back(site: Site, api: KubeApi) -> None:
+    async with serving(site, settings(site, "drift")):
+        good = await trusted(api)
+        hooks = (await api.get(MUTATING_WEBHOOKS, MUTATING_NAME))["webhooks"]
+        hooks[0]["clientConfig"]["caBundle"] = ""
+        await api.patch(MUTATING_WEBHOOKS, MUTATING_NAME, MergePatch({"webhooks": hooks}))
+        assert await trusted(api) != good
+        await eventually(lambda: trusted(api), until=lambda now: now == good)
+        await api.delete(VALIDATING_WEBHOOKS, GUARD_NAME)
+
+        async def there() -> list[str]:
+            found = await api.list(VALIDATING_WEBHOOKS)
+            return [one["metadata"]["name"] for one in found.items]
+
+        await eventually(there, until=lambda names: GUARD_NAME in names)
+        assert await trusted(api) == good
+
+
+async def test_a_secret_that_is_not_ours_is_left_alone(site: Site, api: KubeApi) -> None:
+    foreign = {"metadata": {"name": "foreign", "namespace": "ullage-system"}, "data": {"ca.crt": "eA=="}}
+    await api.create(SECRETS, foreign, "ullage-system")
+    with pytest.raises(UserError, match="not ours"):
+        async with serving(site, settings(site, "foreign")):
+            pass
+    assert await data_of(api, "foreign") == {"ca.crt": b"x"}
+
+
+async def test_a_secret_of_ours_that_cannot_be_read_is_made_anew(site: Site, api: KubeApi) -> None:
+    chosen = settings(site, "broken")
+    async with serving(site, chosen):
+        wrong = b64encode((await data_of(api, "broken"))["ca.key"]).decode()
+        await api.patch(SECRETS, "broken", MergePatch({"data": {"tls.key": wrong}}), "ullage-system")
+
+        async def readable() -> bool:
+            try:
+                read_vault(await data_of(api, "broken"))
+            except Unreadable:
+                return False
+            return True
+
+        await eventually(readable, until=bool)
+
+        async def call() -> bool:
+            context = ssl.create_default_context(cadata=b64decode((await trusted(api)).pop()).decode())
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", chosen.listen.port, ssl=context)
+            except ssl.SSLError:
+                return False
+            writer.close()
+            return True
+
+        await eventually(call, until=bool)

@@ -1,0 +1,149 @@
+"""Nodes through Cluster API: one MachineDeployment per pool, scaled up for more nodes; Machines are marked, then scaled away.
+
+Works on every cloud Cluster API works on, and needs no SDK. Every change of a size is one conditional write of the
+MachineDeployment that also notes what it was for (a purchase's token, a Machine's name), so it is made once.
+
+Parameters of a pool: `machineDeployment` (required), and `namespace` (default).
+"""
+
+from collections.abc import Sequence
+
+from ullage.clock import Clock
+from ullage.cloud.api import Created, CreateRequest, PoolRef, Refused
+from ullage.cloud.clusterapi_sizes import (
+    API_GROUP,
+    DELETE_FIRST,
+    DEPLOYMENT_LABEL,
+    with_purchase,
+    with_removal,
+    without_one_missing,
+)
+from ullage.cloud.clusterapi_view import Deployment, Machines, described
+from ullage.cloud.kube_errors import as_cloud_errors
+from ullage.errors import NotFound
+from ullage.kube.api import KubeApi, MergePatch, Selection
+from ullage.kube.edit import edit
+from ullage.kube.resource import JsonObject, Resource
+from ullage.model.instance import Instance, InstanceState
+from ullage.model.provisioner import NodeTemplate
+
+VERSIONS = ("v1beta2", "v1beta1")
+"""The newest that is served is used; what we read and write is the same in both."""
+
+
+class ClusterApiProvider:
+    """Speaks to the management cluster, which may be this one."""
+
+    name = "clusterapi"
+    staleness = 0.0
+
+    def __init__(self, api: KubeApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._version = ""
+
+    async def create(self, request: CreateRequest) -> Created:
+        with as_cloud_errors(f"create {request.count} machines of {request.pool.name}"):
+            resource, where = await self._deployments(), _where(request.pool)
+            now = self._clock.now()
+            await edit(self._api, resource, where.name, where.namespace, lambda raw: with_purchase(raw, request, now))
+            machines = await self._machines(request.pool)
+        # Those of this purchase cannot be told from others: they are the last to come.
+        last = [one for one in machines.instances() if one.state is not InstanceState.STOPPING][-request.count :]
+        return Created(tuple(last))
+
+    async def delete(self, ids: Sequence[str]) -> None:
+        with as_cloud_errors(f"delete {', '.join(ids)}"):
+            for one in ids:
+                namespace, _, name = one.partition("/")
+                deployment, missing, _ = name.partition("#")
+                if missing:
+                    await self._give_up_missing(namespace, deployment)
+                elif name:
+                    await self._delete(namespace, name)
+
+    async def list(self, pools: Sequence[PoolRef]) -> Sequence[Instance]:
+        with as_cloud_errors("list machines"):
+            return [one for pool in pools for one in (await self._machines(pool)).instances()]
+
+    async def templates(self, pool: PoolRef) -> Sequence[NodeTemplate]:
+        """As the MachineDeployment's scale-from-zero annotations say it; none without them."""
+        with as_cloud_errors(f"describe {pool.name}"):
+            where = _where(pool)
+            raw = await self._api.get(await self._deployments(), where.name, where.namespace)
+        return described(raw)
+
+    async def run(self) -> None:
+        """Cluster API does the rest."""
+
+    async def close(self) -> None:
+        """The connection is its owner's."""
+
+    async def _delete(self, namespace: str, name: str) -> None:
+        machines = await self._resource("machines", "Machine")
+        try:
+            machine = await self._api.get(machines, name, namespace)
+        except NotFound:
+            return
+        deployment = machine["metadata"].get("labels", {}).get(DEPLOYMENT_LABEL)
+        if not deployment:
+            raise Refused(f"Machine {namespace}/{name} is of no MachineDeployment")
+        if machine["metadata"].get("deletionTimestamp"):
+            return
+        # Marked first: whatever happens next, the size must not fall without saying who is to go.
+        mark = MergePatch({"metadata": {"annotations": {DELETE_FIRST: "yes"}}})
+        await self._api.patch(machines, name, mark, namespace)
+        there = await self._names(namespace, deployment)
+        await edit(
+            self._api,
+            await self._deployments(),
+            deployment,
+            namespace,
+            lambda raw: with_removal(raw, name, there),
+        )
+
+    async def _give_up_missing(self, namespace: str, deployment: str) -> None:
+        """One that is asked for and not made yet. Should it be made meanwhile, it is one without a node that goes."""
+        there = await self._names(namespace, deployment)
+        await edit(
+            self._api,
+            await self._deployments(),
+            deployment,
+            namespace,
+            lambda raw: without_one_missing(raw, there),
+        )
+
+    async def _machines(self, pool: PoolRef) -> Machines:
+        where = _where(pool)
+        raw = await self._api.get(await self._deployments(), where.name, where.namespace)
+        found = await self._found(where.namespace, where.name)
+        return Machines(pool.name, where, raw, found)
+
+    async def _names(self, namespace: str, deployment: str) -> frozenset[str]:
+        """Machines that are there and stay."""
+        found = await self._found(namespace, deployment)
+        return frozenset(one["metadata"]["name"] for one in found if not one["metadata"].get("deletionTimestamp"))
+
+    async def _found(self, namespace: str, deployment: str) -> Sequence[JsonObject]:
+        selection = Selection(labels=f"{DEPLOYMENT_LABEL}={deployment}")
+        machines = await self._resource("machines", "Machine")
+        return (await self._api.list(machines, namespace, selection=selection)).items
+
+    async def _deployments(self) -> Resource[JsonObject]:
+        return await self._resource("machinedeployments", "MachineDeployment")
+
+    async def _resource(self, plural: str, kind: str) -> Resource[JsonObject]:
+        if not self._version:
+            served = (await self._api.discover()).versions.get(f"machinedeployments.{API_GROUP}", ())
+            found = [version for version in VERSIONS if version in served]
+            if not found:
+                raise Refused(f"this API server does not serve MachineDeployments of {' or '.join(VERSIONS)}")
+            self._version = found[0]
+        return Resource[JsonObject](API_GROUP, self._version, plural, kind, True, dict)
+
+
+def _where(pool: PoolRef) -> Deployment:
+    name = pool.parameters.get("machineDeployment", "")
+    if not name:
+        raise Refused(f"pool {pool.name}: provider parameter machineDeployment is not set")
+    return Deployment(pool.parameters.get("namespace", "default"), name)
