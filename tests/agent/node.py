@@ -20,6 +20,7 @@ from ullage.kube.resources import EVENTS, GPU_NODE_STATUSES, NAMESPACES, NODES, 
 from ullage.kube.rest import RestApi
 from ullage.model.allocation import ALLOCATED
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.apiserver.weather import Weather
 from ullage.sim.time import loop_clock, run_virtual
 from ullage.testing.builders import a_namespace, a_node, a_pod
 
@@ -67,6 +68,7 @@ class Stage:
     """One node; what is on it can be changed while the agent looks."""
 
     api: KubeApi
+    agents_api: KubeApi
     mode: Mode = Mode.LEASED
     board: str = "8xH100-SXM"
     leases: str = LEASES
@@ -82,7 +84,7 @@ class Stage:
     async def agent_running(self) -> AsyncIterator[NodeAgent]:
         """An agent of its own life: what it remembers, it has from the API server."""
         self.agent = NodeAgent(
-            self.api,
+            self.agents_api,
             Host(self.reader, self.proc, self.plugin),
             AgentSettings(NODE, self.mode, self.leases),
             loop_clock(),
@@ -125,15 +127,16 @@ class Stage:
         self.reader.runs(gpu, pid, utilisation=utilisation)
 
 
-def play(story: Callable[[Stage], Coroutine[Any, Any, None]], **stage: Any) -> None:
+def play(story: Callable[[Stage], Coroutine[Any, Any, None]], *, weather: Weather | None = None, **stage: Any) -> None:
     """Tell a story on a fresh cluster."""
 
     async def told() -> None:
         server = SimulatedApiServer(loop_clock(), seed=1)
         api = RestApi(InMemoryTransport(server), rng=random.Random(1))
+        agents_api = RestApi(InMemoryTransport(server, weather=weather), rng=random.Random(2))
         await install(api)
         await api.create(NAMESPACES, a_namespace(LEASES))
         await api.create(NODES, a_node(NODE))
-        await story(Stage(api, **stage))
+        await story(Stage(api, agents_api, **stage))
 
     run_virtual(told())

@@ -12,6 +12,7 @@ from ullage.kube.api import MergePatch
 from ullage.kube.moment import read_time
 from ullage.kube.resources import GPU_NODE_STATUSES, NODES
 from ullage.model.event import ObjectKey
+from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
 from ullage.sim.time import loop_clock
 
 pytestmark = pytest.mark.story
@@ -201,6 +202,69 @@ def test_what_kubelet_sets_back_is_said_again_and_taints_of_others_stay() -> Non
             assert [taint.key for taint in node.spec.taints] == ["example.com/theirs", "gpu.scheduling/leased"]
 
     play(story)
+
+
+def test_a_driver_that_hangs_is_told_and_so_is_its_return() -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            stage.reader.dies(2)
+            await asyncio.sleep(3)
+            stage.reader.hangs = True
+            await asyncio.sleep(3)
+            assert await stage.condition("Ready") == ("Unknown", "DriverSilent", "the driver gives no answer")
+            report = await stage.report()
+            assert [gpu.health for gpu in report.devices] == ["Unknown"] * 2 + ["Unhealthy"] + ["Unknown"] * 5
+            age = loop_clock().now() - read_time(report.observed_at)
+            assert age < 5, "it is the agent's word that is fresh, not the GPUs"
+            stage.reader.hangs = False
+            await asyncio.sleep(3)
+            assert (await stage.report()).healthy == 7
+            assert (await stage.condition("Ready"))[0] == "True"
+
+    play(story)
+
+
+@pytest.mark.fault
+def test_without_an_api_server_it_goes_on_looking_and_reports_when_it_can() -> None:
+    weather = Weather(seed=1)
+
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running() as agent:
+            weather.partitioned = True
+            await asyncio.sleep(60)
+            stage.reader.dies(4)
+            await asyncio.sleep(60)
+            assert agent.checks.alive["looks"]() == ""
+            assert "old" in agent.checks.ready["reports"]()
+            value = agent.metrics.registry.get_sample_value
+            assert value("ullage_agent_gpus", {"health": "Unhealthy"}) == 1
+            weather.partitioned = False
+            await asyncio.sleep(40)
+            assert (await stage.gpu(4)).health == "Unhealthy"
+            assert agent.checks.ready["reports"]() == ""
+
+    play(story, weather=weather)
+
+
+@pytest.mark.fault
+@pytest.mark.parametrize("seed", range(5))
+def test_in_bad_weather_the_last_word_is_right(seed: int) -> None:
+    weather = Weather(
+        seed=seed, latency=Latency(default=0.05, spread=1.0), odds=Odds(dict.fromkeys(Fault, 0.1), stream_cut=0.1)
+    )
+
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            await asyncio.sleep(100)
+            stage.reader.dies(1)
+            stage.reader.dies(6)
+            await asyncio.sleep(100)
+            report, node = await stage.report(), await stage.api.get(NODES, NODE)
+            assert [gpu.id for gpu in report.devices if gpu.health == "Unhealthy"] == [1, 6]
+            assert node.status.allocatable[GPU] == "6"
+            assert loop_clock().now() - read_time(report.observed_at) < 60
+
+    play(story, weather=weather)
 
 
 def test_a_report_somebody_deleted_is_made_again() -> None:

@@ -146,7 +146,7 @@ def test_a_gang_for_programs(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 def test_a_plan_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "schedule", "-f", str(FOLDER / "cluster.yaml"), "-f", str(PENDING)]) == 0
     said = capsys.readouterr()
-    assert "team/four-linked   node-a         4,5,6,7   1" in said.out
+    assert "team/four-linked   node-a   4,5,6,7   1" in said.out
     assert "team/eight has no place" in said.out
     assert "  2 nodes   InsufficientResources   node-a: wants 8 of nvidia.com/gpu, 3 of 8 free" in said.out
     assert said.out.endswith("2 placed, 2 without a place\n")

@@ -1,11 +1,12 @@
 """Cluster API as far as a provider sees it: its kinds with a minimal schema, and what its controllers do, on demand."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 
+from tests.contract.expect import eventually
 from ullage.errors import NotFound, TooManyRequests, Unreachable
 from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.crds.install import _served
 from ullage.kube.resource import JsonObject, Resource
 from ullage.kube.resources import CRDS
 from ullage.testing.builders import a_crd
@@ -23,7 +24,15 @@ async def install_cluster_api(api: KubeApi) -> None:
             await api.get(CRDS, resource.id)
         except NotFound:
             await api.create(CRDS, a_crd(resource, {"spec": OPEN, "status": OPEN}, subresources=parts))
-        await _served(api, resource)
+        await eventually(partial(_is_served, api, resource), until=bool, seconds=30)
+
+
+async def _is_served(api: KubeApi, resource: Resource[JsonObject]) -> bool:
+    try:
+        await api.list(resource)
+    except (NotFound, TooManyRequests):
+        return False
+    return resource in await api.discover()
 
 
 def a_deployment(name: str, replicas: int = 0, **annotations: str) -> JsonObject:

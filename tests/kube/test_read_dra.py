@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ullage.kube.objects.dra import ResourceClaim
-from ullage.kube.read import read_device_claim
+from ullage.kube.objects.dra import ResourceClaim, ResourceSlice
+from ullage.kube.read import read_device_claim, read_device_slice
 from ullage.model.device_claim import AllocatedDevice
 
 
@@ -25,7 +25,7 @@ def selecting(*names: str) -> dict[str, Any]:
         pytest.param({}, [], id="not-allocated"),
         pytest.param(
             {"allocation": {"devices": {"results": [result("gpu-1"), result("gpu-0")]}}},
-            [("node-a", "gpu-0"), ("node-a", "gpu-1")],
+            [("node-a", "node-a", "gpu-0"), ("node-a", "node-a", "gpu-1")],
             id="two-gpus",
         ),
         pytest.param(
@@ -35,12 +35,12 @@ def selecting(*names: str) -> dict[str, Any]:
                     "nodeSelector": selecting("node-b"),
                 }
             },
-            [("node-b", "gpu-1")],
+            [("node-b", "p-1", "gpu-1")],
             id="the-selector-names-the-node",
         ),
         pytest.param(
             {"allocation": {"devices": {"results": [result("gpu-1")]}, "nodeSelector": selecting("x", "y")}},
-            [("node-a", "gpu-1")],
+            [("node-a", "node-a", "gpu-1")],
             id="a-selector-of-several-names-none",
         ),
         pytest.param(
@@ -52,8 +52,42 @@ def selecting(*names: str) -> dict[str, Any]:
         pytest.param({"allocation": {}}, [], id="allocated-nothing"),
     ],
 )
-def test_what_a_claim_holds(status: dict[str, Any], held: list[tuple[str, str]]) -> None:
+def test_what_a_claim_holds(status: dict[str, Any], held: list[tuple[str, str, str]]) -> None:
     raw = {"metadata": {"name": "c", "namespace": "ns", "uid": "u"}, "spec": {"devices": {}}, "status": status}
     claim = read_device_claim(msgspec.convert(raw, ResourceClaim))
     assert claim.devices == tuple(AllocatedDevice(*one) for one in held)
     assert str(claim.key) == "ns/c"
+
+
+def device(name: str, deeper: bool = False, **attributes: str) -> dict[str, Any]:
+    spoken: dict[str, Any] = {key: {"string": value} for key, value in attributes.items()}
+    said = {"attributes": spoken | {"migEnabled": {"bool": False}}}
+    return {"name": name, **({"basic": said} if deeper else said)}
+
+
+@pytest.mark.parametrize(
+    ("devices", "gpus"),
+    [
+        pytest.param(
+            [device("gpu-1", uuid="GPU-b"), device("gpu-0", uuid="GPU-a")],
+            [("gpu-0", "GPU-a"), ("gpu-1", "GPU-b")],
+            id="whole",
+        ),
+        pytest.param(
+            [device("part", uuid="MIG-x", parentUUID="GPU-a")], [("part", "GPU-a")], id="a-part-is-of-its-parent"
+        ),
+        pytest.param([device("gpu-0", deeper=True, uuid="GPU-a")], [("gpu-0", "GPU-a")], id="v1beta1"),
+        pytest.param(
+            [{"name": "g", "attributes": {"gpu.nvidia.com/uuid": {"string": "GPU-a"}}}],
+            [("g", "GPU-a")],
+            id="qualified",
+        ),
+        pytest.param([device("mystery")], [], id="says-nothing"),
+    ],
+)
+def test_which_gpu_a_device_is(devices: list[dict[str, Any]], gpus: list[tuple[str, str]]) -> None:
+    spec = {"driver": "gpu.nvidia.com", "nodeName": "n", "pool": {"name": "n"}, "devices": devices}
+    found = read_device_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice))
+    assert (found.pool, found.gpus) == ("n", tuple(gpus))
+    other = {**spec, "driver": "net.example.com"}
+    assert read_device_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": other}, ResourceSlice)).gpus == ()

@@ -15,7 +15,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_namespace, a_node, a_pod
-from ullage.testing.placement_history import Moment, PlacementHistory, breaches
+from ullage.testing.placement_history import Moment, PlacementHistory, begun_too_early, breaches
 
 
 def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = False) -> Pod:
@@ -44,12 +44,20 @@ def lease(gpu: int, **holders: int) -> GpuLease:
     )
 
 
-def told(*facts: Pod | GpuLease | tuple[Pod | GpuLease, bool]) -> list[str]:
-    """Breaches of facts in this order; a pair is something that is gone."""
-    moments = [
+Told = Pod | GpuLease | tuple[Pod | GpuLease, bool]
+"""A pair is something that is gone."""
+
+
+def in_order(facts: tuple[Told, ...]) -> list[Moment]:
+    return [
         Moment(version, fact[0] if isinstance(fact, tuple) else fact, isinstance(fact, tuple))
         for version, fact in enumerate(facts, start=1)
     ]
+
+
+def told(*facts: Told) -> list[str]:
+    """Breaches of facts in this order."""
+    moments = in_order(facts)
     found = list(breaches(moments))
     assert list(breaches(moments[::-1])) == found
     return found
@@ -101,6 +109,34 @@ def test_a_life_without_a_breach() -> None:
 )
 def test_a_breach_is_found(facts: tuple[Pod | GpuLease, ...], says: str) -> None:
     assert any(says in sentence for sentence in told(*facts))
+
+
+@pytest.mark.parametrize(
+    ("facts", "early"),
+    [
+        pytest.param((lease(0, a=1000), lease(1, b=1000), pod("a", 0), pod("b", 1)), 0, id="all-leased-before"),
+        pytest.param((lease(0, a=1000), pod("a", 0), lease(1, b=1000), pod("b", 1)), 1, id="the-second-leased-after"),
+        pytest.param(
+            (lease(0, a=1000), lease(1, b=1000), (lease(1, b=1000), True), pod("a", 0)), 1, id="let-go-before-the-first"
+        ),
+        pytest.param(
+            (
+                lease(0, a=1000),
+                lease(1, b=1000),
+                pod("a", 0),
+                pod("b", 1),
+                (pod("b", 1), True),
+                (lease(1, b=1000), True),
+                lease(2, b=1000),
+                pod("b", 2),
+            ),
+            0,
+            id="one-that-comes-again-beside-the-other",
+        ),
+    ],
+)
+def test_a_gang_that_begins_too_early_is_found(facts: tuple[Told, ...], early: int) -> None:
+    assert len(list(begun_too_early(in_order(facts), ("uid-a", "uid-b"), 2))) == early
 
 
 async def test_it_records_what_is_there_what_comes_and_what_goes() -> None:

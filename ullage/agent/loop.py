@@ -98,11 +98,19 @@ class Agent:
 
     async def run(self, boot_id: str = "") -> None:
         """Look and tell until cancelled."""
-        await self._begin(boot_id)
+        await self._begin_when_possible(boot_id)
         self._eyes.reader.listen(self._heard)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_looking(), name="looks")
             group.create_task(self._keep_telling(boot_id), name="reports")
+
+    async def _begin_when_possible(self, boot_id: str) -> None:
+        while True:
+            try:
+                return await self._begin(boot_id)
+            except ApiError as error:
+                log.warning("cannot begin", error=str(error))
+                await asyncio.sleep(self._pace.retry)
 
     async def _begin(self, boot_id: str) -> None:
         """Go on where the agent before left off: GPUs keep their ids."""

@@ -71,10 +71,14 @@ class SimulatedReader:
         """UUIDs are made from the node's name: the same each time, and no two nodes share one."""
         self.vitals = [Vitals(counters=Counters(uncorrected_now=0), utilisation=0, memory_used=0)] * board.count
         self.troubles: dict[int, Trouble] = {}
+        self.hangs = False
+        """The driver as a whole does not answer."""
         self._cards = [_card(board, node, gpu) for gpu in range(board.count)]
         self._on_xid: OnXid = lambda _uuid, _xid: None
 
     async def look(self, *, thorough: bool) -> Look:
+        if self.hangs:
+            return Look(trouble="the driver gives no answer", silent=True)
         return Look(tuple(self._see(gpu, thorough) for gpu in range(len(self._cards))))
 
     def listen(self, on_xid: OnXid) -> None:

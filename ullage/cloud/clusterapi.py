@@ -1,4 +1,4 @@
-"""Nodes through Cluster API: one MachineDeployment per pool, scaled up for more nodes; Machines are marked, then scaled away.
+"""Nodes through Cluster API: a MachineDeployment per pool is scaled up; Machines are marked, then scaled away.
 
 Works on every cloud Cluster API works on, and needs no SDK. Every change of a size is one conditional write of the
 MachineDeployment that also notes what it was for (a purchase's token, a Machine's name), so it is made once.

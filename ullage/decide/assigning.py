@@ -75,7 +75,9 @@ class Assigner:
         state = self.placements.state
         found: dict[ObjectKey, Pod] = {}
         for claim in state.claims_of_gang(gang):
-            for pod in (*state.pods_naming(claim.key), *state.pods_from_template(claim.key)):
+            copied_for = state.pods.get(ObjectKey(claim.key.namespace, claim.pod)) if claim.pod else None
+            named_by = (*state.pods_naming(claim.key), *state.pods_from_template(claim.key))
+            for pod in named_by if copied_for is None else (*named_by, copied_for):
                 if self.gang_of(pod) == gang:
                     found[pod.key] = pod
         return [found[key] for key in sorted(found)]

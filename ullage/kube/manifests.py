@@ -20,6 +20,7 @@ from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.read import (
     read_budget,
     read_device_claim,
+    read_device_slice,
     read_namespace,
     read_node,
     read_pod,
@@ -41,6 +42,7 @@ from ullage.kube.resources import (
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
 )
@@ -75,6 +77,7 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         _Kind(POD_GROUPS, gpu.PodGroup, read_group),
         _Kind(KUBE_POD_GROUPS, gpu.KubePodGroup, read_kube_group),
         *(_Kind(claims, dra.ResourceClaim, read_device_claim) for claims in RESOURCE_CLAIMS),
+        *(_Kind(slices, dra.ResourceSlice, read_device_slice) for slices in RESOURCE_SLICES),
         _Kind(PRIORITY_CLASSES, policy.PriorityClass, None),
     )
 }

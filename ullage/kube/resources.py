@@ -1,6 +1,6 @@
 """The resources we know by name. A new kind is one line here and a struct in `objects`."""
 
-from ullage.kube.objects.dra import ResourceClaim
+from ullage.kube.objects.dra import ResourceClaim, ResourceSlice
 from ullage.kube.objects.gpu import GpuClaim, GpuNodeStatus, GpuQuota, KubePodGroup, PodGroup
 from ullage.kube.objects.meta import PartialObject
 from ullage.kube.objects.node import Node
@@ -33,11 +33,16 @@ STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet", True, Work
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet", True, Workload)
 JOBS = Resource("batch", "v1", "jobs", "Job", True, Job)
 
+_DRA_VERSIONS = ("v1", "v1beta2", "v1beta1")
+"""Those that servers have, the latest first."""
 RESOURCE_CLAIMS = tuple(
     Resource("resource.k8s.io", version, "resourceclaims", "ResourceClaim", True, ResourceClaim)
-    for version in ("v1", "v1beta2", "v1beta1")
+    for version in _DRA_VERSIONS
 )
-"""In every version that servers have, the latest first."""
+RESOURCE_SLICES = tuple(
+    Resource("resource.k8s.io", version, "resourceslices", "ResourceSlice", False, ResourceSlice)
+    for version in _DRA_VERSIONS
+)
 
 CRDS = Resource[JsonObject](
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False, dict

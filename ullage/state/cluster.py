@@ -11,7 +11,7 @@ from typing import Any
 from ullage.model.budget import Budget
 from ullage.model.claim import Claim
 from ullage.model.device import Inventory
-from ullage.model.device_claim import DeviceClaim
+from ullage.model.device_claim import DeviceClaim, DeviceSlice
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
 from ullage.model.gang import PodGroup
 from ullage.model.namespace import Namespace, labels_of_unheard
@@ -33,6 +33,7 @@ Fact = (
     | Volume
     | StorageClass
     | DeviceClaim
+    | DeviceSlice
 )
 
 
@@ -77,6 +78,7 @@ class ClusterState:
         self._volumes: dict[str, Volume] = {}
         self._storage_classes: dict[str, StorageClass] = {}
         self._device_claims: dict[ObjectKey, DeviceClaim] = {}
+        self._device_slices: dict[ObjectKey, DeviceSlice] = {}
         self._shelves: dict[type[Fact], dict[Any, Any]] = {
             Node: self._nodes,
             Pod: self._pods,
@@ -90,6 +92,7 @@ class ClusterState:
             Volume: self._volumes,
             StorageClass: self._storage_classes,
             DeviceClaim: self._device_claims,
+            DeviceSlice: self._device_slices,
         }
         self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
         self._used: dict[str, dict[str, int]] = {}
@@ -150,6 +153,11 @@ class ClusterState:
     def device_claims(self) -> Mapping[ObjectKey, DeviceClaim]:
         """ResourceClaims."""
         return MappingProxyType(self._device_claims)
+
+    @property
+    def device_slices(self) -> Mapping[ObjectKey, DeviceSlice]:
+        """ResourceSlices."""
+        return MappingProxyType(self._device_slices)
 
     @property
     def synced(self) -> frozenset[str]:

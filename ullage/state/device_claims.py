@@ -1,15 +1,13 @@
 """GPUs that ResourceClaims hold, by node: put into the placements as one pod a node, so that nobody is offered them.
 
-A driver's `gpu-3` is GPU 3, and so is any part of it (`gpu-3-mig-1g10gb-0`). A device that cannot be told apart may be
-any GPU of its node: all of them are held.
+Which GPU a device is, its ResourceSlice says by UUID: a driver's numbers are not ours. A device nobody can name may be
+any GPU of its node, so all of them are held.
 """
 
-import re
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
-from ullage.model.device import MOST_DEVICES
-from ullage.model.device_claim import DeviceClaim
+from ullage.model.device import MOST_DEVICES, Inventory
+from ullage.model.device_claim import AllocatedDevice, DeviceClaim, DeviceSlice
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU, MILLI
@@ -21,32 +19,29 @@ NAMESPACE = "\nresourceclaims"
 ABOVE_ALL = (1 << 31) - 1
 """A priority nobody has: such holders are never preempted."""
 
-_NUMBERED = re.compile(r"gpu-(?P<number>[0-9]+)(?:-.*)?")
-
-
-def gpus_of(device: str) -> tuple[int, ...]:
-    """The GPUs a device of DRA may be."""
-    said = _NUMBERED.fullmatch(device)
-    known = said is not None and int(said["number"]) < MOST_DEVICES
-    return (int(said["number"]),) if said is not None and known else tuple(range(MOST_DEVICES))
+_ANY = tuple(range(MOST_DEVICES))
 
 
 class DeviceClaims:
     """What is held where."""
 
-    def __init__(self, claims: Iterable[DeviceClaim] = ()) -> None:
-        self._on_node: dict[str, dict[ObjectKey, tuple[int, ...]]] = {}
+    def __init__(self, claims: Iterable[DeviceClaim] = (), slices: Iterable[DeviceSlice] = ()) -> None:
+        self._held: dict[str, dict[ObjectKey, tuple[AllocatedDevice, ...]]] = {}
+        self._gpus: dict[tuple[str, str], str] = {}
+        for one in slices:
+            self.renew_slice(None, one)
         for claim in claims:
             self.renew(None, claim)
 
     @property
     def nodes(self) -> list[str]:
         """Those with devices that are held, in order."""
-        return sorted(self._on_node)
+        return sorted(self._held)
 
-    def on(self, node: str) -> Mapping[ObjectKey, tuple[int, ...]]:
-        """Claims that hold GPUs of this node, with the GPUs."""
-        return MappingProxyType(self._on_node.get(node, {}))
+    def on(self, node: str, inventory: Inventory | None) -> dict[ObjectKey, tuple[int, ...]]:
+        """Claims that hold GPUs of this node, with the GPUs as far as they can be told: else all that there may be."""
+        held = self._held.get(node, {})
+        return {claim: self._ids(held[claim], inventory) for claim in sorted(held)}
 
     def renew(self, old: DeviceClaim | None, new: DeviceClaim | None) -> list[str]:
         """A claim has changed. Returns the nodes on which something is different, in order."""
@@ -56,24 +51,22 @@ class DeviceClaims:
             self._put(new)
         return sorted({device.node for claim in (old, new) if claim is not None for device in claim.devices})
 
-    def _take(self, claim: DeviceClaim) -> None:
-        for device in claim.devices:
-            held = self._on_node.get(device.node, {})
-            held.pop(claim.key, None)
-            if not held:
-                self._on_node.pop(device.node, None)
+    def renew_slice(self, old: DeviceSlice | None, new: DeviceSlice | None) -> list[str]:
+        """A slice has changed. Returns the nodes on which devices of its pool are held, in order."""
+        if old is not None:
+            for name, _ in old.gpus:
+                self._gpus.pop((old.pool, name), None)
+        if new is not None:
+            self._gpus |= {(new.pool, name): uuid for name, uuid in new.gpus}
+        pools = {one.pool for one in (old, new) if one is not None}
+        return [node for node in self.nodes if any(device.pool in pools for device in self._devices(node))]
 
-    def _put(self, claim: DeviceClaim) -> None:
-        for device in claim.devices:
-            held = self._on_node.setdefault(device.node, {})
-            held[claim.key] = tuple(sorted({*held.get(claim.key, ()), *gpus_of(device.name)}))
-
-    def holder(self, node: str) -> Pod | None:
-        """Whoever stands for all that is held on a node."""
-        held = self._on_node.get(node)
-        if not held:
+    def holder(self, node: str, inventory: Inventory | None) -> Pod | None:
+        """Whoever stands for all that is held on a node. It counts a GPU for each that is held, in part or whole."""
+        devices = self._devices(node)
+        if not devices:
             return None
-        ids = tuple(sorted({gpu for gpus in held.values() for gpu in gpus}))
+        gpus = {self._gpus.get((device.pool, device.name), device.name) for device in devices}
         return Pod(
             key=holder_key(node),
             uid=f"{NAMESPACE}/{node}",
@@ -85,10 +78,30 @@ class DeviceClaims:
             scheduler="",
             priority=ABOVE_ALL,
             labels={},
-            shape=interned(Shape(requests=((GPU, len(ids) * MILLI),))),
+            shape=interned(Shape(requests=((GPU, len(gpus) * MILLI),))),
             owner=None,
-            gpu_ids=ids,
+            gpu_ids=self._ids(devices, inventory),
         )
+
+    def _put(self, claim: DeviceClaim) -> None:
+        for device in claim.devices:
+            here = self._held.setdefault(device.node, {})
+            here[claim.key] = (*here.get(claim.key, ()), device)
+
+    def _take(self, claim: DeviceClaim) -> None:
+        for device in claim.devices:
+            here = self._held.get(device.node, {})
+            here.pop(claim.key, None)
+            if not here:
+                self._held.pop(device.node, None)
+
+    def _devices(self, node: str) -> list[AllocatedDevice]:
+        return [device for devices in self._held.get(node, {}).values() for device in devices]
+
+    def _ids(self, devices: Iterable[AllocatedDevice], inventory: Inventory | None) -> tuple[int, ...]:
+        ids: Mapping[str, int] = {} if inventory is None else {one.uuid: one.id for one in inventory.devices}
+        found = {ids.get(self._gpus.get((device.pool, device.name), "")) for device in devices}
+        return _ANY if None in found else tuple(sorted(gpu for gpu in found if gpu is not None))
 
 
 def holder_key(node: str) -> ObjectKey:

@@ -5,7 +5,7 @@ import msgspec
 from ullage.model.budget import Budget
 from ullage.model.claim import Claim
 from ullage.model.device import Inventory
-from ullage.model.device_claim import DeviceClaim
+from ullage.model.device_claim import DeviceClaim, DeviceSlice
 from ullage.model.event import Appeared, ObjectKey, Synced
 from ullage.model.gang import PodGroup
 from ullage.model.namespace import Namespace
@@ -37,6 +37,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     volumes: tuple[Volume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
     device_claims: tuple[DeviceClaim, ...] = ()
+    device_slices: tuple[DeviceSlice, ...] = ()
 
 
 def dump(state: ClusterState, *, now: float) -> bytes:
@@ -57,6 +58,7 @@ def dump(state: ClusterState, *, now: float) -> bytes:
         volumes=tuple(state.volumes[name] for name in sorted(state.volumes)),
         storage_classes=tuple(state.storage_classes[name] for name in sorted(state.storage_classes)),
         device_claims=tuple(state.device_claims[key] for key in sorted(state.device_claims)),
+        device_slices=tuple(state.device_slices[key] for key in sorted(state.device_slices)),
     )
     return msgspec.json.format(msgspec.json.encode(picture, order="deterministic"), indent=2)
 
@@ -72,13 +74,14 @@ def load(text: bytes) -> tuple[ClusterState, float]:
     state = ClusterState()
     for pod in picture.pods:
         state.apply(Appeared(pod.key, msgspec.structs.replace(pod, shape=interned(pod.shape))))
-    keyed: tuple[Budget | Claim | Quota | PodGroup | VolumeClaim | DeviceClaim, ...] = (
+    keyed: tuple[Budget | Claim | Quota | PodGroup | VolumeClaim | DeviceClaim | DeviceSlice, ...] = (
         *picture.budgets,
         *picture.claims,
         *picture.quotas,
         *picture.groups,
         *picture.volume_claims,
         *picture.device_claims,
+        *picture.device_slices,
     )
     for fact in keyed:
         state.apply(Appeared(fact.key, fact))

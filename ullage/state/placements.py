@@ -12,7 +12,7 @@ import msgspec
 
 from ullage.errors import InvariantBroken
 from ullage.model.device import MILLI_GPU, Inventory
-from ullage.model.device_claim import DeviceClaim
+from ullage.model.device_claim import DeviceClaim, DeviceSlice
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node
@@ -64,10 +64,10 @@ class Placements:
         for pod in self.state.pods.values():
             if pod.holds_room:
                 self._set(pod)
-        self.device_claims = DeviceClaims(self.state.device_claims.values())
+        self.device_claims = DeviceClaims(self.state.device_claims.values(), self.state.device_slices.values())
         """What Kubernetes' own device allocation gave away."""
         for name in self.device_claims.nodes:
-            self._replace(holder_key(name), self.device_claims.holder(name))
+            self._hold_for_claims(name)
 
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]:
@@ -149,19 +149,27 @@ class Placements:
             case Inventory(node=name):
                 if name in self.columns.rows:
                     self._report(self.state.nodes[name])
+                self._hold_for_claims(name)
             case Namespace():
                 self.tallies.forget_by_namespace()
             case Volume() | VolumeClaim() | StorageClass():
                 self.volumes_version += 1
-            case DeviceClaim():
+            case DeviceClaim() | DeviceSlice():
                 self._device_claim_heard(old, new)
             case _:
                 pass
 
     def _device_claim_heard(self, old: Fact | None, new: Fact | None) -> None:
         before, after = (one if isinstance(one, DeviceClaim) else None for one in (old, new))
-        for node in self.device_claims.renew(before, after):
-            self._replace(holder_key(node), self.device_claims.holder(node))
+        said, says = (one if isinstance(one, DeviceSlice) else None for one in (old, new))
+        for node in (*self.device_claims.renew(before, after), *self.device_claims.renew_slice(said, says)):
+            self._hold_for_claims(node)
+
+    def _hold_for_claims(self, node: str) -> None:
+        """What Kubernetes' own device allocation gave away there is held, as far as it is known now."""
+        holder = self.device_claims.holder(node, self.state.inventories.get(node))
+        if holder != self._pods.get(holder_key(node)):
+            self._replace(holder_key(node), holder)
 
     def _pod_heard(self, old: Fact | None, new: Fact | None) -> None:
         if isinstance(new, Pod) and new.holds_room:

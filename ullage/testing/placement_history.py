@@ -5,7 +5,7 @@ watches tell apart can be put together again. Changes nothing.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -110,6 +110,26 @@ class PlacementHistory:
     def breaches(self) -> Iterator[str]:
         """Every moment at which something that must always hold did not."""
         yield from breaches(self.moments)
+
+
+def begun_too_early(moments: list[Moment], gang: Collection[str], needed: int) -> Iterator[str]:
+    """Binds of a gang's first member before enough of its members (by uid) held GPUs."""
+    holding: dict[str, set[str]] = {}
+    bound: set[str] = set()
+    for moment in sorted(moments, key=lambda one: one.version):
+        fact = moment.fact
+        if isinstance(fact, GpuLease):
+            for names in holding.values():
+                names.discard(fact.name)
+            for hold in () if moment.gone else fact.holds:
+                holding.setdefault(hold.uid, set()).add(fact.name)
+        elif fact.uid in gang and (moment.gone or not fact.holds_room):
+            bound.discard(fact.uid)
+        elif fact.uid in gang and fact.uid not in bound:
+            leased = sum(bool(holding.get(uid)) for uid in gang)
+            if not bound and leased < needed:
+                yield f"at {moment.version} {fact.key} was bound, and {leased} of {needed} members held GPUs"
+            bound.add(fact.uid)
 
 
 @dataclass(slots=True)

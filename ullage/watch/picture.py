@@ -11,6 +11,7 @@ from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_ku
 from ullage.kube.read import (
     read_budget,
     read_device_claim,
+    read_device_slice,
     read_namespace,
     read_node,
     read_pod,
@@ -31,6 +32,7 @@ from ullage.kube.resources import (
     POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
 )
@@ -64,9 +66,9 @@ async def sources_served(api: KubeApi) -> list[Interest[Any, Any]]:
     found = [source for source in SOURCES if source.resource in served or await is_served(api, source.resource)]
     if KUBE_POD_GROUPS in served and all(source.resource is not POD_GROUPS for source in found):
         found.append(Interest(KUBE_POD_GROUPS, read_kube_group))
-    claims = next((resource for resource in RESOURCE_CLAIMS if resource in served), None)
-    if claims is not None:
-        found.append(Interest(claims, read_device_claim))
+    for slices, claims in zip(RESOURCE_SLICES, RESOURCE_CLAIMS, strict=True):
+        if slices in served and claims in served:
+            return [*found, Interest(slices, read_device_slice), Interest(claims, read_device_claim)]
     return found
 
 

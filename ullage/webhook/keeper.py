@@ -99,25 +99,37 @@ class Keeper:
 
     async def _settled(self) -> tuple[Vault, Instant]:
         """The vault after all that is due now, and when something is due again."""
+        told = True
         while True:
             secret = await self._read()
             if secret is None:
                 await self._create()
                 continue
-            vault, plan = self._planned(secret)
+            vault, plan = self._planned(secret, told)
             if vault is not None and plan.step is Step.KEEP:
                 return vault, Instant(plan.look_again)
-            if vault is not None and plan.step is Step.PROMOTE_AUTHORITY:
-                await self._registry.trust(vault.trusted)
+            if vault is not None and plan.step is Step.PROMOTE_AUTHORITY and not await self._tell(vault):
+                told = False
+                continue
             await self._advance(secret, vault, plan)
 
-    def _planned(self, secret: Secret) -> tuple[Vault | None, Plan]:
+    async def _tell(self, vault: Vault) -> bool:
+        """Whether API servers now trust all of it."""
+        try:
+            await self._registry.trust(vault.trusted)
+        except ApiError as error:
+            _log.warning("certificates", trouble=f"a new authority waits until it is registered: {error}")
+            return False
+        return True
+
+    def _planned(self, secret: Secret, told: bool) -> tuple[Vault | None, Plan]:
         now = self._clock.now()
         try:
             vault = read_vault(secret.data)
-            return vault, next_step(vault.holdings(self._workshop.names), self._workshop.lifetimes, now=now)
+            have = vault.holdings(self._workshop.names)
         except Unreadable as error:
             return None, Plan(Step.START_OVER, now, f"the Secret cannot be read: {error.message}")
+        return vault, next_step(have, self._workshop.lifetimes, now=now, told=told)
 
     async def _read(self) -> Secret | None:
         try:

@@ -101,15 +101,20 @@ async def submit(
     name: str,
     gpus: int,
     *,
+    requested: int | None = None,
     pod: Mapping[str, Any] = NOTHING,
     labels: Mapping[str, str] = NOTHING,
     **spec: Any,
 ) -> None:
-    """A claim and the pod that names it. `pod` is more of the pod's spec, the rest is of the claim's."""
+    """A claim and the pod that names it, and requests as many GPUs unless it is said otherwise.
+
+    `pod` is more of the pod's spec, the rest is of the claim's.
+    """
     body = {"metadata": {"name": name}, "spec": {"devices": {"count": gpus, **spec.pop("devices", {})}, **spec}}
     await api.create(GPU_CLAIMS, body, namespace)
     more = {"schedulerName": SCHEDULER, "terminationGracePeriodSeconds": 0, **pod}
-    await api.create(PODS, a_pod(name, labels=labels, annotations={CLAIM: name}, gpus=gpus, **more), namespace)
+    counted = gpus if requested is None else requested
+    await api.create(PODS, a_pod(name, labels=labels, annotations={CLAIM: name}, gpus=counted, **more), namespace)
 
 
 async def submit_gang(

@@ -176,6 +176,21 @@ def test_a_missing_claim_that_comes_is_news_and_its_status_is_not() -> None:
     assert sitting.after(60.0) == []
 
 
+def test_a_claim_that_asks_for_less_is_news_for_its_pod() -> None:
+    large = a_claim("c", 9)
+    sitting = Sitting(leased("a", 4), large, wanting("p", 0, claim="c"))
+    assert sitting.decide() == ["no p: NodeTooSmall"]
+    small = replace(large, generation=2, ask=DeviceAsk(count=2))
+    sitting.desk.hear(Changed(large.key, large, small), now=sitting.now)
+    assert sitting.after(1.0) == ["p on a:0,1"]
+
+
+def test_what_is_wrong_for_good_is_told_however_many_nodes_say_otherwise() -> None:
+    cordoned = [leased(name, 4, unschedulable=True) for name in ("b", "c")]
+    sitting = Sitting(leased("a", 4), *cordoned, wanting("p", 9))
+    assert sitting.decide() == ["no p: NodeTooSmall"]
+
+
 def test_a_raised_quota_wakes_those_it_refused() -> None:
     small = Quota(key=key("q"), uid="q", generation=1, limits=Limits(gpus=1))
     sitting = Sitting(leased("a", 4), small, wanting("p", 2))

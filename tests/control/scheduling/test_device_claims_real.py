@@ -13,7 +13,7 @@ from tests.control.scheduling.fleet import add_nodes, reporting, submit
 from ullage.clock import WallClock
 from ullage.kube.api import KubeApi, MergePatch
 from ullage.kube.connect import connect
-from ullage.kube.resources import PODS, RESOURCE_CLAIMS
+from ullage.kube.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from ullage.model.allocation import ALLOCATED
 from ullage.testing.builders import a_pod
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.real
 
 PROGRAM = Path(sys.executable).with_name("ullage")
 NS = "default"
-CLAIMS = RESOURCE_CLAIMS[0]
+CLAIMS, SLICES = RESOURCE_CLAIMS[0], RESOURCE_SLICES[0]
 
 
 @pytest.fixture
@@ -49,6 +49,14 @@ async def allocate(api: KubeApi, name: str, node: str, *devices: str) -> None:
     await api.patch(CLAIMS, name, given, NS, subresource="status")
 
 
+async def publish(api: KubeApi, node: str) -> None:
+    """What a driver would do: say which device is which GPU. It numbers them from the last."""
+    devices = [{"name": f"gpu-{gpu}", "attributes": {"uuid": {"string": f"GPU-{node}-{7 - gpu}"}}} for gpu in range(8)]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": devices}
+    await api.create(SLICES, {"metadata": {"name": f"{node}-gpus"}, "spec": spec})
+
+
 async def allocated(api: KubeApi, name: str) -> str:
     return (await api.get(PODS, name, NS)).metadata.annotations.get(ALLOCATED, "")
 
@@ -72,11 +80,12 @@ def explained(plane: ControlPlane, pod: str) -> str:
 
 async def test_what_kube_scheduler_gave_away_is_not_given_again(plane: ControlPlane, api: KubeApi) -> None:
     await add_nodes(api, ["n"], WallClock())
+    await publish(api, "n")
     await allocate(api, "theirs", "n", "gpu-0", "gpu-1", "gpu-2", "gpu-3")
     async with reporting(api, ["n"], WallClock()):
         with a_scheduler(plane):
             await submit(api, NS, "ours", 4)
-            assert await eventually(lambda: allocated(api, "ours"), until=bool, seconds=20) == "n:4,5,6,7"
+            assert await eventually(lambda: allocated(api, "ours"), until=bool, seconds=20) == "n:0,1,2,3"
             await submit(api, NS, "more", 1)
             claims = [{"name": "gpu", "resourceClaimName": "theirs"}]
             await api.create(PODS, a_pod("dra", schedulerName="gpu-scheduler", resourceClaims=claims), NS)
@@ -84,7 +93,7 @@ async def test_what_kube_scheduler_gave_away_is_not_given_again(plane: ControlPl
             assert "spec.resourceClaims" in said
             assert "held by ResourceClaim default/theirs" in explained(plane, "more")
             await api.delete(CLAIMS, "theirs", NS)
-            assert await eventually(lambda: allocated(api, "more"), until=bool, seconds=20) == "n:0"
+            assert await eventually(lambda: allocated(api, "more"), until=bool, seconds=20) == "n:4"
 
 
 async def conditions(api: KubeApi, name: str) -> str:

@@ -42,6 +42,12 @@ def test_one_step(have: Holdings, now: float, step: Step, look_again: float) -> 
     assert (plan.step, plan.look_again) == (step, look_again)
 
 
+def test_while_nobody_can_be_told_an_authority_waits_and_certificates_are_renewed() -> None:
+    keep = next_step(replace(PREPARED, serving=Span(1900, 2290)), LIVES, now=2040, told=False)
+    assert (keep.step, keep.look_again) == (Step.KEEP, 2100)
+    assert next_step(PREPARED, LIVES, now=2040, told=False).step is Step.RENEW_SERVING
+
+
 def test_twenty_lives_of_an_authority() -> None:
     """Whoever follows the plan serves something good at any time, by an authority trusted for the overlap before."""
     have, now, issuer = FRESH, 0.0, FRESH.authority

@@ -78,8 +78,8 @@ class Desk:
         wake = news(event)
         if isinstance(fact, PodGroup):
             self._touched[fact.key] = None
-        elif isinstance(fact, Claim) and fact.gang and (wake is not None or isinstance(event, Vanished)):
-            self._touched[ObjectKey(fact.key.namespace, fact.gang)] = None
+        elif isinstance(fact, Claim) and (wake is not None or isinstance(event, Vanished)):
+            self._claim_heard(fact, now)
         if wake is not None:
             self.queue.wake(wake, now=now)
             if isinstance(fact, Claim):
@@ -161,6 +161,16 @@ class Desk:
         if outcome.setback is Setback.GPU_TAKEN and outcome.device is not None:
             node = outcome.action.node
             self._foreign.taken(node, outcome.device, lease_name(node, outcome.device))
+
+    def _claim_heard(self, claim: Claim, now: float) -> None:
+        """It asks for something else now, so whatever its pods were refused for may no longer hold."""
+        state = self.placements.state
+        for pod in (*state.pods_naming(claim.key), *state.pods_from_template(claim.key)):
+            self.queue.reconsider(pod.key, now=now)
+        if claim.pod:
+            self.queue.reconsider(ObjectKey(claim.key.namespace, claim.pod), now=now)
+        if claim.gang:
+            self._touched[ObjectKey(claim.key.namespace, claim.gang)] = None
 
     def _pod_heard(self, event: Event[Pod], pod: Pod, now: float) -> None:
         before = event.old if isinstance(event, Changed | Vanished) else None

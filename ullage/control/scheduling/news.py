@@ -4,7 +4,7 @@ from typing import Any
 
 from ullage.model.claim import Claim
 from ullage.model.device import Inventory
-from ullage.model.device_claim import DeviceClaim
+from ullage.model.device_claim import DeviceClaim, DeviceSlice
 from ullage.model.event import Appeared, Changed, Event, Vanished
 from ullage.model.gang import PodGroup
 from ullage.model.node import Node
@@ -31,7 +31,7 @@ def news(event: Event[Any]) -> Wake | None:
             # Statuses are written by ourselves, and change nothing.
             same = (old.uid, old.generation) == (new.uid, new.generation)
             return None if same else Wake.CLAIM_CHANGED
-        case Changed(old=DeviceClaim()) | Vanished(old=DeviceClaim()):
+        case Changed(old=DeviceClaim() | DeviceSlice()) | Vanished(old=DeviceClaim()) | Appeared(new=DeviceSlice()):
             return Wake.POD_LEFT
         case Vanished():
             return Wake.QUOTA_CHANGED if isinstance(event.old, Quota) else None

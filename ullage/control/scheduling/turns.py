@@ -13,7 +13,7 @@ from ullage.decide.assigning import Assigner, waits
 from ullage.decide.fit.first_consumer import promises_on, waiting_claims
 from ullage.decide.gang.fate import EvictWhole, GiveUp, Whole
 from ullage.decide.gang.seating import GangAsk, GangRefusal, GangSeats
-from ullage.decide.hopeless import is_hopeless
+from ullage.decide.hopeless import hopeless_reason, is_hopeless
 from ullage.decide.preempt.preempting import NoPreemption, NoVictims
 from ullage.decide.seat.deciding import Refusal as NoSeat
 from ullage.decide.seat.deciding import Seat
@@ -141,8 +141,10 @@ class Turns:
     def _refused(
         self, pods: tuple[Pod, ...], answer: NoSeat | GangRefusal, preempts: tuple[Preempt, ...] | NoPreemption
     ) -> Refused:
-        hopeless = any(is_hopeless(pod, answer.reasons, self._placements) for pod in pods)
-        why = Refusal(word=_word(answer), message=str(answer), hopeless=hopeless)
+        for_good = (hopeless_reason(pod, answer.reasons, self._placements) for pod in pods)
+        hopeless = next((reason for reason in for_good if reason is not None), None)
+        word = _word(answer) if hopeless is None else hopeless.value
+        why = Refusal(word=word, message=str(answer), hopeless=hopeless is not None)
         if not isinstance(preempts, NoPreemption):
             return Refused(pods=pods, why=why, preempts=preempts)
         keep = preempts.reason is NoVictims.VICTIMS_LEAVING

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 _DAY = 86_400.0
+_TELL_AGAIN = 60.0
+"""Seconds until API servers that could not be told are told again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,14 @@ class Plan:
     why: str
 
 
-def next_step(have: Holdings, lifetimes: Lifetimes, *, now: float) -> Plan:
-    """One step at a time: each is one write, and the next look finds the rest."""
+def next_step(have: Holdings, lifetimes: Lifetimes, *, now: float, told: bool = True) -> Plan:
+    """One step at a time: each is one write, and the next look finds the rest.
+
+    `told` is whether API servers could be told whom to trust. While they cannot, no new authority is used.
+    """
     promote_at = None if have.next is None else have.next.start + lifetimes.backdated + lifetimes.overlap
+    if promote_at is not None and not told:
+        promote_at = max(promote_at, now + _TELL_AGAIN)
     if now >= have.authority.end:
         if have.next is None or now >= have.next.end:
             return Plan(Step.START_OVER, now, "the authority has expired")

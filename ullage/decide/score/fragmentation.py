@@ -71,6 +71,7 @@ class _Remembered:
         self._demand = demand
         self._paid = paid
         """By model."""
+        self._pays = bool(paid.any())
         self._states = states
         self._generation = 0
         self._key_of_state: Keys = np.empty(0, dtype=np.int64)
@@ -84,7 +85,7 @@ class _Remembered:
         keys: Keys = self._key_of_state.take(numbers)
         unknown = keys == _UNKNOWN
         if unknown.any():
-            self._compute(np.array(sorted(set(numbers[unknown].tolist()))))
+            self._compute(np.fromiter(dict.fromkeys(numbers[unknown].tolist()), np.int64))
             keys = self._key_of_state.take(numbers)
         return keys
 
@@ -114,8 +115,11 @@ class _Remembered:
         return number
 
     def _compute(self, numbers: Rows) -> None:
-        spoilt, self._device_of_state[numbers] = self._states.spoilt(self._demand, numbers)
-        spoilt += self._paid[self._states.model(numbers)]
+        spoilt, devices = self._states.spoilt(self._demand, numbers)
+        if devices is not None:
+            self._device_of_state[numbers] = devices
+        if self._pays:
+            spoilt += self._paid.take(self._states.model(numbers))
         levels = np.floor((_NUDGE - spoilt) / STEP).astype(np.int64)
         self._key_of_state[numbers] = keyed(levels, self._states.idle(numbers))
 

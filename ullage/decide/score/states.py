@@ -20,8 +20,8 @@ MOST_STATES = 16_384
 
 _SAME = 1e-6
 
-Spoilt = tuple[Amounts, NDArray[np.int8]]
-"""Usable GPU lost beyond what the pod takes, and the device a share should take (-1: any), by state."""
+Spoilt = tuple[Amounts, NDArray[np.int8] | None]
+"""Usable GPU lost beyond what the pod takes, and the device a share should take (-1: any; None: any on all), by state."""
 
 
 class NodeStates:
@@ -87,29 +87,31 @@ class NodeStates:
 
     def idle(self, numbers: Rows) -> NDArray[np.int64]:
         """Idle GPU in these states, in thousandths."""
-        idle: NDArray[np.int64] = self._left[numbers].sum(axis=1)
-        return idle
+        return self._idle.take(numbers)
 
     def model(self, numbers: Rows) -> Rows:
         """The GPU model in these states."""
-        return self._model[numbers]
+        return self._model.take(numbers)
 
     def spoilt(self, demand: GpuDemand, numbers: Rows) -> Spoilt:
         """What placing one pod with this demand would spoil in each of these states."""
+        usable, state = self._usable.take(numbers), self._state.at(numbers)
+        cpu = state.cpu - demand.cpu
+        if not demand.gpus:
+            return usable - self._measure.usable(state._replace(cpu=cpu)), None
         model = self._model.take(numbers)
         sizes = np.array(demand.milli, dtype=np.int64).take(model)
-        usable, state = self._usable.take(numbers), self._state.at(numbers)
-        state = state._replace(cpu=state.cpu - demand.cpu)
-        if not demand.gpus:
-            return usable - self._measure.usable(state), np.full(len(numbers), -1, np.int8)
         taken = demand.gpus * sizes
         if (sizes == MILLI_GPU).all():
-            state = state._replace(devices=state.devices - demand.gpus, room=state.room - taken[:, None])
+            # The state is a copy: what the pod takes is taken from it in place.
+            np.subtract(state.devices, demand.gpus, out=state.devices)
+            np.subtract(state.room, taken[:, None], out=state.room)
+            after = State(state.devices, state.room, cpu, state.kind)
         elif demand.gpus == 1:
-            return self._with_share(self._left[numbers], sizes, state, usable)
+            return self._with_share(self._left[numbers], sizes, state._replace(cpu=cpu), usable)
         else:
-            state = self._measure.state(_less_fullest(self._left[numbers], sizes, demand.gpus), state.cpu, model)
-        return usable - self._measure.usable(state) - taken, np.full(len(numbers), -1, np.int8)
+            after = self._measure.state(_less_fullest(self._left[numbers], sizes, demand.gpus), cpu, model)
+        return usable - self._measure.usable(after) - taken, None
 
     def _with_share(self, left: Rows, sizes: Rows, state: State, usable: Amounts) -> Spoilt:
         """Tries each device of a node, devices with equally much left once, the fullest first."""
@@ -155,6 +157,7 @@ class NodeStates:
         self._state.put(numbers, state)
         self._usable[numbers] = self._measure.usable(state)
         self._left[numbers], self._model[numbers] = left, model
+        self._idle[numbers] = left.sum(axis=1)
 
     def _forget(self, width: int) -> None:
         self.generation += 1
@@ -163,6 +166,7 @@ class NodeStates:
         self._usable: Amounts = np.empty(0)
         self._left = np.empty((0, width), dtype=np.int64)
         self._model = np.empty(0, dtype=np.int64)
+        self._idle = np.empty(0, dtype=np.int64)
 
     def _make_room(self, count: int, width: int) -> None:
         known = len(self._usable)
@@ -174,6 +178,7 @@ class NodeStates:
         self._state.put(slice(known), old)
         self._usable = np.concatenate((self._usable, np.zeros(size - known)))
         self._model = np.concatenate((self._model, np.zeros(size - known, dtype=np.int64)))
+        self._idle = np.concatenate((self._idle, np.zeros(size - known, dtype=np.int64)))
         self._left = np.zeros((size, width), dtype=np.int64)
         self._left[:known, : old_left.shape[1]] = old_left
 

@@ -168,7 +168,7 @@ class Seating:
 
     def _held_otherwise(self, node: str) -> str:
         """Which of its GPUs Kubernetes' own device allocation gave away, in words to add."""
-        claims = self._placements.device_claims.on(node)
+        claims = self._placements.device_claims.on(node, self._placements.state.inventories.get(node))
         if not claims:
             return ""
         present = int(self._placements.columns.gpus.exists[self._placements.columns.rows[node]])

@@ -1,4 +1,7 @@
-"""ResourceClaims of `resource.k8s.io`: of them, only what has been allocated. All served versions spell that alike."""
+"""Kubernetes' own device allocation, `resource.k8s.io`: what claims were given, and what drivers say of their devices.
+
+All served versions spell these parts alike, except that the oldest has a device's attributes one level deeper.
+"""
 
 from msgspec import field
 
@@ -33,3 +36,36 @@ class ResourceClaimStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
 class ResourceClaim(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     status: ResourceClaimStatus = field(default_factory=ResourceClaimStatus)
+
+
+class DeviceAttribute(KubeStruct, frozen=True, gc=False, kw_only=True):
+    string: str | None = None
+
+
+Attributes = dict[str, DeviceAttribute]
+
+
+class BasicDevice(KubeStruct, frozen=True, gc=False, kw_only=True):
+    attributes: Attributes = {}
+
+
+class SliceDevice(KubeStruct, frozen=True, gc=False, kw_only=True):
+    name: str = ""
+    attributes: Attributes = {}
+    basic: BasicDevice | None = None
+    """Where v1beta1 has the attributes."""
+
+
+class DevicePool(KubeStruct, frozen=True, gc=False, kw_only=True):
+    name: str = ""
+
+
+class ResourceSliceSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
+    driver: str = ""
+    pool: DevicePool = field(default_factory=DevicePool)
+    devices: tuple[SliceDevice, ...] = ()
+
+
+class ResourceSlice(KubeStruct, frozen=True, gc=False, kw_only=True):
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    spec: ResourceSliceSpec = field(default_factory=ResourceSliceSpec)

@@ -5,7 +5,7 @@ a bad server. Nothing is decided here.
 """
 
 from ullage.kube.read.cluster import read_budget, read_namespace, read_node
-from ullage.kube.read.dra import read_device_claim
+from ullage.kube.read.dra import read_device_claim, read_device_slice
 from ullage.kube.read.pod import read_pod
 from ullage.kube.read.requests import pod_requests
 from ullage.kube.read.selection import read_selector
@@ -15,6 +15,7 @@ __all__ = [
     "pod_requests",
     "read_budget",
     "read_device_claim",
+    "read_device_slice",
     "read_namespace",
     "read_node",
     "read_pod",

@@ -1,0 +1,1 @@
+"""Nodes from Amazon EC2. Needs the extra `aws` (boto3)."""
