@@ -8,9 +8,9 @@ from tests.agent.node import NODE, Stage, play
 from ullage.agent.podresources import Given
 from ullage.decide.inventory.kind import Mode
 from ullage.decide.inventory.sights import Trouble
-from ullage.kube.api import MergePatch
+from ullage.kube.api import DELETE_NOW, MergePatch
 from ullage.kube.moment import read_time
-from ullage.kube.resources import GPU_NODE_STATUSES, NODES
+from ullage.kube.resources import GPU_NODE_STATUSES, NODES, PODS
 from ullage.model.event import ObjectKey
 from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
 from ullage.sim.time import loop_clock
@@ -59,9 +59,12 @@ def test_a_gpu_dies_and_the_pod_on_it_is_told_within_five_seconds() -> None:
             assert (await stage.gpu(3)).health == "Unhealthy"
             assert (await stage.report()).healthy == 7
             node = await stage.api.get(NODES, NODE)
-            assert (node.status.capacity[GPU], node.status.allocatable[GPU]) == ("8", "7")
+            assert (node.status.capacity[GPU], node.status.allocatable[GPU]) == ("8", "8"), "its pod still counts, too"
             assert await stage.condition("AllHealthy") == ("False", "SomeUnhealthy", "GPU 3: fell off the bus")
             assert [told[:2] for told in await stage.told()] == [("Pod/train", "GpuUnhealthy")]
+            await stage.api.delete(PODS, "train", "default", how=DELETE_NOW)
+            await asyncio.sleep(5)
+            assert (await stage.api.get(NODES, NODE)).status.allocatable[GPU] == "7"
 
     play(story)
 

@@ -106,6 +106,30 @@ async def test_counters(driver: Driver, open_reader: OpenReader, line: str, arch
     assert vitals.counters == counters
 
 
+async def test_errors_are_added_up_where_the_driver_does_not(driver: Driver, open_reader: OpenReader) -> None:
+    driver.write([*pcie_box(), "ecc 0 2 5", "fail nvmlDeviceGetTotalEccErrors 13"])
+    vitals = (await (await open_reader()).look(thorough=False)).sights[0].vitals
+    assert vitals is not None
+    assert (vitals.counters.uncorrected_now, vitals.counters.uncorrected_ever) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        pytest.param("3 0", "", id="up"),
+        pytest.param("0 0", "", id="none"),
+        pytest.param("1 0", "not started", id="nobody-manages-it"),
+        pytest.param("2 0", "still starting", id="on-its-way"),
+        pytest.param("3 999", "failed with NVML error 999", id="failed"),
+    ],
+)
+async def test_the_fabric(driver: Driver, open_reader: OpenReader, said: str, wrong: str) -> None:
+    driver.write([*dgx_h100(), f"fabric 0 {said}"])
+    vitals = (await (await open_reader()).look(thorough=False)).sights[0].vitals
+    assert vitals is not None
+    assert vitals.fabric == wrong
+
+
 async def test_a_gpu_dies_between_two_calls(driver: Driver, open_reader: OpenReader) -> None:
     driver.write(dgx_h100())
     reader = await open_reader()

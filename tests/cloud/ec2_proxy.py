@@ -15,12 +15,12 @@ from aiohttp import web
 from ullage.testing.cloud_contract import Trouble
 
 _BUYS = ("CreateFleet", "RunInstances")
-_FLEET = """<?xml version="1.0"?><CreateFleetResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><requestId>r</requestId>
-<fleetId>fleet-0</fleetId>{errors}<fleetInstanceSet/></CreateFleetResponse>"""
+_FLEET = """<?xml version="1.0"?><CreateFleetResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
+<requestId>r</requestId><fleetId>fleet-0</fleetId>{errors}<fleetInstanceSet/></CreateFleetResponse>"""
 _ERROR_SET = """<errorSet><item><errorCode>{code}</errorCode><errorMessage>{message}</errorMessage>
 <lifecycle>on-demand</lifecycle></item></errorSet>"""
-_FAILURE = """<?xml version="1.0"?><Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>
-<RequestID>r</RequestID></Response>"""
+_FAILURE = """<?xml version="1.0"?><Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error>
+</Errors><RequestID>r</RequestID></Response>"""
 
 Fields = dict[str, str]
 
@@ -125,6 +125,8 @@ class Ec2Proxy:
         return web.Response()
 
     async def _forward(self, request: web.Request, fields: Fields) -> web.Response:
+        if fields.get("Action") == "RunInstances":
+            fields = fields | {"MinCount": fields["MaxCount"]}  # moto makes the least, EC2 as many as there are
         headers = {key: request.headers[key] for key in ("Authorization", "X-Amz-Date") if key in request.headers}
         headers["Content-Type"] = "application/x-www-form-urlencoded; charset=utf-8"
         async with (

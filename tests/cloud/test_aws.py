@@ -21,6 +21,9 @@ from ullage.model.instance import InstanceState
 from ullage.model.provisioner import CapacityType, Failure
 from ullage.testing.cloud_contract import Bench, CloudContract, Trouble, alive
 
+AN_IMAGE = "ami-03cf127a"
+"""One that moto knows from the beginning."""
+
 
 @pytest.fixture(scope="session")
 def moto() -> Iterator[str]:
@@ -79,8 +82,7 @@ async def ec2(
 
 def _make_launch_template(url: str) -> None:
     client: Any = boto3.client("ec2", region_name="us-east-1", endpoint_url=url)
-    image = client.describe_images()["Images"][0]["ImageId"]
-    client.create_launch_template(LaunchTemplateName="gpu-nodes", LaunchTemplateData={"ImageId": image})
+    client.create_launch_template(LaunchTemplateName="gpu-nodes", LaunchTemplateData={"ImageId": AN_IMAGE})
     client.close()
 
 

@@ -122,7 +122,7 @@ def test_setting_its_own_share_aside_leaves_those_of_others(scene: Scene) -> Non
 
 
 def test_a_device_found_taken_is_believed_until_its_lease_is_heard_of(scene: Scene) -> None:
-    scene.foreign.taken("n", 0, "gpu-n-0")
+    scene.foreign.taken("n", 0, "gpu-n-0", until=30.0)
     assert scene.free == [0, 1000]
     lease = a_lease(0, Hold("stranger", 400), shared=True)
     scene.foreign.apply(appeared(lease))
@@ -133,10 +133,18 @@ def test_a_device_found_taken_is_believed_until_its_lease_is_heard_of(scene: Sce
 
 
 def test_a_lease_nobody_ever_hears_of_is_believed_until_all_have_been_heard(scene: Scene) -> None:
-    scene.foreign.taken("n", 0, "gpu-n-0")
+    scene.foreign.taken("n", 0, "gpu-n-0", until=30.0)
     scene.foreign.apply(appeared(a_lease(1, Hold("stranger"))))
     scene.foreign.apply(Synced("leases"))
     assert scene.free == [1000, 0]
+
+
+def test_a_lease_that_was_gone_before_we_were_told_is_not_believed_for_ever(scene: Scene) -> None:
+    scene.foreign.taken("n", 0, "gpu-n-0", until=30.0)
+    assert not scene.foreign.doubt(now=29.0)
+    assert scene.foreign.next_doubt() == 30.0
+    assert scene.foreign.doubt(now=30.0)
+    assert scene.free == [1000, 1000]
 
 
 def test_a_pod_that_is_gone_no_longer_accounts_for_its_lease(scene: Scene) -> None:

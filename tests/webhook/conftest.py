@@ -5,10 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.webhook.programs import PROGRAM, Site, WebhookProgram
+from tests.webhook.programs import DEPLOY, PROGRAM, Site, WebhookProgram
 from ullage.kube.api import KubeApi
 from ullage.kube.connect import connect
-from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
+from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, Program
+from ullage.testing.controlplane.binaries import find
 from ullage.testing.controlplane.fixtures import prepare
 
 
@@ -17,6 +18,8 @@ def plane() -> Iterator[ControlPlane]:
     """etcd and kube-apiserver, with what `ullage install` brings."""
     with prepare(ControlPlaneSpec()) as plane:
         subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+        kubectl = (str(find(Program.KUBECTL)), f"--kubeconfig={plane.kubeconfig}")
+        subprocess.run((*kubectl, "apply", "-f", str(DEPLOY / "rbac.yaml")), check=True, capture_output=True)
         yield plane
 
 

@@ -17,6 +17,8 @@ from ullage.testing.controlplane.ports import PortReservation, reserve_port
 
 PROGRAM = Path(sys.executable).with_name("ullage")
 SCHEDULER = "system:serviceaccount:ullage-system:ullage-scheduler"
+WEBHOOK = "system:serviceaccount:ullage-system:ullage-webhook"
+DEPLOY = Path(__file__).parents[2] / "deploy" / "webhook"
 READY_SECONDS = 30.0
 _ADMINS = ["system:masters"]
 
@@ -28,6 +30,8 @@ class Site:
         self.plane = plane
         self.alice = plane.kubeconfig_for("alice", _ADMINS)
         self.scheduler = plane.kubeconfig_for(SCHEDULER, _ADMINS)
+        self.webhook = plane.kubeconfig_for(WEBHOOK)
+        """May do what `deploy/webhook/rbac.yaml` says."""
         self._ports: list[PortReservation] = []
 
     def __enter__(self) -> Self:
@@ -76,12 +80,12 @@ class WebhookProgram:
     ) -> None:
         self.kill()
         sys.stderr.write(self.said())  # pytest shows it beside a failure
-        subprocess.run((PROGRAM, "webhook", "--remove", "--kubeconfig", self._site.plane.kubeconfig), check=True)
+        subprocess.run((PROGRAM, "webhook", "--remove", "--kubeconfig", self._site.webhook), check=True)
 
     def start(self) -> None:
         """Returns when it is ready."""
         here = ("--address", f"127.0.0.1:{self.port}", "--listen", f"127.0.0.1:{self.probes}", "--drain", "0")
-        reach = ("--url", f"https://127.0.0.1:{self.port}", "--kubeconfig", str(self._site.plane.kubeconfig))
+        reach = ("--url", f"https://127.0.0.1:{self.port}", "--kubeconfig", str(self._site.webhook))
         with self._log.open("ab") as words:
             command: Sequence[str | Path] = (PROGRAM, "webhook", *here, *reach, *self._options)
             self._process = subprocess.Popen(command, stdout=words, stderr=subprocess.STDOUT)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
@@ -11,7 +12,7 @@ from tests.contract.expect import eventually, refused
 from tests.control.scheduling.fleet import add_nodes
 from tests.control.scheduling.programs import Programs
 from tests.webhook.kubelet import containers_of, env_of
-from tests.webhook.programs import KubectlFailed, Site, WebhookProgram
+from tests.webhook.programs import DEPLOY, KubectlFailed, Site, WebhookProgram
 from ullage.clock import WallClock
 from ullage.errors import ApiError, Forbidden, Invalid, ServerFailure
 from ullage.kube.api import DELETE_NOW, Binding, KubeApi, MergePatch
@@ -116,6 +117,22 @@ async def test_a_binding_cannot_smuggle_an_allocation_in(
     change = MergePatch({"metadata": {"annotations": {ALLOCATED: None}}})
     with refused(Forbidden, reason="Forbidden", says="ForeignOutput"):
         await alice.patch(PODS, "p", change, namespace)
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_no_part_of_a_pod_lets_an_allocation_in(site: Site, alice: KubeApi, namespace: str) -> None:
+    """Whatever parts of pods this API server lets anybody write to."""
+    served = json.loads(site.kubectl("get", "--raw", "/api/v1"))["resources"]
+    parts = [one["name"].partition("/")[2] for one in served if one["name"].startswith("pods/")]
+    writable = [one for one in parts if "patch" in next(r["verbs"] for r in served if r["name"] == f"pods/{one}")]
+    assert {"status", "ephemeralcontainers"} <= set(writable)
+    await alice.create(PODS, a_pod("p", annotations={CLAIM: "c"}), namespace)
+    for part in ["", *writable]:
+        for key, value in ((ALLOCATED, "n:0"), (CLAIM, "other")):
+            with suppress(ApiError):
+                change = MergePatch({"metadata": {"annotations": {key: value}}})
+                await alice.patch(PODS, "p", change, namespace, subresource=part)
+            assert (await alice.get(PODS, "p", namespace)).metadata.annotations == {CLAIM: "c"}, part
 
 
 @pytest.mark.usefixtures("webhook")
@@ -232,3 +249,7 @@ async def test_by_index_the_hosts_numbers_are_seen(
         "CUDA_VISIBLE_DEVICES": "2,3",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
+
+
+def test_the_manifests_are_accepted(site: Site) -> None:
+    site.kubectl("apply", "--dry-run=server", "-f", str(DEPLOY / "workload.yaml"))

@@ -6,12 +6,14 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import aiohttp
 import pytest
 
 from tests.contract.expect import eventually
 from tests.webhook.programs import Site
+from tests.webhook.test_files import write
 from ullage.clock import WallClock
 from ullage.decide.admit.policy import AdmissionPolicy
 from ullage.decide.admit.rotation import Lifetimes
@@ -28,7 +30,7 @@ from ullage.webhook.keeper import SecretName
 from ullage.webhook.registrar import Registrar
 from ullage.webhook.start import Webhook, WebhookSettings
 from ullage.webhook.tls import ServedCertificate
-from ullage.webhook.vault import read_vault
+from ullage.webhook.vault import Workshop, read_vault
 
 pytestmark = pytest.mark.real
 
@@ -109,7 +111,7 @@ class Load:
     async def calls(self, url: str, port: int) -> None:
         """An API server keeps its connections; this one makes a new one each time, trusting what is registered now."""
         while True:
-            (bundle,) = await trusted(self._api)
+            (bundle,) = bundles(await self._api.get(MUTATING_WEBHOOKS, MUTATING_NAME))
             context = ssl.create_default_context(cadata=b64decode(bundle).decode())
             _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
             self.certificates.add(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
@@ -230,3 +232,21 @@ async def test_a_secret_of_ours_that_cannot_be_read_is_made_anew(site: Site, api
             return True
 
         await eventually(call, until=bool)
+
+
+async def test_given_files_are_served_and_swapped(site: Site, api: KubeApi, tmp_path: Path) -> None:
+    workshop = Workshop(("127.0.0.1",))
+    first, second = workshop.start(WallClock().now()), workshop.start(WallClock().now())
+    files = replace(write(tmp_path, first), look_every=0.2)
+    chosen = replace(settings(site, "never-made"), files=files)
+    pod = a_pod("given", annotations={CLAIM: "c"})
+    async with serving(site, chosen):
+        assert await trusted(api) == {b64encode(first.trusted).decode()}
+        await api.create(PODS, pod, "default", dry_run=True)
+        write(tmp_path, second)
+        await eventually(lambda: trusted(api), until=lambda now: now == {b64encode(second.trusted).decode()})
+        await asyncio.sleep(1.0)  # until the server has loaded it, and the API server has heard of it
+        await api.create(PODS, pod, "default", dry_run=True)
+    assert [one["metadata"]["name"] for one in (await api.list(SECRETS, "ullage-system")).items].count(
+        "never-made"
+    ) == 0

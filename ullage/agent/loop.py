@@ -44,6 +44,10 @@ class AgentPace:
     """Models, links and instances are looked at as often."""
     retry: float = 2.0
     """After the API failed."""
+    breath: float = 0.2
+    """At least, between two looks: a storm of Xids is not a storm of looks."""
+    spacing: float = 1.0
+    """At least, between two reports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ class Agent:
         self._kind = GpuNodeKind.LEASED
         self._findings: Findings | None = None
         self._strays = StrayWatch()
+        self._rights: Mapping[int, tuple[str, ...]] = {}
+        """By GPU id: uids of the pods that hold it, as of the last look."""
         self._tenancies: dict[int, Tenancy] = {}
         self._look_now = asyncio.Event()
         self._news = asyncio.Event()
@@ -149,8 +155,9 @@ class Agent:
             if thorough:
                 thorough_at = self._clock.steady() + self._pace.report
             await self._look(thorough)
+            await asyncio.sleep(self._pace.breath)
             try:
-                async with asyncio.timeout(self._pace.look):
+                async with asyncio.timeout(self._pace.look - self._pace.breath):
                     await self._look_now.wait()
             except TimeoutError:
                 continue
@@ -160,11 +167,13 @@ class Agent:
         counted = self._kind is GpuNodeKind.COUNTED
         given = await self._eyes.kubelet.given(before, self._eyes.pods) if counted else {}
         findings = await self._eyes.rounds.look(thorough=thorough, given=given)
-        rights = given if counted else rights_of(self._eyes.pods.values())
+        held_before, rights = self._rights, given if counted else rights_of(self._eyes.pods.values())
         self._strays.note(strays(findings.occupants, rights))
         busy = {d.id: _utilisation(findings, d.uuid) for d in findings.stock.devices}
         self._tenancies = tenancies(self._tenancies, rights, busy, now=findings.at)
         changed = self._findings is None or _differs(self._findings, findings) or bool(self._strays.suspects)
+        changed |= held_before.keys() != rights.keys()
+        self._rights = rights
         self._tell_unwell(before, findings.stock, rights)
         self._findings, self.looked_at = findings, findings.at
         self._voice.metrics.look_seconds.observe(self._clock.steady() - began)
@@ -198,6 +207,7 @@ class Agent:
                 self._strays.doubt_excuses()
             self._news.clear()
             wait = await self._tell(boot_id)
+            await asyncio.sleep(self._pace.spacing)
 
     async def _tell(self, boot_id: str) -> float:
         """Write what was found last. Returns for how long that holds."""
@@ -209,7 +219,7 @@ class Agent:
             await self._voice.publisher.report(inventory, _aspects(findings))
             self._voice.metrics.reported(ReportOutcome.WRITTEN)
             self.reported_at = findings.at
-            await self._voice.publisher.mark(inventory)
+            await self._voice.publisher.mark(inventory, self._rights)
             await self._ask_about_strays()
             await self._choose_kind()
         except ApiError as error:

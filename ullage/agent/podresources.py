@@ -42,6 +42,11 @@ class PodResources:
         self._socket = socket
         self._timeout = timeout
 
+    @staticmethod
+    def check() -> None:
+        """Raises UserError where nobody could ask."""
+        _grpc()
+
     async def given(self) -> tuple[Given, ...]:
         """Devices of our vendor that pods have. Raises KubeletSilent."""
         return await self._ask(_LIST, _read_list)

@@ -3,7 +3,7 @@
 Nothing is decided here. What is already so is not written again, except the report, whose time moves each time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from msgspec.structs import replace
 
@@ -73,17 +73,21 @@ class Publisher:
         )
         self._conditions = conditions
 
-    async def mark(self, inventory: Inventory) -> None:
-        """Make the Node say who chooses its GPUs, and where that is us, how many there are."""
-        leased = inventory.kind is GpuNodeKind.LEASED
-        await edit(self._api, NODES, self._node, "", lambda node: _marked(node, inventory.kind))
-        if leased:
-            await self._advertise(len(inventory.devices), sum(d.health is Health.HEALTHY for d in inventory.devices))
+    async def mark(self, inventory: Inventory, held: Container[int] = ()) -> None:
+        """Make the Node say who chooses its GPUs, and where that is us, how many there are to give.
 
-    async def _advertise(self, total: int, healthy: int) -> None:
+        `held` are GPUs that pods have. An unhealthy one among them still counts: so does what its pod requests.
+        """
+        await edit(self._api, NODES, self._node, "", lambda node: _marked(node, inventory.kind))
+        if inventory.kind is GpuNodeKind.LEASED:
+            devices = inventory.devices
+            usable = sum(device.health is Health.HEALTHY or device.id in held for device in devices)
+            await self._advertise(len(devices), usable)
+
+    async def _advertise(self, total: int, usable: int) -> None:
         """kubelet keeps what it does not know, but sets allocatable back to capacity: this is said again and again."""
         status = (await self.node()).status
-        wanted = {"capacity": {GPU: str(total)}, "allocatable": {GPU: str(healthy)}}
+        wanted = {"capacity": {GPU: str(total)}, "allocatable": {GPU: str(usable)}}
         said = {"capacity": str(status.capacity.get(GPU, "")), "allocatable": str(status.allocatable.get(GPU, ""))}
         if any(said[member] != amounts[GPU] for member, amounts in wanted.items()):
             await self._api.patch(NODES, self._node, MergePatch({"status": wanted}), subresource="status")

@@ -35,7 +35,8 @@ Examples:
     type=click.Choice(("auto", "leased", "counted")),
     default="auto",
     show_default=True,
-    help="Who chooses GPUs here: ullage (leased), a device plugin (counted), or whatever kubelet says (auto).",
+    help="Who chooses GPUs here: ullage (leased), a device plugin (counted), or whoever kubelet says (auto; "
+    "simulated GPUs are leased).",
 )
 @click.option("--simulate", metavar="BOARD", help="Report GPUs that are not there: 8xH100-SXM, 4xA100-PCIe, L4.")
 @click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
@@ -64,8 +65,11 @@ def command(  # noqa: PLR0913 - one parameter an option
     from ullage.decide.inventory.kind import Mode
 
     node = node_name or os.environ.get("NODE_NAME") or socket.gethostname()
-    settings = AgentSettings(node, Mode(mode), namespace)
-    places = _Places(simulate, Path(kubelet_socket), Path(proc))
+    wanted = Mode.LEASED if simulate and mode == "auto" else Mode(mode)
+    settings = AgentSettings(node, wanted, namespace)
+    # Where we choose the GPUs, and where there are none, kubelet has nothing to say of them.
+    asks_kubelet = wanted is not Mode.LEASED and not simulate
+    places = _Places(simulate, Path(kubelet_socket) if asks_kubelet else None, Path(proc))
     choice = ClusterChoice.of(kubeconfig, context)
     asyncio.run(until_stopped(_serve(choice, settings, places, listen_address(listen))))
 
@@ -73,7 +77,7 @@ def command(  # noqa: PLR0913 - one parameter an option
 class _Places:
     """Where the machine is looked at."""
 
-    def __init__(self, board: str | None, kubelet: Path, proc: Path) -> None:
+    def __init__(self, board: str | None, kubelet: Path | None, proc: Path) -> None:
         self._board = board
         self._kubelet = kubelet
         self._proc = proc
@@ -84,8 +88,10 @@ class _Places:
         from ullage.agent.processes import ProcFolder
         from ullage.agent.start import Host
 
-        # A simulated node has no kubelet that knows of its GPUs.
-        resources = None if self._board else PodResources(self._kubelet)
+        resources = None
+        if self._kubelet is not None:
+            PodResources.check()
+            resources = PodResources(self._kubelet)
         return Host(await self._reader(node), ProcFolder(self._proc), resources)
 
     async def _reader(self, node: str) -> "GpuReader":

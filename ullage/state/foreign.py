@@ -27,8 +27,8 @@ class ForeignHolds:
         self._leases: dict[str, GpuLease] = {}
         self._of_holder: dict[str, dict[str, None]] = {}
         self._keys: dict[str, ObjectKey] = {}
-        self._believed: dict[str, None] = {}
-        """Leases we ran into before we heard of them."""
+        self._believed: dict[str, float] = {}
+        """Leases we ran into before we heard of them, and until when that counts."""
 
     def __len__(self) -> int:
         """Leases there are."""
@@ -38,7 +38,7 @@ class ForeignHolds:
         """A Lease was written or is gone; or all there are have been heard of."""
         match event:
             case Synced():
-                self._forget_beliefs()
+                self._forget_beliefs(list(self._believed))
             case Vanished(old=old):
                 self._forget(old)
             case Changed(old=old, new=new):
@@ -47,11 +47,22 @@ class ForeignHolds:
             case Appeared(new=new):
                 self._learn(new)
 
-    def taken(self, node: str, device: int, name: str) -> None:
-        """Somebody holds this device whose Lease has not been heard of: believed until its Lease is."""
+    def taken(self, node: str, device: int, name: str, *, until: float) -> None:
+        """Somebody holds this device whose Lease has not been heard of: believed until it is, or until this moment.
+
+        It may be gone again by the time we are told: then nothing more is heard of it.
+        """
         if name not in self._leases:
-            self._believed[name] = None
+            self._believed[name] = until
             self._hold(name, node, device, MILLI_GPU)
+
+    def next_doubt(self) -> float | None:
+        """When something is no longer believed, if anything is."""
+        return min(self._believed.values(), default=None)
+
+    def doubt(self, *, now: float) -> bool:
+        """Let go of what nothing was heard of. Whether there was any."""
+        return self._forget_beliefs([name for name, until in self._believed.items() if until <= now])
 
     def reconsider(self, uid: str) -> None:
         """The room intended for this pod was given back: what it still holds is nobody else's yet."""
@@ -66,11 +77,12 @@ class ForeignHolds:
             self._keys[pod.uid] = pod.key
         self.reconsider(pod.uid)
 
-    def _forget_beliefs(self) -> None:
+    def _forget_beliefs(self, names: list[str]) -> bool:
         """A Lease that came and went while nobody listened is never heard of."""
-        for name in self._believed:
+        for name in names:
+            del self._believed[name]
             self._placements.remove(ObjectKey(NOWHERE, name))
-        self._believed.clear()
+        return bool(names)
 
     @contextmanager
     def lifted(self, uids: Iterable[str]) -> Iterator[None]:

@@ -45,11 +45,14 @@ class FileFollower:
     def __init__(self, files: CertificateFiles, registry: Registry) -> None:
         self._files = files
         self._registry = registry
-        self._drifted = asyncio.Event()
+        self._drifted = False
 
     def wake(self) -> None:
-        """Register again: somebody else has changed what is trusted."""
-        self._drifted.set()
+        """Register again at the next look: somebody else has changed what is trusted.
+
+        Not at once: while files reach one replica after another, two of them would undo each other without a pause.
+        """
+        self._drifted = True
 
     async def run(self, serve: Callable[[Served], None]) -> None:
         """Until cancelled."""
@@ -57,19 +60,12 @@ class FileFollower:
         while True:
             try:
                 found = await asyncio.to_thread(read_files, self._files)
-                if found != known or self._drifted.is_set():
-                    self._drifted.clear()
+                if found != known or self._drifted:
+                    self._drifted = False
                     await self._registry.trust(found.trusted)
                     serve(found)
                     known = found
             except (ApiError, UserError) as error:
                 known = None
                 _log.warning("certificate files", trouble=str(error))
-            await self._pause()
-
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(self._files.look_every):
-                await self._drifted.wait()
-        except TimeoutError:
-            return
+            await asyncio.sleep(self._files.look_every)

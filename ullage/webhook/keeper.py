@@ -28,6 +28,8 @@ from ullage.webhook.vault import Vault, Workshop, read_vault, write_vault
 _log = structlog.get_logger("webhook")
 _SECRETS = Resource("", "v1", SECRETS.plural, SECRETS.kind, True, Secret)
 _OURS = {"app.kubernetes.io/managed-by": "ullage"}
+_SHORTEST_SLEEP = 1.0
+"""Whoever keeps undoing what we register is answered once a second, not as fast as we can."""
 _LONGEST_SLEEP = 3600.0
 """Clocks are set, and machines sleep: the time is looked at once an hour, whatever was planned."""
 
@@ -90,6 +92,7 @@ class Keeper:
             await self._sleep_until(look_again)
 
     async def _sleep_until(self, moment: Instant) -> None:
+        await asyncio.sleep(_SHORTEST_SLEEP)
         seconds = min(max(moment - self._clock.now(), 0.0), _LONGEST_SLEEP)
         try:
             async with asyncio.timeout(seconds):

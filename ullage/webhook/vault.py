@@ -35,9 +35,11 @@ class Vault:
 
     @property
     def trusted(self) -> bytes:
-        """What goes into caBundle."""
+        """What goes into caBundle, oldest first: an authority that is promoted changes nothing there."""
         upcoming = () if self.next is None else (self.next.certificate,)
-        return b"".join((self.authority.certificate, *upcoming, *self.retired))
+        known = [self.authority.certificate, *upcoming, *self.retired]
+        known.sort(key=lambda one: (span_of(one).start, one))
+        return b"".join(known)
 
     def holdings(self, names: Sequence[str]) -> Holdings:
         """As the plan sees it."""
@@ -45,7 +47,7 @@ class Vault:
             authority=span_of(self.authority.certificate),
             serving=span_of(self.serving.certificate),
             issued_by_authority=is_issued_by(self.serving.certificate, self.authority.certificate),
-            right_names=names_of(self.serving.certificate) == frozenset(names),
+            right_names=names_of(self.serving.certificate) >= frozenset(names),
             next=None if self.next is None else span_of(self.next.certificate),
             retired=tuple(span_of(one) for one in self.retired),
         )
@@ -104,7 +106,7 @@ class Workshop:
             case Step.START_OVER:
                 return self.start(now)
             case Step.RENEW_SERVING:
-                return replace(vault, serving=self._serving(vault.authority, now))
+                return replace(vault, serving=self._serving(vault.authority, now, self._kept(vault)))
             case Step.PREPARE_AUTHORITY:
                 return replace(vault, next=self._authority(now))
             case Step.PROMOTE_AUTHORITY:
@@ -121,5 +123,11 @@ class Workshop:
     def _authority(self, now: float) -> Pair:
         return new_authority(Span(now - self.lifetimes.backdated, now + self.lifetimes.authority))
 
-    def _serving(self, authority: Pair, now: float) -> Pair:
-        return issue(authority, self.names, Span(now - self.lifetimes.backdated, now + self.lifetimes.serving))
+    def _kept(self, vault: Vault) -> tuple[str, ...]:
+        """Names to keep where ours are missing: replicas that are called otherwise must not undo each other."""
+        there = names_of(vault.serving.certificate)
+        return () if there >= frozenset(self.names) else tuple(sorted(there - frozenset(self.names)))
+
+    def _serving(self, authority: Pair, now: float, others: Sequence[str] = ()) -> Pair:
+        span = Span(now - self.lifetimes.backdated, now + self.lifetimes.serving)
+        return issue(authority, (*self.names, *others), span)

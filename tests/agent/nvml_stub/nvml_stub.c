@@ -16,6 +16,7 @@
  *   ecc N NOW EVER                     uncorrected errors
  *   retired N PAGES PENDING
  *   remap N PENDING FAILED
+ *   fabric N STATE STATUS              registered with an NVLink fabric
  *   xid N CODE                         an event, delivered once
  *   dies N CALLS                       after so many more calls about it: Xid 79, and lost for ever
  *   fail FUNCTION CODE [N]             this function answers with an error (of one GPU, or of all)
@@ -39,7 +40,7 @@ typedef struct { int to, peer; } Link;
 typedef struct {
     char uuid[96], name[96];
     unsigned long long mib, used_mib, ecc_now, ecc_ever;
-    unsigned int arch, percent, retired, retirement_pending, remap_pending, remap_failed;
+    unsigned int fabric_state, fabric_status, arch, percent, retired, retirement_pending, remap_pending, remap_failed;
     int there, mig, links, parts, calls_left, dead;
     Link link[MOST_LINKS];
     Part part[MOST_PARTS];
@@ -104,6 +105,8 @@ static void read_gpu_line(const char *word, const char *rest, int n)
         sscanf(rest, "%*d %u %u", &gpu->retired, &gpu->retirement_pending);
     } else if (!strcmp(word, "remap")) {
         sscanf(rest, "%*d %u %u", &gpu->remap_pending, &gpu->remap_failed);
+    } else if (!strcmp(word, "fabric")) {
+        sscanf(rest, "%*d %u %u", &gpu->fabric_state, &gpu->fabric_status);
     } else if (!strcmp(word, "xid") && xid_count < MOST_XIDS) {
         xids[xid_count].gpu = n;
         sscanf(rest, "%*d %llu", &xids[xid_count++].code);
@@ -411,6 +414,29 @@ int nvmlDeviceGetTotalEccErrors(void *device, int type, int counter, unsigned lo
 {
     ASKED(device);
     *count = type == 1 ? (counter == 0 ? gpu->ecc_now : gpu->ecc_ever) : 0;
+    return leave(OK);
+}
+
+int nvmlDeviceGetMemoryErrorCounter(void *device, int type, int counter, int place, unsigned long long *count)
+{
+    ASKED(device);
+    if (place != 2) return leave(NOT_SUPPORTED);
+    *count = type == 1 ? (counter == 0 ? gpu->ecc_now : gpu->ecc_ever) : 0;
+    return leave(OK);
+}
+
+typedef struct {
+    unsigned int version;
+    unsigned char cluster[16];
+    int status;
+    unsigned int clique, state, health;
+} Fabric;
+int nvmlDeviceGetGpuFabricInfoV(void *device, Fabric *fabric)
+{
+    ASKED(device);
+    if (gpu->arch < 9) return leave(NOT_SUPPORTED);
+    fabric->state = gpu->fabric_state;
+    fabric->status = (int)gpu->fabric_status;
     return leave(OK);
 }
 

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.real
 
 NAMESPACE = "default"
 GPUS_PER_NODE = 8
+ISLAND = 4
 SIZES, WEIGHTS = (1, 2, 4, 8), (70, 15, 10, 5)
 MEMBERS, MEMBER_GPUS = 4, 8
 SWEEP_SECONDS = 30.0
@@ -73,8 +74,8 @@ async def submit_all(api: KubeApi, size: Size, seed: int) -> None:
     asked = chance.choices(SIZES, WEIGHTS, k=size.claims)
 
     async def one(number: int) -> None:
-        wiring = {"topology": {"mode": "Required"}} if asked[number] in (2, 4) else {}
-        await submit(api, NAMESPACE, f"p{number:04d}", asked[number], **wiring)
+        mode = "Required" if asked[number] <= ISLAND else "Preferred"
+        await submit(api, NAMESPACE, f"p{number:04d}", asked[number], topology={"mode": mode})
 
     await each(range(size.claims), one)
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.decide.preempt.fleets import NOW, a_node, a_pod, leased
 from ullage.control.scheduling.decisions import Decision, Refused
-from ullage.control.scheduling.desk import BELIEVED_FOR, Desk
+from ullage.control.scheduling.desk import BELIEVED_FOR, TAKEN_FOR, Desk
 from ullage.model.action import EvictGang, Place, PlaceGang, Preempt
 from ullage.model.claim import Claim, DeviceAsk
 from ullage.model.event import Appeared, Changed, ObjectKey, Vanished
@@ -212,6 +212,15 @@ def test_a_gpu_that_was_taken_is_not_offered_again_before_its_lease_is_heard_of(
     assert isinstance(place, Place)
     sitting.desk.settle(NotPlaced(place, Setback.GPU_TAKEN, "", device=place.devices[0]), now=NOW)
     assert sitting.after(1.0) == ["p on a:1"]
+
+
+def test_a_gpu_that_was_taken_by_a_lease_nothing_is_heard_of_is_offered_again_after_a_while() -> None:
+    sitting = Sitting(leased("a", 1), wanting("p"))
+    place = sitting.desk.next_decision(now=NOW)
+    assert isinstance(place, Place)
+    sitting.desk.settle(NotPlaced(place, Setback.GPU_TAKEN, "", device=0), now=NOW)
+    assert sitting.after(1.0) == ["no p: TooFewGpus"]
+    assert sitting.after(TAKEN_FOR - 1.0) == ["p on a:0"]
 
 
 def test_a_pod_may_have_the_gpus_its_own_leases_name_after_a_restart() -> None:

@@ -111,6 +111,20 @@ def test_a_gang_without_a_pod_group_is_as_large_as_its_claims_say() -> None:
     play(Setting(nodes=1), story)
 
 
+def test_gangs_whose_time_is_up_at_the_same_moment_are_all_evicted() -> None:
+    async def story(stage: Stage) -> None:
+        for name in ("a", "b", "c"):
+            await gang(stage, name, members=2, gpus=4)
+        await stage.at_rest(30)
+        stage.schedulers[0].crash()
+        await stage.delete("a-0", "b-0", "c-0")
+        stage.schedulers[0].start()  # it finds all three in part at once
+        await asyncio.sleep(TIMEOUT + 20)
+        assert await stage.bound() == {}
+
+    play(Setting(nodes=3), story)
+
+
 @pytest.mark.fault
 @pytest.mark.parametrize("crash_after", [0.2, 0.215, 0.22, 0.225, 0.23, 0.235, 0.24, 0.25, 0.26, 0.3])
 def test_a_gang_whose_scheduler_dies_halfway_becomes_whole(crash_after: float) -> None:

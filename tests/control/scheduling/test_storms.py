@@ -1,4 +1,4 @@
-"""Storms: lost answers, refusals, cut watches, crashes at any moment. What must hold does at every event; all ends well.
+"""Storms: lost answers, refusals, cut watches, crashes at any moment; what must hold does at every event.
 
 With one scheduler at a time everything is promised; with two at once, that no GPU has two holders.
 """
@@ -51,9 +51,9 @@ class Bustle:
             await act()
 
     async def _pod(self) -> None:
-        wiring = self._chance.choice([{}, {"topology": {"mode": "Required"}}])
+        mode = self._chance.choice(["Preferred", "Required"])
         gpus = self._chance.choice([1, 1, 1, 2, 4])
-        await submit(self._stage.api, NS, self._name("p"), gpus, pod=self._rank(), **wiring)
+        await submit(self._stage.api, NS, self._name("p"), gpus, pod=self._rank(), topology={"mode": mode})
 
     async def _share(self) -> None:
         devices = {"exclusivity": "Shared", "memory": self._chance.choice(["10Gi", "30Gi"])}

@@ -31,6 +31,11 @@ def test_counters(counters: Counters, health: Health, word: str) -> None:
     assert word in found.why
 
 
+def test_a_fabric_that_is_not_up() -> None:
+    found = health_of(a_sight(0, Vitals(fabric="not started")))
+    assert (found.health, found.why) == (UNHEALTHY, "its NVLink fabric is not up: not started")
+
+
 @pytest.mark.parametrize(
     ("xids", "health", "word"),
     [

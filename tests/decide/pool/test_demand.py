@@ -76,7 +76,7 @@ def demand(
     placements = picture.placements
     pools = [Pool(provisioner=one, nodes=pool_nodes(one, instances, placements, now=NOW)) for one in provisioners]
     before = snapshot(placements)
-    found = find_demand(placements, pools, turns, now=NOW, budget=budget)
+    found = find_demand(picture, pools, turns, now=NOW, budget=budget)
     assert snapshot(placements) == before
     return found
 

@@ -56,7 +56,7 @@ class World:
             budget=self.budget,
         )
         turns = sorted(self.waiting.values(), key=_first_come)
-        return plan_fleet(self.placements, fleet, turns, now=self.now)
+        return plan_fleet(self.seating, fleet, turns, now=self.now)
 
     def run(self, until: float) -> None:
         """Everything that happens up to a moment."""

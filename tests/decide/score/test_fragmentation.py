@@ -68,9 +68,10 @@ def test_what_a_placement_spoils_is_the_difference_it_makes(
     rows = np.flatnonzero(field.fitting(demand))
     if not len(rows):
         return
-    spoilt, devices = states.spoilt(demand, states.numbers(c, rows))
+    states.look(c, rows.tolist())
+    spoilt, lefts = states.spoilt(demand, states.of_rows(rows))
     for place, row in enumerate(rows.tolist()):
-        chosen = -1 if devices is None else int(devices[place])
+        chosen = -1 if lefts is None else c.gpu_left[row].tolist().index(lefts[place])
         assert spoilt[place] == pytest.approx(_least_spoilt(c, demand, row, typical, chosen), abs=1e-6)
 
 

@@ -1,5 +1,6 @@
 """One GPU as NVML tells it: the card, and how it is. Blocking calls; whoever calls bounds their time."""
 
+import ctypes
 from collections.abc import Iterator, Sequence
 
 from ullage.agent.nvml.library import Handle, Nvml, optional, text
@@ -36,12 +37,9 @@ def read_card(nvml: Nvml, handle: Handle, others: Sequence[tuple[str, Handle]]) 
 
 
 def _links(nvml: Nvml, handle: Handle) -> Iterator[Link]:
-    """The active ones. A GPU without NVLink says so at its first link, one with fewer than the most at its last."""
+    """The active ones. A link that is not there is said not to be supported, or to be no link."""
     for number in range(nvml.NVML_NVLINK_MAX_LINKS):
-        active = optional(nvml, nvml.nvmlDeviceGetNvLinkState, handle, number)
-        if active is None:
-            return
-        if active:
+        if optional(nvml, nvml.nvmlDeviceGetNvLinkState, handle, number):
             yield _link(nvml, handle, number)
 
 
@@ -105,23 +103,45 @@ def read_vitals(nvml: Nvml, handle: Handle) -> Vitals:
         utilisation=None if rates is None else int(rates.gpu),
         memory_used=int(nvml.nvmlDeviceGetMemoryInfo(handle).used),
         processes=_processes(nvml, handle),
+        fabric=_fabric(nvml, handle),
     )
 
 
-def _counters(nvml: Nvml, handle: Handle) -> Counters:
-    def ecc(window: int) -> int | None:
-        kind = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
-        return optional(nvml, nvml.nvmlDeviceGetTotalEccErrors, handle, kind, window)
+def _fabric(nvml: Nvml, handle: Handle) -> str:
+    """What is wrong with it. Only GPUs that register with a fabric (from Hopper on) say anything of one."""
+    about = nvml.c_nvmlGpuFabricInfo_v2_t()
+    if optional(nvml, nvml.nvmlDeviceGetGpuFabricInfoV, handle, ctypes.byref(about)) is None:
+        return ""
+    words = {
+        nvml.NVML_GPU_FABRIC_STATE_NOT_STARTED: "not started",
+        nvml.NVML_GPU_FABRIC_STATE_IN_PROGRESS: "still starting",
+    }
+    failed = about.state == nvml.NVML_GPU_FABRIC_STATE_COMPLETED and about.status != nvml.NVML_SUCCESS
+    return f"failed with NVML error {about.status}" if failed else words.get(about.state, "")
 
+
+def _counters(nvml: Nvml, handle: Handle) -> Counters:
     rows = optional(nvml, nvml.nvmlDeviceGetRemappedRows, handle)
     return Counters(
-        uncorrected_now=ecc(nvml.NVML_VOLATILE_ECC),
-        uncorrected_ever=ecc(nvml.NVML_AGGREGATE_ECC),
+        uncorrected_now=_uncorrected(nvml, handle, nvml.NVML_VOLATILE_ECC),
+        uncorrected_ever=_uncorrected(nvml, handle, nvml.NVML_AGGREGATE_ECC),
         retired_pages=_retired(nvml, handle),
         retirement_pending=bool(optional(nvml, nvml.nvmlDeviceGetRetiredPagesPendingStatus, handle)),
         remap_pending=rows is not None and bool(rows[2]),
         remap_failed=rows is not None and bool(rows[3]),
     )
+
+
+def _uncorrected(nvml: Nvml, handle: Handle, window: int) -> int | None:
+    """All of them; by place where the driver no longer adds them up."""
+    kind = nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+    total = optional(nvml, nvml.nvmlDeviceGetTotalEccErrors, handle, kind, window)
+    if total is not None:
+        return int(total)
+    places = (nvml.NVML_MEMORY_LOCATION_DEVICE_MEMORY, nvml.NVML_MEMORY_LOCATION_SRAM)
+    found = [optional(nvml, nvml.nvmlDeviceGetMemoryErrorCounter, handle, kind, window, place) for place in places]
+    counted = [count for count in found if count is not None]
+    return sum(counted) if counted else None
 
 
 def _retired(nvml: Nvml, handle: Handle) -> int | None:

@@ -26,6 +26,9 @@ from ullage.state.queue import QueuePace, SchedulingQueue
 BELIEVED_FOR = 300.0
 """Seconds a bind that was answered is believed without the pod being heard of on its node."""
 
+TAKEN_FOR = 30.0
+"""Seconds a GPU that somebody else had leased is not offered, should nothing be heard of that Lease."""
+
 
 class Desk:
     """Everything a scheduler knows and what it has to decide next. `profiles` are policies by scheduler name."""
@@ -94,8 +97,9 @@ class Desk:
     def next_decision(self, *, now: float) -> Decision | None:
         """Decide on whoever's turn it is; None if nobody's."""
         self._doubt(now)
-        for gang in (*self._touched, *self._turns.gangs.due(now=now)):
-            self._touched.pop(gang, None)
+        self._touched.update(dict.fromkeys(self._turns.gangs.due(now=now)))
+        for gang in tuple(self._touched):  # the first decision ends this turn; the others keep theirs
+            del self._touched[gang]
             if (decision := self._turns.look_at(gang, now=now)) is not None:
                 return decision
         while (key := self.queue.pop(now=now)) is not None:
@@ -109,7 +113,12 @@ class Desk:
     def next_deadline(self) -> float | None:
         """When to come back without news."""
         believed = next(iter(self._believed.values()), None)
-        moments = (self.queue.next_deadline(), self._turns.gangs.next_deadline(), believed)
+        moments = (
+            self.queue.next_deadline(),
+            self._turns.gangs.next_deadline(),
+            self._foreign.next_doubt(),
+            believed,
+        )
         return min((moment for moment in moments if moment is not None), default=None)
 
     def settle(self, outcome: PlaceOutcome, *, now: float) -> None:
@@ -127,7 +136,7 @@ class Desk:
         if held is not None and held.uid == action.uid and not on_node:
             self.placements.remove(action.pod)
             self._foreign.reconsider(action.uid)
-        self._learn_from(outcome)
+        self._learn_from(outcome, now)
         if outcome.setback is Setback.POD_GONE:
             self.queue.remove(action.pod)
         else:
@@ -141,7 +150,9 @@ class Desk:
             self.queue.retry(outcome.action.pod, now=now)
 
     def _doubt(self, now: float) -> None:
-        """Binds that nothing was heard of for so long did not happen, whatever was answered."""
+        """Binds that nothing was heard of for so long did not happen, whatever was answered; nor are GPUs taken."""
+        if self._foreign.doubt(now=now):
+            self.queue.wake(Wake.POD_LEFT, now=now)
         while self._believed:
             key, until = next(iter(self._believed.items()))
             if now < until:
@@ -156,11 +167,12 @@ class Desk:
             if heard is not None and self._turns.ours(heard):
                 self.queue.add(key, priority=heard.priority, now=now)
 
-    def _learn_from(self, outcome: NotPlaced) -> None:
-        """A device somebody else holds is not offered again until its Lease has been heard of."""
+    def _learn_from(self, outcome: NotPlaced, now: float) -> None:
+        """A device somebody else holds is not offered again until its Lease has been heard of, or for a while."""
         if outcome.setback is Setback.GPU_TAKEN and outcome.device is not None:
             node = outcome.action.node
-            self._foreign.taken(node, outcome.device, lease_name(node, outcome.device))
+            until = now + TAKEN_FOR
+            self._foreign.taken(node, outcome.device, lease_name(node, outcome.device), until=until)
 
     def _claim_heard(self, claim: Claim, now: float) -> None:
         """It asks for something else now, so whatever its pods were refused for may no longer hold."""

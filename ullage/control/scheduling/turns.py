@@ -59,6 +59,8 @@ class Turns:
             hopeless = is_hopeless(pod, (ready.reason,), self._placements)
             why = Refusal(word=ready.reason.value, message=message, hopeless=hopeless)
             return Refused(pods=(pod,), why=why, unnominate=self.room.forget(pod.key))
+        if pod.nominated:
+            self.room.nominate(ready, self.room.with_node(ready).nominated)
         gang = assigner.gang_of(pod)
         if gang is not None:
             return self._decide_gang(assigner, gang, now)

@@ -45,7 +45,7 @@ class Holdings:
     serving: Span
     issued_by_authority: bool
     right_names: bool
-    """The serving certificate is for exactly the names we are called by."""
+    """The serving certificate is for all names we are called by."""
     next: Span | None = None
     retired: Sequence[Span] = ()
 

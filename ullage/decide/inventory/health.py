@@ -93,6 +93,11 @@ def memory_is_right(sight: Sight, _xids: Sequence[int]) -> Finding | None:
     return Finding(Health.UNHEALTHY, f"{errors} uncorrected ECC errors since the driver was loaded") if errors else None
 
 
+def a_fabric_is_up(sight: Sight, _xids: Sequence[int]) -> Finding | None:
+    wrong = sight.vitals.fabric if sight.vitals is not None else ""
+    return Finding(Health.UNHEALTHY, f"its NVLink fabric is not up: {wrong}") if wrong else None
+
+
 def a_partitioned_gpu_has_parts(sight: Sight, _xids: Sequence[int]) -> Finding | None:
     bare = sight.card is not None and sight.card.partitioned and not sight.card.mig
     return Finding(Health.UNHEALTHY, "MIG is on and it has no instances") if bare else None
@@ -103,6 +108,7 @@ RULES: Sequence[Rule] = (
     faults_stay_until_somebody_looks,
     memory_waits_for_no_repair,
     memory_is_right,
+    a_fabric_is_up,
     a_partitioned_gpu_has_parts,
 )
 

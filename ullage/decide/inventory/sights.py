@@ -74,6 +74,8 @@ class Vitals:
     """Percent of the last moment in which anything ran; None where the GPU does not say."""
     memory_used: int | None = None
     processes: tuple[Process, ...] = ()
+    fabric: str = ""
+    """What is wrong with the NVLink fabric it is registered with; empty where it is up, or there is none."""
 
 
 class Trouble(StrEnum):

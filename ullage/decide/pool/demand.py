@@ -14,7 +14,7 @@ from ullage.decide.pool.buying import Refusals, buy_for_gang, buy_for_pods, refu
 from ullage.decide.pool.facts import NOBODY, Assumed, gpu_use
 from ullage.decide.pool.market import FRESH, Market, Pool
 from ullage.decide.pool.scratch import borrowed
-from ullage.decide.seat.deciding import Seat, device_ask
+from ullage.decide.seat.deciding import Seat, Seating, device_ask
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, PoolNode, template_node
@@ -58,7 +58,7 @@ class Demand:
 
 
 def find_demand(
-    placements: Placements,
+    seating: Seating,
     pools: Sequence[Pool],
     turns: Iterable[Turn],
     *,
@@ -66,16 +66,22 @@ def find_demand(
     budget: FleetBudget = NO_BUDGET,
 ) -> Demand:
     """Seat all who wait: on what is there and coming, on doomed nodes, on new ones. Leaves the picture as it was."""
-    with borrowed(placements) as scratch:
-        search = _Search(Market(scratch, pools, budget, now=now))
+    waiting = [turn for turn in turns if not _has_a_seat(turn, seating.placements)]
+    with borrowed(seating.placements) as scratch:
+        search = _Search(Market(seating, scratch, pools, budget, now=now))
         search.draw_what_is_coming()
-        rest = search.seated(turns)
+        rest = search.seated(waiting)
         if rest:
             search.take_taints_off()
             rest = search.seated(rest)
         search.market.open_to_minimum()
         search.buy(rest)
         return search.found()
+
+
+def _has_a_seat(turn: Turn, placements: Placements) -> bool:
+    members = turn.pending if isinstance(turn, GangAsk) else (turn,)
+    return any(pod.key in placements.pods for pod in members)
 
 
 class _Search:

@@ -52,10 +52,12 @@ class FreshNode:
 class Market:
     """Opens new nodes, within what each pool and the whole fleet may have."""
 
-    def __init__(self, scratch: Scratch, pools: Sequence[Pool], budget: FleetBudget, *, now: float) -> None:
+    def __init__(
+        self, seating: Seating, scratch: Scratch, pools: Sequence[Pool], budget: FleetBudget, *, now: float
+    ) -> None:
         self.scratch = scratch
         self.now = now
-        self.seating = Seating(scratch.placements)
+        self.seating = seating
         self.quota = QuotaTable(scratch.placements)
         self.pools = tuple(sorted(pools, key=lambda pool: pool.name))
         self._budget = budget

@@ -9,9 +9,9 @@ from ullage.decide.pool.evaluate import Evaluation, evaluate
 from ullage.decide.pool.facts import pool_nodes, with_assumed
 from ullage.decide.pool.market import Pool
 from ullage.decide.pool.reconcile import Buy, Step, next_step
+from ullage.decide.seat.deciding import Seating
 from ullage.model.instance import Instance
 from ullage.model.provisioner import FleetBudget, PoolNode, Provisioner
-from ullage.state.placements import Placements
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,16 +50,16 @@ class Fleet:
     budget: FleetBudget = NO_BUDGET
 
 
-def plan_fleet(placements: Placements, fleet: Fleet, turns: Iterable[Turn], *, now: float) -> FleetPlan:
+def plan_fleet(seating: Seating, fleet: Fleet, turns: Iterable[Turn], *, now: float) -> FleetPlan:
     """Decide on every pool. The picture is borrowed meanwhile, and given back as it was."""
     pools = [
         Pool(
             provisioner=one,
-            nodes=pool_nodes(one, fleet.instances, placements, now=now, protected=fleet.protected),
+            nodes=pool_nodes(one, fleet.instances, seating.placements, now=now, protected=fleet.protected),
         )
         for one in sorted(fleet.provisioners, key=lambda one: one.name)
     ]
-    demand = find_demand(placements, pools, turns, now=now, budget=fleet.budget)
+    demand = find_demand(seating, pools, turns, now=now, budget=fleet.budget)
     return FleetPlan(pools={pool.name: _decided(pool, demand, now) for pool in pools}, demand=demand)
 
 

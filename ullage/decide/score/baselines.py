@@ -1,6 +1,6 @@
 """Simpler policies by name: best-fit, packing and spread. None remembers anything."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,9 @@ class Baseline:
 
     def keys_for(self, demand: GpuDemand) -> DemandKeys:
         return _BaselineKeys(self, demand)
+
+    def look(self, columns: GpuColumns, rows: Iterable[int]) -> None:
+        """Nothing is remembered."""
 
     def basis(self, columns: GpuColumns) -> tuple[int, int] | None:
         return columns.measures()

@@ -1,5 +1,6 @@
 """What GPU scores read of the nodes: one row per node, in arrays that somebody else owns and changes in place."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -77,7 +78,10 @@ class Best(NamedTuple):
 
 
 class DemandKeys(Protocol):
-    """How good rows are for one demand under one policy; see `keyed`. Only rows that fit are asked about."""
+    """How good rows are for one demand under one policy; see `keyed`. Only rows that fit are asked about.
+
+    The policy must have looked at them since they last changed.
+    """
 
     def at(self, columns: GpuColumns, rows: NDArray[np.intp]) -> Keys:
         """Of these rows."""
@@ -95,11 +99,14 @@ class GpuPolicy(Protocol):
     def keys_for(self, demand: GpuDemand) -> DemandKeys:
         """The same for those who ask about some rows again and again."""
 
+    def look(self, columns: GpuColumns, rows: Iterable[int]) -> None:
+        """These rows may have changed."""
+
     def basis(self, columns: GpuColumns) -> tuple[int, int] | None:
         """What keys depend on beside their row: while it is the same, a row that did not change keeps its key."""
 
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
-        """The device a single share should take on a row; -1 for any."""
+        """The device a single share should take on a row that was looked at; -1 for any."""
 
 
 def keyed(levels: NDArray[np.int64], idle: NDArray[np.int64]) -> Keys:

@@ -6,6 +6,8 @@ nodes. Keys are remembered with the stamp of their row, and by the state of the 
 are looked at again, and only states not met before are computed.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,7 +15,7 @@ from ullage.decide.score.columns import NEVER, DemandKeys, Flags, GpuColumns, Gp
 from ullage.decide.score.mix import Typical
 from ullage.decide.score.scarcity import price, scarcity
 from ullage.decide.score.states import UNSEEN, NodeStates
-from ullage.decide.score.usable import Measure, Rows
+from ullage.decide.score.usable import Measure
 
 STEP = 5.0
 MOST_DEMANDS = 1024
@@ -39,6 +41,7 @@ class Fragmentation:
         known.resize(len(columns.stamp))
         stale = ((known.seen != columns.stamp) & fits).nonzero()[0]
         if len(stale):
+            self._states.look(columns, stale.tolist())
             known.keys[stale] = known.at(columns, stale)
             known.seen[stale] = columns.stamp[stale]
         return known.keys
@@ -46,13 +49,18 @@ class Fragmentation:
     def keys_for(self, demand: GpuDemand) -> DemandKeys:
         return self._recall(demand)
 
+    def look(self, columns: GpuColumns, rows: Iterable[int]) -> None:
+        self._states.look(columns, rows)
+
     def basis(self, columns: GpuColumns) -> tuple[int, int] | None:  # noqa: ARG002 - other policies look at it
         """A level looks at its own row and at the mix, and a new mix is a new object."""
         return None
 
     def device(self, columns: GpuColumns, demand: GpuDemand, row: int) -> int:
         """The device whose share spoils least."""
-        return self._recall(demand).device(columns, row)
+        self._states.look(columns, (row,))
+        left = self._recall(demand).left_on_device(columns, row)
+        return -1 if left < 0 else int((columns.gpu_left[row] == left).argmax())
 
     def _recall(self, demand: GpuDemand) -> "_Remembered":
         known = self._remembered.pop(demand, None)
@@ -71,16 +79,16 @@ class _Remembered:
         self._demand = demand
         self._paid = paid
         """By model."""
-        self._pays = bool(paid.any())
         self._states = states
         self._generation = 0
         self._key_of_state: Keys = np.empty(0, dtype=np.int64)
-        self._device_of_state: NDArray[np.int8] = np.empty(0, dtype=np.int8)
+        self._left_of_state: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        """What is left of the device a share should take; -1 for any."""
         self.keys: Keys = np.empty(0, dtype=np.int64)
         self.seen: NDArray[np.int64] = np.empty(0, dtype=np.int64)
 
-    def at(self, columns: GpuColumns, rows: NDArray[np.intp]) -> Keys:
-        numbers = self._states.numbers(columns, rows)
+    def at(self, columns: GpuColumns, rows: NDArray[np.intp]) -> Keys:  # noqa: ARG002 - looked at before
+        numbers = self._states.of_rows(rows)
         self._make_room()
         keys: Keys = self._key_of_state.take(numbers)
         unknown = keys == _UNKNOWN
@@ -89,14 +97,19 @@ class _Remembered:
             keys = self._key_of_state.take(numbers)
         return keys
 
-    def at_row(self, columns: GpuColumns, row: int) -> int:
-        number = self._computed(columns, row)
-        return self._key_of_state.item(number)
+    def at_row(self, columns: GpuColumns, row: int) -> int:  # noqa: ARG002 - looked at before
+        number = self._states.of_row(row)
+        self._make_room()
+        key = self._key_of_state.item(number)
+        if key == _UNKNOWN:
+            self._compute(np.array([number]))
+            key = self._key_of_state.item(number)
+        return key
 
-    def device(self, columns: GpuColumns, row: int) -> int:
-        """The device a share should take there; -1 for any."""
-        number = self._computed(columns, row)
-        return self._device_of_state.item(number)
+    def left_on_device(self, columns: GpuColumns, row: int) -> int:
+        """What is left of the device a share should take there; -1 for any."""
+        self.at_row(columns, row)
+        return self._left_of_state.item(self._states.of_row(row))
 
     def resize(self, rows: int) -> None:
         """Nodes came or went; what is known of the rows that stay, stays."""
@@ -106,20 +119,11 @@ class _Remembered:
         self.keys = np.concatenate((self.keys[:kept], np.full(rows - kept, NEVER)))
         self.seen = np.concatenate((self.seen[:kept], np.full(rows - kept, UNSEEN)))
 
-    def _computed(self, columns: GpuColumns, row: int) -> int:
-        """The number of a row's state, of which everything is known."""
-        number = self._states.number(columns, row)
-        self._make_room()
-        if self._key_of_state.item(number) == _UNKNOWN:
-            self._compute(np.array([number]))
-        return number
-
-    def _compute(self, numbers: Rows) -> None:
-        spoilt, devices = self._states.spoilt(self._demand, numbers)
-        if devices is not None:
-            self._device_of_state[numbers] = devices
-        if self._pays:
-            spoilt += self._paid.take(self._states.model(numbers))
+    def _compute(self, numbers: NDArray[np.int64]) -> None:
+        spoilt, left = self._states.spoilt(self._demand, numbers)
+        if left is not None:
+            self._left_of_state[numbers] = left
+        spoilt += self._paid.take(self._states.model(numbers))
         levels = np.floor((_NUDGE - spoilt) / STEP).astype(np.int64)
         self._key_of_state[numbers] = keyed(levels, self._states.idle(numbers))
 
@@ -128,9 +132,7 @@ class _Remembered:
         states = self._states
         known = len(self._key_of_state) if self._generation == states.generation else 0
         self._generation = states.generation
-        if 0 < states.count <= known:
-            return
-        size = max(2 * known, states.count, 64)
-        self._key_of_state = np.concatenate((self._key_of_state[:known], np.full(size - known, _UNKNOWN)))
-        fill = np.full(size - known, -1, dtype=np.int8)
-        self._device_of_state = np.concatenate((self._device_of_state[:known], fill))
+        if states.count > known:
+            size = max(2 * known, states.count, 64)
+            self._key_of_state = np.concatenate((self._key_of_state[:known], np.full(size - known, _UNKNOWN)))
+            self._left_of_state = np.concatenate((self._left_of_state[:known], np.full(size - known, -1)))

@@ -1,8 +1,10 @@
 """The states nodes are in, each measured once, and what one more pod would spoil of them.
 
-Many nodes are in the same state (as much CPU left, as much of each GPU, the same model), and nodes pass through the
-states others were in before. So states are numbered as they are met, and all arithmetic is on numbers, not on nodes.
+Many nodes are in the same state (as much CPU left, as much of their GPUs, whichever, the same model), and nodes pass
+through the states others were in before. So states are numbered as they are met, and all arithmetic is on numbers, not on nodes.
 """
+
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +22,11 @@ MOST_STATES = 16_384
 
 _SAME = 1e-6
 
-Spoilt = tuple[Amounts, NDArray[np.int8] | None]
-"""Usable GPU lost beyond what the pod takes, and the device a share should take (-1: any; None: any on all), by state."""
+Spoilt = tuple[Amounts, NDArray[np.int64] | None]
+"""By state: usable GPU lost beyond what the pod takes, and what is left of the device a share should take.
+
+-1 stands for any device, None for any in all of these states.
+"""
 
 
 class NodeStates:
@@ -41,33 +46,32 @@ class NodeStates:
         """States are numbered from 0 to one less than this."""
         return len(self._numbers)
 
-    def numbers(self, columns: GpuColumns, rows: Rows) -> NDArray[np.int64]:
-        """The numbers of the states of these rows, looked at again where they have changed."""
+    def look(self, columns: GpuColumns, rows: Iterable[int]) -> None:
+        """Look again at these rows where they have changed."""
         self._reach(columns)
-        changed = self._seen.take(rows) != columns.stamp.take(rows)
-        if changed.any():
-            again = rows[changed]
-            if self._crowded():
-                self._start_again(columns)
-                again = rows
-            self._number(columns, again)
-            self._seen[again] = columns.stamp[again]
+        new: list[int] = []
+        for row in rows:
+            stamp = columns.stamp.item(row)
+            if self._seen.item(row) == stamp:
+                continue
+            known = self._numbers.get(_whole(columns, row))
+            if known is None:
+                new.append(row)
+            else:
+                self._of_row[row], self._seen[row] = known, stamp
+        if not new:
+            return
+        if self.count > max(MOST_STATES, 4 * len(self._seen)):
+            self._forget(columns.gpu_left.shape[1])
+            new = list(range(len(columns.stamp)))
+        self._number(columns, new)
+        self._seen[new] = columns.stamp[new]
+
+    def of_rows(self, rows: Rows) -> NDArray[np.int64]:
+        """The numbers of the states of these rows, as of when they were last looked at."""
         return self._of_row.take(rows)
 
-    def number(self, columns: GpuColumns, row: int) -> int:
-        """The number of the state of one row."""
-        self._reach(columns)
-        stamp = columns.stamp.item(row)
-        if self._seen.item(row) != stamp:
-            whole = columns.gpu_left[row].tobytes(), columns.cpu_left.item(row), columns.model.item(row)
-            known = self._numbers.get(whole)
-            if known is None:
-                if self._crowded():
-                    self._start_again(columns)
-                self._number(columns, np.array([row]))
-            else:
-                self._of_row[row] = known
-            self._seen[row] = stamp
+    def of_row(self, row: int) -> int:
         return self._of_row.item(row)
 
     def _reach(self, columns: GpuColumns) -> None:
@@ -77,13 +81,6 @@ class NodeStates:
         kept = min(len(self._seen), rows)
         self._seen = np.concatenate((self._seen[:kept], np.full(rows - kept, UNSEEN)))
         self._of_row = np.concatenate((self._of_row[:kept], np.zeros(rows - kept, dtype=np.int64)))
-
-    def _crowded(self) -> bool:
-        return self.count > max(MOST_STATES, 4 * len(self._seen))
-
-    def _start_again(self, columns: GpuColumns) -> None:
-        self._forget(columns.gpu_left.shape[1])
-        self._seen.fill(UNSEEN)
 
     def idle(self, numbers: Rows) -> NDArray[np.int64]:
         """Idle GPU in these states, in thousandths."""
@@ -115,11 +112,10 @@ class NodeStates:
 
     def _with_share(self, left: Rows, sizes: Rows, state: State, usable: Amounts) -> Spoilt:
         """Tries each device of a node, devices with equally much left once, the fullest first."""
-        amounts = np.sort(left, axis=1)
-        candidate = amounts >= sizes[:, None]
-        candidate[:, 1:] &= amounts[:, 1:] != amounts[:, :-1]
+        candidate = left >= sizes[:, None]
+        candidate[:, 1:] &= left[:, 1:] != left[:, :-1]
         place, slot = np.nonzero(candidate)
-        before = amounts[place, slot]
+        before = left[place, slot]
         after = before - sizes[place]
         state = state.at(place)
         devices, room = self._measure.device_table, self._measure.room_table
@@ -134,23 +130,20 @@ class NodeStates:
         amount = np.full(len(left), -1, dtype=np.int64)
         # Written from the emptiest to the fullest, so that the fullest of equals stays.
         amount[place[chosen]] = before[chosen]
-        device = (left == amount[:, None]).argmax(axis=1).astype(np.int8)
-        device[amount < 0] = -1
-        return least, device
+        return least, amount
 
-    def _number(self, columns: GpuColumns, rows: Rows) -> None:
+    def _number(self, columns: GpuColumns, rows: list[int]) -> None:
         """Give each row the number of its state; states not met before are measured."""
         first = self.count
         new: list[int] = []
-        for row in rows.tolist():
-            whole = columns.gpu_left[row].tobytes(), int(columns.cpu_left[row]), int(columns.model[row])
-            number = self._numbers.setdefault(whole, len(self._numbers))
+        for row in rows:
+            number = self._numbers.setdefault(_whole(columns, row), len(self._numbers))
             if number == first + len(new):
                 new.append(row)
             self._of_row[row] = number
         if not new:
             return
-        left, cpu, model = columns.gpu_left[new], columns.cpu_left[new], columns.model[new]
+        left, cpu, model = np.sort(columns.gpu_left[new], axis=1), columns.cpu_left[new], columns.model[new]
         self._make_room(self.count, left.shape[1])
         numbers = slice(first, self.count)
         state = self._measure.state(left, cpu, model)
@@ -181,6 +174,13 @@ class NodeStates:
         self._idle = np.concatenate((self._idle, np.zeros(size - known, dtype=np.int64)))
         self._left = np.zeros((size, width), dtype=np.int64)
         self._left[:known, : old_left.shape[1]] = old_left
+
+
+def _whole(columns: GpuColumns, row: int) -> tuple[bytes, int, int]:
+    """All of a row that makes its state."""
+    left = columns.gpu_left[row].copy()
+    left.sort()
+    return left.tobytes(), columns.cpu_left.item(row), columns.model.item(row)
 
 
 def _less_fullest(left: Rows, sizes: Rows, count: int) -> Rows:

@@ -60,6 +60,7 @@ class Boards:
 
     def __init__(self, placements: Placements) -> None:
         self._placements = placements
+        self._inventories = placements.state.inventories
         self._reports: dict[int, _Report] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self._version = -1
@@ -125,7 +126,7 @@ class Boards:
         return Panel(kind, None if report is None else empty_board(report.layout), advertises)
 
     def _report(self, row: int) -> _Report | None:
-        inventory = self._placements.state.inventories.get(self._placements.columns.names[row])
+        inventory = self._inventories.get(self._placements.columns.names[row])
         if inventory is None:
             return None
         known = self._reports.get(row)

@@ -4,7 +4,7 @@ Between two pods of one shape a row or two have changed, so a decision is a hand
 largest number. What a rank is made of is said in `rank`; rules and wishes that look beyond a row are asked elsewhere.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -111,6 +111,8 @@ class Standings:
         self._view = view
         self.scores = KubeScores(placements)
         self._known: dict[Shape, Standing] = {}
+        self._looking: GpuPolicy | None = None
+        self._looked_at = -1
 
     def fitted(self, shape: Shape, *, now: float) -> Standing:
         """The standing of a shape, with `fits` as of now."""
@@ -133,6 +135,7 @@ class Standings:
     def ranked(self, standing: Standing, policy: GpuPolicy) -> None:
         """Bring the ranks of a standing that was just fitted up to now."""
         view, columns, scores = self._view.columns(), self._columns, standing.scores
+        self._let_look(policy, view)
         scores.refresh()
         demand = self.demand(standing)
         if standing.policy is not policy or standing.keys is None:
@@ -147,6 +150,17 @@ class Standings:
         elif few:
             self._rank_few(standing, standing.keys, view, few)
         standing.ranked_at = self._version()
+
+    def _let_look(self, policy: GpuPolicy, view: GpuColumns) -> None:
+        """Show a policy the rows that changed since it last looked."""
+        changed = self._columns.changed
+        rows: Iterable[int] | None = ()
+        if self._looking is not policy:
+            rows = None
+        elif self._looked_at != changed.version:
+            rows = changed.since(self._looked_at)
+        policy.look(view, range(self._columns.size) if rows is None else rows)
+        self._looking, self._looked_at = policy, changed.version
 
     def demand(self, standing: Standing) -> GpuDemand:
         """What the shape means to the GPU policy. The view's `columns` have been asked for before."""
