@@ -12,6 +12,7 @@ BENCHMARKS = {
     "throughput": "pods bound per second on the real API server, beside kube-scheduler",
     "latency": "from a pod's creation to its bind on the real API server, beside kube-scheduler",
     "mixed": "how many nodes a mixed load takes on the real API server, beside kube-scheduler",
+    "decisions": "pods seated per second in memory, with few and many shapes, and growth with the number of nodes",
     "packing": "how full GPUs get on public traces (folder in ULLAGE_OPENB), beside the published results",
     "webhook": "admissions per second over TLS, and how long one takes at 200 a second",
 }

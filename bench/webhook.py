@@ -10,12 +10,11 @@ import ssl
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import aiohttp
 
 from bench.record import Figure
-from tests.webhook.reviews import a_large_pod, a_review
+from ullage.testing.admission import a_large_pod, a_review, a_server
 
 REVIEW_BYTES = 6_000
 RATE = 200
@@ -98,8 +97,6 @@ async def _steady(session: aiohttp.ClientSession, url: str, body: bytes, seconds
 
 async def _serve() -> None:
     """The server's side: says where it is, and goes on until its input ends."""
-    from tests.webhook.serving import a_server
-
     async with a_server() as stage:
         hello = {"port": stage.address.port, "trusted": stage.vault.trusted.decode()}
         sys.stdout.write(json.dumps(hello) + "\n")
@@ -108,5 +105,4 @@ async def _serve() -> None:
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent.parent))
     asyncio.run(_serve())

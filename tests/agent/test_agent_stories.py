@@ -49,6 +49,24 @@ def test_its_time_moves_every_half_minute_though_nothing_changes() -> None:
     play(story)
 
 
+def test_a_quiet_node_costs_two_writes_a_minute() -> None:
+    asked: list[str] = []
+    weather = Weather()
+    weather.script(lambda request: asked.append(f"{request.method} {request.path}"))
+
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            stage.runs(0, 1, await stage.pod("train", 0))
+            await asyncio.sleep(60)
+            asked.clear()
+            await asyncio.sleep(600)
+        writes = [one for one in asked if not one.startswith("GET")]
+        assert set(writes) == {f"PATCH /apis/gpu.scheduling/v1/gpunodestatuses/{NODE}/status"}
+        assert 18 <= len(writes) <= 21
+
+    play(story, weather=weather)
+
+
 def test_a_gpu_dies_and_the_pod_on_it_is_told_within_five_seconds() -> None:
     async def story(stage: Stage) -> None:
         async with stage.agent_running():

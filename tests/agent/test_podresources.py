@@ -1,12 +1,15 @@
 """kubelet asked over a real gRPC connection, and what becomes of bad answers."""
 
 import socket as unix
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.agent.kubelet import GPU, Kubelet, serving
-from ullage.agent.podresources import Given, KubeletSilent, PodResources
+from ullage.agent.podresources import Given, KubeletSilent, PodResources, _read_allocatable, _read_list
 from ullage.model.event import ObjectKey
 
 
@@ -51,6 +54,13 @@ async def test_answers_that_make_no_sense(socket: Path, answer: bytes) -> None:
     async with serving(Kubelet(broken=answer), socket):
         with pytest.raises(KubeletSilent, match=str(socket)):
             await PodResources(socket).given()
+
+
+@given(st.binary(max_size=200))
+def test_whatever_comes_is_read_or_refused(answer: bytes) -> None:
+    for read in (_read_list, _read_allocatable):
+        with suppress(ValueError):
+            read(answer)
 
 
 async def test_no_kubelet(socket: Path) -> None:

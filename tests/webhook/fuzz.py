@@ -5,9 +5,9 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.webhook.reviews import CLAIMS_V1, a_review, encoded
 from ullage.kube.resource import JsonObject
 from ullage.model.allocation import CLAIM
+from ullage.testing.admission import CLAIMS_V1, a_review, encoded
 from ullage.testing.builders import a_container, a_pod
 
 _WRONG: tuple[Any, ...] = (None, True, -1, 1e308, "", "x", [], [[]], {}, {"a": {"b": []}}, "\u0000", "💥" * 50)

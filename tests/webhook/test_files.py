@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.contract.expect import eventually
-from tests.webhook.serving import WORKSHOP
 from ullage.clock import WallClock
 from ullage.errors import Unreachable, UserError
+from ullage.testing.admission import WORKSHOP
 from ullage.webhook.files import CertificateFiles, FileFollower, read_files
 from ullage.webhook.tls import Served, ServedCertificate
 from ullage.webhook.vault import Vault

@@ -10,8 +10,7 @@ import aiohttp
 import pytest
 
 from tests.webhook.fuzz import bodies
-from tests.webhook.reviews import UID, a_review, encoded
-from tests.webhook.serving import Stage, a_server
+from ullage.testing.admission import UID, AdmissionStage, a_review, a_server, encoded
 from ullage.testing.builders import a_pod
 
 GROWTH = 48 << 20
@@ -29,7 +28,7 @@ def uid_in(body: bytes) -> Any:
         return None
 
 
-async def answered(stage: Stage, path: str, body: bytes) -> tuple[int, bytes]:
+async def answered(stage: AdmissionStage, path: str, body: bytes) -> tuple[int, bytes]:
     async with stage.session.post(
         f"{stage.url}{path}", data=io.BytesIO(body), timeout=aiohttp.ClientTimeout(20)
     ) as answer:

@@ -175,7 +175,10 @@ async def test_while_it_is_down_only_claim_pods_wait(
         await alice.create(PODS, a_pod("ours", annotations={CLAIM: "c"}), namespace)
     with pytest.raises(ApiError, match="failed calling webhook"):
         await alice.patch(PODS, "plain", MergePatch({"metadata": {"annotations": {ALLOCATED: "n:0"}}}), namespace)
+    with pytest.raises(ApiError, match="failed calling webhook"):
+        await claim(alice, namespace, "mine")
     await scheduler.bind("before", namespace, Binding(node, annotations={ALLOCATED: f"{node}:0"}))
+    await claim(scheduler, namespace, "copy-of-a-template")
     await asyncio.to_thread(webhook.start)
     await alice.create(PODS, a_pod("ours", annotations={CLAIM: "c"}), namespace)
 
@@ -229,6 +232,15 @@ async def test_a_claim_in_use_and_an_impossible_one(alice: KubeApi, scheduler: K
     await alice.patch(GPU_CLAIMS, "c", more, namespace)
     with pytest.raises(Invalid, match="16"):
         await claim(alice, namespace, "huge", count=17)
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_what_the_scheduler_allocated_before_becomes_literal(scheduler: KubeApi, namespace: str) -> None:
+    notes = {CLAIM: "c", ALLOCATED: "n:0,1", VISIBLE_DEVICES: "GPU-a,GPU-b"}
+    pod = await scheduler.create(WHOLE, a_pod("p", annotations=notes), namespace)
+    assert pod["metadata"]["annotations"] == notes
+    values = [entry["value"] for entry in pod["spec"]["containers"][0]["env"]]
+    assert values == ["GPU-a,GPU-b", "GPU-a,GPU-b"]
 
 
 @pytest.mark.full

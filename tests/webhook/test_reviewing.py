@@ -2,43 +2,18 @@
 
 import json
 from base64 import b64decode
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from tests.webhook.reviews import CLAIMS_V1, PODS_V1, UID, a_review, encoded
-from ullage.decide.admit.mutate import Found
-from ullage.decide.admit.policy import AdmissionPolicy
-from ullage.errors import Unreachable
 from ullage.kube.resource import JsonObject
 from ullage.model.allocation import ALLOCATED, CLAIM
-from ullage.model.claim import Claim, DeviceAsk
 from ullage.model.event import ObjectKey
+from ullage.testing.admission import CLAIMS_V1, PODS_V1, UID, a_review, a_reviewer, encoded
 from ullage.testing.builders import a_container, a_pod
-from ullage.webhook.reviewing import Answered, Reviewer
+from ullage.webhook.reviewing import Answered
 
 POD = a_pod("p", annotations={CLAIM: "c"})
-
-
-class KnownClaims:
-    """Claims in memory, and an API server that may not answer."""
-
-    def __init__(self, *, down: bool = False, holders: Sequence[ObjectKey] = ()) -> None:
-        self._down = down
-        self._holders = holders
-
-    async def find(self, key: ObjectKey) -> Found:
-        if self._down:
-            raise Unreachable("connection refused")
-        return Found(Claim(key=key, uid="u", generation=1, ask=DeviceAsk(count=2)))
-
-    async def holders(self, key: ObjectKey) -> Sequence[ObjectKey]:
-        return [] if key.name != "c" else self._holders
-
-
-def a_reviewer(**claims: Any) -> Reviewer:
-    return Reviewer(AdmissionPolicy(), KnownClaims(**claims))
 
 
 def response(answered: Answered) -> JsonObject:

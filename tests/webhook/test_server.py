@@ -6,11 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.webhook.reviews import UID, a_large_pod, a_review, encoded
-from tests.webhook.serving import WORKSHOP, Stage, a_server, trusting
 from ullage.clock import WallClock
 from ullage.decide.admit.rotation import Step
 from ullage.errors import Unreachable, UserError
+from ullage.testing.admission import UID, WORKSHOP, AdmissionStage, a_large_pod, a_review, a_server, encoded, trusting
 from ullage.testing.builders import a_pod
 from ullage.webhook.authority import Pair, der_of
 from ullage.webhook.server import Limits
@@ -72,7 +71,7 @@ async def test_other_pages_are_not_there() -> None:
             assert answer.status == 405
 
 
-async def shown(stage: Stage) -> bytes:
+async def shown(stage: AdmissionStage) -> bytes:
     """The certificate a new connection gets."""
     context = trusting(stage.vault)
     _, writer = await asyncio.open_connection("127.0.0.1", stage.address.port, ssl=context)

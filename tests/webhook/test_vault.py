@@ -2,9 +2,9 @@
 
 import pytest
 
-from tests.webhook.serving import WORKSHOP
 from ullage.decide.admit.rotation import Step
 from ullage.errors import Unreadable
+from ullage.testing.admission import WORKSHOP
 from ullage.webhook.authority import is_issued_by, names_of, span_of
 from ullage.webhook.vault import Vault, Workshop, read_vault, write_vault
 

@@ -21,7 +21,7 @@ from ullage.decide.inventory.usage import Stray, Tenancy, rights_of, strays, ten
 from ullage.errors import ApiError, NotFound
 from ullage.kube.gpu_write import READY, Aspect
 from ullage.model.allocation import lease_name
-from ullage.model.device import GpuNodeKind, Inventory
+from ullage.model.device import GpuNodeKind, Health, Inventory
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
@@ -43,7 +43,8 @@ class AgentPace:
     report: float = 30.0
     """Models, links and instances are looked at as often."""
     retry: float = 2.0
-    """After the API failed."""
+    """After the API failed; twice as long each time it fails again."""
+    longest_retry: float = 8.0
     breath: float = 0.2
     """At least, between two looks: a storm of Xids is not a storm of looks."""
     spacing: float = 1.0
@@ -97,6 +98,7 @@ class Agent:
         self._rights: Mapping[int, tuple[str, ...]] = {}
         """By GPU id: uids of the pods that hold it, as of the last look."""
         self._tenancies: dict[int, Tenancy] = {}
+        self._retry = pace.retry / 2
         self._look_now = asyncio.Event()
         self._news = asyncio.Event()
         self.looked_at: Instant | None = None
@@ -167,30 +169,33 @@ class Agent:
         counted = self._kind is GpuNodeKind.COUNTED
         given = await self._eyes.kubelet.given(before, self._eyes.pods) if counted else {}
         findings = await self._eyes.rounds.look(thorough=thorough, given=given)
-        held_before, rights = self._rights, given if counted else rights_of(self._eyes.pods.values())
-        self._strays.note(strays(findings.occupants, rights))
-        busy = {d.id: _utilisation(findings, d.uuid) for d in findings.stock.devices}
-        self._tenancies = tenancies(self._tenancies, rights, busy, now=findings.at)
-        changed = self._findings is None or _differs(self._findings, findings) or bool(self._strays.suspects)
-        changed |= held_before.keys() != rights.keys()
-        self._rights = rights
-        self._tell_unwell(before, findings.stock, rights)
-        self._findings, self.looked_at = findings, findings.at
         self._voice.metrics.look_seconds.observe(self._clock.steady() - began)
-        show(self._voice.metrics, findings, self._tenancies, self._strays.at_large)
-        if changed:
-            self._news.set()
+        self._take_in(findings, given if counted else rights_of(self._eyes.pods.values()))
+        self._tell_unwell(before, findings.stock)
 
-    def _tell_unwell(self, before: Stock, after: Stock, rights: Mapping[int, tuple[str, ...]]) -> None:
+    def _take_in(self, findings: Findings, rights: Mapping[int, tuple[str, ...]]) -> None:
+        """Compare with what was known, and wake who tells the cluster if it matters there."""
+        self._strays.note(strays(findings.occupants, rights))
+        busy = {device.id: _utilisation(findings, device.uuid) for device in findings.stock.devices}
+        self._tenancies = tenancies(self._tenancies, rights, busy, now=findings.at)
+        before, held = self._findings, self._rights
+        self._findings, self._rights, self.looked_at = findings, rights, findings.at
+        ill = {device.id for device in findings.stock.devices if device.health is not Health.HEALTHY}
+        # Whether an unhealthy GPU is held decides whether it is still counted.
+        if before is None or _differs(before, findings) or self._strays.suspects or ill & (held.keys() ^ rights.keys()):
+            self._news.set()
+        show(self._voice.metrics, findings, self._tenancies, self._strays.at_large)
+
+    def _tell_unwell(self, before: Stock, after: Stock) -> None:
         for item in newly_unwell(before, after):
             gpu = item.device
             note = f"GPU {gpu.id} ({gpu.uuid}) of {self._node} is {gpu.health.value}: {item.why}"
             log.warning("gpu unwell", gpu=gpu.id, uuid=gpu.uuid, health=gpu.health.value, why=item.why)
-            for about in self._pods_on(item, rights) or (self._about_node,):
+            for about in self._pods_on(item) or (self._about_node,):
                 self._voice.events.tell(Announcement(about, EventReason.GPU_UNHEALTHY, note, self._about_node))
 
-    def _pods_on(self, item: Item, rights: Mapping[int, tuple[str, ...]]) -> tuple[Subject, ...]:
-        uids = dict.fromkeys((*rights.get(item.device.id, ()), *item.device.in_use_by))
+    def _pods_on(self, item: Item) -> tuple[Subject, ...]:
+        uids = dict.fromkeys((*self._rights.get(item.device.id, ()), *item.device.in_use_by))
         return tuple(about for uid in uids if (about := self._pod(uid)) is not None)
 
     def _pod(self, uid: str) -> Subject | None:
@@ -227,7 +232,9 @@ class Agent:
             log.warning("report failed", error=str(error))
             if isinstance(error, NotFound):
                 await self._introduce_again(boot_id)
-            return self._pace.retry
+            self._retry = min(2 * self._retry, self._pace.longest_retry)
+            return self._retry
+        self._retry = self._pace.retry / 2
         return self._pace.report
 
     async def _introduce_again(self, boot_id: str) -> None:

@@ -26,6 +26,7 @@ class Verb:
 
 VERBS: Mapping[str, Verb] = {
     "agent": Verb("ullage.cli.agent", "Report the GPUs of this node, until stopped."),
+    "controller": Verb("ullage.cli.controller", "Keep pools of GPU nodes at their size, until stopped."),
     "demo": Verb("ullage.cli.demo", "A simulated GPU cluster in this terminal."),
     "dump": Verb("ullage.cli.dump", "The cluster as ullage sees it, as JSON."),
     "explain": Verb("ullage.cli.explain", "Why a pod is where it is, or nowhere."),

@@ -25,7 +25,7 @@ def identity() -> str:
     return f"{socket.gethostname()}-{secrets.token_hex(4)}"
 
 
-def listen_address(text: str | None) -> "Address | None":
+def listen_address(text: str | None, option: str = "--listen") -> "Address | None":
     """`HOST:PORT` as an address; a port alone means loopback."""
     from ullage.observe.serve import Address
 
@@ -33,7 +33,7 @@ def listen_address(text: str | None) -> "Address | None":
         return None
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
-        raise UserError(f"--listen: {text!r} is not HOST:PORT, such as 0.0.0.0:9440")
+        raise UserError(f"{option}: {text!r} is not HOST:PORT, such as 0.0.0.0:9440")
     return Address(host.strip("[]") or "127.0.0.1", int(port))
 
 

@@ -100,7 +100,7 @@ def read_settings(options: dict[str, Any]) -> "WebhookSettings":
     from ullage.webhook.keeper import SecretName
     from ullage.webhook.start import WebhookSettings, names_for
 
-    address: Address | None = listen_address(options["address"])
+    address: Address | None = listen_address(options["address"], "--address")
     if address is None:
         raise UserError("--address: give HOST:PORT")
     reach = Reach(options["namespace"], options["service"], url=options["url"])

@@ -129,16 +129,16 @@ def _containers(role: Role, raw: Iterable[ReviewedContainer]) -> Iterator[AskedC
         yield AskedContainer(
             spot=Spot(Role.SIDECAR if stays else role, index),
             name=one.name,
-            env=tuple(_variable(entry) for entry in one.env or ()),
+            env=tuple([_variable(entry) for entry in one.env or ()]),
             gpus_milli=_gpus(one.resources, f"spec.{_LIST_OF[role]}[{index}]"),
         )
 
 
 def _variable(entry: EnvEntry) -> EnvVar:
-    reference = entry.value_from.field_ref if entry.value_from is not None else None
-    if entry.value_from is None:
-        return EnvVar(entry.name, value=entry.value or "")
-    path = reference.field_path if reference is not None else ""
+    source = entry.value_from
+    if source is None:
+        return EnvVar(entry.name, entry.value or "")
+    path = source.field_ref.field_path if source.field_ref is not None else ""
     if path.startswith(_ANNOTATION_OPENING) and path.endswith(_ANNOTATION_CLOSING):
         return EnvVar(entry.name, annotation=path.removeprefix(_ANNOTATION_OPENING).removesuffix(_ANNOTATION_CLOSING))
     return EnvVar(entry.name)

@@ -1,6 +1,7 @@
 """How a pool stands, as the status of its NodeProvisioner. Makes bodies; sending them is the caller's."""
 
 from collections.abc import Sequence
+from math import ceil
 
 from ullage.clock import Instant
 from ullage.kube.gpu_write import Aspect, with_aspect
@@ -104,7 +105,7 @@ def _back_off(back_off: BackOff | None) -> BackOffStatus | None:
     return BackOffStatus(
         failure=back_off.failure.value,
         failures=back_off.failures,
-        # Rounded up: nobody may be let back in too early by writing it down.
-        until=write_time(Instant(back_off.until + 1)),
+        # Rounded up: nobody is let back in too early by writing it down. And written again, it stays what it is.
+        until=write_time(Instant(ceil(back_off.until))),
         message=back_off.message[:_LONGEST],
     )

@@ -52,7 +52,7 @@ class Configuration:
 
 
 def configurations(reach: Reach, trusted: bytes | None, identities: Sequence[str]) -> tuple[Configuration, ...]:
-    """Both. `identities` are the users whose writes of our output annotations are not asked about."""
+    """Both. `identities` are the users whose writes are not asked about, except for pods they create."""
     mutating = [
         _webhook(
             "pods.gpu.scheduling",
@@ -87,7 +87,7 @@ def configurations(reach: Reach, trusted: bytes | None, identities: Sequence[str
             "claims.gpu.scheduling",
             validate,
             [_rule(["CREATE", "UPDATE"], [GPU_CLAIMS.plural], group=GPU_CLAIMS.group)],
-            {"spec-is-new": "request.operation == 'CREATE' || object.spec != oldObject.spec"},
+            foreign | {"spec-is-new": "request.operation == 'CREATE' || object.spec != oldObject.spec"},
         ),
     ]
     return (

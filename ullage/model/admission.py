@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
 from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES, VISIBLE_INDICES
 from ullage.model.event import ObjectKey
 
@@ -35,16 +37,14 @@ class Role(StrEnum):
     EPHEMERAL = "ephemeral"
 
 
-@dataclass(frozen=True, slots=True)
-class Spot:
+class Spot(msgspec.Struct, frozen=True, gc=False):
     """Where a container is found in its pod: the list its role is in, and the place there."""
 
     role: Role
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class EnvVar:
+class EnvVar(msgspec.Struct, frozen=True, gc=False):
     """A variable: a literal `value`, or the value of an `annotation` of the pod. One that is neither is foreign."""
 
     name: str
@@ -52,8 +52,7 @@ class EnvVar:
     annotation: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskedContainer:
+class AskedContainer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One container as it was asked for."""
 
     spot: Spot

@@ -20,6 +20,9 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 HOST_LABEL = "kubernetes.io/hostname"
 CAPACITY_LABEL = "gpu.scheduling/capacity-type"
 
+STAY_BEHIND = ("DaemonSet", "Node")
+"""Owners of pods that go with their node: it may be deleted with them on it."""
+
 MICROS = 1_000_000
 
 

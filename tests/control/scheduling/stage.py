@@ -110,7 +110,7 @@ class Stage:
         async def nothing_wrong() -> bool:
             return not await self.wrong()
 
-        await self.until(nothing_wrong, seconds, every=1.0)
+        await self.until(nothing_wrong, seconds, every=2.0)
 
     async def keep_reporting(self, names: list[str]) -> None:
         async def tell(name: str) -> None:

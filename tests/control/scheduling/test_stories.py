@@ -8,8 +8,9 @@ import pytest
 from tests.control.scheduling.fleet import submit
 from tests.control.scheduling.stage import LEASE_NAMESPACE, NS, Setting, Stage, play
 from ullage.kube.api import MergePatch
-from ullage.kube.resources import GPU_QUOTAS, LEASES, PODS
-from ullage.testing.builders import a_pod
+from ullage.kube.resources import DEPLOYMENTS, GPU_CLAIMS, GPU_QUOTAS, LEASES, PODS
+from ullage.model.allocation import CLAIM_TEMPLATE
+from ullage.testing.builders import a_pod, a_workload
 from ullage.testing.placement_check import islands_of
 
 pytestmark = pytest.mark.story
@@ -108,6 +109,36 @@ def test_a_quota_lets_through_what_it_allows_and_the_rest_when_it_grows() -> Non
 
     async def enough(stage: Stage, count: int) -> bool:
         return len(await stage.bound()) == count
+
+    play(Setting(nodes=1), story)
+
+
+def test_a_deployment_with_a_template_gives_every_pod_a_claim_of_its_own() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.api.create(GPU_CLAIMS, {"metadata": {"name": "t"}, "spec": {"devices": {"count": 2}}}, NS)
+        template = a_pod("", annotations={CLAIM_TEMPLATE: "t"}, gpus=2, schedulerName="gpu-scheduler")
+        labels = {"app": "web"}
+        made = a_workload("web", labels=labels, pod=template["spec"], replicas=3)
+        made["spec"]["template"]["metadata"]["annotations"] = {CLAIM_TEMPLATE: "t"}
+        await stage.api.create(DEPLOYMENTS, made, NS)
+
+        async def all_there() -> bool:
+            return len(await stage.bound()) == 3
+
+        await stage.until(all_there, 60)
+        await stage.at_rest(30)
+        copies = [one for one in (await stage.api.list(GPU_CLAIMS, NS)).items if one.metadata.name != "t"]
+        assert len(copies) == 3
+        assert {one.status.phase for one in copies} == {"Bound"}
+        owners = {one.metadata.owner_references[0].uid for one in copies}
+        assert owners == {one.uid for one in (await stage.read()).pods}
+        await stage.api.scale(DEPLOYMENTS, "web", NS, 1)
+
+        async def two_are_gone() -> bool:
+            return len((await stage.api.list(GPU_CLAIMS, NS)).items) == 2
+
+        await stage.until(two_are_gone, 120)
+        await stage.at_rest(60)
 
     play(Setting(nodes=1), story)
 

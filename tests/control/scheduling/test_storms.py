@@ -24,7 +24,7 @@ pytestmark = pytest.mark.fault
 NODES = 4
 STORMY = Odds({Fault.LOST: 0.05, Fault.REFUSED: 0.03, Fault.BROKEN: 0.02, Fault.THROTTLED: 0.02}, stream_cut=0.02)
 SLOW = Latency(default=0.02, spread=4.0, watch=0.05)
-STORM_SECONDS = 120.0
+STORM_SECONDS = 90.0
 CALM_SECONDS = 900.0
 """A gang may have given up several times, and stands back for longer each time."""
 
@@ -125,11 +125,11 @@ def storm(seed: int, schedulers: int) -> None:
     play(Setting(nodes=NODES, schedulers=schedulers, seed=seed, odds=STORMY, latency=SLOW), story)
 
 
-@pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 60))])
+@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 25))])
 def test_in_any_storm_what_must_hold_holds_and_all_ends_well(seed: int) -> None:
     storm(seed, schedulers=1)
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 40))])
+@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 15))])
 def test_two_schedulers_in_a_storm_never_give_a_gpu_twice(seed: int) -> None:
     storm(seed + 1000, schedulers=2)

@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.decide.inventory.cards import a_sight, switched
 from ullage.decide.inventory.sights import Look, Sight, Trouble
 from ullage.decide.inventory.stock import UNNAMED_MODEL, Stock, newly_unwell, remembered, take_stock, unwell
@@ -98,3 +101,37 @@ def test_faults_and_users_are_by_uuid() -> None:
     found = take_stock(stock(EIGHT), EIGHT, xids={"GPU-5": (79,)}, users={"GPU-1": ("b", "a")})
     assert health(found)[5] is Health.UNHEALTHY
     assert found.devices[1].in_use_by == ("a", "b")
+
+
+SIGHTS = st.lists(
+    st.tuples(st.integers(0, 9), st.sampled_from([None, None, None, *Trouble])),
+    unique_by=lambda one: one[0],
+    max_size=10,
+)
+LOOKS = st.lists(st.one_of(SIGHTS.map(tuple), st.just("silent")), min_size=1, max_size=8)
+
+
+@given(LOOKS)
+def test_whatever_is_seen_ids_stay_and_nothing_gets_lost(
+    looks: list[tuple[tuple[int, Trouble | None], ...] | str],
+) -> None:
+    known, ids = Stock(), dict[str, int]()
+    for seen_now in looks:
+        well: set[str] = set()
+        look = Look(trouble="no answer", silent=True)
+        if not isinstance(seen_now, str):
+            well = {f"GPU-{gpu}" for gpu, trouble in seen_now if trouble is None}
+            look = Look(
+                tuple(
+                    a_sight(gpu) if trouble is None else Sight(uuid=f"GPU-{gpu}", trouble=trouble)
+                    for gpu, trouble in seen_now
+                )
+            )
+        named_before = {device.uuid for device in known.devices if device.model != UNNAMED_MODEL}
+        known = take_stock(known, look, xids=QUIET)
+        devices = {device.uuid: device for device in known.devices}
+        assert len({device.id for device in devices.values()}) == len(devices)
+        assert named_before <= devices.keys()
+        assert {uuid for uuid, device in devices.items() if device.health is Health.HEALTHY} == well
+        for uuid, device in devices.items():
+            assert device.model == UNNAMED_MODEL or ids.setdefault(uuid, device.id) == device.id

@@ -107,9 +107,11 @@ def _sights(known: Mapping[str, Item], look: Look) -> dict[str, Sight]:
 
 
 def _numbered(pinned: Mapping[str, int], uuids: Iterable[str]) -> dict[str, int]:
-    """Ids: those that were given before, else the lowest that is free."""
-    wanted = list(uuids)
-    ids = {uuid: pinned[uuid] for uuid in wanted if uuid in pinned}
+    """Ids: those that were given before, unless somebody earlier in the order has it now; else the lowest free one."""
+    wanted, ids = list(uuids), dict[str, int]()
+    for uuid in wanted:
+        if uuid in pinned and pinned[uuid] not in ids.values():
+            ids[uuid] = pinned[uuid]
     free = iter(sorted(set(range(MOST_DEVICES)) - set(ids.values())))
     for uuid in wanted:
         if uuid not in ids and (gpu := next(free, None)) is not None:
@@ -122,8 +124,10 @@ def _card(sight: Sight, known: Item | None) -> Card | None:
 
 
 def _device(gpu: int, uuid: str, card: Card | None, where: Mapping[int, Place], known: Item | None) -> Device:
+    if card is None and known is not None:
+        return replace(known.device, id=gpu)
     if card is None:
-        return known.device if known is not None else Device(id=gpu, uuid=uuid, model=UNNAMED_MODEL, memory=0)
+        return Device(id=gpu, uuid=uuid, model=UNNAMED_MODEL, memory=0)
     place = where[gpu]
     return Device(
         id=gpu,

@@ -12,15 +12,13 @@ from ullage.model.pod import Pod
 from ullage.model.provisioner import (
     DELETION_TAINT,
     PROVISIONER_LABEL,
+    STAY_BEHIND,
     PoolNode,
     Provisioner,
     token_of,
 )
 from ullage.model.resources import GPU, whole_gpus
 from ullage.state.placements import Placements
-
-_STAY_BEHIND = ("DaemonSet", "Node")
-"""Who owns pods that go with their node."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,7 @@ NOBODY = Assumed()
 
 def matters(pod: Pod) -> bool:
     """Whether a node with this pod on it may not be deleted."""
-    return pod.owner is None or pod.owner.kind not in _STAY_BEHIND
+    return pod.owner is None or pod.owner.kind not in STAY_BEHIND
 
 
 def gpu_use(pod: Pod) -> int:

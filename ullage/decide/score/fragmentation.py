@@ -92,7 +92,7 @@ class _Remembered:
         self._make_room()
         keys: Keys = self._key_of_state.take(numbers)
         unknown = keys == _UNKNOWN
-        if unknown.any():
+        if np.count_nonzero(unknown):
             self._compute(np.fromiter(dict.fromkeys(numbers[unknown].tolist()), np.int64))
             keys = self._key_of_state.take(numbers)
         return keys

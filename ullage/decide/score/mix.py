@@ -40,6 +40,8 @@ class ObservedMix:
         self._total = 0.0
         self._since = 0
         self._typical = Typical((), (), 0)
+        self.models: dict[tuple[str, int], int] = {}
+        """GPU models by name and memory, with the index demands know them by; 0 is no model."""
 
     def saw(self, demand: GpuDemand) -> None:
         """One pod with this demand arrived."""

@@ -1,7 +1,8 @@
 """The states nodes are in, each measured once, and what one more pod would spoil of them.
 
 Many nodes are in the same state (as much CPU left, as much of their GPUs, whichever, the same model), and nodes pass
-through the states others were in before. So states are numbered as they are met, and all arithmetic is on numbers, not on nodes.
+through the states others were in before. So states are numbered as they are met, and all arithmetic is on numbers, not
+on nodes.
 """
 
 from collections.abc import Iterable
@@ -99,7 +100,7 @@ class NodeStates:
         model = self._model.take(numbers)
         sizes = np.array(demand.milli, dtype=np.int64).take(model)
         taken = demand.gpus * sizes
-        if (sizes == MILLI_GPU).all():
+        if np.count_nonzero(sizes == MILLI_GPU) == len(sizes):
             # The state is a copy: what the pod takes is taken from it in place.
             np.subtract(state.devices, demand.gpus, out=state.devices)
             np.subtract(state.room, taken[:, None], out=state.room)

@@ -82,9 +82,9 @@ class Seating:
         self._placements = placements
         self._fit = FitTable(placements)
         self._gpus = GpuTable(placements)
-        self._view = GpuView(placements, self._gpus.boards)
-        self._standings = Standings(placements, self._fit, self._gpus, self._view)
         self.mix = ObservedMix() if mix is None else mix
+        self._view = GpuView(placements, self._gpus.boards, self.mix.models)
+        self._standings = Standings(placements, self._fit, self._gpus, self._view)
         self._make_policy = POLICIES[policy]
         self._policy: GpuPolicy | None = None
         self._policy_for: tuple[Typical, int] | None = None

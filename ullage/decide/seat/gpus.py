@@ -47,7 +47,7 @@ class AskTable:
         self._reach()
         codes = self._codes.take(numbers)
         unasked = codes == _UNASKED
-        if unasked.any():
+        if np.count_nonzero(unasked):
             for number in set(numbers[unasked].tolist()):
                 self._ask(number)
             codes = self._codes.take(numbers)

@@ -187,9 +187,10 @@ class Standings:
         if at[0] < 0 or changed.version - at[0] + flipped.version - at[1] > _FEW:
             return None
         rows = changed.since(at[0])
-        if flipped.version == at[1]:
+        if flipped.version == at[1] or rows is None:
             return rows
-        return tuple(dict.fromkeys((*(rows or ()), *(flipped.since(at[1]) or ()))))
+        turned = flipped.since(at[1])
+        return None if turned is None else tuple(dict.fromkeys((*rows, *turned)))
 
     def _rows_since(self, at: tuple[int, int]) -> Rows:
         size = self._columns.size

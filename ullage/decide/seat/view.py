@@ -44,12 +44,13 @@ class _Fleet(NamedTuple):
 class GpuView:
     """Arrays over rows. Models are numbered from 1; 0 is a node without GPUs."""
 
-    def __init__(self, placements: Placements, boards: Boards) -> None:
+    def __init__(self, placements: Placements, boards: Boards, models: dict[tuple[str, int], int]) -> None:
+        """`models` has the numbers of models met before; those met from now on are added."""
         self._placements = placements
         self._boards = boards
         self._version = -1
         self._roster = -1
-        self._models: dict[tuple[str, int], int] = {}
+        self._models = models
         self._fleets: dict[DeviceLayout, _Fleet] = {}
         self._demands: dict[tuple[DeviceAsk | None, int], GpuDemand] = {}
         self._columns = self._allocate(0)

@@ -76,11 +76,12 @@ class LocalVerdicts:
     def _repair(self) -> None:
         columns = self._placements.columns
         self._renew_all()
-        if columns.changed.version - self._changed <= _FEW:
-            for row in columns.changed.since(self._changed) or ():
-                self._codes[row] = self._judge(row)
-        else:
+        changed = columns.changed.since(self._changed) if columns.changed.version - self._changed <= _FEW else None
+        if changed is None:
             self._fill(columns.changed.rows_since(self._changed, columns.size))
+        else:
+            for row in changed:
+                self._codes[row] = self._judge(row)
         self._changed = columns.changed.version
 
     def _show(self) -> None:

@@ -53,7 +53,7 @@ class ShapeScores:
         self.unwelcome = unwelcome(self._shape, self._placements)
         self.preferred = preferred(self._shape, self._placements)
         images = self._images.of(self._shape)
-        if (images is None) != (self.images is None) or not np.array_equal(images, self.images):
+        if not _says_the_same(images, self.images):
             self.images, self.images_version = images, self.images_version + 1
         self._version = version
 
@@ -110,6 +110,12 @@ class KubeScores:
             parts["spread"] = known.spread.points(fits)
         wishes = self._wishes.points(pod, fits)
         return parts if wishes is None else parts | {"podAffinity": wishes}
+
+
+def _says_the_same(one: Points | None, other: Points | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return np.array_equal(one, other)
 
 
 def _sum(parts: Mapping[str, Points], rows: int) -> Points:

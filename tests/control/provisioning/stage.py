@@ -1,0 +1,243 @@
+"""A cluster without nodes, in virtual time: a simulated API server, a scheduler, a provisioner, a cloud of fake nodes.
+
+The cloud is a process of its own and outlives the provisioner. Whatever it made and deleted is counted, and judged.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, a_scheduler, an_api
+from tests.kube.crds.bad_provisioners import SOUND, with_fields
+from ullage.clock import Clock
+from ullage.cloud.api import Created, CreateRequest
+from ullage.cloud.kwok import KwokProvider
+from ullage.control.provisioning.loop import ProvisioningSettings
+from ullage.control.provisioning.start import ControllerSettings, Provisioning
+from ullage.errors import ApiError
+from ullage.kube.api import DELETE_NOW, KubeApi
+from ullage.kube.crds.catalog import POD_GROUP
+from ullage.kube.crds.install import install
+from ullage.kube.objects.provisioner import NodeProvisioner
+from ullage.kube.resources import NAMESPACES, NODE_PROVISIONERS, NODES, PODS
+from ullage.kube.rest import RestApi
+from ullage.model.instance import Instance
+from ullage.model.provisioner import DELETION_TAINT, FleetBudget
+from ullage.sim.actors.kubelet_behaviour import Behaviour, Span
+from ullage.sim.actors.start import ActorSettings, start_actors
+from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.apiserver.weather import Weather
+from ullage.sim.process import Life, Process
+from ullage.sim.time import loop_clock, run_virtual
+from ullage.testing.builders import a_namespace, a_pod
+
+SOON = Span(0.1, 1.0)
+
+
+class CountingCloud(KwokProvider):
+    """Remembers what was made and deleted; its lists can be old."""
+
+    lag = 0.0
+
+    def __init__(self, api: KubeApi, clock: Clock) -> None:
+        super().__init__(api, clock)
+        self.now = clock.now
+        self.made: dict[str, float] = {}
+        self.deleted: dict[str, float] = {}
+        self.with_pods: list[str] = []
+        """Nodes that were deleted with a pod on them."""
+        self._lists: list[tuple[float, list[Instance]]] = []
+        self._books = api
+
+    @property
+    def staleness(self) -> float:  # type: ignore[override]  # a constant of the class becomes one of the story
+        return self.lag
+
+    async def create(self, request: CreateRequest) -> Created:
+        try:
+            return await super().create(request)
+        finally:
+            await self._note()
+
+    async def delete(self, ids: Any) -> None:
+        for one in ids:
+            for pod in (await self._books.list(PODS)).items:
+                if pod.spec.node_name == one and pod.status.phase not in ("Succeeded", "Failed"):
+                    self.with_pods.append(one)
+        await super().delete(ids)
+        for one in ids:
+            self.deleted.setdefault(one, self.now())
+        await self._note()
+
+    async def _note(self) -> None:
+        found = [one for record in await self._records() for one in self._instances(record)]
+        for one in found:
+            self.made.setdefault(one.id, one.since)
+        self._lists.append((self.now(), found))
+
+    async def list(self, pools: Any) -> Any:
+        fresh = await super().list(pools)
+        if not self.lag:
+            return fresh
+        moment = self.now() - self.lag
+        old = [found for at, found in self._lists if at <= moment]
+        joined = {one.id: one for one in fresh}
+        return [joined.get(one.id, one) for one in (old[-1] if old else [])]
+
+
+@dataclass
+class Stage:
+    """Everything at work."""
+
+    api: KubeApi
+    clock: Clock
+    cloud: CountingCloud
+    controller: Process
+    start: float
+    sizes: list[tuple[float, str, int]] = field(default_factory=list)
+
+    @property
+    def now(self) -> float:
+        """Seconds since the beginning."""
+        return self.clock.now() - self.start
+
+    async def pool(self, name: str = "pool", **fields: Any) -> None:
+        """A provisioner of nodes with one GPU, unless said; fields by their paths."""
+        plain = {
+            "provider": {"name": "kwok", "parameters": {"bootSeconds": "20", "gpuSeconds": "5"}},
+            "template.gpus.count": 1,
+            "maxSize": 50,
+            "minGPUUtilizationPercent": 80,
+            "scaleDownDelay": "5m",
+            "scaleUpBatch": "0s",
+        }
+        spec = with_fields(plain | {key.replace("__", "."): value for key, value in fields.items()}, SOUND)
+        await self.api.create(NODE_PROVISIONERS, {"metadata": {"name": name}, "spec": spec})
+
+    async def pods(self, names: list[str], gpus: int = 1, **more: Any) -> None:
+        """Pods that want GPUs."""
+        for name in names:
+            body = a_pod(name, gpus=gpus, schedulerName="gpu-scheduler", terminationGracePeriodSeconds=0, **more)
+            await self.api.create(PODS, body, NS)
+
+    async def leave(self, *names: str) -> None:
+        for name in names:
+            await self.api.delete(PODS, name, NS, how=DELETE_NOW)
+
+    async def waiting(self) -> int:
+        return sum(not pod.spec.node_name for pod in (await self.api.list(PODS)).items)
+
+    async def nodes(self) -> dict[str, bool]:
+        """Nodes by name, and whether each is to go."""
+        found = (await self.api.list(NODES)).items
+        return {n.metadata.name: any(taint.key == DELETION_TAINT for taint in n.spec.taints) for n in found}
+
+    async def tainted(self) -> int:
+        return sum((await self.nodes()).values())
+
+    async def status(self, name: str = "pool") -> NodeProvisioner:
+        return await self.api.get(NODE_PROVISIONERS, name)
+
+    async def until(self, holds: Callable[[], Awaitable[Any]], seconds: float = 600.0) -> float:
+        """Wait until it holds; returns the time then."""
+        deadline = self.now + seconds
+        while not await holds():
+            assert self.now < deadline, f"not within {seconds:g} s: {await self.nodes()}"
+            await asyncio.sleep(0.5)
+        return self.now
+
+    async def served(self, seconds: float = 600.0) -> float:
+        """Until nobody waits."""
+
+        async def nobody() -> bool:
+            return not await self.waiting()
+
+        return await self.until(nobody, seconds)
+
+    async def has(self, count: int, seconds: float = 1200.0) -> float:
+        """Until there are so many nodes."""
+
+        async def so_many() -> bool:
+            return len(await self.nodes()) == count
+
+        return await self.until(so_many, seconds)
+
+
+def a_controller(server: SimulatedApiServer, cloud: CountingCloud, settings: ControllerSettings, seed: int) -> Process:
+    """A process that can be crashed and started again."""
+    lives = iter(range(1, 1_000_000))
+
+    async def program(life: Life) -> None:
+        rng = random.Random(f"{seed} {next(lives)}")
+        api = RestApi(life.transport, rng=rng)
+        providers = {"kwok": cloud}
+        while True:
+            try:
+                seeded = rng.getrandbits(32)
+                await Provisioning(api, settings, life.clock, seed=seeded, providers=providers).run()
+            except ApiError:
+                await asyncio.sleep(1.0)
+
+    weather = Weather(seed=seed, latency=LATENCY)
+    return Process("controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program)
+
+
+@asynccontextmanager
+async def staged(seed: int, budget: FleetBudget) -> AsyncIterator[Stage]:
+    clock = loop_clock()
+    server = SimulatedApiServer(clock, seed=seed)
+    api = an_api(server, seed)
+    await install(api)
+    await install(api, (POD_GROUP,))
+    await api.create(NAMESPACES, a_namespace(LEASE_NAMESPACE))
+    cloud = CountingCloud(an_api(server, seed + 7), clock)
+    settings = ControllerSettings(provisioning=ProvisioningSettings(budget=budget))
+    controller = a_controller(server, cloud, settings, seed)
+    scheduler = a_scheduler(server, 0, Weather(seed=seed, latency=LATENCY), seed)
+    played = ActorSettings(behaviour=Behaviour(seed=seed, stop=SOON), seed=seed)
+    async with start_actors(an_api(server, seed + 1), clock, played):
+        stage = Stage(api, clock, cloud, controller, clock.now())
+        tending = asyncio.ensure_future(cloud.run())
+        watching = asyncio.ensure_future(_watch_bounds(stage))
+        controller.start()
+        scheduler.start()
+        try:
+            yield stage
+        finally:
+            controller.crash()
+            scheduler.crash()
+            tending.cancel()
+            watching.cancel()
+            ended = await asyncio.gather(tending, watching, return_exceptions=True)
+    failures = [one for one in ended if isinstance(one, Exception)]
+    assert not failures, failures
+    assert cloud.with_pods == []
+
+
+async def _watch_bounds(stage: Stage) -> None:
+    """No pool is ever larger than it may be."""
+    while True:
+        await asyncio.sleep(1.0)
+        pools = {one.metadata.name: one.spec for one in (await stage.api.list(NODE_PROVISIONERS)).items}
+        present = [one for record in await stage.cloud._records() for one in stage.cloud._instances(record)]
+        for name, spec in pools.items():
+            size = sum(one.pool == name for one in present)
+            assert size <= spec.max_size, f"{name} has {size} nodes at {stage.now}"
+
+
+def play(
+    story: Callable[[Stage], Awaitable[None]],
+    *,
+    seed: int = 1,
+    budget: FleetBudget = FleetBudget(),  # noqa: B008 - frozen
+) -> None:
+    """Tell a story."""
+
+    async def live() -> None:
+        async with staged(seed, budget) as stage:
+            await story(stage)
+
+    run_virtual(live())

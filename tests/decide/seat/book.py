@@ -1,0 +1,79 @@
+"""The best node by the book: every node is asked, every score is added up, nothing is remembered."""
+
+import numpy as np
+
+from ullage.decide.devices.board import DeviceBoard
+from ullage.decide.devices.choice import Choice
+from ullage.decide.fit.codes import Codes
+from ullage.decide.score.columns import GpuColumns
+from ullage.decide.score.kube import WEIGHTS, KubeScores
+from ullage.decide.score.mix import ObservedMix
+from ullage.decide.score.policies import PolicyMaker
+from ullage.decide.seat.boards import Boards
+from ullage.decide.seat.deciding import Seating, device_ask
+from ullage.decide.seat.gpus import GpuTable
+from ullage.decide.seat.view import GpuView
+from ullage.model.pod import Pod
+from ullage.model.resources import GPU
+from ullage.state.placements import Placements
+
+WISHES = ("taints", "nodeAffinity", "spread", "podAffinity")
+
+
+def seat_by_the_book(
+    placements: Placements, pod: Pod, policy: PolicyMaker, mix: ObservedMix, now: float, closed: Codes | None
+) -> str | None:
+    """The name of the node; None if none fits."""
+    columns = placements.columns
+    words = Seating(placements).explain(pod, now=now)
+    rows = {name: columns.rows[name] for name, verdict in words.items() if verdict}
+    rows = {name: row for name, row in rows.items() if closed is None or not closed[row]}
+    if not rows:
+        return None
+    view = GpuView(placements, Boards(placements), mix.models)
+    seen = view.columns()
+    demand = view.demand(device_ask(pod), dict(pod.shape.requests).get("cpu", 0))
+    mix.saw(demand)
+    fits = np.isin(np.arange(columns.size), list(rows.values()))
+    keys = policy(mix.typical(), view.capacity()).keys(seen, demand, fits)
+    parts = KubeScores(placements).parts(pod, fits)
+
+    def rank(name: str) -> tuple[int, ...]:
+        row = rows[name]
+        points = {part: WEIGHTS[part] * int(found[row]) for part, found in parts.items()}
+        wished = sum(points.get(part, 0) for part in WISHES)
+        if device_ask(pod) is None:
+            return (sum(points.values()) + 3 * _spared(placements, seen, row), int(keys[row]))
+        satisfied, tightness = _devices(placements, pod, row)
+        return satisfied, wished, tightness, int(keys[row]), points.get("images", 0)
+
+    return min(sorted(rows), key=lambda name: tuple(-part for part in rank(name)))
+
+
+def _spared(placements: Placements, seen: GpuColumns, row: int) -> int:
+    """To a pod without GPUs: all points without GPUs, half of them where all GPUs are busy, fewer where some are not."""
+    columns = placements.columns
+    if not columns.gpus.exists[row] and not columns.allocatable[columns.resource(GPU), row]:
+        return 100
+    total, idle = int(seen.gpu_total[row]), int(seen.gpu_left[row].sum())
+    return 50 * (total - idle) // total if total else 0
+
+
+def _devices(placements: Placements, pod: Pod, row: int) -> tuple[int, int]:
+    """Whether the topology a claim prefers holds; and how well its instances fit."""
+    ask, table = device_ask(pod), GpuTable(placements)
+    assert ask is not None
+    choice = table.choice(ask, row)
+    assert isinstance(choice, Choice)
+    if pod.shape.devices is None:
+        return 0, 0
+    board = table.boards.of(row)
+    return int(choice.satisfied), 0 if board is None else -_waste(board, choice)
+
+
+def _waste(board: DeviceBoard, choice: Choice) -> int:
+    """First by the size of the instances, then by how many GPUs would be used that are not used yet."""
+    instances = dict(enumerate(board.layout.instances))
+    taken = [one for one in instances.values() if one.uuid in choice.instances]
+    used = {one.device for place, one in instances.items() if not board.free_instances >> place & 1}
+    return 1000 * sum(one.memory >> 30 for one in taken) + len({one.device for one in taken} - used)

@@ -1,0 +1,184 @@
+"""`ullage controller`: keeps pools of GPU nodes at the size their NodeProvisioners want, until it is stopped."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.cli.running import LISTEN_HELP, led, listen_address, until_stopped
+from ullage.errors import UserError
+
+if TYPE_CHECKING:
+    from ullage.control.leadership import Leadership
+    from ullage.control.provisioning.start import ControllerSettings, Provisioning
+    from ullage.kube.access import Access
+    from ullage.model.provisioner import FleetBudget
+    from ullage.observe.serve import Address
+
+ELECTION = "ullage-controller"
+
+EXAMPLES = """\b
+Examples:
+  ullage controller --provider-setting aws.cluster=prod --provider-setting aws.region=eu-west-1
+  ullage controller --max-gpus 512 --max-price-per-hour 1500
+  ullage controller --context staging --no-leader-election --listen 127.0.0.1:9441
+"""
+
+
+@click.command("controller", epilog=EXAMPLES)
+@click.option(
+    "--provider-setting",
+    "settings",
+    multiple=True,
+    metavar="PROVIDER.KEY=VALUE",
+    help="What a cloud provider needs to know, such as aws.cluster=prod. May be repeated.",
+)
+@click.option("--max-gpus", type=click.IntRange(min=0), help="GPUs all pools together may have. Default: no limit.")
+@click.option(
+    "--max-price-per-hour",
+    metavar="PRICE",
+    help="What the nodes of all pools together may cost, by their pricePerHour. Default: no limit.",
+)
+@click.option("--namespace", default="ullage-system", show_default=True, help="Where the lease of the leader is kept.")
+@click.option(
+    "--leader-election/--no-leader-election",
+    default=True,
+    show_default=True,
+    help="Wait for the lease of the one active controller.",
+)
+@click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
+@cluster_options
+def command(  # noqa: PLR0913 - click passes every option as an argument
+    settings: tuple[str, ...],
+    max_gpus: int | None,
+    max_price_per_hour: str | None,
+    namespace: str,
+    leader_election: bool,
+    listen: str | None,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Buy GPU nodes for pods that fit nowhere, and give empty ones back, as NodeProvisioners say.
+
+    Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
+    """
+    from ullage.control.provisioning.loop import ProvisioningSettings
+    from ullage.control.provisioning.start import ControllerSettings
+
+    chosen = ControllerSettings(
+        provisioning=ProvisioningSettings(budget=_budget(max_gpus, max_price_per_hour)),
+        providers=read_provider_settings(settings),
+    )
+    choice = ClusterChoice.of(kubeconfig, context)
+    election = namespace if leader_election else None
+    asyncio.run(until_stopped(_controlling(choice, chosen, election, listen_address(listen))))
+
+
+def read_provider_settings(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """Settings by provider and key."""
+    found: dict[str, dict[str, str]] = {}
+    for text in texts:
+        path, equals, value = text.partition("=")
+        provider, dot, key = path.partition(".")
+        if not (equals and dot and provider and key):
+            raise UserError(f"--provider-setting: {text!r} is not PROVIDER.KEY=VALUE, such as aws.cluster=prod")
+        found.setdefault(provider, {})[key] = value
+    return found
+
+
+def _budget(gpus: int | None, price: str | None) -> "FleetBudget":
+    from decimal import Decimal, InvalidOperation
+
+    from ullage.model.provisioner import MICROS, FleetBudget
+
+    try:
+        micros = None if price is None else int(Decimal(price) * MICROS)
+    except (InvalidOperation, ValueError, OverflowError) as error:
+        raise UserError(f"--max-price-per-hour: {price!r} is not a price, such as 1500 or 98.32") from error
+    if micros is not None and micros < 0:
+        raise UserError("--max-price-per-hour: must not be negative")
+    return FleetBudget(gpus=gpus, price=micros)
+
+
+class _Process:
+    """What outlives a term of leadership."""
+
+    provisioning: "Provisioning | None" = None
+
+    def unready(self) -> str:
+        """Whoever waits to lead is ready to."""
+        return "" if self.provisioning is None or self.provisioning.ready else "the cluster has not been read yet"
+
+
+async def _controlling(
+    choice: ClusterChoice, settings: "ControllerSettings", election: str | None, address: "Address | None"
+) -> None:
+    from ullage.kube.connect import find_access
+
+    access = find_access(choice.kubeconfig, choice.context)
+    await _check(access)
+    process = _Process()
+
+    async def term(leadership: "Leadership | None") -> None:
+        await _serve(access, settings, process, leadership)
+
+    async with _pages(process, address):
+        await (term(None) if election is None else led(choice, election, ELECTION, term))
+
+
+@asynccontextmanager
+async def _pages(process: _Process, address: "Address | None") -> AsyncIterator[None]:
+    from prometheus_client import CollectorRegistry
+
+    from ullage.observe.serve import Checks, serving
+
+    if address is None:
+        yield
+        return
+    try:
+        async with serving(address, CollectorRegistry(), Checks(ready={"picture": process.unready})) as taken:
+            click.echo(f"metrics at http://{taken}/metrics", err=True)
+            yield
+    except OSError as error:
+        raise UserError(f"--listen: cannot listen on {address}: {error.strerror or error}") from error
+
+
+async def _check(access: "Access") -> None:
+    """Before waiting for anything: can this cluster be served at all?"""
+    from ullage.kube.connect import open_api
+    from ullage.kube.resources import NODE_PROVISIONERS
+    from ullage.watch.picture import is_served
+
+    api = open_api(access)
+    try:
+        served = await is_served(api, NODE_PROVISIONERS)
+    finally:
+        await api.close()
+    if not served:
+        raise UserError("the cluster does not serve NodeProvisioner; run `ullage install` first")
+
+
+async def _serve(
+    access: "Access", settings: "ControllerSettings", process: _Process, leadership: "Leadership | None"
+) -> None:
+    """Provision over connections of this term's own; with a leadership, writes are refused once it is over."""
+    import random
+
+    from ullage.clock import WallClock
+    from ullage.control.guard import GuardedTransport
+    from ullage.control.provisioning.start import Provisioning
+    from ullage.kube.http import HttpTransport
+    from ullage.kube.rest import RestApi
+
+    wire = HttpTransport(access.endpoint, access.credentials)
+    api = RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
+    process.provisioning = Provisioning(api, settings, WallClock(), seed=secrets.randbits(32))
+    try:
+        await process.provisioning.run()
+    finally:
+        process.provisioning = None
+        await wire.close()

@@ -1,0 +1,1 @@
+"""The loop that keeps pools of GPU nodes at their size."""

@@ -1,0 +1,87 @@
+"""NodeProvisioners as they are now, and their statuses written. What was written counts before it is heard."""
+
+from collections.abc import Mapping
+
+import structlog
+
+from ullage.clock import Clock
+from ullage.decide.pool.plan import PoolPlan
+from ullage.decide.pool.standing import standing_of
+from ullage.errors import ApiError, NotFound, Unreadable
+from ullage.kube.api import KubeApi
+from ullage.kube.gpu_write import patch_status
+from ullage.kube.objects.provisioner import NodeProvisioner
+from ullage.kube.provisioner_read import read_decision, read_provisioner
+from ullage.kube.provisioner_write import provisioner_status
+from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.model.event import Appeared, Changed, Event, Vanished
+from ullage.model.provisioner import Provisioner
+from ullage.watch.cache import is_later, version_of
+
+_log = structlog.get_logger("provisioning")
+
+
+class Statuses:
+    """By name. Objects that make no sense are left alone, and named in the log once."""
+
+    def __init__(self, api: KubeApi, clock: Clock) -> None:
+        self._api = api
+        self._clock = clock
+        self._raw: dict[str, NodeProvisioner] = {}
+        self._facts: dict[str, Provisioner] = {}
+
+    def hear(self, event: Event[NodeProvisioner]) -> None:
+        match event:
+            case Appeared(new=raw) | Changed(new=raw):
+                self._take(raw)
+            case Vanished(key=key):
+                self._raw.pop(key.name, None)
+                self._facts.pop(key.name, None)
+            case _:
+                pass
+
+    @property
+    def provisioners(self) -> Mapping[str, Provisioner]:
+        return self._facts
+
+    async def write(self, plan: PoolPlan, facts: Provisioner) -> bool:
+        """Write how a pool stands, with these facts about its purchases. Whether it is written: else, decide again."""
+        raw = self._raw.get(facts.name)
+        if raw is None:
+            return False
+        now = self._clock.now()
+        before = read_decision(raw.status)
+        plan = PoolPlan(provisioner=facts, nodes=plan.nodes, evaluation=plan.evaluation, step=plan.step)
+        standing = standing_of(plan, before=before, now=now)
+        status = provisioner_status(raw.status, standing, generation=raw.metadata.generation, now=now)
+        patch = patch_status(raw.metadata, raw.status, status)
+        if patch is None:
+            return True
+        try:
+            self._take(await self._api.patch(NODE_PROVISIONERS, facts.name, patch, subresource="status"))
+        except ApiError as error:
+            _log.info("a status was not written", provisioner=facts.name, error=error.message)
+            await self._read_again(facts.name)
+            return False
+        return True
+
+    async def _read_again(self, name: str) -> None:
+        try:
+            self._take(await self._api.get(NODE_PROVISIONERS, name))
+        except NotFound:
+            self._raw.pop(name, None)
+            self._facts.pop(name, None)
+        except ApiError:
+            return
+
+    def _take(self, raw: NodeProvisioner) -> None:
+        name, known = raw.metadata.name, self._raw.get(raw.metadata.name)
+        version = version_of(raw.metadata.resource_version)
+        if known is not None and not is_later(version, version_of(known.metadata.resource_version)):
+            return
+        self._raw[name] = raw
+        try:
+            self._facts[name] = read_provisioner(raw)
+        except Unreadable as error:
+            self._facts.pop(name, None)
+            _log.warning("a NodeProvisioner makes no sense", error=error.message)

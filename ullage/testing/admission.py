@@ -1,0 +1,131 @@
+"""Admission for tests and benchmarks: reviews as an API server sends them, and the server that answers them.
+
+Claims are in memory here; everything else is what `ullage webhook` runs.
+"""
+
+import json
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from prometheus_client import CollectorRegistry
+
+from ullage.clock import WallClock
+from ullage.decide.admit.mutate import Found
+from ullage.decide.admit.policy import AdmissionPolicy
+from ullage.errors import Unreachable
+from ullage.kube.resource import JsonObject
+from ullage.kube.resources import GPU_CLAIMS
+from ullage.model.allocation import CLAIM
+from ullage.model.claim import Claim, DeviceAsk
+from ullage.model.event import ObjectKey
+from ullage.observe.admission_metrics import AdmissionMetrics
+from ullage.observe.serve import Address
+from ullage.testing.builders import a_container, a_pod
+from ullage.webhook.reviewing import Reviewer
+from ullage.webhook.server import Limits, serving_reviews
+from ullage.webhook.tls import Served, ServedCertificate
+from ullage.webhook.vault import Vault, Workshop
+
+PODS_V1 = {"group": "", "version": "v1", "resource": "pods"}
+CLAIMS_V1 = {"group": GPU_CLAIMS.group, "version": "v1", "resource": GPU_CLAIMS.plural}
+UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
+
+
+def a_review(obj: Any, old: Any = None, **request: Any) -> JsonObject:
+    """CREATE of a pod by alice, unless said otherwise."""
+    usual = {
+        "uid": UID,
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": PODS_V1,
+        "namespace": "team",
+        "operation": "CREATE" if old is None else "UPDATE",
+        "userInfo": {"username": "alice", "groups": ["system:authenticated"]},
+        "object": obj,
+        "oldObject": old,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+    return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": usual | request}
+
+
+def a_large_pod(size: int) -> JsonObject:
+    """A pod with a claim whose review has about this many bytes."""
+    containers = [a_container(name, requests={"cpu": "2", "memory": "4Gi"}) for name in ("train", "watch")]
+    inits = [a_container("fetch")]
+    pod = a_pod("train-0", annotations={CLAIM: "c"}, containers=containers, initContainers=inits)
+    manager = {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": {"f:metadata": {}}}
+    pod["metadata"]["managedFields"] = [manager]
+    missing = size - len(json.dumps(a_review(pod)))
+    for number in range(max(missing, 0) // 90 + 1):
+        place = containers[number % 2].setdefault("env", [])
+        place.append({"name": f"SETTING_{number}", "value": f"{'x' * 40}{number:05d}"})
+    return pod
+
+
+def encoded(review: Any) -> bytes:
+    """As it goes over the wire."""
+    return json.dumps(review).encode()
+
+
+class KnownClaims:
+    """Every claim is there and wants two GPUs; or an API server that does not answer."""
+
+    def __init__(self, *, down: bool = False, holders: Sequence[ObjectKey] = ()) -> None:
+        self._down = down
+        self._holders = holders
+
+    async def find(self, key: ObjectKey) -> Found:
+        if self._down:
+            raise Unreachable("connection refused")
+        return Found(Claim(key=key, uid="u", generation=1, ask=DeviceAsk(count=2)))
+
+    async def holders(self, key: ObjectKey) -> Sequence[ObjectKey]:  # noqa: ARG002 - the same for each
+        return self._holders
+
+
+def a_reviewer(**claims: Any) -> Reviewer:
+    """With claims in memory: see `KnownClaims`."""
+    return Reviewer(AdmissionPolicy(), KnownClaims(**claims))
+
+
+WORKSHOP = Workshop(("127.0.0.1",))
+
+
+@dataclass(frozen=True)
+class AdmissionStage:
+    """A server at work and a way to call it."""
+
+    address: Address
+    certificate: ServedCertificate
+    vault: Vault
+    session: aiohttp.ClientSession
+    metrics: AdmissionMetrics
+
+    @property
+    def url(self) -> str:
+        return f"https://{self.address}"
+
+
+def trusting(vault: Vault) -> ssl.SSLContext:
+    """A client that believes what this vault has issued."""
+    return ssl.create_default_context(cadata=vault.trusted.decode())
+
+
+@asynccontextmanager
+async def a_server(limits: Limits | None = None) -> AsyncIterator[AdmissionStage]:
+    """Serves on a free port during the block."""
+    vault = WORKSHOP.start(WallClock().now())
+    certificate = ServedCertificate()
+    certificate.load(Served(vault.serving, vault.trusted))
+    metrics = AdmissionMetrics(CollectorRegistry())
+    here = Address("127.0.0.1", 0)
+    connector = aiohttp.TCPConnector(ssl=trusting(vault))
+    async with (
+        serving_reviews(here, certificate.context, a_reviewer(), metrics, limits or Limits()) as address,
+        aiohttp.ClientSession(connector=connector) as session,
+    ):
+        yield AdmissionStage(address, certificate, vault, session, metrics)
