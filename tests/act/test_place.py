@@ -1,5 +1,6 @@
 """Placing a pod: what holds whatever happens in between."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,7 +68,14 @@ async def test_a_placed_pod_is_bound_told_and_leased(api: KubeApi, ns: str) -> N
     assert pod.spec.node_name == "node-a"
     assert pod.metadata.annotations["gpu.scheduling/allocated"] == "node-a:0,1"
     assert pod.metadata.annotations["gpu.scheduling/visible-devices"] == "GPU-0,GPU-1"
+    assert pod.metadata.annotations["gpu.scheduling/visible-indices"] == "0,1"
     assert await leased(api, ns) == {"gpu-node-a-0", "gpu-node-a-1"}
+
+
+async def test_instances_are_told_by_uuid_also_to_programs_that_count(api: KubeApi, ns: str) -> None:
+    action = replace(await a_place(api, ns, 3), visible=("MIG-3-0",), milli=250)
+    assert await hands(api, ns).perform(action) == Placed(action)
+    assert (await notes(api, action))["gpu.scheduling/visible-indices"] == "MIG-3-0"
 
 
 async def test_a_pod_without_gpus_is_only_bound(api: KubeApi, ns: str) -> None:

@@ -13,7 +13,7 @@ from ullage.act.leases import Holder, Holding, LeaseBook
 from ullage.kube.api import Binding, KubeApi
 from ullage.kube.objects.pod import Pod
 from ullage.model.action import Place
-from ullage.model.allocation import ALLOCATED, SHARE, VISIBLE_DEVICES
+from ullage.model.allocation import ALLOCATED, MIG_UUID, SHARE, VISIBLE_DEVICES, VISIBLE_INDICES
 from ullage.model.device import MILLI_GPU
 from ullage.model.outcome import NotPlaced, Placed, PlaceOutcome, Setback
 
@@ -79,10 +79,20 @@ def holder_of(action: Place) -> Holder:
 def _binding(action: Place) -> Binding:
     notes = {}
     if action.allocation is not None:
-        notes = {ALLOCATED: str(action.allocation), VISIBLE_DEVICES: ",".join(action.visible)}
+        notes = {
+            ALLOCATED: str(action.allocation),
+            VISIBLE_DEVICES: ",".join(action.visible),
+            VISIBLE_INDICES: _indices(action),
+        }
         if action.milli != MILLI_GPU:
             notes[SHARE] = str(action.milli)
     return Binding(action.node, uid=action.uid, resource_version=action.resource_version, annotations=notes)
+
+
+def _indices(action: Place) -> str:
+    """What programs see that count GPUs. MIG instances cannot be counted: they go by UUID there, too."""
+    counted = not any(uuid.startswith(MIG_UUID) for uuid in action.visible)
+    return ",".join(map(str, action.devices) if counted else action.visible)
 
 
 def _is_as_asked(pod: Pod, action: Place) -> bool:

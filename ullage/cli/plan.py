@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.lines import aligned
+from ullage.cli.plan_scale import scale
 from ullage.cli.scene import SceneChoice, scene_options
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ EXAMPLES = """\b
 Examples:
   ullage plan schedule -f cluster.yaml
   ullage plan schedule --context staging
+  ullage plan scale -f cluster.yaml -f provisioners.yaml
 """
 
 SCHEDULE_EXAMPLES = """\b
@@ -30,6 +32,9 @@ Examples:
 @click.group("plan", epilog=EXAMPLES)
 def command() -> None:
     """Show what would be done, without doing it."""
+
+
+command.add_command(scale)
 
 
 @command.command("schedule", epilog=SCHEDULE_EXAMPLES)

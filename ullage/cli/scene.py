@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ullage.kube.api import KubeApi
     from ullage.kube.resource import Resource
     from ullage.model.event import ObjectKey
+    from ullage.model.provisioner import Provisioner
     from ullage.state.cluster import ClusterState
     from ullage.state.placements import Placements
 
@@ -34,6 +35,8 @@ class Scene:
     namespace: str
     """The one meant where none is said."""
     origin: str
+    provisioners: "tuple[Provisioner, ...]" = ()
+    """Pools of nodes, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class SceneChoice:
         # Plans are the same whenever they are made: reports are old only beside newer ones.
         newest = max((inventory.reported_at for inventory in found.state.inventories.values()), default=0.0)
         known = Known(unreadable_claims=found.unreadable_claims)
-        return Scene(_placements(found.state), known, newest, namespace, "the files")
+        return Scene(_placements(found.state), known, newest, namespace, "the files", found.provisioners)
 
 
 def scene_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -104,8 +107,27 @@ async def _live(namespace: str | None, choice: ClusterChoice) -> Scene:
         state = await read_picture(api, unreadable.take)
         placements = _placements(state)
         await _hold_leased(api, placements)
+        pools = await _provisioners(api)
     known = Known(unreadable_claims=unreadable.claims)
-    return Scene(placements, known, WallClock().now(), namespace or access.namespace, "the cluster")
+    return Scene(placements, known, WallClock().now(), namespace or access.namespace, "the cluster", pools)
+
+
+async def _provisioners(api: "KubeApi") -> "tuple[Provisioner, ...]":
+    """Pools of nodes, where the cluster has any and we may see them."""
+    from ullage.errors import Forbidden, NotFound, Unreadable
+    from ullage.kube.provisioner_read import read_provisioner
+    from ullage.kube.resources import NODE_PROVISIONERS
+
+    found: dict[str, Provisioner] = {}
+    try:
+        for raw in (await api.list(NODE_PROVISIONERS)).items:
+            try:
+                found[raw.metadata.name] = read_provisioner(raw)
+            except Unreadable as error:
+                _warn(f"{error.message}; it is left out")
+    except (Forbidden, NotFound):
+        return ()
+    return tuple(found[name] for name in sorted(found))
 
 
 class _Unreadable:

@@ -15,8 +15,9 @@ from ullage.errors import Unreadable, UserError
 from ullage.kube.documents import Document, documents
 from ullage.kube.filling import Priorities, filled_node, filled_pod, lenient
 from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_kube_group, read_quota
-from ullage.kube.objects import dra, gpu, node, pod, policy, storage
+from ullage.kube.objects import dra, gpu, node, pod, policy, provisioner, storage
 from ullage.kube.objects.meta import ObjectMeta
+from ullage.kube.provisioner_read import read_provisioner
 from ullage.kube.read import (
     read_budget,
     read_device_claim,
@@ -36,6 +37,7 @@ from ullage.kube.resources import (
     GPU_QUOTAS,
     KUBE_POD_GROUPS,
     NAMESPACES,
+    NODE_PROVISIONERS,
     NODES,
     PERSISTENT_VOLUMES,
     POD_GROUPS,
@@ -47,6 +49,7 @@ from ullage.kube.resources import (
     VOLUME_CLAIMS,
 )
 from ullage.model.event import Appeared, ObjectKey
+from ullage.model.provisioner import Provisioner
 from ullage.state.cluster import ClusterState
 
 _MOST_NAMED = 3
@@ -79,6 +82,7 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         *(_Kind(claims, dra.ResourceClaim, read_device_claim) for claims in RESOURCE_CLAIMS),
         *(_Kind(slices, dra.ResourceSlice, read_device_slice) for slices in RESOURCE_SLICES),
         _Kind(PRIORITY_CLASSES, policy.PriorityClass, None),
+        _Kind(NODE_PROVISIONERS, provisioner.NodeProvisioner, None),
     )
 }
 
@@ -91,6 +95,8 @@ class Manifests:
     unreadable_claims: Mapping[ObjectKey, str] = field(default_factory=dict)
     """GpuClaims that break a rule, with the rule."""
     warnings: tuple[str, ...] = ()
+    provisioners: tuple[Provisioner, ...] = ()
+    """Pools of nodes, by name. Where pods go does not depend on them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +213,17 @@ def _facts(found: list[_Found], warnings: list[str]) -> Manifests:
     warnings += _listed(unreadable.values(), "; pods that name it have no place")
     warnings += _listed(bare, ": no word on how many pods they take; kubelet's default of 110 is taken")
     warnings += _listed(priorities.unknown, ": there is no such PriorityClass; priority 0 is taken")
-    return Manifests(state, unreadable, tuple(warnings))
+    pools = sorted(
+        map(_pool, (one for one in found if one.kind.resource is NODE_PROVISIONERS)), key=lambda one: one.name
+    )
+    return Manifests(state, unreadable, tuple(warnings), tuple(pools))
+
+
+def _pool(one: _Found) -> Provisioner:
+    try:
+        return read_provisioner(one.raw)
+    except Unreadable as error:
+        raise UserError(f"{one.document}: {error.message}") from error
 
 
 def _take_in(state: ClusterState, one: _Found, raw: Any, unreadable: dict[ObjectKey, str]) -> None:

@@ -9,6 +9,8 @@ ALLOCATED = "gpu.scheduling/allocated"
 VISIBLE_DEVICES = "gpu.scheduling/visible-devices"
 VISIBLE_INDICES = "gpu.scheduling/visible-indices"
 """The same devices by their number on the node (`0,1`); MIG instances, which have none, by UUID."""
+MIG_UUID = "MIG-"
+"""How UUIDs of MIG instances begin."""
 SHARE = "gpu.scheduling/share-milli"
 """How much of each device, in thousandths; whole ones where it is missing."""
 

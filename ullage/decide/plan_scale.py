@@ -1,0 +1,210 @@
+"""What would be bought, tainted, spared and deleted, loop by loop, until nothing more would: a rehearsal in no time.
+
+Decides with what the live loop decides with, on a picture of its own. Nodes come at once, clouds never fail, and pods
+that find room are placed; nobody leaves. Inventories that are fresh at the beginning stay so.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from ullage.decide.assigning import Assigner
+from ullage.decide.gang.seating import GangAsk, seat_gang
+from ullage.decide.pool.demand import NO_BUDGET
+from ullage.decide.pool.market import NoPurchase
+from ullage.decide.pool.plan import Fleet, FleetPlan, PoolPlan, plan_fleet
+from ullage.decide.pool.reconcile import StepKind
+from ullage.decide.pool.waiting import waiting_turns
+from ullage.decide.seat.deciding import Seat, hold
+from ullage.decide.seat.freshness import STALE_AFTER
+from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
+from ullage.model.instance import Instance
+from ullage.model.node import Node, Taint
+from ullage.model.pool_action import Deprovision, Doom, PoolAction, Provision, Spare
+from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL, FleetBudget, Provisioner, template_node
+from ullage.model.verdict import Reason
+from ullage.state.cluster import Fact
+from ullage.state.placements import Placements
+
+MOST_LOOPS = 200
+"""A rehearsal that has not settled by then is ended, and says so."""
+FOREVER = 1e15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScaleStep:
+    """What one pool does in one loop."""
+
+    loop: int
+    after: float
+    """Seconds from the beginning."""
+    provisioner: str
+    kind: StepKind
+    count: int
+    nodes: tuple[str, ...]
+    """Those it is about; none for purchases."""
+    current: int
+    target: int
+    utilization_percent: int | None
+    why: str
+    recommended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalePlan:
+    """The whole rehearsal."""
+
+    steps: tuple[ScaleStep, ...]
+    sizes: Mapping[str, tuple[int, int]]
+    """Of each pool, at the beginning and at the end."""
+    unmet: Mapping[ObjectKey, Mapping[str, NoPurchase | Reason]]
+    """Pods that still wait at the end, with what each provisioner says."""
+    settled: bool
+
+
+def plan_scale(
+    placements: Placements,
+    provisioners: Sequence[Provisioner],
+    *,
+    now: float,
+    budget: FleetBudget = NO_BUDGET,
+) -> ScalePlan:
+    """Rehearse until nothing more would be done. The placements are the rehearsal's from now on."""
+    return _Rehearsal(placements, provisioners, now, budget).run()
+
+
+class _Rehearsal:
+    def __init__(
+        self, placements: Placements, provisioners: Sequence[Provisioner], now: float, budget: FleetBudget
+    ) -> None:
+        self._placements = placements
+        self._assigner = Assigner(placements)
+        self._provisioners = {one.name: one for one in provisioners}
+        self._begin = self._now = now
+        self._budget = budget
+        self._bought = 0
+        self._keep_reports_fresh()
+
+    def run(self) -> ScalePlan:
+        steps: list[ScaleStep] = []
+        first = plan = self._plan()
+        for loop in range(1, MOST_LOOPS + 1):
+            acting = [one for one in plan.pools.values() if one.step.actions]
+            steps += [self._told(loop, one) for one in acting]
+            done = [action for one in acting if not one.step.recommended for action in one.step.actions]
+            for action in done:
+                self._perform(action)
+            if not done:
+                later = self._next_moment(plan)
+                if later is None:
+                    break
+                self._now = later
+            self._place_who_fits()
+            plan = self._plan()
+        sizes = {
+            name: (first.pools[name].evaluation.current, plan.pools[name].evaluation.current) for name in plan.pools
+        }
+        settled = not any(one.step.actions and not one.step.recommended for one in plan.pools.values())
+        return ScalePlan(steps=tuple(_once(steps)), sizes=sizes, unmet=plan.demand.unmet, settled=settled)
+
+    def _plan(self) -> FleetPlan:
+        fleet = Fleet(provisioners=list(self._provisioners.values()), instances=self._instances(), budget=self._budget)
+        return plan_fleet(self._assigner.seating, fleet, waiting_turns(self._assigner), now=self._now)
+
+    def _instances(self) -> list[Instance]:
+        """Every node of a pool has its machine."""
+        labelled = [(node, node.labels.get(PROVISIONER_LABEL, "")) for node in self._placements.state.nodes.values()]
+        return [
+            Instance(id=node.name, pool=pool, since=node.created, node=node.name)
+            for node, pool in labelled
+            if pool in self._provisioners
+        ]
+
+    def _next_moment(self, plan: FleetPlan) -> float | None:
+        """The next time that matters; of a back-off that ends with nothing to buy, nothing more would come."""
+        moments = [one.step.wake_at for one in plan.pools.values() if one.step.wake_at is not None]
+        return min((moment for moment in moments if moment > self._now), default=None)
+
+    def _told(self, loop: int, pool: PoolPlan) -> ScaleStep:
+        step = pool.step
+        nodes = tuple(action.node for action in step.actions if not isinstance(action, Provision))
+        return ScaleStep(
+            loop=loop,
+            after=self._now - self._begin,
+            provisioner=pool.provisioner.name,
+            kind=step.kind,
+            count=sum(action.count if isinstance(action, Provision) else 1 for action in step.actions),
+            nodes=nodes,
+            current=pool.evaluation.current,
+            target=pool.evaluation.target,
+            utilization_percent=pool.evaluation.utilization_percent,
+            why=step.why,
+            recommended=step.recommended,
+        )
+
+    def _perform(self, action: PoolAction) -> None:
+        match action:
+            case Provision():
+                self._provision(action)
+            case Doom(node=name, delete_after=moment):
+                node = self._placements.state.nodes[name]
+                taint = Taint(DELETION_TAINT, str(int(-(-moment // 1))), "NoSchedule")
+                self._change(node, replace(node, taints=(*node.taints, taint)))
+            case Spare(node=name):
+                node = self._placements.state.nodes[name]
+                self._change(node, replace(node, taints=tuple(t for t in node.taints if t.key != DELETION_TAINT)))
+            case Deprovision(node=name):
+                self._delete(name)
+
+    def _provision(self, action: Provision) -> None:
+        provisioner = self._provisioners[action.provisioner]
+        self._provisioners[action.provisioner] = replace(
+            provisioner, purchase=None, purchases=max(provisioner.purchases, action.serial + 1)
+        )
+        for _ in range(action.count):
+            self._bought += 1
+            name = f"{action.provisioner}-new-{self._bought:03}"
+            node, report = template_node(provisioner, name, zone=action.zone, now=self._now)
+            self._hear(Appeared(ObjectKey("", name), replace(report, reported_at=FOREVER)))
+            self._hear(Appeared(ObjectKey("", name), node))
+
+    def _delete(self, name: str) -> None:
+        node, report = self._placements.state.nodes.get(name), self._placements.state.inventories.get(name)
+        for fact in (report, node):
+            if fact is not None:
+                self._hear(Vanished(ObjectKey("", name), fact))
+
+    def _change(self, old: Node, new: Node) -> None:
+        self._hear(Changed(ObjectKey("", old.name), old, new))
+
+    def _hear(self, event: Event[Fact]) -> None:
+        self._placements.apply(event)
+
+    def _place_who_fits(self) -> None:
+        """As the scheduler would."""
+        for turn in list(waiting_turns(self._assigner)):
+            if isinstance(turn, GangAsk):
+                seat_gang(self._assigner.seating, turn, now=self._now)  # who gets a seat has it from then on
+                continue
+            seat = self._assigner.seating.seat(turn, now=self._now, closed=self._assigner.closed(turn))
+            if isinstance(seat, Seat):
+                hold(self._placements, turn, seat)
+
+    def _keep_reports_fresh(self) -> None:
+        for name, report in list(self._placements.state.inventories.items()):
+            if report.reported_at >= self._begin - STALE_AFTER:
+                self._hear(Changed(ObjectKey("", name), report, replace(report, reported_at=FOREVER)))
+
+
+def _once(steps: Sequence[ScaleStep]) -> list[ScaleStep]:
+    """A recommendation that stays the same is told once."""
+    told: set[tuple[object, ...]] = set()
+    kept: list[ScaleStep] = []
+    for step in steps:
+        said = (step.provisioner, step.kind, step.count, step.nodes, step.why)
+        if step.recommended and said in told:
+            continue
+        told.add(said)
+        kept.append(step)
+    return kept
