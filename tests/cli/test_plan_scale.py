@@ -43,7 +43,7 @@ def test_what_would_be_bought(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_what_would_be_tainted_and_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    nodes = [node(name) for name in "abcde"]
+    nodes = [part for name in "abcde" for part in node(name)]
     text = planned(
         tmp_path, capsys, provisioner(minUnutilizedGPUNodes=1), nodes, pod("p", 8, on="a"), options=("-o", "json")
     )

@@ -1,25 +1,13 @@
-"""An API server for providers whose cloud is one: in memory, and real."""
-
-from collections.abc import AsyncIterator
+"""Providers whose cloud is an API server are tried in both worlds of the contract suite."""
 
 import pytest
 
-from tests.contract.worlds import World, memory_world, real_world
+from tests.contract.conftest import access, world
+from tests.contract.worlds import World
 from ullage.kube.api import KubeApi
-from ullage.kube.connect import find_access
 from ullage.kube.crds.install import install
 
-
-@pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.real)])
-async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    """One of the two, with a fresh namespace."""
-    if request.param == "memory":
-        async with memory_world() as entered:
-            yield entered
-    else:
-        plane = request.getfixturevalue("control_plane")
-        async with real_world(plane, find_access(plane.kubeconfig)) as entered:
-            yield entered
+__all__ = ["access", "api", "world"]
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ async def test_a_pod_with_a_claim_is_patched() -> None:
     assert paths == [
         "/spec/schedulerName",
         "/spec/tolerations",
+        "/spec/nodeSelector",
         "/spec/containers/0/env",
         "/spec/containers/0/resources",
     ]

@@ -32,6 +32,7 @@ from ullage.model.admission import (
     Refused,
     RequestGpus,
     Role,
+    SelectNodes,
     SetEnv,
     SetScheduler,
     Spot,
@@ -190,6 +191,11 @@ def _operations(change: PodChange, pod: ReviewedPod) -> Iterator[JsonObject]:
         case Tolerate(key):
             toleration = {"key": key, "operator": "Exists", "effect": "NoSchedule"}
             yield _add_item("/spec/tolerations", toleration, there=bool(pod.spec.tolerations), at="-")
+        case SelectNodes(key, value):
+            if pod.spec.node_selector is None:
+                yield _add("/spec/nodeSelector", {key: value})
+            else:
+                yield _add(f"/spec/nodeSelector/{_escaped(key)}", value)
         case SetEnv(spot, drop, put):
             yield from _env_operations(_path(spot), _container(pod, spot), drop, put)
         case RequestGpus(spot, count):

@@ -145,7 +145,7 @@ class RestApi:
         name, inside = spelling.address(written)
         where = namespace or inside
         what = spelling.words("create", resource, where, name)
-        request = Request("POST", resource.path(where), spelling.writing(dry_run), encoding.encode(written))
+        request = spelling.post_request(resource.path(where), spelling.writing(dry_run), written)
         return encoding.decode_object(resource, await self._caller.ask(request, what), what)
 
     async def replace(self, resource: Resource[T], body: Body, *, subresource: str = "", dry_run: bool = False) -> T:
@@ -177,12 +177,8 @@ class RestApi:
 
     async def bind(self, pod: str, namespace: str, binding: Binding) -> None:
         body = spelling.binding_body(pod, namespace, binding)
-        request = Request(
-            "POST",
-            spelling.object_path(PODS, namespace, pod, "binding"),
-            spelling.writing(False),
-            encoding.encode(body),
-        )
+        path = spelling.object_path(PODS, namespace, pod, "binding")
+        request = spelling.post_request(path, spelling.writing(False), body)
         await self._caller.ask(request, spelling.words("bind", PODS, namespace, pod))
 
     async def evict(self, pod: str, namespace: str, *, how: Deletion = Deletion()) -> None:  # noqa: B008 - frozen

@@ -1,10 +1,13 @@
 """How each call looks: paths, queries and bodies, spelled as the API server wants them."""
 
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from ullage import errors
 from ullage.kube import encoding
 from ullage.kube.api import Apply, Binding, Deletion, JsonPatch, MergePatch, Patch, Selection
+from ullage.kube.compact import compact
 from ullage.kube.resource import JsonObject, Resource
 from ullage.kube.transport import Request
 
@@ -52,6 +55,11 @@ def not_older_than(version: str | None) -> dict[str, str]:
 
 def writing(dry_run: bool) -> dict[str, str]:
     return {"fieldManager": MANAGER} | ({"dryRun": "All"} if dry_run else {})
+
+
+def post_request(path: str, query: Mapping[str, str], written: JsonObject) -> Request:
+    """A new object. The few kinds written for every pod have a shorter form as well."""
+    return Request("POST", path, query, encoding.encode(written), compact=partial(compact, written))
 
 
 def patch_request(resource: Resource[Any], path: str, patch: Patch) -> Request:

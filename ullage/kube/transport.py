@@ -4,7 +4,7 @@
 typed errors, retries) is shared, so whatever is tested on one side holds on the other.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,6 +22,8 @@ class Request:
     content_type: str = JSON
     timeout: float | None = 30.0
     """Seconds until the call counts as unanswered; for a stream, until it counts as dead whatever still comes."""
+    compact: Callable[[], bytes | None] | None = field(default=None, compare=False, repr=False)
+    """The body in the API server's binary form (`kube.compact`), for a transport to a server that reads it."""
 
 
 @dataclass(frozen=True, slots=True)

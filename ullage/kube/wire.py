@@ -17,6 +17,7 @@ from yarl import URL
 
 from ullage.errors import UserError
 from ullage.kube.answer import Answer, AnswerReader, NotHttp
+from ullage.kube.compact import PROTOBUF
 from ullage.kube.transport import Request
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._:-]*").fullmatch
@@ -161,8 +162,10 @@ class Spelling:
         credential = _header("Authorization", authorization) if authorization else b""
         if request.body is None:
             return b"".join((head, self._headers, credential, b"\r\n"))
-        kind = b"Content-Type: %b\r\nContent-Length: %d\r\n\r\n" % (request.content_type.encode(), len(request.body))
-        return b"".join((head, self._headers, credential, kind, request.body))
+        binary = None if request.compact is None else request.compact()
+        body, kind = (request.body, request.content_type) if binary is None else (binary, PROTOBUF)
+        about = b"Content-Type: %b\r\nContent-Length: %d\r\n\r\n" % (kind.encode(), len(body))
+        return b"".join((head, self._headers, credential, about, body))
 
 
 def _quoted(path: str) -> str:

@@ -116,7 +116,15 @@ class Tolerate:
     key: str
 
 
-PodChange = DropAnnotation | SetScheduler | SetEnv | RequestGpus | Tolerate
+@dataclass(frozen=True, slots=True)
+class SelectNodes:
+    """Only nodes with this label."""
+
+    key: str
+    value: str
+
+
+PodChange = DropAnnotation | SetScheduler | SetEnv | RequestGpus | Tolerate | SelectNodes
 
 
 class Objection(StrEnum):

@@ -157,6 +157,26 @@ def test_leased_nodes_are_tolerated(tolerations: list[JsonObject] | None, added:
     assert stored["spec"].get("tolerations", []) == [*(tolerations or []), *([ours] if added else [])]
 
 
+KIND = "gpu.scheduling/node-kind"
+
+
+@pytest.mark.parametrize(
+    ("selector", "stored_as"),
+    [
+        pytest.param(None, {KIND: "leased"}, id="none"),
+        pytest.param({}, {KIND: "leased"}, id="empty"),
+        pytest.param({"zone": "a"}, {"zone": "a", KIND: "leased"}, id="another"),
+        pytest.param({KIND: "leased"}, {KIND: "leased"}, id="said-already"),
+        pytest.param({KIND: "counted"}, {KIND: "counted"}, id="a-device-plugin-is-wanted"),
+    ],
+)
+def test_a_pod_with_our_env_goes_only_where_we_choose_the_gpus(
+    selector: dict[str, str] | None, stored_as: dict[str, str]
+) -> None:
+    stored, _ = admit(claiming(**({} if selector is None else {"nodeSelector": selector})))
+    assert stored["spec"]["nodeSelector"] == stored_as
+
+
 def test_a_template_is_a_claim() -> None:
     pod = a_pod("p", annotations={CLAIM_TEMPLATE: "c"})
     stored, _ = admit(pod, a_claim(2))

@@ -51,7 +51,7 @@ def seat_by_the_book(
 
 
 def _spared(placements: Placements, seen: GpuColumns, row: int) -> int:
-    """To a pod without GPUs: all points without GPUs, half of them where all GPUs are busy, fewer where some are not."""
+    """For a pod without GPUs: all points where there are none, half of them where all are busy, fewer where not."""
     columns = placements.columns
     if not columns.gpus.exists[row] and not columns.allocatable[columns.resource(GPU), row]:
         return 100

@@ -14,6 +14,7 @@ from ullage.model.admission import (
     DropAnnotation,
     PodChange,
     Role,
+    SelectNodes,
     SetEnv,
     SetScheduler,
     Tolerate,
@@ -24,7 +25,7 @@ from ullage.model.device import GpuNodeKind
 from ullage.model.resources import GPU, MILLI
 from ullage.state.gpus import KIND_LABEL
 
-_COUNTED = GpuNodeKind.COUNTED.value.lower()
+_COUNTED, _LEASED = GpuNodeKind.COUNTED.value.lower(), GpuNodeKind.LEASED.value.lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,10 @@ def new_pod(pod: AskedPod, user: str, found: Found, policy: AdmissionPolicy) -> 
     if policy.taint and not {policy.taint, ""} & set(pod.tolerated):
         changes.append(Tolerate(policy.taint))
     if not asks_for_counted(pod, found.claim):
+        if not _says_which_kind(pod, found.claim):
+            changes.append(
+                SelectNodes(KIND_LABEL, _LEASED)
+            )  # where a device plugin chooses, our env would hide its GPUs
         written = pod.annotations if trusted and ALLOCATED in pod.annotations else {}
         wanted = wanted_env(policy.visible_by, {key: written[key] for key in OUTPUTS if key in written})
         changes += filter(None, (env_change(container, wanted) for container in pod.containers))
@@ -73,6 +78,10 @@ def asks_for_counted(pod: AskedPod, claim: Claim | None) -> bool:
     """Whether the pod only goes where a device plugin chooses: the plugin sets the env, and ours would win over it."""
     asked = {pod.node_selector.get(KIND_LABEL, ""), dict(claim.node_labels).get(KIND_LABEL, "") if claim else ""}
     return any(kind.lower() == _COUNTED for kind in asked)
+
+
+def _says_which_kind(pod: AskedPod, claim: Claim | None) -> bool:
+    return KIND_LABEL in pod.node_selector or (claim is not None and KIND_LABEL in dict(claim.node_labels))
 
 
 def _warnings(pod: AskedPod, found: Found, policy: AdmissionPolicy) -> Iterator[str]:

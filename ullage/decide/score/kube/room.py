@@ -38,7 +38,7 @@ class RoomPoints:
         if len(self.fullness) != columns.size:
             self.fullness, self.balance = np.zeros(columns.size, np.int64), np.zeros(columns.size, np.int64)
             self._version = -1
-        few = 0 <= self._version and columns.changed.version - self._version <= _MANY
+        few = self._version >= 0 and columns.changed.version - self._version <= _MANY
         changed = columns.changed.since(self._version) if few else None
         if changed is None:
             self._some(columns.changed.rows_since(self._version, columns.size))

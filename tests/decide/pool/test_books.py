@@ -1,0 +1,66 @@
+"""What is remembered of purchases and failures."""
+
+import pytest
+
+from tests.decide.pool.pools import a_provisioner
+from ullage.decide.pool.books import LIST_GRACE, begun, given_up, pruned, settled
+from ullage.model.instance import Instance, InstanceState
+from ullage.model.pool_action import Provision
+from ullage.model.pool_outcome import Bought, NotBought
+from ullage.model.provisioner import Awaited, BackOff, Failure, Purchase
+
+BUY = Provision(provisioner="pool", count=2, serial=3, token="t", why="", zone="a", least=2)
+OPEN = begun(a_provisioner(purchases=3), BUY, now=5.0)
+TWO = tuple(Instance(id=name, pool="pool", since=5.0) for name in ("i-1", "i-2"))
+
+
+def test_a_purchase_is_open_from_before_it_is_made() -> None:
+    assert OPEN.purchase == Purchase(serial=3, count=2, since=5.0, zone="a", least=2)
+    assert OPEN.purchases == 4
+    assert begun(OPEN, BUY, now=9.0) == OPEN, "the same one again is the same one"
+
+
+def test_what_was_made_is_awaited_and_ends_the_back_off() -> None:
+    after = settled(OPEN, Bought(BUY, TWO), now=6.0)
+    assert (after.purchase, after.purchases, after.back_off) == (None, 4, None)
+    assert after.awaited == (Awaited(instance="i-1", since=6.0), Awaited(instance="i-2", since=6.0))
+
+
+def test_what_has_no_id_yet_is_not_awaited() -> None:
+    asked = (Instance(id="md#0", pool="pool", since=5.0, state=InstanceState.REQUESTED),)
+    assert settled(OPEN, Bought(BUY, asked), now=6.0).awaited == ()
+
+
+def test_fewer_than_asked_for_back_off() -> None:
+    after = settled(OPEN, Bought(BUY, TWO[:1], Failure.CAPACITY, "one left"), now=6.0)
+    assert after.back_off == BackOff(failure=Failure.CAPACITY, failures=1, until=126.0, message="one left")
+    assert (after.purchase, len(after.awaited)) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("failure", "remains_open"),
+    [
+        pytest.param(Failure.CAPACITY, False, id="no-capacity"),
+        pytest.param(Failure.REFUSED, False, id="refused"),
+        pytest.param(None, True, id="nobody-knows"),
+    ],
+)
+def test_a_failure_closes_a_purchase_and_a_lost_answer_does_not(failure: Failure | None, remains_open: bool) -> None:
+    after = settled(OPEN, NotBought(BUY, failure, "why"), now=6.0)
+    assert (after.purchase is not None) is remains_open
+    assert after.back_off is not None
+    assert after.back_off.until > 6.0
+
+
+def test_instances_given_up_are_no_longer_awaited() -> None:
+    after = given_up(settled(OPEN, Bought(BUY, TWO), now=6.0), {"i-1"}, now=1000.0)
+    assert [one.instance for one in after.awaited] == ["i-2"]
+    assert after.back_off is not None
+    assert (after.back_off.failure, after.back_off.message) == (Failure.NEVER_JOINED, "i-1 never became a node")
+
+
+def test_instances_are_awaited_until_they_ought_to_be_listed() -> None:
+    pool = settled(OPEN, Bought(BUY, TWO), now=6.0)
+    assert pruned(pool, {"i-1"}, staleness=30.0, now=7.0).awaited == (Awaited(instance="i-2", since=6.0),)
+    assert pruned(pool, (), staleness=30.0, now=36.0 + LIST_GRACE).awaited == pool.awaited
+    assert pruned(pool, (), staleness=30.0, now=37.0 + LIST_GRACE).awaited == ()
