@@ -41,6 +41,27 @@ def test_a_refused_pod_sleeps_until_news_that_helps() -> None:
     assert all_of(queue, 21) == ["p"]
 
 
+def test_a_pod_refused_again_sleeps_for_its_latest_reason_only() -> None:
+    queue = queue_of(("p", 0))
+    assert all_of(queue, 10) == ["p"]
+    queue.refuse(key("p"), [Wake.POD_LEFT], now=10)
+    queue.refuse(key("p"), [Wake.NODE_CHANGED], now=11)
+    queue.wake(Wake.POD_LEFT, now=30)
+    assert all_of(queue, 30) == []
+    queue.wake(Wake.NODE_CHANGED, now=31)
+    assert all_of(queue, 31) == ["p"]
+
+
+def test_a_pod_that_left_while_asleep_is_not_woken_as_another() -> None:
+    queue = queue_of(("p", 0))
+    assert all_of(queue, 10) == ["p"]
+    queue.refuse(key("p"), [Wake.POD_LEFT], now=10)
+    queue.remove(key("p"))
+    queue.add(key("p"), priority=0, now=20)
+    queue.wake(Wake.POD_LEFT, now=30)
+    assert all_of(queue, 30) == ["p"]
+
+
 def test_back_off_doubles_up_to_ten_seconds() -> None:
     queue = queue_of(("p", 0))
     waits = []

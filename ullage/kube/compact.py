@@ -4,6 +4,7 @@ Only the few kinds a scheduler writes for every pod, and only the fields they ar
 in an object, it goes as JSON. The numbers are those of the `generated.proto` files of the Kubernetes API.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
@@ -14,6 +15,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 _MAGIC = b"k8s\x00"
 _BYTES, _VARINT = 2, 0
+_WITH_MICROSECONDS = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII).fullmatch
 
 _Field = Callable[[Any], bytes]
 _Message = Mapping[str, _Field]
@@ -69,7 +71,13 @@ def _text(number: int) -> _Field:
 
 def _number(number: int) -> _Field:
     tag = _tag(number, _VARINT)
-    return lambda value: tag + _varint(int(value))
+
+    def field(value: int) -> bytes:
+        if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
+            raise ValueError(value)
+        return tag + _varint(value)
+
+    return field
 
 
 def _message(number: int, message: _Message) -> _Field:
@@ -94,12 +102,15 @@ def _texts(number: int) -> _Field:
 
 
 def _moment(number: int) -> _Field:
-    """Seconds and nanoseconds, from RFC 3339 with microseconds."""
-    tag, seconds, nanoseconds = _tag(number, _BYTES), _number(1), _number(2)
+    """Seconds and nanoseconds, from RFC 3339 with microseconds: other moments are the server's to refuse."""
+    tag, seconds, nanoseconds = _tag(number, _BYTES), _tag(1, _VARINT), _tag(2, _VARINT)
 
     def field(text: str) -> bytes:
+        if not _WITH_MICROSECONDS(text):
+            raise ValueError(text)
         moment = datetime.fromisoformat(text)
-        raw = seconds(int(moment.replace(microsecond=0).timestamp())) + nanoseconds(moment.microsecond * 1000)
+        raw = seconds + _varint(int(moment.replace(microsecond=0).timestamp()))
+        raw += nanoseconds + _varint(moment.microsecond * 1000)
         return tag + _varint(len(raw)) + raw
 
     return field

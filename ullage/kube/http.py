@@ -12,7 +12,7 @@ import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 import aiohttp
@@ -23,6 +23,7 @@ from ullage.clock import Clock, WallClock
 from ullage.errors import Unreachable, UserError
 from ullage.kube import tls, wire
 from ullage.kube.answer import NotHttp
+from ullage.kube.calls import Answered, Call, Done, seconds_of
 from ullage.kube.connections import KEEP_IDLE_SECONDS, Connections
 from ullage.kube.credentials import Credential, Credentials, NoCredential
 from ullage.kube.diagnosis import unreachable
@@ -63,46 +64,7 @@ class _Pool:
         await self.session.close()
 
 
-class _Answered(Protocol):
-    """An answer whose status is known; whoever does not want the rest ends it."""
-
-    @property
-    def status(self) -> int: ...
-
-    async def end(self) -> None: ...
-
-
-A = TypeVar("A", bound=_Answered)
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """An answer that is being read, and how to let go of its connection."""
-
-    answer: aiohttp.ClientResponse
-    leave: Callable[[], Awaitable[None]]
-
-    @property
-    def status(self) -> int:
-        return self.answer.status
-
-    async def end(self) -> None:
-        self.answer.release()
-        await self.leave()
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """An answer that was read."""
-
-    response: Response
-
-    @property
-    def status(self) -> int:
-        return self.response.status
-
-    async def end(self) -> None:
-        """Nothing is left to let go of."""
+A = TypeVar("A", bound=Answered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +109,7 @@ class HttpTransport:
         if isinstance(call, Response):
             return call
         try:
-            return await _whole(call.answer)
+            return await call.whole()
         except _BROKEN as error:
             raise self._unreachable(error) from error
         finally:
@@ -159,16 +121,15 @@ class HttpTransport:
             raise Refused(call)
         splitter = LineSplitter()
         try:
-            if call.answer.status != 200:
-                raise Refused(await _whole(call.answer))
-            while chunk := await _next_chunk(call.answer):
+            if call.status != 200:
+                raise Refused(await call.whole())
+            while chunk := await call.next_chunk():
                 if lines := splitter.feed(chunk):
                     yield lines
         except _BROKEN as error:
             raise self._unreachable(error) from error
         finally:
-            _hang_up(call.answer)
-            await call.end()
+            await call.hang_up()
         if splitter.has_torn_line:
             raise Unreachable(f"the API server at {self._endpoint.server} closed a watch in the middle of a line")
 
@@ -208,7 +169,7 @@ class HttpTransport:
         large = request.body is not None and len(request.body) > _LARGE_BODY
         return not (large or self._endpoint.proxy or self._options.compress)
 
-    async def _exchange(self, request: Request, credential: Credential) -> _Done:
+    async def _exchange(self, request: Request, credential: Credential) -> Done:
         pool = self._pool_for(credential.certificate)
         pool.calls += 1
         try:
@@ -217,9 +178,9 @@ class HttpTransport:
                 answer = await pool.own.ask(written)
         finally:
             await self._leave(pool)
-        return _Done(Response(answer.status, answer.body, _retry_after(answer.retry_after)))
+        return Done(Response(answer.status, answer.body, seconds_of(answer.retry_after)))
 
-    async def _open(self, request: Request, credential: Credential) -> _Call:
+    async def _open(self, request: Request, credential: Credential) -> Call:
         pool = self._pool_for(credential.certificate)
         pool.calls += 1
         try:
@@ -236,7 +197,7 @@ class HttpTransport:
         except BaseException:
             await self._leave(pool)
             raise
-        return _Call(answer, lambda: self._leave(pool))
+        return Call(answer, lambda: self._leave(pool))
 
     async def _leave(self, pool: _Pool) -> None:
         pool.calls -= 1
@@ -316,29 +277,6 @@ class HttpTransport:
 def _payload(body: bytes | None) -> bytes | io.BytesIO | None:
     """Large bodies go as files, which aiohttp sends in pieces: at once they would hold up the loop."""
     return io.BytesIO(body) if body is not None and len(body) > _LARGE_BODY else body
-
-
-async def _whole(answer: aiohttp.ClientResponse) -> Response:
-    return Response(answer.status, await answer.read(), _retry_after(answer.headers.get("Retry-After", "")))
-
-
-async def _next_chunk(answer: aiohttp.ClientResponse) -> bytes:
-    """What has arrived. Not readline(): it refuses lines longer than its buffer, and an object may be that long."""
-    try:
-        return await answer.content.readany()
-    except RuntimeError as error:  # how aiohttp says that the connection was closed before this read began
-        raise aiohttp.ClientConnectionError(str(error)) from error
-
-
-def _hang_up(answer: aiohttp.ClientResponse) -> None:
-    """Leave a stream without the courtesies of TLS: its server may be busy talking and never read our good-bye."""
-    if not answer.content.at_eof() and answer.connection and answer.connection.transport:
-        answer.connection.transport.abort()
-
-
-def _retry_after(text: str) -> float | None:
-    """Seconds. API servers never send the other form, a date."""
-    return float(text) if text.isdecimal() else None
 
 
 def _headers(request: Request, credential: Credential) -> dict[str, str]:

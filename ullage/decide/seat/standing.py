@@ -91,11 +91,9 @@ class Standing:
         self._volumes = volumes
         return True
 
-    def reset(self, order: Rows, rows: int) -> None:
+    def reset(self, order: Rows, places: Rows) -> None:
         """Nothing is ranked any more."""
-        self.order = order
-        self.places = np.full(rows, len(order), np.intp)
-        self.places[order] = np.arange(len(order))
+        self.order, self.places = order, places
         self.ranks = np.full(len(order) + 1, NEVER, np.int64)
         self.ranked_at = NEVER_SEEN
 
@@ -111,6 +109,7 @@ class Standings:
         self._view = view
         self.scores = KubeScores(placements)
         self._known: dict[Shape, Standing] = {}
+        self._by_name: tuple[Rows, Rows] = (np.zeros(0, np.intp), np.zeros(0, np.intp))
         self._looking: GpuPolicy | None = None
         self._looked_at = -1
 
@@ -142,7 +141,7 @@ class Standings:
             standing.policy, standing.keys, standing.basis = policy, policy.keys_for(demand), ()
         basis = (columns.roster, scores.images_version, policy.basis(view))
         if basis != standing.basis:
-            standing.reset(self._order(standing), columns.size)
+            standing.reset(*self._order(standing))
             standing.basis = basis
         few = self._few_since(standing.ranked_at)
         if few is None:
@@ -171,12 +170,15 @@ class Standings:
             standing.keys = None
         return known
 
-    def _order(self, standing: Standing) -> Rows:
-        """By name; for pods with GPUs, nodes that have their images before others that are as good."""
+    def _order(self, standing: Standing) -> tuple[Rows, Rows]:
+        """By name; for pods with GPUs, nodes that have their images before others that are as good. And its inverse."""
         order, images = self._columns.by_name, standing.scores.images
-        if images is None or standing.table is None:
-            return order
-        return order[np.argsort(-images[order], kind="stable")]
+        if images is not None and standing.table is not None:
+            order = order[np.argsort(-images[order], kind="stable")]
+            return order, _inverse(order, self._columns.size)
+        if self._by_name[0] is not order:
+            self._by_name = (order, _inverse(order, self._columns.size))
+        return self._by_name
 
     def _version(self) -> tuple[int, int]:
         return self._columns.changed.version, self._gpus.freshness.flipped.version
@@ -258,3 +260,10 @@ class Standings:
                 del self._known[next(iter(self._known))]
         self._known[shape] = known  # last in the dict: asked for most recently
         return known
+
+
+def _inverse(order: Rows, rows: int) -> Rows:
+    """The place of each row; those that have none share one after the last."""
+    places = np.full(rows, len(order), np.intp)
+    places[order] = np.arange(len(order))
+    return places

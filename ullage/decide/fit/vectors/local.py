@@ -97,21 +97,22 @@ class LocalVerdicts:
         """From nothing, all rows at once."""
         placements, columns = self._placements, self._placements.columns
         self.mounts: Mounts = mounts_of(self.shape, placements.state)
-        room = columns.capacity - columns.size
-        self._node = np.pad(node_codes(self.shape, placements), (0, room), constant_values=NO_NODE)
-        self._small = np.pad(self._too_small(), (0, room))
-        self._volume = None
-        if self.shape.claims:
-            self._volume = np.pad(volume_codes(self.mounts, placements), (0, room))
-        self._able = (self._node == 0) & ~self._small
-        if self._volume is not None:
-            self._able &= self._volume == 0
+        self._node: Codes = np.full(columns.capacity, NO_NODE, np.uint8)
+        self._node[: columns.size] = node_codes(self.shape, placements)
+        self._small: Mask = np.zeros(columns.capacity, np.bool_)
+        self._small[: columns.size] = self._too_small()
+        self._able: Mask = (self._node == 0) & ~self._small
         """Rows that would fit if nobody were there."""
+        self._volume: Codes | None = None
+        if self.shape.claims:
+            self._volume = np.zeros(columns.capacity, np.uint8)
+            self._volume[: columns.size] = volume_codes(self.mounts, placements)
+            self._able &= self._volume == 0
         self._codes: Codes = np.full(columns.capacity, NO_NODE, np.uint8)
-        self._fill(slice(0, columns.size))
         self._show()
         self._volumes_version = placements.volumes_version
-        self._renewed, self._changed = columns.renewed.version, columns.changed.version
+        # Codes are written when somebody wants to know why, and not only whether.
+        self._renewed, self._changed = columns.renewed.version, -1
 
     def _too_small(self) -> Mask:
         columns = self._placements.columns

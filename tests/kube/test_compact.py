@@ -13,8 +13,6 @@ from ullage.kube.resources import EVENTS, LEASES, NAMESPACES, PODS
 from ullage.testing.builders import a_pod
 from ullage.testing.controlplane import ControlPlane
 
-pytestmark = pytest.mark.real
-
 LEASE = {
     "metadata": {"name": "a", "labels": {"x": "y", "z": ""}, "annotations": {"gpu": "0,1", "note": "ü" * 200}},
     "spec": {
@@ -41,6 +39,7 @@ EVENT = {
 }
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("resource", "body"), [(LEASES, LEASE), (EVENTS, EVENT)], ids=["Lease", "Event"])
 async def test_it_is_read_as_json_is(control_plane: ControlPlane, resource: Resource[Any], body: JsonObject) -> None:
     whole = resource.whole()
@@ -61,6 +60,7 @@ async def test_it_is_read_as_json_is(control_plane: ControlPlane, resource: Reso
     assert binary["metadata"]["name"] == "binary"
 
 
+@pytest.mark.real
 async def test_a_bind_carries_its_annotations_and_preconditions(control_plane: ControlPlane) -> None:
     api = connect(control_plane.kubeconfig)
     try:
@@ -84,6 +84,18 @@ async def test_a_bind_carries_its_annotations_and_preconditions(control_plane: C
         pytest.param({"apiVersion": "v1", "kind": "Binding", "metadata": None}, id="nothing"),
         pytest.param(
             {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"renewTime": "soon"}}, id="no-moment"
+        ),
+        pytest.param(
+            {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"renewTime": "2026-01-02T03:04:05Z"}},
+            id="whole-seconds",
+        ),
+        pytest.param(
+            {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"leaseTransitions": True}},
+            id="no-number",
+        ),
+        pytest.param(
+            {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"leaseTransitions": 1 << 31}},
+            id="too-large-a-number",
         ),
     ],
 )
