@@ -9,7 +9,7 @@ import statistics
 import time
 
 from bench.record import Figure
-from bench.rivals import OURS, PEER, Binds, Stage, clear, kube_scheduler, ours, stage
+from bench.rivals import OURS, PEER, Stage, binds, clear, kube_scheduler, ours, stage
 from ullage.cli.install import ensure_namespace
 from ullage.kube.resources import PODS
 from ullage.testing.builders import a_pod
@@ -52,16 +52,16 @@ async def _all_turns(nodes: int, pods: int) -> dict[str, list[float]]:
 
 
 async def _one_by_one(there: Stage, scheduler: str, namespace: str, pods: int) -> list[float]:
-    binds = Binds(there.api, namespace)
+    seen = binds(there.api, namespace)
     times = []
-    async with binds.seen():
+    async with seen.lasting():
         for number in range(WARM_UP + pods):
             name = f"pod-{number:05d}"
             pod = a_pod(name, gpus=1, requests={"cpu": "1"}, schedulerName=scheduler)
             created = time.monotonic()
             await there.api.create(PODS, pod, namespace)
-            if not await binds.wait(lambda name=name: name in binds.moments, PATIENCE_SECONDS):  # type: ignore[misc]
+            if not await seen.wait(lambda name=name: name in seen.moments, PATIENCE_SECONDS):  # type: ignore[misc]
                 raise RuntimeError(f"{scheduler} does not bind {name}")
-            times.append(1000 * (binds.moments[name] - created))
+            times.append(1000 * (seen.moments[name] - created))
             await asyncio.sleep(PAUSE_SECONDS)
     return times[WARM_UP:]

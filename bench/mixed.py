@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from bench.population import GPUS_PER_NODE, create_all
 from bench.record import Figure
-from bench.rivals import OURS, PACKING_PEER, PEER, Binds, Stage, clear, kube_scheduler, ours, stage
+from bench.rivals import OURS, PACKING_PEER, PEER, Stage, binds, clear, kube_scheduler, ours, stage
 from ullage.cli.install import ensure_namespace
 from ullage.kube.resources import PODS
 from ullage.testing.builders import GPU, a_pod
@@ -90,10 +90,10 @@ async def _all_turns(nodes: int, sizes: Sequence[int]) -> dict[str, Packed]:
 
 
 async def _pack(there: Stage, scheduler: str, pods: int) -> Packed:
-    binds = Binds(there.api, scheduler)
+    seen = binds(there.api, scheduler)
     with (ours if scheduler == OURS else kube_scheduler)(there):
-        async with binds.seen():
-            await binds.wait(lambda: len(binds.moments) == pods, QUIET_SECONDS)
+        async with seen.lasting():
+            await seen.wait(lambda: len(seen.moments) == pods, QUIET_SECONDS)
     bound = [pod for pod in (await there.api.list(PODS, scheduler)).items if pod.spec.node_name]
     used: Counter[str] = Counter()
     for pod in bound:

@@ -97,13 +97,13 @@ def kube_scheduler(stage: Stage) -> Iterator[int]:
         stage.plane.kill(Program.SCHEDULER)
 
 
-class Binds:
-    """When each pod of a namespace was seen bound, by its name."""
+class Sightings:
+    """When each object of a namespace was first seen as it is wanted, by its name."""
 
-    def __init__(self, api: KubeApi, namespace: str) -> None:
+    def __init__(self, api: KubeApi, resource: Resource[Any], namespace: str, is_wanted: Callable[[Any], bool]) -> None:
         self.moments: dict[str, float] = {}
         self._news = asyncio.Event()
-        interest = Interest(PODS, lambda pod: (pod.metadata.name, pod.spec.node_name), namespace=namespace)
+        interest = Interest(resource, lambda thing: (thing.metadata.name, is_wanted(thing)), namespace=namespace)
         self._informer = Informer(api, interest, self._hear, rng=random.Random(0), clock=WallClock())
 
     def _hear(self, event: Event[Any]) -> None:
@@ -112,7 +112,7 @@ class Binds:
             self._news.set()
 
     @asynccontextmanager
-    async def seen(self) -> AsyncIterator[None]:
+    async def lasting(self) -> AsyncIterator[None]:
         """Look as long as this lasts."""
         watching = asyncio.ensure_future(self._informer.run())
         try:
@@ -122,7 +122,7 @@ class Binds:
             watching.cancel()
 
     async def wait(self, holds: Callable[[], bool], seconds: float) -> bool:
-        """Until this holds; False if nothing was bound for so long."""
+        """Until this holds; False if nothing was seen for so long."""
         while not holds():
             self._news.clear()
             try:
@@ -131,6 +131,11 @@ class Binds:
             except TimeoutError:
                 return False
         return True
+
+
+def binds(api: KubeApi, namespace: str) -> Sightings:
+    """Pods, when they were seen bound."""
+    return Sightings(api, PODS, namespace, lambda pod: bool(pod.spec.node_name))
 
 
 async def events_in(api: KubeApi, namespace: str) -> int:

@@ -9,6 +9,7 @@ GpuClaim for each pod, and lasts until the status of each says Bound.
 import asyncio
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,9 +18,10 @@ from bench.record import Figure
 from bench.rivals import (
     OURS,
     PEER,
-    Binds,
+    Sightings,
     Stage,
     Start,
+    binds,
     clear,
     events_in,
     kube_scheduler,
@@ -117,31 +119,31 @@ def _claim(name: str) -> dict[str, Any]:
 
 
 async def _measure(there: Stage, turn: Turn, namespace: str, pods: int) -> Measured:
-    binds = Binds(there.api, namespace)
+    seen = binds(there.api, namespace)
+    recorded = Sightings(there.api, GPU_CLAIMS, namespace, lambda claim: bool(claim.status.phase == "Bound"))
     with turn.start(there) as pid:
         programs = {"scheduler": pid, **{p.value: there.plane.pid(p) for p in (Program.ETCD, Program.APISERVER)}}
-        async with binds.seen():
-            if not await binds.wait(lambda: bool(binds.moments), PATIENCE_SECONDS):
-                raise RuntimeError(f"{turn.scheduler} binds nothing")
+        async with seen.lasting(), recorded.lasting() if turn.claims else nullcontext():
+            await _wait(seen, 1, f"binds by {turn.scheduler}")
             before = processor_seconds(programs)
-            await binds.wait(lambda: len(binds.moments) == pods, PATIENCE_SECONDS)
-        end = await _all_written(there.api, turn, namespace, pods)
+            await _wait(seen, pods, f"binds by {turn.scheduler}")
+            if turn.claims:
+                await _wait(recorded, pods, "claims that say Bound")
+        end = await _all_told(there.api, namespace, pods)
         after = processor_seconds(programs)
-    if len(binds.moments) != pods:
-        raise RuntimeError(f"{turn.scheduler} left {pods - len(binds.moments)} pods pending")
-    return Measured(end - min(binds.moments.values()), sum(after.values()) - sum(before.values()))
+    return Measured(end - min(seen.moments.values()), sum(after.values()) - sum(before.values()))
 
 
-async def _all_written(api: KubeApi, turn: Turn, namespace: str, pods: int) -> float:
-    """When every Event was there, and the status of every claim."""
+async def _wait(seen: Sightings, count: int, what: str) -> None:
+    if not await seen.wait(lambda: len(seen.moments) >= count, PATIENCE_SECONDS):
+        raise RuntimeError(f"{len(seen.moments)} {what}, and no more for {PATIENCE_SECONDS:.0f} s")
+
+
+async def _all_told(api: KubeApi, namespace: str, pods: int) -> float:
+    """When every Event was there."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while await events_in(api, namespace) < pods or (turn.claims and not await _all_bound(api, namespace, pods)):
+    while (there := await events_in(api, namespace)) < pods:
         if time.monotonic() > deadline:
-            raise RuntimeError(f"{turn.scheduler} wrote {await events_in(api, namespace)} Events for {pods} pods")
+            raise RuntimeError(f"{there} Events for {pods} pods")
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
     return time.monotonic()
-
-
-async def _all_bound(api: KubeApi, namespace: str, pods: int) -> bool:
-    claims = (await api.list(GPU_CLAIMS, namespace)).items
-    return sum(claim.status.phase == "Bound" for claim in claims) == pods

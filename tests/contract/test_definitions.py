@@ -19,9 +19,11 @@ SPEC: JsonObject = {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fi
 BUILTIN = [
     resource
     for resource in vars(resources).values()
-    if isinstance(resource, Resource) and re.fullmatch(r"[a-z]*|(?!.*\.x-).*\.k8s\.io", resource.group)
+    if isinstance(resource, Resource)
+    and re.fullmatch(r"[a-z]*|(?!.*\.x-).*\.k8s\.io", resource.group)
+    and "alpha" not in resource.version
 ]
-"""Those of the resources we know that Kubernetes itself brings: custom ones have other groups."""
+"""Those of the resources we know that Kubernetes itself brings: custom ones have other groups, alpha ones are off."""
 
 
 @asynccontextmanager

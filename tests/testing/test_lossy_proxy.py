@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,21 @@ import pytest
 from ullage.clock import WallClock
 from ullage.errors import NotFound, Unreachable
 from ullage.kube.api import Binding, KubeApi
-from ullage.kube.connect import connect
+from ullage.kube.connect import find_access
+from ullage.kube.http import HttpTransport
 from ullage.kube.resources import NODES, PODS
 from ullage.kube.rest import RestApi
+from ullage.kube.transport import Request, Response
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.lossy_proxy import Fate, Loss, LossyProxy, is_bind, is_write
+
+
+class JsonOnly(HttpTransport):
+    """The simulated server does not read the binary form of objects."""
+
+    async def send(self, request: Request) -> Response:
+        return await super().send(replace(request, compact=None))
 
 
 class Scene:
@@ -35,7 +45,8 @@ async def scene(folder: Path, *losses: Loss, seed: int = 0) -> AsyncIterator[Sce
     await straight.create(NODES, a_node("n"))
     await straight.create(PODS, a_pod("p"), "default")
     async with LossyProxy(InMemoryTransport(server), *losses, seed=seed) as proxy:
-        through = connect(proxy.write_kubeconfig(folder / "kubeconfig"))
+        access = find_access(proxy.write_kubeconfig(folder / "kubeconfig"))
+        through = RestApi(JsonOnly(access.endpoint, access.credentials), rng=random.Random(2))
         try:
             yield Scene(straight, through, proxy)
         finally:

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from ullage.control.provisioning.start import ControllerSettings, Provisioning
     from ullage.kube.access import Access
     from ullage.model.provisioner import FleetBudget
+    from ullage.observe.provisioning_metrics import ProvisioningMetrics
     from ullage.observe.serve import Address
 
 ELECTION = "ullage-controller"
@@ -104,10 +106,19 @@ def _budget(gpus: int | None, price: str | None) -> "FleetBudget":
     return FleetBudget(gpus=gpus, price=micros)
 
 
+@dataclass(slots=True)
 class _Process:
     """What outlives a term of leadership."""
 
-    provisioning: "Provisioning | None" = None
+    metrics: "ProvisioningMetrics"
+    provisioning: "Provisioning | None" = field(default=None)
+
+    def refresh(self) -> None:
+        from ullage.clock import WallClock
+        from ullage.control.provisioning.gauges import show
+
+        if self.provisioning is not None and self.provisioning.loop.plan is not None:
+            show(self.metrics, self.provisioning.loop.plan, now=WallClock().now())
 
     def unready(self) -> str:
         """Whoever waits to lead is ready to."""
@@ -117,11 +128,14 @@ class _Process:
 async def _controlling(
     choice: ClusterChoice, settings: "ControllerSettings", election: str | None, address: "Address | None"
 ) -> None:
+    from prometheus_client import CollectorRegistry
+
     from ullage.kube.connect import find_access
+    from ullage.observe.provisioning_metrics import ProvisioningMetrics
 
     access = find_access(choice.kubeconfig, choice.context)
     await _check(access)
-    process = _Process()
+    process = _Process(ProvisioningMetrics(CollectorRegistry()))
 
     async def term(leadership: "Leadership | None") -> None:
         await _serve(access, settings, process, leadership)
@@ -132,15 +146,14 @@ async def _controlling(
 
 @asynccontextmanager
 async def _pages(process: _Process, address: "Address | None") -> AsyncIterator[None]:
-    from prometheus_client import CollectorRegistry
-
     from ullage.observe.serve import Checks, serving
 
     if address is None:
         yield
         return
+    checks = Checks(ready={"picture": process.unready})
     try:
-        async with serving(address, CollectorRegistry(), Checks(ready={"picture": process.unready})) as taken:
+        async with serving(address, process.metrics.registry, checks, before_scrape=process.refresh) as taken:
             click.echo(f"metrics at http://{taken}/metrics", err=True)
             yield
     except OSError as error:
@@ -176,7 +189,8 @@ async def _serve(
 
     wire = HttpTransport(access.endpoint, access.credentials)
     api = RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
-    process.provisioning = Provisioning(api, settings, WallClock(), seed=secrets.randbits(32))
+    seed = secrets.randbits(32)
+    process.provisioning = Provisioning(api, settings, WallClock(), seed=seed, metrics=process.metrics)
     try:
         await process.provisioning.run()
     finally:

@@ -12,6 +12,7 @@ from ullage.cli.main import VERBS, ullage
 from ullage.observe.admission_metrics import ADMISSION_METRICS
 from ullage.observe.agent_metrics import AGENT_METRICS
 from ullage.observe.metrics import metrics_page
+from ullage.observe.provisioning_metrics import PROVISIONING_METRICS
 
 
 def command_line() -> str:
@@ -35,7 +36,7 @@ def _block(text: str) -> list[str]:
 
 
 def _metrics() -> str:
-    return metrics_page(ADMISSION_METRICS, AGENT_METRICS)
+    return metrics_page(ADMISSION_METRICS, AGENT_METRICS, PROVISIONING_METRICS)
 
 
 PAGES = {"cli.md": command_line, "metrics.md": _metrics}

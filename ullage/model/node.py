@@ -22,3 +22,5 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     allocatable: dict[str, int]
     images: tuple[tuple[str, int], ...] = ()
     """Names of images it has, with their size in bytes, sorted."""
+    kept: bool = False
+    """Its owner says that it is not to be removed."""

@@ -6,6 +6,7 @@ import msgspec
 
 from ullage.model.device import MILLI_GPU
 from ullage.model.event import ObjectKey
+from ullage.model.pod_marks import UNMARKED, PodMarks
 from ullage.model.shape import Shape
 
 
@@ -61,6 +62,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The node that is being made free for it."""
     preempts: bool = True
     """Whether others of lower priority may be evicted for it."""
+    marks: PodMarks = UNMARKED
+    """What draining looks at."""
     resource_version: str = ""
     """The state of the pod these facts were read from: what is decided on them holds only for it."""
 

@@ -57,6 +57,8 @@ class ProvisioningLoop:
         self.placements = Placements()
         self.plan: FleetPlan | None = None
         self.on_outcome: Callable[[PoolOutcome], None] = lambda _: None
+        self.on_planned: Callable[[float], None] = lambda _: None
+        """Told how long a plan took."""
         self._assigner = Assigner(self.placements)
         self._statuses = statuses
         self._clouds = clouds
@@ -92,7 +94,9 @@ class ProvisioningLoop:
         known = [self._pruned(one) for one in provisioners if self._clouds.has_listed(one.provider)]
         await self._adopt(known)
         # 2. What should be.
+        began = self._clock.steady()
         self.plan = plan = self._decided(known)
+        self.on_planned(self._clock.steady() - began)
         await self._clock.charge(MODELLED_PLAN)
         # 3. One step of each pool towards it, and what became of it.
         pools = list(plan.pools.values())

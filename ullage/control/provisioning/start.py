@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ullage.act.pool import PoolHands
@@ -11,11 +12,13 @@ from ullage.clock import Clock
 from ullage.cloud.api import CloudProvider
 from ullage.cloud.loading import Surroundings, load_provider
 from ullage.control.provisioning.clouds import Clouds
+from ullage.control.provisioning.gauges import count
 from ullage.control.provisioning.loop import ProvisioningLoop, ProvisioningSettings
 from ullage.control.provisioning.statuses import Statuses
 from ullage.kube.api import KubeApi
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.observe.provisioning_metrics import ProvisioningMetrics
 from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
 from ullage.watch.picture import sources_served
 
@@ -40,6 +43,7 @@ class Provisioning:
         *,
         seed: int,
         providers: Mapping[str, CloudProvider] | None = None,
+        metrics: ProvisioningMetrics | None = None,
     ) -> None:
         self._api = api
         self._settings = settings
@@ -52,6 +56,9 @@ class Provisioning:
         self._clouds = Clouds(self._made, clock)
         hands = PoolHands(api, self._clouds.provider)
         self.loop = ProvisioningLoop(Statuses(api, clock), self._clouds, hands, clock, settings.provisioning)
+        if metrics is not None:
+            self.loop.on_outcome = partial(count, metrics)
+            self.loop.on_planned = metrics.planned
 
     @property
     def ready(self) -> bool:

@@ -82,7 +82,7 @@ def _tried(market: Market, pool: Pool, pods: Sequence[Pod]) -> _Offer:
 def _serve(market: Market, pool: Pool, pods: Sequence[Pod]) -> list[Pod]:
     """Seat pods of one shape, opening nodes of a pool where nothing fits any more. Returns those without a seat."""
     for place, pod in enumerate(pods):
-        seat: Seat | NoPurchase | Reason | None = market.seat(pod)
+        seat: Seat | NoPurchase | Reason | None = market.seat_on_opened(pod)
         if seat is None:
             seat = market.open_for(pool, pod)
         if not isinstance(seat, Seat):

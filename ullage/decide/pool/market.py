@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ullage.decide.fit.codes import FITS
 from ullage.decide.pool.scratch import Scratch
 from ullage.decide.quota import QuotaTable
 from ullage.decide.seat.deciding import Refusal, Seat, Seating
@@ -139,6 +140,22 @@ class Market:
         if isinstance(answer, Refusal) or not self.quota.verdict([(pod, answer)]):
             return None
         return answer
+
+    def seat_on_opened(self, pod: Pod) -> Seat | None:
+        """A seat on the first new node that has one: what exists has refused the pod already.
+
+        No policy is asked. Nodes that come and go would make it look at all of them again each time.
+        """
+        if not self._open:
+            return None
+        codes = self.seating.codes(pod, now=self.now)
+        rows = self.scratch.placements.columns.rows
+        for node in self._open:
+            if codes[rows[node.name]] == FITS:
+                answer = self._seat_on(pod, node.name)
+                if isinstance(answer, Seat):
+                    return answer
+        return None
 
     def _seat_on(self, pod: Pod, node: str) -> Seat | Reason:
         answer = self.seating.seat_on(pod, node, now=self.now)

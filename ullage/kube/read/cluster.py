@@ -14,6 +14,7 @@ from ullage.model.budget import Budget
 from ullage.model.event import ObjectKey
 from ullage.model.namespace import Namespace, labels_of_unheard
 from ullage.model.node import Node, Taint
+from ullage.model.provisioner import KEEP_ANNOTATION
 from ullage.model.selector import Operator, Requirement, Selector
 
 _NOTHING = Selector((Requirement("", Operator.IN),))
@@ -40,6 +41,7 @@ def read_node(raw: KubeNode) -> Node:
         taints=tuple(Taint(t.key, t.value, t.effect) for t in raw.spec.taints),
         allocatable=allocatable,
         images=tuple(sorted(_image(name, image.size_bytes) for image in raw.status.images for name in image.names)),
+        kept=meta.annotations.get(KEEP_ANNOTATION) == "true",
     )
 
 

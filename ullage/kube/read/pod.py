@@ -5,6 +5,7 @@ from ullage.kube.moment import read_time
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.read.field import FieldError
+from ullage.kube.read.marks import read_marks
 from ullage.kube.read.shape import read_shape
 from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES, parse_allocation
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
@@ -37,6 +38,7 @@ def read_pod(raw: KubePod) -> Pod:
             device_claims=tuple(claim.name for claim in spec.resource_claims),
             nominated=raw.status.nominated_node_name,
             preempts=spec.preemption_policy != "Never",
+            marks=read_marks(raw),
             resource_version=meta.resource_version,
         )
     except ValueError as error:

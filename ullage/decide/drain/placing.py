@@ -1,0 +1,137 @@
+"""A place for every one of these pods, or the first that has none. Hints first, then a search; the rules are shared."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from ullage.decide.assigning import queue_order
+from ullage.decide.claiming import POOL_LABEL, claim_of
+from ullage.decide.drain.destinations import Destinations
+from ullage.decide.drain.facts import DrainMemory
+from ullage.decide.drain.loners import Loners
+from ullage.decide.drain.moving import Moving
+from ullage.decide.seat.deciding import Seat, Seating
+from ullage.model.device import MILLI_GPU
+from ullage.model.event import ObjectKey
+from ullage.model.pod import Phase, Pod
+from ullage.model.shape import Shape, asking_for
+from ullage.state.cluster import ClusterState
+
+Places = dict[ObjectKey, str]
+
+
+def anew(pod: Pod, state: ClusterState) -> Pod:
+    """A pod as its controller will make it again: on no node, with no GPUs, asking for what its claim says."""
+    claim = claim_of(pod, state)
+    shape = pod.shape
+    if claim is not None:
+        pool = ((POOL_LABEL, claim.pool),) if claim.pool else ()
+        shape = asking_for(shape, claim.ask, (*claim.node_labels, *pool))
+    return replace(
+        pod, node="", phase=Phase.PENDING, gpu_ids=(), gpu_share=MILLI_GPU, gpu_instances=(), deleting=False, shape=shape
+    )
+
+
+class Placing:
+    """Finds places on one picture."""
+
+    def __init__(self, seating: Seating, destinations: Destinations, memory: DrainMemory, *, now: float) -> None:
+        self._seating = seating
+        self._placements = seating.placements
+        self._destinations = destinations
+        self._now = now
+        self._memory = memory
+        self.loners = Loners(self._placements.pods.values(), self._placements.state.namespace_labels)
+        self.moving = Moving(self._placements, ghosts=self.loners.spreads)
+
+    def move(self, pods: Sequence[Pod]) -> Places | Pod:
+        """Take pods from where they are and find each a place: all the places, or the first pod without one.
+
+        Pods that hold no room yet only get a place. What was moved stays moved: whoever asks takes it back.
+        """
+        crowds: dict[Shape, list[Pod]] = {}
+        others: list[Pod] = []
+        for pod in pods:
+            if pod in self.loners:
+                crowds.setdefault(pod.shape, []).append(pod)
+            else:
+                others.append(pod)
+        self._take_out(crowds, others)
+        places: Places = {}
+        for pod in sorted(others, key=queue_order):
+            node = self._place(anew(pod, self._placements.state))
+            if node is None:
+                return pod
+            places[pod.key] = node
+        for shape in sorted(crowds, key=lambda each: each.requests, reverse=True) if len(crowds) > 1 else crowds:
+            left = self._place_crowd(crowds[shape], places)
+            if left is not None:
+                return left
+        return places
+
+    def _take_out(self, crowds: Mapping[Shape, list[Pod]], others: Iterable[Pod]) -> None:
+        rows = self._placements.columns.rows
+        for pod in others:
+            self.moving.take_out(pod.key)
+        for shape, crowd in crowds.items():
+            seated: dict[int, int] = {}
+            for pod in crowd:
+                row = rows.get(pod.node)
+                if row is not None and pod.key in self._placements.pods:
+                    seated[row] = seated.get(row, 0) + 1
+            for row, count in seated.items():
+                self.moving.count(row, shape, -count)
+
+    def _place(self, pod: Pod) -> str | None:
+        """One pod by all the rules."""
+        if pod.device_claims:
+            return None  # Kubernetes' own device allocation is kube-scheduler's to do
+        row = self._hinted(pod)
+        if row is None or not self._destinations.takes(row, pod):
+            row = self._destinations.next_for(pod)
+        if row is None:
+            return None
+        seat = self._seating.seat_on(pod, self._placements.columns.names[row], now=self._now)
+        if not isinstance(seat, Seat):
+            return None
+        self.moving.put(pod, seat)
+        return seat.node
+
+    def _place_crowd(self, crowd: Sequence[Pod], places: Places) -> Pod | None:
+        """Loners of one shape, as many as fit on one node after the other. The first without a place, if any."""
+        waiting = self._place_hinted(crowd, places)
+        names, done = self._placements.columns.names, 0
+        while done < len(waiting):
+            pod = waiting[done]
+            row = self._destinations.next_for(pod)
+            if row is None:
+                return pod
+            taken = waiting[done : done + self._destinations.room(row, pod.shape)]
+            self.moving.count(row, pod.shape, len(taken))
+            places.update(dict.fromkeys([each.key for each in taken], names[row]))
+            done += len(taken)
+        return None
+
+    def _place_hinted(self, crowd: Sequence[Pod], places: Places) -> Sequence[Pod]:
+        """Those with a hint that still holds. Returns the others."""
+        hints, older = self._memory.hints, self._memory.older_hints
+        if not hints and not older:
+            return crowd
+        hinted: dict[str, list[Pod]] = {}
+        for pod in crowd:
+            key = pod.key
+            hinted.setdefault(hints.get(key) or older.get(key) or "", []).append(pod)
+        waiting = hinted.pop("", [])
+        shape, rows = crowd[0].shape, self._placements.columns.rows
+        for node, pods in hinted.items():
+            row, fitting = rows.get(node), 0
+            if row is not None and self._destinations.takes(row, pods[0]):
+                fitting = min(self._destinations.room(row, shape), len(pods))
+                self.moving.count(row, shape, fitting)
+                places.update(dict.fromkeys([each.key for each in pods[:fitting]], node))
+            waiting += pods[fitting:]
+        return waiting
+
+    def _hinted(self, pod: Pod) -> int | None:
+        hint = self._memory.hints.get(pod.key) or self._memory.older_hints.get(pod.key)
+        return None if hint is None else self._placements.columns.rows.get(hint)
