@@ -14,6 +14,7 @@ BENCHMARKS = {
     "mixed": "how many nodes a mixed load takes on the real API server, beside kube-scheduler",
     "decisions": "pods seated per second in memory, with few and many shapes, and growth with the number of nodes",
     "packing": "how full GPUs get on public traces (folder in ULLAGE_OPENB), beside the published results",
+    "drain": "CPU time of a drain plan, on the shape of Cluster Autoscaler's own benchmark",
     "webhook": "admissions per second over TLS, and how long one takes at 200 a second",
 }
 

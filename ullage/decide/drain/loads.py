@@ -33,7 +33,9 @@ def load_of(node: str, placements: Placements, around: Circumstances) -> Load:
         if known is None or known.node != node:
             if key == holder:
                 continue  # devices given away by Kubernetes' own allocation: the pods they are for are here, too
-            load.blocked = Unremovable(node=node, why=WhyStays.DESTINATION, pod=_named(known), detail="it is about to come")
+            load.blocked = Unremovable(
+                node=node, why=WhyStays.DESTINATION, pod=_named(known), detail="it is about to come"
+            )
             return load
         answer = ruling(pod, around)
         if answer is Ruling.MOVES:

@@ -25,8 +25,8 @@ def in_order(loads: Iterable[Load], columns: Columns, shares: Shares, prices: Ma
         row = columns.rows[load.node]
         idle_price = prices.get(load.node, 0) * max(1.0 - shares.item(row), 0.0)
         return (
-            len(load.waited_for),
             len(load.moving),
+            len(load.waited_for),
             _gpus_held(load.moving),
             -idle_price,
             -idle_gpus.item(row),

@@ -1,6 +1,7 @@
 """A place for every one of these pods, or the first that has none. Hints first, then a search; the rules are shared."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -28,20 +29,36 @@ def anew(pod: Pod, state: ClusterState) -> Pod:
         pool = ((POOL_LABEL, claim.pool),) if claim.pool else ()
         shape = asking_for(shape, claim.ask, (*claim.node_labels, *pool))
     return replace(
-        pod, node="", phase=Phase.PENDING, gpu_ids=(), gpu_share=MILLI_GPU, gpu_instances=(), deleting=False, shape=shape
+        pod,
+        node="",
+        phase=Phase.PENDING,
+        gpu_ids=(),
+        gpu_share=MILLI_GPU,
+        gpu_instances=(),
+        deleting=False,
+        shape=shape,
     )
 
 
 class Placing:
     """Finds places on one picture."""
 
-    def __init__(self, seating: Seating, destinations: Destinations, memory: DrainMemory, *, now: float) -> None:
+    def __init__(
+        self,
+        seating: Seating,
+        destinations: Destinations,
+        memory: DrainMemory,
+        *,
+        now: float,
+        also: Iterable[Pod] = (),
+    ) -> None:
+        """`also`: pods that will need a place and hold none now."""
         self._seating = seating
-        self._placements = seating.placements
+        self.placements = self._placements = seating.placements
         self._destinations = destinations
         self._now = now
         self._memory = memory
-        self.loners = Loners(self._placements.pods.values(), self._placements.state.namespace_labels)
+        self.loners = Loners(chain(self._placements.pods.values(), also), self._placements.state.namespace_labels)
         self.moving = Moving(self._placements, ghosts=self.loners.spreads)
 
     def move(self, pods: Sequence[Pod]) -> Places | Pod:

@@ -1,0 +1,76 @@
+"""Which nodes are tried at all: named checks in order; the first that says something is the node's reason."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from ullage.decide.drain.facts import DrainFacts, DrainPolicy
+from ullage.decide.drain.utilisation import Shares
+from ullage.model.drain import DRAINING_TAINT, Unremovable, WhyStays
+from ullage.model.node import Node
+from ullage.model.provisioner import DELETION_TAINT
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What checks look at beside the node."""
+
+    facts: DrainFacts
+    policy: DrainPolicy
+    removing: Collection[str]
+    used: Shares
+    too_much: Sequence[bool]
+    rows: dict[str, int]
+
+
+Check = Callable[[Node, Census], Unremovable | None]
+
+
+def under_removal(node: Node) -> bool:
+    """It has a taint that says so."""
+    return any(taint.key in (DRAINING_TAINT, DELETION_TAINT) for taint in node.taints)
+
+
+def it_is_being_removed(node: Node, census: Census) -> Unremovable | None:
+    return _stays(node, WhyStays.BEING_REMOVED) if node.name in census.removing else None
+
+
+def it_is_not_ours_to_remove(node: Node, census: Census) -> Unremovable | None:
+    ours = census.facts.candidates
+    return None if ours is None or node.name in ours else _stays(node, WhyStays.NOT_A_CANDIDATE)
+
+
+def its_owner_keeps_it(node: Node, _: Census) -> Unremovable | None:
+    return _stays(node, WhyStays.SCALE_DOWN_DISABLED) if node.kept else None
+
+
+def unready_nodes_may_stay(node: Node, census: Census) -> Unremovable | None:
+    return None if node.ready or census.policy.unready_go else _stays(node, WhyStays.UNREADY_STAYS)
+
+
+def it_is_used_too_much(node: Node, census: Census) -> Unremovable | None:
+    row = census.rows[node.name]
+    if not census.too_much[row]:
+        return None
+    return _stays(node, WhyStays.TOO_MUCH_USED, f"{census.used.item(row):.1%} in use")
+
+
+CHECKS: Sequence[Check] = (
+    it_is_being_removed,
+    it_is_not_ours_to_remove,
+    its_owner_keeps_it,
+    unready_nodes_may_stay,
+    it_is_used_too_much,
+)
+
+
+def ineligible(node: Node, census: Census) -> Unremovable | None:
+    """Why a node is not tried; None if it is."""
+    for check in CHECKS:
+        answer = check(node, census)
+        if answer is not None:
+            return answer
+    return None
+
+
+def _stays(node: Node, why: WhyStays, detail: str = "") -> Unremovable:
+    return Unremovable(node=node.name, why=why, detail=detail)
