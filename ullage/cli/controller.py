@@ -4,13 +4,13 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import LISTEN_HELP, led, listen_address, until_stopped
+from ullage.cli.running import LISTEN_HELP, identity, led, listen_address, until_stopped
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -39,6 +39,15 @@ Examples:
     metavar="PROVIDER.KEY=VALUE",
     help="What a cloud provider needs to know, such as aws.cluster=prod. May be repeated.",
 )
+@click.option(
+    "--scheduler-name",
+    "schedulers",
+    multiple=True,
+    default=("gpu-scheduler",),
+    show_default=True,
+    help="Name pods use for `ullage scheduler`, as in its --profile. Other schedulers' pods get nodes once those found "
+    "them unschedulable. May be repeated.",
+)
 @click.option("--max-gpus", type=click.IntRange(min=0), help="GPUs all pools together may have. Default: no limit.")
 @click.option(
     "--max-price-per-hour",
@@ -56,6 +65,7 @@ Examples:
 @cluster_options
 def command(  # noqa: PLR0913 - click passes every option as an argument
     settings: tuple[str, ...],
+    schedulers: tuple[str, ...],
     max_gpus: int | None,
     max_price_per_hour: str | None,
     namespace: str,
@@ -72,7 +82,9 @@ def command(  # noqa: PLR0913 - click passes every option as an argument
     from ullage.control.provisioning.start import ControllerSettings
 
     chosen = ControllerSettings(
-        provisioning=ProvisioningSettings(budget=_budget(max_gpus, max_price_per_hour)),
+        provisioning=ProvisioningSettings(
+            budget=read_budget(max_gpus, max_price_per_hour), schedulers=schedulers
+        ),
         providers=read_provider_settings(settings),
     )
     choice = ClusterChoice.of(kubeconfig, context)
@@ -92,7 +104,8 @@ def read_provider_settings(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _budget(gpus: int | None, price: str | None) -> "FleetBudget":
+def read_budget(gpus: int | None, price: str | None) -> "FleetBudget":
+    """What all pools together may have."""
     from decimal import Decimal, InvalidOperation
 
     from ullage.model.provisioner import MICROS, FleetBudget
@@ -178,19 +191,24 @@ async def _check(access: "Access") -> None:
 async def _serve(
     access: "Access", settings: "ControllerSettings", process: _Process, leadership: "Leadership | None"
 ) -> None:
-    """Provision over connections of this term's own; with a leadership, writes are refused once it is over."""
+    """Provision over connections of this term's own; with a leadership, nothing is written or bought once it is over."""
     import random
+    from functools import partial
 
     from ullage.clock import WallClock
+    from ullage.control.cloud_guard import GuardedProvider
     from ullage.control.guard import GuardedTransport
-    from ullage.control.provisioning.start import Provisioning
+    from ullage.control.provisioning.start import Provisioning, Surrounding
     from ullage.kube.http import HttpTransport
     from ullage.kube.rest import RestApi
 
     wire = HttpTransport(access.endpoint, access.credentials)
     api = RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
     seed = secrets.randbits(32)
-    process.provisioning = Provisioning(api, settings, WallClock(), seed=seed, metrics=process.metrics)
+    around = Surrounding(instance=identity(), metrics=process.metrics)
+    if leadership is not None:
+        around = replace(around, guard=partial(GuardedProvider, leadership=leadership))
+    process.provisioning = Provisioning(api, settings, WallClock(), seed=seed, around=around)
     try:
         await process.provisioning.run()
     finally:

@@ -18,22 +18,27 @@ Examples:
 @click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
 @cluster_options
 def command(namespace: str, kubeconfig: str | None, context: str | None) -> None:
-    """Apply the definitions of GpuClaim, GpuNodeStatus and GpuQuota, and create the namespace of the Leases.
+    """Apply the definitions of GpuClaim, GpuNodeStatus, GpuQuota, NodeProvisioner; create the namespace of the Leases.
 
-    Safe to repeat; what is there stays.
+    PodGroup, by which gangs say how many they are, is brought too where the cluster has none. Safe to repeat; what is
+    there stays.
     """
     done = asyncio.run(_install(ClusterChoice.of(kubeconfig, context), namespace))
     click.echo(f"installed {', '.join(done)}; Leases are kept in namespace {namespace}")
 
 
 async def _install(choice: ClusterChoice, namespace: str) -> list[str]:
-    from ullage.kube.crds.catalog import OURS
+    from ullage.kube.crds.catalog import OURS, POD_GROUP
     from ullage.kube.crds.install import install
+    from ullage.kube.resources import KUBE_POD_GROUPS, POD_GROUPS
+    from ullage.watch.picture import is_served
 
     async with choice.connected() as api:
-        await install(api)
+        gangs_known = await is_served(api, POD_GROUPS) or KUBE_POD_GROUPS in await api.discover()
+        wanted = OURS if gangs_known else (*OURS, POD_GROUP)
+        await install(api, wanted)
         await ensure_namespace(api, namespace)
-    return [definition.resource.id for definition in OURS]
+    return [definition.resource.id for definition in wanted]
 
 
 async def ensure_namespace(api: KubeApi, name: str) -> None:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ullage.cli.controller import read_budget
 from ullage.cli.lines import aligned
 from ullage.cli.scene import SceneChoice, scene_options
 from ullage.errors import UserError
@@ -25,6 +26,11 @@ _MOST_NAMED = 3
 @scene_options
 @click.option("--max-gpus", type=click.IntRange(min=0), help="GPUs all pools together may have. Default: no limit.")
 @click.option(
+    "--max-price-per-hour",
+    metavar="PRICE",
+    help="What the nodes of all pools together may cost, by their pricePerHour. Default: no limit.",
+)
+@click.option(
     "--output",
     "-o",
     type=click.Choice(("table", "json")),
@@ -32,19 +38,25 @@ _MOST_NAMED = 3
     show_default=True,
     help="For whom to print.",
 )
-def scale(where: SceneChoice, policy: str, max_gpus: int | None, output: str) -> None:  # noqa: ARG001 - packing is the pools'
+def scale(
+    where: SceneChoice,
+    policy: str,  # noqa: ARG001 - packing is the pools'
+    max_gpus: int | None,
+    max_price_per_hour: str | None,
+    output: str,
+) -> None:
     """Rehearse what the NodeProvisioners would do, with the code of `ullage controller`, until nothing more would.
 
     Nodes come at once, clouds never fail and pods stay. Without -f the cluster of the kubeconfig is read; nothing in it
     is changed, and no cloud is asked.
     """
     from ullage.decide.plan_scale import plan_scale
-    from ullage.model.provisioner import FleetBudget
 
+    budget = read_budget(max_gpus, max_price_per_hour)
     scene = where.load()
     if not scene.provisioners:
         raise UserError(f"{scene.origin}: there is no NodeProvisioner; add one, such as with -f provisioners.yaml")
-    plan = plan_scale(scene.placements, scene.provisioners, now=scene.now, budget=FleetBudget(gpus=max_gpus))
+    plan = plan_scale(scene.placements, scene.provisioners, now=scene.now, budget=budget)
     if output == "json":
         import msgspec
 

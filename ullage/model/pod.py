@@ -60,6 +60,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """ResourceClaims of its own (Kubernetes' device allocation), by the names it gives them."""
     nominated: str = ""
     """The node that is being made free for it."""
+    unplaced: str = ""
+    """Why it has no node, by its own scheduler: the reason of its condition PodScheduled where that is False."""
     preempts: bool = True
     """Whether others of lower priority may be evicted for it."""
     marks: PodMarks = UNMARKED

@@ -46,6 +46,8 @@ class Failure(StrEnum):
     REFUSED = "Refused"
     NEVER_JOINED = "NeverJoined"
     """An instance was made, and no usable node came of it."""
+    UNKNOWN = "OutcomeUnknown"
+    """The answer to a purchase was lost: it is asked for again."""
 
 
 class GpuTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):

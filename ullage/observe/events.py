@@ -38,6 +38,16 @@ class EventReason(StrEnum):
     GPU_UNHEALTHY = "GpuUnhealthy"
     """Told of every pod on it, or of its node."""
     GPU_USED_WITHOUT_LEASE = "GpuUsedWithoutLease"
+    NODES_BOUGHT = "NodesBought"
+    """These and the following are told of NodeProvisioners, and of the nodes concerned."""
+    CAPACITY_BLOCKED = "CapacityBlocked"
+    """The cloud has no more of these machines, or we may not have them."""
+    PURCHASE_FAILED = "PurchaseFailed"
+    NODE_NEVER_JOINED = "NodeNeverJoined"
+    NODE_TAINTED = "NodeTainted"
+    NODE_SPARED = "NodeSpared"
+    NODE_REMOVED = "NodeRemoved"
+    NODE_NOT_REMOVED = "NodeNotRemoved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +70,14 @@ KINDS: Mapping[EventReason, EventKind] = {
     EventReason.GPU_QUARANTINED: EventKind("Sweeping", warning=True),
     EventReason.GPU_UNHEALTHY: EventKind("Watching", warning=True),
     EventReason.GPU_USED_WITHOUT_LEASE: EventKind("Watching", warning=True),
+    EventReason.NODES_BOUGHT: EventKind("ScalingUp"),
+    EventReason.CAPACITY_BLOCKED: EventKind("ScalingUp", warning=True),
+    EventReason.PURCHASE_FAILED: EventKind("ScalingUp", warning=True),
+    EventReason.NODE_NEVER_JOINED: EventKind("ScalingUp", warning=True),
+    EventReason.NODE_TAINTED: EventKind("ScalingDown"),
+    EventReason.NODE_SPARED: EventKind("ScalingDown"),
+    EventReason.NODE_REMOVED: EventKind("ScalingDown"),
+    EventReason.NODE_NOT_REMOVED: EventKind("ScalingDown", warning=True),
 }
 
 

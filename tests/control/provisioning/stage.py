@@ -16,7 +16,7 @@ from ullage.clock import Clock
 from ullage.cloud.api import Created, CreateRequest
 from ullage.cloud.kwok import KwokProvider
 from ullage.control.provisioning.loop import ProvisioningSettings
-from ullage.control.provisioning.start import ControllerSettings, Provisioning
+from ullage.control.provisioning.start import ControllerSettings, Provisioning, Surrounding
 from ullage.errors import ApiError
 from ullage.kube.api import DELETE_NOW, KubeApi
 from ullage.kube.crds.catalog import POD_GROUP
@@ -173,11 +173,11 @@ def a_controller(server: SimulatedApiServer, cloud: CountingCloud, settings: Con
     async def program(life: Life) -> None:
         rng = random.Random(f"{seed} {next(lives)}")
         api = RestApi(life.transport, rng=rng)
-        providers = {"kwok": cloud}
         while True:
             try:
                 seeded = rng.getrandbits(32)
-                await Provisioning(api, settings, life.clock, seed=seeded, providers=providers).run()
+                around = Surrounding(instance=f"controller-{seeded}", providers={"kwok": cloud})
+                await Provisioning(api, settings, life.clock, seed=seeded, around=around).run()
             except ApiError:
                 await asyncio.sleep(1.0)
 

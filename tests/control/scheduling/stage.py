@@ -49,6 +49,8 @@ class Setting:
     latency: Latency = LATENCY
     stop: Span = SOON
     """Seconds pods take to end when told to."""
+    groups: bool = True
+    """Whether the cluster has PodGroups from the start."""
 
 
 @dataclass
@@ -154,7 +156,8 @@ async def staged(setting: Setting) -> AsyncIterator[Stage]:
     server = SimulatedApiServer(clock, seed=seed)
     api = an_api(server, seed)
     await install(api)
-    await install(api, (POD_GROUP,))
+    if setting.groups:
+        await install(api, (POD_GROUP,))
     await api.create(NAMESPACES, a_namespace(LEASE_NAMESPACE))
     names = [f"node-{number:02d}" for number in range(setting.nodes)]
     await add_nodes(api, names, clock)

@@ -6,6 +6,9 @@ import pytest
 
 from tests.control.scheduling.fleet import submit, submit_gang
 from tests.control.scheduling.stage import NS, Setting, Stage, play
+from ullage.control.scheduling.start import LOOK_AGAIN_SECONDS
+from ullage.kube.crds.catalog import POD_GROUP
+from ullage.kube.crds.install import install
 from ullage.kube.resources import POD_GROUPS
 
 pytestmark = pytest.mark.story
@@ -126,18 +129,46 @@ def test_gangs_whose_time_is_up_at_the_same_moment_are_all_evicted() -> None:
 
 
 @pytest.mark.fault
-@pytest.mark.parametrize("crash_after", [0.2, 0.215, 0.22, 0.225, 0.23, 0.235, 0.24, 0.25, 0.26, 0.3])
-def test_a_gang_whose_scheduler_dies_halfway_becomes_whole(crash_after: float) -> None:
+@pytest.mark.parametrize(
+    ("leases", "binds"),
+    [
+        pytest.param(1, 0, id="with-its-first-lease"),
+        pytest.param(9, 0, id="with-a-node-and-a-bit"),
+        pytest.param(24, 0, id="with-all-leases-and-nobody-bound"),
+        pytest.param(24, 1, id="with-one-bound"),
+        pytest.param(24, 2, id="with-all-but-one-bound"),
+    ],
+)
+def test_a_gang_whose_scheduler_dies_on_the_way_becomes_whole(leases: int, binds: int) -> None:
     async def story(stage: Stage) -> None:
         await asyncio.sleep(2)
-        submitting = asyncio.ensure_future(gang(stage, "g", members=3))
-        await asyncio.sleep(crash_after - 0.2)
-        await submitting
-        await asyncio.sleep(crash_after - 0.2)
+        await gang(stage, "g", members=3)
+
+        async def so_far() -> bool:
+            return await leased(stage, "g") >= leases and await placed(stage, "g") >= binds
+
+        await stage.until(so_far, 5, every=0.000_1)
         stage.schedulers[0].crash()
+        assert (await leased(stage, "g"), await placed(stage, "g")) == (leases, binds)
         await asyncio.sleep(10)
         stage.schedulers[0].start()
         await stage.at_rest(3 * TIMEOUT)
         assert await placed(stage, "g") == 3
 
-    play(Setting(nodes=3, seed=int(crash_after * 1000)), story)
+    play(Setting(nodes=3), story)
+
+
+def test_pod_groups_may_be_installed_while_a_scheduler_runs() -> None:
+    async def story(stage: Stage) -> None:
+        await asyncio.sleep(5)
+        await install(stage.api, (POD_GROUP,))
+        await gang(stage, "g")
+
+        async def whole() -> bool:
+            return await placed(stage, "g") == 3
+
+        took = await stage.until(whole, 2 * LOOK_AGAIN_SECONDS)
+        assert took > 10, "the scheduler knew of them before it could"
+        await stage.at_rest(TIMEOUT)
+
+    play(Setting(nodes=3, groups=False), story)

@@ -2,9 +2,10 @@
 
 from ullage.decide.pool.plan import FleetPlan, PoolPlan
 from ullage.model.pool_outcome import Bought, NotBought, PoolDone, PoolNotDone, PoolOutcome
+from ullage.model.provisioner import Failure
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 
-DONE, UNKNOWN = "Done", "OutcomeUnknown"
+DONE = "Done"
 
 
 def show(metrics: ProvisioningMetrics, plan: FleetPlan, *, now: float) -> None:
@@ -34,7 +35,7 @@ def count(metrics: ProvisioningMetrics, outcome: PoolOutcome) -> None:
             metrics.action(kind, DONE if failure is None else failure.value)
             metrics.bought(action.provisioner, len(instances))
         case NotBought(failure=failure):
-            metrics.action(kind, UNKNOWN if failure is None else failure.value)
+            metrics.action(kind, (failure or Failure.UNKNOWN).value)
 
 
 def _states(pool: PoolPlan) -> dict[str, int]:

@@ -1,7 +1,7 @@
 """The provisioner's loop: hear, list, decide, act, write down. Wakes on news, at its next deadline, or to list."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from ullage.control.provisioning.statuses import Statuses
 from ullage.decide.assigning import Assigner
 from ullage.decide.pool.books import begun, given_up, pruned, settled
 from ullage.decide.pool.plan import Fleet, FleetPlan, PoolPlan, plan_fleet
-from ullage.decide.pool.waiting import waiting_turns
+from ullage.decide.pool.waiting import buys_for, waiting_turns
 from ullage.errors import ApiError
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.event import Appeared, Changed, Event
@@ -35,6 +35,8 @@ class ProvisioningSettings:
     """What an operator chooses."""
 
     budget: FleetBudget = field(default_factory=FleetBudget)
+    schedulers: tuple[str, ...] = ("gpu-scheduler",)
+    """Pods that name one of these are judged here; others must have been found unschedulable by their own."""
     pause: float = 1.0
     """Seconds between two plans at least: news come in crowds."""
     at_once: int = 16
@@ -57,6 +59,7 @@ class ProvisioningLoop:
         self.placements = Placements()
         self.plan: FleetPlan | None = None
         self.on_outcome: Callable[[PoolOutcome], None] = lambda _: None
+        self.on_step: Callable[[Provisioner, Sequence[PoolOutcome]], None] = lambda *_: None
         self.on_planned: Callable[[float], None] = lambda _: None
         """Told how long a plan took."""
         self._assigner = Assigner(self.placements)
@@ -68,6 +71,7 @@ class ProvisioningLoop:
         self._news = asyncio.Event()
         self._slots = asyncio.Semaphore(settings.at_once)
         self._protected: dict[str, float] = {}
+        self._counts = buys_for(settings.schedulers)
 
     def hear(self, event: Event[Any]) -> None:
         """One thing that was heard."""
@@ -115,7 +119,7 @@ class ProvisioningLoop:
             protected=frozenset(self._protected),
             budget=self._settings.budget,
         )
-        return plan_fleet(self._assigner.seating, fleet, waiting_turns(self._assigner), now=now)
+        return plan_fleet(self._assigner.seating, fleet, waiting_turns(self._assigner, self._counts), now=now)
 
     async def _step(self, pool: PoolPlan) -> bool:
         """Act, and write down how the pool stands."""
@@ -127,6 +131,7 @@ class ProvisioningLoop:
         if any(isinstance(action, Provision) for action in step.actions):
             return await self._buy(pool)
         outcomes = await asyncio.gather(*(self._perform(facts, action) for action in step.actions))
+        self.on_step(facts, outcomes)
         lost = {instance for one in outcomes if (instance := _given_up(one))}
         if lost:
             facts = given_up(facts, lost, now=self._clock.now())
@@ -142,6 +147,7 @@ class ProvisioningLoop:
         if not await self._statuses.write(pool, facts):
             return False
         outcome = await self._perform(facts, action)
+        self.on_step(facts, (outcome,))
         if isinstance(outcome, Bought | NotBought):
             facts = settled(facts, outcome, now=self._clock.now())
         self._clouds.look_again()

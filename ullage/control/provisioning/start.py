@@ -2,12 +2,13 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from ullage.act.pool import PoolHands
+from ullage.act.tell import KubeEventWriter
 from ullage.clock import Clock
 from ullage.cloud.api import CloudProvider
 from ullage.cloud.loading import Surroundings, load_provider
@@ -15,12 +16,17 @@ from ullage.control.provisioning.clouds import Clouds
 from ullage.control.provisioning.gauges import count
 from ullage.control.provisioning.loop import ProvisioningLoop, ProvisioningSettings
 from ullage.control.provisioning.statuses import Statuses
+from ullage.control.provisioning.telling import PoolTeller
 from ullage.kube.api import KubeApi
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.observe.events import EventRecorder
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
 from ullage.watch.picture import sources_served
+
+
+CONTROLLER = "ullage.dev/controller"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +36,19 @@ class ControllerSettings:
     provisioning: ProvisioningSettings = field(default_factory=ProvisioningSettings)
     providers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings of each provider, by its name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surrounding:
+    """What the process around a provisioner has for it."""
+
+    instance: str = "controller"
+    """Tells replicas apart."""
+    guard: Callable[[CloudProvider], CloudProvider] = lambda provider: provider
+    """Put around every provider: it refuses what whoever no longer leads must not do."""
+    providers: Mapping[str, CloudProvider] = field(default_factory=dict)
+    """Somebody else's: they are neither run nor closed here."""
+    metrics: ProvisioningMetrics | None = None
 
 
 class Provisioning:
@@ -42,23 +61,21 @@ class Provisioning:
         clock: Clock,
         *,
         seed: int,
-        providers: Mapping[str, CloudProvider] | None = None,
-        metrics: ProvisioningMetrics | None = None,
+        around: Surrounding = Surrounding(),  # noqa: B008 - frozen
     ) -> None:
         self._api = api
         self._settings = settings
         self._clock = clock
         self._rng = random.Random(seed)
-        self._given = providers or {}
-        """Somebody else's: they are neither run nor closed here."""
+        self._around = around
         self._ready = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._clouds = Clouds(self._made, clock)
         hands = PoolHands(api, self._clouds.provider)
         self.loop = ProvisioningLoop(Statuses(api, clock), self._clouds, hands, clock, settings.provisioning)
-        if metrics is not None:
-            self.loop.on_outcome = partial(count, metrics)
-            self.loop.on_planned = metrics.planned
+        if around.metrics is not None:
+            self.loop.on_outcome = partial(count, around.metrics)
+            self.loop.on_planned = around.metrics.planned
 
     @property
     def ready(self) -> bool:
@@ -69,26 +86,29 @@ class Provisioning:
         """Until cancelled. Decisions begin when everything has been heard: not before is the picture whole."""
         interests: list[Interest[Any, Any]] = [*await sources_served(self._api), _PROVISIONERS]
         informers = [Informer(self._api, one, self.loop.hear, rng=self._rng, clock=self._clock) for one in interests]
+        writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._around.instance)
         try:
-            async with asyncio.TaskGroup() as self._group:
-                self._group.create_task(run_all(*informers), name="informers")
-                await wait_all_synced(*informers)
-                self._group.create_task(self.loop.run(), name="provisioning loop")
-                self._ready.set()
+            async with EventRecorder(writer, self._clock, instance=self._around.instance) as events:
+                self.loop.on_step = PoolTeller(events, self.loop.placements.state.nodes.get).stepped
+                async with asyncio.TaskGroup() as self._group:
+                    self._group.create_task(run_all(*informers), name="informers")
+                    await wait_all_synced(*informers)
+                    self._group.create_task(self.loop.run(), name="provisioning loop")
+                    self._ready.set()
         finally:
             for name, provider in self._clouds.providers.items():
-                if name not in self._given:
+                if name not in self._around.providers:
                     await provider.close()
 
     def _made(self, name: str) -> CloudProvider:
         """A provider, and what has to go on beside its calls."""
-        if name in self._given:
-            return self._given[name]
+        if name in self._around.providers:
+            return self._around.guard(self._around.providers[name])
         settings = self._settings.providers.get(name, {})
         provider = load_provider(name, Surroundings(api=self._api, clock=self._clock, settings=settings))
         if self._group is not None:
             self._group.create_task(provider.run(), name=f"provider {name}")
-        return provider
+        return self._around.guard(provider)
 
 
 def _as_it_is(raw: NodeProvisioner) -> NodeProvisioner:

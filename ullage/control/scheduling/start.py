@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,15 +23,18 @@ from ullage.control.scheduling.desk import Desk
 from ullage.control.scheduling.loop import Hands, Pipeline, SchedulerLoop
 from ullage.control.scheduling.telling import Teller
 from ullage.decide.score.policies import DEFAULT_POLICY
+from ullage.errors import ApiError
 from ullage.kube.api import KubeApi
 from ullage.model.event import Event
 from ullage.observe.events import EventRecorder
 from ullage.observe.metrics import SchedulerMetrics
-from ullage.watch.informer import Informer, run_all, wait_all_synced
-from ullage.watch.picture import sources_served
+from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
+from ullage.watch.picture import SOURCES, sources_served
 
 CONTROLLER = "ullage.dev/scheduler"
 DEFAULT_NAME = "gpu-scheduler"
+LOOK_AGAIN_SECONDS = 60.0
+"""How often to look whether a kind that was missing at the start is served by now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,7 @@ class Scheduler:
                 group.create_task(self._claims.run(), name="claims")
                 if self._settings.sweep:
                     group.create_task(self._sweeper.run(), name="lease sweeper")
+                group.create_task(self._follow_later(loop, informers), name="kinds that come later")
                 self._ready.set()
 
     def _hands(self) -> Hands:
@@ -109,11 +114,26 @@ class Scheduler:
         )
 
     async def _informers(self, loop: SchedulerLoop) -> list[Informer[Any, Any]]:
+        wanted = [*await sources_served(self._api), gpu_leases(self._settings.lease_namespace)]
+        return [self._informer(one, loop) for one in wanted]
+
+    def _informer(self, interest: Interest[Any, Any], loop: SchedulerLoop) -> Informer[Any, Any]:
         def hear(event: Event[Any]) -> None:
             loop.hear(event)
             self._claims.hear(event)
             if self._settings.sweep:
                 self._sweeper.hear(event)
 
-        wanted = [*await sources_served(self._api), gpu_leases(self._settings.lease_namespace)]
-        return [Informer(self._api, one, hear, rng=self._rng, clock=self._clock) for one in wanted]
+        return Informer(self._api, interest, hear, rng=self._rng, clock=self._clock)
+
+    async def _follow_later(self, loop: SchedulerLoop, informers: list[Informer[Any, Any]]) -> None:
+        """Kinds that were not served at the start may be installed while we run: PodGroups, say."""
+        followed = {informer.source for informer in informers}
+        async with asyncio.TaskGroup() as group:
+            while any(source.resource.id not in followed for source in SOURCES):
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                with suppress(ApiError):
+                    for interest in await sources_served(self._api):
+                        if interest.resource.id not in followed:
+                            followed.add(interest.resource.id)
+                            group.create_task(self._informer(interest, loop).run(), name=interest.resource.id)

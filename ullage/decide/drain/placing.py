@@ -1,6 +1,6 @@
 """A place for every one of these pods, or the first that has none. Hints first, then a search; the rules are shared."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
@@ -66,14 +66,12 @@ class Placing:
 
         Pods that hold no room yet only get a place. What was moved stays moved: whoever asks takes it back.
         """
-        crowds: dict[Shape, list[Pod]] = {}
-        others: list[Pod] = []
-        for pod in pods:
-            if pod in self.loners:
-                crowds.setdefault(pod.shape, []).append(pod)
-            else:
-                others.append(pod)
-        self._take_out(crowds, others)
+        self.take_out(pods)
+        return self.seat(pods)
+
+    def seat(self, pods: Sequence[Pod]) -> Places | Pod:
+        """The same for pods that hold no room."""
+        crowds, others = self._told_apart(pods)
         places: Places = {}
         for pod in sorted(others, key=queue_order):
             node = self._place(anew(pod, self._placements.state))
@@ -86,18 +84,30 @@ class Placing:
                 return left
         return places
 
-    def _take_out(self, crowds: Mapping[Shape, list[Pod]], others: Iterable[Pod]) -> None:
-        rows = self._placements.columns.rows
+    def take_out(self, pods: Sequence[Pod]) -> None:
+        """They hold no room from now on."""
+        crowds, others = self._told_apart(pods)
+        rows, held = self._placements.columns.rows, self._placements.pods
         for pod in others:
             self.moving.take_out(pod.key)
         for shape, crowd in crowds.items():
             seated: dict[int, int] = {}
             for pod in crowd:
                 row = rows.get(pod.node)
-                if row is not None and pod.key in self._placements.pods:
+                if row is not None and pod.key in held:
                     seated[row] = seated.get(row, 0) + 1
             for row, count in seated.items():
                 self.moving.count(row, shape, -count)
+
+    def _told_apart(self, pods: Sequence[Pod]) -> tuple[dict[Shape, list[Pod]], list[Pod]]:
+        crowds: dict[Shape, list[Pod]] = {}
+        others: list[Pod] = []
+        for pod in pods:
+            if pod in self.loners:
+                crowds.setdefault(pod.shape, []).append(pod)
+            else:
+                others.append(pod)
+        return crowds, others
 
     def _place(self, pod: Pod) -> str | None:
         """One pod by all the rules."""

@@ -12,6 +12,7 @@ WAITS: Mapping[Failure, tuple[float, float]] = {
     Failure.THROTTLED: (5.0, 2 * MINUTE),
     Failure.REFUSED: (30 * MINUTE, 30 * MINUTE),
     Failure.NEVER_JOINED: (5 * MINUTE, 30 * MINUTE),
+    Failure.UNKNOWN: (5.0, 2 * MINUTE),
 }
 """First and longest wait in seconds."""
 

@@ -36,7 +36,7 @@ def settled(provisioner: Provisioner, outcome: Bought | NotBought, *, now: float
             return replace(provisioner, purchase=None, awaited=awaited, back_off=back_off)
         case NotBought(failure=failure):
             if failure is None:
-                return _failed(provisioner, Failure.THROTTLED, outcome, now)
+                return _failed(provisioner, Failure.UNKNOWN, outcome, now)
             return replace(_failed(provisioner, failure, outcome, now), purchase=None)
 
 

@@ -112,7 +112,7 @@ def _registered(
         coming=is_coming(node) and not late,
         # Not being ready for a while is no proof: it may have been ready for weeks.
         lost=bare and late and empty,
-        protected=protected,
+        protected=protected or node.kept,
         delete_after=deletion_time(node),
     )
 

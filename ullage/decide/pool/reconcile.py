@@ -163,7 +163,7 @@ def _provision(pool: _Pool) -> tuple[PoolAction, ...]:
 
 
 def _deprovision(pool: _Pool) -> tuple[PoolAction, ...]:
-    due = [node for node in pool.going[: pool.surplus] if (node.delete_after or 0.0) <= pool.now]
+    due = [node for node in pool.going[: pool.surplus] if node.instance and (node.delete_after or 0.0) <= pool.now]
     return tuple(
         Deprovision(node=node.name, instance=node.instance, why="empty, and its deletion time has passed")
         for node in due
@@ -177,7 +177,10 @@ def _doom(pool: _Pool) -> tuple[PoolAction, ...]:
     candidates = [
         node
         for node in sorted(pool.nodes, key=removal_order)
-        if node.empty and node.registered and not (node.doomed or node.coming or node.lost or node.protected)
+        if node.empty
+        and node.registered
+        and node.instance  # what nobody could delete is not tainted to be
+        and not (node.doomed or node.coming or node.lost or node.protected)
     ]
     moment = pool.now + pool.provisioner.thresholds.scale_down_delay
     return tuple(Doom(node=node.name, delete_after=moment, why=pool.evaluation.why) for node in candidates[:more])

@@ -4,6 +4,7 @@ from ullage.errors import Unreadable
 from ullage.kube.moment import read_time
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import Pod as KubePod
+from ullage.kube.objects.pod import PodStatus
 from ullage.kube.read.field import FieldError
 from ullage.kube.read.marks import read_marks
 from ullage.kube.read.shape import read_shape
@@ -37,6 +38,7 @@ def read_pod(raw: KubePod) -> Pod:
             claim_template=meta.annotations.get(CLAIM_TEMPLATE, ""),
             device_claims=tuple(claim.name for claim in spec.resource_claims),
             nominated=raw.status.nominated_node_name,
+            unplaced="" if spec.node_name else _unplaced(raw.status),
             preempts=spec.preemption_policy != "Never",
             marks=read_marks(raw),
             resource_version=meta.resource_version,
@@ -82,6 +84,13 @@ def _instances(meta: ObjectMeta) -> tuple[str, ...]:
     """MIG instances among what its containers see."""
     seen = meta.annotations.get(VISIBLE_DEVICES, "").split(",")
     return tuple(uuid for uuid in seen if uuid.startswith("MIG-"))
+
+
+def _unplaced(status: PodStatus) -> str:
+    for condition in status.conditions:
+        if condition.type == "PodScheduled":
+            return condition.reason if condition.status == "False" else ""
+    return ""
 
 
 def _controller(meta: ObjectMeta) -> Owner | None:

@@ -1,0 +1,74 @@
+"""Small fleets to drain, said in a line each."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from tests.decide.preempt.fleets import a_node, a_pod, flattened, key_of, leased
+from ullage.decide.assigning import Assigner
+from ullage.decide.drain.facts import FRESH, UNLIMITED, DrainFacts, DrainMemory, DrainPlan, DrainPolicy, Limits
+from ullage.decide.drain.plan import plan_drain
+from ullage.model.drain import Unremovable
+from ullage.model.event import Appeared
+from ullage.model.node import Node
+from ullage.model.pod import Owner, Pod
+from ullage.model.pod_marks import PodMarks
+from ullage.state.cluster import Fact
+from ullage.state.placements import Placements
+
+NOW = 1_000_000.0
+WEB = Owner("ReplicaSet", "web", "uid-web")
+
+
+def node(name: str, cpu: int = 10, **facts: Any) -> Node:
+    """A node without GPUs, with so many cores."""
+    labels = {"kubernetes.io/hostname": name} | facts.pop("labels", {})
+    room = {"cpu": cpu * 1000, "memory": 10**14, "pods": 110_000} | facts.pop("room", {})
+    return a_node(name, 0, allocatable=room, labels=labels, **facts)
+
+
+def gpu_node(name: str, gpus: int = 4, **facts: Any) -> tuple[Fact, ...]:
+    """One whose GPUs are ours to give, reported on just now."""
+    one, report = leased(name, gpus, **facts)
+    return one, replace(report, reported_at=NOW)
+
+
+def pod(name: str, on: str = "", cpu: int = 1, **facts: Any) -> Pod:
+    """A pod of a ReplicaSet; `marks` say what else."""
+    marks = PodMarks(**facts.pop("marks", {}))
+    return a_pod(name, on=on, **{"owner": WEB, "cpu": cpu * 1000, **facts}, marks=marks)
+
+
+def a_picture(*facts: Fact | tuple[Fact, ...]) -> Assigner:
+    placements = Placements()
+    for fact in flattened(facts):
+        placements.apply(Appeared(key_of(fact), fact))
+    return Assigner(placements)
+
+
+def planned(
+    *facts: Fact | tuple[Fact, ...],
+    policy: DrainPolicy | None = None,
+    memory: DrainMemory = FRESH,
+    limits: Limits = UNLIMITED,
+    now: float = NOW,
+    **known: Any,
+) -> DrainPlan:
+    """What would be drained."""
+    assigner = a_picture(*facts)
+    return plan_drain(assigner, DrainFacts(**known), policy or DrainPolicy(), memory, limits, now=now)
+
+
+def going(plan: DrainPlan) -> dict[str, dict[str, str]]:
+    """Nodes that can go, with the pods that move, by name."""
+    return {one.node: {move.pod.name: move.to for move in one.moves} for one in plan.removable}
+
+
+def staying(plan: DrainPlan) -> Mapping[str, str]:
+    """The reasons of the others."""
+    return {one.node: one.why.value for one in plan.unremovable}
+
+
+def answer(plan: DrainPlan, name: str) -> Unremovable:
+    return next(one for one in plan.unremovable if one.node == name)

@@ -1,0 +1,128 @@
+"""What holds of every plan, whatever the cluster."""
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.decide.drain.fleets import NOW, a_picture
+from tests.decide.drain.worlds import World, worlds
+from tests.decide.preempt.fleets import snapshot
+from ullage.decide.assigning import Assigner
+from ullage.decide.drain.budgets import Budgets
+from ullage.decide.drain.facts import FRESH, DrainFacts, DrainMemory, DrainPlan, DrainPolicy
+from ullage.decide.drain.placing import anew
+from ullage.decide.drain.plan import plan_drain
+from ullage.decide.drain.proof import left_behind, violations
+from ullage.decide.fit.rules.order import judge
+from ullage.decide.fit.rules.question import Question
+from ullage.model.event import ObjectKey, Vanished
+from ullage.state.placements import Placements
+
+ANY = worlds(fussy=True, gpus=True)
+PLAIN = worlds()
+
+
+def planned(assigner: Assigner, world: World, memory: DrainMemory = FRESH) -> DrainPlan:
+    policy = DrainPolicy(used_milli=800, in_turn=world.in_turn)
+    return plan_drain(assigner, DrainFacts(removing=world.removing), policy, memory, now=NOW)
+
+
+def without(placements: Placements, plan: DrainPlan) -> Placements:
+    """The cluster when all nodes of a plan are gone and nobody is back."""
+    moved = {move.pod for one in plan.removable for move in one.moves}
+    gone = {one.node for one in plan.removable}
+    for key, pod in list(placements.state.pods.items()):
+        if key in moved or pod.node in gone:
+            placements.apply(Vanished(key, pod))
+    for name in sorted(gone):
+        placements.apply(Vanished(ObjectKey("", name), placements.state.nodes[name]))
+    return placements
+
+
+@given(PLAIN, st.randoms(use_true_random=False))
+def test_candidates_can_go_together_in_whatever_order_their_pods_come_back(world: World, chance: Random) -> None:
+    plan = planned(a_picture(*world.facts), world)
+    moves = [(move.pod, move.to) for one in plan.removable for move in one.moves]
+    chance.shuffle(moves)
+    left = without(a_picture(*world.facts).placements, plan)
+    before = a_picture(*world.facts).placements.pods
+    for key, to in moves:
+        back = anew(before[key], left.state)
+        verdict = judge(Question(back, left), left.state.nodes[to])
+        assert verdict, f"{key} does not fit on {to}: {verdict}"
+        left.place(back, to)
+
+
+@given(ANY, st.randoms(use_true_random=False))
+def test_what_depends_on_the_order_is_reported(world: World, chance: Random) -> None:
+    assigner = a_picture(*world.facts)
+    plan = planned(assigner, world)
+    keys = sorted(move.pod for one in plan.removable for move in one.moves)
+    chance.shuffle(keys)
+    before = snapshot(assigner.placements)
+    unplaced = violations(assigner, plan, keys, now=NOW)
+    assert set(unplaced) <= set(keys)
+    assert snapshot(assigner.placements) == before
+    fussy = [key for key in keys if key.name.startswith("f")]
+    assert fussy or not unplaced
+
+
+@given(ANY)
+def test_the_picture_is_as_before(world: World) -> None:
+    assigner = a_picture(*world.facts)
+    before = snapshot(assigner.placements)
+    plan = planned(assigner, world)
+    assert snapshot(assigner.placements) == before
+    planned(assigner, world, plan.memory)
+    assert snapshot(assigner.placements) == before
+
+
+@given(ANY, st.randoms(use_true_random=False))
+def test_plans_are_the_same_however_things_were_heard(world: World, chance: Random) -> None:
+    plan = planned(a_picture(*world.facts), world)
+    shuffled = list(world.facts)
+    chance.shuffle(shuffled)
+    assert planned(a_picture(*shuffled), world) == plan
+
+
+@given(ANY)
+def test_every_node_has_one_answer(world: World) -> None:
+    assigner = a_picture(*world.facts)
+    plan = planned(assigner, world)
+    answered = [one.node for one in plan.removable] + [one.node for one in plan.unremovable]
+    assert sorted(answered) == sorted(assigner.placements.state.nodes)
+
+
+@given(ANY)
+def test_no_budget_is_charged_below_zero_nor_more_than_it_has(world: World) -> None:
+    assigner = a_picture(*world.facts)
+    state = assigner.placements.state
+    plan = planned(assigner, world)
+    assert all(0 <= left <= state.budgets[key].disruptions_allowed for key, left in plan.budgets_left.items())
+    if world.in_turn or world.removing:
+        return
+    asked = Budgets(state.budgets)
+    for key in sorted({move.pod for one in plan.removable for move in one.moves}):
+        cost = asked.cost(state.pods[key])
+        assert cost is None or asked.left[cost] > 0
+        asked.charge([state.pods[key]])
+    assert plan.budgets_left == asked.left
+
+
+@given(ANY)
+def test_nobody_is_left_on_a_node_that_goes(world: World) -> None:
+    assigner = a_picture(*world.facts)
+    plan = planned(assigner, world)
+    assert left_behind(assigner, plan) == []
+    gone = {one.node for one in plan.removable}
+    assert not any(move.to in gone or move.to in world.removing for one in plan.removable for move in one.moves)
+
+
+@settings(max_examples=30)
+@given(ANY)
+def test_hints_change_nothing_when_nothing_has_changed(world: World) -> None:
+    assigner = a_picture(*world.facts)
+    first = planned(assigner, world)
+    second = planned(assigner, world, first.memory)
+    assert [(one.node, one.moves) for one in second.removable] == [(one.node, one.moves) for one in first.removable]

@@ -1,0 +1,213 @@
+"""Which nodes can go together, and where their pods would go."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.decide.drain.fleets import NOW, WEB, a_picture, answer, going, gpu_node, node, planned, pod, staying
+from ullage.decide.drain.facts import DrainFacts, DrainMemory, DrainPolicy, Limits, PoolFloor
+from ullage.decide.drain.plan import plan_drain
+from ullage.model.drain import RecentEviction, Removable, WhyGoes, Workload
+from ullage.model.event import ObjectKey
+from ullage.model.node import Taint
+from ullage.model.pod import Phase
+from ullage.model.pod_marks import SafeToEvict
+from ullage.model.terms import HostPort
+
+
+def test_pods_go_to_nodes_that_stay_and_those_are_searched_from_the_other_end() -> None:
+    plan = planned(node("a"), node("b"), node("c"), pod("p", "a"), pod("q", "b"), pod("r", "c"))
+    assert going(plan) == {"a": {"p": "c"}, "b": {"q": "c"}}
+    assert staying(plan) == {"c": "DestinationOfOthers"}
+
+
+def test_empty_nodes_go_first_and_need_no_room() -> None:
+    plan = planned(node("a"), node("b"), pod("p", "a"))
+    assert [(one.node, one.empty, one.why) for one in plan.removable] == [("b", True, WhyGoes.EMPTY)]
+    assert staying(plan) == {"a": "NoPlaceToMovePods"}
+    assert answer(plan, "a").pod == ObjectKey("n", "p")
+
+
+def test_a_node_that_took_pods_is_no_candidate_though_it_is_little_used() -> None:
+    plan = planned(node("a"), node("b"), pod("p", "a"), pod("q", "b"), pod("r", "b"))
+    assert (going(plan), staying(plan)) == ({"a": {"p": "b"}}, {"b": "DestinationOfOthers"})
+
+
+def test_least_disruption_goes_first_then_the_most_expensive() -> None:
+    fleet = [node(name) for name in "abcd"] + [pod(f"p{n}", n) for n in "abcd"] + [pod("p", "a"), node("full", 20)]
+    fleet += [pod(f"f{place}", "full") for place in range(15)]
+    plan = planned(*fleet, prices={"c": 3, "b": 2, "d": 2})
+    assert [one.node for one in plan.removable] == ["c", "b", "d", "a"]
+
+
+def test_what_waits_for_a_node_is_seated_before_anybody_is_moved() -> None:
+    plan = planned(node("a"), node("b"), pod("p", "a"), pod("large", cpu=10))
+    assert staying(plan) == {"a": "NoPlaceToMovePods", "b": "NotUnderutilized"}
+
+
+def test_full_nodes_stay() -> None:
+    plan = planned(node("a"), node("b"), pod("p", "a", cpu=6), pod("q", "b", cpu=5))
+    assert staying(plan)["a"] == "NotUnderutilized"
+    assert answer(plan, "a").detail == "60.0% in use"
+    assert staying(plan)["b"] == "NoPlaceToMovePods"
+
+
+def test_gpu_nodes_are_judged_by_their_gpus_alone() -> None:
+    busy = pod("cpu", "g", cpu=60)
+    plan = planned(gpu_node("g"), gpu_node("h"), busy, pod("train", "h", gpus=(0, 1, 2)))
+    assert staying(plan)["h"] == "NotUnderutilized"
+    assert going(plan) == {"g": {"cpu": "h"}}
+
+
+def test_exact_gpus_move_only_where_exact_gpus_are() -> None:
+    held = [pod("x", "g", gpus=(0,)), pod("y", "h", gpus=(0, 1, 2))]
+    assert going(planned(gpu_node("g"), gpu_node("h"), *held)) == {"g": {"x": "h"}}
+    stale = replace(gpu_node("h")[1], reported_at=0.0)
+    plan = planned(gpu_node("g"), gpu_node("h")[0], stale, *held)
+    assert staying(plan)["g"] == "NoPlaceToMovePods"
+
+
+NODE_STORIES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "its-owner-keeps-it": ({"kept": True}, {}, "ScaleDownDisabled"),
+    "others-may-go": ({}, {"candidates": {"b"}}, "NotACandidate"),
+    "its-removal-has-begun": ({}, {"removing": {"a"}}, "BeingRemoved"),
+    "it-is-tainted-for-removal": (
+        {"taints": (Taint("gpu.scheduling/draining", "1", "NoSchedule"),)},
+        {},
+        "BeingRemoved",
+    ),
+    "its-pool-is-at-its-minimum": (
+        {"labels": {"gpu.scheduling/provisioner": "p"}},
+        {"pools": {"p": PoolFloor(nodes=3, least=3)}},
+        "PoolMinimumReached",
+    ),
+    "its-pool-keeps-an-empty-node": (
+        {"labels": {"gpu.scheduling/provisioner": "p"}},
+        {"pools": {"p": PoolFloor(nodes=3, least_empty=1)}},
+        "PoolMinimumReached",
+    ),
+    "the-cluster-is-at-its-minimum": ({}, {"least_nodes": 2}, "ClusterMinimumReached"),
+}
+
+
+@pytest.mark.parametrize(("facts", "known", "why"), NODE_STORIES.values(), ids=NODE_STORIES)
+def test_nodes_that_stay_whatever_is_on_them(facts: dict[str, Any], known: dict[str, Any], why: str) -> None:
+    plan = planned(node("a", **facts), node("b"), pod("p", "b", cpu=9), **known)
+    assert staying(plan)["a"] == why
+
+
+def test_minimums_are_counted_down() -> None:
+    labels = {"gpu.scheduling/provisioner": "p"}
+    nodes = [node(name, labels=labels) for name in "abcd"]
+    plan = planned(*nodes, pools={"p": PoolFloor(nodes=4, least=2)})
+    assert list(going(plan)) == ["a", "b"]
+    assert staying(plan) == {"c": "PoolMinimumReached", "d": "PoolMinimumReached"}
+
+
+def test_unready_nodes_go_and_say_so_or_stay() -> None:
+    plan = planned(node("a", ready=False), node("b"), pod("p", "b", cpu=9))
+    assert [one.why for one in plan.removable] == [WhyGoes.UNREADY]
+    stays = planned(node("a", ready=False), node("b"), policy=DrainPolicy(unready_go=False))
+    assert staying(stays)["a"] == "UnreadyNodesStay"
+
+
+def test_pods_of_nodes_being_removed_must_still_have_a_place() -> None:
+    fleet = [node("a"), node("b"), node("gone"), pod("q", "b", cpu=5), pod("p", "gone", cpu=8)]
+    plan = planned(*fleet, removing={"gone"})
+    # a takes p, which has to go somewhere; nothing is left for q.
+    assert staying(plan) == {"a": "NotUnderutilized", "b": "NoPlaceToMovePods", "gone": "BeingRemoved"}
+    without = planned(node("b"), node("gone"), pod("q", "b", cpu=5), pod("p", "gone", cpu=8), removing={"gone"})
+    assert staying(without) == {"b": "DrainedPodsHaveNoPlace", "gone": "BeingRemoved"}
+
+
+def evicted(name: str, cpu: int, ago: float = 10.0) -> RecentEviction:
+    return RecentEviction(pod=pod(name, "gone", cpu=cpu), at=NOW - ago)
+
+
+def test_pods_evicted_a_moment_ago_must_have_a_place_until_they_are_back() -> None:
+    fleet = [node("a"), node("b"), pod("p", "a", cpu=2), pod("q", "b", cpu=2)]
+    held_up = planned(*fleet, evictions=[evicted("e", 9)])
+    assert staying(held_up) == {"a": "EvictedPodsHaveNoPlace", "b": "EvictedPodsHaveNoPlace"}
+    assert going(planned(*fleet, evictions=[evicted("e", 9, ago=500.0)])) == {"a": {"p": "b"}}
+    back = {"uid-web": Workload(uid="uid-web", kind="ReplicaSet", target=3, current=3)}
+    assert going(planned(*fleet, evictions=[evicted("e", 9)], workloads=back)) == {"a": {"p": "b"}}
+    one_short = {"uid-web": Workload(uid="uid-web", kind="ReplicaSet", target=3, current=2)}
+    # Of two evicted pods one is back: room is kept for the other.
+    plan = planned(*fleet, evictions=[evicted("e", 7), evicted("f", 7)], workloads=one_short)
+    assert staying(plan) == {"a": "NoPlaceToMovePods", "b": "NotUnderutilized"}
+
+
+def test_hints_are_followed_as_long_as_they_hold() -> None:
+    fleet = [node(name) for name in "abc"] + [pod("p", "a"), pod("q", "b"), pod("r", "c", cpu=2)]
+    hinted = DrainMemory(hints={ObjectKey("n", "p"): "b"})
+    plan = planned(*fleet, memory=hinted)
+    assert going(plan)["a"] == {"p": "b"}
+    assert plan.memory.hints[ObjectKey("n", "p")] == "b"
+    assert plan.memory.older_hints == hinted.hints
+    nowhere = DrainMemory(hints={ObjectKey("n", "p"): "gone"})
+    assert going(planned(*fleet, memory=nowhere)) == {"a": {"p": "c"}, "b": {"q": "c"}}
+
+
+def test_a_node_without_places_for_its_pods_is_left_alone_for_a_while() -> None:
+    first = planned(node("a"), node("b", 3), pod("p", "a", cpu=5))
+    assert staying(first) == {"a": "NoPlaceToMovePods"}
+    roomy = [node("a"), node("b", 12), pod("p", "a", cpu=5), pod("q", "b", cpu=7)]
+    still = planned(*roomy, memory=first.memory, now=NOW + 299)
+    assert staying(still) == {"a": "NoPlaceToMovePods", "b": "NotUnderutilized"}
+    assert going(planned(*roomy, memory=still.memory, now=NOW + 300)) == {"a": {"p": "b"}}
+
+
+def test_time_may_be_up_but_not_before_the_least_number_was_tried() -> None:
+    nodes = [node(name) for name in "abcde"]
+    plan = planned(*nodes, limits=Limits(still_time=lambda: False, least_tried=2))
+    assert list(going(plan)) == ["a", "b"]
+    assert staying(plan) == dict.fromkeys("cde", "NotReached")
+
+
+def test_there_may_be_enough_candidates() -> None:
+    plan = planned(*[node(name) for name in "abc"], limits=Limits(most_candidates=1))
+    assert staying(plan) == {"b": "EnoughCandidates", "c": "EnoughCandidates"}
+
+
+def test_a_pod_that_is_to_finish_first_makes_a_candidate_that_waits() -> None:
+    slow = pod("slow", "a", marks={"safe_to_evict": SafeToEvict.ON_COMPLETION})
+    plan = planned(node("a"), node("b"), slow, pod("p", "b", cpu=9))
+    assert plan.removable == (Removable(node="a", why=WhyGoes.UNDERUTILIZED, waits_for=(ObjectKey("n", "slow"),)),)
+
+
+def test_ports_are_not_taken_twice() -> None:
+    shape = pod("x").shape
+    ported = replace(shape, host_ports=(HostPort(port=80),))
+    fleet = [node(name) for name in "abc"] + [pod(f"p{n}", n, shape=ported, cpu=0) for n in "abc"]
+    assert staying(planned(*fleet)) == dict.fromkeys("abc", "NoPlaceToMovePods")
+    assert going(planned(*fleet, node("d"), pod("d", "d", cpu=9))) == {"a": {"pa": "d"}}
+
+
+def test_a_node_a_pod_is_being_bound_to_stays() -> None:
+    assigner = a_picture(node("a"), pod("p"))
+    assigner.placements.place(pod("p"), "a")
+    plan = plan_drain(assigner, DrainFacts(), DrainPolicy(), now=NOW)
+    assert staying(plan) == {"a": "DestinationOfOthers"}
+
+
+def test_pods_that_are_over_are_in_nobodys_way() -> None:
+    plan = planned(
+        node("a"), pod("p", "a", phase=Phase.SUCCEEDED, owner=None), pod("d", "a", owner=replace(WEB, kind="DaemonSet"))
+    )
+    assert [one.empty for one in plan.removable] == [True]
+
+
+def test_candidates_keep_their_time_and_leaving_resets_it() -> None:
+    first = planned(node("a"), node("b"))
+    assert first.memory.since == {"a": NOW, "b": NOW}
+    second = planned(node("a"), node("b"), pod("p", "b", cpu=9), memory=first.memory, now=NOW + 60)
+    assert second.memory.since == {"a": NOW}
+    third = planned(node("a"), node("b"), memory=second.memory, now=NOW + 120)
+    assert third.memory.since == {"a": NOW, "b": NOW + 120}
+
+
+def test_after_a_restart_taints_tell_since_when() -> None:
+    taint = Taint("gpu.scheduling/drain-candidate", str(int(NOW - 500)), "PreferNoSchedule")
+    plan = planned(node("a", taints=(taint,)), node("b"))
+    assert plan.memory.since == {"a": NOW - 500, "b": NOW}

@@ -1,0 +1,69 @@
+"""The last check before a cloud is asked for something: whoever no longer leads buys nothing and deletes nothing."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, TypeVar
+
+from ullage.cloud.api import CloudProvider, Created, CreateRequest, OutcomeUnknown, PoolRef
+from ullage.control.leadership import Leadership
+from ullage.errors import LeadershipLost
+from ullage.model.instance import Instance
+from ullage.model.provisioner import NodeTemplate
+
+T = TypeVar("T")
+
+
+class GuardedProvider:
+    """A provider for one term. What only looks passes; what changes anything is refused once the term is over.
+
+    A call may take longer than a lease lasts, as long as that is renewed meanwhile. If the term ends first nobody knows
+    what came of it: the next leader asks again with the same token, or deletes once more.
+    """
+
+    def __init__(self, inner: CloudProvider, leadership: Leadership) -> None:
+        self._inner = inner
+        self._leadership = leadership
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def staleness(self) -> float:
+        return self._inner.staleness
+
+    async def create(self, request: CreateRequest) -> Created:
+        return await self._change(f"create {request.count} of {request.pool.name}", self._inner.create(request))
+
+    async def delete(self, ids: Sequence[str]) -> None:
+        await self._change(f"delete {', '.join(ids)}", self._inner.delete(ids))
+
+    async def list(self, pools: Sequence[PoolRef]) -> Sequence[Instance]:
+        return await self._inner.list(pools)
+
+    async def templates(self, pool: PoolRef) -> Sequence[NodeTemplate]:
+        return await self._inner.templates(pool)
+
+    async def run(self) -> None:
+        await self._inner.run()
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+    async def _change(self, what: str, call: Coroutine[Any, Any, T]) -> T:
+        return await self._leadership.write(self._while_leading(what, call))
+
+    async def _while_leading(self, what: str, call: Coroutine[Any, Any, T]) -> T:
+        if self._leadership.remaining() <= 0:
+            call.close()
+            raise LeadershipLost(f"{what}: {self._leadership.identity} no longer leads")
+        calling = asyncio.ensure_future(call)
+        while not calling.done() and (left := self._leadership.remaining()) > 0:
+            await asyncio.wait((calling,), timeout=left)
+        if calling.done():
+            return calling.result()
+        calling.cancel()
+        await asyncio.wait((calling,))
+        if not calling.cancelled() and calling.exception() is None:
+            return calling.result()
+        raise OutcomeUnknown(f"{what}: no answer before {self._leadership.identity} ceased to lead")
