@@ -82,9 +82,7 @@ def command(  # noqa: PLR0913 - click passes every option as an argument
     from ullage.control.provisioning.start import ControllerSettings
 
     chosen = ControllerSettings(
-        provisioning=ProvisioningSettings(
-            budget=read_budget(max_gpus, max_price_per_hour), schedulers=schedulers
-        ),
+        provisioning=ProvisioningSettings(budget=read_budget(max_gpus, max_price_per_hour), schedulers=schedulers),
         providers=read_provider_settings(settings),
     )
     choice = ClusterChoice.of(kubeconfig, context)
@@ -191,24 +189,24 @@ async def _check(access: "Access") -> None:
 async def _serve(
     access: "Access", settings: "ControllerSettings", process: _Process, leadership: "Leadership | None"
 ) -> None:
-    """Provision over connections of this term's own; with a leadership, nothing is written or bought once it is over."""
+    """Provision over connections of this term's own; with a leadership, nothing is changed once it is over."""
     import random
     from functools import partial
 
     from ullage.clock import WallClock
     from ullage.control.cloud_guard import GuardedProvider
     from ullage.control.guard import GuardedTransport
-    from ullage.control.provisioning.start import Provisioning, Surrounding
+    from ullage.control.provisioning.start import Host, Provisioning
     from ullage.kube.http import HttpTransport
     from ullage.kube.rest import RestApi
 
     wire = HttpTransport(access.endpoint, access.credentials)
     api = RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
     seed = secrets.randbits(32)
-    around = Surrounding(instance=identity(), metrics=process.metrics)
+    host = Host(instance=identity(), metrics=process.metrics)
     if leadership is not None:
-        around = replace(around, guard=partial(GuardedProvider, leadership=leadership))
-    process.provisioning = Provisioning(api, settings, WallClock(), seed=seed, around=around)
+        host = replace(host, guard=partial(GuardedProvider, leadership=leadership))
+    process.provisioning = Provisioning(api, settings, WallClock(), seed=seed, host=host)
     try:
         await process.provisioning.run()
     finally:

@@ -1,6 +1,7 @@
 """`ullage explain pod/…`: why a pod is where it is, or nowhere."""
 
 import difflib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,6 +41,8 @@ Examples:
 def command(where: SceneChoice, what: str, policy: str, output: str) -> None:
     """Say what every node answers to a pod: the first rule that refuses it, or that it fits; and what would help.
 
+    Where there are NodeProvisioners, that includes which of them buys a node for it, or why none does.
+
     Nodes are asked as they are, before other pods that wait are placed; whether the pod gets a place after those ahead
     of it in the queue is said beside. Without -f the cluster of the kubeconfig is read; nothing in it is changed. With
     -f the time is that of the newest GpuNodeStatus report in the files.
@@ -50,12 +53,25 @@ def command(where: SceneChoice, what: str, policy: str, output: str) -> None:
     scene = where.load()
     pod = _found(scene, *named)
     said = explain_pod(scene.placements, pod, scene.known, now=scene.now, policy=policy)
+    said = _with_what_is_bought(said, scene, pod, policy)
     if output == "json":
         import msgspec
 
         click.echo(msgspec.json.format(msgspec.json.encode(as_json(said)), indent=2))
     else:
         click.echo("\n".join(as_lines(said)))
+
+
+def _with_what_is_bought(said: "Explanation", scene: Scene, pod: "Pod", policy: str) -> "Explanation":
+    """For a pod that nodes refuse: what the NodeProvisioners do about it, after what else would help."""
+    from ullage.decide.assigning import Assigner
+    from ullage.decide.explaining import Outcome
+    from ullage.decide.pool.foretelling import foretold
+
+    if said.verdict != Outcome.UNSCHEDULABLE:
+        return said
+    assigner = Assigner(scene.placements, policy, scene.known.unreadable_claims)
+    return replace(said, steps=(*said.steps, *foretold(assigner, pod, scene.provisioners, now=scene.now)))
 
 
 def _parsed(what: str) -> tuple[str, str]:

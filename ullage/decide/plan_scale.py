@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from ullage.decide.assigning import Assigner
 from ullage.decide.gang.seating import GangAsk, seat_gang
 from ullage.decide.pool.demand import NO_BUDGET
+from ullage.decide.pool.facts import machines_of_nodes
 from ullage.decide.pool.market import NoPurchase
 from ullage.decide.pool.plan import Fleet, FleetPlan, PoolPlan, plan_fleet
 from ullage.decide.pool.reconcile import StepKind
@@ -19,10 +20,9 @@ from ullage.decide.pool.waiting import waiting_turns
 from ullage.decide.seat.deciding import Seat, hold
 from ullage.decide.seat.freshness import STALE_AFTER
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
-from ullage.model.instance import Instance
 from ullage.model.node import Node, Taint
 from ullage.model.pool_action import Deprovision, Doom, PoolAction, Provision, Spare
-from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL, FleetBudget, Provisioner, template_node
+from ullage.model.provisioner import DELETION_TAINT, FleetBudget, Provisioner, template_node
 from ullage.model.verdict import Reason
 from ullage.state.cluster import Fact
 from ullage.state.placements import Placements
@@ -109,17 +109,9 @@ class _Rehearsal:
         return ScalePlan(steps=tuple(_once(steps)), sizes=sizes, unmet=plan.demand.unmet, settled=settled)
 
     def _plan(self) -> FleetPlan:
-        fleet = Fleet(provisioners=list(self._provisioners.values()), instances=self._instances(), budget=self._budget)
+        pools = list(self._provisioners.values())
+        fleet = Fleet(provisioners=pools, instances=machines_of_nodes(pools, self._placements), budget=self._budget)
         return plan_fleet(self._assigner.seating, fleet, waiting_turns(self._assigner), now=self._now)
-
-    def _instances(self) -> list[Instance]:
-        """Every node of a pool has its machine."""
-        labelled = [(node, node.labels.get(PROVISIONER_LABEL, "")) for node in self._placements.state.nodes.values()]
-        return [
-            Instance(id=node.name, pool=pool, since=node.created, node=node.name)
-            for node, pool in labelled
-            if pool in self._provisioners
-        ]
 
     def _next_moment(self, plan: FleetPlan) -> float | None:
         """The next time that matters; of a back-off that ends with nothing to buy, nothing more would come."""

@@ -16,7 +16,7 @@ from ullage.clock import Clock
 from ullage.cloud.api import Created, CreateRequest
 from ullage.cloud.kwok import KwokProvider
 from ullage.control.provisioning.loop import ProvisioningSettings
-from ullage.control.provisioning.start import ControllerSettings, Provisioning, Surrounding
+from ullage.control.provisioning.start import ControllerSettings, Provisioning, Host
 from ullage.errors import ApiError
 from ullage.kube.api import DELETE_NOW, KubeApi
 from ullage.kube.crds.catalog import POD_GROUP
@@ -176,8 +176,8 @@ def a_controller(server: SimulatedApiServer, cloud: CountingCloud, settings: Con
         while True:
             try:
                 seeded = rng.getrandbits(32)
-                around = Surrounding(instance=f"controller-{seeded}", providers={"kwok": cloud})
-                await Provisioning(api, settings, life.clock, seed=seeded, around=around).run()
+                host = Host(instance=f"controller-{seeded}", providers={"kwok": cloud})
+                await Provisioning(api, settings, life.clock, seed=seeded, host=host).run()
             except ApiError:
                 await asyncio.sleep(1.0)
 

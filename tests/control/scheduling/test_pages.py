@@ -1,5 +1,6 @@
 """What the scheduler shows of itself: gauges by hand, and the pages of the program on the real control plane."""
 
+import asyncio
 import re
 import subprocess
 
@@ -56,6 +57,17 @@ def test_a_wrong_option_is_named(options: tuple[str, ...], said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+async def scraped(session: aiohttp.ClientSession, at: str, line: str) -> str:
+    """The metrics, once they have this line: the API server has a bind before the scheduler has its answer."""
+    async with asyncio.timeout(10):
+        while True:
+            async with session.get(f"{at}/metrics") as metrics:
+                page = await metrics.text()
+            if line in page:
+                return page
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.real
 async def test_the_program_serves_its_metrics_and_is_ready(
     plane: ControlPlane, api: KubeApi, programs: Programs
@@ -70,9 +82,7 @@ async def test_the_program_serves_its_metrics_and_is_ready(
     async with aiohttp.ClientSession() as session:
         async with session.get(f"{address[1]}/readyz") as ready:
             assert (ready.status, await ready.text()) == (200, "ok\n")
-        async with session.get(f"{address[1]}/metrics") as metrics:
-            page = await metrics.text()
+        page = await scraped(session, address[1], "ullage_scheduler_queue_wait_seconds_count 1.0")
     assert 'ullage_scheduler_attempts_total{reason="Fits",result="placed"} 1.0' in page
     assert 'ullage_scheduler_attempts_total{reason="NodeTooSmall",result="refused"}' in page
     assert "ullage_gpu_leases 2.0" in page
-    assert "ullage_scheduler_queue_wait_seconds_count 1.0" in page

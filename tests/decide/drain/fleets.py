@@ -20,6 +20,8 @@ from ullage.state.placements import Placements
 NOW = 1_000_000.0
 WEB = Owner("ReplicaSet", "web", "uid-web")
 
+Told = Fact | tuple[Fact, ...]
+
 
 def node(name: str, cpu: int = 10, **facts: Any) -> Node:
     """A node without GPUs, with so many cores."""
@@ -40,7 +42,7 @@ def pod(name: str, on: str = "", cpu: int = 1, **facts: Any) -> Pod:
     return a_pod(name, on=on, **{"owner": WEB, "cpu": cpu * 1000, **facts}, marks=marks)
 
 
-def a_picture(*facts: Fact | tuple[Fact, ...]) -> Assigner:
+def a_picture(*facts: Told) -> Assigner:
     placements = Placements()
     for fact in flattened(facts):
         placements.apply(Appeared(key_of(fact), fact))
@@ -48,7 +50,7 @@ def a_picture(*facts: Fact | tuple[Fact, ...]) -> Assigner:
 
 
 def planned(
-    *facts: Fact | tuple[Fact, ...],
+    *facts: Told,
     policy: DrainPolicy | None = None,
     memory: DrainMemory = FRESH,
     limits: Limits = UNLIMITED,

@@ -1,6 +1,6 @@
 """Disruption budgets while a plan is made: charged node by node, never below zero."""
 
-from tests.decide.drain.fleets import answer, going, node, planned, pod, staying
+from tests.decide.drain.fleets import Told, answer, going, node, planned, pod, staying
 from tests.decide.preempt.fleets import a_budget
 from ullage.decide.drain.facts import DrainPolicy
 from ullage.model.event import ObjectKey
@@ -11,7 +11,7 @@ ROOMY = (node("z", 50), pod("z", "z", cpu=26))
 
 
 def test_each_candidate_is_charged_and_later_ones_find_less() -> None:
-    fleet = [node(name) for name in "abc"] + [pod(f"p{name}", name, labels=WEB) for name in "abc"]
+    fleet: list[Told] = [*map(node, "abc"), *(pod(f"p{name}", name, labels=WEB) for name in "abc")]
     plan = planned(*fleet, *ROOMY, a_budget("web", "web", 2))
     assert list(going(plan)) == ["a", "b"]
     assert staying(plan)["c"] == "NotEnoughPdb"
@@ -20,7 +20,13 @@ def test_each_candidate_is_charged_and_later_ones_find_less() -> None:
 
 
 def test_a_node_that_needs_more_than_is_left_stays_unless_its_pods_may_go_in_turn() -> None:
-    fleet = [node("a"), node("b"), pod("p", "a", labels=WEB), pod("q", "a", labels=WEB), pod("r", "b", cpu=2)]
+    fleet: list[Told] = [
+        node("a"),
+        node("b"),
+        pod("p", "a", labels=WEB),
+        pod("q", "a", labels=WEB),
+        pod("r", "b", cpu=2),
+    ]
     budget = a_budget("web", "web", 1)
     plan = planned(*fleet, *ROOMY, budget)
     assert (going(plan), staying(plan)["a"]) == ({"b": {"r": "z"}}, "NotEnoughPdb")
@@ -31,13 +37,15 @@ def test_a_node_that_needs_more_than_is_left_stays_unless_its_pods_may_go_in_tur
 
 
 def test_in_turn_is_for_one_node_at_a_time() -> None:
-    fleet = [part for n in "ab" for part in (node(n), pod(f"p{n}", n, labels=WEB), pod(f"q{n}", n, labels=WEB))]
+    fleet: list[Told] = [
+        part for n in "ab" for part in (node(n), pod(f"p{n}", n, labels=WEB), pod(f"q{n}", n, labels=WEB))
+    ]
     plan = planned(*fleet, *ROOMY, a_budget("web", "web", 1), policy=DrainPolicy(in_turn=True))
     assert (list(going(plan)), staying(plan)["b"]) == (["a"], "NotEnoughPdb")
 
 
 def test_nodes_being_removed_are_charged_and_not_asked() -> None:
-    fleet = [
+    fleet: list[Told] = [
         node("a"),
         node("gone"),
         pod("p", "a", labels=WEB),

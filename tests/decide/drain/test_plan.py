@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.decide.drain.fleets import NOW, WEB, a_picture, answer, going, gpu_node, node, planned, pod, staying
+from tests.decide.drain.fleets import NOW, WEB, Told, a_picture, answer, going, gpu_node, node, planned, pod, staying
 from ullage.decide.drain.facts import DrainFacts, DrainMemory, DrainPolicy, Limits, PoolFloor
 from ullage.decide.drain.plan import plan_drain
 from ullage.model.drain import RecentEviction, Removable, WhyGoes, Workload
@@ -35,7 +35,9 @@ def test_a_node_that_took_pods_is_no_candidate_though_it_is_little_used() -> Non
 
 
 def test_least_disruption_goes_first_then_the_most_expensive() -> None:
-    fleet = [node(name) for name in "abcd"] + [pod(f"p{n}", n) for n in "abcd"] + [pod("p", "a"), node("full", 20)]
+    fleet: list[Told] = (
+        [node(name) for name in "abcd"] + [pod(f"p{n}", n) for n in "abcd"] + [pod("p", "a"), node("full", 20)]
+    )
     fleet += [pod(f"f{place}", "full") for place in range(15)]
     plan = planned(*fleet, prices={"c": 3, "b": 2, "d": 2})
     assert [one.node for one in plan.removable] == ["c", "b", "d", "a"]
@@ -113,7 +115,7 @@ def test_unready_nodes_go_and_say_so_or_stay() -> None:
 
 
 def test_pods_of_nodes_being_removed_must_still_have_a_place() -> None:
-    fleet = [node("a"), node("b"), node("gone"), pod("q", "b", cpu=5), pod("p", "gone", cpu=8)]
+    fleet: list[Told] = [node("a"), node("b"), node("gone"), pod("q", "b", cpu=5), pod("p", "gone", cpu=8)]
     plan = planned(*fleet, removing={"gone"})
     # a takes p, which has to go somewhere; nothing is left for q.
     assert staying(plan) == {"a": "NotUnderutilized", "b": "NoPlaceToMovePods", "gone": "BeingRemoved"}
@@ -126,7 +128,7 @@ def evicted(name: str, cpu: int, ago: float = 10.0) -> RecentEviction:
 
 
 def test_pods_evicted_a_moment_ago_must_have_a_place_until_they_are_back() -> None:
-    fleet = [node("a"), node("b"), pod("p", "a", cpu=2), pod("q", "b", cpu=2)]
+    fleet: list[Told] = [node("a"), node("b"), pod("p", "a", cpu=2), pod("q", "b", cpu=2)]
     held_up = planned(*fleet, evictions=[evicted("e", 9)])
     assert staying(held_up) == {"a": "EvictedPodsHaveNoPlace", "b": "EvictedPodsHaveNoPlace"}
     assert going(planned(*fleet, evictions=[evicted("e", 9, ago=500.0)])) == {"a": {"p": "b"}}
@@ -139,7 +141,7 @@ def test_pods_evicted_a_moment_ago_must_have_a_place_until_they_are_back() -> No
 
 
 def test_hints_are_followed_as_long_as_they_hold() -> None:
-    fleet = [node(name) for name in "abc"] + [pod("p", "a"), pod("q", "b"), pod("r", "c", cpu=2)]
+    fleet: list[Told] = [*map(node, "abc"), pod("p", "a"), pod("q", "b"), pod("r", "c", cpu=2)]
     hinted = DrainMemory(hints={ObjectKey("n", "p"): "b"})
     plan = planned(*fleet, memory=hinted)
     assert going(plan)["a"] == {"p": "b"}
@@ -152,7 +154,7 @@ def test_hints_are_followed_as_long_as_they_hold() -> None:
 def test_a_node_without_places_for_its_pods_is_left_alone_for_a_while() -> None:
     first = planned(node("a"), node("b", 3), pod("p", "a", cpu=5))
     assert staying(first) == {"a": "NoPlaceToMovePods"}
-    roomy = [node("a"), node("b", 12), pod("p", "a", cpu=5), pod("q", "b", cpu=7)]
+    roomy: list[Told] = [node("a"), node("b", 12), pod("p", "a", cpu=5), pod("q", "b", cpu=7)]
     still = planned(*roomy, memory=first.memory, now=NOW + 299)
     assert staying(still) == {"a": "NoPlaceToMovePods", "b": "NotUnderutilized"}
     assert going(planned(*roomy, memory=still.memory, now=NOW + 300)) == {"a": {"p": "b"}}
@@ -179,7 +181,7 @@ def test_a_pod_that_is_to_finish_first_makes_a_candidate_that_waits() -> None:
 def test_ports_are_not_taken_twice() -> None:
     shape = pod("x").shape
     ported = replace(shape, host_ports=(HostPort(port=80),))
-    fleet = [node(name) for name in "abc"] + [pod(f"p{n}", n, shape=ported, cpu=0) for n in "abc"]
+    fleet: list[Told] = [*map(node, "abc"), *(pod(f"p{n}", n, shape=ported, cpu=0) for n in "abc")]
     assert staying(planned(*fleet)) == dict.fromkeys("abc", "NoPlaceToMovePods")
     assert going(planned(*fleet, node("d"), pod("d", "d", cpu=9))) == {"a": {"pa": "d"}}
 

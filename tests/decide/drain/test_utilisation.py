@@ -11,16 +11,18 @@ from ullage.decide.drain.facts import DrainPolicy
 from ullage.decide.drain.utilisation import used_shares
 from ullage.model.claim import DeviceAsk, Exclusivity
 from ullage.model.pod import Owner
+from ullage.model.shape import Shape
 from ullage.state.cluster import Fact
 
 DAEMON = Owner("DaemonSet", "d", "d")
 SHARE = DeviceAsk(count=1, exclusivity=Exclusivity.SHARED)
+THREE = Shape(requests=(("cpu", 1), ("memory", 3)))
 COUNTED = a_node("a", 4)
-BROKEN = replace(gpu_node("a")[0], allocatable={"cpu": 1000})  # type: ignore[type-var]  # the first is its Node
+BROKEN = replace(gpu_node("a")[0], allocatable={"cpu": 1000})
 
 STORIES: dict[str, tuple[list[Fact | tuple[Fact, ...]], dict[str, Any], float]] = {
     "cpu": ([node("a"), pod("p", "a", cpu=3)], {}, 0.3),
-    "memory-where-it-is-more": ([node("a", room={"memory": 4}), pod("p", "a", cpu=0)], {}, 0.0),
+    "memory-where-it-is-more": ([node("a", room={"memory": 4}), pod("p", "a", shape=THREE)], {}, 0.75),
     "an-empty-node": ([node("a")], {}, 0.0),
     "a-daemon-counts": ([node("a"), pod("p", "a", cpu=2, owner=DAEMON)], {}, 0.2),
     "a-daemon-is-left-out-of-both": (

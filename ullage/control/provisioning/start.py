@@ -25,7 +25,6 @@ from ullage.observe.provisioning_metrics import ProvisioningMetrics
 from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
 from ullage.watch.picture import sources_served
 
-
 CONTROLLER = "ullage.dev/controller"
 
 
@@ -39,8 +38,8 @@ class ControllerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surrounding:
-    """What the process around a provisioner has for it."""
+class Host:
+    """What the process a provisioner runs in has for it."""
 
     instance: str = "controller"
     """Tells replicas apart."""
@@ -61,21 +60,21 @@ class Provisioning:
         clock: Clock,
         *,
         seed: int,
-        around: Surrounding = Surrounding(),  # noqa: B008 - frozen
+        host: Host = Host(),  # noqa: B008 - frozen
     ) -> None:
         self._api = api
         self._settings = settings
         self._clock = clock
         self._rng = random.Random(seed)
-        self._around = around
+        self._host = host
         self._ready = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
         self._clouds = Clouds(self._made, clock)
         hands = PoolHands(api, self._clouds.provider)
         self.loop = ProvisioningLoop(Statuses(api, clock), self._clouds, hands, clock, settings.provisioning)
-        if around.metrics is not None:
-            self.loop.on_outcome = partial(count, around.metrics)
-            self.loop.on_planned = around.metrics.planned
+        if host.metrics is not None:
+            self.loop.on_outcome = partial(count, host.metrics)
+            self.loop.on_planned = host.metrics.planned
 
     @property
     def ready(self) -> bool:
@@ -86,9 +85,9 @@ class Provisioning:
         """Until cancelled. Decisions begin when everything has been heard: not before is the picture whole."""
         interests: list[Interest[Any, Any]] = [*await sources_served(self._api), _PROVISIONERS]
         informers = [Informer(self._api, one, self.loop.hear, rng=self._rng, clock=self._clock) for one in interests]
-        writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._around.instance)
+        writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._host.instance)
         try:
-            async with EventRecorder(writer, self._clock, instance=self._around.instance) as events:
+            async with EventRecorder(writer, self._clock, instance=self._host.instance) as events:
                 self.loop.on_step = PoolTeller(events, self.loop.placements.state.nodes.get).stepped
                 async with asyncio.TaskGroup() as self._group:
                     self._group.create_task(run_all(*informers), name="informers")
@@ -97,18 +96,18 @@ class Provisioning:
                     self._ready.set()
         finally:
             for name, provider in self._clouds.providers.items():
-                if name not in self._around.providers:
+                if name not in self._host.providers:
                     await provider.close()
 
     def _made(self, name: str) -> CloudProvider:
         """A provider, and what has to go on beside its calls."""
-        if name in self._around.providers:
-            return self._around.guard(self._around.providers[name])
+        if name in self._host.providers:
+            return self._host.guard(self._host.providers[name])
         settings = self._settings.providers.get(name, {})
         provider = load_provider(name, Surroundings(api=self._api, clock=self._clock, settings=settings))
         if self._group is not None:
             self._group.create_task(provider.run(), name=f"provider {name}")
-        return self._around.guard(provider)
+        return self._host.guard(provider)
 
 
 def _as_it_is(raw: NodeProvisioner) -> NodeProvisioner:

@@ -51,6 +51,8 @@ class Demand:
     """By node, also by instances that are not nodes yet: waiting pods that fit there."""
     wanted: Mapping[str, Wanted] = field(default_factory=dict)
     """By provisioner."""
+    seated: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """The node, or instance that is to be one, on which a waiting pod fits."""
     chosen: Mapping[ObjectKey, str] = field(default_factory=dict)
     """The provisioner that is to buy for a pod."""
     unmet: Mapping[ObjectKey, Refusals] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class _Search:
         self.market = market
         self._placements = market.scratch.placements
         self._assumed: dict[str, Assumed] = {}
+        self._seated_on: dict[ObjectKey, str] = {}
         self._unmet: dict[ObjectKey, Refusals] = {}
         self._in_gangs: set[ObjectKey] = set()
 
@@ -140,6 +143,7 @@ class _Search:
 
     def _assume(self, pod: Pod, seat: Seat) -> None:
         before = self._assumed.get(seat.node, NOBODY)
+        self._seated_on[pod.key] = seat.node
         self._assumed[seat.node] = Assumed(milli=before.milli + self._use(pod), pods=before.pods + 1)
 
     def _use(self, pod: Pod) -> int:
@@ -185,7 +189,13 @@ class _Search:
             for name, zones in by_zone.items()
         }
         there = {node: taken for node, taken in self._assumed.items() if not node.startswith(FRESH)}
-        return Demand(assumed=there, wanted=wanted, chosen=dict(sorted(chosen.items())), unmet=self._unmet)
+        return Demand(
+            assumed=there,
+            wanted=wanted,
+            seated=self._seated_on,
+            chosen=dict(sorted(chosen.items())),
+            unmet=self._unmet,
+        )
 
 
 def _groups(turns: Sequence[Turn]) -> Iterator[GangAsk | list[Pod]]:

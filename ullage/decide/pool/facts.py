@@ -78,6 +78,17 @@ def pool_nodes(
     return tuple(sorted(found, key=lambda node: node.name))
 
 
+def machines_of_nodes(provisioners: Iterable[Provisioner], placements: Placements) -> list[Instance]:
+    """What a cloud would list if every node of these pools had its machine: for those who ask no cloud."""
+    names = {one.name for one in provisioners}
+    labelled = [(node, node.labels.get(PROVISIONER_LABEL, "")) for node in placements.state.nodes.values()]
+    return [
+        Instance(id=node.name, pool=pool, since=node.created, node=node.name)
+        for node, pool in labelled
+        if pool in names
+    ]
+
+
 def with_assumed(nodes: Sequence[PoolNode], assumed: Mapping[str, Assumed]) -> tuple[PoolNode, ...]:
     """The same nodes with the waiting pods that would fit on them."""
     return tuple(_taken(node, assumed[node.name]) if node.name in assumed else node for node in nodes)
