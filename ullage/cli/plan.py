@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.lines import aligned
+from ullage.cli.plan_drain import drain
 from ullage.cli.plan_scale import scale
 from ullage.cli.scene import SceneChoice, scene_options
 
@@ -19,6 +20,7 @@ Examples:
   ullage plan schedule -f cluster.yaml
   ullage plan schedule --context staging
   ullage plan scale -f cluster.yaml -f provisioners.yaml
+  ullage plan drain -f cluster.yaml
 """
 
 SCHEDULE_EXAMPLES = """\b
@@ -35,6 +37,7 @@ def command() -> None:
 
 
 command.add_command(scale)
+command.add_command(drain)
 
 
 @command.command("schedule", epilog=SCHEDULE_EXAMPLES)

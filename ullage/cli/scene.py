@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ullage.errors import Unreadable
     from ullage.kube.api import KubeApi
     from ullage.kube.resource import Resource
+    from ullage.model.drain import Workload
     from ullage.model.event import ObjectKey
     from ullage.model.provisioner import Provisioner
     from ullage.state.cluster import ClusterState
@@ -37,6 +38,8 @@ class Scene:
     origin: str
     provisioners: "tuple[Provisioner, ...]" = ()
     """Pools of nodes, by name."""
+    workloads: "tuple[Workload, ...]" = ()
+    """Controllers that make pods again, as far as the files have them; the cluster is not asked for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,8 @@ class SceneChoice:
         # Plans are the same whenever they are made: reports are old only beside newer ones.
         newest = max((inventory.reported_at for inventory in found.state.inventories.values()), default=0.0)
         known = Known(unreadable_claims=found.unreadable_claims)
-        return Scene(_placements(found.state), known, newest, namespace, "the files", found.provisioners)
+        placements = _placements(found.state)
+        return Scene(placements, known, newest, namespace, "the files", found.provisioners, found.workloads)
 
 
 def scene_options(command: Callable[..., None]) -> Callable[..., None]:

@@ -15,7 +15,7 @@ from ullage.errors import Unreadable, UserError
 from ullage.kube.documents import Document, documents
 from ullage.kube.filling import Priorities, filled_node, filled_pod, lenient
 from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_kube_group, read_quota
-from ullage.kube.objects import dra, gpu, node, pod, policy, provisioner, storage
+from ullage.kube.objects import dra, gpu, node, pod, policy, provisioner, storage, workload
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.provisioner_read import read_provisioner
 from ullage.kube.read import (
@@ -29,12 +29,14 @@ from ullage.kube.read import (
     read_volume,
     read_volume_claim,
 )
+from ullage.kube.read.workload import read_workload
 from ullage.kube.resource import JsonObject, Resource
 from ullage.kube.resources import (
     BUDGETS,
     GPU_CLAIMS,
     GPU_NODE_STATUSES,
     GPU_QUOTAS,
+    JOBS,
     KUBE_POD_GROUPS,
     NAMESPACES,
     NODE_PROVISIONERS,
@@ -43,11 +45,14 @@ from ullage.kube.resources import (
     POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
+    REPLICA_SETS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    STATEFUL_SETS,
     STORAGE_CLASSES,
     VOLUME_CLAIMS,
 )
+from ullage.model.drain import Workload
 from ullage.model.event import Appeared, ObjectKey
 from ullage.model.provisioner import Provisioner
 from ullage.state.cluster import ClusterState
@@ -83,6 +88,9 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         *(_Kind(slices, dra.ResourceSlice, read_device_slice) for slices in RESOURCE_SLICES),
         _Kind(PRIORITY_CLASSES, policy.PriorityClass, None),
         _Kind(NODE_PROVISIONERS, provisioner.NodeProvisioner, None),
+        _Kind(REPLICA_SETS, workload.Workload, None),
+        _Kind(STATEFUL_SETS, workload.Workload, None),
+        _Kind(JOBS, workload.Job, None),
     )
 }
 
@@ -97,6 +105,8 @@ class Manifests:
     warnings: tuple[str, ...] = ()
     provisioners: tuple[Provisioner, ...] = ()
     """Pools of nodes, by name. Where pods go does not depend on them."""
+    workloads: tuple[Workload, ...] = ()
+    """Controllers that make pods again, as far as the files have them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +226,9 @@ def _facts(found: list[_Found], warnings: list[str]) -> Manifests:
     pools = sorted(
         map(_pool, (one for one in found if one.kind.resource is NODE_PROVISIONERS)), key=lambda one: one.name
     )
-    return Manifests(state, unreadable, tuple(warnings), tuple(pools))
+    makers = (one for one in found if one.kind.resource in (REPLICA_SETS, STATEFUL_SETS, JOBS))
+    workloads = tuple(read_workload(one.raw, one.kind.resource.kind) for one in makers)
+    return Manifests(state, unreadable, tuple(warnings), tuple(pools), workloads)
 
 
 def _pool(one: _Found) -> Provisioner:

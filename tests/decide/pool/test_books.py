@@ -38,18 +38,20 @@ def test_fewer_than_asked_for_back_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "remains_open"),
+    ("failure", "remains_open", "word"),
     [
-        pytest.param(Failure.CAPACITY, False, id="no-capacity"),
-        pytest.param(Failure.REFUSED, False, id="refused"),
-        pytest.param(None, True, id="nobody-knows"),
+        pytest.param(Failure.CAPACITY, False, "NoCapacity", id="no-capacity"),
+        pytest.param(Failure.REFUSED, False, "Refused", id="refused"),
+        pytest.param(None, True, "OutcomeUnknown", id="nobody-knows"),
     ],
 )
-def test_a_failure_closes_a_purchase_and_a_lost_answer_does_not(failure: Failure | None, remains_open: bool) -> None:
+def test_a_failure_closes_a_purchase_and_a_lost_answer_does_not(
+    failure: Failure | None, remains_open: bool, word: str
+) -> None:
     after = settled(OPEN, NotBought(BUY, failure, "why"), now=6.0)
     assert (after.purchase is not None) is remains_open
     assert after.back_off is not None
-    assert after.back_off.until > 6.0
+    assert (after.back_off.failure, after.back_off.until > 6.0) == (word, True)
 
 
 def test_instances_given_up_are_no_longer_awaited() -> None:

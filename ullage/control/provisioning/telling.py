@@ -2,18 +2,25 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from ullage.model.event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.pool_action import Deprovision, Doom, Spare
 from ullage.model.pool_outcome import Bought, NotBought, PoolDone, PoolNotDone, PoolOutcome, PoolSetback
 from ullage.model.provisioner import Failure, Provisioner
-from ullage.observe.events import Announcement, EventReason, EventRecorder, Subject
+from ullage.observe.events import Announcement, EventReason, Subject
 
 _MOST_NAMED = 5
 _NO_MACHINES = (Failure.CAPACITY, Failure.QUOTA)
 _WORTH_TELLING = (PoolSetback.CLOUD_FAILED, PoolSetback.NO_INSTANCE)
 """Setbacks an operator may have to do something about. The others are a node's ordinary life."""
+
+
+class Recorder(Protocol):
+    """Takes what is told."""
+
+    def tell(self, announcement: Announcement) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +38,7 @@ class _Note:
 class PoolTeller:
     """The voice of a provisioner. `node_of` finds a node that is there, or was a moment ago."""
 
-    def __init__(self, events: EventRecorder, node_of: Callable[[str], Node | None]) -> None:
+    def __init__(self, events: Recorder, node_of: Callable[[str], Node | None]) -> None:
         self._events = events
         self._node_of = node_of
 

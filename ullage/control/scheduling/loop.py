@@ -129,23 +129,26 @@ class SchedulerLoop:
 
     async def _place(self, action: Place) -> None:
         with self._slots_taken((action,)):
-            began = self._clock.steady()
+            began, waited = self._clock.steady(), self._waited(action)
             outcome = await self._hands.placer.perform(action)
-        self._settle(outcome, took=self._clock.steady() - began)
+        self._settle(outcome, waited, took=self._clock.steady() - began)
 
     async def _place_gang(self, action: PlaceGang) -> None:
         with self._slots_taken(action.places):
-            began = self._clock.steady()
+            began, waited = self._clock.steady(), [self._waited(place) for place in action.places]
             outcome = await self._hands.gang_placer.perform(action)
         self._teller.gang_ended(outcome, waited=self.desk.gang_waited(action.gang, now=self._clock.now()))
-        for one in outcome.outcomes:
-            self._settle(one, took=self._clock.steady() - began)
+        for one, so_far in zip(outcome.outcomes, waited, strict=True):
+            self._settle(one, so_far, took=self._clock.steady() - began)
 
-    def _settle(self, outcome: PlaceOutcome, *, took: float) -> None:
-        now, key = self._clock.now(), outcome.action.pod
-        self._refusals.forget(key)
-        self._teller.placing_ended(outcome, took=took, waited=self.desk.waited(key, now=now))
-        self.desk.settle(outcome, now=now)
+    def _waited(self, action: Place) -> float:
+        """Seconds until now. To be asked before the write: a watch may be faster than the answer, and end the wait."""
+        return self.desk.waited(action.pod, now=self._clock.now()) or 0.0
+
+    def _settle(self, outcome: PlaceOutcome, waited: float, *, took: float) -> None:
+        self._refusals.forget(outcome.action.pod)
+        self._teller.placing_ended(outcome, took=took, waited=waited + took)
+        self.desk.settle(outcome, now=self._clock.now())
         self._news.set()
 
     async def _evict_gang(self, action: EvictGang) -> None:

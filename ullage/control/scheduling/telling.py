@@ -24,7 +24,7 @@ class Teller:
     def decided(self, seconds: float) -> None:
         self._metrics.decision_seconds.observe(seconds)
 
-    def placing_ended(self, outcome: PlaceOutcome, *, took: float, waited: float | None) -> None:
+    def placing_ended(self, outcome: PlaceOutcome, *, took: float, waited: float) -> None:
         """A pod was bound, or not. `waited` since it was first seen."""
         action = outcome.action
         if not isinstance(outcome, Placed):
@@ -33,8 +33,7 @@ class Teller:
             return
         self._metrics.bind_seconds[BindOutcome.PLACED].observe(took)
         self._metrics.attempt(AttemptResult.PLACED, Reason.FITS)
-        if waited is not None:
-            self._metrics.queue_wait.observe(waited)
+        self._metrics.queue_wait.observe(waited)
         self._tell(_pod(action.pod, action.uid), EventReason.SCHEDULED, _placed(action))
 
     def gang_ended(self, outcome: GangOutcome, *, waited: float) -> None:

@@ -66,13 +66,12 @@ def pods_that_should_be_gone_are_ignored(pod: Pod, around: Circumstances) -> Ans
 
 def controllers_must_be_there_and_large_enough(pod: Pod, around: Circumstances) -> Answer:
     owner = pod.owner
-    if owner is None or owner.kind not in around.workload_kinds or not around.switches.custom_controllers_stay:
-        return None
-    if _WATCHED.get(owner.kind) != pod.marks.owner_group:
+    if owner is None or not around.switches.custom_controllers_stay:
         return None
     known = around.workloads.get(owner.uid)
     if known is None:
-        return Blocked(WhyStays.CONTROLLER_NOT_FOUND, f"{owner.kind} {owner.name} is gone")
+        ours = owner.kind in around.workload_kinds and _WATCHED.get(owner.kind) == pod.marks.owner_group
+        return Blocked(WhyStays.CONTROLLER_NOT_FOUND, f"{owner.kind} {owner.name} is gone") if ours else None
     least = around.switches.min_replicas
     if owner.kind in _COUNTED and known.target < least:
         return Blocked(WhyStays.TOO_FEW_REPLICAS, f"{owner.kind} {owner.name} has {known.target} of at least {least}")

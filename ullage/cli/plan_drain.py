@@ -1,0 +1,249 @@
+"""`ullage plan drain`: which nodes could be removed together now, where their pods would go, and why others stay."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ullage.cli.lines import aligned
+from ullage.cli.scene import Scene, SceneChoice, scene_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ullage.cli.cluster import ClusterChoice
+    from ullage.decide.drain.facts import DrainFacts, DrainPlan, DrainPolicy
+    from ullage.model.drain import Removable, Unremovable, Workload
+
+EXAMPLES = """\b
+Examples:
+  ullage plan drain -f cluster.yaml
+  kubectl get nodes,pods,pdb,rs -A -o yaml | ullage plan drain -f - -o json
+  ullage plan drain --context staging --utilization-threshold 0.7 --no-skip-nodes-with-local-storage
+"""
+
+_MOST_NAMED = 3
+_SHARE = click.FloatRange(0, 1)
+
+
+def _switch(name: str, what: str) -> "Callable[[Any], Any]":
+    return click.option(f"--{name}/--no-{name}", default=True, show_default=True, help=what)
+
+
+_POLICY_OPTIONS = (
+    click.option(
+        "--utilization-threshold",
+        type=_SHARE,
+        default=0.5,
+        show_default=True,
+        help="Nodes with more of their CPU or memory requested stay.",
+    ),
+    click.option(
+        "--gpu-utilization-threshold",
+        type=_SHARE,
+        default=0.5,
+        show_default=True,
+        help="The same of nodes with GPUs, by their GPUs alone.",
+    ),
+    click.option("--ignore-daemonsets-utilization", is_flag=True, help="Do not count what DaemonSets request."),
+    click.option("--ignore-mirror-pods-utilization", is_flag=True, help="Do not count what mirror pods request."),
+    _switch("skip-nodes-with-system-pods", "Pods of kube-system without a disruption budget keep their node."),
+    _switch("skip-nodes-with-local-storage", "Pods with data on their node keep it."),
+    _switch(
+        "skip-nodes-with-custom-controller-pods", "Pods of controllers that are not Kubernetes' own keep their node."
+    ),
+    click.option(
+        "--min-replica-count",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="Pods of ReplicaSets with fewer replicas keep their node.",
+    ),
+    click.option(
+        "--system-pod-timeout",
+        type=click.FloatRange(min=0),
+        default=3600.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="Age at which a pod of kube-system may move after all.",
+    ),
+    click.option(
+        "--unready/--no-unready", default=True, show_default=True, help="Nodes that are not ready may go, too."
+    ),
+    click.option("--in-turn", is_flag=True, help="Let a node go whose pods its disruption budget lets go one by one."),
+)
+
+
+def _policy_options(command: "Callable[..., None]") -> "Callable[..., None]":
+    for option in reversed(_POLICY_OPTIONS):
+        command = option(command)
+    return command
+
+
+@click.command("drain", epilog=EXAMPLES)
+@scene_options
+@_policy_options
+@click.option(
+    "--pool", "pools", multiple=True, metavar="NAME", help="Only nodes of this NodeProvisioner; may be repeated."
+)
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(("table", "json")),
+    default="table",
+    show_default=True,
+    help="For whom to print.",
+)
+def drain(where: SceneChoice, policy: str, pools: tuple[str, ...], output: str, **options: Any) -> None:
+    """Find nodes that can be removed all together: every pod on them has a place elsewhere, every budget lasts.
+
+    Decides with the code of `ullage controller`, for this moment: how long nodes have been unneeded does not matter.
+    Without -f the cluster of the kubeconfig is read; nothing in it is changed. With -f the time is that of the newest
+    GpuNodeStatus report in the files, else of the newest pod: the same files give the same plan.
+    """
+    from ullage.decide.assigning import Assigner
+    from ullage.decide.drain.plan import plan_drain
+
+    scene = where.load()
+    facts = _facts(scene, pools, where)
+    assigner = Assigner(scene.placements, policy, scene.known.unreadable_claims)
+    plan = plan_drain(assigner, facts, _drain_policy(options), now=_moment(scene))
+    if output == "json":
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(as_json(plan)), indent=2))
+    else:
+        click.echo("\n".join(as_lines(plan)))
+
+
+def _drain_policy(options: "Mapping[str, Any]") -> "DrainPolicy":
+    from ullage.decide.drain.facts import DrainPolicy, RuleSwitches
+
+    return DrainPolicy(
+        used_milli=round(options["utilization_threshold"] * 1000),
+        gpu_used_milli=round(options["gpu_utilization_threshold"] * 1000),
+        count_daemons=not options["ignore_daemonsets_utilization"],
+        count_mirrors=not options["ignore_mirror_pods_utilization"],
+        unready_go=options["unready"],
+        in_turn=options["in_turn"],
+        rules=RuleSwitches(
+            system_pods_stay=options["skip_nodes_with_system_pods"],
+            local_storage_stays=options["skip_nodes_with_local_storage"],
+            custom_controllers_stay=options["skip_nodes_with_custom_controller_pods"],
+            min_replicas=options["min_replica_count"],
+            system_pod_grace=options["system_pod_timeout"],
+        ),
+    )
+
+
+def _facts(scene: Scene, chosen: tuple[str, ...], where: SceneChoice) -> "DrainFacts":
+    from ullage.decide.drain.eligibility import under_removal
+    from ullage.decide.drain.facts import DrainFacts, PoolFloor
+    from ullage.model.provisioner import PROVISIONER_LABEL
+
+    pool_of = {node.name: node.labels.get(PROVISIONER_LABEL, "") for node in scene.placements.state.nodes.values()}
+    staying = [node.name for node in scene.placements.state.nodes.values() if not under_removal(node)]
+    pools = {one.name: one for one in scene.provisioners}
+    floors = {
+        name: PoolFloor(
+            nodes=sum(pool_of[node] == name for node in staying),
+            least=one.thresholds.min_size,
+            least_empty=one.thresholds.min_unutilized_nodes,
+        )
+        for name, one in pools.items()
+    }
+    workloads, kinds = (scene.workloads, ()) if where.files else asyncio.run(_live_workloads(where.cluster))
+    return DrainFacts(
+        candidates={node for node, pool in pool_of.items() if pool in chosen} if chosen else None,
+        pools=floors,
+        prices={node: pools[pool].template.price for node, pool in pool_of.items() if pool in pools},
+        workloads={one.uid: one for one in workloads},
+        workload_kinds=frozenset(kinds),
+    )
+
+
+async def _live_workloads(choice: "ClusterChoice") -> "tuple[list[Workload], tuple[str, ...]]":
+    """Controllers in the cluster, and the kinds of which we may see all."""
+    from ullage.errors import Forbidden, NotFound
+    from ullage.kube.read.workload import read_workload
+    from ullage.kube.resource import Resource
+    from ullage.kube.resources import DAEMON_SETS, JOBS, REPLICA_SETS, STATEFUL_SETS
+
+    found: list[Workload] = []
+    seen: list[str] = []
+    resources: tuple[Resource[Any], ...] = (REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS)
+    async with choice.connected() as api:
+        for resource in resources:
+            try:
+                found += [read_workload(raw, resource.kind) for raw in (await api.list(resource)).items]
+            except (Forbidden, NotFound):
+                click.echo(f"warning: {resource.kind}s cannot be listed; they are taken to be there", err=True)
+            else:
+                seen.append(resource.kind)
+    return found, tuple(seen)
+
+
+def _moment(scene: Scene) -> float:
+    """Files without a report have no time of their own."""
+    if scene.now:
+        return scene.now
+    pods = scene.placements.state.pods.values()
+    return max((max(pod.created, pod.marks.deleted_at or 0.0) for pod in pods), default=0.0)
+
+
+def as_json(plan: "DrainPlan") -> dict[str, Any]:
+    """For programs."""
+    return {
+        "removable": [
+            {
+                "node": one.node,
+                "empty": one.empty,
+                "reason": one.why.value,
+                "moves": [{"pod": str(move.pod), "to": move.to} for move in one.moves],
+            }
+            for one in plan.removable
+            if not one.waits_for
+        ],
+        "unremovable": [
+            {"node": one.node, "reason": one.why.value, "pod": None if one.pod is None else str(one.pod)}
+            for one in _staying(plan)
+        ],
+        "pdbs": [{"name": str(key), "left": left} for key, left in sorted(plan.budgets_left.items())],
+    }
+
+
+def _staying(plan: "DrainPlan") -> "list[Unremovable]":
+    """Those that stay, and those that wait for a pod to finish, by name."""
+    from ullage.model.drain import Unremovable, WhyStays
+
+    waiting = [
+        Unremovable(node=one.node, why=WhyStays.WAITS_FOR_COMPLETION, pod=one.waits_for[0])
+        for one in plan.removable
+        if one.waits_for
+    ]
+    return sorted((*plan.unremovable, *waiting), key=lambda one: one.node)
+
+
+def as_lines(plan: "DrainPlan") -> list[str]:
+    """For people."""
+    lines: list[str] = []
+    going, staying = [one for one in plan.removable if not one.waits_for], _staying(plan)
+    if going:
+        lines += [*aligned([("REMOVABLE", "WHY", "PODS", "MOVES"), *map(_going_row, going)]), ""]
+    if staying:
+        lines += [*aligned([("STAYS", "WHY", "POD", "DETAIL"), *map(_staying_row, staying)]), ""]
+    if plan.budgets_left:
+        rows = [("PDB", "EVICTIONS LEFT"), *((str(key), str(left)) for key, left in sorted(plan.budgets_left.items()))]
+        lines += [*aligned(rows), ""]
+    moves = len({move.pod for one in going for move in one.moves})
+    return [*lines, f"{len(going)} of {len(going) + len(staying)} nodes can go together, {moves} pods would move"]
+
+
+def _going_row(one: "Removable") -> tuple[str, ...]:
+    named = ", ".join(f"{move.pod} -> {move.to}" for move in one.moves[:_MOST_NAMED])
+    more = f" and {len(one.moves) - _MOST_NAMED} more" if len(one.moves) > _MOST_NAMED else ""
+    return one.node, one.why.value, str(len(one.moves)), f"{named}{more}" or "-"
+
+
+def _staying_row(one: "Unremovable") -> tuple[str, ...]:
+    return one.node, one.why.value, "-" if one.pod is None else str(one.pod), one.detail or "-"
