@@ -125,3 +125,26 @@ def test_a_nodes_readiness(conditions: list[dict[str, str]], ready: bool) -> Non
 def test_whom_a_budget_protects(selector: dict[str, Any] | None, selects: bool) -> None:
     budget = msgspec.convert({"metadata": {"name": "b"}, "spec": {"selector": selector}}, DisruptionBudget)
     assert read_budget(budget).selector.matches({"app": "web"}) is selects
+
+
+@pytest.mark.parametrize(
+    ("conditions", "node", "unplaced"),
+    [
+        pytest.param([("PodScheduled", "False", "Unschedulable")], "", "Unschedulable", id="refused"),
+        pytest.param(
+            [("Ready", "False", "x"), ("PodScheduled", "False", "WaitingForCapacity")],
+            "",
+            "WaitingForCapacity",
+            id="among-others",
+        ),
+        pytest.param([("PodScheduled", "True", "")], "", "", id="placed"),
+        pytest.param([("PodScheduled", "False", "Unschedulable")], "a", "", id="bound-whatever-it-said"),
+        pytest.param([], "", "", id="nothing-said"),
+    ],
+)
+def test_why_a_pod_has_no_node(conditions: list[tuple[str, str, str]], node: str, unplaced: str) -> None:
+    written = [{"type": kind, "status": status, "reason": reason} for kind, status, reason in conditions]
+    raw = msgspec.convert(
+        {"metadata": {"name": "p"}, "spec": {"nodeName": node}, "status": {"conditions": written}}, KubePod
+    )
+    assert read_pod(raw).unplaced == unplaced

@@ -16,7 +16,7 @@ from ullage.clock import Clock
 from ullage.cloud.api import Created, CreateRequest
 from ullage.cloud.kwok import KwokProvider
 from ullage.control.provisioning.loop import ProvisioningSettings
-from ullage.control.provisioning.start import ControllerSettings, Provisioning, Host
+from ullage.control.provisioning.start import ControllerSettings, Host, Provisioning
 from ullage.errors import ApiError
 from ullage.kube.api import DELETE_NOW, KubeApi
 from ullage.kube.crds.catalog import POD_GROUP
