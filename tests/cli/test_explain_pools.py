@@ -68,9 +68,7 @@ def waiting_for_capacity() -> JsonObject:
         ),
         pytest.param(
             [provisioner(maxSize=1), node("n"), pod("other", 8, on="n")],
-            [
-                "NodeProvisioner pool buys no node: it may have 1 nodes and needs more for all who wait (MaxSizeReached)",
-            ],
+            ["NodeProvisioner pool buys no node: all who wait need more than its maxSize of 1 (MaxSizeReached)"],
             id="full",
         ),
         pytest.param(
@@ -110,7 +108,7 @@ def test_a_gang_is_bought_for_as_a_whole(tmp_path: Path, capsys: pytest.CaptureF
         "wait: NodeProvisioner pool buys a node for it"
     ]
     assert helped(tmp_path, capsys, provisioner(maxSize=1), members) == [
-        "NodeProvisioner pool buys no node: it may have 1 nodes and needs more for all who wait (MaxSizeReached)"
+        "NodeProvisioner pool buys no node: all who wait need more than its maxSize of 1 (MaxSizeReached)"
     ]
 
 

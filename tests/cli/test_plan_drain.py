@@ -145,3 +145,22 @@ def test_pools_keep_their_minimum_and_may_be_the_only_ones(tmp_path: Path, capsy
     assert {one["reason"] for one in plan["unremovable"]} == {"PoolMinimumReached"}
     only = planned(tmp_path, capsys, provisioner(minSize=2), nodes, node("x"), options=("-o", "json", "--pool", "pool"))
     assert {"node": "x", "reason": "NotACandidate", "pod": None} in json.loads(only)["unremovable"]
+
+
+BARE: dict[str, tuple[dict[str, Any], int]] = {
+    "so-many-must-be-there": ({"minAvailable": 2}, 1),
+    "a-part-must-be-there": ({"minAvailable": "50%"}, 1),
+    "so-many-may-be-gone": ({"maxUnavailable": 2}, 2),
+    "a-part-may-be-gone": ({"maxUnavailable": "30%"}, 1),
+}
+
+
+@pytest.mark.parametrize(("spec", "left"), BARE.values(), ids=BARE)
+def test_budgets_without_a_status_are_counted(
+    spec: dict[str, Any], left: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web", "namespace": "team"}}
+    bare["spec"] = {"selector": {"matchLabels": {"app": "web"}}} | spec
+    pods = [web(name, "z", "15") for name in "pqr"]
+    text = planned(tmp_path, capsys, node("z"), pods, bare, options=("-o", "json"))
+    assert json.loads(text)["pdbs"] == [{"name": "team/web", "left": left}]

@@ -37,6 +37,14 @@ def listen_address(text: str | None, option: str = "--listen") -> "Address | Non
     return Address(host.strip("[]") or "127.0.0.1", int(port))
 
 
+def run_fast(work: Coroutine[Any, Any, None]) -> None:
+    """Run until the work ends or the process is asked to stop, on a loop made for many small calls at once."""
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(until_stopped(work))
+
+
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
     """Run until the work ends or somebody asks the process to stop."""
     running = asyncio.ensure_future(work)

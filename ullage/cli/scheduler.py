@@ -1,6 +1,5 @@
 """`ullage scheduler`: places every pod that names it, GPU or not, until it is stopped."""
 
-import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import LISTEN_HELP, identity, led, listen_address, until_stopped
+from ullage.cli.running import LISTEN_HELP, identity, led, listen_address, run_fast
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ def command(
 
     settings = SchedulerSettings(profiles=read_profiles(profiles), lease_namespace=namespace)
     choice = ClusterChoice.of(kubeconfig, context)
-    asyncio.run(until_stopped(_scheduling(choice, settings, leader_election, listen_address(listen))))
+    run_fast(_scheduling(choice, settings, leader_election, listen_address(listen)))
 
 
 def read_profiles(texts: tuple[str, ...]) -> dict[str, str]:

@@ -71,8 +71,10 @@ class Priorities:
 
 
 def filled_pod(raw: Pod, priorities: Priorities) -> Pod:
-    """A pod as an API server would have stored it, in what placement looks at."""
+    """A pod as an API server would have stored it, in what placement looks at. One that has a node runs there."""
     spec = raw.spec
+    if spec.node_name and not raw.status.phase:
+        raw = replace(raw, status=replace(raw.status, phase="Running"))
     containers = tuple(map(_with_requests, spec.containers))
     init_containers = tuple(map(_with_requests, spec.init_containers))
     priority = priorities.of(spec)

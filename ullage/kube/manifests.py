@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from ullage.errors import Unreadable, UserError
+from ullage.kube.budget_filling import counted
 from ullage.kube.documents import Document, documents
 from ullage.kube.filling import Priorities, filled_node, filled_pod, lenient
 from ullage.kube.gpu_read import read_claim, read_group, read_inventory, read_kube_group, read_quota
@@ -53,7 +54,7 @@ from ullage.kube.resources import (
     VOLUME_CLAIMS,
 )
 from ullage.model.drain import Workload
-from ullage.model.event import Appeared, ObjectKey
+from ullage.model.event import Appeared, Changed, ObjectKey
 from ullage.model.provisioner import Provisioner
 from ullage.state.cluster import ClusterState
 
@@ -117,6 +118,8 @@ class _Found:
     kind: _Kind
     key: ObjectKey
     raw: Any
+    counted: bool = True
+    """Whether a disruption budget says how many evictions it allows."""
 
     @property
     def name(self) -> str:
@@ -189,7 +192,9 @@ def _decoded(document: Document, kind: _Kind, body: JsonObject, namespace: str) 
     wanted = (meta.namespace or namespace) if kind.resource.namespaced else ""
     if meta.namespace != wanted:
         raw = msgspec.structs.replace(raw, metadata=msgspec.structs.replace(meta, namespace=wanted))
-    return _Found(document, kind, ObjectKey(wanted, meta.name), raw)
+    status = body.get("status")
+    says = isinstance(status, dict) and "disruptionsAllowed" in status
+    return _Found(document, kind, ObjectKey(wanted, meta.name), raw, says or kind.resource is not BUDGETS)
 
 
 def _called(body: JsonObject) -> str:
@@ -228,7 +233,18 @@ def _facts(found: list[_Found], warnings: list[str]) -> Manifests:
     )
     makers = (one for one in found if one.kind.resource in (REPLICA_SETS, STATEFUL_SETS, JOBS))
     workloads = tuple(read_workload(one.raw, one.kind.resource.kind) for one in makers)
+    _count_budgets(state, (one for one in found if not one.counted), {one.uid: one for one in workloads})
     return Manifests(state, unreadable, tuple(warnings), tuple(pools), workloads)
+
+
+def _count_budgets(state: ClusterState, bare: Iterable[_Found], makers: Mapping[str, Workload]) -> None:
+    for one in bare:
+        said = state.budgets[one.key]
+        try:
+            told = counted(said, one.raw.spec, state.pods.values(), makers)
+        except ValueError as error:
+            raise one.wrong(f"spec.minAvailable or maxUnavailable: {error}") from error
+        state.apply(Changed(one.key, said, told))
 
 
 def _pool(one: _Found) -> Provisioner:

@@ -120,7 +120,8 @@ class Stage:
     async def pods(self, names: list[str], gpus: int = 1, **more: Any) -> None:
         """Pods that want GPUs."""
         for name in names:
-            body = a_pod(name, gpus=gpus, schedulerName="gpu-scheduler", terminationGracePeriodSeconds=0, **more)
+            plain = {"schedulerName": "gpu-scheduler", "terminationGracePeriodSeconds": 0}
+            body = a_pod(name, gpus=gpus, **(plain | more))
             await self.api.create(PODS, body, NS)
 
     async def leave(self, *names: str) -> None:

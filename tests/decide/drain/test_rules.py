@@ -8,7 +8,7 @@ from tests.decide.drain.fleets import NOW, WEB, pod
 from tests.decide.preempt.fleets import a_budget
 from ullage.decide.drain.budgets import Budgets
 from ullage.decide.drain.facts import RuleSwitches
-from ullage.decide.drain.rules import RULES, Blocked, Circumstances, Ruling, ruling
+from ullage.decide.drain.rules import RULES, Blocked, Circumstances, Ruling, Rulings, ruling
 from ullage.model.drain import WhyStays, Workload
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Owner, Phase
@@ -76,8 +76,11 @@ def test_what_becomes_of_a_pod(facts: dict[str, Any], around: dict[str, Any], ex
         facts = facts | {"marks": facts.get("marks", {}) | {"owner_group": "apps"}}
     budgets = [a_budget("spent", "spent", 0), a_budget("one", "twice", 5), a_budget("two", "twice", 5)]
     known = Circumstances(RuleSwitches(**switches), Budgets({one.key: one for one in budgets}), workloads, kinds, NOW)
-    found = ruling(pod("p", "a", **facts), known)
+    asked = pod("p", "a", **facts)
+    found = ruling(asked, known)
     assert (found.why if isinstance(found, Blocked) else found) is expected
+    rulings = Rulings(known)
+    assert [rulings.of(asked), rulings.of(asked)] == [found, found]
 
 
 def test_there_are_twelve_and_each_has_a_name_of_its_own() -> None:

@@ -16,6 +16,7 @@ class Budgets:
         self._budgets = budgets
         self._allowed = {key: _allowed(budgets[key]) for key in sorted(budgets)}
         self._left = dict(self._allowed)
+        self.none = not budgets
         self._index: dict[str, SelectorIndex[ObjectKey]] = {}
         for key in self._allowed:
             self._index.setdefault(key.namespace, SelectorIndex()).add(budgets[key].selector, key)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ullage.decide.assigning import Assigner
-from ullage.decide.drain.rules import Blocked, Circumstances, Ruling, ruling
+from ullage.decide.drain.rules import Blocked, Ruling, Rulings
 from ullage.model.drain import WhyStays
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Pod
@@ -21,9 +21,9 @@ class GangStays:
 class Gangs:
     """Of the pods on one picture."""
 
-    def __init__(self, assigner: Assigner, around: Circumstances) -> None:
+    def __init__(self, assigner: Assigner, rulings: Rulings) -> None:
         self._assigner = assigner
-        self._around = around
+        self._rulings = rulings
 
     def of(self, pod: Pod) -> ObjectKey | None:
         """The gang of a pod, if it is in one."""
@@ -58,7 +58,7 @@ class Gangs:
         return [found[key] for key in sorted(found)]
 
     def _problem(self, gang: ObjectKey, pod: Pod) -> GangStays | None:
-        answer = ruling(pod, self._around)
+        answer = self._rulings.of(pod)
         if answer is Ruling.MOVES:
             return None
         why = answer.why if isinstance(answer, Blocked) else WhyStays.WAITS_FOR_COMPLETION

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ullage.decide.drain.rules import Blocked, Circumstances, Ruling, ruling
+from ullage.decide.drain.rules import Blocked, Ruling, Rulings
 from ullage.model.drain import Unremovable, WhyStays
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Pod
@@ -22,7 +22,7 @@ class Load:
     """The first pod by name that must stay, or that nobody has heard of there yet."""
 
 
-def load_of(node: str, placements: Placements, around: Circumstances) -> Load:
+def load_of(node: str, placements: Placements, rulings: Rulings) -> Load:
     """Ask the rules about every pod on a node."""
     load, heard = Load(node), placements.state.pods
     holder = holder_key(node)
@@ -37,7 +37,7 @@ def load_of(node: str, placements: Placements, around: Circumstances) -> Load:
                 node=node, why=WhyStays.DESTINATION, pod=_named(known), detail="it is about to come"
             )
             return load
-        answer = ruling(pod, around)
+        answer = rulings.of(pod)
         if answer is Ruling.MOVES:
             load.moving.append(pod)
         elif isinstance(answer, Blocked):

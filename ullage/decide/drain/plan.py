@@ -18,7 +18,7 @@ from ullage.decide.drain.gangs import Gangs
 from ullage.decide.drain.loads import Load, load_of
 from ullage.decide.drain.order import in_order
 from ullage.decide.drain.placing import Places, Placing
-from ullage.decide.drain.rules import Circumstances, Ruling, ruling
+from ullage.decide.drain.rules import Circumstances, Ruling, Rulings
 from ullage.decide.drain.timers import candidates_since
 from ullage.decide.drain.trial import Candidacy
 from ullage.decide.drain.utilisation import used_shares
@@ -57,7 +57,8 @@ class _Loop:
         self._removing = {name for name in facts.removing if name in self._nodes}
         self._removing |= {name for name, node in self._nodes.items() if under_removal(node)}
         self._budgets = Budgets(placements.state.budgets)
-        self._around = Circumstances(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
+        around = Circumstances(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
+        self._rulings = Rulings(around)
         self._promised: Places = {}
         """Where pods go that have to leave already."""
         self._evicted = kept(facts.evictions, keep=policy.evictions_kept, now=now)
@@ -83,7 +84,7 @@ class _Loop:
             destinations.search_in(self._search_order(loads))
             # 4. one by one
             candidacy = Candidacy(
-                placing, destinations, Gangs(self._assigner, self._around), self._budgets, self._policy
+                placing, destinations, Gangs(self._assigner, self._rulings), self._budgets, self._policy
             )
             return self._walk(loads, stays, candidacy, limits)
 
@@ -115,7 +116,7 @@ class _Loop:
         """It is on a node that is being removed, and has to be somewhere else afterwards."""
         if pod.deleting or pod.key not in self._placements.state.pods:
             return False
-        return ruling(pod, self._around) not in (Ruling.GOES_WITH_NODE, Ruling.IGNORED)
+        return self._rulings.of(pod) not in (Ruling.GOES_WITH_NODE, Ruling.IGNORED)
 
     def _sorted_out(self) -> tuple[dict[str, Unremovable], list[Load]]:
         shares, too_much = used_shares(self._placements, self._policy)
@@ -125,7 +126,7 @@ class _Loop:
         for name in sorted(self._nodes):
             problem = ineligible(self._nodes[name], census)
             if problem is None:
-                load = load_of(name, self._placements, self._around)
+                load = load_of(name, self._placements, self._rulings)
                 problem = load.blocked
                 if problem is None:
                     loads.append(load)

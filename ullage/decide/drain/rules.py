@@ -125,7 +125,7 @@ def data_on_the_node_stays(pod: Pod, around: Circumstances) -> Answer:
 
 
 def budgets_must_not_be_spent(pod: Pod, around: Circumstances) -> Answer:
-    if not around.budgets.left or not around.budgets.spent(pod):
+    if not around.budgets.spent(pod):
         return None
     return Blocked(WhyStays.NOT_ENOUGH_PDB, f"{around.budgets.cost(pod)} allows none")
 
@@ -151,13 +151,45 @@ def ruling(pod: Pod, around: Circumstances) -> Ruling | Blocked:
 
     The Eviction API refuses a pod under two budgets for ever, whatever else is said of it.
     """
-    answer: Answer = None
-    for rule in RULES:
+    return _with_budgets(pod, _first(pod, around), around)
+
+
+class Rulings:
+    """The same for many pods. Those that differ in nothing rules look at are asked about once."""
+
+    def __init__(self, around: Circumstances) -> None:
+        self.around = around
+        self._known: dict[tuple[int, str, str, Phase], Answer] = {}
+
+    def of(self, pod: Pod) -> Ruling | Blocked:
+        if pod.key.namespace == SYSTEM:
+            return ruling(pod, self.around)  # age and labels matter there
+        owner = pod.owner
+        # Marks are told apart by which object they are: all of them live as long as the picture that is asked about.
+        alike = (id(pod.marks), "" if owner is None else owner.uid, "" if owner is None else owner.kind, pod.phase)
+        try:
+            answer = self._known[alike]
+        except KeyError:
+            answer = self._known[alike] = _first(pod, self.around)
+        return _with_budgets(pod, answer, self.around)
+
+
+def _first(pod: Pod, around: Circumstances) -> Answer:
+    """What the first rule says that says something; budgets are asked last, by `_with_budgets`."""
+    for rule in RULES[:-1]:
         answer = rule(pod, around)
         if answer is not None:
-            break
+            return answer
+    return None
+
+
+def _with_budgets(pod: Pod, answer: Answer, around: Circumstances) -> Ruling | Blocked:
+    if around.budgets.none and answer is None:
+        return Ruling.MOVES
+    if answer is None:
+        answer = RULES[-1](pod, around)
     if answer is not None and answer is not Ruling.MOVES:
         return answer
-    if around.budgets.left and len(asked := around.budgets.asked(pod)) > 1:
+    if len(asked := around.budgets.asked(pod)) > 1:
         return Blocked(WhyStays.SEVERAL_PDBS, f"{asked[0]} and {asked[1]} both select it")
     return Ruling.MOVES

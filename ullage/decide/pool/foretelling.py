@@ -85,6 +85,6 @@ def _failing(provisioner: Provisioner) -> str:
 _SPOKEN: Mapping[NoPurchase, Callable[[Provisioner], str]] = {
     NoPurchase.PAUSED: lambda _: "it is paused",
     NoPurchase.BACKED_OFF: _failing,
-    NoPurchase.FULL: lambda one: f"it may have {one.thresholds.max_size} nodes and needs more for all who wait",
+    NoPurchase.FULL: lambda one: f"all who wait need more than its maxSize of {one.thresholds.max_size}",
     NoPurchase.OVER_BUDGET: lambda _: "the budget of the fleet is used up",
 }
