@@ -39,7 +39,7 @@ class Measured:
 def run(scale: float) -> list[Figure]:
     """Both loops, and four times as much of everything."""
     nodes = max(int(NODES * scale), 10)
-    one, four = _best(nodes, RUNS), _best(4 * nodes, 1)
+    one, four = _best(nodes), _best(4 * nodes)
     size = f"{nodes:,} nodes, {nodes * PODS_EACH:,} pods"
     first, second = FIRST * scale, SECOND * scale
     return [
@@ -50,8 +50,8 @@ def run(scale: float) -> list[Figure]:
     ]
 
 
-def _best(nodes: int, runs: int) -> Measured:
-    found = [measure(nodes) for _ in range(runs)]
+def _best(nodes: int) -> Measured:
+    found = [measure(nodes) for _ in range(RUNS)]
     return Measured(min(one.first for one in found), min(one.second for one in found))
 
 

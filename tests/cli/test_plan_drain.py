@@ -19,8 +19,7 @@ RS = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs",
 def web(name: str, on: str, cpu: str = "8", notes: dict[str, str] | None = None, **more: Any) -> JsonObject:
     """A pod of a ReplicaSet."""
     body = pod(name, on=on, requests={"cpu": cpu}, labels={"app": "web"}, **more)
-    owners = more.get("owners", [RS])
-    return with_meta(body, ownerReferences=owners, annotations=body["metadata"]["annotations"] | (notes or {}))
+    return with_meta(body, ownerReferences=[RS], annotations=body["metadata"]["annotations"] | (notes or {}))
 
 
 def budget(allowed: int) -> JsonObject:
@@ -83,14 +82,14 @@ def test_what_people_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 BUSY = [node("z"), web("z", "z", "40")]
 """A node that stays, with room."""
-DISK = {"volumes": [{"name": "cache", "emptyDir": {}}]}
-CLONE = {"owners": [RS | {"kind": "CloneSet", "apiVersion": "apps.kruise.io/v1alpha1"}]}
+DISK = [{"name": "cache", "emptyDir": {}}]
+CLONE = RS | {"kind": "CloneSet", "apiVersion": "apps.kruise.io/v1alpha1"}
 
 SWITCHES: dict[str, tuple[JsonObject, tuple[str, ...], str]] = {
-    "data-on-the-node": (web("p", "a", **DISK), ("--no-skip-nodes-with-local-storage",), "LocalStorage"),
+    "data-on-the-node": (web("p", "a", volumes=DISK), ("--no-skip-nodes-with-local-storage",), "LocalStorage"),
     "system-pods": (web("p", "a", namespace="kube-system"), ("--no-skip-nodes-with-system-pods",), "SystemPod"),
     "custom-controllers": (
-        with_meta(web("p", "a"), ownerReferences=CLONE["owners"]),
+        with_meta(web("p", "a"), ownerReferences=[CLONE]),
         ("--no-skip-nodes-with-custom-controller-pods",),
         "NotReplicated",
     ),

@@ -48,10 +48,3 @@ def _wait_until_it_answers(url: str, process: "subprocess.Popen[bytes]") -> None
             if process.poll() is not None or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-
-
-def forget_everything(url: str) -> None:
-    """An account in which nothing was ever made."""
-    request = urllib.request.Request(f"{url}/moto-api/reset", method="POST")
-    with urllib.request.urlopen(request, timeout=30):
-        return

@@ -1,6 +1,6 @@
 """EC2 by boto3, over HTTP to moto's server, with what moto does not do put in between."""
 
-import asyncio
+import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -10,7 +10,7 @@ from aiohttp import web
 
 from tests.cloud.benches import H100S, Requests
 from tests.cloud.ec2_proxy import Ec2Proxy
-from tests.cloud.moto_server import forget_everything, running_moto
+from tests.cloud.moto_server import running_moto
 from ullage.clock import WallClock
 from ullage.cloud.api import CloudProvider, CreateRequest, PoolRef, Refused
 from ullage.cloud.aws.calls import fleet_arguments, run_arguments
@@ -25,16 +25,22 @@ AN_IMAGE = "ami-03cf127a"
 """One that moto knows from the beginning."""
 
 
+CLUSTERS = itertools.count()
+
+
 @pytest.fixture(scope="session")
 def moto() -> Iterator[str]:
-    with running_moto() as url:
+    """One account for all tests, each with a cluster of its own in it; with a launch template to buy with."""
+    with running_moto() as url, pytest.MonkeyPatch.context() as credentials:
+        for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            credentials.setenv(key, "testing")
+        _make_launch_template(url)
         yield url
 
 
 @pytest.fixture
 async def proxy(moto: str) -> AsyncIterator[tuple[Ec2Proxy, str]]:
-    """A fresh account, and the proxy before it with its address."""
-    await asyncio.to_thread(forget_everything, moto)
+    """A proxy before the account, with its address."""
     between = Ec2Proxy(f"{moto}/")
     application = web.Application()
     application.router.add_route("*", "/{tail:.*}", between.handle)
@@ -66,15 +72,10 @@ class AwsBench(Requests):
 
 
 @pytest.fixture(params=["Fleet", "Run"])
-async def ec2(
-    proxy: tuple[Ec2Proxy, str], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[AwsBench]:
-    """A provider of a cluster of its own, and a launch template to buy with."""
+async def ec2(proxy: tuple[Ec2Proxy, str], request: pytest.FixtureRequest) -> AsyncIterator[AwsBench]:
+    """A provider of a cluster of its own."""
     between, url = proxy
-    for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(key, "testing")
-    await asyncio.to_thread(_make_launch_template, between.upstream)
-    settings = AwsSettings(cluster="ours", region="us-east-1", endpoint=url, seconds=20.0)
+    settings = AwsSettings(cluster=f"ours-{next(CLUSTERS)}", region="us-east-1", endpoint=url, seconds=20.0)
     provider = AwsProvider(settings, WallClock())
     yield AwsBench(provider, between, request.param)
     await provider.close()

@@ -78,8 +78,7 @@ class WhyGoes(StrEnum):
     UNREADY = "Unready"
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(msgspec.Struct, frozen=True, gc=False):
     """A pod that has to leave, and the node it would fit on."""
 
     pod: ObjectKey

@@ -24,3 +24,5 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Names of images it has, with their size in bytes, sorted."""
     kept: bool = False
     """Its owner says that it is not to be removed."""
+    provider_id: str = ""
+    """What its cloud calls its machine."""

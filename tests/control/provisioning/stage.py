@@ -120,7 +120,7 @@ class Stage:
     async def pods(self, names: list[str], gpus: int = 1, **more: Any) -> None:
         """Pods that want GPUs."""
         for name in names:
-            plain = {"schedulerName": "gpu-scheduler", "terminationGracePeriodSeconds": 0}
+            plain: dict[str, Any] = {"schedulerName": "gpu-scheduler", "terminationGracePeriodSeconds": 0}
             body = a_pod(name, gpus=gpus, **(plain | more))
             await self.api.create(PODS, body, NS)
 

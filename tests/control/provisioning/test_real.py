@@ -1,7 +1,10 @@
 """`ullage controller` on the real control plane, with fake nodes: bought, used, tainted, spared, given back; killed."""
 
 import asyncio
+import json
 import random
+import time
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,10 +16,11 @@ from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.fleet import each
 from tests.control.scheduling.programs import ALONE
 from tests.kube.crds.bad_provisioners import with_fields
+from ullage.cloud.kwok import RECORDS
 from ullage.errors import NotFound
 from ullage.kube.api import DELETE_NOW, KubeApi
 from ullage.kube.objects.node import Node
-from ullage.kube.resources import NODE_PROVISIONERS, NODES, PODS
+from ullage.kube.resources import CONFIG_MAPS, EVENTS, NODE_PROVISIONERS, NODES, PODS
 from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL
 from ullage.testing.builders import a_pod
 from ullage.testing.controlplane import ControlPlane
@@ -24,25 +28,23 @@ from ullage.testing.controlplane import ControlPlane
 pytestmark = pytest.mark.real
 
 NS = "default"
-DELAY = 20
+DELAY = 10
+"""Seconds from a taint to the end of its node."""
 
 
 @dataclass
 class Observer:
-    """Looks at the cluster again and again; remembers every node, and what was wrong."""
+    """Looks at the cluster again and again; remembers what was wrong."""
 
     api: KubeApi
     most: dict[str, int]
-    made: dict[str, str] = field(default_factory=dict)
-    """Nodes ever seen, with their pools."""
-    pods_on: dict[str, set[str]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
+    doomed: dict[str, float] = field(default_factory=dict)
+    """When nodes may go that were tainted when they were last seen."""
 
     async def look(self) -> list[Node]:
         pods = (await self.api.list(PODS)).items
         nodes = (await self.api.list(NODES)).items
-        for node in nodes:
-            self.made.setdefault(node.metadata.name, node.metadata.labels.get(PROVISIONER_LABEL, ""))
         pools = [node.metadata.labels.get(PROVISIONER_LABEL, "") for node in nodes]
         for pool, most in self.most.items():
             if pools.count(pool) > most:
@@ -53,7 +55,21 @@ class Observer:
             for pod in pods
             if pod.spec.node_name and pod.spec.node_name not in there
         ]
+        moment = time.time()
+        self.wrong += [
+            f"{name} went {due - moment:.1f} s too early"
+            for name, due in self.doomed.items()
+            if name not in there and moment < due
+        ]
+        taints = {node.metadata.name: {taint.key: taint.value for taint in node.spec.taints} for node in nodes}
+        self.doomed = {name: float(said[DELETION_TAINT]) for name, said in taints.items() if DELETION_TAINT in said}
         return list(nodes)
+
+    async def bought(self) -> Counter[str]:
+        """Machines ever made, by pool: the cloud keeps a record of every purchase."""
+        kept = (await self.api.list(CONFIG_MAPS, selection=RECORDS)).items
+        records = [json.loads(one["data"]["record"]) for one in kept]
+        return Counter({name: sum(one.get("made", 0) for one in records if one["pool"] == name) for name in self.most})
 
     async def watch(self) -> None:
         while True:
@@ -80,15 +96,15 @@ async def a_pool(api: KubeApi, name: str, **fields: Any) -> None:
         "maxSize": 50,
         "minGPUUtilizationPercent": 80,
         "scaleDownDelay": f"{DELAY}s",
-        "scaleUpBatch": "2s",
+        "scaleUpBatch": "1s",
     }
     spec = with_fields(plain | {key.replace("__", "."): value for key, value in fields.items()})
     await api.create(NODE_PROVISIONERS, {"metadata": {"name": name}, "spec": spec})
 
 
-async def submit(api: KubeApi, names: list[str], gpus: int = 1) -> None:
+async def submit(api: KubeApi, names: list[str], gpus: int = 1, **spec: Any) -> None:
     async def one(name: str) -> None:
-        body = a_pod(name, gpus=gpus, schedulerName="gpu-scheduler", terminationGracePeriodSeconds=0)
+        body = a_pod(name, gpus=gpus, schedulerName="gpu-scheduler", terminationGracePeriodSeconds=0, **spec)
         await api.create(PODS, body, NS)
 
     await each(names, one)
@@ -124,40 +140,63 @@ class Looks:
     async def all_bound(self) -> bool:
         return all(pod.spec.node_name for pod in (await self._api.list(PODS)).items)
 
-    def nodes(self, count: int, tainted: int = 0) -> Callable[[], Awaitable[bool]]:
+    async def sizes(self) -> dict[str, tuple[int, int]]:
+        """Nodes of each pool, and how many of them are to go."""
+        found: dict[str, tuple[int, int]] = {}
+        for node in (await self._api.list(NODES)).items:
+            pool = node.metadata.labels.get(PROVISIONER_LABEL, "")
+            count, going = found.get(pool, (0, 0))
+            found[pool] = count + 1, going + any(taint.key == DELETION_TAINT for taint in node.spec.taints)
+        return found
+
+    def are(self, **pools: tuple[int, int]) -> Callable[[], Awaitable[bool]]:
+        """Whether these pools have so many nodes, and so many that are to go."""
+
         async def so_many() -> bool:
-            found = (await self._api.list(NODES)).items
-            going = sum(any(taint.key == DELETION_TAINT for taint in node.spec.taints) for node in found)
-            return (len(found), going) == (count, tainted)
+            sizes = await self.sizes()
+            return all(sizes.get(name, (0, 0)) == size for name, size in pools.items())
 
         return so_many
+
+    async def told(self) -> set[tuple[str, str]]:
+        """Kinds of objects there are Events about, with their reasons."""
+        return {(one["regarding"]["kind"], one["reason"]) for one in (await self._api.list(EVENTS)).items}
 
 
 def names(count: int, prefix: str = "p") -> list[str]:
     return [f"{prefix}-{number:03}" for number in range(count)]
 
 
-async def test_scenarios_a_and_c(plane: ControlPlane, api: KubeApi, programs: PoolPrograms) -> None:
-    """12 nodes, 8 in use: 10 are wanted, 2 tainted. One pod comes back: one is spared, one goes (C). Then A."""
-    await a_pool(api, "pool")
+def of(pool: str) -> dict[str, Any]:
+    return {"nodeSelector": {PROVISIONER_LABEL: pool}}
+
+
+@pytest.mark.parametrize("nodes", [12, pytest.param(120, marks=pytest.mark.full)])
+async def test_scenarios_a_and_c(plane: ControlPlane, api: KubeApi, programs: PoolPrograms, nodes: int) -> None:
+    """Of 120 nodes 80 are in use: 20 are tainted, and go after the delay (A). Before it 88 are: 10 of them go (C)."""
+    delay = DELAY if nodes < 100 else 60
+    kept, back = nodes * 5 // 6, nodes // 15 or 1
+    wanted = (nodes * 2 // 3 + back) * 5 // 4
+    for name in "ac":
+        await a_pool(api, name, maxSize=nodes, scaleDownDelay=f"{delay}s")
     programs.scheduler(plane.kubeconfig, ALONE)
-    programs.controller(plane.kubeconfig)
+    programs.controller(plane.kubeconfig)  # it stands for election, and leads alone
     looks = Looks(api)
-    async with observed(api, pool=12) as observer:
-        await submit(api, names(12))
-        await until(looks.all_bound, 90, programs)
-        await leave(api, names(12)[8:])
-        await until(looks.nodes(12, tainted=2), 30, programs)
-        await submit(api, ["back"])
-        await until(looks.nodes(12, tainted=1), DELAY - 5, programs)
-        status = (await api.get(NODE_PROVISIONERS, "pool")).status
-        assert status.target_size == 11
-        await until(looks.nodes(11), DELAY + 20, programs)
-        await leave(api, ["back"])
-        await until(looks.nodes(11, tainted=1), 30, programs)
-        took = await until(looks.nodes(10), DELAY + 20, programs)
-        assert took > DELAY - 5
-        assert len(observer.made) == 12
+    async with observed(api, a=nodes, c=nodes) as observer:
+        for name in "ac":
+            await submit(api, names(nodes, name), **of(name))
+        await until(looks.all_bound, 180, programs)
+        for name in "ac":
+            await leave(api, names(nodes, name)[nodes * 2 // 3 :])
+        await until(looks.are(a=(nodes, nodes - kept), c=(nodes, nodes - kept)), 60, programs)
+        await submit(api, names(back, "back"), **of("c"))
+        await until(looks.are(c=(nodes, nodes - wanted)), delay - 2, programs)
+        await until(looks.are(a=(kept, 0), c=(wanted, 0)), delay + 60, programs)
+        sizes = [(await api.get(NODE_PROVISIONERS, name)).status.target_size for name in "ac"]
+        assert sizes == [kept, wanted]
+        assert await observer.bought() == {"a": nodes, "c": nodes}
+        reasons = {"NodeTainted", "NodeSpared", "NodeRemoved"}
+        assert {("Node", one) for one in reasons} | {("NodeProvisioner", "NodesBought")} <= await looks.told()
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.full)])
@@ -165,41 +204,49 @@ async def test_a_burst_and_two_provisioners(
     plane: ControlPlane, api: KubeApi, programs: PoolPrograms, count: int
 ) -> None:
     """Nodes come, pods are bound, load leaves, nodes go; never more is bought than is needed."""
-    large = max(1, count // 16)
-    await a_pool(api, "eight", template__gpus__count=8, template__pricePerHour="8", maxSize=large)
-    await a_pool(api, "four", template__gpus__count=4, template__pricePerHour="5", maxSize=200)
+    large, delay = max(1, count // 16), {"scaleDownDelay": "3s"}
+    await a_pool(api, "eight", template__gpus__count=8, template__pricePerHour="8", maxSize=large, **delay)
+    await a_pool(api, "four", template__gpus__count=4, template__pricePerHour="5", maxSize=200, **delay)
     programs.scheduler(plane.kubeconfig, ALONE)
-    programs.controller(plane.kubeconfig)
+    programs.controller(plane.kubeconfig, ALONE)
     looks = Looks(api)
     async with observed(api, eight=large, four=200) as observer:
         await submit(api, names(count))
         await until(looks.all_bound, 240, programs)
-        sizes = {"eight": 8, "four": 4}
-        bought = sum(sizes[pool] for pool in observer.made.values())
-        assert bought < count + 8, observer.made
+        bought = await observer.bought()
+        assert 8 * bought["eight"] + 4 * bought["four"] < count + 8, bought
         await leave(api, names(count))
-        await until(looks.nodes(0), 240, programs)
+        await until(looks.are(eight=(0, 0), four=(0, 0)), 240, programs)
+        assert await observer.bought() == bought
 
 
 @pytest.mark.fault
-async def test_a_controller_killed_at_random_moments(plane: ControlPlane, api: KubeApi, programs: PoolPrograms) -> None:
-    """Five times while the pool grows and shrinks: the end is the same."""
+@pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.full)])
+async def test_a_controller_killed_at_random_moments(
+    plane: ControlPlane, api: KubeApi, programs: PoolPrograms, rounds: int
+) -> None:
+    """Five times a round, while the pool grows to 9 nodes and shrinks to 5: the end is the same."""
     rng = random.Random(5)
-    await a_pool(api, "pool", scaleDownDelay="5s", bootDeadline="1m")
+    await a_pool(api, "pool", scaleDownDelay="4s", bootDeadline="2m", maxSize=9)
     programs.scheduler(plane.kubeconfig, ALONE)
     looks = Looks(api)
+    running = programs.controller(plane.kubeconfig, ALONE)
+
+    async def killed(times: int) -> None:
+        nonlocal running
+        for _ in range(times):
+            await asyncio.sleep(rng.uniform(0.5, 4))
+            programs.kill(running)
+            running = programs.controller(plane.kubeconfig, ALONE)
+
     async with observed(api, pool=9) as observer:
-        running = programs.controller(plane.kubeconfig)
-        await submit(api, names(9))
-        for _ in range(3):
-            await asyncio.sleep(rng.uniform(1, 6))
-            programs.kill(running)
-            running = programs.controller(plane.kubeconfig)
-        await until(looks.all_bound, 120, programs)
-        await leave(api, names(9)[4:])
-        for _ in range(2):
-            await asyncio.sleep(rng.uniform(2, 6))
-            programs.kill(running)
-            running = programs.controller(plane.kubeconfig)
-        await until(looks.nodes(5), 90, programs)
-        assert len(observer.made) == 9
+        await submit(api, names(4))
+        for turn in range(rounds):
+            guests = names(5, f"guest-{turn}")
+            await submit(api, guests)
+            await killed(3)
+            await until(looks.all_bound, 120, programs)
+            await leave(api, guests)
+            await killed(2)
+            await until(looks.are(pool=(5, 0)), 90, programs)
+            assert await observer.bought() == {"pool": 9 + 4 * turn}

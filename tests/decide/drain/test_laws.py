@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.decide.drain.fleets import NOW, a_picture
-from tests.decide.drain.worlds import World, worlds
+from tests.decide.drain.worlds import World, crowded, worlds
 from tests.decide.preempt.fleets import snapshot
 from ullage.decide.assigning import Assigner
 from ullage.decide.drain.budgets import Budgets
@@ -19,8 +19,8 @@ from ullage.decide.fit.rules.question import Question
 from ullage.model.event import ObjectKey, Vanished
 from ullage.state.placements import Placements
 
-ANY = worlds(fussy=True, gpus=True)
-PLAIN = worlds()
+ANY = worlds(fussy=True, gpus=True) | crowded()
+PLAIN = worlds() | crowded()
 
 
 def planned(assigner: Assigner, world: World, memory: DrainMemory = FRESH) -> DrainPlan:

@@ -1,5 +1,6 @@
 """Which nodes can go together, and where their pods would go."""
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -22,6 +23,13 @@ def test_pods_go_to_nodes_that_stay_and_those_are_searched_from_the_other_end() 
     assert staying(plan) == {"c": "DestinationOfOthers"}
 
 
+def test_nodes_are_filled_to_the_brim_and_not_beyond() -> None:
+    names = [f"n{place}" for place in range(10)]
+    plan = planned(*map(node, names), *(pod(f"{name}-{place}", name) for name in names for place in range(4)))
+    taken = Counter(move.to for one in plan.removable for move in one.moves)
+    assert (len(plan.removable), set(taken.values()), len(taken)) == (6, {6}, 4)
+
+
 def test_empty_nodes_go_first_and_need_no_room() -> None:
     plan = planned(node("a"), node("b"), pod("p", "a"))
     assert [(one.node, one.empty, one.why) for one in plan.removable] == [("b", True, WhyGoes.EMPTY)]
@@ -35,10 +43,8 @@ def test_a_node_that_took_pods_is_no_candidate_though_it_is_little_used() -> Non
 
 
 def test_least_disruption_goes_first_then_the_most_expensive() -> None:
-    fleet: list[Told] = (
-        [node(name) for name in "abcd"] + [pod(f"p{n}", n) for n in "abcd"] + [pod("p", "a"), node("full", 20)]
-    )
-    fleet += [pod(f"f{place}", "full") for place in range(15)]
+    fleet: list[Told] = [*map(node, "abcd"), *(pod(f"p{name}", name) for name in "abcd"), pod("p", "a")]
+    fleet += [node("full", 20), *(pod(f"f{place}", "full") for place in range(15))]
     plan = planned(*fleet, prices={"c": 3, "b": 2, "d": 2})
     assert [one.node for one in plan.removable] == ["c", "b", "d", "a"]
 
@@ -79,6 +85,12 @@ NODE_STORIES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {},
         "BeingRemoved",
     ),
+    "it-is-doomed-by-its-pool": (
+        {"taints": (Taint("gpu.scheduling/deletion-time", "1", "NoSchedule"),)},
+        {},
+        "BeingRemoved",
+    ),
+    "it-is-the-control-plane-s": ({"labels": {"node-role.kubernetes.io/control-plane": ""}}, {}, "NotACandidate"),
     "its-pool-is-at-its-minimum": (
         {"labels": {"gpu.scheduling/provisioner": "p"}},
         {"pools": {"p": PoolFloor(nodes=3, least=3)}},

@@ -31,7 +31,10 @@ def plain_pods(draw: st.DrawFn, names: list[str]) -> list[Fact]:
     count = draw(st.integers(0, 14))
     found: list[Fact] = []
     for place in range(count):
-        facts: dict[str, Any] = {"labels": {"app": draw(st.sampled_from(APPS))}, "cpu": draw(st.integers(1, 4))}
+        facts: dict[str, Any] = {
+            "labels": {"app": draw(st.sampled_from(APPS))},
+            "cpu": draw(st.sampled_from((1, 1, 1, 2, 4))),
+        }
         facts["marks"] = {
             "ready": draw(st.booleans()),
             "safe_to_evict": draw(st.sampled_from([SafeToEvict.UNSAID, SafeToEvict.UNSAID, *SafeToEvict])),
@@ -56,7 +59,7 @@ def worlds(draw: st.DrawFn, *, fussy: bool = False, gpus: bool = False) -> World
     for name in names:
         taints = (_TAINT,) if draw(st.integers(0, 5)) == 0 else ()
         ready = draw(st.integers(0, 5)) > 0
-        facts.append(node(name, draw(st.integers(4, 10)), taints=taints, ready=ready))
+        facts.append(node(name, draw(st.integers(3, 10)), taints=taints, ready=ready))
     facts += draw(plain_pods(names))
     if fussy:
         facts += draw(fussy_pods(names))
@@ -75,3 +78,14 @@ def gpu_facts(draw: st.DrawFn) -> list[Fact]:
         taken = draw(st.sets(st.integers(0, 3), max_size=3))
         found += [pod(f"g{place}-{gpu}", f"g{place}", gpus=(gpu,), phase=Phase.RUNNING) for gpu in sorted(taken)]
     return found
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> World:
+    """Many pods that are all alike, which are moved by the dozen."""
+    facts: list[Fact] = []
+    for place in range(draw(st.integers(2, 7))):
+        size = draw(st.integers(2, 8))
+        facts.append(node(f"n{place}", size))
+        facts += [pod(f"p{place}-{number}", f"n{place}") for number in range(draw(st.integers(0, size)))]
+    return World(facts, frozenset(), in_turn=False)

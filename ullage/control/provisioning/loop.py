@@ -13,12 +13,13 @@ from ullage.control.provisioning.clouds import Clouds
 from ullage.control.provisioning.statuses import Statuses
 from ullage.decide.assigning import Assigner
 from ullage.decide.pool.books import begun, given_up, pruned, settled
+from ullage.decide.pool.facts import with_their_nodes
 from ullage.decide.pool.plan import Fleet, FleetPlan, PoolPlan, plan_fleet
 from ullage.decide.pool.waiting import buys_for, waiting_turns
 from ullage.errors import ApiError
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.event import Appeared, Changed, Event
-from ullage.model.instance import InstanceState
+from ullage.model.instance import Instance, InstanceState
 from ullage.model.pool_action import Deprovision, Provision
 from ullage.model.pool_outcome import Bought, NotBought, PoolDone, PoolNotDone, PoolOutcome, PoolSetback
 from ullage.model.provisioner import PROVISIONER_LABEL, FleetBudget, Provisioner
@@ -115,7 +116,7 @@ class ProvisioningLoop:
         self._protected = {node: until for node, until in self._protected.items() if until > now}
         fleet = Fleet(
             provisioners=provisioners,
-            instances=self._clouds.instances(),
+            instances=self._instances(),
             protected=frozenset(self._protected),
             budget=self._settings.budget,
         )
@@ -172,7 +173,7 @@ class ProvisioningLoop:
     async def _adopt(self, provisioners: list[Provisioner]) -> None:
         """Nodes whose machines are ours get the labels of their pool, if they have them not."""
         by_name = {one.name: one for one in provisioners}
-        for machine in self._clouds.instances():
+        for machine in self._instances():
             node, pool = self.placements.state.nodes.get(machine.node), by_name.get(machine.pool)
             stays = machine.state is not InstanceState.STOPPING
             if node is None or pool is None or not stays or PROVISIONER_LABEL in node.labels:
@@ -181,6 +182,9 @@ class ProvisioningLoop:
                 await self._hands.adopt(pool, node.name, machine.zone)
             except ApiError as error:
                 _log.info("a node was not labelled", node=node.name, error=error.message)
+
+    def _instances(self) -> list[Instance]:
+        return with_their_nodes(self._clouds.instances(), self.placements)
 
     def _pruned(self, provisioner: Provisioner) -> Provisioner:
         listed = {one.id for one in self._clouds.instances()}

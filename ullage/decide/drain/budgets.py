@@ -9,6 +9,9 @@ from ullage.model.pod import Phase, Pod
 from ullage.state.tally import SelectorIndex
 
 
+_NONE: tuple[ObjectKey, ...] = ()
+
+
 class Budgets:
     """What is left of each budget. `status.disruptionsAllowed` leaves unhealthy pods out already."""
 
@@ -17,6 +20,7 @@ class Budgets:
         self._allowed = {key: _allowed(budgets[key]) for key in sorted(budgets)}
         self._left = dict(self._allowed)
         self.none = not budgets
+        self._over: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         self._index: dict[str, SelectorIndex[ObjectKey]] = {}
         for key in self._allowed:
             self._index.setdefault(key.namespace, SelectorIndex()).add(budgets[key].selector, key)
@@ -26,18 +30,21 @@ class Budgets:
         """By name."""
         return MappingProxyType(self._left)
 
-    def over(self, pod: Pod) -> list[ObjectKey]:
+    def over(self, pod: Pod) -> tuple[ObjectKey, ...]:
         """The budgets that select a pod."""
         index = self._index.get(pod.key.namespace)
         if index is None:
-            return []
-        found = [key for key in index.candidates(pod.labels) if self._budgets[key].selector.matches(pod.labels)]
-        return sorted(found) if len(found) > 1 else found
+            return _NONE
+        found = self._over.get(pod.key)
+        if found is None:
+            meant = (key for key in index.candidates(pod.labels) if self._budgets[key].selector.matches(pod.labels))
+            found = self._over[pod.key] = tuple(sorted(meant))
+        return found
 
-    def asked(self, pod: Pod) -> list[ObjectKey]:
+    def asked(self, pod: Pod) -> tuple[ObjectKey, ...]:
         """The budgets the Eviction API would look at: none for a pod that never started or is going anyway."""
         if pod.key.namespace not in self._index or pod.deleting or pod.phase is Phase.PENDING or pod.phase.over:
-            return []
+            return _NONE
         return self.over(pod)
 
     def cost(self, pod: Pod) -> ObjectKey | None:

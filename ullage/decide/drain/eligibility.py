@@ -25,18 +25,31 @@ class Census:
 Check = Callable[[Node, Census], Unremovable | None]
 
 
+CONTROL_PLANE = ("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")
+"""Labels of nodes that are never removed: what runs there is nobody's to move."""
+
+
+def is_draining(node: Node) -> bool:
+    """It has the taint that says so."""
+    return any(taint.key == DRAINING_TAINT for taint in node.taints)
+
+
 def under_removal(node: Node) -> bool:
-    """It has a taint that says so."""
+    """It is being drained, or is to be deleted when it is empty."""
     return any(taint.key in (DRAINING_TAINT, DELETION_TAINT) for taint in node.taints)
 
 
 def it_is_being_removed(node: Node, census: Census) -> Unremovable | None:
-    return _stays(node, WhyStays.BEING_REMOVED) if node.name in census.removing else None
+    gone = node.name in census.removing or under_removal(node)
+    return _stays(node, WhyStays.BEING_REMOVED) if gone else None
 
 
 def it_is_not_ours_to_remove(node: Node, census: Census) -> Unremovable | None:
     ours = census.facts.candidates
-    return None if ours is None or node.name in ours else _stays(node, WhyStays.NOT_A_CANDIDATE)
+    if ours is None:
+        taboo = any(label in node.labels for label in CONTROL_PLANE)
+        return _stays(node, WhyStays.NOT_A_CANDIDATE, "it is the control plane's") if taboo else None
+    return None if node.name in ours else _stays(node, WhyStays.NOT_A_CANDIDATE)
 
 
 def its_owner_keeps_it(node: Node, _: Census) -> Unremovable | None:

@@ -60,7 +60,7 @@ class DrainFacts:
     """What is known beside the picture."""
 
     candidates: Collection[str] | None = None
-    """Nodes that may be removed; None for all."""
+    """Nodes that may be removed; None for all but those of the control plane."""
     removing: Collection[str] = ()
     """Nodes whose removal has begun."""
     pools: Mapping[str, PoolFloor] = field(default_factory=dict)

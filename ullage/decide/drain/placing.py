@@ -19,6 +19,8 @@ from ullage.model.shape import Shape, asking_for
 from ullage.state.cluster import ClusterState
 
 Places = dict[ObjectKey, str]
+Crowds = dict[Shape, list[Pod]]
+"""Loners that differ in nothing but their names."""
 
 
 def anew(pod: Pod, state: ClusterState) -> Pod:
@@ -66,12 +68,19 @@ class Placing:
 
         Pods that hold no room yet only get a place. What was moved stays moved: whoever asks takes it back.
         """
-        self.take_out(pods)
-        return self.seat(pods)
-
-    def seat(self, pods: Sequence[Pod]) -> Places | Pod:
-        """The same for pods that hold no room."""
         crowds, others = self._told_apart(pods)
+        self._take_out(crowds, others)
+        return self._seat(crowds, others)
+
+    def take_out(self, pods: Sequence[Pod]) -> None:
+        """They hold no room from now on."""
+        self._take_out(*self._told_apart(pods))
+
+    def seat(self, pod: Pod) -> Places | Pod:
+        """A place for one that holds no room."""
+        return self._seat(*self._told_apart((pod,)))
+
+    def _seat(self, crowds: Crowds, others: Iterable[Pod]) -> Places | Pod:
         places: Places = {}
         for pod in sorted(others, key=queue_order):
             node = self._place(anew(pod, self._placements.state))
@@ -84,23 +93,21 @@ class Placing:
                 return left
         return places
 
-    def take_out(self, pods: Sequence[Pod]) -> None:
-        """They hold no room from now on."""
-        crowds, others = self._told_apart(pods)
+    def _take_out(self, crowds: Crowds, others: Iterable[Pod]) -> None:
         rows, held = self._placements.columns.rows, self._placements.pods
         for pod in others:
             self.moving.take_out(pod.key)
         for shape, crowd in crowds.items():
-            seated: dict[int, int] = {}
+            seated: dict[str, int] = {}
             for pod in crowd:
-                row = rows.get(pod.node)
-                if row is not None and pod.key in held:
-                    seated[row] = seated.get(row, 0) + 1
-            for row, count in seated.items():
-                self.moving.count(row, shape, -count)
+                if pod.key in held:
+                    seated[pod.node] = seated.get(pod.node, 0) + 1
+            for node, count in seated.items():
+                if node in rows:
+                    self.moving.count(rows[node], shape, -count)
 
-    def _told_apart(self, pods: Sequence[Pod]) -> tuple[dict[Shape, list[Pod]], list[Pod]]:
-        crowds: dict[Shape, list[Pod]] = {}
+    def _told_apart(self, pods: Sequence[Pod]) -> tuple[Crowds, list[Pod]]:
+        crowds: Crowds = {}
         others: list[Pod] = []
         for pod in pods:
             if pod in self.loners:
@@ -130,10 +137,11 @@ class Placing:
         names, done = self._placements.columns.names, 0
         while done < len(waiting):
             pod = waiting[done]
-            row = self._destinations.next_for(pod)
-            if row is None:
+            found = self._destinations.next_with_room(pod)
+            if found is None:
                 return pod
-            taken = waiting[done : done + self._destinations.room(row, pod.shape)]
+            row, room = found
+            taken = waiting[done : done + room]
             self.moving.count(row, pod.shape, len(taken))
             places.update(dict.fromkeys([each.key for each in taken], names[row]))
             done += len(taken)
@@ -152,8 +160,9 @@ class Placing:
         shape, rows = crowd[0].shape, self._placements.columns.rows
         for node, pods in hinted.items():
             row, fitting = rows.get(node), 0
-            if row is not None and self._destinations.takes(row, pods[0]):
-                fitting = min(self._destinations.room(row, shape), len(pods))
+            if row is not None:
+                fitting = min(self._destinations.room_at(row, pods[0]), len(pods))
+            if row is not None and fitting:
                 self.moving.count(row, shape, fitting)
                 places.update(dict.fromkeys([each.key for each in pods[:fitting]], node))
             waiting += pods[fitting:]

@@ -10,7 +10,7 @@ import numpy as np
 from ullage.decide.assigning import Assigner
 from ullage.decide.drain.budgets import Budgets
 from ullage.decide.drain.destinations import Destinations
-from ullage.decide.drain.eligibility import Census, ineligible, under_removal
+from ullage.decide.drain.eligibility import Census, ineligible, is_draining
 from ullage.decide.drain.evictions import kept, still_missing
 from ullage.decide.drain.facts import FRESH, UNLIMITED, DrainFacts, DrainMemory, DrainPlan, DrainPolicy, Limits
 from ullage.decide.drain.floors import Floors
@@ -55,7 +55,7 @@ class _Loop:
         self._nodes = placements.state.nodes
         self._rows = placements.columns.rows
         self._removing = {name for name in facts.removing if name in self._nodes}
-        self._removing |= {name for name, node in self._nodes.items() if under_removal(node)}
+        self._removing |= {name for name, node in self._nodes.items() if is_draining(node)}
         self._budgets = Budgets(placements.state.budgets)
         around = Circumstances(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
         self._rulings = Rulings(around)

@@ -28,10 +28,9 @@ def violations(assigner: Assigner, plan: DrainPlan, order: Sequence[ObjectKey] =
         for one in plan.removable:
             destinations.close(rows[one.node])
             placing.moving.make_ghost(one.node)
-        for pod in pods.values():
-            placing.take_out((pod,))
+        placing.take_out(tuple(pods.values()))
         in_order = sorted(pods, key=lambda each: (ranks.get(each, len(ranks)), each))
-        return [key for key in in_order if isinstance(placing.seat((pods[key],)), Pod)]
+        return [key for key in in_order if isinstance(placing.seat(pods[key]), Pod)]
 
 
 def left_behind(assigner: Assigner, plan: DrainPlan) -> list[ObjectKey]:

@@ -68,9 +68,13 @@ class Candidacy:
 
     def _moves(self, load: Load, followers: list[Pod]) -> tuple[Move, ...]:
         """All that leave for this node: its own pods, and gangs of theirs that have to move whole."""
-        keys = {pod.key for pod in (*load.moving, *followers)}
-        for gang in dict.fromkeys(filter(None, map(self._gangs.of, load.moving))):
-            members = [pod.key for pod in self._gangs.live(gang)]
-            if all(member in self.places for member in members):
-                keys.update(members)
-        return tuple([Move(key, self.places[key]) for key in sorted(keys)])
+        gangs = dict.fromkeys(filter(None, map(self._gangs.of, load.moving)))
+        keys = [pod.key for pod in load.moving]
+        if gangs:
+            whole = {pod.key for pod in followers}
+            for gang in gangs:
+                members = [pod.key for pod in self._gangs.live(gang)]
+                if all(member in self.places for member in members):
+                    whole.update(members)
+            keys = sorted(whole.union(keys))
+        return tuple([Move(key, self.places[key]) for key in keys])

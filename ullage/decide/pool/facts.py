@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from ullage.model.device import MILLI_GPU
+from ullage.model.device import MILLI_GPU, GpuNodeKind
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Node
 from ullage.model.pod import Pod
@@ -63,19 +63,30 @@ def pool_nodes(
     going = {one.node for one in listed if one.state is InstanceState.STOPPING and one.node}
     machines = [one for one in listed if one.state is not InstanceState.STOPPING]
     by_node = {one.node: one for one in machines if one.node}
-    labelled = [
+    ours = [
         node
         for name, node in sorted(placements.state.nodes.items())
-        if node.labels.get(PROVISIONER_LABEL) == provisioner.name and name not in going
+        if node.labels.get(PROVISIONER_LABEL, provisioner.name if name in by_node else "") == provisioner.name
+        and name not in going
     ]
-    named = {node.name for node in labelled}
+    named = {node.name for node in ours}
     found = [
         _registered(provisioner, node, by_node.get(node.name), placements, now=now, protected=node.name in protected)
-        for node in labelled
+        for node in ours
     ]
     found += [_unregistered(provisioner, one.id, one.since, now) for one in machines if one.node not in named]
     found += _not_listed(provisioner, listed, {node.name for node in found}, now)
     return tuple(sorted(found, key=lambda node: node.name))
+
+
+def with_their_nodes(instances: Iterable[Instance], placements: Placements) -> list[Instance]:
+    """Instances with the names of their nodes: those that joined under another name are known by their provider id."""
+    nodes = placements.state.nodes
+    by_id = {node.provider_id: name for name, node in sorted(nodes.items()) if node.provider_id}
+    return [
+        one if one.node in nodes or one.provider_id not in by_id else replace(one, node=by_id[one.provider_id])
+        for one in instances
+    ]
 
 
 def machines_of_nodes(provisioners: Iterable[Provisioner], placements: Placements) -> list[Instance]:
@@ -99,6 +110,12 @@ def is_coming(node: Node) -> bool:
     return not node.ready or whole_gpus(node.allocatable) == 0
 
 
+def _reported(node: Node, placements: Placements) -> bool:
+    """Its agent has named its GPUs. Until then nobody can have one of those that are ours to give."""
+    report = placements.state.inventories.get(node.name)
+    return report is not None and bool(report.devices)
+
+
 def _registered(
     provisioner: Provisioner,
     node: Node,
@@ -111,6 +128,7 @@ def _registered(
     pods = list(placements.pods_on(node.name).values())
     bare = whole_gpus(node.allocatable) == 0
     empty = not any(matters(pod) for pod in pods)
+    ours_to_give = provisioner.template.gpus.kind is GpuNodeKind.LEASED
     since = node.created or (machine.since if machine is not None else 0.0)
     late = now > since + provisioner.thresholds.boot_deadline
     return PoolNode(
@@ -120,9 +138,10 @@ def _registered(
         capacity=provisioner.template.gpus.count * MILLI_GPU if bare else node.allocatable[GPU],
         used=sum(map(gpu_use, pods)),
         empty=empty,
-        coming=is_coming(node) and not late,
+        coming=not late and (is_coming(node) or (ours_to_give and not _reported(node, placements))),
         # Not being ready for a while is no proof: it may have been ready for weeks.
-        lost=bare and late and empty,
+        # Neither is having no GPUs, if its agent has named some: a driver may be starting again.
+        lost=bare and late and empty and not _reported(node, placements),
         protected=protected or node.kept,
         delete_after=deletion_time(node),
     )

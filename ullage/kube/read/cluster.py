@@ -42,6 +42,7 @@ def read_node(raw: KubeNode) -> Node:
         allocatable=allocatable,
         images=tuple(sorted(_image(name, image.size_bytes) for image in raw.status.images for name in image.names)),
         kept=meta.annotations.get(KEEP_ANNOTATION) == "true",
+        provider_id=raw.spec.provider_id,
     )
 
 

@@ -1,0 +1,93 @@
+"""What pods and their owners say of moving them, as objects on the wire say it."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from ullage.errors import Unreadable
+from ullage.kube.objects.pod import Pod as KubePod
+from ullage.kube.objects.workload import Job
+from ullage.kube.objects.workload import Workload as KubeWorkload
+from ullage.kube.read.marks import read_marks
+from ullage.kube.read.pod import read_pod
+from ullage.kube.read.workload import read_workload
+from ullage.model.pod_marks import PodMarks, SafeToEvict
+
+CA = "cluster-autoscaler.kubernetes.io"
+
+
+def a_pod(meta: dict[str, Any] | None = None, spec: Any = None, status: Any = None) -> KubePod:
+    body = {"metadata": {"name": "p", "namespace": "n"} | (meta or {}), "spec": spec or {}, "status": status or {}}
+    return msgspec.convert(body, KubePod)
+
+
+def safe(value: str) -> dict[str, Any]:
+    return {"annotations": {f"{CA}/safe-to-evict": value}}
+
+
+def volumes(**kinds: Any) -> dict[str, Any]:
+    return {"volumes": [{"name": name, **kind} for name, kind in kinds.items()]}
+
+
+DISK: dict[str, Any] = {"emptyDir": {}}
+MEMORY, HOST = {"emptyDir": {"medium": "Memory"}}, {"hostPath": {"path": "/x"}}
+RS = {"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True, "apiVersion": "apps/v1"}
+
+STORIES: dict[str, tuple[tuple[Any, ...], PodMarks]] = {
+    "nothing-said": ((), PodMarks()),
+    "a-mirror": (({"annotations": {"kubernetes.io/config.mirror": "x"}},), PodMarks(mirror=True)),
+    "as-a-daemon": (({"annotations": {f"{CA}/daemonset-pod": "true"}},), PodMarks(daemon=True)),
+    "safe": ((safe("true"),), PodMarks(safe_to_evict=SafeToEvict.YES)),
+    "not-safe": ((safe("false"),), PodMarks(safe_to_evict=SafeToEvict.NO)),
+    "later": ((safe("on-completion"),), PodMarks(safe_to_evict=SafeToEvict.ON_COMPLETION)),
+    "nonsense": ((safe("perhaps"),), PodMarks()),
+    "karpenter-s-word": (
+        ({"annotations": {"karpenter.sh/do-not-disrupt": "true"}},),
+        PodMarks(safe_to_evict=SafeToEvict.NO),
+    ),
+    "data-on-disk": ((None, volumes(a=DISK, b=MEMORY, c=HOST)), PodMarks(local_volumes=("a", "c"))),
+    "data-that-may-be-lost": (
+        ({"annotations": {f"{CA}/safe-to-evict-local-volumes": "a, c"}}, volumes(a=DISK, c=HOST)),
+        PodMarks(),
+    ),
+    "not-ready": ((None, None, {"conditions": [{"type": "Ready", "status": "False"}]}), PodMarks(ready=False)),
+    "ready": ((None, None, {"conditions": [{"type": "Ready", "status": "True"}]}), PodMarks()),
+    "leaving": (
+        ({"deletionTimestamp": "1970-01-01T00:01:40Z"}, {"terminationGracePeriodSeconds": 7}),
+        PodMarks(deleted_at=100.0, grace=7.0),
+    ),
+    "owned": (({"ownerReferences": [RS]},), PodMarks(owner_group="apps")),
+    "of-a-core-kind": (({"ownerReferences": [RS | {"apiVersion": "v1"}]},), PodMarks()),
+    "not-restarted": ((None, {"restartPolicy": "Never"}), PodMarks(restart="Never")),
+}
+
+
+@pytest.mark.parametrize(("said", "marks"), STORIES.values(), ids=STORIES)
+def test_what_a_pod_says(said: tuple[Any, ...], marks: PodMarks) -> None:
+    assert read_marks(a_pod(*said)) == marks
+    assert read_pod(a_pod(*said)).marks is read_marks(a_pod(*said))
+
+
+def test_a_time_that_is_none_is_named() -> None:
+    with pytest.raises(Unreadable, match=r"n/p: metadata.deletionTimestamp: "):
+        read_pod(a_pod({"deletionTimestamp": "soon"}))
+
+
+COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int]]] = {
+    "a-replica-set": ("ReplicaSet", {"spec": {"replicas": 3}, "status": {"replicas": 2}}, (3, 2)),
+    "one-that-does-not-say": ("StatefulSet", {}, (1, 0)),
+    "a-job": ("Job", {"spec": {"parallelism": 4}, "status": {"active": 2}}, (4, 2)),
+    "a-job-that-is-nearly-done": (
+        "Job",
+        {"spec": {"parallelism": 4, "completions": 5}, "status": {"active": 1, "succeeded": 4}},
+        (1, 1),
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "body", "counts"), COUNTS.values(), ids=COUNTS)
+def test_how_many_pods_a_controller_wants_and_has(kind: str, body: dict[str, Any], counts: tuple[int, int]) -> None:
+    struct: type[KubeWorkload] | type[Job] = Job if kind == "Job" else KubeWorkload
+    found = read_workload(msgspec.convert({"metadata": {"uid": "u"}} | body, struct), kind)
+    assert (found.uid, found.kind, found.target, found.current) == ("u", kind, *counts)
