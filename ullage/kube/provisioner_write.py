@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from math import ceil
 
+from msgspec.structs import replace
+
 from ullage.clock import Instant
 from ullage.kube.gpu_write import Aspect, with_aspect
 from ullage.kube.moment import write_time
@@ -51,6 +53,14 @@ def provisioner_status(
         conditions=_conditions(before.conditions, standing, generation=generation, now=now),
         observed_generation=generation,
     )
+
+
+def without_provider(
+    before: NodeProvisionerStatus, message: str, *, generation: int, now: Instant
+) -> NodeProvisionerStatus:
+    """The status of a provisioner of whose machines nothing is known, because its provider does not answer."""
+    aspect = Aspect(READY, False, "ProviderFailed", message[:_LONGEST])
+    return replace(before, conditions=with_aspect(before.conditions, aspect, generation=generation, now=now))
 
 
 def _conditions(

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from tests.control.provisioning.stage import Stage, play
-from tests.control.provisioning.test_stories import names
+from tests.control.provisioning.test_stories import names, told
 from ullage.cloud.api import NoCapacity, OutcomeUnknown, Throttled
 from ullage.model.provisioner import FleetBudget
 
@@ -31,8 +31,21 @@ def test_a_create_that_times_out_and_failed_is_repeated() -> None:
         stage.cloud.faults.fail("create", OutcomeUnknown("no answer"), times=2)
         await stage.pool()
         await stage.pods(names(4))
+
+        async def is_said() -> bool:
+            conditions = {one.type: one for one in (await stage.status()).status.conditions}
+            blocked = conditions.get("CapacityBlocked")
+            return blocked is not None and (blocked.status, blocked.reason) == ("True", "OutcomeUnknown")
+
+        await stage.until(is_said, 30)
+        status = (await stage.status()).status
+        assert (status.purchase and status.purchase.count, status.back_off and status.back_off.failure) == (
+            4,
+            "OutcomeUnknown",
+        )
         await stage.served()
         assert len(stage.cloud.made) == 4
+        assert "PurchaseFailed" in await told(stage, "NodeProvisioner")
 
     play(story)
 
@@ -48,6 +61,7 @@ def test_no_capacity_in_one_pool_falls_through_to_the_next() -> None:
         assert made == ["cheap"] * 2 + ["dear"] * 3
         conditions = {one.type: one for one in (await stage.status("cheap")).status.conditions}
         assert (conditions["CapacityBlocked"].status, conditions["CapacityBlocked"].reason) == ("True", "NoCapacity")
+        assert "CapacityBlocked" in await told(stage, "NodeProvisioner")
 
     play(story)
 
@@ -72,6 +86,7 @@ def test_a_node_that_never_joins_is_replaced_and_reported() -> None:
         assert (len(stage.cloud.made), len(stage.cloud.deleted), len(await stage.nodes())) == (4, 1, 3)
         (lost,) = stage.cloud.deleted
         assert lost not in await stage.nodes()
+        assert "NodeNeverJoined" in await told(stage, "NodeProvisioner")
 
     play(story)
 
@@ -112,6 +127,20 @@ def test_a_cloud_that_cannot_be_listed_is_left_alone_until_it_can() -> None:
         await stage.pods(names(2))
         assert await stage.served() > 40
         assert len(stage.cloud.made) == 2
+
+    play(story)
+
+
+def test_a_provider_that_cannot_be_had_is_named_in_the_status() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.pool("lost", provider={"name": "nowhere"})
+        await stage.pool()
+        await stage.pods(names(2))
+        await stage.served()
+        ready = {one.type: one for one in (await stage.status("lost")).status.conditions}["Ready"]
+        assert (ready.status, ready.reason) == ("False", "ProviderFailed")
+        assert "there is no provider 'nowhere'; there are aws" in ready.message
+        assert (await stage.status()).status.current_size == 2, "others go on"
 
     play(story)
 

@@ -116,7 +116,20 @@ def test_nobody_is_left_on_a_node_that_goes(world: World) -> None:
     plan = planned(assigner, world)
     assert left_behind(assigner, plan) == []
     gone = {one.node for one in plan.removable}
-    assert not any(move.to in gone or move.to in world.removing for one in plan.removable for move in one.moves)
+    # Hints have all places that were promised, to pods of nodes that are being removed, too.
+    assert not gone.intersection(plan.memory.hints.values())
+    assert not world.removing.intersection(plan.memory.hints.values())
+
+
+@given(ANY)
+def test_gangs_move_whole_or_enough_of_them_stay(world: World) -> None:
+    assigner = a_picture(*world.facts)
+    members = [pod for pod in assigner.placements.pods.values() if pod.claim and not pod.deleting]
+    least = max((assigner.gang_size(gang) for gang in assigner.placements.state.gangs), default=0)
+    for one in planned(assigner, world).removable:
+        moved = {move.pod for move in one.moves}
+        leaving = [pod for pod in members if pod.key in moved]
+        assert not leaving or len(leaving) == len(members) or len(members) - len(leaving) >= least > 0
 
 
 @settings(max_examples=30)

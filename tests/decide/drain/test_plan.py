@@ -35,6 +35,17 @@ def test_empty_nodes_go_first_and_need_no_room() -> None:
     assert [(one.node, one.empty, one.why) for one in plan.removable] == [("b", True, WhyGoes.EMPTY)]
     assert staying(plan) == {"a": "NoPlaceToMovePods"}
     assert answer(plan, "a").pod == ObjectKey("n", "p")
+    assert answer(plan, "a").detail == "there is no other node"
+
+
+def test_what_other_nodes_have_against_a_pod_is_told() -> None:
+    tainted = node("t", taints=(Taint("dedicated", "x", "NoSchedule"),))
+    plan = planned(
+        node("a"), node("b", 2), node("c", 2), tainted, pod("p", "a", cpu=3), policy=DrainPolicy(used_milli=300)
+    )
+    assert answer(plan, "a").detail == "there is no other node"
+    full = planned(node("a"), node("b", 4), pod("q", "b", cpu=3), tainted, pod("t", "t", cpu=9), pod("p", "a", cpu=3))
+    assert answer(full, "a").detail == "1 TaintNotTolerated, 1 InsufficientResources"
 
 
 def test_a_node_that_took_pods_is_no_candidate_though_it_is_little_used() -> None:
@@ -135,6 +146,14 @@ def test_pods_of_nodes_being_removed_must_still_have_a_place() -> None:
     assert staying(without) == {"b": "DrainedPodsHaveNoPlace", "gone": "BeingRemoved"}
 
 
+def test_nodes_that_were_promised_to_pods_are_not_removed() -> None:
+    fleet: list[Told] = [*map(node, "abc"), node("gone"), pod("p", "gone"), pod("q", "a"), pod("r", "b"), pod("s", "c")]
+    plan = planned(*fleet, removing={"gone"})
+    promised = plan.memory.hints[ObjectKey("n", "p")]
+    assert staying(plan)[promised] == "DestinationOfOthers"
+    assert len(plan.removable) == 2
+
+
 def evicted(name: str, cpu: int, ago: float = 10.0) -> RecentEviction:
     return RecentEviction(pod=pod(name, "gone", cpu=cpu), at=NOW - ago)
 
@@ -172,6 +191,11 @@ def test_a_node_without_places_for_its_pods_is_left_alone_for_a_while() -> None:
     assert going(planned(*roomy, memory=still.memory, now=NOW + 300)) == {"a": {"p": "b"}}
 
 
+def test_a_node_is_not_left_alone_for_a_pod_that_is_gone() -> None:
+    first = planned(node("a"), pod("p", "a"))
+    assert list(going(planned(node("a"), memory=first.memory))) == ["a"]
+
+
 def test_time_may_be_up_but_not_before_the_least_number_was_tried() -> None:
     nodes = [node(name) for name in "abcde"]
     plan = planned(*nodes, limits=Limits(still_time=lambda: False, least_tried=2))
@@ -205,6 +229,11 @@ def test_a_node_a_pod_is_being_bound_to_stays() -> None:
     assert staying(plan) == {"a": "DestinationOfOthers"}
 
 
+def test_a_node_that_is_being_made_free_for_a_pod_stays() -> None:
+    plan = planned(node("a"), node("b"), pod("large", cpu=10, nominated="a"))
+    assert (list(going(plan)), staying(plan)) == (["b"], {"a": "DestinationOfOthers"})
+
+
 def test_pods_that_are_over_are_in_nobodys_way() -> None:
     plan = planned(
         node("a"), pod("p", "a", phase=Phase.SUCCEEDED, owner=None), pod("d", "a", owner=replace(WEB, kind="DaemonSet"))
@@ -219,6 +248,16 @@ def test_candidates_keep_their_time_and_leaving_resets_it() -> None:
     assert second.memory.since == {"a": NOW}
     third = planned(node("a"), node("b"), memory=second.memory, now=NOW + 120)
     assert third.memory.since == {"a": NOW, "b": NOW + 120}
+
+
+def test_who_is_not_reached_keeps_its_time() -> None:
+    hurried = Limits(still_time=lambda: False, least_tried=1)
+    first = planned(node("a"), node("b"))
+    second = planned(node("a"), node("b"), memory=first.memory, limits=hurried, now=NOW + 60)
+    assert (staying(second), second.memory.since) == ({"b": "NotReached"}, {"a": NOW, "b": NOW})
+    taint = Taint("gpu.scheduling/drain-candidate", str(int(NOW - 500)), "PreferNoSchedule")
+    restarted = planned(node("a"), node("b", taints=(taint,)), node("c"), limits=hurried)
+    assert restarted.memory.since == {"a": NOW, "b": NOW - 500}
 
 
 def test_after_a_restart_taints_tell_since_when() -> None:

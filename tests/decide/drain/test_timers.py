@@ -31,8 +31,8 @@ def nodes(*names: str, **facts: Any) -> dict[str, Node]:
 STORIES: dict[str, tuple[list[str], Underway, list[str], bool]] = {
     "empty-ones-first": (["d1", "e1", "e2"], Underway(), ["e1", "e2", "d1"], False),
     "so-many-at-once": (["e1", "e2", "e3", "e4"], Underway(), ["e1", "e2", "e3"], True),
-    "one-drain": (["d1", "d2"], Underway(), ["d1"], True),
-    "a-long-drain-holds-up-no-empty-node": (["d1", "e1"], Underway(drains=1), ["e1"], True),
+    "one-drain": (["d1", "d2"], Underway(), ["d1"], False),
+    "a-long-drain-holds-up-no-empty-node": (["d1", "e1"], Underway(drains=1), ["e1"], False),
     "what-is-under-way-counts": (["e1", "e2"], Underway(empty=2), ["e1"], True),
     "all-is-used-up": (["d1", "e1"], Underway(empty=2, drains=1), [], True),
     "nothing-to-do": ([], Underway(empty=3), [], False),

@@ -6,10 +6,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.decide.drain.fleets import WEB, gpu_node, node, pod
+from tests.decide.drain.test_gangs import claim, member
 from tests.decide.drain.test_spread import avoiding, spread
 from tests.decide.preempt.fleets import a_budget
 from ullage.model.node import Taint
-from ullage.model.pod import Phase
 from ullage.model.pod_marks import SafeToEvict
 from ullage.state.cluster import Fact
 
@@ -72,11 +72,18 @@ def worlds(draw: st.DrawFn, *, fussy: bool = False, gpus: bool = False) -> World
 
 @st.composite
 def gpu_facts(draw: st.DrawFn) -> list[Fact]:
+    """GPU nodes with pods on exact GPUs, some of which are a gang."""
     found: list[Fact] = []
-    for place in range(draw(st.integers(1, 3))):
+    least = draw(st.integers(0, 3))
+    for place in range(draw(st.integers(1, 4))):
         found += gpu_node(f"g{place}")
         taken = draw(st.sets(st.integers(0, 3), max_size=3))
-        found += [pod(f"g{place}-{gpu}", f"g{place}", gpus=(gpu,), phase=Phase.RUNNING) for gpu in sorted(taken)]
+        for gpu in sorted(taken):
+            name = f"g{place}-{gpu}"
+            if draw(st.integers(0, 2)):
+                found.append(pod(name, f"g{place}", gpus=(gpu,)))
+            else:
+                found += [claim(f"c-{name}", least), member(name, f"g{place}", gpu)]
     return found
 
 

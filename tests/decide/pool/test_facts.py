@@ -18,7 +18,8 @@ LATE = 10_000.0
 
 
 def a_machine(name: str, **facts: Any) -> Instance:
-    return Instance(id=f"i-{name}", pool="pool", **({"since": NOW, "node": name} | facts))
+    plain: dict[str, Any] = {"since": NOW, "node": name}
+    return Instance(id=f"i-{name}", pool="pool", **(plain | facts))
 
 
 def young(node: Node) -> Node:

@@ -107,8 +107,9 @@ class ProvisioningLoop:
         pools = list(plan.pools.values())
         done = await asyncio.gather(*(self._step(pool) for pool in pools))
         self._clouds.moving(any(node.coming or node.doomed for pool in pools for node in pool.nodes) or any(done))
-        for name, error in wrong.items():
-            _log.warning("a provider does not answer", provider=name, error=error)
+        for one in provisioners:
+            if one.provider in wrong and not self._clouds.has_listed(one.provider):
+                await self._statuses.write_unready(one.name, wrong[one.provider])
         return any(done)
 
     def _decided(self, provisioners: list[Provisioner]) -> FleetPlan:

@@ -10,9 +10,9 @@ from ullage.decide.pool.standing import standing_of
 from ullage.errors import ApiError, NotFound, Unreadable
 from ullage.kube.api import KubeApi
 from ullage.kube.gpu_write import patch_status
-from ullage.kube.objects.provisioner import NodeProvisioner
+from ullage.kube.objects.provisioner import NodeProvisioner, NodeProvisionerStatus
 from ullage.kube.provisioner_read import read_decision, read_provisioner
-from ullage.kube.provisioner_write import provisioner_status
+from ullage.kube.provisioner_write import provisioner_status, without_provider
 from ullage.kube.resources import NODE_PROVISIONERS
 from ullage.model.event import Appeared, Changed, Event, Vanished
 from ullage.model.provisioner import Provisioner
@@ -54,14 +54,24 @@ class Statuses:
         plan = PoolPlan(provisioner=facts, nodes=plan.nodes, evaluation=plan.evaluation, step=plan.step)
         standing = standing_of(plan, before=before, now=now)
         status = provisioner_status(raw.status, standing, generation=raw.metadata.generation, now=now)
-        patch = patch_status(raw.metadata, raw.status, status)
+        return await self._write(raw, status)
+
+    async def write_unready(self, name: str, message: str) -> None:
+        """Say that nothing can be decided on a pool, because its provider does not answer."""
+        raw = self._raw.get(name)
+        if raw is not None:
+            now, generation = self._clock.now(), raw.metadata.generation
+            await self._write(raw, without_provider(raw.status, message, generation=generation, now=now))
+
+    async def _write(self, raw: NodeProvisioner, status: NodeProvisionerStatus) -> bool:
+        name, patch = raw.metadata.name, patch_status(raw.metadata, raw.status, status)
         if patch is None:
             return True
         try:
-            self._take(await self._api.patch(NODE_PROVISIONERS, facts.name, patch, subresource="status"))
+            self._take(await self._api.patch(NODE_PROVISIONERS, name, patch, subresource="status"))
         except ApiError as error:
-            _log.info("a status was not written", provisioner=facts.name, error=error.message)
-            await self._read_again(facts.name)
+            _log.info("a status was not written", provisioner=name, error=error.message)
+            await self._read_again(name)
             return False
         return True
 

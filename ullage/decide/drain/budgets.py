@@ -8,7 +8,6 @@ from ullage.model.event import ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.state.tally import SelectorIndex
 
-
 _NONE: tuple[ObjectKey, ...] = ()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.fit.codes import CODE, FITS
+from ullage.decide.fit.codes import CODE, FITS, REASONS
 from ullage.decide.seat.deciding import Seating
 from ullage.model.pod import Pod
 from ullage.model.shape import Shape
@@ -65,6 +65,13 @@ class Destinations:
         """The next row that will do for a pod, which holds no room."""
         codes = self._seating.codes(pod, now=self._now)
         return self._next(pod.shape, (codes == FITS) & self._open)
+
+    def refusals(self, pod: Pod) -> list[tuple[Reason, int]]:
+        """What open rows have against a pod, and how many, most frequent first."""
+        codes = self._seating.codes(pod, now=self._now)[self._open]
+        counts = np.bincount(codes, minlength=len(REASONS))[: len(REASONS)].tolist()
+        found = [(reason, counts[code]) for code, reason in enumerate(REASONS) if code != FITS and counts[code]]
+        return sorted(found, key=lambda entry: -entry[1])
 
     def room_at(self, row: int, loner: Pod) -> int:
         """How many loners of this one's shape a row takes."""

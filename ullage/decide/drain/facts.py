@@ -86,7 +86,7 @@ class DrainMemory:
     refused: Mapping[str, tuple[float, Unremovable]] = field(default_factory=dict)
     """Nodes whose pods had no place, and when that was."""
     since: Mapping[str, float] | None = None
-    """Since when nodes are candidates; None before the first loop."""
+    """Since when nodes are candidates, those among them that were not reached this time; None before the first loop."""
 
 
 FRESH = DrainMemory()

@@ -80,6 +80,13 @@ class Placing:
         """A place for one that holds no room."""
         return self._seat(*self._told_apart((pod,)))
 
+    def why_nowhere(self, pod: Pod) -> str:
+        """What the nodes it could go to say to a pod that has no place."""
+        if pod.device_claims:
+            return "its devices are allocated by kube-scheduler"
+        counts = self._destinations.refusals(anew(pod, self._placements.state))
+        return ", ".join(f"{count} {reason}" for reason, count in counts) or "there is no other node"
+
     def _seat(self, crowds: Crowds, others: Iterable[Pod]) -> Places | Pod:
         places: Places = {}
         for pod in sorted(others, key=queue_order):

@@ -3,11 +3,12 @@
 The picture is written on while it decides and is exactly as before when it has: see `moving`.
 """
 
+from collections.abc import Iterable
 from itertools import chain
 
 import numpy as np
 
-from ullage.decide.assigning import Assigner
+from ullage.decide.assigning import Assigner, waits
 from ullage.decide.drain.budgets import Budgets
 from ullage.decide.drain.destinations import Destinations
 from ullage.decide.drain.eligibility import Census, ineligible, is_draining
@@ -19,7 +20,7 @@ from ullage.decide.drain.loads import Load, load_of
 from ullage.decide.drain.order import in_order
 from ullage.decide.drain.placing import Places, Placing
 from ullage.decide.drain.rules import Circumstances, Ruling, Rulings
-from ullage.decide.drain.timers import candidates_since
+from ullage.decide.drain.timers import candidates_since, marked_since
 from ullage.decide.drain.trial import Candidacy
 from ullage.decide.drain.utilisation import used_shares
 from ullage.decide.pool.waiting import waiting_turns
@@ -86,6 +87,7 @@ class _Loop:
             candidacy = Candidacy(
                 placing, destinations, Gangs(self._assigner, self._rulings), self._budgets, self._policy
             )
+            candidacy.promise(self._promised | self._nominated())
             return self._walk(loads, stays, candidacy, limits)
 
     def _seat_waiting(self) -> None:
@@ -94,6 +96,11 @@ class _Loop:
                 self._assigner.assign_pod(turn, (), now=self._now)
             else:
                 self._assigner.assign_gang(turn, (), now=self._now)
+
+    def _nominated(self) -> Places:
+        """Nodes that are being made free for somebody."""
+        pods = self._placements.state.pods.values()
+        return {pod.key: pod.nominated for pod in pods if pod.nominated and waits(pod)}
 
     def _unplaced(self, placing: Placing) -> tuple[WhyStays, Pod] | None:
         """The first pod that was promised a place and has none any more."""
@@ -166,17 +173,33 @@ class _Loop:
                 refused[load.node] = self._memory.refused[load.node]
             elif answer.why is WhyStays.NO_PLACE:
                 refused[load.node] = self._now, answer
-        return DrainPlan(
-            removable=tuple(removable),
-            unremovable=tuple(stays[name] for name in sorted(stays)),
-            budgets_left=dict(self._budgets.left),
-            memory=self._remembered(removable, refused, candidacy),
+        unremovable = tuple(stays[name] for name in sorted(stays))
+        memory = DrainMemory(
+            hints=self._promised | candidacy.places,
+            older_hints=self._memory.hints,
+            refused=refused,
+            since=self._timers(removable, unremovable),
         )
+        left = dict(self._budgets.left)
+        return DrainPlan(removable=tuple(removable), unremovable=unremovable, budgets_left=left, memory=memory)
+
+    def _timers(self, removable: Iterable[Removable], unremovable: Iterable[Unremovable]) -> dict[str, float]:
+        """Since when nodes are candidates. Who was one and was not reached loses nothing by it."""
+        before = self._memory.since
+        known = [one.node for one in unremovable if one.why is WhyStays.NOT_REACHED]
+        if before is None:
+            known = [name for name in known if marked_since(self._nodes[name]) is not None]
+        else:
+            known = [name for name in known if name in before]
+        names = (*(one.node for one in removable), *known)
+        return candidates_since(names, before, self._nodes, now=self._now)
 
     def _lately(self, load: Load) -> Unremovable | None:
-        """What was found of a node a moment ago: its pods had no place."""
-        at, answer = self._memory.refused.get(load.node, (-np.inf, None))
-        return answer if self._now - at < self._policy.recheck else None
+        """What was found of a node a moment ago: a pod that is still on it had no place."""
+        known = self._memory.refused.get(load.node)
+        if known is None or self._now - known[0] >= self._policy.recheck:
+            return None
+        return known[1] if any(pod.key == known[1].pod for pod in load.moving) else None
 
     def _floors(self, loads: list[Load]) -> Floors:
         pools, empty = self._facts.pools, dict[str, int]()
@@ -185,14 +208,3 @@ class _Loop:
             if pool in pools and not load.moving and not load.waited_for:
                 empty[pool] = empty.get(pool, 0) + 1
         return Floors(pools, empty, nodes=len(self._nodes) - len(self._removing), least=self._facts.least_nodes)
-
-    def _remembered(
-        self, removable: list[Removable], refused: dict[str, tuple[float, Unremovable]], candidacy: Candidacy
-    ) -> DrainMemory:
-        names = [one.node for one in removable]
-        return DrainMemory(
-            hints=self._promised | candidacy.places,
-            older_hints=self._memory.hints,
-            refused=refused,
-            since=candidates_since(names, self._memory.since, self._nodes, now=self._now),
-        )

@@ -46,7 +46,7 @@ class Due:
     removals: tuple[RemoveNode, ...]
     waiting: tuple[Unremovable, ...]
     throttled: bool
-    """Somebody's time has come, and both limits are used up."""
+    """Somebody's time has come, and neither an empty node nor any other may go now."""
     wake_at: float | None
     """When the next candidate's time comes."""
 
@@ -106,11 +106,10 @@ def due(
     gone = {one.node for one in going}
     late = [one for one in ripe if one.node not in gone]
     waiting += [Unremovable(node=one.node, why=WhyStays.THROTTLED) for one in late]
-    used_up = len(going) >= room or sum(not one.empty for one in going) >= drains
     return Due(
         removals=tuple(_removal(one, since[one.node], now) for one in going),
         waiting=tuple(sorted(waiting, key=lambda one: one.node)),
-        throttled=bool(late) and used_up,
+        throttled=bool(late) and len(going) >= room,
         wake_at=min(moments, default=None),
     )
 

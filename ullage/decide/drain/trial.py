@@ -26,6 +26,10 @@ class Candidacy:
         self.places: Places = {}
         """Where pods would go, of all candidates so far."""
 
+    def promise(self, places: Places) -> None:
+        """Nodes pods have to go to already are no candidates."""
+        self._taking.update(places.values())
+
     def of(self, load: Load, *, ready: bool) -> Removable | Unremovable:
         """A candidate, with all that has to leave for it; or why it is none."""
         if load.node in self._taking:
@@ -41,7 +45,7 @@ class Candidacy:
             return Unremovable(node=load.node, why=WhyStays.NOT_ENOUGH_PDB, pod=short.key, detail=detail)
         stuck = self._emptied(load.node, leaving)
         if stuck is not None:
-            return Unremovable(node=load.node, why=WhyStays.NO_PLACE, pod=stuck.key)
+            return stuck
         self._budgets.charge(leaving)
         why = WhyGoes.UNDERUTILIZED if load.moving or load.waited_for else WhyGoes.EMPTY
         return Removable(
@@ -51,8 +55,8 @@ class Candidacy:
             waits_for=tuple(load.waited_for),
         )
 
-    def _emptied(self, node: str, leaving: list[Pod]) -> Pod | None:
-        """Take everybody off a node, for good; or the pod that has no place, and nothing has happened."""
+    def _emptied(self, node: str, leaving: list[Pod]) -> Unremovable | None:
+        """Take everybody off a node, for good; or a pod has no place, and nothing has happened."""
         row = self._rows[node]
         self._destinations.close(row)
         with self._placing.moving.attempt() as trial:
@@ -63,8 +67,9 @@ class Candidacy:
                 self.places.update(places)
                 self._taking.update(places.values())
                 return None
+            why = self._placing.why_nowhere(places)
         self._destinations.reopen(row)
-        return places
+        return Unremovable(node=node, why=WhyStays.NO_PLACE, pod=places.key, detail=why)
 
     def _moves(self, load: Load, followers: list[Pod]) -> tuple[Move, ...]:
         """All that leave for this node: its own pods, and gangs of theirs that have to move whole."""

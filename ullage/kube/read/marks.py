@@ -3,7 +3,6 @@
 from functools import lru_cache
 
 from ullage.kube.moment import read_time
-from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.read.field import within
 from ullage.model.pod_marks import DEFAULT_GRACE, PodMarks, SafeToEvict
@@ -17,58 +16,67 @@ MIRROR = "kubernetes.io/config.mirror"
 
 _SPOKEN = {said.value: said for said in SafeToEvict}
 
+_Said = tuple[str, str, str, tuple[str, ...], str, bool, float | None, int | None, str]
+"""What marks are made of: two annotations for what it is, one for what its owner says, and so on as in `PodMarks`."""
+
 
 def read_marks(raw: KubePod) -> PodMarks:
-    """A pod's marks; the same object for pods that have the same."""
+    """A pod's marks; the same object for pods that have the same. Asked of every pod with all its news: kept short."""
     meta, spec = raw.metadata, raw.spec
     notes = meta.annotations
     deleted_at = None
     if meta.deletion_timestamp is not None:
         with within("metadata.deletionTimestamp"):
             deleted_at = read_time(meta.deletion_timestamp)
+    ready = True
+    for condition in raw.status.conditions:
+        if condition.type == "Ready":
+            ready = condition.status == "True"
+            break
+    group = ""
+    for owner in meta.owner_references:
+        if owner.controller:
+            group = owner.api_version
+            break
+    lost = _local_volumes(raw) if spec.volumes else ()
     grace = spec.termination_grace_period_seconds
-    marks = PodMarks(
-        mirror=MIRROR in notes,
-        daemon=notes.get(DAEMON_POD) == "true",
-        safe_to_evict=_safe(notes),
-        local_volumes=_local_volumes(raw) if spec.volumes else (),
-        restart=spec.restart_policy or "Always",
-        ready=next((c.status for c in raw.status.conditions if c.type == "Ready"), "True") == "True",
-        deleted_at=deleted_at,
-        grace=DEFAULT_GRACE if grace is None else float(grace),
-        owner_group=_owner_group(meta),
-    )
-    return _one_of_equals(marks)
+    if not notes:
+        return _marks(("", "", "", lost, spec.restart_policy, ready, deleted_at, grace, group))
+    mirror, daemon = "yes" if MIRROR in notes else "", notes.get(DAEMON_POD, "")
+    return _marks((mirror, daemon, _safe(notes), lost, spec.restart_policy, ready, deleted_at, grace, group))
 
 
 @lru_cache(maxsize=4096)
-def _one_of_equals(marks: PodMarks) -> PodMarks:
-    return marks
+def _marks(said: _Said) -> PodMarks:
+    mirror, daemon, safe, lost, restart, ready, deleted_at, grace, group = said
+    return PodMarks(
+        mirror=bool(mirror),
+        daemon=daemon == "true",
+        safe_to_evict=_SPOKEN.get(safe, SafeToEvict.UNSAID),
+        local_volumes=lost,
+        restart=restart or "Always",
+        ready=ready,
+        deleted_at=deleted_at,
+        grace=DEFAULT_GRACE if grace is None else float(grace),
+        owner_group=group.rpartition("/")[0],
+    )
 
 
-def _safe(notes: dict[str, str]) -> SafeToEvict:
-    said = _SPOKEN.get(notes.get(SAFE_TO_EVICT, ""), SafeToEvict.UNSAID)
-    if said is SafeToEvict.UNSAID and notes.get(DO_NOT_DISRUPT) == "true":
-        return SafeToEvict.NO
-    return said
+def _safe(notes: dict[str, str]) -> str:
+    said = notes.get(SAFE_TO_EVICT, "")
+    if said in _SPOKEN and said:
+        return said
+    return SafeToEvict.NO if notes.get(DO_NOT_DISRUPT) == "true" else ""
 
 
 def _local_volumes(raw: KubePod) -> tuple[str, ...]:
     """Those on the node's disk. What is in memory is lost with the pod in any case."""
+    lost: list[str] = []
+    for volume in raw.spec.volumes:
+        disk = volume.empty_dir is not None and volume.empty_dir.get("medium") != "Memory"
+        if disk or volume.host_path is not None:
+            lost.append(volume.name)
+    if not lost:
+        return ()
     safe = {name.strip() for name in raw.metadata.annotations.get(SAFE_VOLUMES, "").split(",")}
-    return tuple(
-        volume.name
-        for volume in raw.spec.volumes
-        if volume.name not in safe
-        and (
-            volume.host_path is not None
-            or (volume.empty_dir is not None and volume.empty_dir.get("medium") != "Memory")
-        )
-    )
-
-
-def _owner_group(meta: ObjectMeta) -> str:
-    for owner in meta.owner_references:
-        if owner.controller:
-            return owner.api_version.rpartition("/")[0]
-    return ""
+    return tuple(name for name in lost if name not in safe)
