@@ -54,10 +54,8 @@ class GuardedProvider:
         return await self._leadership.write(self._while_leading(what, call))
 
     async def _while_leading(self, what: str, call: Coroutine[Any, Any, T]) -> T:
-        if self._leadership.remaining() <= 0:
-            call.close()
-            raise LeadershipLost(f"{what}: {self._leadership.identity} no longer leads")
-        calling = asyncio.ensure_future(call)
+        calling = asyncio.ensure_future(self._begun(what, call))
+        await asyncio.sleep(0)  # it has begun, or was refused
         while not calling.done() and (left := self._leadership.remaining()) > 0:
             await asyncio.wait((calling,), timeout=left)
         if calling.done():
@@ -67,3 +65,10 @@ class GuardedProvider:
         if not calling.cancelled() and calling.exception() is None:
             return calling.result()
         raise OutcomeUnknown(f"{what}: no answer before {self._leadership.identity} ceased to lead")
+
+    async def _begun(self, what: str, call: Coroutine[Any, Any, T]) -> T:
+        # Checked here: between a caller's await and this line the process may have stood still.
+        if self._leadership.remaining() <= 0:
+            call.close()
+            raise LeadershipLost(f"{what}: {self._leadership.identity} no longer leads")
+        return await call

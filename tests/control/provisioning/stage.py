@@ -92,6 +92,7 @@ class CountingCloud(KwokProvider):
 class Stage:
     """Everything at work."""
 
+    server: SimulatedApiServer
     api: KubeApi
     clock: Clock
     cloud: CountingCloud
@@ -200,7 +201,7 @@ async def staged(seed: int, budget: FleetBudget) -> AsyncIterator[Stage]:
     scheduler = a_scheduler(server, 0, Weather(seed=seed, latency=LATENCY), seed)
     played = ActorSettings(behaviour=Behaviour(seed=seed, stop=SOON), seed=seed)
     async with start_actors(an_api(server, seed + 1), clock, played):
-        stage = Stage(api, clock, cloud, controller, clock.now())
+        stage = Stage(server, api, clock, cloud, controller, clock.now())
         tending = asyncio.ensure_future(cloud.run())
         watching = asyncio.ensure_future(_watch_bounds(stage))
         controller.start()
