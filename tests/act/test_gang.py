@@ -114,6 +114,23 @@ async def elsewhere(api: KubeApi, place: Place) -> None:
     await api.bind(place.pod.name, place.pod.namespace, Binding("node-z"))
 
 
+class JustBefore:
+    """An API on which something happens to one pod just before it is bound."""
+
+    def __init__(self, api: KubeApi, place: Place, happens: Callable[[KubeApi, Place], Awaitable[None]]) -> None:
+        self._api = api
+        self._place = place
+        self._happens = happens
+
+    async def bind(self, pod: str, namespace: str, binding: Binding) -> None:
+        if pod == self._place.pod.name:
+            await self._happens(self._api, self._place)
+        await self._api.bind(pod, namespace, binding)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+
 @pytest.mark.parametrize(
     ("meanwhile", "setback"),
     [
@@ -126,11 +143,28 @@ async def test_a_member_that_cannot_be_bound_gives_back_its_own_gpus_only(
     api: KubeApi, ns: str, meanwhile: Callable[[KubeApi, Place], Awaitable[None]], setback: str
 ) -> None:
     gang = await a_gang(api, ns, THREE)
-    await meanwhile(api, gang.places[1])
-    outcome = await hands(api, ns).perform(gang)
+    through: Any = JustBefore(api, gang.places[1], meanwhile)
+    outcome = await GangPlacer(through, LeaseBook(api, ns, WallClock())).perform(gang)
     assert setbacks(outcome) == ["", setback, ""]
     assert leaked(outcome) == [False, False, False]
     assert await holders(api, ns) == leases_of((gang.places[0], gang.places[2]))
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        pytest.param(changed, ["", "", ""], id="only-written-to"),
+        pytest.param(gone, ["GangFellApart", "PodGone", "GangFellApart"], id="gone"),
+        pytest.param(elsewhere, ["GangFellApart", "PodChanged", "GangFellApart"], id="bound-elsewhere"),
+    ],
+)
+async def test_a_gang_is_looked_at_before_anything_is_held(
+    api: KubeApi, ns: str, before: Callable[[KubeApi, Place], Awaitable[None]], expected: list[str]
+) -> None:
+    gang = await a_gang(api, ns, THREE)
+    await before(api, gang.places[1])
+    assert setbacks(await hands(api, ns).perform(gang)) == expected
+    assert await holders(api, ns) == ({} if "GangFellApart" in expected else leases_of(gang.places))
 
 
 async def test_members_may_share_a_gpu(api: KubeApi, ns: str) -> None:

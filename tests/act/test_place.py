@@ -125,7 +125,6 @@ async def replaced(api: KubeApi, action: Place) -> None:
     ("meanwhile", "setback"),
     [
         pytest.param(bound_elsewhere, Setback.POD_CHANGED, id="another-scheduler-bound-it"),
-        pytest.param(changed, Setback.POD_CHANGED, id="it-changed"),
         pytest.param(gone, Setback.POD_GONE, id="it-is-gone"),
         pytest.param(replaced, Setback.POD_GONE, id="another-has-its-name"),
     ],
@@ -136,6 +135,37 @@ async def test_a_pod_that_changed_since_holds_nothing(api: KubeApi, ns: str, mea
     outcome = await hands(api, ns).perform(action)
     assert isinstance(outcome, NotPlaced)
     assert (outcome.setback, outcome.leaked) == (setback, False)
+    assert await leased(api, ns) == set()
+
+
+async def test_a_pod_that_was_only_written_to_is_placed_all_the_same(api: KubeApi, ns: str) -> None:
+    action = await a_place(api, ns, 0, 1)
+    await changed(api, action)
+    assert await hands(api, ns).perform(action) == Placed(action)
+    assert await leased(api, ns) == {"gpu-node-a-0", "gpu-node-a-1"}
+
+
+class WrittenToAllTheTime:
+    """An API on which somebody writes on the pod just before each bind."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+        self._times = 0
+
+    async def bind(self, pod: str, namespace: str, binding: Binding) -> None:
+        self._times += 1
+        await self._api.patch(PODS, pod, MergePatch({"metadata": {"labels": {"x": str(self._times)}}}), namespace)
+        await self._api.bind(pod, namespace, binding)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+
+async def test_a_pod_that_is_written_to_all_the_time_is_given_up_for_now(api: KubeApi, ns: str) -> None:
+    action = await a_place(api, ns, 0)
+    outcome = await hands(api, ns, through=WrittenToAllTheTime(api)).perform(action)
+    assert isinstance(outcome, NotPlaced)
+    assert (outcome.setback, outcome.leaked) == (Setback.POD_CHANGED, False)
     assert await leased(api, ns) == set()
 
 

@@ -69,7 +69,29 @@ class Binder:
             return NotPlaced(action, Setback.POD_GONE, f"pod {action.pod} is gone")
         if pod.metadata.uid != action.uid:
             return NotPlaced(action, Setback.POD_GONE, "another pod has its name now")
-        return None if _is_as_asked(pod, action) else NotPlaced(action, setback, why)
+        if _is_as_asked(pod, action):
+            return None
+        written_to = setback is Setback.POD_CHANGED and _waits(pod)
+        return NotPlaced(action, setback, why, again_as=pod.metadata.resource_version if written_to else "")
+
+    async def as_it_is(self, action: Place) -> Place | NotPlaced:
+        """The same for the pod as it is now: most that is written on a waiting pod changes nothing about its place.
+
+        To be asked before GPUs are held: whoever means to take them away after that, writes on the pod first.
+        """
+        try:
+            pod = await look(self._api, action.pod)
+        except errors.ApiError as error:
+            return NotPlaced(action, Setback.API_FAILED, str(error))
+        if pod is None or pod.metadata.uid != action.uid:
+            return NotPlaced(action, Setback.POD_GONE, f"pod {action.pod} is gone")
+        if _waits(pod):
+            return replace(action, resource_version=pod.metadata.resource_version)
+        return action if _is_as_asked(pod, action) else NotPlaced(action, Setback.POD_CHANGED, "it no longer waits")
+
+
+def _waits(pod: Pod) -> bool:
+    return not pod.spec.node_name and pod.metadata.deletion_timestamp is None
 
 
 def holder_of(action: Place) -> Holder:

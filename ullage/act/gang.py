@@ -7,6 +7,7 @@ through: whoever lost did so to a gang that was further along in that order. Not
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ullage import errors
 from ullage.act.bind import Binder, holder_of
@@ -36,14 +37,15 @@ class GangPlacer:
 
     async def perform(self, action: PlaceGang) -> GangOutcome:
         """Every way this can end is an outcome."""
-        places = action.places
+        culprits = await self._unready(action.places)
+        places, changed = await self._as_they_are(action.places)
         held: Held = tuple([] for _ in places)
-        culprits = await self._unready(places)
+        culprits = culprits or changed
         if not culprits:
             culprits = await self._hold(places, held)
-        if culprits:
-            return GangOutcome(action, await self._give_back(places, held, culprits))
-        return GangOutcome(action, await self._bind(places, held))
+        outcomes = await (self._give_back(places, held, culprits) if culprits else self._bind(places, held))
+        asked = zip(outcomes, action.places, strict=True)
+        return GangOutcome(action, tuple(replace(outcome, action=place) for outcome, place in asked))
 
     async def _unready(self, places: Sequence[Place]) -> dict[int, NotPlaced]:
         """The first member whose volumes cannot be had, by number; the others are not waited for then."""
@@ -63,6 +65,13 @@ class GangPlacer:
         finally:
             await ended(*tasks)
         return {}
+
+    async def _as_they_are(self, places: Sequence[Place]) -> tuple[tuple[Place, ...], dict[int, NotPlaced]]:
+        """The members as they are now, and those that no longer wait. A write on one of them, our own among them, must
+        not leave the gang in part."""
+        looked = await each(places, self._binder.as_it_is, at_once=self._at_once)
+        changed = {number: one for number, one in enumerate(looked) if isinstance(one, NotPlaced)}
+        return tuple(one.action if isinstance(one, NotPlaced) else one for one in looked), changed
 
     async def _hold(self, places: Sequence[Place], held: Held) -> dict[int, NotPlaced]:
         """Fill `held`; or the member whose GPU was not to be had, by number."""

@@ -1,5 +1,7 @@
 """Performs a placement: get the volumes ready, hold the GPUs, then bind; or give everything back."""
 
+from dataclasses import replace
+
 from ullage import errors
 from ullage.act.bind import Binder, holder_of
 from ullage.act.leases import Holding, LeaseBook, Taken, Want
@@ -7,6 +9,9 @@ from ullage.act.volumes import VOLUME_WAIT, VolumeSelector
 from ullage.kube.api import KubeApi
 from ullage.model.action import Place
 from ullage.model.outcome import NotPlaced, PlaceOutcome, Setback
+
+MOST_RETRIES = 2
+"""For pods that somebody wrote to between decision and bind."""
 
 
 class Placer:
@@ -22,6 +27,15 @@ class Placer:
         unready = await self._volumes.prepare(action)
         if unready is not None:
             return unready
+        outcome = await self._try(action)
+        for _ in range(MOST_RETRIES):
+            if not isinstance(outcome, NotPlaced) or not outcome.again_as:
+                break
+            # GPUs are held anew after the pod was looked at: whoever takes them away writes on the pod first.
+            outcome = await self._try(replace(action, resource_version=outcome.again_as))
+        return replace(outcome, action=action)
+
+    async def _try(self, action: Place) -> PlaceOutcome:
         holdings = await self._hold(action)
         if isinstance(holdings, NotPlaced):
             return holdings

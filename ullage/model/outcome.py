@@ -39,6 +39,8 @@ class NotPlaced:
     """The one that was taken, where that is what happened."""
     leaked: bool = False
     """Leases may be left: the pod adopts them next time, or the sweeper frees them."""
+    again_as: str = ""
+    """The resourceVersion of the pod where it still waits, and was only written to by somebody: worth another try."""
 
 
 PlaceOutcome = Placed | NotPlaced

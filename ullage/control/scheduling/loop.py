@@ -105,9 +105,12 @@ class SchedulerLoop:
         """Set going what was decided; nothing is waited for."""
         match decision:
             case Place():
+                self._refusals.forget(decision.pod)
                 self._placing += _slots((decision,))
                 spawn(self._place(decision))
             case PlaceGang():
+                for place in decision.places:
+                    self._refusals.forget(place.pod)
                 self._placing += _slots(decision.places)
                 spawn(self._place_gang(decision))
             case EvictGang():
@@ -146,7 +149,6 @@ class SchedulerLoop:
         return self.desk.waited(action.pod, now=self._clock.now()) or 0.0
 
     def _settle(self, outcome: PlaceOutcome, waited: float, *, took: float) -> None:
-        self._refusals.forget(outcome.action.pod)
         self._teller.placing_ended(outcome, took=took, waited=waited + took)
         self.desk.settle(outcome, now=self._clock.now())
         self._news.set()
