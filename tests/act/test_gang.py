@@ -134,7 +134,6 @@ class JustBefore:
 @pytest.mark.parametrize(
     ("meanwhile", "setback"),
     [
-        pytest.param(changed, "PodChanged", id="changed"),
         pytest.param(gone, "PodGone", id="gone"),
         pytest.param(elsewhere, "PodChanged", id="bound-elsewhere"),
     ],
@@ -148,6 +147,20 @@ async def test_a_member_that_cannot_be_bound_gives_back_its_own_gpus_only(
     assert setbacks(outcome) == ["", setback, ""]
     assert leaked(outcome) == [False, False, False]
     assert await holders(api, ns) == leases_of((gang.places[0], gang.places[2]))
+
+
+async def test_a_member_that_is_only_written_to_does_not_leave_the_gang_in_part(api: KubeApi, ns: str) -> None:
+    gang = await a_gang(api, ns, THREE)
+    times = iter(range(2))
+
+    async def once(api: KubeApi, place: Place) -> None:
+        if next(times) == 0:
+            await changed(api, place)
+
+    through: Any = JustBefore(api, gang.places[1], once)
+    outcome = await GangPlacer(through, LeaseBook(api, ns, WallClock())).perform(gang)
+    assert setbacks(outcome) == ["", "", ""]
+    assert await holders(api, ns) == leases_of(gang.places)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from dataclasses import replace
 from ullage import errors
 from ullage.act.bind import Binder, holder_of
 from ullage.act.leases import Holding, LeaseBook, Taken, Want
-from ullage.act.place import taken
+from ullage.act.place import Placer, taken
 from ullage.act.together import each, ended
 from ullage.act.volumes import VOLUME_WAIT, VolumeSelector
 from ullage.kube.api import KubeApi
@@ -32,6 +32,7 @@ class GangPlacer:
     ) -> None:
         self._book = book
         self._binder = Binder(api, book)
+        self._placer = Placer(api, book)
         self._volumes = VolumeSelector(api, wait=volume_wait)
         self._at_once = members_at_once
 
@@ -88,8 +89,12 @@ class GangPlacer:
 
     async def _bind(self, places: Sequence[Place], held: Held) -> tuple[PlaceOutcome, ...]:
         """Each by itself: what fails gives back its own, and the gang's timeout deals with a gang in part."""
-        members = list(zip(places, held, strict=True))
-        return await each(members, lambda member: self._binder.bind(*member), at_once=self._at_once)
+
+        async def bind(member: tuple[Place, Sequence[Holding]]) -> PlaceOutcome:
+            place, holdings = member
+            return await self._placer.persist(place, await self._binder.bind(place, holdings))
+
+        return await each(list(zip(places, held, strict=True)), bind, at_once=self._at_once)
 
     async def _give_back(
         self, places: Sequence[Place], held: Held, culprits: dict[int, NotPlaced]

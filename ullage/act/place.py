@@ -27,7 +27,10 @@ class Placer:
         unready = await self._volumes.prepare(action)
         if unready is not None:
             return unready
-        outcome = await self._try(action)
+        return await self.persist(action, await self._try(action))
+
+    async def persist(self, action: Place, outcome: PlaceOutcome) -> PlaceOutcome:
+        """What comes of it in the end, where it failed only because somebody wrote on the pod that waits."""
         for _ in range(MOST_RETRIES):
             if not isinstance(outcome, NotPlaced) or not outcome.again_as:
                 break
