@@ -2,15 +2,13 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import LISTEN_HELP, identity, led, listen_address, until_stopped
+from ullage.cli.running import LISTEN_HELP, check_served, identity, led, listen_address, pages, until_stopped
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -142,48 +140,18 @@ async def _controlling(
     from prometheus_client import CollectorRegistry
 
     from ullage.kube.connect import find_access
+    from ullage.kube.resources import NODE_PROVISIONERS
     from ullage.observe.provisioning_metrics import ProvisioningMetrics
 
     access = find_access(choice.kubeconfig, choice.context)
-    await _check(access)
+    await check_served(access, NODE_PROVISIONERS)
     process = _Process(ProvisioningMetrics(CollectorRegistry()))
 
     async def term(leadership: "Leadership | None") -> None:
         await _serve(access, settings, process, leadership)
 
-    async with _pages(process, address):
+    async with pages(address, process.metrics.registry, unready=process.unready, refresh=process.refresh):
         await (term(None) if election is None else led(choice, election, ELECTION, term))
-
-
-@asynccontextmanager
-async def _pages(process: _Process, address: "Address | None") -> AsyncIterator[None]:
-    from ullage.observe.serve import Checks, serving
-
-    if address is None:
-        yield
-        return
-    checks = Checks(ready={"picture": process.unready})
-    try:
-        async with serving(address, process.metrics.registry, checks, before_scrape=process.refresh) as taken:
-            click.echo(f"metrics at http://{taken}/metrics", err=True)
-            yield
-    except OSError as error:
-        raise UserError(f"--listen: cannot listen on {address}: {error.strerror or error}") from error
-
-
-async def _check(access: "Access") -> None:
-    """Before waiting for anything: can this cluster be served at all?"""
-    from ullage.kube.connect import open_api
-    from ullage.kube.resources import NODE_PROVISIONERS
-    from ullage.watch.picture import is_served
-
-    api = open_api(access)
-    try:
-        served = await is_served(api, NODE_PROVISIONERS)
-    finally:
-        await api.close()
-    if not served:
-        raise UserError("the cluster does not serve NodeProvisioner; run `ullage install` first")
 
 
 async def _serve(

@@ -4,8 +4,8 @@ import asyncio
 import secrets
 import signal
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,7 +14,11 @@ from ullage.cli.cluster import ClusterChoice
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from ullage.control.leadership import Leadership
+    from ullage.kube.access import Access
+    from ullage.kube.resource import Resource
     from ullage.observe.serve import Address
 
 LISTEN_HELP = "Serve /metrics, /healthz and /readyz here, such as 0.0.0.0:9440. Default: not at all."
@@ -35,6 +39,42 @@ def listen_address(text: str | None, option: str = "--listen") -> "Address | Non
     if not port.isdecimal() or not 0 <= int(port) <= 65535:
         raise UserError(f"{option}: {text!r} is not HOST:PORT, such as 0.0.0.0:9440")
     return Address(host.strip("[]") or "127.0.0.1", int(port))
+
+
+@asynccontextmanager
+async def pages(
+    address: "Address | None",
+    registry: "CollectorRegistry",
+    *,
+    unready: Callable[[], str],
+    refresh: Callable[[], None],
+) -> AsyncIterator[None]:
+    """Metrics and probes during the block, where an address was given. `unready` says what is still missing."""
+    from ullage.observe.serve import Checks, serving
+
+    async with AsyncExitStack() as open_pages:
+        if address is not None:
+            served = serving(address, registry, Checks(ready={"picture": unready}), before_scrape=refresh)
+            try:
+                taken = await open_pages.enter_async_context(served)
+            except OSError as error:
+                raise UserError(f"--listen: cannot listen on {address}: {error.strerror or error}") from error
+            click.echo(f"metrics at http://{taken}/metrics", err=True)
+        yield
+
+
+async def check_served(access: "Access", *resources: "Resource[Any]") -> None:
+    """Before waiting for anything: can this cluster be served at all?"""
+    from ullage.kube.connect import open_api
+    from ullage.watch.picture import is_served
+
+    api = open_api(access)
+    try:
+        missing = [resource.kind for resource in resources if not await is_served(api, resource)]
+    finally:
+        await api.close()
+    if missing:
+        raise UserError(f"the cluster does not serve {' and '.join(missing)}; run `ullage install` first")
 
 
 def run_fast(work: Coroutine[Any, Any, None]) -> None:

@@ -1,15 +1,13 @@
 """`ullage scheduler`: places every pod that names it, GPU or not, until it is stopped."""
 
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import LISTEN_HELP, identity, led, listen_address, run_fast
+from ullage.cli.running import LISTEN_HELP, check_served, identity, led, listen_address, pages, run_fast
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -111,49 +109,18 @@ async def _scheduling(
     from prometheus_client import CollectorRegistry
 
     from ullage.kube.connect import find_access
+    from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES
     from ullage.observe.metrics import SchedulerMetrics
 
     access = find_access(choice.kubeconfig, choice.context)
-    await _check(access)
+    await check_served(access, GPU_CLAIMS, GPU_NODE_STATUSES)
     process = _Process(SchedulerMetrics(CollectorRegistry()))
 
     async def term(leadership: "Leadership | None") -> None:
         await _serve(access, settings, process, leadership)
 
-    async with _pages(process, address):
+    async with pages(address, process.metrics.registry, unready=process.unready, refresh=process.refresh):
         await (led(choice, settings.lease_namespace, ELECTION, term) if elect else term(None))
-
-
-@asynccontextmanager
-async def _pages(process: _Process, address: "Address | None") -> AsyncIterator[None]:
-    from ullage.observe.serve import Checks, serving
-
-    if address is None:
-        yield
-        return
-    checks = Checks(ready={"picture": process.unready})
-    try:
-        async with serving(address, process.metrics.registry, checks, before_scrape=process.refresh) as taken:
-            click.echo(f"metrics at http://{taken}/metrics", err=True)
-            yield
-    except OSError as error:
-        raise UserError(f"--listen: cannot listen on {address}: {error.strerror or error}") from error
-
-
-async def _check(access: "Access") -> None:
-    """Before waiting for anything: can this cluster be served at all?"""
-    from ullage.kube.connect import open_api
-    from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES
-    from ullage.watch.picture import is_served
-
-    api = open_api(access)
-    try:
-        needed = (GPU_CLAIMS, GPU_NODE_STATUSES)
-        missing = [resource.kind for resource in needed if not await is_served(api, resource)]
-    finally:
-        await api.close()
-    if missing:
-        raise UserError(f"the cluster does not serve {' and '.join(missing)}; run `ullage install` first")
 
 
 async def _serve(
