@@ -32,6 +32,7 @@ class Slice:
 PYTEST = (sys.executable, "-m", "pytest", "--full")
 APART = ("tests/contract", "tests/controlplane", "tests/control/scheduling")
 """Folders with a slice of their own; all other tests are in one of the first two."""
+QUICK_BENCHES = ("decisions", "latency", "mixed", "webhook", "drain")
 SLICES = (
     Slice("without a control plane", (*PYTEST, "tests", *(f"--ignore={one}" for one in APART), "-m", "not real")),
     Slice("end to end", (*PYTEST, "tests", *(f"--ignore={one}" for one in APART), "-m", "real")),
@@ -39,6 +40,7 @@ SLICES = (
     Slice("control plane", (*PYTEST, "tests/controlplane")),
     Slice("bench sync", (sys.executable, "-m", "bench.run", "sync")),
     Slice("scheduler", (*PYTEST, "tests/control/scheduling")),
+    *(Slice(f"bench {name}", (sys.executable, "-m", "bench.run", name)) for name in QUICK_BENCHES),
     Slice("bench throughput", (sys.executable, "-m", "bench.run", "throughput")),
     Slice("bench packing", (sys.executable, "-m", "bench.run", "packing")),
 )
