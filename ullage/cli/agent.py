@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -46,17 +46,7 @@ Examples:
 @click.option("--proc", default="/proc", show_default=True, metavar="DIR", help="Where the host's processes are found.")
 @click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
 @cluster_options
-def command(  # noqa: PLR0913 - one parameter an option
-    node_name: str | None,
-    mode: str,
-    simulate: str | None,
-    namespace: str,
-    kubelet_socket: str,
-    proc: str,
-    listen: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-) -> None:
+def command(kubeconfig: str | None, context: str | None, listen: str | None, **options: Any) -> None:
     """Read the GPUs of this node through NVML and keep its GpuNodeStatus true.
 
     Needs the NVIDIA driver (or --simulate), and what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C.
@@ -64,12 +54,13 @@ def command(  # noqa: PLR0913 - one parameter an option
     from ullage.agent.start import AgentSettings
     from ullage.decide.inventory.kind import Mode
 
-    node = node_name or os.environ.get("NODE_NAME") or socket.gethostname()
-    wanted = Mode.LEASED if simulate and mode == "auto" else Mode(mode)
-    settings = AgentSettings(node, wanted, namespace)
+    simulate: str | None = options["simulate"]
+    node = options["node_name"] or os.environ.get("NODE_NAME") or socket.gethostname()
+    wanted = Mode.LEASED if simulate and options["mode"] == "auto" else Mode(options["mode"])
+    settings = AgentSettings(node, wanted, options["namespace"])
     # Where we choose the GPUs, and where there are none, kubelet has nothing to say of them.
     asks_kubelet = wanted is not Mode.LEASED and not simulate
-    places = _Places(simulate, Path(kubelet_socket) if asks_kubelet else None, Path(proc))
+    places = _Places(simulate, Path(options["kubelet_socket"]) if asks_kubelet else None, Path(options["proc"]))
     choice = ClusterChoice.of(kubeconfig, context)
     asyncio.run(until_stopped(_serve(choice, settings, places, listen_address(listen))))
 

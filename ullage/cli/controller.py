@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -61,31 +61,26 @@ Examples:
 )
 @click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
 @cluster_options
-def command(  # noqa: PLR0913 - click passes every option as an argument
-    settings: tuple[str, ...],
-    schedulers: tuple[str, ...],
-    max_gpus: int | None,
-    max_price_per_hour: str | None,
-    namespace: str,
-    leader_election: bool,
-    listen: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-) -> None:
+def command(kubeconfig: str | None, context: str | None, listen: str | None, **options: Any) -> None:
     """Buy GPU nodes for pods that fit nowhere, and give empty ones back, as NodeProvisioners say.
 
     Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
     """
+    choice = ClusterChoice.of(kubeconfig, context)
+    election = options["namespace"] if options["leader_election"] else None
+    asyncio.run(until_stopped(_controlling(choice, read_settings(options), election, listen_address(listen))))
+
+
+def read_settings(options: dict[str, Any]) -> "ControllerSettings":
+    """From the options as given. Raises UserError."""
     from ullage.control.provisioning.loop import ProvisioningSettings
     from ullage.control.provisioning.start import ControllerSettings
 
-    chosen = ControllerSettings(
-        provisioning=ProvisioningSettings(budget=read_budget(max_gpus, max_price_per_hour), schedulers=schedulers),
-        providers=read_provider_settings(settings),
+    budget = read_budget(options["max_gpus"], options["max_price_per_hour"])
+    return ControllerSettings(
+        provisioning=ProvisioningSettings(budget=budget, schedulers=options["schedulers"]),
+        providers=read_provider_settings(options["settings"]),
     )
-    choice = ClusterChoice.of(kubeconfig, context)
-    election = namespace if leader_election else None
-    asyncio.run(until_stopped(_controlling(choice, chosen, election, listen_address(listen))))
 
 
 def read_provider_settings(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
