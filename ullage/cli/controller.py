@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import LISTEN_HELP, check_served, identity, led, listen_address, pages, until_stopped
+from ullage.cli.running import (
+    LISTEN_HELP,
+    api_of_term,
+    check_served,
+    identity,
+    led,
+    listen_address,
+    pages,
+    until_stopped,
+)
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -152,26 +161,19 @@ async def _controlling(
 async def _serve(
     access: "Access", settings: "ControllerSettings", process: _Process, leadership: "Leadership | None"
 ) -> None:
-    """Provision over connections of this term's own; with a leadership, nothing is changed once it is over."""
-    import random
+    """Provision for one term. With a leadership, nothing is bought or given back once it is over."""
     from functools import partial
 
     from ullage.clock import WallClock
     from ullage.control.cloud_guard import GuardedProvider
-    from ullage.control.guard import GuardedTransport
     from ullage.control.provisioning.start import Host, Provisioning
-    from ullage.kube.http import HttpTransport
-    from ullage.kube.rest import RestApi
 
-    wire = HttpTransport(access.endpoint, access.credentials)
-    api = RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
-    seed = secrets.randbits(32)
     host = Host(instance=identity(), metrics=process.metrics)
     if leadership is not None:
         host = replace(host, guard=partial(GuardedProvider, leadership=leadership))
-    process.provisioning = Provisioning(api, settings, WallClock(), seed=seed, host=host)
-    try:
-        await process.provisioning.run()
-    finally:
-        process.provisioning = None
-        await wire.close()
+    async with api_of_term(access, leadership) as api:
+        process.provisioning = Provisioning(api, settings, WallClock(), seed=secrets.randbits(32), host=host)
+        try:
+            await process.provisioning.run()
+        finally:
+            process.provisioning = None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ullage.control.leadership import Leadership
     from ullage.kube.access import Access
+    from ullage.kube.api import KubeApi
     from ullage.kube.resource import Resource
     from ullage.observe.serve import Address
 
@@ -61,6 +62,22 @@ async def pages(
                 raise UserError(f"--listen: cannot listen on {address}: {error.strerror or error}") from error
             click.echo(f"metrics at http://{taken}/metrics", err=True)
         yield
+
+
+@asynccontextmanager
+async def api_of_term(access: "Access", leadership: "Leadership | None") -> "AsyncIterator[KubeApi]":
+    """Connections of one term's own; with a leadership, writes are refused once it is over."""
+    import random
+
+    from ullage.control.guard import GuardedTransport
+    from ullage.kube.http import HttpTransport
+    from ullage.kube.rest import RestApi
+
+    wire = HttpTransport(access.endpoint, access.credentials)
+    try:
+        yield RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
+    finally:
+        await wire.close()
 
 
 async def check_served(access: "Access", *resources: "Resource[Any]") -> None:

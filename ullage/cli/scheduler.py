@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import LISTEN_HELP, check_served, identity, led, listen_address, pages, run_fast
+from ullage.cli.running import LISTEN_HELP, api_of_term, check_served, identity, led, listen_address, pages, run_fast
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -126,21 +126,16 @@ async def _scheduling(
 async def _serve(
     access: "Access", settings: "SchedulerSettings", process: _Process, leadership: "Leadership | None"
 ) -> None:
-    """Schedule over connections of this term's own; with a leadership, writes are refused once it is over."""
-    import random
-
+    """Schedule for one term."""
     from ullage.clock import WallClock
-    from ullage.control.guard import GuardedTransport
     from ullage.control.scheduling.start import Scheduler
-    from ullage.kube.http import HttpTransport
-    from ullage.kube.rest import RestApi
 
-    wire = HttpTransport(access.endpoint, access.credentials)
-    api = RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
-    seed = secrets.randbits(32)
-    process.scheduler = Scheduler(api, settings, WallClock(), instance=identity(), seed=seed, metrics=process.metrics)
-    try:
-        await process.scheduler.run()
-    finally:
-        process.scheduler = None
-        await wire.close()
+    async with api_of_term(access, leadership) as api:
+        seed = secrets.randbits(32)
+        process.scheduler = Scheduler(
+            api, settings, WallClock(), instance=identity(), seed=seed, metrics=process.metrics
+        )
+        try:
+            await process.scheduler.run()
+        finally:
+            process.scheduler = None
