@@ -8,7 +8,7 @@ GpuClaim for each pod, and lasts until the status of each says Bound.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -62,7 +62,7 @@ class Measured:
     """One turn."""
 
     seconds: float
-    processor_seconds: float
+    processor_seconds: Mapping[str, float]
     """Of the scheduler, the API server and etcd."""
 
 
@@ -77,7 +77,7 @@ def run(scale: float) -> list[Figure]:
 
     def cost(turn: Turn) -> float:
         mine = [one for kind, one in measured if kind == turn]
-        return 1000 * sum(one.processor_seconds for one in mine) / (pods * len(mine))
+        return 1000 * sum(sum(one.processor_seconds.values()) for one in mine) / (pods * len(mine))
 
     peer, name = rate(RIVAL), "kube-scheduler"
     return [
@@ -95,7 +95,8 @@ async def _all_turns(nodes: int, pods: int) -> Sequence[tuple[Turn, Measured]]:
             await _create(there.api, turn, namespace, pods)
             one = await _measure(there, turn, namespace, pods)
             claims = " with claims" if turn.claims else ""
-            print(f"   {turn.scheduler}{claims}: {pods / one.seconds:.1f} pods/s", flush=True)
+            shares = ", ".join(f"{who} {1000 * spent / pods:.2f}" for who, spent in one.processor_seconds.items())
+            print(f"   {turn.scheduler}{claims}: {pods / one.seconds:.1f} pods/s; ms per pod: {shares}", flush=True)
             measured.append((turn, one))
             await clear(there, namespace)
     return measured
@@ -131,7 +132,8 @@ async def _measure(there: Stage, turn: Turn, namespace: str, pods: int) -> Measu
                 await _wait(recorded, pods, "claims that say Bound")
         end = await _all_told(there.api, namespace, pods)
         after = processor_seconds(programs)
-    return Measured(end - min(seen.moments.values()), sum(after.values()) - sum(before.values()))
+    spent = {who: after[who] - before[who] for who in programs}
+    return Measured(end - min(seen.moments.values()), spent)
 
 
 async def _wait(seen: Sightings, count: int, what: str) -> None:
