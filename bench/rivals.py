@@ -79,6 +79,24 @@ async def stage(nodes: int, profiles: Sequence[Mapping[str, Any]] = ()) -> Async
 def ours(stage: Stage) -> Iterator[int]:
     """`ullage scheduler`, as users start it."""
     command = (_PROGRAM, "scheduler", "--kubeconfig", stage.kubeconfig, "--no-leader-election")
+    with _running(command) as pid:
+        yield pid
+
+
+def writes_alone(namespace: str) -> Start:
+    """The three writes of a placement and nothing else, for the pods of this namespace."""
+
+    @contextmanager
+    def start(stage: Stage) -> Iterator[int]:
+        command = (sys.executable, "-m", "bench.writes_alone", stage.kubeconfig, namespace)
+        with _running(command) as pid:
+            yield pid
+
+    return start
+
+
+@contextmanager
+def _running(command: Sequence[str | Path]) -> Iterator[int]:
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
         yield process.pid

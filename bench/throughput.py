@@ -3,7 +3,8 @@
 Both get the same 4,000 pods, created beforehand, on the same 1,000 nodes of the same API server, in turns: ours, the
 peer, the peer, ours, so that whatever changes as the run goes on falls on both. A turn is counted from the first bind,
 as a watcher of the pods sees it, until the last pod is bound and every Event is there. The third kind of turn has a
-GpuClaim for each pod, and lasts until the status of each says Bound.
+GpuClaim for each pod, and lasts until the status of each says Bound. The fourth makes the three writes and decides
+nothing: what the API server and etcd leave room for on this machine.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from bench.rivals import (
     ours,
     processor_seconds,
     stage,
+    writes_alone,
 )
 from ullage.cli.install import ensure_namespace
 from ullage.kube.api import KubeApi
@@ -48,13 +50,15 @@ class Turn:
     scheduler: str
     claims: bool = False
 
-    @property
-    def start(self) -> Start:
+    def start(self, namespace: str) -> Start:
+        if self.scheduler == WRITES_ALONE:
+            return writes_alone(namespace)
         return ours if self.scheduler == OURS else kube_scheduler
 
 
-PLAIN, CLAIMED, RIVAL = Turn(OURS), Turn(OURS, claims=True), Turn(PEER)
-ORDER = (PLAIN, RIVAL, CLAIMED, RIVAL, PLAIN)
+WRITES_ALONE = "writes-alone"
+PLAIN, CLAIMED, RIVAL, LIMIT = Turn(OURS), Turn(OURS, claims=True), Turn(PEER), Turn(WRITES_ALONE)
+ORDER = (PLAIN, RIVAL, LIMIT, CLAIMED, LIMIT, RIVAL, PLAIN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,7 @@ def run(scale: float) -> list[Figure]:
     peer, name = rate(RIVAL), "kube-scheduler"
     return [
         Figure("one-GPU pods bound per second", "pods/s", rate(PLAIN), peer, name, PROMISED, more_is_better=True),
+        Figure("its three writes alone, nothing decided", "pods/s", rate(LIMIT), peer, name, more_is_better=True),
         Figure("the same with claims and their status", "pods/s", rate(CLAIMED), peer, name, more_is_better=True),
         Figure("processor time per pod, all processes", "ms", cost(PLAIN), cost(RIVAL), name),
     ]
@@ -122,7 +127,7 @@ def _claim(name: str) -> dict[str, Any]:
 async def _measure(there: Stage, turn: Turn, namespace: str, pods: int) -> Measured:
     seen = binds(there.api, namespace)
     recorded = Sightings(there.api, GPU_CLAIMS, namespace, lambda claim: bool(claim.status.phase == "Bound"))
-    with turn.start(there) as pid:
+    with turn.start(namespace)(there) as pid:
         programs = {"scheduler": pid, **{p.value: there.plane.pid(p) for p in (Program.ETCD, Program.APISERVER)}}
         async with seen.lasting(), recorded.lasting() if turn.claims else nullcontext():
             await _wait(seen, 1, f"binds by {turn.scheduler}")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from ullage.cli.main import VERBS, ullage
+from ullage.config.describing import settings_page
 from ullage.observe.admission_metrics import ADMISSION_METRICS
 from ullage.observe.agent_metrics import AGENT_METRICS
 from ullage.observe.metrics import metrics_page
@@ -39,7 +40,7 @@ def _metrics() -> str:
     return metrics_page(ADMISSION_METRICS, AGENT_METRICS, PROVISIONING_METRICS)
 
 
-PAGES = {"cli.md": command_line, "metrics.md": _metrics}
+PAGES = {"cli.md": command_line, "metrics.md": _metrics, "settings.md": settings_page}
 
 
 def main(arguments: list[str]) -> int:

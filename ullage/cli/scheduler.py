@@ -1,8 +1,8 @@
 """`ullage scheduler`: places every pod that names it, GPU or not, until it is stopped."""
 
 import secrets
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,8 @@ from ullage.cli.running import LISTEN_HELP, api_of_term, check_served, identity,
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ullage.control.leadership import Leadership
     from ullage.control.scheduling.start import Scheduler, SchedulerSettings
     from ullage.kube.access import Access
@@ -24,6 +26,7 @@ EXAMPLES = """\b
 Examples:
   ullage scheduler
   ullage scheduler --profile gpu-scheduler=fragmentation --profile batch-scheduler=packing
+  ullage scheduler --settings policy.yaml
   ullage scheduler --context staging --no-leader-election --listen 127.0.0.1:9440
 """
 
@@ -34,11 +37,18 @@ Examples:
     "profiles",
     multiple=True,
     metavar="NAME[=POLICY]",
-    default=("gpu-scheduler",),
-    show_default=True,
-    help=f"Scheduler name pods use, and how its GPUs are packed: {', '.join(POLICY_NAMES)}. May be repeated.",
+    help=f"Scheduler name pods use, and how its GPUs are packed: {', '.join(POLICY_NAMES)}. May be repeated. Default: "
+    "what --settings says, else gpu-scheduler.",
 )
-@click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
+@click.option(
+    "--namespace", help="Where the Leases of GPUs are kept. Default: what --settings says, else ullage-system."
+)
+@click.option(
+    "--settings",
+    "settings_file",
+    metavar="FILE",
+    help="Settings file; see `ullage config show`. Options given here count first.",
+)
 @click.option(
     "--leader-election/--no-leader-election",
     default=True,
@@ -47,23 +57,28 @@ Examples:
 )
 @click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
 @cluster_options
-def command(
-    profiles: tuple[str, ...],
-    namespace: str,
-    leader_election: bool,
-    listen: str | None,
-    kubeconfig: str | None,
-    context: str | None,
-) -> None:
+def command(kubeconfig: str | None, context: str | None, listen: str | None, **options: Any) -> None:
     """Watch the cluster and place pods whose spec.schedulerName names a --profile, on exact GPUs where they claim them.
 
     Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
     """
-    from ullage.control.scheduling.start import SchedulerSettings
-
-    settings = SchedulerSettings(profiles=read_profiles(profiles), lease_namespace=namespace)
     choice = ClusterChoice.of(kubeconfig, context)
-    run_fast(_scheduling(choice, settings, leader_election, listen_address(listen)))
+    run_fast(_scheduling(choice, read_settings(options), options["leader_election"], listen_address(listen)))
+
+
+def read_settings(options: "Mapping[str, Any]") -> "SchedulerSettings":
+    """From the settings file and the options as given, which count first. Raises UserError."""
+    from ullage.config.loading import load_settings
+    from ullage.config.settings import Settings
+    from ullage.control.configured import refuse_chance, scheduler_settings
+
+    file = options["settings_file"]
+    settings = Settings() if file is None else load_settings(file)
+    refuse_chance(settings, file or "--settings")
+    taken = scheduler_settings(settings)
+    if options["profiles"]:
+        taken = replace(taken, profiles=read_profiles(options["profiles"]))
+    return replace(taken, lease_namespace=options["namespace"]) if options["namespace"] else taken
 
 
 def read_profiles(texts: tuple[str, ...]) -> dict[str, str]:

@@ -9,9 +9,9 @@
 `ullage.testing.cloud_contract` holds any provider to this.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from ullage.errors import UllageError
 from ullage.model.instance import Instance
@@ -137,4 +137,13 @@ class CloudProvider(Protocol):
 
     async def close(self) -> None:
         """Let go of connections. Idempotent."""
+        ...
+
+
+@runtime_checkable
+class Announcing(Protocol):
+    """A provider that also says when its lists have changed: it need not be asked in between."""
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Be told whenever lists say something else than before. Told too often does no harm."""
         ...

@@ -1,9 +1,11 @@
 """A cloud in memory: machines take their time to boot, run out, are slow to be listed, and fail on demand.
 
-Runs on any event loop, virtual ones included. Whoever wants nodes to come of its machines passes `on_boot`.
+Runs on any event loop, virtual ones included. Whoever wants nodes to come of its machines passes `on_boot`. What a
+pool's parameters say (`bootSeconds`, `capacity`) counts more than what is said of the cloud as a whole.
 """
 
 import asyncio
+import heapq
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -37,33 +39,44 @@ class _Machine:
     id: str
     request: CreateRequest
     since: float
+    boots_at: float
     joins: bool
     gone_at: float | None = None
-    booted: bool = False
 
 
 class SimulatedCloud:
-    """Remembers every machine there ever was, so that old lists can be told."""
+    """Remembers machines that are gone for as long as old lists may tell of them."""
 
     name = "simulated"
 
     def __init__(self, clock: Clock, behaviour: Behaviour | None = None, *, on_boot: OnBoot | None = None) -> None:
         self.behaviour = behaviour or Behaviour()
         self.faults = Faults()
+        self.made = 0
+        """Machines ever made."""
+        self.on_made: Callable[[Instance, CreateRequest], None] = lambda _instance, _request: None
+        self.on_gone: Callable[[str], None] = lambda _id: None
         self._clock = clock
         self._on_boot = on_boot
         self._machines: dict[str, _Machine] = {}
+        self._gone: dict[str, _Machine] = {}
         self._purchases: dict[str, tuple[CreateRequest, Created]] = {}
+        self._booting: list[tuple[float, int, _Machine]] = []
         self._changed = asyncio.Event()
+        self._listeners: list[Callable[[], None]] = []
 
     @property
     def staleness(self) -> float:
         return self.behaviour.list_lag
 
-    @property
-    def made(self) -> int:
-        """Machines ever made."""
-        return len(self._machines)
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Be told whenever lists say something else than before."""
+        self._listeners.append(on_change)
+
+    def adopt(self, name: str, request: CreateRequest) -> None:
+        """A machine that has been there all along, and is a node."""
+        now = self._clock.now()
+        self._add(_Machine(name, request, now, now, joins=True))
 
     async def create(self, request: CreateRequest) -> Created:
         await asyncio.sleep(self.behaviour.latency / 2)
@@ -77,9 +90,12 @@ class SimulatedCloud:
         await asyncio.sleep(self.behaviour.latency / 2)
         fault = self.faults.before("delete")
         for one in ids:
-            machine = self._machines.get(one)
-            if machine is not None and machine.gone_at is None:
+            machine = self._machines.pop(one, None)
+            if machine is not None:
                 machine.gone_at = self._clock.now()
+                self._gone[one] = machine
+                self.on_gone(one)
+                self._tell()
         await asyncio.sleep(self.behaviour.latency / 2)
         self.faults.after(fault)
 
@@ -88,11 +104,9 @@ class SimulatedCloud:
         fault = self.faults.before("list")
         moment = self._clock.now() - self.behaviour.list_lag
         self.faults.after(fault)
-        return [
-            self._seen(machine)
-            for machine in self._machines.values()
-            if machine.since <= moment and (machine.gone_at is None or machine.gone_at > moment)
-        ]
+        self._gone = {one.id: one for one in self._gone.values() if one.gone_at is not None and one.gone_at > moment}
+        known = [*self._machines.values(), *self._gone.values()] if self._gone else self._machines.values()
+        return [self._seen(machine) for machine in known if machine.since <= moment]
 
     async def templates(self, pool: PoolRef) -> Sequence[NodeTemplate]:
         """Of those asked for before: it makes whatever is asked of it."""
@@ -103,14 +117,13 @@ class SimulatedCloud:
         """Boots machines when their time has come, and tells `on_boot`."""
         while True:
             self._changed.clear()
-            due = [machine for machine in self._machines.values() if self._boots(machine)]
-            for machine in due:
-                if self._boots_at(machine) <= self._clock.now():
-                    machine.booted = True
+            while self._booting and self._booting[0][0] <= self._clock.now():
+                machine = heapq.heappop(self._booting)[2]
+                if machine.gone_at is None:
+                    self._tell()
                     if self._on_boot is not None:
                         await self._on_boot(self._seen(machine), machine.request)
-            waiting = [self._boots_at(machine) for machine in due if not machine.booted]
-            delay = min(waiting) - self._clock.now() if waiting else None
+            delay = self._booting[0][0] - self._clock.now() if self._booting else None
             try:
                 async with asyncio.timeout(delay):
                     await self._changed.wait()
@@ -125,15 +138,14 @@ class SimulatedCloud:
             if (known[0].count, known[0].pool.name) != (request.count, request.pool.name):
                 raise Refused(f"token {request.token} was used for another purchase")
             return known[1]
-        running = [machine for machine in self._machines.values() if machine.gone_at is None]
         count = request.count
         shortfall: NoCapacity | QuotaReached | None = None
-        if (most := self.behaviour.capacity.get(request.pool.name)) is not None:
-            left = most - sum(machine.request.pool.name == request.pool.name for machine in running)
+        if (most := self._capacity(request.pool)) is not None:
+            left = most - sum(one.request.pool.name == request.pool.name for one in self._machines.values())
             if left < count:
                 count, shortfall = left, NoCapacity(f"{max(left, 0)} left of {request.pool.name}")
-        if self.behaviour.quota is not None and self.behaviour.quota - len(running) < count:
-            count = self.behaviour.quota - len(running)
+        if self.behaviour.quota is not None and self.behaviour.quota - len(self._machines) < count:
+            count = self.behaviour.quota - len(self._machines)
             shortfall = QuotaReached(f"the account may have {self.behaviour.quota} machines")
         if shortfall is not None and count < max(1, request.least):
             raise shortfall
@@ -142,20 +154,35 @@ class SimulatedCloud:
         self._changed.set()
         return created
 
+    def _capacity(self, pool: PoolRef) -> int | None:
+        said = pool.parameters.get("capacity")
+        return self.behaviour.capacity.get(pool.name) if said is None else int(said)
+
     def _make(self, request: CreateRequest) -> Instance:
-        name = f"{request.pool.name}-{len(self._machines):04}"
-        machine = _Machine(name, request, self._clock.now(), self.faults.joins())
-        self._machines[name] = machine
+        name, now = f"{request.pool.name}-{self.made:04}", self._clock.now()
+        boot = float(request.pool.parameters.get("bootSeconds", self.behaviour.boot))
+        machine = _Machine(name, request, now, now + boot, self.faults.joins())
+        if machine.joins:
+            heapq.heappush(self._booting, (machine.boots_at, self.made, machine))
+        self._add(machine)
         return self._seen(machine)
 
-    def _boots(self, machine: _Machine) -> bool:
-        return machine.joins and not machine.booted and machine.gone_at is None
+    def _add(self, machine: _Machine) -> None:
+        self.made += 1
+        self._machines[machine.id] = machine
+        self.on_made(self._seen(machine), machine.request)
+        self._tell()
 
-    def _boots_at(self, machine: _Machine) -> float:
-        return machine.since + self.behaviour.boot
+    def _tell(self) -> None:
+        """Now, or when lists know of it."""
+        for listener in self._listeners:
+            if self.behaviour.list_lag > 0:
+                asyncio.get_running_loop().call_later(self.behaviour.list_lag, listener)
+            else:
+                listener()
 
     def _seen(self, machine: _Machine) -> Instance:
-        up = self._boots_at(machine) <= self._clock.now()
+        up = machine.boots_at <= self._clock.now()
         return Instance(
             id=machine.id,
             pool=machine.request.pool.name,

@@ -4,6 +4,8 @@ A pod bound by us carries its allocation. One that was bound by others, or whose
 not; its GPUs would be offered again.
 """
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from ullage.decide.claiming import claim_of
@@ -17,10 +19,13 @@ from ullage.state.gpus import Kind
 from ullage.state.placements import Placements
 
 
-def account_for_bound(placements: Placements) -> list[ObjectKey]:
-    """Let bound pods hold what they are known to hold. Returns those on leased nodes whose GPUs nobody can name."""
+def account_for_bound(placements: Placements, among: Iterable[Pod] | None = None) -> list[ObjectKey]:
+    """Let bound pods (or those `among` them) hold what they are known to hold.
+
+    Returns those on leased nodes whose GPUs nobody can name.
+    """
     unknown: list[ObjectKey] = []
-    for pod in sorted(placements.pods.values(), key=lambda pod: pod.key):
+    for pod in sorted(placements.pods.values() if among is None else among, key=lambda pod: pod.key):
         claim = claim_of(pod, placements.state)
         needs = claim is not None or GPU in dict(pod.shape.requests)
         row = placements.columns.rows.get(pod.node)

@@ -132,6 +132,12 @@ class Served:
 class KubeApi(Protocol):
     """All that may be asked of an API server. Cluster-scoped resources take no namespace."""
 
+    @property
+    def lossless(self) -> bool:
+        """Nothing between here and the server can fail or fall silent, as in a simulation without faults: whoever
+        listens need not ask again in case something was lost."""
+        ...
+
     async def get(self, resource: Resource[T], name: str, namespace: str = "") -> T:
         """One object. Raises NotFound."""
         ...

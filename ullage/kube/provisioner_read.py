@@ -8,6 +8,7 @@ from ullage.kube.crds.check import violations
 from ullage.kube.gpu_read import read_bytes
 from ullage.kube.moment import read_time
 from ullage.kube.objects.provisioner import (
+    ConsolidationSpec,
     NodeProvisioner,
     NodeProvisionerSpec,
     NodeProvisionerStatus,
@@ -21,6 +22,8 @@ from ullage.model.provisioner import (
     Awaited,
     BackOff,
     CapacityType,
+    Consolidation,
+    ConsolidationPolicy,
     Failure,
     GpuTemplate,
     NodeTemplate,
@@ -32,6 +35,8 @@ from ullage.model.quantity import milli
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 _SECONDS = (3600, 60, 1)
+_PERCENT = 10
+"""Thousandths in one."""
 
 
 def read_provisioner(raw: NodeProvisioner) -> Provisioner:
@@ -48,6 +53,7 @@ def read_provisioner(raw: NodeProvisioner) -> Provisioner:
             thresholds=_thresholds(spec),
             provider=spec.provider.name,
             parameters=spec.provider.parameters,
+            consolidation=_consolidation(spec.consolidation),
             purchase=_purchase(status),
             purchases=status.purchases,
             awaited=tuple(Awaited(instance=one.id, since=read_time(one.since)) for one in status.awaited),
@@ -111,6 +117,21 @@ def _thresholds(spec: NodeProvisionerSpec) -> Thresholds:
         boot_deadline=read_seconds(spec.boot_deadline),
         paused=spec.paused,
         recommend_only=spec.recommend_only,
+    )
+
+
+def _consolidation(spec: ConsolidationSpec) -> Consolidation:
+    usual = Consolidation()
+    at_once = spec.max_scale_down_parallelism or spec.max_empty_bulk_delete or usual.most_at_once
+    drains = spec.max_drain_parallelism
+    return Consolidation(
+        policy=ConsolidationPolicy(spec.policy),
+        unneeded=read_seconds(spec.unneeded_time),
+        unready=read_seconds(spec.unready_time),
+        used_milli=spec.utilization_threshold * _PERCENT,
+        most_at_once=at_once,
+        most_drains=min(usual.most_drains, at_once - 1) if drains is None else drains,
+        deprecated=() if spec.max_empty_bulk_delete is None else ("spec.consolidation.maxEmptyBulkDelete",),
     )
 
 

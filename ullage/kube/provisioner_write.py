@@ -21,6 +21,7 @@ from ullage.model.pool_standing import PoolStanding
 from ullage.model.provisioner import BackOff, Failure, Purchase
 
 READY, SCALING_UP, SCALING_DOWN, CAPACITY_BLOCKED = "Ready", "ScalingUp", "ScalingDown", "CapacityBlocked"
+SCALE_DOWN_THROTTLED = "ScaleDownThrottled"
 _LONGEST = 4096
 
 
@@ -63,6 +64,15 @@ def without_provider(
     return replace(before, conditions=with_aspect(before.conditions, aspect, generation=generation, now=now))
 
 
+def with_throttling(
+    before: NodeProvisionerStatus, *, throttled: bool, generation: int, now: Instant
+) -> NodeProvisionerStatus:
+    """The same status, with whether nodes that could go have to wait because so many are going already."""
+    message = "as many nodes are being removed as may be at once" if throttled else ""
+    aspect = Aspect(SCALE_DOWN_THROTTLED, throttled, "LimitsReached" if throttled else "NotThrottled", message)
+    return replace(before, conditions=with_aspect(before.conditions, aspect, generation=generation, now=now))
+
+
 def _conditions(
     before: Sequence[Condition], standing: PoolStanding, *, generation: int, now: Instant
 ) -> tuple[Condition, ...]:
@@ -74,12 +84,13 @@ def _conditions(
 
 def _sizes(standing: PoolStanding) -> tuple[Aspect, Aspect]:
     grows = standing.current < standing.target or bool(standing.coming)
-    shrinks = bool(standing.tainted)
+    shrinks = bool(standing.tainted or standing.draining)
     up = f"{standing.current} of {standing.target} nodes, {standing.coming} of them coming" if grows else ""
-    down = f"{len(standing.tainted)} nodes are to go" if shrinks else ""
+    reason = "NodesTainted" if standing.tainted else "NodesDraining" if shrinks else "NothingToGo"
+    down = f"{len(standing.tainted) + standing.draining} nodes are to go" if shrinks else ""
     return (
         Aspect(SCALING_UP, grows, "NodesComing" if grows else "AsManyAsWanted", up),
-        Aspect(SCALING_DOWN, shrinks, "NodesTainted" if shrinks else "NothingToGo", down),
+        Aspect(SCALING_DOWN, shrinks, reason, down),
     )
 
 

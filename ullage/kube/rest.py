@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 _WATCH_MARGIN = 30.0
 _WATCH_SECONDS = (300, 600)
+_FOR_EVER = 1_000_000_000
 _CHUNKED_LISTS = 2
 
 
@@ -56,7 +57,9 @@ class RestApi:
         rate: Rate | None = None,
         patience: Patience = Patience(),  # noqa: B008 - frozen
         watch_seconds: tuple[int, int] = _WATCH_SECONDS,
+        lossless: bool = False,
     ) -> None:
+        self.lossless = lossless
         self._transport = transport
         self._caller = Caller(transport, rng=rng, rate=rate, patience=patience)
         self._watch_seconds = watch_seconds
@@ -123,9 +126,9 @@ class RestApi:
         seconds: int | None = None,
     ) -> AsyncGenerator[Sequence[WatchEvent[T]], None]:
         what = spelling.words("watch", resource, namespace)
-        # Always bounded: a connection that died without a word would otherwise look like a quiet cluster for ever.
-        lasting = seconds if seconds is not None else self._caller.rng.randint(*self._watch_seconds)
-        query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(lasting)}
+        lasting = seconds if seconds is not None else self._lasting()
+        bookmarks = {} if self.lossless else {"allowWatchBookmarks": "true"}
+        query = {"watch": "true", "timeoutSeconds": str(lasting)} | bookmarks
         query |= spelling.selected(selection) | ({"resourceVersion": since} if since else {})
         request = Request("GET", resource.path(namespace), query, timeout=lasting + _WATCH_MARGIN)
         await self._caller.turn()
@@ -139,6 +142,10 @@ class RestApi:
                         raise error
         except Refused as refused:
             raise failure.from_response(refused.response, what) from refused
+
+    def _lasting(self) -> int:
+        """Bounded: a connection that died without a word would otherwise look like a quiet cluster for ever."""
+        return _FOR_EVER if self.lossless else self._caller.rng.randint(*self._watch_seconds)
 
     async def create(self, resource: Resource[T], body: Body, namespace: str = "", *, dry_run: bool = False) -> T:
         written = encoding.whole_object(resource, body)

@@ -22,6 +22,8 @@ class Request:
     content_type: str = JSON
     timeout: float | None = 30.0
     """Seconds until the call counts as unanswered; for a stream, until it counts as dead whatever still comes."""
+    accept: str = JSON
+    """The forms of answer that will do, as in HTTP: only servers with several look at it."""
     compact: Callable[[], bytes | None] | None = field(default=None, compare=False, repr=False)
     """The body in the API server's binary form (`kube.compact`), for a transport to a server that reads it."""
 
@@ -33,6 +35,9 @@ class Response:
     status: int
     body: bytes
     retry_after: float | None = None
+    content_type: str = JSON
+    warnings: tuple[str, ...] = ()
+    """What the server wants the user to know though the call succeeded."""
 
 
 class Transport(Protocol):

@@ -27,6 +27,8 @@ class PoolStanding:
     tainted: tuple[tuple[str, float], ...]
     """Nodes that are to go, with their times, by name."""
     decision: LastDecision
+    draining: int = 0
+    """Nodes whose pods are being moved away."""
     paused: bool = False
     purchases: int = 0
     purchase: Purchase | None = None

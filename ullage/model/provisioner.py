@@ -93,6 +93,33 @@ class NodeTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Where nodes may come up; anywhere if none is named."""
 
 
+class ConsolidationPolicy(StrEnum):
+    """Who takes nodes away from a pool."""
+
+    EMPTY_ONLY = "EmptyOnly"
+    """The provisioner, when they are empty."""
+    DRAIN = "Drain"
+    """The drain loop, also those whose pods have a place elsewhere."""
+
+
+class Consolidation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """How nodes go. Times in seconds."""
+
+    policy: ConsolidationPolicy = ConsolidationPolicy.EMPTY_ONLY
+    unneeded: float = 600.0
+    unready: float = 1200.0
+    used_milli: int = 500
+    """GPUs in use, in thousandths of those of a node, up to which it may go."""
+    most_at_once: int = 10
+    most_drains: int = 5
+    deprecated: tuple[str, ...] = ()
+    """Fields that were given by an old name."""
+
+    @property
+    def drains(self) -> bool:
+        return self.policy is ConsolidationPolicy.DRAIN
+
+
 class Thresholds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """How large a pool may be, and when it shrinks. Times in seconds."""
 
@@ -147,6 +174,7 @@ class Provisioner(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     thresholds: Thresholds
     provider: str
     parameters: dict[str, str] = {}
+    consolidation: Consolidation = Consolidation()
     purchase: Purchase | None = None
     """The open one, if any."""
     purchases: int = 0
@@ -178,6 +206,8 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     protected: bool = False
     delete_after: float | None = None
     """The time in its taint."""
+    draining: bool = False
+    """Its pods are being moved away, and then it goes: that is not ours to undo."""
 
     @property
     def doomed(self) -> bool:

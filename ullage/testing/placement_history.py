@@ -1,111 +1,33 @@
-"""Every moment of pods and GPU Leases, recorded from watches and judged in the order the API server did it.
+"""Every moment of pods and GPU Leases, judged in the order the API server did it.
 
-A look at the end shows only that all is well now. Versions of one API server are one order for all kinds, so what two
-watches tell apart can be put together again. Changes nothing.
+A look at the end shows only that all is well now. Changes nothing.
 """
 
-import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
 
 from ullage.act.sweep import OUR_LEASES, read_gpu_lease
-from ullage.errors import Unreachable, Unreadable
-from ullage.kube.api import EVERYTHING, Change, KubeApi, Selection
+from ullage.kube.api import KubeApi
 from ullage.kube.read import read_pod
-from ullage.kube.resource import Resource
 from ullage.kube.resources import LEASES, PODS
-from ullage.kube.watching import closed_after
 from ullage.model.device import MILLI_GPU
 from ullage.model.lease import GpuLease
 from ullage.model.pod import Pod
+from ullage.testing import recording
 
-F = TypeVar("F", Pod, GpuLease)
-
-_CATCHING_UP_SECONDS = 20.0
 Gpu = tuple[str, int]
 """A node and a device of it."""
 
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """One change: what there is from then on, or what was there last if it is gone."""
-
-    version: int
-    fact: Pod | GpuLease
-    gone: bool
+Moment = recording.Moment[Pod | GpuLease]
 
 
-@dataclass(frozen=True, slots=True)
-class _Source(Generic[F]):
-    resource: Resource[Any]
-    read: Callable[[Any], F]
-    namespace: str = ""
-    selection: Selection = EVERYTHING
-
-
-class PlacementHistory:
+class PlacementHistory(recording.Recorder[Pod | GpuLease]):
     """Records inside its `async with` block. Judge after `whole`."""
 
     def __init__(self, api: KubeApi, lease_namespace: str) -> None:
-        self._api = api
-        self._sources: tuple[_Source[Any], ...] = (
-            _Source(PODS, read_pod),
-            _Source(LEASES, read_gpu_lease, lease_namespace, OUR_LEASES),
-        )
-        self._tasks: list[asyncio.Task[None]] = []
-        self._last: dict[str, int] = {}
-        """By uid of an object: its newest version recorded."""
-        self._noted = asyncio.Event()
-        self.moments: list[Moment] = []
-
-    async def __aenter__(self) -> Self:
-        for source in self._sources:
-            page = await self._api.list(source.resource, source.namespace, selection=source.selection)
-            for thing in page.items:
-                self._note(source, Change.ADDED, thing, thing.metadata.resource_version)
-            self._tasks.append(asyncio.create_task(self._follow(source, page.resource_version)))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def whole(self) -> None:
-        """Until everything that is there now has been recorded."""
-        for task in self._tasks:
-            if task.done():
-                task.result()
-        async with asyncio.timeout(_CATCHING_UP_SECONDS):
-            for source in self._sources:
-                page = await self._api.list(source.resource, source.namespace, selection=source.selection)
-                waiting = {thing.metadata.uid: int(thing.metadata.resource_version) for thing in page.items}
-                while any(self._last.get(uid, 0) < version for uid, version in waiting.items()):
-                    self._noted.clear()
-                    await self._noted.wait()
-
-    async def _follow(self, source: _Source[Any], since: str) -> None:
-        """Ends with an error where something may have been missed: then there is nothing to judge."""
-        while True:
-            try:
-                watch = self._api.watch(source.resource, source.namespace, since=since, selection=source.selection)
-                async with closed_after(watch) as batches:
-                    async for batch in batches:
-                        for line in batch:
-                            since = line.resource_version or since
-                            if line.object is not None:
-                                self._note(source, line.change, line.object, line.resource_version)
-            except (Unreachable, Unreadable):
-                await asyncio.sleep(0.2)
-
-    def _note(self, source: _Source[Any], change: Change, thing: Any, version: str) -> None:
-        self._last[thing.metadata.uid] = int(version)
-        self.moments.append(Moment(int(version), source.read(thing), change is Change.DELETED))
-        self._noted.set()
+        pods = recording.Source[Pod | GpuLease](PODS, read_pod)
+        leases = recording.Source[Pod | GpuLease](LEASES, read_gpu_lease, lease_namespace, OUR_LEASES)
+        super().__init__(api, pods, leases)
 
     def breaches(self) -> Iterator[str]:
         """Every moment at which something that must always hold did not."""

@@ -193,7 +193,8 @@ class Informer(Generic[T, F]):
             async with asyncio.timeout(self._patience()) as limit, closed_after(watch):
                 async for batch in watch:
                     self._take_in(batch, since)
-                    limit.reschedule(loop.time() + self._patience())
+                    patience = self._patience()
+                    limit.reschedule(None if patience is None else loop.time() + patience)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -215,11 +216,14 @@ class Informer(Generic[T, F]):
         self.counts.events += 1
         self._deliver(event)
 
-    def _patience(self) -> float:
+    def _patience(self) -> float | None:
+        """Seconds of silence until it is asked again; None where nothing can be lost."""
+        if self._api.lossless:
+            return None
         return max(0.0, min(self._interest.pace.quiet, self._resync_at - self._clock.steady()))
 
     def _resync_due(self) -> bool:
-        return self._clock.steady() >= self._resync_at
+        return not self._api.lossless and self._clock.steady() >= self._resync_at
 
     def _all_is_well(self) -> None:
         self._heard = self._clock.now()

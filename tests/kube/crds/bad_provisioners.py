@@ -67,6 +67,14 @@ BY_SCHEMA = [
     bad({"template.pricePerHour": -5}, "template.pricePerHour", "greater than or equal to 0", id="negative-price"),
     bad({"template.zones": ["a", "a"]}, "template.zones", "Duplicate value", id="a-zone-twice"),
     bad({"template.labels": {"tier": "a b"}}, "template.labels.tier", "should match", id="label-value-with-a-space"),
+    bad({"consolidation.policy": "Always"}, "consolidation.policy", "Unsupported value", id="unknown-consolidation"),
+    bad({"consolidation.unneededTime": "soon"}, "consolidation.unneededTime", "should match", id="unneeded-in-words"),
+    bad(
+        {"consolidation.utilizationThresholdPercent": 101},
+        "consolidation.utilizationThresholdPercent",
+        "less than or equal to 100",
+        id="more-than-all-in-use",
+    ),
     bad(taint(effect="NoBind"), "template.taints[0].effect", "Unsupported value", id="unknown-effect"),
 ]
 """Any API server refuses these."""
@@ -91,5 +99,30 @@ BY_RULE = [
     ),
     bad(taint(key="a key"), "template.taints[0].key", "must be the key of a taint", id="taint-key-with-a-space"),
     bad(taint(key="gpu.scheduling/deletion-time"), "template.taints[0].key", "is set by", id="our-own-taint"),
+    bad(taint(key="gpu.scheduling/draining"), "template.taints[0].key", "is set by", id="our-own-draining-taint"),
+    bad(
+        {"consolidation": {"maxScaleDownParallelism": 5, "maxDrainParallelism": 5}},
+        "consolidation.maxDrainParallelism",
+        "must be less than maxScaleDownParallelism",
+        id="drains-hold-up-empty-nodes",
+    ),
+    bad(
+        {"consolidation": {"maxDrainParallelism": 10}},
+        "consolidation.maxDrainParallelism",
+        "must be less than maxScaleDownParallelism",
+        id="as-many-drains-as-are-usual-in-all",
+    ),
+    bad(
+        {"consolidation": {"maxEmptyBulkDelete": 3, "maxDrainParallelism": 3}},
+        "consolidation.maxDrainParallelism",
+        "must be less than maxScaleDownParallelism",
+        id="drains-hold-up-empty-nodes-by-the-old-name",
+    ),
+    bad(
+        {"consolidation": {"maxEmptyBulkDelete": 3, "maxScaleDownParallelism": 3}},
+        "consolidation.maxEmptyBulkDelete",
+        "is an old name",
+        id="both-names-of-one-limit",
+    ),
 ]
 """Those with rules between fields refuse these, too."""

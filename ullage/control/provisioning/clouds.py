@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import structlog
 
 from ullage.clock import Clock
-from ullage.cloud.api import CloudError, CloudProvider, PoolRef
+from ullage.cloud.api import Announcing, CloudError, CloudProvider, PoolRef
 from ullage.errors import UserError
 from ullage.model.instance import Instance
 from ullage.model.provisioner import Provisioner
@@ -27,11 +27,18 @@ class Clouds:
         self._deleted: dict[str, float] = {}
         """Instances we deleted, which an old list may still have."""
         self._moving = True
+        self._announcing: set[str] = set()
+        """Providers that say when their list has changed."""
+        self.on_change: Callable[[], None] = lambda: None
+        """Told when one of them did."""
 
     def provider(self, name: str) -> CloudProvider:
         """Raises UserError where there is none of that name, or it cannot be made."""
         if name not in self._providers:
-            self._providers[name] = self._make(name)
+            provider = self._providers[name] = self._make(name)
+            if isinstance(provider, Announcing):
+                self._announcing.add(name)
+                provider.listen(lambda: self._announced(name))
         return self._providers[name]
 
     @property
@@ -51,10 +58,21 @@ class Clouds:
         """Whether anything comes or goes."""
         self._moving = moving
 
+    def _announced(self, name: str) -> None:
+        if name in self._listed:
+            self._listed[name] = (float("-inf"), self._listed[name][1])
+        self.on_change()
+
     def next_list(self) -> float | None:
         """When lists are to be had again."""
-        ages = [at for at, _ in self._listed.values()]
-        return min(ages) + (WHILE_MOVING if self._moving else AT_REST) if ages else None
+        return min((due for name in self._listed if (due := self._due(name)) < float("inf")), default=None)
+
+    def _due(self, name: str) -> float:
+        """When the list of a provider is to be had again; never, where one that would tell has not."""
+        at, _ = self._listed.get(name, (float("-inf"), ()))
+        if name in self._announcing:
+            return at if at == float("-inf") else float("inf")
+        return at + (WHILE_MOVING if self._moving else AT_REST)
 
     async def refresh(self, provisioners: Iterable[Provisioner]) -> dict[str, str]:
         """Have lists that are due. Returns what is wrong, by provider: then its last list counts, if there is one."""
@@ -70,17 +88,20 @@ class Clouds:
 
     async def _list(self, name: str, pools: Sequence[PoolRef]) -> str:
         now = self._clock.now()
-        at, known = self._listed.get(name, (float("-inf"), ()))
-        if now < at + (WHILE_MOVING if self._moving else AT_REST):
+        if now < self._due(name):
             return ""
+        _, known = self._listed.get(name, (now, ()))
         try:
-            found = await self.provider(name).list(pools)
+            provider = self.provider(name)
+            if name in self._listed:
+                # Before the call: what changes while it is under way may not be in it.
+                self._listed[name] = (now, known)
+            found = await provider.list(pools)
         except (CloudError, UserError) as error:
             _log.warning("cannot list instances", provider=name, error=str(error))
-            if name in self._listed:
-                self._listed[name] = (now, known)
             return str(error)
-        self._listed[name] = (now, found)
+        at, _ = self._listed.get(name, (now, ()))
+        self._listed[name] = (at, found)
         return ""
 
     def has_listed(self, name: str) -> bool:

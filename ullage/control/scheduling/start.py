@@ -28,6 +28,7 @@ from ullage.kube.api import KubeApi
 from ullage.model.event import Event
 from ullage.observe.events import EventRecorder
 from ullage.observe.metrics import SchedulerMetrics
+from ullage.state.queue import QueuePace
 from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
 from ullage.watch.picture import SOURCES, sources_served
 
@@ -48,6 +49,8 @@ class SchedulerSettings:
     pipeline: Pipeline = field(default_factory=Pipeline)
     sweep: bool = True
     """Free the Leases of pods that are gone."""
+    pace: QueuePace = field(default_factory=QueuePace)
+    """How long refused pods wait."""
 
 
 class Scheduler:
@@ -69,7 +72,7 @@ class Scheduler:
         self._instance = instance
         self._rng = random.Random(seed)
         self._ready = asyncio.Event()
-        self.desk = Desk(settings.profiles)
+        self.desk = Desk(settings.profiles, settings.pace)
         self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
         broom = Broom(api, settings.lease_namespace)
         self._sweeper = LeaseSweeper(broom, clock, on_freed=lambda freed: self._metrics.swept(freed.why))

@@ -40,7 +40,7 @@ def under_removal(node: Node) -> bool:
 
 
 def it_is_being_removed(node: Node, census: Census) -> Unremovable | None:
-    gone = node.name in census.removing or under_removal(node)
+    gone = node.name in census.removing or (under_removal(node) and node.name not in census.facts.resumable)
     return _stays(node, WhyStays.BEING_REMOVED) if gone else None
 
 

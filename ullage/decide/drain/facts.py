@@ -31,6 +31,8 @@ class DrainPolicy:
     """CPU or memory in use, up to which a node is a candidate."""
     gpu_used_milli: int = 500
     """The same of nodes with GPUs, of GPUs alone."""
+    pools_used_milli: Mapping[str, int] = field(default_factory=dict)
+    """The same of nodes of pools that have a threshold of their own, by the pool's name."""
     count_daemons: bool = True
     """Whether what DaemonSets use counts as use."""
     count_mirrors: bool = True
@@ -63,6 +65,8 @@ class DrainFacts:
     """Nodes that may be removed; None for all but those of the control plane."""
     removing: Collection[str] = ()
     """Nodes whose removal has begun."""
+    resumable: Collection[str] = ()
+    """Nodes whose taint says that they are being removed, and nobody does: judged as if they had none."""
     pools: Mapping[str, PoolFloor] = field(default_factory=dict)
     """By name."""
     least_nodes: int = 0

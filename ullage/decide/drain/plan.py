@@ -56,7 +56,9 @@ class _Loop:
         self._nodes = placements.state.nodes
         self._rows = placements.columns.rows
         self._removing = {name for name in facts.removing if name in self._nodes}
-        self._removing |= {name for name, node in self._nodes.items() if is_draining(node)}
+        self._removing |= {
+            name for name, node in self._nodes.items() if is_draining(node) and name not in facts.resumable
+        }
         self._budgets = Budgets(placements.state.budgets)
         around = Circumstances(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
         self._rulings = Rulings(around)

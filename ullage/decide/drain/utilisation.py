@@ -6,6 +6,7 @@ import numpy.typing as npt
 from ullage.decide.drain.facts import DrainPolicy
 from ullage.model.device import MOST_DEVICES
 from ullage.model.pod import Pod
+from ullage.model.provisioner import PROVISIONER_LABEL
 from ullage.model.resources import GPU, MILLI
 from ullage.state.columns import Columns
 from ullage.state.gpus import Kind
@@ -26,8 +27,12 @@ def used_shares(placements: Placements, policy: DrainPolicy) -> tuple[Shares, np
     gpus = gpu_rows(columns)
     cpu, memory = (_share(columns, name, left_out) for name in (CPU, MEMORY))
     shares = np.where(gpus, _gpu_share(columns, left_out), np.maximum(cpu, memory))
-    threshold = np.where(gpus, policy.gpu_used_milli, policy.used_milli) / MILLI
-    return shares, shares > threshold
+    threshold = np.where(gpus, policy.gpu_used_milli, policy.used_milli)
+    if policy.pools_used_milli:
+        for name, row in columns.rows.items():
+            pool = placements.state.nodes[name].labels.get(PROVISIONER_LABEL, "")
+            threshold[row] = policy.pools_used_milli.get(pool, threshold[row])
+    return shares, shares > threshold / MILLI
 
 
 def gpu_rows(columns: Columns) -> npt.NDArray[np.bool_]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ullage.model.device import MILLI_GPU, GpuNodeKind
+from ullage.model.drain import DRAINING_TAINT
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Node
 from ullage.model.pod import Pod
@@ -144,6 +145,7 @@ def _registered(
         lost=bare and late and empty and not _reported(node, placements),
         protected=protected or node.kept,
         delete_after=deletion_time(node),
+        draining=any(taint.key == DRAINING_TAINT for taint in node.taints),
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
+from msgspec.structs import replace
+
 from ullage.decide.pool.demand import NO_BUDGET, Demand, Turn, Wanted, find_demand
 from ullage.decide.pool.evaluate import Evaluation, evaluate
 from ullage.decide.pool.facts import pool_nodes, with_assumed
@@ -11,7 +13,7 @@ from ullage.decide.pool.market import Pool
 from ullage.decide.pool.reconcile import Buy, Step, next_step
 from ullage.decide.seat.deciding import Seating
 from ullage.model.instance import Instance
-from ullage.model.provisioner import FleetBudget, PoolNode, Provisioner
+from ullage.model.provisioner import FleetBudget, PoolNode, Provisioner, Thresholds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +69,16 @@ def _decided(pool: Pool, demand: Demand, now: float) -> PoolPlan:
     provisioner, wanted = pool.provisioner, demand.wanted.get(pool.name)
     nodes = with_assumed(pool.nodes, demand.assumed)
     count = 0 if wanted is None else wanted.count
-    evaluation = evaluate(nodes, provisioner.thresholds, wanted=count, allowed=count)
+    evaluation = evaluate(nodes, _thresholds(provisioner), wanted=count, allowed=count)
     buy = Buy() if wanted is None else _buy(wanted, provisioner.thresholds.scale_up_batch)
     step = next_step(provisioner, nodes, evaluation, now=now, buy=buy)
     return PoolPlan(provisioner=provisioner, nodes=nodes, evaluation=evaluation, step=step)
+
+
+def _thresholds(provisioner: Provisioner) -> Thresholds:
+    """Where nodes are drained, how many are wanted is not a matter of how much of them is in use."""
+    plain = provisioner.thresholds
+    return replace(plain, min_utilization_percent=0) if provisioner.consolidation.drains else plain
 
 
 def _buy(wanted: Wanted, batch: float) -> Buy:

@@ -56,6 +56,9 @@ class _Pool:
 
     @property
     def surplus(self) -> int:
+        """Nodes that are to go. Where nodes are drained, that is for whoever drains to say."""
+        if self.provisioner.consolidation.drains:
+            return 0
         return max(0, self.evaluation.current - self.evaluation.keep)
 
     @property
@@ -180,7 +183,7 @@ def _doom(pool: _Pool) -> tuple[PoolAction, ...]:
         if node.empty
         and node.registered
         and node.instance  # what nobody could delete is not tainted to be
-        and not (node.doomed or node.coming or node.lost or node.protected)
+        and not (node.doomed or node.draining or node.coming or node.lost or node.protected)
     ]
     moment = pool.now + pool.provisioner.thresholds.scale_down_delay
     return tuple(Doom(node=node.name, delete_after=moment, why=pool.evaluation.why) for node in candidates[:more])

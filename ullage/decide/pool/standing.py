@@ -29,6 +29,7 @@ def standing_of(plan: PoolPlan, *, before: LastDecision | None, now: float) -> P
             for node in plan.nodes
             if node.delete_after is not None and isfinite(node.delete_after)
         ),
+        draining=sum(node.draining for node in plan.nodes),
         decision=decision,
         paused=provisioner.thresholds.paused,
         purchases=provisioner.purchases,

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ullage.decide.score.baselines import BEST_FIT, PACKING, SPREAD
+from ullage.decide.score.chance import Chance
 from ullage.decide.score.columns import GpuPolicy
 from ullage.decide.score.fragmentation import Fragmentation
 from ullage.decide.score.mix import Typical
@@ -26,3 +27,11 @@ POLICIES: Mapping[str, PolicyMaker] = {
     "packing": _whatever_the_mix(PACKING),
     "spread": _whatever_the_mix(SPREAD),
 }
+
+CHANCE = "random"
+
+
+def policy_maker(name: str) -> PolicyMaker:
+    """The policy of this name. Simulations have one more: `random`, and with a seed `random/7`. Raises KeyError."""
+    base, _, seed = name.partition("/")
+    return _whatever_the_mix(Chance(int(seed or 0))) if base == CHANCE else POLICIES[name]

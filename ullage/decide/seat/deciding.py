@@ -11,7 +11,7 @@ from ullage.decide.fit.codes import FITS, REASONS, Codes, first_of
 from ullage.decide.fit.table import FitTable
 from ullage.decide.score.columns import GpuPolicy
 from ullage.decide.score.mix import ObservedMix, Typical
-from ullage.decide.score.policies import DEFAULT_POLICY, POLICIES
+from ullage.decide.score.policies import DEFAULT_POLICY, policy_maker
 from ullage.decide.seat.boards import Boards
 from ullage.decide.seat.gpus import GpuTable
 from ullage.decide.seat.rank import level_of, soft_of
@@ -85,7 +85,7 @@ class Seating:
         self.mix = ObservedMix() if mix is None else mix
         self._view = GpuView(placements, self._gpus.boards, self.mix.models)
         self._standings = Standings(placements, self._fit, self._gpus, self._view)
-        self._make_policy = POLICIES[policy]
+        self._make_policy = policy_maker(policy)
         self._policy: GpuPolicy | None = None
         self._policy_for: tuple[Typical, int] | None = None
 

@@ -7,16 +7,24 @@ import msgspec
 from ullage.kube.crds.label_keys import LABEL_KEY, is_label_key
 from ullage.kube.crds.marks import Rule
 from ullage.kube.objects.provisioner import (
+    ConsolidationSpec,
     NodeProvisioner,
     NodeProvisionerSpec,
     NodeTemplateSpec,
     TemplateGpus,
     TemplateTaint,
 )
-from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL
+from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT
+from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL, Consolidation
 from ullage.model.resources import GPU
 
 LONGEST_LABEL_VALUE = 63
+_OURS = (DELETION_TAINT, CANDIDATE_TAINT, DRAINING_TAINT)
+_MOST_AT_ONCE = Consolidation().most_at_once
+_AT_ONCE = (
+    "(has(self.maxScaleDownParallelism) ? self.maxScaleDownParallelism : "
+    f"has(self.maxEmptyBulkDelete) ? self.maxEmptyBulkDelete : {_MOST_AT_ONCE})"
+)
 
 
 def _labels_have_keys(template: NodeTemplateSpec) -> bool:
@@ -25,6 +33,15 @@ def _labels_have_keys(template: NodeTemplateSpec) -> bool:
 
 def _taint_has_a_key(taint: TemplateTaint) -> bool:
     return not taint.key or is_label_key(taint.key) is not None
+
+
+def _drains_are_fewer(spec: ConsolidationSpec) -> bool:
+    at_once = spec.max_scale_down_parallelism or spec.max_empty_bulk_delete or _MOST_AT_ONCE
+    return spec.max_drain_parallelism is None or spec.max_drain_parallelism < at_once
+
+
+def _has_one_name(spec: ConsolidationSpec) -> bool:
+    return spec.max_empty_bulk_delete is None or spec.max_scale_down_parallelism is None
 
 
 def _islands_are_equal(gpus: TemplateGpus) -> bool:
@@ -40,8 +57,8 @@ PROVISIONER_RULES: Mapping[type[msgspec.Struct], Sequence[Rule]] = {
             field=".key",
         ),
         Rule(
-            cel=f"self.key != '{DELETION_TAINT}'",
-            holds=lambda taint: taint.key != DELETION_TAINT,
+            cel=f"!(self.key in {list(_OURS)})",
+            holds=lambda taint: taint.key not in _OURS,
             message="is set by the controller on nodes that are to go",
             field=".key",
             reason="FieldValueForbidden",
@@ -81,6 +98,21 @@ PROVISIONER_RULES: Mapping[type[msgspec.Struct], Sequence[Rule]] = {
             holds=lambda template: GPU not in template.resources,
             message=f"{GPU} is said in gpus.count",
             field=".resources",
+            reason="FieldValueForbidden",
+        ),
+    ),
+    ConsolidationSpec: (
+        Rule(
+            cel=f"!has(self.maxDrainParallelism) || self.maxDrainParallelism < {_AT_ONCE}",
+            holds=_drains_are_fewer,
+            message="must be less than maxScaleDownParallelism, so that drains never hold up empty nodes",
+            field=".maxDrainParallelism",
+        ),
+        Rule(
+            cel="!has(self.maxEmptyBulkDelete) || !has(self.maxScaleDownParallelism)",
+            holds=_has_one_name,
+            message="is an old name of maxScaleDownParallelism; say only that",
+            field=".maxEmptyBulkDelete",
             reason="FieldValueForbidden",
         ),
     ),

@@ -28,7 +28,7 @@ from ullage.kube.objects import KubeStruct
 from ullage.kube.objects.gpu import Conditions, Count, ObjectName
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.model.device import MOST_DEVICES, GpuNodeKind
-from ullage.model.provisioner import CapacityType, Failure, TaintEffect
+from ullage.model.provisioner import CapacityType, ConsolidationPolicy, Failure, TaintEffect
 
 Duration = Annotated[str, DURATION]
 Moment = Annotated[str, DATE_TIME, REQUIRED]
@@ -88,6 +88,27 @@ class ProviderReference(KubeStruct, frozen=True, gc=False, kw_only=True):
     """What this provider needs to know, such as a launch template; see its documentation."""
 
 
+class ConsolidationSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
+    """How nodes that are not needed go."""
+
+    policy: Annotated[str, one_of(ConsolidationPolicy)] = ConsolidationPolicy.EMPTY_ONLY.value
+    """EmptyOnly: empty nodes, by the thresholds of this spec. Drain: also nodes whose pods have a place elsewhere; the
+    thresholds are floors then."""
+    unneeded_time: Duration = "10m"
+    """Drain: how long a node must have been unneeded before it goes."""
+    unready_time: Duration = "20m"
+    """Drain: the same for a node that is not ready."""
+    utilization_threshold: Annotated[int, between(0, 100)] = field(default=50, name="utilizationThresholdPercent")
+    """Drain: a node with more of its GPUs in use stays."""
+    max_scale_down_parallelism: Annotated[int | None, between(1, MOST_NODES)] = None
+    """Drain: nodes being removed at once. 10, if not said."""
+    max_drain_parallelism: Annotated[int | None, between(0, MOST_NODES)] = None
+    """Drain: of them, nodes with pods to evict; fewer, so that drains never hold up empty nodes. At most 5, if not
+    said."""
+    max_empty_bulk_delete: Annotated[int | None, between(1, MOST_NODES)] = None
+    """Deprecated: say maxScaleDownParallelism."""
+
+
 class NodeProvisionerSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
     """A pool of equal GPU nodes."""
 
@@ -107,6 +128,7 @@ class NodeProvisionerSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
     """How long the first pod of a burst waits for others to share new nodes with."""
     boot_deadline: Duration = "15m"
     """An instance that is no node with GPUs by then is replaced."""
+    consolidation: ConsolidationSpec = field(default_factory=ConsolidationSpec)
     paused: bool = False
     """Nothing is bought, tainted or deleted."""
     recommend_only: bool = False
@@ -178,7 +200,7 @@ class NodeProvisionerStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     awaited: Annotated[tuple[AwaitedInstance, ...], map_by("id"), at_most_items(MOST_NODES)] = ()
     back_off: BackOffStatus | None = None
     conditions: Conditions = ()
-    """Ready, ScalingUp, ScalingDown, CapacityBlocked."""
+    """Ready, ScalingUp, ScalingDown, CapacityBlocked, ScaleDownThrottled."""
     observed_generation: Count = 0
     """The generation of the spec this status is about."""
 

@@ -8,6 +8,7 @@ import yaml
 
 from ullage.kube.transport import Request
 from ullage.sim.apiserver.fields import unsupported, wrong
+from ullage.sim.apiserver.gate import CREATE, UPDATE, Arrival
 from ullage.sim.apiserver.kinds import Kind
 from ullage.sim.apiserver.refusal import About, Refusal, bad_request, invalid, unsupported_media
 from ullage.sim.apiserver.registry import Target
@@ -38,6 +39,21 @@ class Call:
     def manager(self) -> str:
         """Whose fields a write makes: what the caller says, or who the caller is."""
         return self.query.get("fieldManager", "") or self.user
+
+    def arrival(self, obj: JsonObject, old: JsonObject | None = None) -> Arrival:
+        """What this call is about to store, as whoever stands at the gate sees it."""
+        target = self.target
+        return Arrival(
+            group=self.kind.group,
+            plural=self.kind.plural,
+            part=target.subresource,
+            operation=CREATE if old is None else UPDATE,
+            namespace=target.namespace,
+            name=target.name or obj["metadata"].get("name", ""),
+            user=self.user,
+            obj=obj,
+            old=old,
+        )
 
     def flag(self, name: str) -> bool:
         return self.query.get(name, "").lower() in ("true", "1", "t")

@@ -82,6 +82,7 @@ def create_object(call: Call, obj: JsonObject, world: World, *, dry_run: bool, o
     if metadata.get("generateName") and not metadata.get("name"):
         return _create_with_new_name(call, obj, world, dry_run=dry_run)
     complete(kind, obj, world)
+    obj = world.gate.changed(call.arrival(obj))
     metadata = obj["metadata"]
     errors = check_metadata(metadata, kind.rules.check_name) + kind.rules.validate(obj)
     if errors:
@@ -89,6 +90,7 @@ def create_object(call: Call, obj: JsonObject, world: World, *, dry_run: bool, o
     key = kind.key(metadata.get("namespace", ""), metadata["name"])
     if (taken := world.store.shelf(kind.place).get(key)) is not None:
         raise already_exists(kind.about(metadata["name"]), going=bool(taken.obj["metadata"].get("deletionTimestamp")))
+    world.gate.check(call.arrival(obj))
     if isinstance(owners, Ownership):
         metadata["managedFields"] = owners.show()
     owners = owners or call.manager

@@ -5,6 +5,7 @@ slow, or fails lives in `transport`.
 """
 
 import random
+from collections.abc import Callable
 
 from ullage.clock import Clock
 from ullage.kube.transport import Request, Response
@@ -12,6 +13,7 @@ from ullage.sim.apiserver import creation, deleting, patches, reading, updating
 from ullage.sim.apiserver.authorise import ADMIN, Authoriser, asked_by, everybody_may, refused
 from ullage.sim.apiserver.call import Call
 from ullage.sim.apiserver.discovery import discover
+from ullage.sim.apiserver.gate import Gate
 from ullage.sim.apiserver.parts import binding, eviction, finalize, scale
 from ullage.sim.apiserver.refusal import Refusal, method_not_allowed
 from ullage.sim.apiserver.registry import NoSuchPath, Registry, Target
@@ -52,6 +54,10 @@ class SimulatedApiServer:
         """At the first request: a clock bound to an event loop can be asked only once that loop runs."""
         self._started = True
         seed_cluster(self._world, self._registry)
+
+    def post(self, gate: Callable[[World], Gate]) -> None:
+        """From now on whatever is created or changed comes through this gate, as through admission webhooks."""
+        self._world.gate = gate(self._world)
 
     @property
     def revision(self) -> int:

@@ -65,7 +65,9 @@ def update_object(
     _keep_identity(obj["metadata"], old.obj["metadata"])
     _count_generation(call, obj, old.obj)
     obj["metadata"] = tidy(obj["metadata"])
+    obj = world.gate.changed(call.arrival(obj, old.obj))
     _validate(call, obj, old.obj)
+    world.gate.check(call.arrival(obj, old.obj))
     if owners is None:
         owners = _owners_after(call, world, old, obj)
     return store_update(call, world, old, obj, dry_run=dry_run, owners=owners)

@@ -41,6 +41,8 @@ class Watcher:
         self.wake: Callable[[], None] | None = None
         """Called when there are lines, or the end, to fetch."""
         self.on_close: Callable[[], None] | None = None
+        self.dress: Callable[[bytes], bytes] | None = None
+        """Turns each line into the form the client wants, where that is not the plain one."""
         self._lines: deque[bytes] = deque()
         self._revision = revision
         self._next_bookmark = min(now + BOOKMARK_PERIOD, max(terms.ends - BOOKMARK_BEFORE_END, now))
@@ -94,9 +96,13 @@ class Watcher:
             self._next_bookmark = self.terms.ends if now >= last else min(now + BOOKMARK_PERIOD, last)
         if now >= self.terms.ends:
             self.close()
+        return self.drain()
+
+    def drain(self) -> list[bytes]:
+        """Whatever there is, whatever the time: for those who keep the time of this watch themselves."""
         lines = list(self._lines)
         self._lines.clear()
-        return lines
+        return lines if self.dress is None else [self.dress(line) for line in lines]
 
     @property
     def finished(self) -> bool:

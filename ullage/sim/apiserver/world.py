@@ -3,6 +3,7 @@
 from datetime import UTC, datetime
 
 from ullage.clock import Clock
+from ullage.sim.apiserver.gate import Gate, OpenGate
 from ullage.sim.apiserver.store import Store
 from ullage.sim.apiserver.wire import JsonObject, Randomness
 
@@ -13,6 +14,7 @@ class World:
     def __init__(self, store: Store, clock: Clock, random: Randomness) -> None:
         self.store = store
         self.random = random
+        self.gate: Gate = OpenGate()
         self._clock = clock
         self._stamp: tuple[int, str] = (-1, "")
 

@@ -28,6 +28,7 @@ def bind(call: Call, world: World) -> Response:
     if stored is None:
         raise not_found(call.kind.about(call.target.name))
     _check(call, stored.obj, metadata)
+    world.gate.check(call.arrival(binding))
     if not dry_run:
         world.store.put("pods", call.key, _bound(stored, metadata, node, world), stored.owners)
     return Response(201, DONE)

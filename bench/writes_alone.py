@@ -1,0 +1,65 @@
+"""A loop that decides and hears nothing: for every waiting pod a Lease, a bind and an Event, as fast as they are taken.
+
+No scheduler that makes these three writes can be faster on the machine where it shares the processors with the API
+server. It is run as a program of its own: `python -m bench.writes_alone KUBECONFIG NAMESPACE`.
+"""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvloop
+
+from bench.rivals import LEASE_NAMESPACE
+from ullage.act.leases import Holder, LeaseBook, Want
+from ullage.act.tell import KubeEventWriter
+from ullage.clock import WallClock
+from ullage.kube.api import Binding, KubeApi
+from ullage.kube.connect import connect
+from ullage.kube.objects.pod import Pod
+from ullage.kube.resources import PODS
+from ullage.model.allocation import ALLOCATED
+from ullage.model.event import ObjectKey
+from ullage.observe.events import Announcement, EventReason, Record, Subject
+
+AT_ONCE = 64
+GPUS_OF_A_NODE = 8
+
+
+class Writer:
+    """The three writes, for pod after pod."""
+
+    def __init__(self, api: KubeApi) -> None:
+        self._api = api
+        self._clock = WallClock()
+        self._book = LeaseBook(api, LEASE_NAMESPACE, self._clock)
+        self._events = KubeEventWriter(api, controller="ullage.dev/writes-alone", instance="bench")
+
+    async def write(self, turns: Iterator[tuple[int, Pod]]) -> None:
+        """Take turns until none is left."""
+        for number, pod in turns:
+            await self._place(pod, f"node-{number // GPUS_OF_A_NODE:04d}", number % GPUS_OF_A_NODE)
+
+    async def _place(self, pod: Pod, node: str, gpu: int) -> None:
+        key, uid = ObjectKey(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid
+        await self._book.reserve(Holder(key, uid), Want(node, (gpu,)))
+        binding = Binding(node, uid=uid, annotations={ALLOCATED: f"{node}:{gpu}"})
+        await self._api.bind(key.name, key.namespace, binding)
+        note = f"Successfully assigned {key} to {node} with GPU {gpu}: best of 1000 that fit, by fragmentation"
+        told, now = Announcement(Subject("Pod", key, uid), EventReason.SCHEDULED, note), self._clock.now()
+        await self._events.create(Record(name=f"{key.name}.written", announcement=told, first=now, last=now))
+
+
+async def main(kubeconfig: Path, namespace: str) -> None:
+    """Write for every pod of the namespace, then wait to be ended."""
+    api = connect(kubeconfig)
+    writer, turns = Writer(api), iter(enumerate((await api.list(PODS, namespace)).items))
+    async with asyncio.TaskGroup() as group:
+        for _ in range(AT_ONCE):
+            group.create_task(writer.write(turns))
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    uvloop.run(main(Path(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,70 @@
+"""The settings file to what each loop takes. Live programs and the simulator ask here, so that they cannot differ."""
+
+from ullage.config.settings import LIVE_POLICIES, Settings
+from ullage.control.provisioning.loop import ProvisioningSettings
+from ullage.control.provisioning.start import ControllerSettings
+from ullage.control.scheduling.loop import Pipeline
+from ullage.control.scheduling.start import SchedulerSettings
+from ullage.decide.drain.facts import DrainPolicy, RuleSwitches
+from ullage.errors import UserError
+from ullage.model.provisioner import FleetBudget
+from ullage.state.queue import QueuePace
+
+
+def scheduler_settings(settings: Settings) -> SchedulerSettings:
+    """Of `ullage scheduler`."""
+    chosen = settings.scheduling
+    return SchedulerSettings(
+        profiles=chosen.policies(),
+        lease_namespace=chosen.lease_namespace,
+        pipeline=Pipeline(placements=chosen.parallel_placements, refusals=chosen.parallel_refusals),
+        sweep=chosen.sweep_leases,
+        pace=QueuePace(chosen.first_backoff, chosen.longest_backoff, chosen.longest_sleep),
+    )
+
+
+def provisioning_settings(settings: Settings) -> ControllerSettings:
+    """Of `ullage controller`, as far as pools are concerned."""
+    chosen = settings.provisioning
+    return ControllerSettings(
+        provisioning=ProvisioningSettings(
+            budget=FleetBudget(gpus=chosen.max_gpus, price=chosen.max_price_per_hour),
+            schedulers=tuple(settings.scheduling.policies()),
+            pause=chosen.pause,
+            at_once=chosen.parallel_actions,
+            protected_for=chosen.protected_for,
+        ),
+        providers=chosen.providers,
+    )
+
+
+def drain_policy(settings: Settings) -> DrainPolicy:
+    """When a node may go."""
+    chosen = settings.draining
+    return DrainPolicy(
+        used_milli=round(chosen.utilization_threshold * 1000),
+        gpu_used_milli=round(chosen.gpu_utilization_threshold * 1000),
+        count_daemons=chosen.count_daemon_sets,
+        count_mirrors=chosen.count_mirror_pods,
+        unready_go=chosen.unready_nodes_go,
+        in_turn=chosen.in_turn,
+        recheck=chosen.recheck,
+        evictions_kept=chosen.evictions_kept,
+        rules=RuleSwitches(
+            system_pods_stay=chosen.system_pods_stay,
+            local_storage_stays=chosen.local_storage_stays,
+            custom_controllers_stay=chosen.custom_controllers_stay,
+            min_replicas=chosen.min_replicas,
+            system_pod_grace=chosen.system_pod_timeout,
+        ),
+    )
+
+
+def refuse_chance(settings: Settings, source: str) -> None:
+    """Live programs do not place by chance. Raises UserError."""
+    for scheduler, policy in settings.scheduling.policies().items():
+        if policy not in LIVE_POLICIES:
+            raise UserError(
+                f"{source}: scheduling: {policy} (of {scheduler}) is for simulations; allowed: "
+                f"{', '.join(LIVE_POLICIES)}"
+            )

@@ -1,0 +1,117 @@
+"""The node agents of a simulated fleet: what they say of their GPUs, without a word more than is news.
+
+A report that is dated at the end of time is fresh until something else is said. So agents cost nothing while nothing
+happens, and whoever reads reports judges their age as ever. Where machines may fail, reports are dated and repeated.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from ullage.clock import Clock
+from ullage.errors import NotFound
+from ullage.kube.encoding import to_json
+from ullage.kube.gpu_write import node_report
+from ullage.kube.resources import GPU_NODE_STATUSES
+from ullage.model.device import Health, Inventory
+from ullage.sim.world.hand import Hand
+from ullage.sim.world.nodes import report_manifest
+
+ALWAYS_FRESH = 253_402_300_799.0
+"""9999-12-31T23:59:59Z: the moment an agent's report is of, while heartbeats are implicit."""
+REPORT_SECONDS = 30.0
+
+
+class AgentFleet(Protocol):
+    """The agents of all nodes."""
+
+    def install(self, inventory: Inventory) -> None:
+        """An agent begins to speak for a node."""
+        ...
+
+    def remove(self, node: str) -> None:
+        """The node is gone, and its agent with it."""
+        ...
+
+    def silence(self, node: str) -> None:
+        """Nothing more is heard of this node's GPUs."""
+        ...
+
+    def resume(self, node: str) -> None:
+        """It speaks again."""
+        ...
+
+    def set_health(self, node: str, gpu: int, health: Health) -> None:
+        """Something happened to a GPU, and the agent has seen it."""
+        ...
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        ...
+
+
+MakeAgents = Callable[[Hand, Clock, bool], AgentFleet]
+"""Whose reports it writes, when it is, and whether heartbeats are real."""
+
+
+class ImplicitAgents:
+    """Reports once, and again when there is news; with `heartbeats` every half minute."""
+
+    def __init__(self, hand: Hand, clock: Clock, heartbeats: bool) -> None:
+        self._hand = hand
+        self._clock = clock
+        self._heartbeats = heartbeats
+        self._known: dict[str, Inventory] = {}
+        self._silent: set[str] = set()
+
+    def install(self, inventory: Inventory) -> None:
+        self._known[inventory.node] = inventory
+        dated = msgspec.structs.replace(inventory, reported_at=self._date())
+        self._hand.create(report_manifest(dated))
+
+    def remove(self, node: str) -> None:
+        if self._known.pop(node, None) is not None:
+            self._silent.discard(node)
+            self._hand.delete(_bare(node))
+
+    def silence(self, node: str) -> None:
+        if not self._heartbeats and node not in self._silent:
+            self._say(node, self._clock.now())
+        self._silent.add(node)
+
+    def resume(self, node: str) -> None:
+        self._silent.discard(node)
+        self._say(node, self._date())
+
+    def set_health(self, node: str, gpu: int, health: Health) -> None:
+        before = self._known[node]
+        devices = tuple(
+            msgspec.structs.replace(one, health=health) if one.id == gpu else one for one in before.devices
+        )
+        self._known[node] = msgspec.structs.replace(before, devices=devices)
+        if node not in self._silent:
+            self._say(node, self._date())
+
+    async def run(self) -> None:
+        if not self._heartbeats:
+            return
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            for node in [one for one in self._known if one not in self._silent]:
+                self._say(node, self._clock.now())
+
+    def _date(self) -> float:
+        return self._clock.now() if self._heartbeats else ALWAYS_FRESH
+
+    def _say(self, node: str, moment: float) -> None:
+        status = node_report(msgspec.structs.replace(self._known[node], reported_at=moment))
+        try:
+            self._hand.merge(GPU_NODE_STATUSES, node, {"status": to_json(status)}, part="status")
+        except NotFound:
+            self._known.pop(node)
+
+
+def _bare(node: str) -> dict[str, object]:
+    return {"apiVersion": GPU_NODE_STATUSES.api_version, "kind": GPU_NODE_STATUSES.kind, "metadata": {"name": node}}

@@ -1,0 +1,69 @@
+"""Nodes as manifests, made of the templates NodeProvisioners have. Pure."""
+
+from collections.abc import Mapping
+
+from ullage.kube.gpu_write import node_report
+from ullage.kube.encoding import to_json
+from ullage.kube.resource import JsonObject
+from ullage.model.device import GpuNodeKind, Inventory
+from ullage.model.provisioner import HOST_LABEL, ZONE_LABEL, NodeTemplate
+from ullage.model.resources import GPU, MILLI
+from ullage.state.gpus import KIND_LABEL
+
+PRICE = "sim.ullage/price-per-hour-micros"
+"""On a simulated node that is no machine of the cloud: what it costs."""
+_PODS = "110"
+
+
+def node_manifest(
+    name: str, template: NodeTemplate, labels: Mapping[str, str], *, zone: str = "", gpus_shown: bool = True
+) -> JsonObject:
+    """A Ready node. Its GPUs may appear later."""
+    room = node_room(template, gpus_shown=gpus_shown)
+    kind = {KIND_LABEL: template.gpus.kind.value.lower()} if template.gpus.count else {}
+    where = {ZONE_LABEL: zone} if zone else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": name,
+            "labels": {HOST_LABEL: name, **kind, **where, **template.labels, **labels},
+            "annotations": {PRICE: str(template.price)},
+        },
+        "spec": {
+            "providerID": f"simulated:///{name}",
+            "taints": [{"key": one.key, "value": one.value, "effect": one.effect} for one in template.taints],
+        },
+        "status": {
+            "allocatable": room,
+            "capacity": room,
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+        },
+    }
+
+
+def node_room(template: NodeTemplate, *, gpus_shown: bool = True) -> dict[str, str]:
+    """What it offers."""
+    amounts = {name: _written(amount) for name, amount in template.resources.items()}
+    gpus = {GPU: str(template.gpus.count)} if gpus_shown and template.gpus.count else {}
+    return {"pods": _PODS, **amounts, **gpus}
+
+
+def report_manifest(inventory: Inventory) -> JsonObject:
+    """What the agent of a node says of it."""
+    return {
+        "apiVersion": "gpu.scheduling/v1",
+        "kind": "GpuNodeStatus",
+        "metadata": {"name": inventory.node},
+        "spec": {"nodeName": inventory.node},
+        "status": to_json(node_report(inventory)),
+    }
+
+
+def is_leased(template: NodeTemplate) -> bool:
+    """Whether its GPUs are ours to give one by one."""
+    return template.gpus.count > 0 and template.gpus.kind is GpuNodeKind.LEASED
+
+
+def _written(thousandths: int) -> str:
+    return str(thousandths // MILLI) if thousandths % MILLI == 0 else f"{thousandths}m"

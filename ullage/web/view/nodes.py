@@ -1,0 +1,140 @@
+"""A node as a row of the map: the state of each GPU, who has it, and whether the node is to go."""
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from ullage.decide.pool.facts import deletion_time, matters
+from ullage.decide.seat.freshness import STALE_AFTER
+from ullage.model.device import MILLI_GPU, Device, GpuNodeKind, Health, Inventory
+from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT
+from ullage.model.node import Node
+from ullage.model.pod import Pod
+from ullage.model.provisioner import PROVISIONER_LABEL, ZONE_LABEL, Provisioner
+from ullage.model.resources import GPU, whole_gpus
+from ullage.state.gpus import Kind
+from ullage.state.placements import Placements
+from ullage.web.view.rows import GpuState, Holder, NodeRow
+
+_OURS = "\n"
+"""How namespaces begin that no pod can be in: what is there stands for a Lease or a ResourceClaim."""
+FOREVER = 9_999_999_999.0
+"""A deletion time nobody can read."""
+
+
+def node_row(placements: Placements, name: str, pool: Provisioner | None, *, now: float) -> NodeRow:
+    """The row of a node that is there."""
+    node, inventory = placements.state.nodes[name], placements.state.inventories.get(name)
+    row = placements.columns.rows[name]
+    pods = list(placements.pods_on(name).values())
+    holders = tuple(sorted(map(_holder, filter(_has_gpus, pods)), key=lambda one: (one.gpus, one.pod, one.what)))
+    devices = () if inventory is None else tuple(sorted(inventory.devices, key=lambda device: device.id))
+    gone_by = deletion_time(node)
+    base = NodeRow(
+        name=name,
+        pool=node.labels.get(PROVISIONER_LABEL, ""),
+        zone=node.labels.get(ZONE_LABEL, ""),
+        holders=holders,
+        pods=sum(matters(pod) and not pod.key.namespace.startswith(_OURS) for pod in pods),
+        counted=placements.columns.gpus.kind[row] == Kind.COUNTED or (not devices and bool(node.allocatable.get(GPU))),
+        ready=node.ready,
+        cordoned=node.unschedulable,
+        stale=is_stale(inventory, now=now),
+        protected=node.kept,
+        deletion_time=None if gone_by is None else min(gone_by, FOREVER),
+        draining_since=_since(node, DRAINING_TAINT),
+        candidate_since=_since(node, CANDIDATE_TAINT),
+        created=node.created,
+    )
+    return _with_devices(base, devices) if devices else _without_devices(base, node, pool)
+
+
+def is_stale(inventory: Inventory | None, *, now: float) -> bool:
+    """Whether its agent was heard of, and not for too long."""
+    return inventory is not None and inventory.reported_at < now - STALE_AFTER
+
+
+def _since(node: Node, key: str) -> float | None:
+    for taint in node.taints:
+        if taint.key == key:
+            return float(taint.value) if taint.value.isdecimal() else 0.0
+    return None
+
+
+def _has_gpus(pod: Pod) -> bool:
+    return bool(pod.gpu_ids) or GPU in dict(pod.shape.requests)
+
+
+def _holder(pod: Pod) -> Holder:
+    ours = pod.key.namespace.startswith(_OURS)
+    what = ("ResourceClaim" if pod.key.namespace != _OURS else f"Lease {pod.key.name}") if ours else ""
+    return Holder(
+        pod="" if ours else str(pod.key),
+        what=what,
+        gpus=pod.gpu_ids,
+        count=0 if pod.gpu_ids else whole_gpus(dict(pod.shape.requests)),
+        milli=pod.gpu_share,
+        leaving=pod.deleting,
+    )
+
+
+def _with_devices(row: NodeRow, devices: tuple[Device, ...]) -> NodeRow:
+    held = _held(row.holders)
+    reserved = {gpu for one in row.holders if one.what.startswith("Lease") for gpu in one.gpus}
+    parts = {gpu for one in row.holders if one.milli < MILLI_GPU for gpu in one.gpus}
+    unnamed = sum(one.count for one in row.holders)
+    states: list[GpuState] = []
+    for device in devices:
+        state = _state(device, held.get(device.id, 0), reserved=device.id in reserved, shared=device.id in parts)
+        if state is GpuState.FREE and unnamed > 0:
+            state, unnamed = GpuState.LEASED, unnamed - 1
+        states.append(state)
+    ids = tuple(device.id for device in devices)
+    taken = tuple(held.get(device.id, 0) for device in devices)
+    return replace(
+        row,
+        model=devices[0].model,
+        states="".join(states),
+        ids=() if ids == tuple(range(len(ids))) else ids,
+        islands=_islands(devices),
+        taken=taken if parts else (),
+    )
+
+
+def _without_devices(row: NodeRow, node: Node, pool: Provisioner | None) -> NodeRow:
+    """By count: what the node advertises, or what its pool says it will have once its agent has named them."""
+    there = whole_gpus(node.allocatable)
+    awaited = pool is not None and pool.template.gpus.kind is GpuNodeKind.LEASED
+    if there and not awaited:
+        used = min(there, sum(one.count or len(one.gpus) for one in row.holders))
+        model = "" if pool is None else pool.template.gpus.model
+        return replace(row, model=model, states=GpuState.LEASED * used + GpuState.FREE * (there - used))
+    if pool is None:
+        return row
+    gpus = pool.template.gpus
+    return replace(row, model=gpus.model, states=GpuState.COMING * gpus.count, counted=False)
+
+
+def _held(holders: Iterable[Holder]) -> dict[int, int]:
+    held: dict[int, int] = {}
+    for one in holders:
+        for gpu in one.gpus:
+            held[gpu] = held.get(gpu, 0) + one.milli
+    return held
+
+
+def _state(device: Device, held: int, *, reserved: bool, shared: bool) -> GpuState:
+    if device.health is not Health.HEALTHY:
+        return GpuState.UNHEALTHY
+    if not held:
+        return GpuState.FREE
+    if reserved:
+        return GpuState.RESERVED
+    return GpuState.SHARED if shared else GpuState.LEASED
+
+
+def _islands(devices: tuple[Device, ...]) -> tuple[int, ...]:
+    """A number for each island, in the order of its lowest device; nothing where no two GPUs are wired together."""
+    names = [device.island or f"\n{device.id}" for device in devices]
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return () if len(numbers) == len(names) else tuple(numbers[name] for name in names)

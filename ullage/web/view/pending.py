@@ -1,0 +1,127 @@
+"""Pods that wait, each with the reason the scheduler's own rules give now. Asked a few at a time, oldest answer first."""
+
+from collections.abc import Mapping
+
+from ullage.decide.assigning import Assigner, queue_order, waits
+from ullage.decide.claiming import claim_of
+from ullage.decide.gang.seating import GangRefusal
+from ullage.decide.hopeless import hopeless_reason
+from ullage.decide.seat.deciding import Refusal, device_ask
+from ullage.model.claim import DeviceAsk, Exclusivity
+from ullage.model.event import ObjectKey
+from ullage.model.pod import Pod
+from ullage.model.verdict import Reason, Verdict
+from ullage.web.view.patch import Table
+from ullage.web.view.rows import PendingRow
+
+MOST_SHOWN = 500
+"""Rows; the others are counted."""
+ASKED_AT_A_TIME = 24
+"""Pods and gangs whose answer is looked for in one turn."""
+NO_NODES = "NoNodes"
+
+Answer = tuple[str, str]
+"""A word and a sentence."""
+
+
+class Waiting:
+    """Pods without a node, and what is known of why."""
+
+    def __init__(self, assigner: Assigner) -> None:
+        self.table = Table()
+        self.gpus = 0
+        """Whole GPUs they ask for."""
+        self._assigner = assigner
+        self._pods: dict[ObjectKey, Pod] = {}
+        self._answers: dict[ObjectKey, tuple[int, Answer]] = {}
+        """With the version of the picture they were given for."""
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def hear(self, pod: Pod, *, gone: bool) -> None:
+        """A pod was heard of."""
+        if not gone and waits(pod):
+            self._pods[pod.key] = pod
+        elif self._pods.pop(pod.key, None) is not None:
+            self._answers.pop(pod.key, None)
+
+    def renew(self, *, now: float, version: int) -> None:
+        """Ask about those whose answers are oldest, and bring the rows up to date. `version` is the picture's."""
+        shown = sorted(self._pods.values(), key=queue_order)[:MOST_SHOWN]
+        due = [pod for pod in shown if self._answers.get(pod.key, (-1, ()))[0] != version]
+        due.sort(key=lambda pod: self._answers.get(pod.key, (-1, ()))[0])
+        asked = 0
+        for pod in due:
+            if asked >= ASKED_AT_A_TIME:
+                break
+            if self._answers.get(pod.key, (-1, ()))[0] != version:  # else it was answered with its gang
+                asked += 1
+                self._answers |= {key: (version, said) for key, said in self._ask(pod, now).items()}
+        self._write(shown)
+
+    def _write(self, shown: list[Pod]) -> None:
+        keys = {str(pod.key) for pod in shown}
+        for key in [key for key in self.table.rows if key not in keys]:
+            self.table.drop(key)
+        self.gpus = 0
+        for pod in shown:
+            row = self._row(pod)
+            self.gpus += row.gpus
+            self.table.put(row.pod, row)
+
+    def _row(self, pod: Pod) -> PendingRow:
+        claim = claim_of(pod, self._assigner.placements.state)
+        ask = device_ask(pod) if claim is None else claim.ask
+        _, (word, message) = self._answers.get(pod.key, (0, ("", "")))
+        return PendingRow(
+            pod=str(pod.key),
+            asks=_spoken(ask),
+            gpus=ask.count if ask is not None and ask.exclusivity is Exclusivity.EXCLUSIVE else 0,
+            since=pod.created,
+            priority=pod.priority,
+            scheduler=pod.scheduler,
+            gang=claim.gang if claim is not None else "",
+            reason=word,
+            message=message,
+            nominated=pod.nominated,
+        )
+
+    def _ask(self, pod: Pod, now: float) -> Mapping[ObjectKey, Answer]:
+        ready = self._assigner.entitled(pod)
+        if isinstance(ready, Verdict):
+            return {pod.key: (ready.reason.value, ready.detail)}
+        gang = self._assigner.gang_of(pod)
+        if gang is not None:
+            return self._ask_gang(pod, gang, now)
+        answer = self._assigner.seating.seat(ready, now=now, closed=self._assigner.closed(ready))
+        if isinstance(answer, Refusal):
+            return {pod.key: (self._word(ready, answer), str(answer))}
+        nodes = "1 node fits" if answer.fitting == 1 else f"{answer.fitting} nodes fit"
+        return {pod.key: (Reason.FITS.value, f"{nodes}: it waits for its turn")}
+
+    def _ask_gang(self, pod: Pod, gang: ObjectKey, now: float) -> Mapping[ObjectKey, Answer]:
+        """One answer for all of its members who wait."""
+        ask = self._assigner.gang_ask(gang)
+        with self._assigner.placements.what_if():
+            answer = self._assigner.assign_gang(ask, (), now=now)
+        if isinstance(answer, GangRefusal):
+            said = (self._word(pod, answer), str(answer))
+        else:
+            said = (Reason.FITS.value, f"gang {gang}: there is room for all: it waits for its turn")
+        return dict.fromkeys((pod.key, *(one.key for one in ask.pending)), said)
+
+    def _word(self, pod: Pod, answer: Refusal | GangRefusal) -> str:
+        hopeless = hopeless_reason(pod, answer.reasons, self._assigner.placements)
+        return str(next(iter(answer.reasons), NO_NODES) if hopeless is None else hopeless)
+
+
+def _spoken(ask: DeviceAsk | None) -> str:
+    """What a pod asks of GPUs, as short as it can be said."""
+    if ask is None:
+        return "no GPU"
+    model = ask.model or "GPU"
+    if ask.exclusivity is Exclusivity.EXCLUSIVE:
+        return f"{ask.count} x {model}"
+    part = "MIG of " if ask.exclusivity is Exclusivity.MIG else "part of "
+    return f"{ask.count} x {part}{model}"
