@@ -221,3 +221,51 @@ def test_old_series_are_forgotten() -> None:
         assert len(recorder._series) == 1
 
     played(story)
+
+
+class Rush:
+    """More urgent writes, as long as somebody says so."""
+
+    def __init__(self) -> None:
+        self.is_on = True
+
+
+async def _told_in_a_rush(count: int, rush: Rush, desk: Desk, pace: EventPace) -> None:
+    recorder = EventRecorder(desk, loop_clock(), instance="s-0", pace=pace, urgent=lambda: rush.is_on)
+    async with recorder:
+        for number in range(count):
+            recorder.tell(about(f"p-{number}"))
+        await asyncio.sleep(1.05)
+        rush.is_on = False
+        await asyncio.sleep(0.15)
+
+
+def test_beside_more_urgent_writes_few_are_made_and_then_all() -> None:
+    desk, rush = Desk(), Rush()
+    run_virtual(_told_in_a_rush(90, rush, desk, EventPace(at_once=40, at_once_beside_urgent=2)))
+    assert desk.most_at_once == 40, "once nothing urgent is left, all hands write"
+    assert len(desk.there) == 90
+
+
+@pytest.mark.parametrize(
+    ("pace", "at_once"),
+    [
+        pytest.param(EventPace(at_once=8, at_once_beside_urgent=2), 2, id="few at once, as long as they may wait"),
+        pytest.param(EventPace(at_once=8, at_once_beside_urgent=2, patience=0.5), 8, id="not for longer than this"),
+        pytest.param(
+            EventPace(at_once=8, at_once_beside_urgent=2, most_waiting=80), 8, id="nor until some are dropped"
+        ),
+    ],
+)
+def test_how_long_what_is_told_stands_back(pace: EventPace, at_once: int) -> None:
+    desk = Desk()
+
+    async def story() -> None:
+        async with EventRecorder(desk, loop_clock(), instance="s-0", pace=pace, urgent=lambda: True) as recorder:
+            for number in range(60):
+                recorder.tell(about(f"p-{number}"))
+            await asyncio.sleep(0.95)
+            assert desk.most_at_once == at_once
+
+    run_virtual(story())
+    assert len(desk.there) == 60, "closing writes what is left"

@@ -138,9 +138,13 @@ class EventFate(StrEnum):
 class EventPace:
     """Limits. Times in seconds."""
 
-    most_waiting: int = 2000
+    most_waiting: int = 10_000
     at_once: int = 32
     """Writes under way: a scheduler that has 64 placements under way, two writes each, makes Events as fast as this."""
+    at_once_beside_urgent: int = 2
+    """Writes under way while more urgent ones are: what is told can wait, pods that are to start cannot."""
+    patience: float = 10.0
+    """How long what is told may wait for that."""
     series: float = 300.0
     """The same told again within this time is counted on the Event that is there."""
     most_series: int = 8192
@@ -164,30 +168,38 @@ class EventRecorder:
         instance: str,
         pace: EventPace = EventPace(),  # noqa: B008 - frozen
         on_fate: Callable[[EventFate], None] = lambda _: None,
+        urgent: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`instance` tells replicas apart: two of them never make the same name."""
+        """`instance` tells replicas apart: two of them never make the same name. `urgent`: are there other writes that
+        should come first?"""
         self._writer = writer
         self._clock = clock
         self._instance = instance
         self._pace = pace
         self._on_fate = on_fate
+        self._urgent = urgent
         self._waiting: dict[_Same, Record] = {}
         self._being_written: set[_Same] = set()
         self._series: dict[_Same, Record] = {}
         self._bell = asyncio.Event()
+        self._bell_of_reserves = asyncio.Event()
         self._closing = False
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         self._tasks = [
-            asyncio.create_task(self._write_on(), name=f"events {number}") for number in range(self._pace.at_once)
+            asyncio.create_task(self._write_on(self._bell_of(number)), name=f"events {number}")
+            for number in range(self._pace.at_once)
         ]
         return self
+
+    def _bell_of(self, number: int) -> asyncio.Event:
+        return self._bell if number < self._pace.at_once_beside_urgent else self._bell_of_reserves
 
     async def __aexit__(self, *_: object) -> None:
         """Write what is left, for a while; then drop it."""
         self._closing = True
-        self._bell.set()
+        self._ring()
         try:
             await asyncio.wait(self._tasks, timeout=self._pace.farewell)
         finally:
@@ -215,18 +227,32 @@ class EventRecorder:
             del self._waiting[next(iter(self._waiting))]
             self._on_fate(EventFate.DROPPED)
         self._waiting[same] = Record(name="", announcement=announcement, first=now, last=now)
-        self._bell.set()
+        self._ring()
 
-    async def _write_on(self) -> None:
+    def _ring(self) -> None:
+        """Wake whoever may write now."""
+        self._bell.set()
+        if not self._reserves_stand_back():
+            self._bell_of_reserves.set()
+
+    def _reserves_stand_back(self) -> bool:
+        """Whether more urgent writes come first. Whoever writes rings when done: this is asked again."""
+        if self._closing or not self._urgent() or len(self._waiting) >= self._pace.most_waiting // 2:
+            return False
+        oldest = next(iter(self._waiting.values()), None)
+        return oldest is None or self._clock.now() - oldest.first < self._pace.patience
+
+    async def _write_on(self, bell: asyncio.Event) -> None:
+        is_reserve = bell is self._bell_of_reserves
         while True:
-            same = self._next()
+            same = None if is_reserve and self._reserves_stand_back() else self._next()
             if same is not None:
                 await self._write(same)
             elif self._closing and not self._waiting:
                 return
             else:
-                self._bell.clear()
-                await self._bell.wait()
+                bell.clear()
+                await bell.wait()
 
     def _next(self) -> _Same | None:
         """The oldest, except those of which an earlier telling is just being written."""
@@ -240,7 +266,7 @@ class EventRecorder:
         finally:
             self._being_written.discard(same)
             if self._waiting or self._closing:
-                self._bell.set()
+                self._ring()
         self._on_fate(fate)
 
     async def _try(self, same: _Same, told: Record) -> EventFate:

@@ -69,6 +69,11 @@ class SchedulerLoop:
         self.on_reserved: Callable[[ObjectKey, Allocation | None], None] = lambda _pod, _allocation: None
         self._refusals = RefusalDesk(hands.refuser, teller, at_once=pipeline.refusals)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether there are so many placements under way that each must wait for the others."""
+        return 2 * self._placing >= self._pipeline.placements
+
     def hear(self, event: Event[Any]) -> None:
         """One thing that was heard."""
         self.desk.hear(event, now=self._clock.now())
