@@ -15,7 +15,7 @@ demo: $(VENV)/.runtime ## a simulated GPU cluster in this terminal
 	@$(BIN)/ullage demo
 
 test: $(VENV)/.dev controlplane ## a sample of every kind of test
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
 
 test-full: $(VENV)/.dev controlplane ## every size, in slices that resume; results in bench/results/
 	$(BIN)/python -m bench.full $(ARGS)

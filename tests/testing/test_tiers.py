@@ -32,9 +32,14 @@ def test_left_out(): pytest.skip("no GPU here")
 """
 
 
-@pytest.fixture(scope="module")
-def sample_run(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
-    return run_sample(tmp_path_factory.mktemp("sample"))
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param((), id="one process"), pytest.param(("--numprocesses", "2"), id="two processes")],
+)
+def sample_run(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> subprocess.CompletedProcess[str]:
+    return run_sample(tmp_path_factory.mktemp("sample"), *request.param)
 
 
 def run_sample(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -11,6 +11,7 @@ import pytest
 
 TIERS = ("unit", "property", "story", "contract", "end-to-end", "fault")
 _REAL = "real"
+_TIER = "tier"
 
 _MARKERS = {
     _REAL: "runs on the real control plane (etcd, kube-apiserver, ...)",
@@ -37,23 +38,17 @@ class TierCount:
     """Counts what really ran; a skipped test is counted as skipped, with its reason."""
 
     def __init__(self) -> None:
-        self.tiers: dict[str, str] = {}
-        self.real: set[str] = set()
         self.ran: Counter[str] = Counter()
         self.ran_real = 0
         self.skipped: Counter[tuple[str, str]] = Counter()
 
-    def collected(self, item: pytest.Item) -> None:
-        self.tiers[item.nodeid] = tier_of(item)
-        if item.get_closest_marker(_REAL):
-            self.real.add(item.nodeid)
-
     @pytest.hookimpl
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        tier = self.tiers.get(report.nodeid, "unit")
+        noted = dict(report.user_properties)
+        tier = str(noted.get(_TIER, "unit"))
         if report.when == "call" and not report.skipped:
             self.ran[tier] += 1
-            self.ran_real += report.nodeid in self.real
+            self.ran_real += bool(noted.get(_REAL))
         if report.skipped:
             self.skipped[(tier, _reason(report))] += 1
 
@@ -92,7 +87,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if long:
             config.hook.pytest_deselected(items=long)
             items[:] = [item for item in items if not item.get_closest_marker("full")]
-    count = config.pluginmanager.get_plugin("ullage-tier-count")
-    if isinstance(count, TierCount):
-        for item in items:
-            count.collected(item)
+    for item in items:
+        # Noted on the test, so that it travels with the report where tests run in several processes.
+        item.user_properties += [(_TIER, tier_of(item)), (_REAL, item.get_closest_marker(_REAL) is not None)]
