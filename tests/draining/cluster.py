@@ -110,7 +110,8 @@ async def place(api: KubeApi, loads: dict[str, Load], services: list[Service], p
     """Put these services on the nodes, so that each holds what it is to hold. The scheduler has to be at work."""
     await each(loads, lambda name: _fill(api, name, loads[name]))
     await each(services, lambda service: start(api, service))
-    await until(lambda: all_available(api, services), 120, programs)
+    pods = sum(service.replicas for service in services)
+    await until(lambda: all_available(api, services), 60 + pods / 4, programs)
     await each(loads, lambda name: api.delete(PODS, f"{FILLER}-{name}", NS, how=DELETE_NOW))
 
 
@@ -162,6 +163,14 @@ async def pods_on(api: KubeApi, node: str) -> list[str]:
     """Names of pods there that are not fillers."""
     names = [pod.metadata.name for pod in (await api.list(PODS, NS)).items if pod.spec.node_name == node]
     return sorted(name for name in names if not name.startswith(FILLER))
+
+
+async def drained(api: KubeApi, loads: dict[str, Load], services: list[Service]) -> bool:
+    """The end that any run comes to: nodes with work for most of their GPUs are left, and nobody misses a pod."""
+    busy = {name for name, load in loads.items() if load.gpu > 4}
+    names = {node.metadata.name for node in await nodes_of(api)}
+    assert busy <= names, f"{busy - names} went, and had work for most of their GPUs"
+    return names == busy and await all_available(api, services)
 
 
 def thin(names: list[str]) -> Iterator[tuple[str, Load]]:

@@ -1,8 +1,8 @@
-"""Waits until one object is as it should be: looks once, then hears of every change. Never asks on a timer."""
+"""Waits until objects are as they should be: looks once, then hears of every change. Never asks on a timer."""
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from ullage import errors
 from ullage.kube.api import Change, KubeApi, Selection
@@ -23,10 +23,25 @@ async def until(api: KubeApi, resource: Resource[T], key: ObjectKey, judge: Call
 
     For as long as it takes: a deadline is the caller's. Raises ApiError where the API server does not let us look.
     """
+    this_one = Selection(fields=f"metadata.name={key.name}")
+    return await until_all(
+        api, resource, this_one, lambda found: judge(next(iter(found.values()), None)), namespace=key.namespace
+    )
+
+
+async def until_all(
+    api: KubeApi,
+    resource: Resource[T],
+    selection: Selection,
+    judge: Callable[[Mapping[str, T]], R | None],
+    *,
+    namespace: str = "",
+) -> R:
+    """The same of all objects that are selected, by their uids."""
     pause = _FIRST_PAUSE
     while True:
         try:
-            judgement = await _watched(api, resource, key, judge)
+            judgement = await _watched(api, resource, namespace, selection, judge)
             if judgement is not None:
                 return judgement
         except _PASSING:
@@ -37,21 +52,34 @@ async def until(api: KubeApi, resource: Resource[T], key: ObjectKey, judge: Call
 
 
 async def _watched(
-    api: KubeApi, resource: Resource[T], key: ObjectKey, judge: Callable[[T | None], R | None]
+    api: KubeApi,
+    resource: Resource[T],
+    namespace: str,
+    selection: Selection,
+    judge: Callable[[Mapping[str, T]], R | None],
 ) -> R | None:
     """None if the watch ended before there was a judgement."""
-    this_one = Selection(fields=f"metadata.name={key.name}")
-    page = await api.list(resource, key.namespace, selection=this_one)
-    judgement = judge(page.items[0] if page.items else None)
+    page = await api.list(resource, namespace, selection=selection)
+    found = {_uid(item): item for item in page.items}
+    judgement = judge(found)
     if judgement is not None:
         return judgement
-    watch = api.watch(resource, key.namespace, since=page.resource_version, selection=this_one)
+    watch = api.watch(resource, namespace, since=page.resource_version, selection=selection)
     async with closed_after(watch) as batches:
         async for batch in batches:
             for event in batch:
-                if event.change is Change.BOOKMARK:
+                if event.object is None:
                     continue
-                judgement = judge(None if event.change is Change.DELETED else event.object)
+                if event.change is Change.DELETED:
+                    found.pop(_uid(event.object), None)
+                else:
+                    found[_uid(event.object)] = event.object
+                judgement = judge(found)
                 if judgement is not None:
                     return judgement
     return None
+
+
+def _uid(item: Any) -> str:
+    found: str = item.metadata.uid
+    return found

@@ -35,7 +35,8 @@ def show(file: str | None, output: str) -> None:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def check(files: tuple[str, ...]) -> None:
     """Read settings files and say all that is wrong: file, line, setting, and what is allowed. Exit code 1 then."""
-    from ullage.config.loading import SettingsError, load_settings
+    from ullage.config.document import SettingsError
+    from ullage.config.loading import load_settings
     from ullage.config.reload import changes
     from ullage.config.settings import Settings
 
@@ -48,7 +49,7 @@ def check(files: tuple[str, ...]) -> None:
             click.echo(str(error), err=True)
         else:
             differing = len(changes(Settings(), settings))
-            click.echo(f"{file}: good; {differing} {'setting differs' if differing == 1 else 'settings differ'} from default")
+            click.echo(f"{file}: good ({differing} not as by default)")
     if problems:
         raise click.exceptions.Exit(1)
 

@@ -24,7 +24,7 @@ def command(seed: int) -> None:
     """Start a simulated API server with kubelets, put four GPU nodes and ten pods in it, and show what came of it."""
     from rich.console import Console
 
-    from ullage.sim.demo import play
+    from ullage.sim.demo.still import play
     from ullage.sim.time import run_virtual
 
     state = run_virtual(play(seed))

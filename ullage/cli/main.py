@@ -33,9 +33,7 @@ VERBS: Mapping[str, Verb] = {
     "explain": Verb("ullage.cli.explain", "Why a pod is where it is, or nowhere."),
     "install": Verb("ullage.cli.install", "What a cluster needs before ullage can work in it."),
     "plan": Verb("ullage.cli.plan", "What would be done, without doing it."),
-    "replay": Verb("ullage.cli.replay", "What would have happened to a cluster with other settings."),
     "scheduler": Verb("ullage.cli.scheduler", "Place pods on exact GPUs, until stopped."),
-    "simulate": Verb("ullage.cli.simulate", "Try a policy on a workload before you pay for it."),
     "version": Verb("ullage.cli.version", "Versions of ullage, of Python and of the cluster."),
     "webhook": Verb("ullage.cli.webhook", "Show pods exactly their GPUs, until stopped."),
 }

@@ -180,7 +180,10 @@ class Maybe(Kind[T | None]):
         return f"{self.kind.allowed}, or null for no limit"
 
     def read(self, raw: Any) -> T | None:
-        return None if raw is None else self.kind.read(raw)
+        try:
+            return None if raw is None else self.kind.read(raw)
+        except ValueError as error:
+            raise ValueError(f"{error}, or null for no limit") from error
 
     def write(self, value: T | None) -> Any:
         return None if value is None else self.kind.write(value)
@@ -254,7 +257,9 @@ def written_duration(seconds: float) -> str:
     for unit in ("d", "h", "m"):
         if seconds and seconds % _UNITS[unit] == 0:
             return f"{int(seconds // _UNITS[unit])}{unit}"
-    return f"{int(seconds)}s" if seconds == int(seconds) else f"{seconds:g}s"
+    if seconds == int(seconds):
+        return f"{int(seconds)}s"
+    return f"{seconds * 1000:g}ms" if seconds < 1 else f"{seconds:g}s"
 
 
 def meant(word: str, words: tuple[str, ...]) -> str:

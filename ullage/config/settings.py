@@ -117,12 +117,12 @@ class Simulation:
         "When a pod of a workload ends: when it has run as long as its duration says (running), or so long after its "
         "arrival, whether it got a place or not (clock: the times of the trace are kept).",
     )
-    time_scale: float = setting(
-        1.0, Number(), "Arrivals and durations are multiplied by this: 0.5 is twice the load in half the time."
-    )
+    load: float = setting(1.0, Number(), "How many times as fast pods arrive as the workload says.")
     api_latency: float = setting(0.004, Duration(), "How long a call of the Kubernetes API takes.")
-    boot_time: float = setting(120.0, Duration(), "From buying a node to its GPUs, where the fleet does not say.")
-    samples: int = setting(400, Whole(10, 10_000), "Points of the plots over time.")
+    boot_time: float = setting(120.0, Duration(), "From buying a node to its being one, where the fleet does not say.")
+    faults: bool = setting(
+        False, Switch(), "Watches end, and agents and kubelets have to say that they live: slower, and closer to life."
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

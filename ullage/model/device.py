@@ -7,6 +7,9 @@ import msgspec
 MILLI_GPU = 1000
 """A whole device, in the unit shares are counted in."""
 
+KIND_LABEL = "gpu.scheduling/node-kind"
+"""On a node: who chooses its GPUs, in lower case. Its agent sets it."""
+
 MOST_DEVICES = 16
 """No node has more: claims above it can never be satisfied, and masks fit in 16 bits."""
 

@@ -40,6 +40,7 @@ class WhyStays(StrEnum):
     BEING_REMOVED = "BeingRemoved"
     NOT_A_CANDIDATE = "NotACandidate"
     SCALE_DOWN_DISABLED = "ScaleDownDisabled"
+    FAILED_LATELY = "RemovalFailedLately"
     UNREADY_STAYS = "UnreadyNodesStay"
     TOO_MUCH_USED = "NotUnderutilized"
     POOL_MINIMUM = "PoolMinimumReached"

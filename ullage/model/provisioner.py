@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from ullage.model.device import MILLI_GPU, Device, GpuNodeKind, Inventory
+from ullage.model.device import KIND_LABEL, MILLI_GPU, Device, GpuNodeKind, Inventory
 from ullage.model.node import Node, Taint
 from ullage.model.resources import GPU
 
@@ -244,7 +244,7 @@ def template_node(provisioner: Provisioner, name: str, *, zone: str = "", now: f
         created=now,
         ready=True,
         unschedulable=False,
-        labels={HOST_LABEL: name} | labels_of(provisioner, zone),
+        labels={HOST_LABEL: name, KIND_LABEL: gpus.kind.value.lower()} | labels_of(provisioner, zone),
         taints=provisioner.template.taints,
         allocatable=offered,
     )

@@ -9,9 +9,9 @@ from enum import IntEnum
 import numpy as np
 import numpy.typing as npt
 
+from ullage.model.device import KIND_LABEL as KIND_LABEL
 from ullage.model.device import MILLI_GPU, MOST_DEVICES, Device, GpuNodeKind, Health, Inventory
 
-KIND_LABEL = "gpu.scheduling/node-kind"
 NEVER = -np.inf
 """When a node that never reported said what it has."""
 

@@ -36,12 +36,14 @@ class Yard:
     server: SimulatedApiServer
     api: KubeApi
     agents: SimulatedAgents
+    gpus: GpuTemplate = TWO_ISLANDS
 
     async def node(self, name: str) -> None:
         amounts = {"cpu": "96", "memory": "768Gi", "pods": "110", GPU: "8"}
         ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
         status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
         await self.api.create(NODES, {"metadata": {"name": name}, "status": status})
+        self.agents.install(Inventory(node=name, reported_at=0, devices=self.gpus.devices(name), kind=self.gpus.kind))
         await asyncio.sleep(5)
 
     async def pod_on(self, node: str, name: str, *gpus: int) -> None:
@@ -66,8 +68,7 @@ async def yard(heartbeats: bool) -> AsyncIterator[Yard]:
     server = SimulatedApiServer(clock, seed=1)
     api = RestApi(InMemoryTransport(server), rng=random.Random(1))
     await install(api)
-    settings = AgentSettings(gpus={"a": TWO_ISLANDS, "b": TWO_ISLANDS}, heartbeats=heartbeats)
-    agents = SimulatedAgents(api, clock, settings)
+    agents = SimulatedAgents(api, clock, AgentSettings(heartbeats=heartbeats))
     running = asyncio.ensure_future(agents.run())
     try:
         yield Yard(server, api, agents)
@@ -179,8 +180,34 @@ def test_the_agent_goes_with_its_node() -> None:
     async def story(around: Yard) -> None:
         await around.node("a")
         await around.api.delete(NODES, "a", how=DELETE_NOW)
+        around.agents.remove("a")
         await asyncio.sleep(5)
         with pytest.raises(KeyError):
             around.agents.set_health("a", 0, Health.UNHEALTHY)
+        assert not (await around.api.list(GPU_NODE_STATUSES)).items
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "islands"),
+    [
+        pytest.param(GpuTemplate(model="H100", count=8, bandwidth=450), ["nvlink-0"] * 8, id="one-island-by-switches"),
+        pytest.param(
+            GpuTemplate(model="H100 NVL", count=4, islands=2, bandwidth=300),
+            ["nvlink-0", "nvlink-0", "nvlink-2", "nvlink-2"],
+            id="bridged-pairs",
+        ),
+        pytest.param(GpuTemplate(model="L4", count=4, islands=4), [""] * 4, id="each-alone"),
+        pytest.param(GpuTemplate(model="L4", count=1), [""], id="a-single-one"),
+    ],
+)
+def test_boards_are_wired_as_their_templates_say(gpus: GpuTemplate, islands: list[str]) -> None:
+    async def story(around: Yard) -> None:
+        around.gpus = gpus
+        await around.node("a")
+        said = await around.said("a")
+        assert [device.island for device in said.devices] == islands
+        assert {device.bandwidth for device in said.devices} == {gpus.bandwidth if any(islands) else 0}
 
     play(story)

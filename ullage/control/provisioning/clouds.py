@@ -14,6 +14,7 @@ _log = structlog.get_logger("provisioning")
 
 WHILE_MOVING, AT_REST = 10.0, 60.0
 """Seconds between lists: while something comes or goes, and otherwise."""
+_AT_ONCE, _NEVER = float("-inf"), float("inf")
 
 
 class Clouds:
@@ -27,6 +28,9 @@ class Clouds:
         self._deleted: dict[str, float] = {}
         """Instances we deleted, which an old list may still have."""
         self._moving = True
+        self._out_of_date: set[str] = set()
+        self._failed: set[str] = set()
+        """Providers whose last list could not be had."""
         self._announcing: set[str] = set()
         """Providers that say when their list has changed."""
         self.on_change: Callable[[], None] = lambda: None
@@ -52,27 +56,15 @@ class Clouds:
 
     def look_again(self) -> None:
         """Something was bought or deleted: lists are out of date."""
-        self._listed = {name: (float("-inf"), known) for name, (_, known) in self._listed.items()}
+        self._out_of_date.update(self._listed)
 
     def moving(self, moving: bool) -> None:
         """Whether anything comes or goes."""
         self._moving = moving
 
-    def _announced(self, name: str) -> None:
-        if name in self._listed:
-            self._listed[name] = (float("-inf"), self._listed[name][1])
-        self.on_change()
-
     def next_list(self) -> float | None:
         """When lists are to be had again."""
-        return min((due for name in self._listed if (due := self._due(name)) < float("inf")), default=None)
-
-    def _due(self, name: str) -> float:
-        """When the list of a provider is to be had again; never, where one that would tell has not."""
-        at, _ = self._listed.get(name, (float("-inf"), ()))
-        if name in self._announcing:
-            return at if at == float("-inf") else float("inf")
-        return at + (WHILE_MOVING if self._moving else AT_REST)
+        return min((due for name in self._listed if (due := self._due(name)) != _NEVER), default=None)
 
     async def refresh(self, provisioners: Iterable[Provisioner]) -> dict[str, str]:
         """Have lists that are due. Returns what is wrong, by provider: then its last list counts, if there is one."""
@@ -86,22 +78,33 @@ class Clouds:
                 wrong[name] = error
         return wrong
 
+    def _announced(self, name: str) -> None:
+        self._out_of_date.add(name)
+        self.on_change()
+
+    def _due(self, name: str) -> float:
+        """When the list of a provider is to be had again. Those that tell of changes are asked when they did."""
+        if name not in self._listed or name in self._out_of_date:
+            return _AT_ONCE
+        if name in self._announcing and name not in self._failed:
+            return _NEVER
+        return self._listed[name][0] + (WHILE_MOVING if self._moving else AT_REST)
+
     async def _list(self, name: str, pools: Sequence[PoolRef]) -> str:
         now = self._clock.now()
         if now < self._due(name):
             return ""
-        _, known = self._listed.get(name, (now, ()))
+        self._out_of_date.discard(name)  # before the call: what changes while it is under way may not be in it
         try:
-            provider = self.provider(name)
-            if name in self._listed:
-                # Before the call: what changes while it is under way may not be in it.
-                self._listed[name] = (now, known)
-            found = await provider.list(pools)
+            found = await self.provider(name).list(pools)
         except (CloudError, UserError) as error:
             _log.warning("cannot list instances", provider=name, error=str(error))
+            self._failed.add(name)
+            if name in self._listed:
+                self._listed[name] = (now, self._listed[name][1])
             return str(error)
-        at, _ = self._listed.get(name, (now, ()))
-        self._listed[name] = (at, found)
+        self._failed.discard(name)
+        self._listed[name] = (now, found)
         return ""
 
     def has_listed(self, name: str) -> bool:

@@ -70,6 +70,7 @@ class ProvisioningLoop:
         self._clock = clock
         self._settings = settings
         self._news = asyncio.Event()
+        clouds.on_change = self._news.set
         self._slots = asyncio.Semaphore(settings.at_once)
         self._protected: dict[str, float] = {}
         self._counts = buys_for(settings.schedulers)

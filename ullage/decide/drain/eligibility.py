@@ -67,10 +67,16 @@ def it_is_used_too_much(node: Node, census: Census) -> Unremovable | None:
     return _stays(node, WhyStays.TOO_MUCH_USED, f"{census.used.item(row):.1%} in use")
 
 
+def it_could_not_be_removed(node: Node, census: Census) -> Unremovable | None:
+    why = census.facts.failed.get(node.name)
+    return None if why is None else _stays(node, WhyStays.FAILED_LATELY, why)
+
+
 CHECKS: Sequence[Check] = (
     it_is_being_removed,
     it_is_not_ours_to_remove,
     its_owner_keeps_it,
+    it_could_not_be_removed,
     unready_nodes_may_stay,
     it_is_used_too_much,
 )

@@ -67,6 +67,8 @@ class DrainFacts:
     """Nodes whose removal has begun."""
     resumable: Collection[str] = ()
     """Nodes whose taint says that they are being removed, and nobody does: judged as if they had none."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that could not be removed a moment ago, and why."""
     pools: Mapping[str, PoolFloor] = field(default_factory=dict)
     """By name."""
     least_nodes: int = 0

@@ -82,11 +82,14 @@ def pool_nodes(
 
 def with_their_nodes(instances: Iterable[Instance], placements: Placements) -> list[Instance]:
     """Instances with the names of their nodes: those that joined under another name are known by their provider id."""
-    nodes = placements.state.nodes
-    by_id = {node.provider_id: name for name, node in sorted(nodes.items()) if node.provider_id}
+    nodes, known = placements.state.nodes, list(instances)
+    sought = {one.provider_id for one in known if one.node not in nodes and one.provider_id}
+    if not sought:
+        return known
+    by_id = {node.provider_id: name for name, node in sorted(nodes.items()) if node.provider_id in sought}
     return [
         one if one.node in nodes or one.provider_id not in by_id else replace(one, node=by_id[one.provider_id])
-        for one in instances
+        for one in known
     ]
 
 

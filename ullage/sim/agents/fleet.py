@@ -1,35 +1,29 @@
-"""An agent on every simulated node that has GPUs: started when they appear, stopped when the node goes."""
+"""An agent on every simulated node that has GPUs: installed when they appear, removed when the node goes."""
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from contextlib import suppress
+from dataclasses import dataclass
 
 from ullage.act.tell import KubeEventWriter
 from ullage.agent.start import CONTROLLER
 from ullage.clock import Clock
+from ullage.errors import ApiError
 from ullage.kube.api import KubeApi
-from ullage.kube.provisioner_read import read_provisioner
-from ullage.kube.read import read_node, read_pod
-from ullage.kube.resources import NODE_PROVISIONERS, NODES, PODS
-from ullage.model.device import Health
-from ullage.model.event import Changed, Event, ObjectKey, Synced, Vanished
-from ullage.model.node import Node
+from ullage.kube.read import read_pod
+from ullage.kube.resources import GPU_NODE_STATUSES, PODS
+from ullage.model.device import Health, Inventory
+from ullage.model.event import Event, ObjectKey, Synced, Vanished
 from ullage.model.pod import Pod
-from ullage.model.provisioner import PROVISIONER_LABEL, GpuTemplate, Provisioner
-from ullage.model.resources import GPU
 from ullage.observe.events import EventRecorder
 from ullage.sim.agents.machine import Machine, Surroundings
-from ullage.watch.informer import Informer, Interest, run_all
+from ullage.watch.informer import Informer, Interest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
     """What may differ between simulations."""
 
-    gpus: Mapping[str, GpuTemplate] = field(default_factory=dict)
-    """Of nodes by name; those of a pool have what its NodeProvisioner says."""
     lease_namespace: str = "ullage-system"
     heartbeats: bool = False
     """Look every 2 s and report every 30 s, as real agents do. Without, a report is fresh until there is another."""
@@ -37,7 +31,7 @@ class AgentSettings:
 
 
 class SimulatedAgents:
-    """All of them. `run` until cancelled; misfortunes may be asked for at any time."""
+    """All of them. `run` until cancelled; nodes and misfortunes may come at any time, also before."""
 
     def __init__(
         self,
@@ -48,31 +42,44 @@ class SimulatedAgents:
         self._api = api
         self._clock = clock
         self._settings = settings
-        self._rng = random.Random(settings.seed)
-        self._pools: dict[str, GpuTemplate] = {}
-        self._nodes: dict[str, Node] = {}
+        self._recorder = EventRecorder(
+            KubeEventWriter(api, controller=CONTROLLER, instance="agents"), clock, instance="agents"
+        )
+        self._around = Surroundings(
+            api=api,
+            clock=clock,
+            events=self._recorder,
+            lease_namespace=settings.lease_namespace,
+            heartbeats=settings.heartbeats,
+        )
         self._pods: dict[str, dict[ObjectKey, Pod]] = {}
         self._machines: dict[str, Machine] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self._around: Surroundings | None = None
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
         """Until cancelled. A bug in one agent ends all."""
-        writer = KubeEventWriter(self._api, controller=CONTROLLER, instance="agents")
-        pools = self._informer(Interest(NODE_PROVISIONERS, read_provisioner), self._hear_pool)
-        nodes = self._informer(Interest(NODES, read_node), self._hear_node)
-        pods = self._informer(Interest(PODS, read_pod), self._hear_pod)
-        async with EventRecorder(writer, self._clock, instance="agents") as events:
-            self._around = Surroundings(
-                api=self._api,
-                clock=self._clock,
-                events=events,
-                lease_namespace=self._settings.lease_namespace,
-                heartbeats=self._settings.heartbeats,
-            )
-            async with asyncio.TaskGroup() as self._group:
-                self._group.create_task(run_all(pools, nodes, pods), name="informers of agents")
+        rng = random.Random(self._settings.seed)
+        pods = Informer(self._api, Interest(PODS, read_pod), self._hear, rng=rng, clock=self._clock)
+        async with self._recorder, asyncio.TaskGroup() as self._group:
+            self._group.create_task(pods.run(), name="pods of agents")
+            for node in self._machines:
+                self._start(node)
+
+    def install(self, inventory: Inventory) -> None:
+        """An agent begins to speak for a node, whose GPUs are these."""
+        node = inventory.node
+        self._machines[node] = Machine(inventory, self._around, self._pods.setdefault(node, {}))
+        self._start(node)
+
+    def remove(self, node: str) -> None:
+        """The node is gone, its agent with it, and what that said."""
+        self._pods.pop(node, None)
+        if self._machines.pop(node, None) is None:
+            return
+        if (running := self._running.pop(node, None)) is not None and self._group is not None:
+            running.cancel()
+            self._group.create_task(self._forget(node), name=f"report of {node}")
 
     def silence(self, node: str) -> None:
         """The agent of this node dies. Raises KeyError where there is none."""
@@ -86,51 +93,25 @@ class SimulatedAgents:
         """A GPU breaks or is repaired. Raises KeyError where no agent speaks for the node."""
         self._machines[node].set_health(gpu, health)
 
-    def _informer(self, interest: Interest[Any, Any], hear: Callable[[Event[Any]], None]) -> Informer[Any, Any]:
-        return Informer(self._api, interest, hear, rng=self._rng, clock=self._clock)
+    def _start(self, node: str) -> None:
+        if self._group is not None:
+            self._running[node] = self._group.create_task(self._machines[node].run(), name=f"agent of {node}")
 
-    def _hear_pool(self, event: Event[Provisioner]) -> None:
-        if isinstance(event, Synced | Vanished):
-            return  # what a pool was, its nodes still are
-        self._pools[event.key.name] = event.new.template.gpus
-        for node in self._nodes.values():
-            self._start_if_due(node)
+    async def _forget(self, node: str) -> None:
+        """The collector of orphans does that, too, where there is one."""
+        with suppress(ApiError):
+            await self._api.delete(GPU_NODE_STATUSES, node)
 
-    def _hear_node(self, event: Event[Node]) -> None:
+    def _hear(self, event: Event[Pod]) -> None:
         if isinstance(event, Synced):
             return
-        if isinstance(event, Vanished):
-            self._stop(event.key.name)
-            return
-        self._nodes[event.key.name] = event.new
-        self._start_if_due(event.new)
-
-    def _hear_pod(self, event: Event[Pod]) -> None:
-        if isinstance(event, Synced):
-            return
-        if isinstance(event, Vanished | Changed) and event.old.node:
-            self._pods_on(event.old.node).pop(event.key, None)
-        now = "" if isinstance(event, Vanished) or event.new.phase.over else event.new.node
-        if now and not isinstance(event, Vanished):
-            self._pods_on(now)[event.key] = event.new
-        before = "" if not isinstance(event, Vanished | Changed) else event.old.node
-        for node in dict.fromkeys((before, now)):
+        new = None if isinstance(event, Vanished) else event.new
+        home = "" if new is None or new.phase.over else new.node
+        left = [node for node, pods in self._pods.items() if event.key in pods and node != home]
+        for node in left:
+            del self._pods[node][event.key]
+        if home and new is not None:
+            self._pods.setdefault(home, {})[event.key] = new
+        for node in (*left, home):
             if node in self._machines:
                 self._machines[node].pods_changed()
-
-    def _pods_on(self, node: str) -> dict[ObjectKey, Pod]:
-        return self._pods.setdefault(node, {})
-
-    def _start_if_due(self, node: Node) -> None:
-        gpus = self._settings.gpus.get(node.name) or self._pools.get(node.labels.get(PROVISIONER_LABEL, ""))
-        if node.name in self._machines or gpus is None or self._around is None or self._group is None:
-            return
-        if node.ready and node.allocatable.get(GPU):
-            machine = self._machines[node.name] = Machine(node.name, gpus, self._around, self._pods_on(node.name))
-            self._running[node.name] = self._group.create_task(machine.run(), name=f"agent of {node.name}")
-
-    def _stop(self, node: str) -> None:
-        self._nodes.pop(node, None)
-        self._pods.pop(node, None)
-        if self._machines.pop(node, None) is not None:
-            self._running.pop(node).cancel()

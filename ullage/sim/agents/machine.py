@@ -16,13 +16,12 @@ from ullage.agent.rounds import Rounds
 from ullage.clock import Clock, Instant
 from ullage.decide.inventory.kind import Mode
 from ullage.kube.api import KubeApi
-from ullage.model.device import GpuNodeKind, Health
+from ullage.model.device import GpuNodeKind, Health, Inventory
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Pod
-from ullage.model.provisioner import GpuTemplate
 from ullage.observe.agent_metrics import AgentMetrics
 from ullage.observe.events import EventRecorder
-from ullage.sim.agents.hardware import Bench, board_of
+from ullage.sim.agents.hardware import Bench
 
 FRESH_FOR_EVER = Instant(253_402_300_799.0)
 """9999-12-31T23:59:59Z: the time of a report that nobody has to repeat."""
@@ -48,12 +47,12 @@ class Surroundings:
 class Machine:
     """The GPUs of one node, and the agent that speaks for them. `run` until cancelled."""
 
-    def __init__(self, node: str, gpus: GpuTemplate, around: Surroundings, pods: Mapping[ObjectKey, Pod]) -> None:
+    def __init__(self, inventory: Inventory, around: Surroundings, pods: Mapping[ObjectKey, Pod]) -> None:
         """`pods` are those on this node, kept up to date by whoever hears of them."""
-        self.node = node
+        self.node = inventory.node
         self._pods = pods
-        self._bench = Bench(board_of(gpus), node)
-        self._mode = Mode.COUNTED if gpus.kind is GpuNodeKind.COUNTED else Mode.LEASED
+        self._bench = Bench(inventory)
+        self._mode = Mode.COUNTED if inventory.kind is GpuNodeKind.COUNTED else Mode.LEASED
         self._around = around
         self._silent = False
         self._turn = asyncio.Event()

@@ -12,6 +12,7 @@ from ullage.sim.apiserver.gate import CREATE, UPDATE, Arrival
 from ullage.sim.apiserver.kinds import Kind
 from ullage.sim.apiserver.refusal import About, Refusal, bad_request, invalid, unsupported_media
 from ullage.sim.apiserver.registry import Target
+from ullage.sim.apiserver.types.binary import PROTOBUF, NotReadable, read_binary
 from ullage.sim.apiserver.wire import JsonObject, decode
 
 
@@ -96,8 +97,10 @@ class Call:
     def json(self) -> Any:
         if "yaml" in self.request.content_type:
             return self._yaml()
+        if self.request.content_type.startswith(PROTOBUF):
+            return self._binary()
         if "json" not in self.request.content_type:
-            raise unsupported_media(["application/json", "application/yaml"])
+            raise unsupported_media(["application/json", "application/yaml", PROTOBUF])
         try:
             return decode(self.request.body or b"")
         except ValueError as error:
@@ -112,6 +115,15 @@ class Call:
             return yaml.safe_load(self.request.body or b"")
         except yaml.YAMLError as error:
             raise bad_request(f"error decoding YAML: {error}") from error
+
+    def _binary(self) -> Any:
+        if self.kind.custom and self.request.method != "DELETE":
+            raise unsupported_media(["application/json", "application/yaml"])
+        try:
+            return read_binary(self.request.body or b"")
+        except NotReadable as error:
+            wanted = f"the object provided is unrecognized (must be of type {self.kind.kind})"
+            raise bad_request(f"{wanted}: {error}") from error
 
     def _check_type(self, obj: JsonObject) -> None:
         if self.kind.custom and not obj.get("kind"):

@@ -145,6 +145,8 @@ class Kind:
         default=("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
     )
     custom: bool = False
+    columns: tuple[JsonObject, ...] = ()
+    """What a custom kind shows of its objects in tables: its `additionalPrinterColumns`."""
 
     @property
     def api_version(self) -> str:

@@ -111,6 +111,11 @@ def method_not_allowed() -> Refusal:
     return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
+def no_containers(part: str) -> Refusal:
+    """What a kubelet would answer: pods of this cluster are simulated, and nothing runs in them."""
+    return Refusal(501, "", f"this cluster is simulated: no containers run in its pods, so there is no {part}", {})
+
+
 def unsupported_media(accepted: Sequence[str]) -> Refusal:
     message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
     return Refusal(415, "UnsupportedMediaType", message)

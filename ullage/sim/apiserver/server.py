@@ -14,19 +14,21 @@ from ullage.sim.apiserver.authorise import ADMIN, Authoriser, asked_by, everybod
 from ullage.sim.apiserver.call import Call
 from ullage.sim.apiserver.discovery import discover
 from ullage.sim.apiserver.gate import Gate
-from ullage.sim.apiserver.parts import binding, eviction, finalize, scale
-from ullage.sim.apiserver.refusal import Refusal, method_not_allowed
+from ullage.sim.apiserver.negotiation import dress_of, dressed, wanted
+from ullage.sim.apiserver.parts import binding, eviction, finalize, reviews, scale
+from ullage.sim.apiserver.refusal import Refusal, method_not_allowed, no_containers
 from ullage.sim.apiserver.registry import NoSuchPath, Registry, Target
 from ullage.sim.apiserver.rules.builtin import builtin_kinds
 from ullage.sim.apiserver.seeding import seed_cluster
 from ullage.sim.apiserver.serving import CustomKinds
-from ullage.sim.apiserver.store import Store
+from ullage.sim.apiserver.store import Listener, Store
 from ullage.sim.apiserver.watchers import Watcher
 from ullage.sim.apiserver.watching import open_watch
 from ullage.sim.apiserver.world import World
 
 _NOT_A_PATH = Response(404, b"404 page not found\n")
 _LEAST_WATCH_SECONDS = 1800.0
+_NEEDS_CONTAINERS = ("attach", "exec", "log", "portforward")
 
 
 class SimulatedApiServer:
@@ -49,6 +51,8 @@ class SimulatedApiServer:
         self._watch_buffer = watch_buffer
         self._custom = CustomKinds(self._registry, self._world)
         self._started = False
+        self.caller = ADMIN
+        """Whose request is being handled, or was last: for those who listen."""
 
     def _start(self) -> None:
         """At the first request: a clock bound to an event loop can be asked only once that loop runs."""
@@ -58,6 +62,10 @@ class SimulatedApiServer:
     def post(self, gate: Callable[[World], Gate]) -> None:
         """From now on whatever is created or changed comes through this gate, as through admission webhooks."""
         self._world.gate = gate(self._world)
+
+    def listen(self, place: str, listener: Listener) -> Callable[[], None]:
+        """Have every change of a resource (`pods`, `leases.coordination.k8s.io`) told at once, until the result is called."""
+        return self._world.store.shelf(place).listen(listener)
 
     @property
     def revision(self) -> int:
@@ -75,14 +83,17 @@ class SimulatedApiServer:
         """Anything but a watch."""
         if not self._started:
             self._start()
+        self.caller = user
         try:
-            if request.method == "GET" and (found := discover(request.path, self._registry)) is not None:
+            if request.method == "GET" and (found := self._describe(request)) is not None:
                 return found
             target = self._registry.resolve(request.path)
             self._check_allowed(user, _verb(request, target), target)
-            response = self._dispatch(Call(target, request, user))
+            call = Call(target, request, user)
+            wanted(request)
+            response = self._dispatch(call)
             self._custom.settle()
-            return response
+            return dressed(call, response, self._world.now)
         except NoSuchPath:
             return _NOT_A_PATH
         except Refusal as refusal:
@@ -96,9 +107,11 @@ class SimulatedApiServer:
             target = self._registry.resolve(request.path)
             self._check_allowed(user, "watch", target)
             call = Call(target, request, user)
+            dress = dress_of(call, self._world.now)
             now, chance = self._world.now(), self._world.random
             lasts = lambda: _LEAST_WATCH_SECONDS * (1 + chance.random())  # noqa: E731 - drawn only where asked
             watcher = open_watch(call, self._world.store, now=now, lasts=lasts, buffer=self._watch_buffer)
+            watcher.dress = dress
         except NoSuchPath:
             return _NOT_A_PATH
         except Refusal as refusal:
@@ -106,12 +119,24 @@ class SimulatedApiServer:
         self._custom.attach(target.kind, watcher)
         return watcher
 
+    def _describe(self, request: Request) -> Response | None:
+        """What is served and how it looks: questions no authoriser is asked about."""
+        return discover(request, self._registry)
+
     def _check_allowed(self, user: str, verb: str, target: Target) -> None:
+        if target.kind.id in reviews.ANSWERED:
+            return
         asked = asked_by(user, verb, target)
         if not self._authorise(asked):
             raise refused(asked, target)
 
     def _dispatch(self, call: Call) -> Response:
+        if call.target.subresource in _NEEDS_CONTAINERS:
+            raise no_containers(call.target.subresource)
+        if call.kind.id in reviews.ANSWERED:
+            if call.request.method != "POST" or call.target.name:
+                raise method_not_allowed()
+            return reviews.review(call, self._world, self._authorise)
         match call.request.method, bool(call.target.name), call.target.subresource:
             case "GET", True, "scale":
                 return scale.read_scale(call, self._world)

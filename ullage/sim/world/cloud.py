@@ -1,22 +1,96 @@
-"""The cloud of a simulated world: machines boot, become Nodes, show their GPUs, and are paid for from the first moment.
+"""The cloud of a simulated world: its machines become Nodes, and show their GPUs a little later.
 
 A NodeProvisioner's parameters say how: `bootSeconds`, `gpuSeconds`, `capacity`. It plays every provider there is.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from ullage.clock import Clock
-from ullage.cloud.api import CloudProvider, Created, CreateRequest, PoolRef
+from ullage.cloud.api import CloudProvider, CreateRequest, PoolRef
 from ullage.cloud.simulated import Behaviour, SimulatedCloud
 from ullage.errors import AlreadyExists, NotFound
 from ullage.kube.resources import NODES
-from ullage.model.instance import Instance
 from ullage.model.device import Inventory
-from ullage.model.provisioner import NodeTemplate
+from ullage.model.instance import Instance
 from ullage.sim.world.agents import AgentFleet
 from ullage.sim.world.hand import Hand
 from ullage.sim.world.nodes import node_manifest, node_room
 from ullage.sim.world.spec import CloudSpec, FleetNode
 
-OnMachine = Callable[[Instance, NodeTemplate], None]
+
+class Joining:
+    """Makes Nodes of machines that have booted."""
+
+    def __init__(self, hand: Hand, agents: AgentFleet, gpu_seconds: float) -> None:
+        self._hand = hand
+        self._agents = agents
+        self._gpu_seconds = gpu_seconds
+
+    def join(self, node: FleetNode) -> None:
+        """A node that is there with all it has."""
+        self._hand.create(node_manifest(node.name, node.template, node.labels, zone=node.zone))
+        self._install(node)
+
+    async def booted(self, instance: Instance, request: CreateRequest) -> None:
+        """A machine is up: a Node now, its GPUs when their driver is."""
+        wait = float(request.pool.parameters.get("gpuSeconds", self._gpu_seconds))
+        node = FleetNode(name=instance.id, template=request.template, labels=request.labels, zone=request.zone)
+        manifest = node_manifest(node.name, node.template, node.labels, zone=node.zone, gpus_shown=wait <= 0)
+        try:
+            self._hand.create(manifest)
+        except AlreadyExists:
+            return
+        if wait <= 0:
+            self._install(node)
+        else:
+            asyncio.get_running_loop().call_later(wait, self._show_gpus, node)
+
+    def _show_gpus(self, node: FleetNode) -> None:
+        room = node_room(node.template)
+        try:
+            self._hand.merge(NODES, node.name, {"status": {"allocatable": room, "capacity": room}}, part="status")
+        except NotFound:
+            return  # deleted meanwhile
+        self._install(node)
+
+    def _install(self, node: FleetNode) -> None:
+        gpus = node.template.gpus
+        if gpus.count:
+            inventory = Inventory(node=node.name, reported_at=0.0, devices=gpus.devices(node.name), kind=gpus.kind)
+            self._agents.install(inventory)
+
+
+def make_cloud(spec: CloudSpec, clock: Clock, joining: Joining) -> SimulatedCloud:
+    behaviour = Behaviour(latency=spec.latency, boot=spec.boot_seconds, list_lag=spec.list_lag, quota=spec.quota)
+    return SimulatedCloud(clock, behaviour, on_boot=joining.booted)
+
+
+def adopt_nodes(cloud: SimulatedCloud, nodes: tuple[FleetNode, ...]) -> None:
+    """Nodes of pools are machines of the cloud."""
+    for node in nodes:
+        if node.pool:
+            pool = PoolRef(name=node.pool)
+            request = CreateRequest(
+                pool=pool, count=1, token=f"there-{node.name}"[:64], template=node.template, zone=node.zone
+            )
+            cloud.adopt(node.name, request)
+
+
+class EveryProvider(Mapping[str, CloudProvider]):
+    """This cloud, whatever a NodeProvisioner calls it."""
+
+    def __init__(self, cloud: SimulatedCloud) -> None:
+        self._cloud = cloud
+
+    def __getitem__(self, name: str) -> CloudProvider:
+        return self._cloud
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self._cloud.name,))
+
+    def __len__(self) -> int:
+        return 1

@@ -1,4 +1,4 @@
-"""One pod explained for the page: what `ullage explain` says, grouped by reason so that a thousand nodes stay readable."""
+"""One pod explained for the page: what `ullage explain` says, grouped so that a thousand nodes stay readable."""
 
 from collections.abc import Mapping
 

@@ -16,7 +16,7 @@ from ullage.state.gpus import Kind
 from ullage.state.placements import Placements
 from ullage.web.view.rows import GpuState, Holder, NodeRow
 
-_OURS = "\n"
+NO_NAMESPACE = "\n"
 """How namespaces begin that no pod can be in: what is there stands for a Lease or a ResourceClaim."""
 FOREVER = 9_999_999_999.0
 """A deletion time nobody can read."""
@@ -35,7 +35,7 @@ def node_row(placements: Placements, name: str, pool: Provisioner | None, *, now
         pool=node.labels.get(PROVISIONER_LABEL, ""),
         zone=node.labels.get(ZONE_LABEL, ""),
         holders=holders,
-        pods=sum(matters(pod) and not pod.key.namespace.startswith(_OURS) for pod in pods),
+        pods=sum(matters(pod) and not pod.key.namespace.startswith(NO_NAMESPACE) for pod in pods),
         counted=placements.columns.gpus.kind[row] == Kind.COUNTED or (not devices and bool(node.allocatable.get(GPU))),
         ready=node.ready,
         cordoned=node.unschedulable,
@@ -66,8 +66,8 @@ def _has_gpus(pod: Pod) -> bool:
 
 
 def _holder(pod: Pod) -> Holder:
-    ours = pod.key.namespace.startswith(_OURS)
-    what = ("ResourceClaim" if pod.key.namespace != _OURS else f"Lease {pod.key.name}") if ours else ""
+    ours = pod.key.namespace.startswith(NO_NAMESPACE)
+    what = ("ResourceClaim" if pod.key.namespace != NO_NAMESPACE else f"Lease {pod.key.name}") if ours else ""
     return Holder(
         pod="" if ours else str(pod.key),
         what=what,

@@ -1,4 +1,4 @@
-"""Pods that wait, each with the reason the scheduler's own rules give now. Asked a few at a time, oldest answer first."""
+"""Pods that wait, each with the reason the scheduler's own rules give now. A few are asked at a time, oldest first."""
 
 from collections.abc import Mapping
 
@@ -33,6 +33,8 @@ class Waiting:
         """Whole GPUs they ask for."""
         self._assigner = assigner
         self._pods: dict[ObjectKey, Pod] = {}
+        self._queue: list[Pod] | None = None
+        """Those shown, in order; None where somebody came or went since."""
         self._answers: dict[ObjectKey, tuple[int, Answer]] = {}
         """With the version of the picture they were given for."""
 
@@ -43,22 +45,29 @@ class Waiting:
         """A pod was heard of."""
         if not gone and waits(pod):
             self._pods[pod.key] = pod
+            self._queue = None
         elif self._pods.pop(pod.key, None) is not None:
             self._answers.pop(pod.key, None)
+            self._queue = None
 
     def renew(self, *, now: float, version: int) -> None:
         """Ask about those whose answers are oldest, and bring the rows up to date. `version` is the picture's."""
-        shown = sorted(self._pods.values(), key=queue_order)[:MOST_SHOWN]
-        due = [pod for pod in shown if self._answers.get(pod.key, (-1, ()))[0] != version]
-        due.sort(key=lambda pod: self._answers.get(pod.key, (-1, ()))[0])
+        written = self._queue is not None
+        if self._queue is None:
+            self._queue = sorted(self._pods.values(), key=queue_order)[:MOST_SHOWN]
+        due = sorted((pod for pod in self._queue if self._age(pod) != version), key=self._age)
         asked = 0
         for pod in due:
             if asked >= ASKED_AT_A_TIME:
                 break
-            if self._answers.get(pod.key, (-1, ()))[0] != version:  # else it was answered with its gang
+            if self._age(pod) != version:  # else it was answered with its gang
                 asked += 1
                 self._answers |= {key: (version, said) for key, said in self._ask(pod, now).items()}
-        self._write(shown)
+        if asked or not written:
+            self._write(self._queue)
+
+    def _age(self, pod: Pod) -> int:
+        return self._answers[pod.key][0] if pod.key in self._answers else -1
 
     def _write(self, shown: list[Pod]) -> None:
         keys = {str(pod.key) for pod in shown}

@@ -19,7 +19,7 @@ from ullage.state.foreign import ForeignHolds
 from ullage.state.placements import Placements
 from ullage.web.view.decisions import Decision, Decisions
 from ullage.web.view.meter import Meter, Worth, worth_of
-from ullage.web.view.nodes import node_row
+from ullage.web.view.nodes import NO_NAMESPACE, node_row
 from ullage.web.view.patch import ONLY, Patch, Section, Table
 from ullage.web.view.pending import Waiting
 from ullage.web.view.pools import Pool, pool_row
@@ -47,8 +47,9 @@ class Picture:
         self._touched: dict[str, None] = {}
         """Nodes to make anew for other reasons than their columns."""
         self._unaccounted: dict[ObjectKey, None] = {}
-        self._asked_anew = 0
-        """Grows when pods may be answered otherwise although no node changed: claims, gangs, quotas."""
+        self._news = 0
+        """Grows with everything that may change the answer to a pod that waits."""
+        self._roster = 0
         self._stale_at: float | None = None
 
     def hear(self, event: Event[Any]) -> None:
@@ -74,8 +75,8 @@ class Picture:
         self._meter.advance(self._sum, len(self._waiting), now=now)
         self._account()
         self._renew_nodes(now)
-        self._waiting.renew(now=now, version=self.placements.columns.changed.version + self._asked_anew)
         # Asking about gangs tries places out and takes them back: the rows are as they were.
+        self._waiting.renew(now=now, version=self._news)
         self._seen = self.placements.columns.changed.version
         self._totals.put(ONLY, self._counted())
         self._about.put(ONLY, about)
@@ -98,14 +99,14 @@ class Picture:
             self._waiting.hear(fact, gone=gone)
             if fact.holds_room and not gone:
                 self._unaccounted[fact.key] = None
-                self._touched[fact.node] = None
         elif isinstance(fact, Inventory):
             self._touched[fact.node] = None
+            if isinstance(event, Changed) and event.old.devices == fact.devices:
+                return  # it only says that it is still there
             self._unaccounted |= dict.fromkeys(self.placements.pods_on(fact.node))
-        else:
-            self._asked_anew += 1
-        if isinstance(fact, Claim):
+        elif isinstance(fact, Claim):
             self._unaccounted |= dict.fromkeys(pod.key for pod in self.placements.state.pods_naming(fact.key))
+        self._news += 1
 
     def _pool_heard(self, event: Event[Pool], pool: Pool) -> None:
         name = pool.facts.name
@@ -123,9 +124,8 @@ class Picture:
     def _account(self) -> None:
         """Pods that do not say which GPUs are theirs hold those that others know to be."""
         heard, self._unaccounted = self._unaccounted, {}
-        pods = [
-            pod for key in heard if (pod := self.placements.pods.get(key)) is not None and "\n" not in key.namespace
-        ]
+        placed = self.placements.pods
+        pods = [placed[key] for key in heard if key in placed and not key.namespace.startswith(NO_NAMESPACE)]
         account_for_bound(self.placements, pods)
         for pod in pods:
             self._foreign.pod_heard(pod, gone=False)
@@ -140,8 +140,11 @@ class Picture:
             self._renew_node(name, now)
 
     def _gone(self) -> list[str]:
-        known = self.placements.columns.rows
-        return [name for name in self._nodes.rows if name not in known]
+        columns = self.placements.columns
+        if columns.roster == self._roster:
+            return []
+        self._roster = columns.roster
+        return [name for name in self._nodes.rows if name not in columns.rows]
 
     def _newly_stale(self, now: float) -> list[str]:
         """Nodes fall silent without a word: looked at by their columns, now and then."""
@@ -150,12 +153,9 @@ class Picture:
         self._stale_at = now
         columns = self.placements.columns
         silent = columns.gpus.reported_at[: columns.size] < now - STALE_AFTER
-        stale = {columns.names[row] for row in silent.nonzero()[0].tolist() if columns.names[row]}
-        return [
-            row.name
-            for row in self._nodes.rows.values()
-            if isinstance(row, NodeRow) and not row.stale and row.name in stale
-        ]
+        names = [columns.names[row] for row in silent.nonzero()[0].tolist()]
+        shown = ((name, self._nodes.rows.get(name)) for name in names)
+        return [name for name, row in shown if isinstance(row, NodeRow) and not row.stale]
 
     def _renew_node(self, name: str, now: float) -> None:
         before = self._worth.pop(name, NOTHING)

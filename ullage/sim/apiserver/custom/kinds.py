@@ -68,6 +68,7 @@ def _kind(spec: JsonObject, version: JsonObject, stored: str) -> Kind:
         scale=_scale_paths(scale) if scale else None,
         stored_version=f"{spec['group']}/{stored}",
         custom=True,
+        columns=tuple(version.get("additionalPrinterColumns") or ()),
     )
 
 

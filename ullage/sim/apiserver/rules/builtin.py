@@ -32,19 +32,27 @@ def _kind(names: str, rules: Rules, *, namespaced: bool = True, parts: str = "")
         rules,
         subresources=tuple(parts.split()),
         short_names=tuple(short),
-        categories=("all",) if plural in _SHOWN_BY_ALL else (),
+        categories=_CATEGORIES.get(plural, ()),
         singular=kind.lower(),
         scale=_SCALE if "scale" in parts else None,
+        verbs=tuple(verb for verb in _VERBS if (plural, verb) != ("namespaces", "deletecollection")),
     )
 
 
-_SHOWN_BY_ALL = ("pods", "services", "deployments", "replicasets", "statefulsets", "daemonsets", "jobs")
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_ALL, _EXTENSIONS = ("all",), ("api-extensions",)
+_CATEGORIES = {
+    **dict.fromkeys(("pods", "services", "deployments", "replicasets", "statefulsets", "daemonsets", "jobs"), _ALL),
+    "mutatingwebhookconfigurations": _EXTENSIONS,
+    "validatingwebhookconfigurations": _EXTENSIONS,
+    "customresourcedefinitions": _EXTENSIONS,
+}
 
 
 def builtin_kinds() -> list[Kind]:
     """One instance per server: rules are shared, they have no state."""
     return [
-        _kind("pods Pod po", PodRules(), parts="binding eviction status"),
+        _kind("pods Pod po", PodRules(), parts="attach binding eviction exec log portforward status"),
         _kind("nodes Node no", NodeRules(), namespaced=False, parts="status"),
         _kind("namespaces Namespace ns", small.NamespaceRules(), namespaced=False, parts="finalize status"),
         _kind("configmaps ConfigMap cm", config.ConfigRules()),
@@ -78,7 +86,21 @@ def builtin_kinds() -> list[Kind]:
         _kind("leases.coordination.k8s.io Lease", small.LeaseRules()),
         _kind("poddisruptionbudgets.policy PodDisruptionBudget pdb", small.BudgetRules(), parts="status"),
         *_cluster_kinds(),
+        *_questions(),
     ]
+
+
+def _questions() -> list[Kind]:
+    """Kinds that are answered when they are posted, and not kept."""
+    access, who = "authorization.k8s.io", "authentication.k8s.io"
+    asked = [
+        _kind(f"localsubjectaccessreviews.{access} LocalSubjectAccessReview", small.PlainRules()),
+        _kind(f"selfsubjectaccessreviews.{access} SelfSubjectAccessReview", small.PlainRules(), namespaced=False),
+        _kind(f"selfsubjectrulesreviews.{access} SelfSubjectRulesReview", small.PlainRules(), namespaced=False),
+        _kind(f"subjectaccessreviews.{access} SubjectAccessReview", small.PlainRules(), namespaced=False),
+        _kind(f"selfsubjectreviews.{who} SelfSubjectReview", small.PlainRules(), namespaced=False),
+    ]
+    return [replace(kind, verbs=("create",)) for kind in asked]
 
 
 def _cluster_kinds() -> list[Kind]:

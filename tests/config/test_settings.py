@@ -1,0 +1,186 @@
+"""The settings file: what is right is taken, and what is wrong is named by file, line, setting and what is allowed."""
+
+from pathlib import Path
+
+import pytest
+
+from ullage.config.describing import as_yaml, settings_page
+from ullage.config.document import SettingsError
+from ullage.config.kinds import read_duration, written_duration
+from ullage.config.loading import all_paths, load_settings, override, read_settings
+from ullage.config.reload import changes
+from ullage.config.schema import declared, sections
+from ullage.config.settings import Settings
+
+
+def problems(text: str) -> list[str]:
+    with pytest.raises(SettingsError) as raised:
+        read_settings(text, "policy.yaml")
+    return [str(problem) for problem in raised.value.problems]
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "scheduling:\n", "scheduling: {}\n"])
+def test_what_a_file_does_not_say_is_as_by_default(text: str) -> None:
+    assert read_settings(text, "policy.yaml") == Settings()
+
+
+def test_defaults_as_they_are_printed_read_back_the_same() -> None:
+    assert read_settings(as_yaml(Settings()), "printed") == Settings()
+
+
+def test_a_file_is_taken() -> None:
+    settings = read_settings(
+        "scheduling:\n  policy: packing\n  profiles: {batch: spread}\n  longestSleep: 1h30m\n"
+        "provisioning:\n  maxGpus: 64\n  maxPricePerHour: 98.32\n  providers: {aws: {cluster: prod}}\n"
+        "draining: {utilizationThreshold: 0.25}\n"
+        "simulation:\n  loops: [provisioning, scheduler]\n",
+        "policy.yaml",
+    )
+    assert settings.scheduling.policies() == {"gpu-scheduler": "packing", "batch": "spread"}
+    assert settings.scheduling.longest_sleep == 5400.0
+    assert (settings.provisioning.max_gpus, settings.provisioning.max_price_per_hour) == (64, 98_320_000)
+    assert settings.provisioning.providers == {"aws": {"cluster": "prod"}}
+    assert settings.draining.utilization_threshold == 0.25
+    assert settings.simulation.loops == ("scheduler", "provisioning"), "in the order of the list"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param(
+            "scheduling:\n  policy: packng\n",
+            "policy.yaml:2: scheduling.policy: is 'packng'; allowed: fragmentation, best-fit, packing, spread, random; "
+            "did you mean packing?",
+            id="a-word-of-a-list-misspelled",
+        ),
+        pytest.param(
+            "\n\nschedulng: {}\n",
+            "policy.yaml:3: schedulng: there is no such section; allowed: scheduling, provisioning, draining, "
+            "simulation; did you mean scheduling?",
+            id="an-unknown-section",
+        ),
+        pytest.param(
+            "scheduling: {sweepLeases: 'yes'}\n",
+            "policy.yaml:1: scheduling.sweepLeases: is 'yes'; allowed: true or false",
+            id="a-text-for-a-switch",
+        ),
+        pytest.param(
+            "scheduling: {parallelPlacements: 0}\n",
+            "policy.yaml:1: scheduling.parallelPlacements: is 0; allowed: a whole number, from 1 to 1024",
+            id="below-the-least",
+        ),
+        pytest.param(
+            "scheduling: {parallelPlacements: 1.5}\n",
+            "policy.yaml:1: scheduling.parallelPlacements: is 1.5; allowed: a whole number, from 1 to 1024",
+            id="a-part-of-a-whole-number",
+        ),
+        pytest.param(
+            "scheduling: {firstBackoff: soon}\n",
+            "policy.yaml:1: scheduling.firstBackoff: is 'soon'; allowed: a time such as 30s, 10m or 1h30m, or a number "
+            "of seconds",
+            id="not-a-time",
+        ),
+        pytest.param(
+            "draining: {utilizationThreshold: 50}\n",
+            "policy.yaml:1: draining.utilizationThreshold: is 50; allowed: a number from 0 to 1",
+            id="a-percentage-for-a-share",
+        ),
+        pytest.param(
+            "provisioning: {maxPricePerHour: cheap}\n",
+            "policy.yaml:1: provisioning.maxPricePerHour: is 'cheap'; allowed: a price such as 1500 or 98.32, or null "
+            "for no limit",
+            id="not-a-price",
+        ),
+        pytest.param(
+            "scheduling:\n  profiles:\n    batch: sprad\n",
+            "policy.yaml:2: scheduling.profiles: batch: is 'sprad'; allowed: fragmentation, best-fit, packing, spread, "
+            "random; did you mean spread?",
+            id="inside-a-mapping",
+        ),
+        pytest.param(
+            "simulation: {loops: [scheduler, drain]}\n",
+            "policy.yaml:1: simulation.loops: has 'drain'; allowed: a list of scheduler, provisioning, draining; did "
+            "you mean draining?",
+            id="inside-a-list",
+        ),
+        pytest.param(
+            "draining:\n  maxScaleDownParallelism: 5\n  maxDrainParallelism: 5\n",
+            "policy.yaml:3: draining.maxDrainParallelism: is 5; allowed: less than draining.maxScaleDownParallelism "
+            "(5), so that drains never hold up empty nodes",
+            id="a-law-between-two",
+        ),
+        pytest.param("scheduling: 3\n", "policy.yaml:1: scheduling: is 3 and not a section", id="no-section"),
+        pytest.param(
+            "scheduling:\n  policy: spread\n  policy: packing\n",
+            "policy.yaml:3: scheduling.policy: is given twice; keep one",
+            id="twice",
+        ),
+        pytest.param(
+            "- 1\n", "policy.yaml:1: is a list; give scheduling, provisioning, draining, simulation", id="list"
+        ),
+        pytest.param(
+            "a: [\n", "policy.yaml:2: is not YAML: expected the node content, but found '<stream end>'", id="no-yaml"
+        ),
+        pytest.param("{}\n---\n{}\n", "policy.yaml:3: has a second document; give one", id="two-documents"),
+        pytest.param("a: &a [*a]\n", "policy.yaml: is nested too deep, or within itself", id="within-itself"),
+    ],
+)
+def test_what_is_wrong_is_named(text: str, said: str) -> None:
+    assert problems(text) == [said]
+
+
+def test_all_that_is_wrong_is_said_at_once_in_the_order_of_lines() -> None:
+    said = problems("simulation: {load: 0}\nscheduling:\n  polcy: x\n  sweepLeases: 1\n")
+    assert [line.split(": ")[1] for line in said] == ["simulation.load", "scheduling.polcy", "scheduling.sweepLeases"]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"nowhere\.yaml: no such file"):
+        load_settings(tmp_path / "nowhere.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SettingsError, match="not UTF-8"):
+        load_settings(tmp_path / "binary.yaml")
+
+
+def test_one_setting_changed_by_its_path() -> None:
+    changed = override(Settings(), "scheduling.policy", "spread", "--sweep")
+    assert changed.scheduling.policy == "spread"
+    with pytest.raises(SettingsError, match=r"--sweep: scheduling\.policy: is 'sprad'; .* did you mean spread\?"):
+        override(Settings(), "scheduling.policy", "sprad", "--sweep")
+    with pytest.raises(SettingsError, match=r"--sweep: scheduling\.polcy: there is no such setting; .* mean policy\?"):
+        override(Settings(), "scheduling.polcy", "spread", "--sweep")
+    with pytest.raises(SettingsError, match=r"--sweep: polcy: there is no such setting"):
+        override(Settings(), "polcy", "spread", "--sweep")
+    with pytest.raises(SettingsError, match="maxDrainParallelism"):
+        override(Settings(), "draining.maxDrainParallelism", "100", "--sweep")
+
+
+def test_a_reload_is_what_differs() -> None:
+    assert changes(Settings(), Settings()) == ()
+    new = override(override(Settings(), "scheduling.policy", "packing", ""), "draining.recheck", "1m", "")
+    assert list(map(str, changes(Settings(), new))) == [
+        "scheduling.policy: 'fragmentation' -> 'packing' (needs a restart)",
+        "draining.recheck: '5m' -> '1m' (needs a restart)",
+    ]
+
+
+def test_every_setting_is_documented() -> None:
+    page = settings_page()
+    for path in all_paths():
+        assert f"| `{path}` |" in page
+    for _, section in sections(Settings):
+        assert all(one.what.endswith(".") and one.kind.allowed for one in declared(section))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90s", 90.0), ("1h30m", 5400.0), ("250ms", 0.25), ("2d", 172_800.0), (5, 5.0), ("1.5", 1.5), ("1.5h", 5400.0)],
+)
+def test_times(text: str | float, seconds: float) -> None:
+    assert read_duration(text) == seconds
+    assert read_duration(written_duration(seconds)) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "10 m", "-5s", -1, True, None, "1h 5", [], float("nan"), float("inf")])
+def test_what_is_no_time(text: object) -> None:
+    assert read_duration(text) is None

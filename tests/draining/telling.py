@@ -1,0 +1,80 @@
+"""What the controller says of its work: its metrics as Prometheus would scrape them, and Events as users read them."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.control.provisioning.conftest import PoolPrograms
+from tests.draining.cluster import until
+from ullage.kube.api import KubeApi
+from ullage.kube.resources import EVENTS
+
+LISTENING = ("--listen", "127.0.0.1:0")
+
+
+async def metrics_page(programs: PoolPrograms) -> str:
+    """Where the only program that listens serves its metrics. To be asked soon after it was started."""
+
+    async def said() -> bool:
+        return _PAGE.search(programs.said()) is not None
+
+    await until(said, 20, programs)
+    found = _PAGE.search(programs.said())
+    return found[1] if found else ""
+
+
+_PAGE = re.compile(r"metrics at (http://\S+)")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """One scrape."""
+
+    samples: tuple[tuple[str, tuple[tuple[str, str], ...], float], ...]
+
+    def by(self, name: str, label: str) -> Counter[str]:
+        """What a metric says for each value of a label, zeros left out."""
+        found: Counter[str] = Counter()
+        for sample, labels, value in self.samples:
+            if sample == name and value:
+                found[dict(labels).get(label, "")] += int(value)
+        return found
+
+    def total(self, name: str) -> int:
+        """Over all labels. A metric that is not there is an error."""
+        found = [value for sample, _, value in self.samples if sample == name]
+        assert found, f"{name} is not among {sorted({sample for sample, _, _ in self.samples})}"
+        return int(sum(found))
+
+
+async def scrape(page: str) -> Figures:
+    async with aiohttp.ClientSession() as session, session.get(page) as answer:
+        assert answer.status == 200, await answer.text()
+        families = text_string_to_metric_families(await answer.text())
+        samples = [sample for family in families for sample in family.samples]
+    return Figures(tuple((one.name, tuple(sorted(one.labels.items())), float(one.value)) for one in samples))
+
+
+@dataclass(frozen=True)
+class Told:
+    """An Event."""
+
+    kind: str
+    name: str
+    reason: str
+    note: str
+
+
+async def events(api: KubeApi) -> list[Told]:
+    found = (await api.list(EVENTS)).items
+    return [
+        Told(one["regarding"]["kind"], one["regarding"]["name"], one["reason"], one.get("note", "")) for one in found
+    ]
+
+
+async def told_of(api: KubeApi, kind: str, reason: str) -> dict[str, str]:
+    """Names of objects of this kind that something was told of, and what."""
+    return {one.name: one.note for one in await events(api) if (one.kind, one.reason) == (kind, reason)}

@@ -1,0 +1,101 @@
+"""`ullage dashboard`: the cluster, its GPUs and every decision with its why, live in a browser. Only reads."""
+
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.cli.running import listen_address, run_fast
+from ullage.errors import UserError
+
+if TYPE_CHECKING:
+    from ullage.observe.serve import Address
+
+POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
+
+EXAMPLES = """\b
+Examples:
+  ullage dashboard
+  ullage dashboard --context staging --listen 127.0.0.1:8300
+  ullage dashboard --listen 0.0.0.0:8300 --token-file token.txt
+"""
+
+
+@click.command("dashboard", epilog=EXAMPLES)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default="127.0.0.1:8300",
+    show_default=True,
+    help="Where to serve it. Port 0 takes any that is free.",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    envvar="ULLAGE_DASHBOARD_TOKEN_FILE",
+    show_envvar=True,
+    help="Who looks must know what is in this file. Needed for every address that is not loopback.",
+)
+@click.option("--open", "opens", is_flag=True, help="Open it in the browser of this machine.")
+@click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
+@click.option(
+    "--policy", type=click.Choice(POLICY_NAMES), default="fragmentation", show_default=True, help="How GPUs are packed."
+)
+@cluster_options
+def command(
+    listen: str,
+    token_file: str | None,
+    opens: bool,
+    kubeconfig: str | None,
+    context: str | None,
+    **shown: str,
+) -> None:
+    """Show the cluster of the kubeconfig in a browser: every GPU, who has it, who waits and why, what was decided.
+
+    It only reads: get, list and watch. Stops on SIGTERM and Ctrl-C.
+    """
+    from ullage.web.serve.access import check_may_listen
+
+    address, token = listen_address(listen), _token(token_file)
+    if address is None:
+        raise UserError("--listen: nothing to listen on")
+    check_may_listen(address.host, token)
+    run_fast(_serving(ClusterChoice.of(kubeconfig, context), address, token, opens=opens, **shown))
+
+
+def _token(file: str | None) -> str:
+    if file is None:
+        return ""
+    try:
+        token = Path(file).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--token-file: {file} cannot be read: {error}") from error
+    if not token:
+        raise UserError(f"--token-file: {file} is empty")
+    return token
+
+
+async def _serving(
+    choice: ClusterChoice, address: "Address", token: str, *, opens: bool, namespace: str, policy: str
+) -> None:
+    from ullage.clock import WallClock
+    from ullage.kube.connect import find_access, open_api
+    from ullage.web.live import LiveView, follow_cluster, served
+
+    access = find_access(choice.kubeconfig, choice.context)
+    api = open_api(access)
+    view = LiveView(WallClock(), title=choice.context or "cluster", policy=policy)
+    try:
+        await api.discover()  # who is sent to a page wants to hear at once that the cluster cannot be reached
+        try:
+            async with served(view, address, token) as url:
+                click.echo(f"dashboard at {url}" + (" (open it once with ?token=...)" if token else ""), err=True)
+                if opens:
+                    click.launch(f"{url}?token={token}" if token else url)
+                await follow_cluster(api, view, seed=secrets.randbits(32), lease_namespace=namespace)
+        except OSError as error:
+            raise UserError(f"--listen: cannot listen on {address}: {error.strerror or error}") from error
+    finally:
+        await api.close()

@@ -1,0 +1,96 @@
+"""The catalog of types, read once, when somebody asks."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+
+OPAQUE = ("object", "any")
+"""Types whose inside is nobody's business."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a type."""
+
+    name: str
+    numbers: tuple[int, ...]
+    """Its number, after those of the messages it is embedded in; nothing where it has none."""
+    type: str
+    """A scalar, the name of another type, or one of these after `[]` or `map:`."""
+    required: bool = False
+    merge: str = ""
+    """`atomic`, `set`, or `keys`."""
+    keys: tuple[str, ...] = ()
+    patch: str = ""
+    """Its strategy in strategic merge patches."""
+    patch_key: str = ""
+    enum: tuple[str, ...] = ()
+    default: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectType:
+    """A type with fields. `typed` ones also have apiVersion and kind."""
+
+    name: str
+    fields: Mapping[str, Field] = field(default_factory=dict)
+    atomic: bool = False
+    typed: bool = False
+
+
+@cache
+def catalog() -> Mapping[str, ObjectType]:
+    text = files(__package__).joinpath("builtin.txt").read_text(encoding="utf-8")
+    return {one.name: one for one in _types(text)}
+
+
+def type_name(group: str, version: str, kind: str) -> str:
+    return f"{group.partition('.')[0] or 'core'}.{version}.{kind}"
+
+
+def find_type(group: str, version: str, kind: str) -> ObjectType | None:
+    """The type of a built-in kind."""
+    if group and "." not in group and group not in ("apps", "batch", "policy", "autoscaling"):
+        return None
+    return catalog().get(type_name(group, version, kind))
+
+
+def inner_type(name: str) -> str:
+    """What a list or map holds."""
+    return name.removeprefix("[]").removeprefix("map:")
+
+
+def _types(text: str) -> Iterator[ObjectType]:
+    head: list[str] = []
+    found: dict[str, Field] = {}
+    for line in [*text.splitlines(), "end"]:
+        if line.startswith(" "):
+            one = _field(line.split())
+            found[one.name] = one
+            continue
+        if head:
+            yield ObjectType(head[0], found, atomic="atomic" in head, typed="typed" in head)
+        head, found = line.split(), {}
+
+
+def _field(words: list[str]) -> Field:
+    name, number, kind, *rest = words
+    said = dict(word.partition("=")[::2] for word in rest)
+    merge = next((word for word in ("atomic", "set", "keys") if word in said), "")
+    return Field(
+        name=name,
+        numbers=tuple(int(part) for part in number.split(".")) if number != "0" else (),
+        type=kind,
+        required="required" in said,
+        merge=merge,
+        keys=_split(said.get("keys", ""), ","),
+        patch=said.get("patch", ""),
+        patch_key=said.get("by", ""),
+        enum=_split(said.get("enum", ""), "|"),
+        default=said.get("default", ""),
+    )
+
+
+def _split(text: str, mark: str) -> tuple[str, ...]:
+    return tuple(text.split(mark)) if text else ()

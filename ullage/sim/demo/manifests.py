@@ -1,0 +1,150 @@
+"""Manifests as people write them, for stories: pools, claims, and what asks for them. All in one namespace."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from ullage.kube.objects.provisioner import NodeProvisioner
+from ullage.kube.provisioner_read import read_provisioner
+from ullage.kube.resource import JsonObject
+from ullage.model.allocation import CLAIM as CLAIM_NOTE
+from ullage.model.allocation import CLAIM_TEMPLATE
+from ullage.sim.actors.kubelet_behaviour import DURATION
+from ullage.sim.world.spec import FleetNode
+
+NAMESPACE = "default"
+_OURS = "gpu.scheduling/v1"
+_IMAGE = "example.test/work:v1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hardware:
+    """What nodes of a pool are made of, what they cost, and how long they take to come."""
+
+    model: str
+    gpus: int
+    memory: str
+    islands: int
+    bandwidth: int = 0
+    cpu: str
+    ram: str
+    price: str
+    boot_seconds: int = 150
+    gpu_seconds: int = 20
+
+
+H100 = Hardware(
+    model="NVIDIA H100 80GB HBM3",
+    gpus=8,
+    memory="80Gi",
+    islands=2,
+    bandwidth=450,
+    cpu="96",
+    ram="1Ti",
+    price="98.32",
+)
+L4 = Hardware(model="NVIDIA L4", gpus=4, memory="24Gi", islands=4, cpu="48", ram="192Gi", price="4.60")
+
+
+def pool(name: str, hardware: Hardware, *, least: int, most: int, unneeded: str = "4m") -> JsonObject:
+    """A NodeProvisioner whose nodes are drained when they are not needed."""
+    template: JsonObject = {
+        "resources": {"cpu": hardware.cpu, "memory": hardware.ram},
+        "gpus": {
+            "model": hardware.model,
+            "count": hardware.gpus,
+            "memory": hardware.memory,
+            "islands": hardware.islands,
+            "bandwidthGBps": hardware.bandwidth,
+        },
+        "pricePerHour": hardware.price,
+    }
+    times = {"bootSeconds": str(hardware.boot_seconds), "gpuSeconds": str(hardware.gpu_seconds)}
+    spec: JsonObject = {
+        "provider": {"name": "simulated", "parameters": times},
+        "template": template,
+        "minSize": least,
+        "maxSize": most,
+        "consolidation": {"policy": "Drain", "unneededTime": unneeded},
+    }
+    return {"apiVersion": _OURS, "kind": "NodeProvisioner", "metadata": {"name": name}, "spec": spec}
+
+
+def nodes_of(provisioner: JsonObject, count: int) -> tuple[FleetNode, ...]:
+    """Nodes of a pool that are there from the beginning."""
+    facts = read_provisioner(msgspec.convert(provisioner, NodeProvisioner))
+    return tuple(
+        FleetNode(name=f"{facts.name}-{letter}", template=facts.template, pool=facts.name)
+        for letter in "abcdefghijklmnopqrst"[:count]
+    )
+
+
+def claim(name: str, count: int, model: str, *, island: bool = False, gang: str = "", members: int = 0) -> JsonObject:
+    """GPUs that are wanted together; with `island` in one NVLink island or not at all."""
+    spec: JsonObject = {"devices": {"count": count, "model": model, "policy": "contiguous"}}
+    if island:
+        spec["topology"] = {"mode": "Required"}
+    if gang:
+        spec |= {"gangRef": gang, "gangMinMember": members}
+    return {"apiVersion": _OURS, "kind": "GpuClaim", "metadata": _named(name), "spec": spec}
+
+
+def pod(name: str, *, claimed: str = "", priority: str = "") -> JsonObject:
+    """A pod that names a claim, by its own name unless said, and nothing else: the webhook fills in the rest."""
+    spec = _pod_spec("2") | ({"priorityClassName": priority} if priority else {})
+    notes = {"annotations": {CLAIM_NOTE: claimed or name}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": _named(name) | notes, "spec": spec}
+
+
+def deployment(name: str, replicas: int, *, template: str) -> JsonObject:
+    """Replicas that each get a claim of their own, after the template."""
+    labels = {"app": name}
+    spec: JsonObject = {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels, "annotations": {CLAIM_TEMPLATE: template}},
+            "spec": _pod_spec("2"),
+        },
+    }
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _named(name), "spec": spec}
+
+
+def job(name: str, workers: int, seconds: int, *, template: str, priority: str = "") -> JsonObject:
+    """Workers that all have to run for so long."""
+    notes = {CLAIM_TEMPLATE: template, DURATION: str(seconds)}
+    inner = _pod_spec("8") | {"restartPolicy": "Never"} | ({"priorityClassName": priority} if priority else {})
+    spec: JsonObject = {
+        "parallelism": workers,
+        "completions": workers,
+        "backoffLimit": 6,
+        "template": {"metadata": {"labels": {"app": name}, "annotations": notes}, "spec": inner},
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": _named(name), "spec": spec}
+
+
+def budget(name: str, *, unavailable: int) -> JsonObject:
+    """At most so many pods of the Deployment of this name may be missing."""
+    spec = {"maxUnavailable": unavailable, "selector": {"matchLabels": {"app": name}}}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _named(name), "spec": spec}
+
+
+def priority_class(name: str, value: int) -> JsonObject:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+    }
+
+
+def _named(name: str) -> JsonObject:
+    return {"name": name, "namespace": NAMESPACE}
+
+
+def _pod_spec(cpu: str) -> JsonObject:
+    resources = {"requests": {"cpu": cpu, "memory": "8Gi"}}
+    return {
+        "containers": [{"name": "main", "image": _IMAGE, "resources": resources}],
+        "terminationGracePeriodSeconds": 10,
+    }

@@ -1,0 +1,210 @@
+"""What a terminal shows of a cluster, as rows: the GPU map, the pools, who waits and why. Pure; `screen` draws."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import groupby
+
+from ullage.kube.objects.provisioner import NodeProvisioner
+from ullage.model.device import MILLI_GPU, Device, Health, Inventory
+from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT
+from ullage.model.event import ObjectKey
+from ullage.model.node import Node
+from ullage.model.pod import Pod
+from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL
+from ullage.model.resources import whole_gpus
+
+
+class Use(StrEnum):
+    """What a GPU is doing."""
+
+    FREE = "free"
+    LEASED = "leased"
+    SHARED = "shared"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One GPU."""
+
+    use: Use
+    holder: str = ""
+    """Who has it: the workload of its pod, so that all of its pods look alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRow:
+    """A node with its GPUs, island by island; GPUs that are wired to nobody share a group that is no island."""
+
+    name: str
+    islands: tuple[tuple[Cell, ...], ...]
+    wired: bool
+    mark: str = ""
+    """What is about to become of it."""
+    going: bool = False
+    """It takes no pods any more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolRow:
+    """A pool and its nodes."""
+
+    name: str
+    sort: str
+    """What its nodes are: `8 x NVIDIA H100`."""
+    current: int
+    target: int | None
+    coming: int
+    used_percent: int
+    price: str
+    nodes: tuple[NodeRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingRow:
+    pods: tuple[str, ...]
+    """Pods of one workload that wait for the same reason."""
+    gpus: int
+    """Of each."""
+    seconds: float
+    """Since the first of them was created."""
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPod:
+    """A pod, and what its scheduler last said about it."""
+
+    facts: Pod
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sights:
+    """What has been heard of the cluster."""
+
+    nodes: Mapping[ObjectKey, Node]
+    inventories: Mapping[ObjectKey, Inventory]
+    pods: Mapping[ObjectKey, SeenPod]
+    provisioners: Mapping[ObjectKey, NodeProvisioner]
+
+
+NO_POOL = "other nodes"
+
+
+def pools(sights: Sights, now: float) -> list[PoolRow]:
+    """By name; nodes of no pool come last."""
+    holders = _holders(sights.pods)
+    by_pool: dict[str, list[Node]] = {key.name: [] for key in sorted(sights.provisioners)}
+    for key in sorted(sights.nodes):
+        node = sights.nodes[key]
+        by_pool.setdefault(node.labels.get(PROVISIONER_LABEL) or NO_POOL, []).append(node)
+    ordered = sorted(by_pool, key=lambda name: (name == NO_POOL, name))
+    return [_pool(name, by_pool[name], sights, holders, now) for name in ordered]
+
+
+def waiting(sights: Sights, now: float) -> list[WaitingRow]:
+    """Pods without a node, those of one workload and one reason together; who has waited longest comes first."""
+    found = [
+        seen
+        for _, seen in sorted(sights.pods.items())
+        if not seen.facts.node and not seen.facts.deleting and not seen.facts.phase.over
+    ]
+
+    def kind(seen: SeenPod) -> tuple[str, str, str]:
+        return workload_of(seen.facts), seen.reason, seen.message
+
+    rows = []
+    for (_, reason, message), group in groupby(sorted(found, key=kind), key=kind):
+        together = list(group)
+        rows.append(
+            WaitingRow(
+                pods=tuple(seen.facts.key.name for seen in together),
+                gpus=whole_gpus(together[0].facts.requests),
+                seconds=now - min(seen.facts.created for seen in together),
+                reason=reason,
+                message=message,
+            )
+        )
+    return sorted(rows, key=lambda row: (-row.seconds, row.pods))
+
+
+def workload_of(pod: Pod) -> str:
+    """What its pods are known by: the Deployment or Job it is of, else its own name."""
+    if pod.owner is None:
+        return pod.key.name
+    return pod.owner.name.rpartition("-")[0] if pod.owner.kind == "ReplicaSet" else pod.owner.name
+
+
+def _holders(pods: Mapping[ObjectKey, SeenPod]) -> dict[tuple[str, int], Cell]:
+    """By node and GPU."""
+    found: dict[tuple[str, int], Cell] = {}
+    for _, seen in sorted(pods.items()):
+        pod = seen.facts
+        if pod.node and not pod.phase.over:
+            use = Use.LEASED if pod.gpu_share >= MILLI_GPU and not pod.gpu_instances else Use.SHARED
+            found |= {(pod.node, gpu): Cell(use, workload_of(pod)) for gpu in pod.gpu_ids}
+    return found
+
+
+def _pool(
+    name: str, nodes: Sequence[Node], sights: Sights, holders: Mapping[tuple[str, int], Cell], now: float
+) -> PoolRow:
+    provisioner = sights.provisioners.get(ObjectKey("", name))
+    rows = tuple(_node(node, sights.inventories.get(ObjectKey("", node.name)), holders, now) for node in nodes)
+    cells = [cell for row in rows for island in row.islands for cell in island]
+    held = sum(cell.use in (Use.LEASED, Use.SHARED) or bool(cell.holder) for cell in cells)
+    status = provisioner.status if provisioner is not None else None
+    gpus = provisioner.spec.template.gpus if provisioner is not None else None
+    return PoolRow(
+        name=name,
+        sort=f"{gpus.count} x {gpus.model}" if gpus is not None else "",
+        current=(status.current_size if status is not None else None) or len(nodes),
+        target=status.target_size if status is not None else None,
+        coming=(status.coming_size or 0) if status is not None else 0,
+        used_percent=round(100 * held / len(cells)) if cells else 0,
+        price=str(provisioner.spec.template.price_per_hour or "") if provisioner is not None else "",
+        nodes=rows,
+    )
+
+
+def _node(node: Node, inventory: Inventory | None, holders: Mapping[tuple[str, int], Cell], now: float) -> NodeRow:
+    devices = inventory.devices if inventory is not None else ()
+    mark, going = _mark(node, bool(devices), now)
+    islands = [tuple(group) for _, group in groupby(devices, key=lambda device: device.island)]
+    return NodeRow(
+        name=node.name,
+        islands=tuple(tuple(_cell(node.name, device, holders) for device in island) for island in islands),
+        wired=any(device.island for device in devices),
+        mark=mark,
+        going=going,
+    )
+
+
+def _cell(node: str, device: Device, holders: Mapping[tuple[str, int], Cell]) -> Cell:
+    held = holders.get((node, device.id), Cell(Use.FREE))
+    return held if device.health is Health.HEALTHY else Cell(Use.BROKEN, held.holder)
+
+
+def _mark(node: Node, has_gpus: bool, now: float) -> tuple[str, bool]:
+    """What there is to say of a node, and whether it is on its way out."""
+    taints = {taint.key: taint.value for taint in node.taints}
+    if DRAINING_TAINT in taints:
+        return "draining", True
+    if (value := taints.get(DELETION_TAINT, "")).isdigit():
+        return f"goes in {_minutes(float(value) - now)}", True
+    if not node.ready:
+        return "not ready", False
+    if not has_gpus:
+        return "starting: no GPUs yet", False
+    if (value := taints.get(CANDIDATE_TAINT, "")).isdigit():
+        return f"candidate for {_minutes(now - float(value))}", False
+    return ("cordoned", True) if node.unschedulable else ("", False)
+
+
+def _minutes(seconds: float) -> str:
+    whole = max(0, int(seconds))
+    return f"{whole // 60}:{whole % 60:02}"

@@ -1,0 +1,99 @@
+"""Tells a story on a simulated world: waits for each moment, says it, and does what happens then, as a user would."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, assert_never
+
+from ullage.errors import AlreadyExists, ApiError, NotFound
+from ullage.kube.api import MergePatch
+from ullage.kube.resource import JsonObject, Resource
+from ullage.kube.resources import PODS
+from ullage.model.allocation import ALLOCATED
+from ullage.model.device import Health
+from ullage.sim.actors.shapes import DEPLOYMENTS
+from ullage.sim.demo.manifests import NAMESPACE
+from ullage.sim.demo.story import Attempt, BreakGpu, Create, Moment, Remove, RepairGpus, Scale, Step, Story
+from ullage.sim.world.hand import resource_of
+from ullage.sim.world.world import World
+
+_GONE_WITHIN = 60
+"""Seconds an object of the same name may take to go before another one is made."""
+
+OnMoment = Callable[[Moment], None]
+OnNote = Callable[[str], None]
+"""Something to add to what was said: an answer, or why a step came to nothing."""
+
+
+class Telling:
+    """One telling of a story. Onlookers may change the cluster meanwhile: what cannot be done any more is noted."""
+
+    def __init__(self, world: World, story: Story, on_moment: OnMoment, on_note: OnNote) -> None:
+        self._world = world
+        self._story = story
+        self._on_moment = on_moment
+        self._on_note = on_note
+        self._broken: list[tuple[str, int]] = []
+
+    async def tell(self) -> None:
+        """To the end."""
+        for moment in self._story.moments:
+            await self._world.sleep_until(moment.at)
+            self._on_moment(moment)
+            for step in moment.steps:
+                try:
+                    await self._perform(step)
+                except ApiError as error:
+                    self._on_note(str(error))
+
+    async def _perform(self, step: Step) -> None:
+        match step:
+            case Create(manifest):
+                await self._create(manifest)
+            case Remove(manifest):
+                resource, name, namespace = _place(manifest)
+                await self._world.api.delete(resource, name, namespace)
+            case Scale(deployment, replicas):
+                wanted = MergePatch({"spec": {"replicas": replicas}})
+                await self._world.api.patch(DEPLOYMENTS, deployment, wanted, NAMESPACE)
+            case Attempt(pod, annotations):
+                written = MergePatch({"metadata": {"annotations": dict(annotations)}})
+                await self._world.api.patch(PODS, pod, written, NAMESPACE)
+            case BreakGpu(pod):
+                await self._break(pod)
+            case RepairGpus():
+                self._repair()
+            case _:
+                assert_never(step)
+
+    async def _create(self, manifest: JsonObject) -> None:
+        resource, _, namespace = _place(manifest)
+        for _ in range(_GONE_WITHIN):
+            try:
+                await self._world.api.create(resource, manifest, namespace)
+                return
+            except AlreadyExists:
+                await asyncio.sleep(1.0)
+        await self._world.api.create(resource, manifest, namespace)
+
+    async def _break(self, name: str) -> None:
+        pod = await self._world.api.get(PODS, name, NAMESPACE)
+        node, _, ids = pod.metadata.annotations.get(ALLOCATED, "").rpartition(":")
+        if not node:
+            raise NotFound(f"pod {name} has no GPU that could break")
+        gpu = int(ids.split(",")[0])
+        self._broken.append((node, gpu))
+        self._world.agents.set_health(node, gpu, Health.UNHEALTHY)
+
+    def _repair(self) -> None:
+        """Nodes that have gone meanwhile took their broken GPUs with them."""
+        while self._broken:
+            node, gpu = self._broken.pop()
+            try:
+                self._world.agents.set_health(node, gpu, Health.HEALTHY)
+            except KeyError:
+                continue
+
+
+def _place(manifest: JsonObject) -> tuple[Resource[Any], str, str]:
+    resource = resource_of(manifest)
+    return resource, manifest["metadata"]["name"], NAMESPACE if resource.namespaced else ""

@@ -1,0 +1,119 @@
+"""The tour: every part of the control plane in about ninety seconds of an onlooker's time, at thirty times speed."""
+
+from ullage.sim.demo import manifests as make
+from ullage.sim.demo.story import Attempt, BreakGpu, Create, Moment, Remove, RepairGpus, Scale, Story
+from ullage.sim.world.spec import WorldSpec
+
+_TRAIN = make.pool("train", make.H100, least=2, most=6)
+_SERVE = make.pool("serve", make.L4, least=2, most=8)
+
+_FINE_TUNE = make.pod("fine-tune")
+_FORGED = (("gpu.scheduling/allocated", "train-a:0,1,2,3,4,5,6,7"),)
+
+
+def _world(seed: int) -> WorldSpec:
+    return WorldSpec(
+        seed=seed,
+        nodes=(*make.nodes_of(_TRAIN, 2), *make.nodes_of(_SERVE, 2)),
+        objects=(_TRAIN, _SERVE),
+    )
+
+
+_MOMENTS = (
+    Moment(
+        at=0,
+        name="beginning",
+        caption="Two pools: train has nodes of eight H100 in two NVLink islands of four, serve has nodes of four L4. "
+        "Nobody asks for anything yet.",
+    ),
+    Moment(
+        at=45,
+        name="claims",
+        caption="Three people ask for GPUs through claims. fine-tune wants four in one NVLink island and gets exactly "
+        "that; the small ones are packed beside it, so that whole islands stay free.",
+        steps=(
+            Create(make.claim("fine-tune", 4, "H100", island=True)),
+            Create(_FINE_TUNE),
+            Create(make.claim("evaluate", 2, "H100")),
+            Create(make.pod("evaluate")),
+            Create(make.claim("notebook", 1, "H100")),
+            Create(make.pod("notebook")),
+        ),
+    ),
+    Moment(
+        at=240,
+        name="serving",
+        caption="A Deployment of six replicas, one L4 each: every replica gets a claim of its own from a template. "
+        "Its disruption budget lets four be missing at a time.",
+        steps=(
+            Create(make.claim("chat", 1, "L4")),
+            Create(make.budget("chat", unavailable=4)),
+            Create(make.deployment("chat", 6, template="chat")),
+        ),
+    ),
+    Moment(
+        at=420,
+        name="forgery",
+        caption="Somebody writes an allocation on a pod by hand. The webhook does not let it in: only the scheduler "
+        "says who has which GPU.",
+        steps=(Attempt("notebook", _FORGED),),
+    ),
+    Moment(
+        at=570,
+        name="gang",
+        caption="A training job of four workers with eight GPUs each, all or nothing. One node is free: the gang "
+        "waits, holds nothing meanwhile, and the provisioner buys the three nodes that are missing.",
+        steps=(
+            Create(make.claim("pretrain", 8, "H100", gang="pretrain", members=4)),
+            Create(make.job("pretrain", 4, 480, template="pretrain")),
+        ),
+    ),
+    Moment(
+        at=930,
+        name="rush",
+        caption="Evening: chat grows from 6 to 24 replicas. The serve pool grows with it, by as many nodes as are "
+        "missing, bought in one go.",
+        steps=(Scale("chat", 24),),
+    ),
+    Moment(
+        at=1320,
+        name="death",
+        caption="A GPU of fine-tune falls off the bus. Its agent says so within seconds, the pod gets an Event, and "
+        "nobody is placed on that GPU any more.",
+        steps=(BreakGpu("fine-tune"),),
+    ),
+    Moment(
+        at=1500,
+        name="restart",
+        caption="fine-tune is started again. Three of the four GPUs it had are well, but no island is whole there: it "
+        "gets four GPUs of another one.",
+        steps=(Remove(_FINE_TUNE), Create(_FINE_TUNE)),
+    ),
+    Moment(
+        at=1710,
+        name="ebb",
+        caption="Night: chat shrinks to 6 replicas, and the training job is over. What is left is scattered over many "
+        "nodes: they become candidates, and a few minutes later they are tainted and drained in parallel, pods moved, "
+        "budgets kept.",
+        steps=(Scale("chat", 6),),
+    ),
+    Moment(
+        at=2400,
+        name="repair",
+        caption="The broken GPU was replaced: its node offers eight again.",
+        steps=(RepairGpus(),),
+    ),
+    Moment(
+        at=2580,
+        name="yours",
+        caption="That was the story. The cluster goes on: apply a claim of your own with the command above, and watch "
+        "it land. Ctrl-C ends it and leaves nothing behind.",
+    ),
+)
+
+TOUR = Story(
+    name="tour",
+    summary="claims, a gang that waits, nodes bought and drained, a GPU that dies",
+    world=_world,
+    moments=_MOMENTS,
+)

@@ -1,0 +1,143 @@
+"""Fleets from node lists (openb's columns or plain ones), from manifests, or from a word such as `16*8xH100`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from ullage.agent.simulated import read_board
+from ullage.errors import UserError
+from ullage.kube.documents import SUFFIXES, documents
+from ullage.kube.manifests import read_manifests
+from ullage.model.device import MOST_DEVICES
+from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
+from ullage.sim.fleet.fleet import DEFAULT_GPU_MEMORY, MODEL_LABEL, Fleet, joined, model_label
+from ullage.sim.workload.rows import BadRows, Row, Sieve, csv_rows, header_of, json_rows, read_table
+from ullage.sim.world.spec import FleetNode
+
+MIB = 1 << 20
+OPENB_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+PLAIN_COLUMNS = ("name", "cpu", "memory")
+_WORD = re.compile(r"(?P<nodes>\d+)\*(?P<board>[0-9A-Za-z-]+)")
+_MOST_NODES = 100_000
+_CORES_PER_GPU, _MEMORY_PER_GPU = 12, 96 << 30
+
+
+def read_fleet(names: Sequence[str], *, bad_rows: BadRows = BadRows.STOP) -> Fleet:
+    """All of these together. Raises UserError."""
+    fleet = joined([_one(name, bad_rows) for name in names])
+    seen: dict[str, None] = {}
+    for node in fleet.nodes:
+        if node.name in seen:
+            raise UserError(f"--fleet: there are two nodes {node.name}; rename one of them")
+        seen[node.name] = None
+    if not fleet.nodes and not fleet.objects:
+        raise UserError("--fleet: there is no node in it and nothing to buy nodes by")
+    return fleet
+
+
+def _one(name: str, bad_rows: BadRows) -> Fleet:
+    if said := _WORD.fullmatch(name):
+        return _of_word(int(said["nodes"]), said["board"])
+    path = Path(name)
+    if path.is_dir() or path.suffix in SUFFIXES:
+        return _of_manifests(name)
+    if not path.exists() and "*" in name:
+        raise UserError(f"--fleet {name}: expected a file, or nodes in a word such as 16*8xH100")
+    return _of_list(name, bad_rows)
+
+
+def _of_word(nodes: int, board: str) -> Fleet:
+    if not 1 <= nodes <= _MOST_NODES:
+        raise UserError(f"--fleet {nodes}*{board}: expected 1 to {_MOST_NODES} nodes")
+    gpus = read_board(board)
+    islands = 1 if gpus.product.links and not gpus.product.group else -(-gpus.count // (gpus.product.group or 1))
+    template = _template(
+        cpu_milli=gpus.count * _CORES_PER_GPU * 1000,
+        memory=gpus.count * _MEMORY_PER_GPU,
+        gpus=GpuTemplate(
+            model=gpus.product.name, count=gpus.count, memory=gpus.product.mib * MIB, islands=max(1, islands)
+        ),
+    )
+    digits = max(4, len(str(nodes)))
+    return Fleet(nodes=tuple(FleetNode(name=f"node-{n:0{digits}d}", template=template) for n in range(nodes)))
+
+
+def _of_list(path: str, bad_rows: BadRows) -> Fleet:
+    text, sieve = read_table(path), Sieve(bad_rows)
+    if path.lower().endswith((".jsonl", ".ndjson")):
+        found = sieve.take(json_rows(text, path), _plain)
+    elif "sn" in header_of(text):
+        found = sieve.take(csv_rows(text, path, OPENB_COLUMNS), _openb)
+    else:
+        found = sieve.take(csv_rows(text, path, PLAIN_COLUMNS), _plain)
+    return Fleet(nodes=tuple(node for nodes in found for node in nodes), skipped=tuple(sieve.skipped))
+
+
+def _openb(row: Row) -> list[FleetNode]:
+    count = _count(row, "gpu")
+    template = _template(
+        cpu_milli=row.whole("cpu_milli"),
+        memory=row.whole("memory_mib") * MIB,
+        gpus=GpuTemplate(
+            model=row.text("model", "none" if not count else None),
+            count=count,
+            memory=DEFAULT_GPU_MEMORY,
+            islands=max(1, count),
+        ),
+    )
+    return [FleetNode(name=row.text("sn"), template=template)]
+
+
+def _plain(row: Row) -> list[FleetNode]:
+    name, count, gpus = row.text("name"), row.whole("count", 1, least=1), _count(row, "gpus")
+    islands = row.whole("islands", 1, least=1)
+    if gpus and gpus % islands:
+        raise row.wrong("islands", f"is {islands}; expected islands of equal size of {gpus} GPUs")
+    template = _template(
+        cpu_milli=row.milli("cpu"),
+        memory=row.amount("memory"),
+        gpus=GpuTemplate(
+            model=row.text("model", "none" if not gpus else None),
+            count=gpus,
+            memory=row.amount("gpu_memory", DEFAULT_GPU_MEMORY),
+            islands=islands,
+            bandwidth=row.whole("bandwidth", 0),
+        ),
+        price=int(Decimal(str(row.number_of("price_per_hour", 0.0))) * MICROS),
+    )
+    names = [name] if count == 1 else [f"{name}-{number:04d}" for number in range(count)]
+    return [
+        FleetNode(name=one, template=template, pool=row.text("pool", ""), zone=row.text("zone", "")) for one in names
+    ]
+
+
+def _of_manifests(path: str) -> Fleet:
+    """Read as facts first: whatever is wrong is said with file, document and field."""
+    found = read_manifests([path])
+    objects = tuple(body for document in documents([path]) for body in _flat(document.body))
+    templates = tuple(pool.template for pool in found.provisioners)
+    return Fleet(objects=objects, templates=templates, warnings=found.warnings)
+
+
+def _flat(body: Any) -> Iterator[dict[str, Any]]:
+    kind = str(body.get("kind", ""))
+    if not (kind.endswith("List") and "items" in body):
+        yield body
+        return
+    said = {} if kind == "List" else {"apiVersion": body.get("apiVersion"), "kind": kind.removesuffix("List")}
+    for item in body["items"] or ():
+        yield from _flat({**said, **item})
+
+
+def _template(*, cpu_milli: int, memory: int, gpus: GpuTemplate, price: int = 0) -> NodeTemplate:
+    labels = {MODEL_LABEL: model_label(gpus.model)} if gpus.count else {}
+    return NodeTemplate(gpus=gpus, labels=labels, resources={"cpu": cpu_milli, "memory": memory * 1000}, price=price)
+
+
+def _count(row: Row, column: str) -> int:
+    count = row.whole(column, 0)
+    if count > MOST_DEVICES:
+        raise row.wrong(column, f"is {count}; expected at most {MOST_DEVICES}")
+    return count

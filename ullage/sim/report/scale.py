@@ -1,0 +1,75 @@
+"""Axes: round numbers to mark, where a value lies, and how numbers and times are said."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
+_TIMES = (("d", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0))
+_TIME_STEPS = (
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 432_000,
+    604_800, 864_000, 1_728_000, 2_592_000, 5_184_000, 8_640_000, 17_280_000, 31_536_000,
+)  # fmt: skip
+_LEAST_LOG = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A range of values with the ones to mark."""
+
+    low: float
+    high: float
+    marks: tuple[float, ...]
+    logarithmic: bool = False
+
+    def at(self, value: float) -> float:
+        """Where a value lies, from 0 to 1."""
+        if self.logarithmic:
+            low, high = math.log10(self.low), math.log10(self.high)
+            return (math.log10(max(value, self.low)) - low) / (high - low)
+        return (value - self.low) / (self.high - self.low)
+
+
+def linear(highest: float) -> Axis:
+    """From 0 to a round number above all values."""
+    if highest <= 0:
+        return Axis(0.0, 1.0, (0.0, 1.0))
+    rough = highest / 5
+    size = 10.0 ** math.floor(math.log10(rough))
+    step = next(size * factor for factor in _STEPS if size * factor >= rough * 0.999)
+    count = math.ceil(highest / step - 1e-9)
+    return Axis(0.0, step * count, tuple(step * n for n in range(count + 1)))
+
+
+def logarithmic(values: Sequence[float]) -> Axis:
+    """Powers of ten around all values. What is smaller than a tenth lies on the lower end."""
+    highest = max([*values, _LEAST_LOG * 10])
+    top = math.ceil(math.log10(highest) - 1e-9)
+    bottom = round(math.log10(_LEAST_LOG))
+    return Axis(10.0**bottom, 10.0**top, tuple(10.0**n for n in range(bottom, top + 1)), logarithmic=True)
+
+
+def time_axis(seconds: float) -> Axis:
+    """From 0 to the end, marked at round times."""
+    end = max(seconds, 1.0)
+    step = next((float(one) for one in _TIME_STEPS if end / one <= 8), end / 8)
+    return Axis(0.0, end, tuple(step * n for n in range(int(end / step) + 1)))
+
+
+def spoken_time(seconds: float) -> str:
+    """`2 d`, `90 min`, `0.3 s`: in the largest unit that gives at least 1."""
+    for unit, size in _TIMES:
+        if seconds >= size:
+            return f"{spoken(seconds / size)} {unit}"
+    return f"{spoken(seconds)} s"
+
+
+def spoken(value: float) -> str:
+    """A number with three digits that count."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

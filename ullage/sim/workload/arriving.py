@@ -1,0 +1,124 @@
+"""Jobs as Kubernetes sees them: pods, with a GpuClaim where a plain request cannot say what is asked for."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.model.device import MILLI_GPU
+from ullage.model.resources import GPU
+from ullage.sim.actors.kubelet_behaviour import DURATION
+from ullage.sim.fleet.fleet import MODEL_LABEL, model_label
+from ullage.sim.workload.job import Job
+from ullage.sim.world.spec import Arrival
+
+CLAIM = "gpu.scheduling/claim"
+KEEPS_CLOCK = "clock"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner:
+    """How jobs are turned into pods."""
+
+    ends: str = "running"
+    """As in the setting simulation.ends."""
+    load: float = 1.0
+    """How many times as fast they come."""
+    share_of: int = 80 << 30
+    """Bytes of a GPU's memory: a part of a GPU is asked for as that part of them."""
+    scheduler: str = "gpu-scheduler"
+
+
+def arrivals(jobs: Sequence[Job], manner: Manner) -> list[Arrival]:
+    """In the order of the jobs."""
+    return [_arrival(job, manner) for job in jobs]
+
+
+def surroundings(jobs: Sequence[Job]) -> list[dict[str, Any]]:
+    """What has to be there before them: the namespaces they are in and the priority classes they name."""
+    namespaces = sorted({job.namespace for job in jobs} - {"default"})
+    priorities = sorted({job.priority for job in jobs if job.priority})
+    return [
+        *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in namespaces),
+        *(
+            {
+                "apiVersion": "scheduling.k8s.io/v1",
+                "kind": "PriorityClass",
+                "metadata": {"name": _class_of(priority)},
+                "value": priority,
+            }
+            for priority in priorities
+        ),
+    ]
+
+
+def _arrival(job: Job, manner: Manner) -> Arrival:
+    at = job.at / manner.load
+    leaves = at + job.stays if manner.ends == KEEPS_CLOCK and job.stays is not None else None
+    return Arrival(at=at, objects=tuple(_objects(job, manner)), leaves_at=leaves)
+
+
+def _objects(job: Job, manner: Manner) -> Iterator[dict[str, Any]]:
+    names = [job.name] if job.pods == 1 else [f"{job.name}-{member}" for member in range(job.pods)]
+    for name in names:
+        claim = _claim(job, name, manner)
+        if claim is not None:
+            yield claim
+        yield _pod(job, name, manner, claimed=claim is not None)
+
+
+def _claim(job: Job, name: str, manner: Manner) -> dict[str, Any] | None:
+    """None where a plain request says it all."""
+    if not job.gpus or not (job.is_share or job.pods > 1 or len(job.models) == 1):
+        return None
+    devices: dict[str, Any] = {"count": job.gpus}
+    if len(job.models) == 1:
+        devices["model"] = job.models[0]
+    if job.is_share:
+        devices |= {"exclusivity": "Shared", "memory": job.gpu_memory or job.share_milli * manner.share_of // MILLI_GPU}
+    spec: dict[str, Any] = {"devices": devices}
+    if job.pods > 1:
+        spec |= {"gangRef": job.name, "gangMinMember": job.pods}
+    return {
+        "apiVersion": "gpu.scheduling/v1",
+        "kind": "GpuClaim",
+        "metadata": {"name": name, "namespace": job.namespace},
+        "spec": spec,
+    }
+
+
+def _pod(job: Job, name: str, manner: Manner, *, claimed: bool) -> dict[str, Any]:
+    annotations = {CLAIM: name} if claimed else {}
+    if manner.ends != KEEPS_CLOCK and job.seconds is not None:
+        annotations[DURATION] = f"{job.seconds:.3f}"
+    requests = {"cpu": f"{job.cpu_milli}m", "memory": str(job.memory)}
+    if job.gpus and not job.is_share:
+        requests[GPU] = str(job.gpus)
+    asked = {what: amount for what, amount in requests.items() if amount not in ("0", "0m")}
+    spec: dict[str, Any] = {
+        "schedulerName": manner.scheduler,
+        "restartPolicy": "Never",
+        "containers": [{"name": "main", "image": "example.test/job:v1", "resources": _resources(asked)}],
+    }
+    if len(job.models) > 1:
+        spec["affinity"] = _any_of(job.models)
+    if job.priority:
+        spec["priorityClassName"] = _class_of(job.priority)
+    meta = {"name": name, "namespace": job.namespace, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def _resources(asked: dict[str, str]) -> dict[str, Any]:
+    """GPUs are limits, too: Kubernetes wants both to be equal."""
+    gpus = {what: amount for what, amount in asked.items() if what == GPU}
+    return {"requests": asked, **({"limits": gpus} if gpus else {})}
+
+
+def _any_of(models: tuple[str, ...]) -> dict[str, Any]:
+    term = {
+        "matchExpressions": [{"key": MODEL_LABEL, "operator": "In", "values": [model_label(model) for model in models]}]
+    }
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def _class_of(priority: int) -> str:
+    return f"priority-{priority}" if priority >= 0 else f"priority-minus-{-priority}"

@@ -1,0 +1,83 @@
+"""Workloads from files: finds out which format it is, reads it row by row, and keeps what is to be kept."""
+
+import re
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from ullage.errors import UserError
+from ullage.sim.workload.formats import ARRIVALS_COLUMNS, OPENB_COLUMNS, arrival_job, openb_job, swf_job, swf_rows
+from ullage.sim.workload.job import Job, Workload, in_order
+from ullage.sim.workload.rows import BadRow, BadRows, Row, Sieve, csv_rows, header_of, json_rows, read_table
+from ullage.sim.workload.synthetic import Synthetic, generated, read_synthetic
+
+FORMATS = ("auto", "openb", "csv", "jsonl", "swf", "synthetic")
+SYNTHETIC = "synthetic"
+_LONGEST_NAME = 200
+"""So that a gang's numbers and the ends of claims' names still fit."""
+
+
+def read_workload(
+    path: str, *, form: str = "auto", seed: int = 0, bad_rows: BadRows = BadRows.STOP, most: int | None = None
+) -> Workload:
+    """What a file says arrives; `synthetic` alone is the generator as it comes. Raises UserError.
+
+    `most` keeps the first so many jobs.
+    """
+    if path == SYNTHETIC:
+        return Workload(jobs=_kept(in_order(generated(Synthetic(), seed)), most))
+    text = read_table(path)
+    found = _detected(path, text) if form == "auto" else form
+    if found == SYNTHETIC:
+        return Workload(jobs=_kept(in_order(generated(read_synthetic(text, path), seed)), most))
+    sieve = Sieve(bad_rows)
+    rows, read = _reader(found, text, path)
+    jobs = sieve.take(rows, _Names(read).read)
+    if not jobs:
+        left_out = f"; {len(sieve.skipped)} rows were left out" if sieve.skipped else ""
+        raise UserError(f"{path}: no jobs in it{left_out}")
+    return Workload(jobs=_kept(in_order(jobs), most), skipped=tuple(sieve.skipped))
+
+
+def _reader(form: str, text: str, source: str) -> tuple[Iterator[Row | BadRow], Callable[[Row], Job]]:
+    if form == "openb":
+        return csv_rows(text, source, OPENB_COLUMNS), openb_job
+    if form == "csv":
+        return csv_rows(text, source, ARRIVALS_COLUMNS), arrival_job
+    if form == "jsonl":
+        return json_rows(text, source), arrival_job
+    return swf_rows(text, source), swf_job
+
+
+def _detected(path: str, text: str) -> str:
+    """By the name, and for CSV by the header."""
+    suffix = path.lower().rpartition(".")[2]
+    if suffix in ("swf", "jsonl", "ndjson"):
+        return "swf" if suffix == "swf" else "jsonl"
+    if suffix in ("yaml", "yml"):
+        return SYNTHETIC
+    if suffix == "csv" or "," in text.partition("\n")[0]:
+        return "openb" if {"cpu_milli", "num_gpu"} <= set(header_of(text)) else "csv"
+    raise UserError(f"{path}: cannot tell what format this is; say it with --workload-format ({', '.join(FORMATS)})")
+
+
+def _kept(jobs: tuple[Job, ...], most: int | None) -> tuple[Job, ...]:
+    return jobs if most is None else jobs[:most]
+
+
+class _Names:
+    """Sees to it that names are names to Kubernetes, and that none comes twice."""
+
+    def __init__(self, read: Callable[[Row], Job]) -> None:
+        self._read = read
+        self._seen: dict[str, int] = {}
+
+    def read(self, row: Row) -> Job:
+        job = self._read(row)
+        name = re.sub(r"[^a-z0-9-]+", "-", job.name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
+        if not name:
+            raise row.wrong("name", f"is {job.name!r}; expected letters and digits")
+        if name in self._seen:
+            raise row.wrong("name", f"is {job.name!r}, as in row {self._seen[name]}")
+        self._seen[name] = row.number
+        return job if name == job.name else msgspec.structs.replace(job, name=name)

@@ -1,0 +1,142 @@
+"""The score sheet of a run: what was used, wasted, paid, waited for and disturbed. Pure accumulation.
+
+Told what happened and when, in order. Knows no API, no clock and no chance: equal runs have equal sheets, to the byte.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import ceil
+from typing import Any
+
+import msgspec
+
+from ullage.model.device import MILLI_GPU
+from ullage.model.provisioner import MICROS
+from ullage.sim.world.series import Series
+
+HOUR = 3600.0
+ALL, SHARED = "all", "shared"
+_LEVELS = ("capacity", "allocated", "waiting", "nodes", "costPerHour")
+
+
+class Waits:
+    """How long pods waited, by size."""
+
+    def __init__(self) -> None:
+        self._seconds: dict[str, list[float]] = {}
+
+    def add(self, size: str, seconds: float) -> None:
+        self._seconds.setdefault(size, []).append(seconds)
+
+    def table(self, still: Mapping[str, int]) -> dict[str, dict[str, float]]:
+        """By size, small ones first, and all of them together."""
+        sizes = sorted({*self._seconds, *still}, key=lambda size: (size == SHARED, size.zfill(9)))
+        rows = {size: _row(self._seconds.get(size, ()), still.get(size, 0)) for size in sizes}
+        every = [one for seconds in self._seconds.values() for one in seconds]
+        return rows | {ALL: _row(every, sum(still.values()))}
+
+
+def _row(seconds: Sequence[float], still: int) -> dict[str, float]:
+    ranked = sorted(seconds)
+    row = {f"p{part}": round(percentile(ranked, part), 3) for part in (50, 90, 99)}
+    mean = sum(ranked) / len(ranked) if ranked else 0.0
+    longest = ranked[-1] if ranked else 0.0
+    return {"count": len(ranked), "mean": round(mean, 3), **row, "max": round(longest, 3), "still": still}
+
+
+def percentile(ranked: Sequence[float], part: int) -> float:
+    """The smallest value that so many percent do not exceed; 0 where there is none."""
+    return ranked[max(0, ceil(len(ranked) * part / 100) - 1)] if ranked else 0.0
+
+
+class ScoreSheet:
+    """Levels are changed by what is added to them; amounts of GPU are thousandths, prices millionths per hour."""
+
+    def __init__(self) -> None:
+        self.pods: Counter[str] = Counter()
+        self.churn: Counter[str] = Counter()
+        self.evicted: Counter[str] = Counter()
+        self.decisions: Counter[str] = Counter()
+        self.waits = Waits()
+        self._still: Counter[str] = Counter()
+        self._levels = dict.fromkeys(_LEVELS, 0)
+        self._hours: Counter[str] = Counter()
+        """Level times seconds."""
+        self._series = Series(_LEVELS)
+        self._at = 0.0
+
+    def at(self, moment: float) -> None:
+        """So many seconds after the beginning: everything told next happened then."""
+        if moment <= self._at:
+            return
+        seconds, levels = moment - self._at, self._levels
+        capacity, allocated, waiting, price = (levels[name] for name in ("capacity", "allocated", "waiting", "costPerHour"))
+        idle = max(0, capacity - allocated)
+        hours = self._hours
+        hours["capacity"] += capacity * seconds
+        hours["allocated"] += allocated * seconds
+        hours["idle"] += idle * seconds
+        hours["waitingIdle"] += min(idle, waiting) * seconds
+        hours["price"] += price * seconds
+        hours["wastedPrice"] += price * seconds * idle / capacity if capacity else 0.0
+        shown = (capacity / MILLI_GPU, allocated / MILLI_GPU, waiting / MILLI_GPU, levels["nodes"], price / MICROS)
+        self._series.add(self._at, moment, shown)
+        self._at = moment
+
+    def machine(self, gpus: int, price: int, *, gone: bool = False) -> None:
+        """Something that has to be paid for, and the GPUs in it."""
+        sign = -1 if gone else 1
+        self._levels["capacity"] += sign * gpus * MILLI_GPU
+        self._levels["costPerHour"] += sign * price
+
+    def node(self, *, gone: bool = False) -> None:
+        self._levels["nodes"] += -1 if gone else 1
+
+    def begins_to_wait(self, size: str, milli: int) -> None:
+        self._levels["waiting"] += milli
+        self._still[size] += 1
+
+    def ceases_to_wait(self, size: str, milli: int) -> None:
+        self._levels["waiting"] -= milli
+        self._still[size] -= 1
+
+    def allocated(self, milli: int) -> None:
+        """So much more of GPUs is given to pods; or less."""
+        self._levels["allocated"] += milli
+
+    def report(self, attempts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+        """Everything, as plain JSON."""
+        hours = {name: total / HOUR for name, total in self._hours.items()}
+        capacity, allocated = hours.get("capacity", 0.0), hours.get("allocated", 0.0)
+        return {
+            "seconds": round(self._at, 3),
+            "pods": dict(sorted(self.pods.items())) | {"waiting": sum(self._still.values())},
+            "gpus": {
+                "hours": {
+                    "capacity": _gpus(capacity),
+                    "allocated": _gpus(allocated),
+                    "waste": _gpus(hours.get("idle", 0.0)),
+                    "wasteWhileWaiting": _gpus(hours.get("waitingIdle", 0.0)),
+                },
+                "allocation": round(allocated / capacity, 6) if capacity else 0.0,
+            },
+            "cost": {
+                "total": round(hours.get("price", 0.0) / MICROS, 4),
+                "wasted": round(hours.get("wastedPrice", 0.0) / MICROS, 4),
+            },
+            "waiting": self.waits.table({size: count for size, count in self._still.items() if count}),
+            "disruptions": {"evicted": dict(sorted(self.evicted.items())), "failed": self.pods["failed"]},
+            "churn": dict(sorted(self.churn.items())),
+            "decisions": dict(sorted(self.decisions.items())),
+            "attempts": {result: dict(sorted(reasons.items())) for result, reasons in sorted(attempts.items())},
+            "series": {"width": self._series.width, **self._series.columns(self._at)},
+        }
+
+
+def report_bytes(report: Mapping[str, Any]) -> bytes:
+    """The canonical spelling: equal reports are equal bytes."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=2)
+
+
+def _gpus(milli_hours: float) -> float:
+    return round(milli_hours / MILLI_GPU, 3)

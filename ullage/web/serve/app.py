@@ -1,0 +1,169 @@
+"""The pages: what a browser loads, the stream, and explanations. Only GET, and nothing that changes anything."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import PurePosixPath
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from ullage.model.event import ObjectKey
+from ullage.web.serve.access import COOKIE, Gate, host_is_meant
+from ullage.web.serve.hub import Hub, TooMany
+
+Explain = Callable[[ObjectKey], Awaitable[bytes | None]]
+"""What every node says to a pod, as JSON; None where there is no such pod."""
+
+TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+QUIET = 15.0
+"""Seconds of silence after which a stream says that it is still there."""
+PATIENCE = 10.0
+"""Seconds a browser may take to accept what is written to it."""
+EXPLAINING = 30.0
+"""Seconds an explanation may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What the pages are made of."""
+
+    hub: Hub
+    explain: Explain
+    gate: Gate
+    host: str
+    """Where it listens."""
+    assets: dict[str, tuple[bytes, str]] = field(default_factory=lambda: read_assets())
+
+
+def read_assets() -> dict[str, tuple[bytes, str]]:
+    """Files of the package, with their types, by name."""
+    folder = resources.files("ullage.web") / "static"
+    return {
+        found.name: (found.read_bytes(), TYPES[PurePosixPath(found.name).suffix])
+        for found in sorted(folder.iterdir(), key=lambda one: one.name)
+        if PurePosixPath(found.name).suffix in TYPES
+    }
+
+
+def application(site: Site) -> web.Application:
+    """The site as an application."""
+    pages = _Pages(site)
+    app = web.Application(middlewares=[_guarded(site)])
+    app.add_routes(
+        [
+            web.get("/", pages.index),
+            web.get("/healthz", pages.health),
+            web.get("/static/{name}", pages.asset),
+            web.get("/api/stream", pages.stream),
+            web.get("/api/snapshot", pages.snapshot),
+            web.get("/api/explain/{namespace}/{name}", pages.explanation),
+        ]
+    )
+    return app
+
+
+def _guarded(site: Site) -> Middleware:
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        answer = await _admitted(site, request, handler)
+        if not answer.prepared:
+            answer.headers.update(HEADERS)
+        return answer
+
+    return guard
+
+
+async def _admitted(site: Site, request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Whoever may look is answered; all others hear how to."""
+    if site.gate.open and not host_is_meant(request.host, site.host):
+        return web.Response(status=421, text="this is not the address this dashboard listens on\n")
+    token = request.query.get("token")
+    if token is not None and request.path == "/" and site.gate.knows(token):
+        return _cookied(site.gate)
+    if request.path != "/healthz" and not site.gate.admits(request.headers, request.cookies):
+        answer = web.Response(status=401, text="open this page once with ?token=..., or send Authorization: Bearer\n")
+        answer.headers["WWW-Authenticate"] = "Bearer"
+        return answer
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return web.Response(status=error.status, text=f"{error.reason}\n")
+
+
+def _cookied(gate: Gate) -> web.Response:
+    """The token leaves the address bar, and with it histories and logs."""
+    answer = web.Response(status=303, headers={"Location": "/"})
+    if not gate.open:
+        answer.set_cookie(COOKIE, gate.cookie, httponly=True, samesite="Strict", path="/")
+    return answer
+
+
+class _Pages:
+    def __init__(self, site: Site) -> None:
+        self._site = site
+
+    async def index(self, _: web.Request) -> web.Response:
+        return self._file("index.html")
+
+    async def asset(self, request: web.Request) -> web.Response:
+        return self._file(request.match_info["name"])
+
+    async def health(self, _: web.Request) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def snapshot(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._site.hub.snapshot(), content_type="application/json")
+
+    async def explanation(self, request: web.Request) -> web.Response:
+        key = ObjectKey(request.match_info["namespace"], request.match_info["name"])
+        try:
+            async with asyncio.timeout(EXPLAINING):
+                said = await self._site.explain(key)
+        except TimeoutError:
+            return web.Response(status=503, text="the cluster is too busy to say\n")
+        if said is None:
+            return web.Response(status=404, text=f"there is no pod {key}\n")
+        return web.Response(body=said, content_type="application/json")
+
+    async def stream(self, request: web.Request) -> web.StreamResponse:
+        """Server-sent events: a snapshot, or what was missed; then patches as they come."""
+        last = request.headers.get("Last-Event-ID") or request.query.get("last", "")
+        try:
+            with self._site.hub.listening(last) as listener:
+                answer = web.StreamResponse(headers=HEADERS | {"Content-Type": "text/event-stream"})
+                await answer.prepare(request)
+                await answer.write(b"retry: 1000\n\n")
+                async for frame in listener.frames(QUIET):
+                    async with asyncio.timeout(PATIENCE):
+                        await answer.write(frame)
+        except TooMany as error:
+            return web.Response(status=503, text=f"{error}\n", headers={"Retry-After": "10"})
+        except (TimeoutError, ConnectionError):
+            pass  # it does not listen any more, or not fast enough
+        if request.transport is not None:
+            request.transport.abort()
+        return answer
+
+    def _file(self, name: str) -> web.Response:
+        found = self._site.assets.get(name)
+        if found is None:
+            return web.Response(status=404, text="there is no such page\n")
+        return web.Response(body=found[0], content_type=found[1], charset="utf-8")
