@@ -16,7 +16,16 @@ from tests.kube.crds.bad_provisioners import with_fields
 from ullage.cloud.kwok import RECORDS
 from ullage.kube.api import DELETE_NOW, KubeApi, MergePatch
 from ullage.kube.objects.node import Node
-from ullage.kube.resources import BUDGETS, CONFIG_MAPS, DEPLOYMENTS, GPU_CLAIMS, NODE_PROVISIONERS, NODES, PODS
+from ullage.kube.resources import (
+    BUDGETS,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    GPU_CLAIMS,
+    NODE_PROVISIONERS,
+    NODES,
+    POD_GROUPS,
+    PODS,
+)
 from ullage.model.allocation import CLAIM_TEMPLATE
 from ullage.model.event import ObjectKey
 from ullage.testing.builders import a_budget, a_pod, a_pod_spec, a_workload
@@ -49,6 +58,8 @@ class Service:
     """Annotations of its pods."""
     finalizers: tuple[str, ...] = ()
     grace: int = 0
+    gang: bool = False
+    """All its pods run, or none. They take the room of pods without GPUs: so it is known where they are."""
 
     @property
     def key(self) -> ObjectKey:
@@ -64,6 +75,16 @@ async def until(holds: Callable[[], Awaitable[object]], seconds: float, programs
         assert loop.time() - began < seconds, f"{holds.__qualname__}: not within {seconds:g} s:\n{programs.said()}"
         await asyncio.sleep(0.2)
     return loop.time() - began
+
+
+async def until_right(wrong: Callable[[], Awaitable[list[str]]], seconds: float, programs: PoolPrograms) -> None:
+    """Wait until nothing is wrong any more; what still is at the end, is said."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while (found := await wrong()) and loop.time() < deadline:
+        programs.check_running()
+        await asyncio.sleep(0.5)
+    assert found == []
 
 
 async def buy(api: KubeApi, size: int, **fields: Any) -> None:
@@ -127,7 +148,8 @@ async def _fill(api: KubeApi, node: str, load: Load) -> None:
 async def start(api: KubeApi, service: Service) -> None:
     """Its budget, its claims' template, and its pods."""
     await api.create(BUDGETS, a_budget(service.name, {"app": service.name}, **service.budget), NS)
-    asked = {"cpu": str(CPUS_PER_GPU_POD)} if service.gpus else {"memory": f"{GIB_PER_PLAIN_POD}Gi"}
+    plain = service.gang or not service.gpus
+    asked = {"memory": f"{GIB_PER_PLAIN_POD}Gi"} if plain else {"cpu": str(CPUS_PER_GPU_POD)}
     spread = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -144,11 +166,20 @@ async def start(api: KubeApi, service: Service) -> None:
     body = a_workload(service.name, pod=spec, replicas=service.replicas)
     notes = dict(service.notes)
     if service.gpus:
-        claim = {"metadata": {"name": service.name}, "spec": {"devices": {"count": service.gpus}}}
-        await api.create(GPU_CLAIMS, claim, NS)
+        await _offer_claims(api, service)
         notes[CLAIM_TEMPLATE] = service.name
     body["spec"]["template"]["metadata"] |= {"annotations": notes, "finalizers": list(service.finalizers)}
     await api.create(DEPLOYMENTS, body, NS)
+
+
+async def _offer_claims(api: KubeApi, service: Service) -> None:
+    """The claim every pod of it gets a copy of."""
+    spec: dict[str, Any] = {"devices": {"count": service.gpus}}
+    if service.gang:
+        group = {"metadata": {"name": service.name}, "spec": {"minMember": service.replicas}}
+        await api.create(POD_GROUPS, group, NS)
+        spec["gangRef"] = service.name
+    await api.create(GPU_CLAIMS, {"metadata": {"name": service.name}, "spec": spec}, NS)
 
 
 async def all_available(api: KubeApi, services: list[Service]) -> bool:

@@ -27,6 +27,7 @@ from ullage.kube.resources import (
     NAMESPACES,
     NODE_PROVISIONERS,
     NODES,
+    POD_GROUPS,
     PODS,
     REPLICA_SETS,
 )
@@ -41,6 +42,7 @@ SWEPT = (
     REPLICA_SETS,
     PODS,
     GPU_CLAIMS,
+    POD_GROUPS,
     NODES,
     GPU_NODE_STATUSES,
     CONFIG_MAPS,
@@ -100,5 +102,5 @@ def programs(api: KubeApi, tmp_path: Path) -> Iterator[PoolPrograms]:  # noqa: A
         yield running
 
 
-if "--scan-interval" not in (Path(__file__).parents[2] / "ullage/cli/controller.py").read_text():
+if "drain_options" not in (Path(__file__).parents[2] / "ullage/cli/controller.py").read_text():
     collect_ignore_glob = ["test_*.py"]  # the controller does not drain yet

@@ -33,10 +33,12 @@ _PAGE = re.compile(r"metrics at (http://\S+)")
 class Figures:
     """One scrape."""
 
+    names: frozenset[str]
     samples: tuple[tuple[str, tuple[tuple[str, str], ...], float], ...]
 
     def by(self, name: str, label: str) -> Counter[str]:
-        """What a metric says for each value of a label, zeros left out."""
+        """What a metric says for each value of a label, zeros left out. A metric that is not there is an error."""
+        assert name in self.names, f"{name} is not among {sorted(self.names)}"
         found: Counter[str] = Counter()
         for sample, labels, value in self.samples:
             if sample == name and value:
@@ -44,18 +46,17 @@ class Figures:
         return found
 
     def total(self, name: str) -> int:
-        """Over all labels. A metric that is not there is an error."""
-        found = [value for sample, _, value in self.samples if sample == name]
-        assert found, f"{name} is not among {sorted({sample for sample, _, _ in self.samples})}"
-        return int(sum(found))
+        """Over all labels."""
+        return self.by(name, "").total()
 
 
 async def scrape(page: str) -> Figures:
     async with aiohttp.ClientSession() as session, session.get(page) as answer:
         assert answer.status == 200, await answer.text()
-        families = text_string_to_metric_families(await answer.text())
-        samples = [sample for family in families for sample in family.samples]
-    return Figures(tuple((one.name, tuple(sorted(one.labels.items())), float(one.value)) for one in samples))
+        families = list(text_string_to_metric_families(await answer.text()))
+    names = frozenset(f"{family.name}{ending}" for family in families for ending in ("", "_total", "_count"))
+    samples = (sample for family in families for sample in family.samples)
+    return Figures(names, tuple((one.name, tuple(sorted(one.labels.items())), float(one.value)) for one in samples))
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.real, pytest.mark.fault]
 SIZE = 10
 KILLS = 5
 """In one run. Ten runs are fifty points."""
-OPTIONS = (ALONE, "--node-delete-delay-after-taint", "1s", "--scan-interval", "1s")
+OPTIONS = (ALONE, "--node-delete-delay-after-taint", "1s", "--scan-interval", "1s", "--in-turn")
 UNNEEDED = 3
 
 

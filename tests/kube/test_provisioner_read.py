@@ -54,6 +54,7 @@ def test_a_template_is_what_its_nodes_will_be() -> None:
     node, inventory = template_node(pool, "n", zone="a", now=5.0)
     assert node.labels == {
         "kubernetes.io/hostname": "n",
+        "gpu.scheduling/node-kind": "leased",
         "tier": "gold",
         "gpu.scheduling/provisioner": "pool",
         "gpu.scheduling/capacity-type": CapacityType.SPOT,

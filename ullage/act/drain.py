@@ -4,9 +4,9 @@ Everything that is looked at is read from the API server: what was heard may be 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -15,11 +15,10 @@ from ullage.act.drain_pods import EvictionPace, PodMover
 from ullage.act.drain_taints import DrainTaints
 from ullage.clock import Clock
 from ullage.cloud.api import CloudError, CloudProvider, Refused
-from ullage.decide.drain.recheck import Objection, Promise, to_the_gangs, to_the_node, to_the_pods, what_becomes_of
-from ullage.decide.drain.rules import Circumstances, Ruling
 from ullage.kube.api import Deletion, KubeApi, Selection
 from ullage.kube.read import read_budget, read_node, read_pod
 from ullage.kube.resources import BUDGETS, NODES, PODS
+from ullage.model.budget import Budget
 from ullage.model.drain_outcome import (
     DrainOutcome,
     DrainSetback,
@@ -28,7 +27,9 @@ from ullage.model.drain_outcome import (
     NodeGone,
     NodeStays,
 )
+from ullage.model.drain_promise import Objection, Promise
 from ullage.model.event import ObjectKey
+from ullage.model.node import Node
 from ullage.model.pod import Pod
 
 _log = structlog.get_logger("draining")
@@ -60,12 +61,34 @@ class Machine:
     instance: str
 
 
+class Judge(Protocol):
+    """Whether what was promised still holds, of things that were read a moment ago."""
+
+    def node(self, promise: Promise, node: Node | None) -> Objection | None: ...
+
+    def pods(self, promise: Promise, pods: Iterable[Pod], *, evicted: bool = False) -> Objection | None:
+        """`evicted`: nobody may be there any more who matters."""
+        ...
+
+    def gangs(
+        self, promise: Promise, members: Mapping[ObjectKey, Pod], budgets: Iterable[Budget]
+    ) -> Objection | None: ...
+
+    def leaving(self, promise: Promise, pods: Iterable[Pod]) -> list[Pod]:
+        """Those that have to be evicted or waited for."""
+        ...
+
+    def following(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Those that go with their node, and can be told so."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Around:
     """What a removal asks for when it comes to that, and whom it tells."""
 
     machine_of: Callable[[str], Machine | None]
-    rules: Callable[[], Circumstances]
+    judge: Judge
     on_eviction: Callable[[Eviction], None] = lambda _: None
     on_evicted: Callable[[Pod], None] = lambda _: None
     """As soon as a pod was told to go."""
@@ -97,7 +120,7 @@ class DrainHands:
             node = await self.taints.begin(promise.node, promise.uid, self._clock.now())
         except errors.ApiError as error:
             return Objection(DrainSetback.API_FAILED, error.message)
-        return to_the_node(promise, None if node is None else read_node(node))
+        return self._around.judge.node(promise, None if node is None else read_node(node))
 
     async def remove(self, promise: Promise) -> DrainOutcome:
         """All that follows the taint."""
@@ -135,10 +158,7 @@ class DrainHands:
 
     async def _look_again(self, promise: Promise) -> list[Pod]:
         """Pods that have to be evicted, as they are now; members of their gangs on other nodes last."""
-        here = await self._checked(promise)
-        rules = self._around.rules()
-        leaving = [pod for pod in here if what_becomes_of(pod, rules) is Ruling.MOVES or pod.deleting]
-        leaving = [pod for pod in leaving if promise.knows(pod)]
+        leaving = self._around.judge.leaving(promise, await self._checked(promise))
         return leaving + await self._companions(promise, {pod.key: pod for pod in leaving})
 
     async def _checked(self, promise: Promise, *, evicted: bool = False) -> list[Pod]:
@@ -149,7 +169,8 @@ class DrainHands:
             node = None
         on_it = Selection(fields=f"spec.nodeName={promise.node}")
         pods = [read_pod(raw) for raw in (await self._api.list(PODS, selection=on_it)).items]
-        objection = to_the_node(promise, node) or to_the_pods(promise, pods, self._around.rules(), evicted=evicted)
+        judge = self._around.judge
+        objection = judge.node(promise, node) or judge.pods(promise, pods, evicted=evicted)
         if objection is not None:
             raise _Stopped(objection)
         return sorted(pods, key=lambda pod: pod.key)
@@ -164,11 +185,12 @@ class DrainHands:
                 continue
             if promise.knows(found) and not found.phase.over:
                 others[key] = found
-        objection = to_the_pods(promise, others.values(), self._around.rules())
+        judge = self._around.judge
+        objection = judge.pods(promise, others.values())
         if promise.gangs and objection is None:
             namespaces = sorted({gang.namespace for gang in promise.gangs})
             raw = [one for name in namespaces for one in (await self._api.list(BUDGETS, name)).items]
-            objection = to_the_gangs(promise, here | others, map(read_budget, raw))
+            objection = judge.gangs(promise, here | others, map(read_budget, raw))
         if objection is not None:
             raise _Stopped(objection)
         return list(others.values())
@@ -198,9 +220,8 @@ class DrainHands:
     async def _deleted(self, promise: Promise, evicted: int) -> NodeGone:
         """Nobody is there who matters: the machine goes, and its Node. Raises _Stopped."""
         if evicted:
-            here, rules = await self._checked(promise, evicted=True), self._around.rules()
-            daemons = [pod for pod in here if what_becomes_of(pod, rules) is Ruling.GOES_WITH_NODE]
-            await self._mover.evict_daemons(promise.node, [pod for pod in daemons if not pod.marks.mirror])
+            here = await self._checked(promise, evicted=True)
+            await self._mover.evict_daemons(promise.node, self._around.judge.following(here))
         if not promise.owned:
             await self._checked(promise, evicted=True)
             await self._persist(lambda: self.taints.leave_to_owner(promise.node, promise.uid))

@@ -1,4 +1,7 @@
-"""`ullage controller`: keeps pools of GPU nodes at the size their NodeProvisioners want, until it is stopped."""
+"""`ullage controller`: keeps pools of GPU nodes at the size their NodeProvisioners want, and drains them.
+
+Until it is stopped.
+"""
 
 import asyncio
 import secrets
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.cli.drain_options import draining_options, read_draining
 from ullage.cli.running import (
     LISTEN_HELP,
     api_of_term,
@@ -21,10 +25,13 @@ from ullage.cli.running import (
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
+    from ullage.control.draining.settings import DrainingSettings
+    from ullage.control.draining.start import Draining
     from ullage.control.leadership import Leadership
     from ullage.control.provisioning.start import ControllerSettings, Provisioning
     from ullage.kube.access import Access
     from ullage.model.provisioner import FleetBudget
+    from ullage.observe.drain_metrics import DrainMetrics
     from ullage.observe.provisioning_metrics import ProvisioningMetrics
     from ullage.observe.serve import Address
 
@@ -35,6 +42,7 @@ Examples:
   ullage controller --provider-setting aws.cluster=prod --provider-setting aws.region=eu-west-1
   ullage controller --max-gpus 512 --max-price-per-hour 1500
   ullage controller --context staging --no-leader-election --listen 127.0.0.1:9441
+  ullage controller --drain-unmanaged --scale-down-unneeded-time 20m --max-drain-parallelism 3
 """
 
 
@@ -61,6 +69,7 @@ Examples:
     metavar="PRICE",
     help="What the nodes of all pools together may cost, by their pricePerHour. Default: no limit.",
 )
+@draining_options
 @click.option("--namespace", default="ullage-system", show_default=True, help="Where the lease of the leader is kept.")
 @click.option(
     "--leader-election/--no-leader-election",
@@ -71,13 +80,25 @@ Examples:
 @click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
 @cluster_options
 def command(kubeconfig: str | None, context: str | None, listen: str | None, **options: Any) -> None:
-    """Buy GPU nodes for pods that fit nowhere, and give empty ones back, as NodeProvisioners say.
+    """Buy GPU nodes for pods that fit nowhere, and give back those that are not needed, as NodeProvisioners say.
+
+    With consolidation policy EmptyOnly, nodes go when they are empty; with Drain, also when their pods have a place
+    elsewhere, many at once. Disruption budgets hold, and nothing is drained that would make a new node necessary.
 
     Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
     """
     choice = ClusterChoice.of(kubeconfig, context)
     election = options["namespace"] if options["leader_election"] else None
-    asyncio.run(until_stopped(_controlling(choice, read_settings(options), election, listen_address(listen))))
+    settings = _Settings(read_settings(options), read_draining(options))
+    asyncio.run(until_stopped(_controlling(choice, settings, election, listen_address(listen))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """Of all that runs here."""
+
+    controller: "ControllerSettings"
+    draining: "DrainingSettings"
 
 
 def read_settings(options: dict[str, Any]) -> "ControllerSettings":
@@ -124,12 +145,16 @@ class _Process:
     """What outlives a term of leadership."""
 
     metrics: "ProvisioningMetrics"
+    drain_metrics: "DrainMetrics"
     provisioning: "Provisioning | None" = field(default=None)
+    draining: "Draining | None" = field(default=None)
 
     def refresh(self) -> None:
         from ullage.clock import WallClock
         from ullage.control.provisioning.gauges import show
 
+        if self.draining is not None:
+            self.draining.show()
         if self.provisioning is not None and self.provisioning.loop.plan is not None:
             show(self.metrics, self.provisioning.loop.plan, now=WallClock().now())
 
@@ -139,41 +164,44 @@ class _Process:
 
 
 async def _controlling(
-    choice: ClusterChoice, settings: "ControllerSettings", election: str | None, address: "Address | None"
+    choice: ClusterChoice, settings: _Settings, election: str | None, address: "Address | None"
 ) -> None:
     from prometheus_client import CollectorRegistry
 
     from ullage.kube.connect import find_access
     from ullage.kube.resources import NODE_PROVISIONERS
+    from ullage.observe.drain_metrics import DrainMetrics
     from ullage.observe.provisioning_metrics import ProvisioningMetrics
 
     access = find_access(choice.kubeconfig, choice.context)
     await check_served(access, NODE_PROVISIONERS)
-    process = _Process(ProvisioningMetrics(CollectorRegistry()))
+    registry = CollectorRegistry()
+    process = _Process(ProvisioningMetrics(registry), DrainMetrics(registry))
 
     async def term(leadership: "Leadership | None") -> None:
         await _serve(access, settings, process, leadership)
 
-    async with pages(address, process.metrics.registry, unready=process.unready, refresh=process.refresh):
+    async with pages(address, registry, unready=process.unready, refresh=process.refresh):
         await (term(None) if election is None else led(choice, election, ELECTION, term))
 
 
-async def _serve(
-    access: "Access", settings: "ControllerSettings", process: _Process, leadership: "Leadership | None"
-) -> None:
-    """Provision for one term. With a leadership, nothing is bought or given back once it is over."""
+async def _serve(access: "Access", settings: _Settings, process: _Process, leadership: "Leadership | None") -> None:
+    """Provision and drain for one term. With a leadership, nothing is bought or given back once it is over."""
     from functools import partial
 
     from ullage.clock import WallClock
     from ullage.control.cloud_guard import GuardedProvider
+    from ullage.control.draining.start import Draining
     from ullage.control.provisioning.start import Host, Provisioning
 
     host = Host(instance=identity(), metrics=process.metrics)
     if leadership is not None:
         host = replace(host, guard=partial(GuardedProvider, leadership=leadership))
     async with api_of_term(access, leadership) as api:
-        process.provisioning = Provisioning(api, settings, WallClock(), seed=secrets.randbits(32), host=host)
+        provisioning = Provisioning(api, settings.controller, WallClock(), seed=secrets.randbits(32), host=host)
+        process.provisioning = provisioning
+        process.draining = Draining(provisioning, settings.draining, metrics=process.drain_metrics)
         try:
-            await process.provisioning.run()
+            await process.draining.run()
         finally:
-            process.provisioning = None
+            process.provisioning = process.draining = None

@@ -21,9 +21,10 @@ Examples:
 @click.option("--output", "-o", metavar="FILE", help="Write here instead of standard output; replaced in one step.")
 @cluster_options
 def command(output: str | None, kubeconfig: str | None, context: str | None) -> None:
-    """Read nodes, pods and disruption budgets, and write the state that decisions are made on as JSON.
+    """Read the cluster, and write the state that decisions are made on as JSON, with the objects `ullage replay` needs.
 
-    Changes nothing in the cluster. The same state gives the same bytes, but for the moment it was taken at.
+    Changes nothing in the cluster. The same state gives the same bytes, but for the moment it was taken at. Commands,
+    environments and whatever else says nothing about placement is left out of the objects.
     """
     text = asyncio.run(_read(ClusterChoice.of(kubeconfig, context)))
     if output is None:
@@ -34,12 +35,18 @@ def command(output: str | None, kubeconfig: str | None, context: str | None) -> 
 
 async def _read(choice: ClusterChoice) -> bytes:
     from ullage.clock import WallClock
+    from ullage.control.cluster_objects import read_objects
     from ullage.state.dump import dump
     from ullage.watch.picture import read_picture
 
     async with choice.connected() as api:
         state = await read_picture(api)
-    return dump(state, now=WallClock().now())
+        objects = await read_objects(api, _warn)
+    return dump(state, now=WallClock().now(), objects=objects)
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}; it is left out", err=True)
 
 
 def _replace(path: Path, text: bytes) -> None:

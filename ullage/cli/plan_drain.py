@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ullage.cli.drain_options import policy_options, read_policy, threshold_options
 from ullage.cli.lines import aligned
 from ullage.cli.scene import Scene, SceneChoice, scene_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from ullage.cli.cluster import ClusterChoice
-    from ullage.decide.drain.facts import DrainFacts, DrainPlan, DrainPolicy
+    from ullage.decide.drain.facts import DrainFacts, DrainPlan
     from ullage.model.drain import Removable, Unremovable, Workload
 
 EXAMPLES = """\b
@@ -23,66 +22,12 @@ Examples:
 """
 
 _MOST_NAMED = 3
-_SHARE = click.FloatRange(0, 1)
-
-
-def _switch(name: str, what: str) -> "Callable[[Any], Any]":
-    return click.option(f"--{name}/--no-{name}", default=True, show_default=True, help=what)
-
-
-_POLICY_OPTIONS = (
-    click.option(
-        "--utilization-threshold",
-        type=_SHARE,
-        default=0.5,
-        show_default=True,
-        help="Nodes with more of their CPU or memory requested stay.",
-    ),
-    click.option(
-        "--gpu-utilization-threshold",
-        type=_SHARE,
-        default=0.5,
-        show_default=True,
-        help="The same of nodes with GPUs, by their GPUs alone.",
-    ),
-    click.option("--ignore-daemonsets-utilization", is_flag=True, help="Do not count what DaemonSets request."),
-    click.option("--ignore-mirror-pods-utilization", is_flag=True, help="Do not count what mirror pods request."),
-    _switch("skip-nodes-with-system-pods", "Pods of kube-system without a disruption budget keep their node."),
-    _switch("skip-nodes-with-local-storage", "Pods with data on their node keep it."),
-    _switch(
-        "skip-nodes-with-custom-controller-pods", "Pods of controllers that are not Kubernetes' own keep their node."
-    ),
-    click.option(
-        "--min-replica-count",
-        type=click.IntRange(min=0),
-        default=0,
-        show_default=True,
-        help="Pods of ReplicaSets with fewer replicas keep their node.",
-    ),
-    click.option(
-        "--system-pod-timeout",
-        type=click.FloatRange(min=0),
-        default=3600.0,
-        show_default=True,
-        metavar="SECONDS",
-        help="Age at which a pod of kube-system may move after all.",
-    ),
-    click.option(
-        "--unready/--no-unready", default=True, show_default=True, help="Nodes that are not ready may go, too."
-    ),
-    click.option("--in-turn", is_flag=True, help="Let a node go whose pods its disruption budget lets go one by one."),
-)
-
-
-def _policy_options(command: "Callable[..., None]") -> "Callable[..., None]":
-    for option in reversed(_POLICY_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.command("drain", epilog=EXAMPLES)
 @scene_options
-@_policy_options
+@threshold_options()
+@policy_options
 @click.option(
     "--pool", "pools", multiple=True, metavar="NAME", help="Only nodes of this NodeProvisioner; may be repeated."
 )
@@ -107,33 +52,13 @@ def drain(where: SceneChoice, policy: str, pools: tuple[str, ...], output: str, 
     scene = where.load()
     facts = _facts(scene, pools, where)
     assigner = Assigner(scene.placements, policy, scene.known.unreadable_claims)
-    plan = plan_drain(assigner, facts, _drain_policy(options), now=_moment(scene))
+    plan = plan_drain(assigner, facts, read_policy(options), now=_moment(scene))
     if output == "json":
         import msgspec
 
         click.echo(msgspec.json.format(msgspec.json.encode(as_json(plan)), indent=2))
     else:
         click.echo("\n".join(as_lines(plan)))
-
-
-def _drain_policy(options: "Mapping[str, Any]") -> "DrainPolicy":
-    from ullage.decide.drain.facts import DrainPolicy, RuleSwitches
-
-    return DrainPolicy(
-        used_milli=round(options["utilization_threshold"] * 1000),
-        gpu_used_milli=round(options["gpu_utilization_threshold"] * 1000),
-        count_daemons=not options["ignore_daemonsets_utilization"],
-        count_mirrors=not options["ignore_mirror_pods_utilization"],
-        unready_go=options["unready"],
-        in_turn=options["in_turn"],
-        rules=RuleSwitches(
-            system_pods_stay=options["skip_nodes_with_system_pods"],
-            local_storage_stays=options["skip_nodes_with_local_storage"],
-            custom_controllers_stay=options["skip_nodes_with_custom_controller_pods"],
-            min_replicas=options["min_replica_count"],
-            system_pod_grace=options["system_pod_timeout"],
-        ),
-    )
 
 
 def _facts(scene: Scene, chosen: tuple[str, ...], where: SceneChoice) -> "DrainFacts":

@@ -12,6 +12,7 @@ from ullage.cli.main import VERBS, ullage
 from ullage.config.describing import settings_page
 from ullage.observe.admission_metrics import ADMISSION_METRICS
 from ullage.observe.agent_metrics import AGENT_METRICS
+from ullage.observe.drain_metrics import DRAIN_METRICS
 from ullage.observe.metrics import metrics_page
 from ullage.observe.provisioning_metrics import PROVISIONING_METRICS
 
@@ -37,7 +38,7 @@ def _block(text: str) -> list[str]:
 
 
 def _metrics() -> str:
-    return metrics_page(ADMISSION_METRICS, AGENT_METRICS, PROVISIONING_METRICS)
+    return metrics_page(ADMISSION_METRICS, AGENT_METRICS, PROVISIONING_METRICS, DRAIN_METRICS)
 
 
 PAGES = {"cli.md": command_line, "metrics.md": _metrics, "settings.md": settings_page}

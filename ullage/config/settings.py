@@ -89,6 +89,7 @@ class Draining:
     max_eviction_time: float = setting(120.0, Duration(), "How long a pod's disruption budget is asked again.")
     max_graceful_termination: float = setting(600.0, Duration(), "The longest grace a pod gets.")
     scan_interval: float = setting(5.0, Duration(), "Time between two plans at least.")
+    plan_time: float = setting(10.0, Duration(), "How long one plan may look for nodes to remove.")
     count_daemon_sets: bool = setting(True, Switch(), "Whether what DaemonSets request counts as use.")
     count_mirror_pods: bool = setting(True, Switch(), "Whether what mirror pods request counts as use.")
     unready_nodes_go: bool = setting(True, Switch(), "Nodes that are not ready may go, too.")

@@ -1,6 +1,9 @@
 """The settings file to what each loop takes. Live programs and the simulator ask here, so that they cannot differ."""
 
+from ullage.act.drain import DrainPace
+from ullage.act.drain_pods import EvictionPace
 from ullage.config.settings import LIVE_POLICIES, Settings
+from ullage.control.draining.settings import DrainingSettings
 from ullage.control.provisioning.loop import ProvisioningSettings
 from ullage.control.provisioning.start import ControllerSettings
 from ullage.control.scheduling.loop import Pipeline
@@ -38,8 +41,25 @@ def provisioning_settings(settings: Settings) -> ControllerSettings:
     )
 
 
-def drain_policy(settings: Settings) -> DrainPolicy:
-    """When a node may go."""
+def draining_settings(settings: Settings) -> DrainingSettings:
+    """Of `ullage controller`, as far as draining is concerned."""
+    chosen = settings.draining
+    evictions = EvictionPace(deadline=chosen.max_eviction_time, most_grace=chosen.max_graceful_termination)
+    return DrainingSettings(
+        unmanaged=chosen.drain_unmanaged,
+        unneeded=chosen.unneeded_time,
+        unready=chosen.unready_time,
+        most_at_once=chosen.max_scale_down_parallelism,
+        most_drains=chosen.max_drain_parallelism,
+        policy=_drain_policy(settings),
+        pace=DrainPace(after_taint=chosen.delay_after_taint, evictions=evictions),
+        after_failure=chosen.delay_after_failure,
+        pause=chosen.scan_interval,
+        plan_seconds=chosen.plan_time,
+    )
+
+
+def _drain_policy(settings: Settings) -> DrainPolicy:
     chosen = settings.draining
     return DrainPolicy(
         used_milli=round(chosen.utilization_threshold * 1000),

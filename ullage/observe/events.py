@@ -48,6 +48,14 @@ class EventReason(StrEnum):
     NODE_SPARED = "NodeSpared"
     NODE_REMOVED = "NodeRemoved"
     NODE_NOT_REMOVED = "NodeNotRemoved"
+    NODE_DRAINING = "NodeDraining"
+    """Its pods are asked to go elsewhere, and then it goes."""
+    NODE_DRAINED = "NodeDrained"
+    """It is empty and cordoned, and left to its owner."""
+    POD_EVICTED = "PodEvicted"
+    """Told of pods whose node goes."""
+    POD_NOT_EVICTED = "PodNotEvicted"
+    DEPRECATED_FIELD = "DeprecatedField"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +86,11 @@ KINDS: Mapping[EventReason, EventKind] = {
     EventReason.NODE_SPARED: EventKind("ScalingDown"),
     EventReason.NODE_REMOVED: EventKind("ScalingDown"),
     EventReason.NODE_NOT_REMOVED: EventKind("ScalingDown", warning=True),
+    EventReason.NODE_DRAINING: EventKind("Draining"),
+    EventReason.NODE_DRAINED: EventKind("Draining"),
+    EventReason.POD_EVICTED: EventKind("Draining"),
+    EventReason.POD_NOT_EVICTED: EventKind("Draining", warning=True),
+    EventReason.DEPRECATED_FIELD: EventKind("Reading", warning=True),
 }
 
 

@@ -1,5 +1,8 @@
 """The picture as JSON and back, without loss: what `ullage dump` writes and a replay starts from."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 
 from ullage.model.budget import Budget
@@ -38,9 +41,11 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     storage_classes: tuple[StorageClass, ...] = ()
     device_claims: tuple[DeviceClaim, ...] = ()
     device_slices: tuple[DeviceSlice, ...] = ()
+    objects: tuple[dict[str, Any], ...] = ()
+    """Manifests to go on from in a simulator, in an order in which each finds what it refers to."""
 
 
-def dump(state: ClusterState, *, now: float) -> bytes:
+def dump(state: ClusterState, *, now: float, objects: Sequence[dict[str, Any]] = ()) -> bytes:
     """The state as JSON."""
     picture = Dump(
         format=FORMAT,
@@ -59,18 +64,25 @@ def dump(state: ClusterState, *, now: float) -> bytes:
         storage_classes=tuple(state.storage_classes[name] for name in sorted(state.storage_classes)),
         device_claims=tuple(state.device_claims[key] for key in sorted(state.device_claims)),
         device_slices=tuple(state.device_slices[key] for key in sorted(state.device_slices)),
+        objects=tuple(objects),
     )
     return msgspec.json.format(msgspec.json.encode(picture, order="deterministic"), indent=2)
 
 
-def load(text: bytes) -> tuple[ClusterState, float]:
-    """The state that was dumped and its moment. Raises ValueError that names the bad field."""
+def read_dump(text: bytes) -> Dump:
+    """What a dump says. Raises ValueError that names the bad field."""
     try:
         picture = msgspec.json.decode(text, type=Dump)
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a dump: {error}") from error
     if picture.format != FORMAT:
         raise ValueError(f"not a dump of format {FORMAT}: format is {picture.format}")
+    return picture
+
+
+def load(text: bytes) -> tuple[ClusterState, float]:
+    """The state that was dumped and its moment. Raises ValueError that names the bad field."""
+    picture = read_dump(text)
     state = ClusterState()
     for pod in picture.pods:
         state.apply(Appeared(pod.key, msgspec.structs.replace(pod, shape=interned(pod.shape))))

@@ -107,7 +107,7 @@ def test_yaml_is_read_and_what_nobody_reads_is_refused(client: Client) -> None:
     text = b"metadata: {name: a}\ndata: {x: 'yes'}\n"
     assert client.ask("POST", MAPS, text, "application/yaml").body["data"] == {"x": "yes"}
     assert client.ask("POST", MAPS, b"a: [", "application/yaml").status == 400
-    assert client.ask("POST", MAPS, b"k8s", "application/vnd.kubernetes.protobuf").status == 415
+    assert client.ask("POST", MAPS, b"k8s", "application/cbor").status == 415
 
 
 def test_who_may_not_is_told_what(clock: Any) -> None:

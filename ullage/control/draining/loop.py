@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -10,6 +10,7 @@ import structlog
 from ullage.act.drain import DrainHands, Machine
 from ullage.act.together import each
 from ullage.clock import Clock
+from ullage.control.draining.deciding import Decided, Known, decide
 from ullage.control.draining.ledger import Ledger
 from ullage.control.draining.news import is_news
 from ullage.control.draining.promising import promise_of
@@ -20,16 +21,15 @@ from ullage.decide.assigning import Assigner
 from ullage.decide.drain.budgets import Budgets
 from ullage.decide.drain.eligibility import is_draining
 from ullage.decide.drain.estate import Estate, Owners, is_drained, survey
-from ullage.decide.drain.facts import FRESH, DrainFacts, DrainPlan, Limits
-from ullage.decide.drain.plan import plan_drain
-from ullage.decide.drain.recheck import Objection, Promise
+from ullage.decide.drain.facts import FRESH
 from ullage.decide.drain.rules import Circumstances
-from ullage.decide.drain.timers import Pace, marked_since, marks
-from ullage.decide.drain.turns import NOBODY, Begun, Going, Paces, Turns, pool_of, turns
+from ullage.decide.drain.timers import marks
+from ullage.decide.drain.turns import NOBODY, Going, Turns, pool_of
 from ullage.decide.pool.facts import with_their_nodes
 from ullage.errors import ApiError
 from ullage.model.drain import CANDIDATE_TAINT, DrainAction, MarkCandidate, Workload
 from ullage.model.drain_outcome import DrainOutcome, NodeGone, NodeStays
+from ullage.model.drain_promise import Objection, Promise
 from ullage.model.event import Appeared, Changed, Event, Vanished
 from ullage.model.node import Node
 from ullage.model.pod import Pod
@@ -55,15 +55,6 @@ class Ground:
     placements: Placements
     statuses: Statuses
     clouds: Clouds
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """One loop's answers."""
-
-    plan: DrainPlan
-    turns: Turns
-    estate: Estate
 
 
 class DrainingLoop:
@@ -152,6 +143,7 @@ class DrainingLoop:
         # 2. What can go, and whose turn it is.
         began = self._clock.steady()
         self.decided = decided = self._decide(provisioners, estate, left)
+        self._memory = decided.memory
         promises = [promise_of(action, self._assigner) for action in decided.turns.removals]
         self.on_planned(self._clock.steady() - began)
         await self._clock.charge(MODELLED_PLAN + MODELLED_NODE * len(self._nodes))
@@ -186,50 +178,15 @@ class DrainingLoop:
         return any(taint.key == CANDIDATE_TAINT for node in self._nodes.values() for taint in node.taints)
 
     def _decide(self, provisioners: Sequence[Provisioner], estate: Estate, left: set[str]) -> Decided:
-        now, settings = self._clock.now(), self._settings
-        facts = DrainFacts(
-            candidates=estate.candidates,
-            removing=self.ledger.busy,
-            resumable=left,
-            failed=self.ledger.failed(),
-            pools=estate.floors,
+        known = Known(
+            provisioners=provisioners,
+            estate=estate,
+            ledger=self.ledger,
+            left=frozenset(left),
             workloads=self.workloads,
             workload_kinds=self.workload_kinds,
-            evictions=self.ledger.evictions,
-            prices=estate.prices,
         )
-        pools = {one.name: one.consolidation for one in provisioners if is_drained(one)}
-        policy = replace(settings.policy, pools_used_milli={name: one.used_milli for name, one in pools.items()})
-        until = self._clock.steady() + settings.plan_seconds
-        limits = Limits(still_time=lambda: self._clock.steady() < until, least_tried=settings.least_tried)
-        plan = plan_drain(self._assigner, facts, policy, self._memory, limits, now=now)
-        paces = Paces(
-            pools={
-                name: Pace(
-                    unneeded=one.unneeded,
-                    unready=one.unready,
-                    most_at_once=one.most_at_once,
-                    most_drains=one.most_drains,
-                )
-                for name, one in pools.items()
-            },
-            others=Pace(
-                unneeded=settings.unneeded,
-                unready=settings.unready,
-                most_at_once=settings.most_at_once,
-                most_drains=settings.most_drains,
-            ),
-            most_at_once=settings.most_at_once,
-            most_drains=settings.most_drains,
-        )
-        self._memory = replace(plan.memory, since={**(plan.memory.since or {}), **self._unheard_timers(estate)})
-        begun = Begun(going=tuple(self.ledger.going.values()), left=left)
-        return Decided(plan, turns(plan.removable, self._memory.since or {}, self._nodes, begun, paces, now=now), estate)
-
-    def _unheard_timers(self, estate: Estate) -> dict[str, float]:
-        """Nodes nothing is known of keep the timers that are on them."""
-        marked = {name: marked_since(self._nodes[name]) for name in estate.unheard if name in self._nodes}
-        return {name: since for name, since in sorted(marked.items()) if since is not None}
+        return decide(self._assigner, known, self._memory, self._settings, self._clock)
 
     def _let_go(self, left: set[str], estate: Estate) -> None:
         """Nobody goes on with these: they take pods again, or are deleted if their machine is gone already."""

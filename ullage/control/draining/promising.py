@@ -1,9 +1,9 @@
 """A removal that was decided, with what it counts on, by the picture it was decided on."""
 
 from ullage.decide.assigning import Assigner
-from ullage.decide.drain.recheck import Promise
 from ullage.decide.drain.turns import pool_of
 from ullage.model.drain import RemoveNode
+from ullage.model.drain_promise import Promise
 from ullage.model.event import ObjectKey
 
 
@@ -12,9 +12,7 @@ def promise_of(action: RemoveNode, assigner: Assigner) -> Promise:
     state = assigner.placements.state
     node = state.nodes[action.node]
     pods = {move.pod: state.pods[move.pod].uid for move in action.evict if move.pod in state.pods}
-    return Promise(
-        action=action, uid=node.uid, pods=pods, gangs=_gangs(pods, assigner), owned=bool(pool_of(node))
-    )
+    return Promise(action=action, uid=node.uid, pods=pods, gangs=_gangs(pods, assigner), owned=bool(pool_of(node)))
 
 
 def _gangs(pods: dict[ObjectKey, str], assigner: Assigner) -> dict[ObjectKey, tuple[ObjectKey, ...]]:

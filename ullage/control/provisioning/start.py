@@ -2,10 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from ullage.act.pool import PoolHands
 from ullage.act.tell import KubeEventWriter
@@ -20,6 +20,7 @@ from ullage.control.provisioning.telling import PoolTeller
 from ullage.kube.api import KubeApi
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.model.event import Event
 from ullage.observe.events import EventRecorder
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
@@ -48,6 +49,24 @@ class Host:
     providers: Mapping[str, CloudProvider] = field(default_factory=dict)
     """Somebody else's: they are neither run nor closed here."""
     metrics: ProvisioningMetrics | None = None
+    provisions: bool = True
+    """Whether anything is bought or given back here at all, or others only use the picture."""
+
+
+class Companion(Protocol):
+    """Another loop on the same picture, in the same process."""
+
+    async def interests(self) -> Sequence[Interest[Any, Any]]:
+        """What it wants to hear of beside that picture."""
+        ...
+
+    def hear(self, event: Event[Any]) -> None:
+        """One thing that was heard, by anybody."""
+        ...
+
+    async def work(self, events: EventRecorder) -> None:
+        """Its loop, once everything has been heard, until cancelled."""
+        ...
 
 
 class Provisioning:
@@ -62,16 +81,18 @@ class Provisioning:
         seed: int,
         host: Host = Host(),  # noqa: B008 - frozen
     ) -> None:
-        self._api = api
+        self.api = api
+        self.clock = clock
         self._settings = settings
-        self._clock = clock
+        self._companions: list[Companion] = []
         self._rng = random.Random(seed)
         self._host = host
         self._ready = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
-        self._clouds = Clouds(self._made, clock)
-        hands = PoolHands(api, self._clouds.provider)
-        self.loop = ProvisioningLoop(Statuses(api, clock), self._clouds, hands, clock, settings.provisioning)
+        self.clouds = Clouds(self._made, clock)
+        self.statuses = Statuses(api, clock)
+        hands = PoolHands(api, self.clouds.provider)
+        self.loop = ProvisioningLoop(self.statuses, self.clouds, hands, clock, settings.provisioning)
         if host.metrics is not None:
             self.loop.on_outcome = partial(count, host.metrics)
             self.loop.on_planned = host.metrics.planned
@@ -83,28 +104,49 @@ class Provisioning:
 
     async def run(self) -> None:
         """Until cancelled. Decisions begin when everything has been heard: not before is the picture whole."""
-        interests: list[Interest[Any, Any]] = [*await sources_served(self._api), _PROVISIONERS]
-        informers = [Informer(self._api, one, self.loop.hear, rng=self._rng, clock=self._clock) for one in interests]
-        writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._host.instance)
+        informers = await self._informers()
+        writer = KubeEventWriter(self.api, controller=CONTROLLER, instance=self._host.instance)
         try:
-            async with EventRecorder(writer, self._clock, instance=self._host.instance) as events:
+            async with EventRecorder(writer, self.clock, instance=self._host.instance) as events:
                 self.loop.on_step = PoolTeller(events, self.loop.placements.state.nodes.get).stepped
                 async with asyncio.TaskGroup() as self._group:
                     self._group.create_task(run_all(*informers), name="informers")
                     await wait_all_synced(*informers)
-                    self._group.create_task(self.loop.run(), name="provisioning loop")
+                    if self._host.provisions:
+                        self._group.create_task(self.loop.run(), name="provisioning loop")
+                    for one in self._companions:
+                        self._group.create_task(one.work(events), name=type(one).__name__)
                     self._ready.set()
         finally:
-            for name, provider in self._clouds.providers.items():
+            for name, provider in self.clouds.providers.items():
                 if name not in self._host.providers:
                     await provider.close()
+
+    def join(self, companion: Companion) -> None:
+        """Run another loop beside this one. Before `run`."""
+        self._companions.append(companion)
+
+    async def _informers(self) -> list[Informer[Any, Any]]:
+        """Of the picture and of NodeProvisioners; and of what companions want to hear, which is for them alone."""
+        shared: list[Interest[Any, Any]] = [*await sources_served(self.api), _PROVISIONERS]
+        own = [interest for one in self._companions for interest in await one.interests()]
+        hearing = [(one, self._hear) for one in shared] + [(one, self._hear_beside) for one in own]
+        return [Informer(self.api, one, hear, rng=self._rng, clock=self.clock) for one, hear in hearing]
+
+    def _hear(self, event: Event[Any]) -> None:
+        self.loop.hear(event)
+        self._hear_beside(event)
+
+    def _hear_beside(self, event: Event[Any]) -> None:
+        for one in self._companions:
+            one.hear(event)
 
     def _made(self, name: str) -> CloudProvider:
         """A provider, and what has to go on beside its calls."""
         if name in self._host.providers:
             return self._host.guard(self._host.providers[name])
         settings = self._settings.providers.get(name, {})
-        provider = load_provider(name, Surroundings(api=self._api, clock=self._clock, settings=settings))
+        provider = load_provider(name, Surroundings(api=self.api, clock=self.clock, settings=settings))
         if self._group is not None:
             self._group.create_task(provider.run(), name=f"provider {name}")
         return self._host.guard(provider)

@@ -12,7 +12,12 @@ from ullage.kube.api import KubeApi
 from ullage.kube.gpu_write import patch_status
 from ullage.kube.objects.provisioner import NodeProvisioner, NodeProvisionerStatus
 from ullage.kube.provisioner_read import read_decision, read_provisioner
-from ullage.kube.provisioner_write import provisioner_status, without_provider
+from ullage.kube.provisioner_write import (
+    SCALE_DOWN_THROTTLED,
+    provisioner_status,
+    with_throttling,
+    without_provider,
+)
 from ullage.kube.resources import NODE_PROVISIONERS
 from ullage.model.event import Appeared, Changed, Event, Vanished
 from ullage.model.provisioner import Provisioner
@@ -62,6 +67,19 @@ class Statuses:
         if raw is not None:
             now, generation = self._clock.now(), raw.metadata.generation
             await self._write(raw, without_provider(raw.status, message, generation=generation, now=now))
+
+    async def write_throttled(self, name: str, throttled: bool, *, said: bool) -> bool:
+        """Say whether nodes that could go have to wait. Where it is not to be `said`, what was said is corrected."""
+        raw = self._raw.get(name)
+        if raw is None:
+            return True
+        before = next((one for one in raw.status.conditions if one.type == SCALE_DOWN_THROTTLED), None)
+        if before is None and not said:
+            return True
+        if before is not None and (before.status == "True") == throttled:
+            return True
+        now, generation = self._clock.now(), raw.metadata.generation
+        return await self._write(raw, with_throttling(raw.status, throttled=throttled, generation=generation, now=now))
 
     async def _write(self, raw: NodeProvisioner, status: NodeProvisionerStatus) -> bool:
         name, patch = raw.metadata.name, patch_status(raw.metadata, raw.status, status)

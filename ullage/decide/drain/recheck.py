@@ -1,48 +1,45 @@
 """Whether a removal that was planned is still right, by what is there now. Asked of things read a moment ago."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
 
 from ullage.decide.drain.budgets import Budgets
 from ullage.decide.drain.eligibility import is_draining
 from ullage.decide.drain.rules import Blocked, Circumstances, Ruling, ruling
 from ullage.model.budget import Budget
-from ullage.model.drain import RemoveNode, WhyStays
+from ullage.model.drain import WhyStays
 from ullage.model.drain_outcome import DrainSetback
+from ullage.model.drain_promise import Objection, Promise
 from ullage.model.event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """A removal, and what it counts on."""
+class Recheck:
+    """What hands ask before they go on. `rules` are those of the moment they ask."""
 
-    action: RemoveNode
-    uid: str
-    """Of the node."""
-    pods: Mapping[ObjectKey, str] = field(default_factory=dict)
-    """Uids of the pods that may be evicted: no others."""
-    gangs: Mapping[ObjectKey, tuple[ObjectKey, ...]] = field(default_factory=dict)
-    """Those among them that go together or not at all."""
-    owned: bool = True
-    """It is a pool's: its machine is deleted. Otherwise it is left to its owner when it is empty."""
+    def __init__(self, rules: Callable[[], Circumstances]) -> None:
+        self._rules = rules
 
-    @property
-    def node(self) -> str:
-        return self.action.node
+    def node(self, promise: Promise, node: Node | None) -> Objection | None:
+        return to_the_node(promise, node)
 
-    def knows(self, pod: Pod) -> bool:
-        return self.pods.get(pod.key) == pod.uid
+    def pods(self, promise: Promise, pods: Iterable[Pod], *, evicted: bool = False) -> Objection | None:
+        return to_the_pods(promise, pods, self._rules(), evicted=evicted)
 
+    def gangs(self, promise: Promise, members: Mapping[ObjectKey, Pod], budgets: Iterable[Budget]) -> Objection | None:
+        return to_the_gangs(promise, members, budgets)
 
-@dataclass(frozen=True, slots=True)
-class Objection:
-    """Why it is not right any more."""
+    def leaving(self, promise: Promise, pods: Iterable[Pod]) -> list[Pod]:
+        """Those that have to be evicted, or are going already and have to be waited for."""
+        rules = self._rules()
+        known = [pod for pod in pods if promise.knows(pod)]
+        return [pod for pod in known if what_becomes_of(pod, rules) is Ruling.MOVES or pod.deleting]
 
-    setback: DrainSetback
-    detail: str
-    pod: ObjectKey | None = None
+    def following(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Those that go with their node, and can be told so. Mirror pods are kubelet's own."""
+        rules = self._rules()
+        with_it = [pod for pod in pods if what_becomes_of(pod, rules) is Ruling.GOES_WITH_NODE]
+        return [pod for pod in with_it if not pod.marks.mirror and not pod.deleting]
 
 
 def to_the_node(promise: Promise, node: Node | None) -> Objection | None:

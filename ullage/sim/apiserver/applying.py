@@ -13,6 +13,7 @@ from ullage.sim.apiserver.ownership import APPLY, Manager, Ownership, ownership_
 from ullage.sim.apiserver.refusal import About, Refusal, bad_request, invalid, not_found
 from ullage.sim.apiserver.schema_types import MergeSchema
 from ullage.sim.apiserver.store import Stored
+from ullage.sim.apiserver.strictness import judge_applied
 from ullage.sim.apiserver.updating import update_object
 from ullage.sim.apiserver.views import encoded, inward
 from ullage.sim.apiserver.wire import JsonObject, decode, without_nulls
@@ -52,6 +53,7 @@ def _configuration(call: Call) -> JsonObject:
     version, kind = config.get("apiVersion") or "", config.get("kind") or ""
     if (version, kind) != (call.kind.api_version, call.kind.kind):
         raise bad_request(f"invalid object type: {version or '/'}, Kind={kind}")
+    judge_applied(call, config)
     metadata = config["metadata"] = dict(config.get("metadata") or {})
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")

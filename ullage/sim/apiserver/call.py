@@ -1,7 +1,7 @@
 """One request, understood: what it is about, and how the caller wants it done."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -23,6 +23,8 @@ class Call:
     target: Target
     request: Request
     user: str
+    warnings: list[str] = field(default_factory=list)
+    """Told to the caller with the answer."""
 
     @property
     def kind(self) -> Kind:

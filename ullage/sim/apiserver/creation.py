@@ -18,6 +18,7 @@ from ullage.sim.apiserver.refusal import (
 )
 from ullage.sim.apiserver.shapes import WrongType
 from ullage.sim.apiserver.store import Stored
+from ullage.sim.apiserver.strictness import judge_sent
 from ullage.sim.apiserver.views import encoded, inward
 from ullage.sim.apiserver.wire import JsonObject, encode, without_nulls
 from ullage.sim.apiserver.world import World
@@ -48,20 +49,10 @@ def sent_object(call: Call) -> JsonObject:
     obj = call.body()
     if not call.kind.custom and b"null" in (call.request.body or b""):
         obj = without_nulls(obj)
-    if call.query.get("fieldValidation") == "Strict":
-        _refuse_unknown(call, obj)
+    judge_sent(call, obj)
     obj = inward(call.kind, obj)
     place_in_namespace(call, obj["metadata"])
     return obj
-
-
-def _refuse_unknown(call: Call, obj: JsonObject) -> None:
-    """Asked to be strict: fields the kind does not have are an error. Built-in kinds are not known that well."""
-    found = call.kind.rules.unknown_fields(obj)
-    if found:
-        kind, listed = call.kind, ", ".join(f'unknown field "{path}"' for path in found)
-        handled = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-        raise bad_request(f"{handled}: strict decoding error: {listed}")
 
 
 def place_in_namespace(call: Call, metadata: JsonObject) -> None:

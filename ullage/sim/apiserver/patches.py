@@ -19,6 +19,7 @@ from ullage.sim.apiserver.refusal import (
 )
 from ullage.sim.apiserver.store import Stored
 from ullage.sim.apiserver.strategic import strategic_merge
+from ullage.sim.apiserver.strictness import judge_patched
 from ullage.sim.apiserver.updating import check_url_name, update_object
 from ullage.sim.apiserver.views import encoded, inward, outward
 from ullage.sim.apiserver.wire import JsonObject, copied, decode, encode, without_nulls
@@ -78,14 +79,24 @@ def _apply_patch(call: Call, document: JsonObject, content_type: str) -> Any:
     if content_type != JSON_PATCH:
         if not isinstance(said, dict):
             raise bad_request("error decoding patch: the patch is not a JSON object")
-        return merge(document, said) if content_type == MERGE else _strategic(call, document, said)
+        strategic = content_type == STRATEGIC
+        merged = _strategic(call, document, said) if strategic else merge(document, said)
+        _judge(call, merged, said, strategic=strategic)
+        return merged
     if not isinstance(said, list):
         message = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
         raise bad_request(f"error decoding patch: {message}")
     try:
-        return apply_operations(document, said)
+        changed = apply_operations(document, said)
     except PatchFailed as failed:
         raise bad_patch() from failed
+    _judge(call, changed, said, strategic=False)
+    return changed
+
+
+def _judge(call: Call, result: Any, said: Any, *, strategic: bool) -> None:
+    if isinstance(result, dict):
+        judge_patched(call, result, said, strategic=strategic)
 
 
 def _strategic(call: Call, document: JsonObject, said: JsonObject) -> Any:

@@ -6,6 +6,7 @@ slow, or fails lives in `transport`.
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from ullage.clock import Clock
 from ullage.kube.transport import Request, Response
@@ -15,6 +16,7 @@ from ullage.sim.apiserver.call import Call
 from ullage.sim.apiserver.discovery import discover
 from ullage.sim.apiserver.gate import Gate
 from ullage.sim.apiserver.negotiation import dress_of, dressed, wanted
+from ullage.sim.apiserver.openapi.document import describe
 from ullage.sim.apiserver.parts import binding, eviction, finalize, reviews, scale
 from ullage.sim.apiserver.refusal import Refusal, method_not_allowed, no_containers
 from ullage.sim.apiserver.registry import NoSuchPath, Registry, Target
@@ -93,6 +95,8 @@ class SimulatedApiServer:
             wanted(request)
             response = self._dispatch(call)
             self._custom.settle()
+            if call.warnings:
+                response = replace(response, warnings=tuple(call.warnings))
             return dressed(call, response, self._world.now)
         except NoSuchPath:
             return _NOT_A_PATH
@@ -121,7 +125,7 @@ class SimulatedApiServer:
 
     def _describe(self, request: Request) -> Response | None:
         """What is served and how it looks: questions no authoriser is asked about."""
-        return discover(request, self._registry)
+        return discover(request, self._registry) or describe(request, self._registry)
 
     def _check_allowed(self, user: str, verb: str, target: Target) -> None:
         if target.kind.id in reviews.ANSWERED:
@@ -134,8 +138,6 @@ class SimulatedApiServer:
         if call.target.subresource in _NEEDS_CONTAINERS:
             raise no_containers(call.target.subresource)
         if call.kind.id in reviews.ANSWERED:
-            if call.request.method != "POST" or call.target.name:
-                raise method_not_allowed()
             return reviews.review(call, self._world, self._authorise)
         match call.request.method, bool(call.target.name), call.target.subresource:
             case "GET", True, "scale":

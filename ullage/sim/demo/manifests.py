@@ -4,17 +4,21 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ullage.act.drain import DrainPace
+from ullage.control.draining.settings import DrainingSettings
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.kube.provisioner_read import read_provisioner
 from ullage.kube.resource import JsonObject
 from ullage.model.allocation import CLAIM as CLAIM_NOTE
 from ullage.model.allocation import CLAIM_TEMPLATE
-from ullage.sim.actors.kubelet_behaviour import DURATION
+from ullage.sim.actors.kubelet_behaviour import DURATION, STOP
 from ullage.sim.world.spec import FleetNode
 
 NAMESPACE = "default"
 _OURS = "gpu.scheduling/v1"
 _IMAGE = "example.test/work:v1"
+_FAREWELL_SECONDS = "25"
+"""A service ends its conversations before it goes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,10 @@ H100 = Hardware(
     price="98.32",
 )
 L4 = Hardware(model="NVIDIA L4", gpus=4, memory="24Gi", islands=4, cpu="48", ram="192Gi", price="4.60")
+
+
+VISIBLE_DRAINING = DrainingSettings(pace=DrainPace(after_taint=20.0))
+"""Nodes stay tainted for a while before they go: an onlooker blinks, and half a minute is gone."""
 
 
 def pool(name: str, hardware: Hardware, *, least: int, most: int, unneeded: str = "4m") -> JsonObject:
@@ -103,7 +111,7 @@ def deployment(name: str, replicas: int, *, template: str) -> JsonObject:
         "replicas": replicas,
         "selector": {"matchLabels": labels},
         "template": {
-            "metadata": {"labels": labels, "annotations": {CLAIM_TEMPLATE: template}},
+            "metadata": {"labels": labels, "annotations": {CLAIM_TEMPLATE: template, STOP: _FAREWELL_SECONDS}},
             "spec": _pod_spec("2"),
         },
     }
@@ -146,5 +154,5 @@ def _pod_spec(cpu: str) -> JsonObject:
     resources = {"requests": {"cpu": cpu, "memory": "8Gi"}}
     return {
         "containers": [{"name": "main", "image": _IMAGE, "resources": resources}],
-        "terminationGracePeriodSeconds": 10,
+        "terminationGracePeriodSeconds": 30,
     }

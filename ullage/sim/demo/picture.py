@@ -52,7 +52,7 @@ class PoolRow:
 
     name: str
     sort: str
-    """What its nodes are: `8 x NVIDIA H100`."""
+    """What its nodes are: `8 x H100`."""
     current: int
     target: int | None
     coming: int
@@ -161,7 +161,7 @@ def _pool(
     gpus = provisioner.spec.template.gpus if provisioner is not None else None
     return PoolRow(
         name=name,
-        sort=f"{gpus.count} x {gpus.model}" if gpus is not None else "",
+        sort=f"{gpus.count} x {_short(gpus.model)}" if gpus is not None else "",
         current=(status.current_size if status is not None else None) or len(nodes),
         target=status.target_size if status is not None else None,
         coming=(status.coming_size or 0) if status is not None else 0,
@@ -169,6 +169,11 @@ def _pool(
         price=str(provisioner.spec.template.price_per_hour or "") if provisioner is not None else "",
         nodes=rows,
     )
+
+
+def _short(model: str) -> str:
+    """`NVIDIA H100 80GB HBM3` as people say it."""
+    return next(iter(model.removeprefix("NVIDIA ").split()), model)
 
 
 def _node(node: Node, inventory: Inventory | None, holders: Mapping[tuple[str, int], Cell], now: float) -> NodeRow:

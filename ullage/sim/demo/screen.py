@@ -3,7 +3,6 @@
 Draws what it is given; fits itself to the size of the terminal. Colour never says anything alone: shapes do, too.
 """
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,9 @@ _SHAPES = {Use.FREE: "□", Use.LEASED: "■", Use.SHARED: "▣", Use.BROKEN: "�
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
 _WIDE = 110
 """Columns from which on two halves stand side by side."""
-_MOST_WAITING = 6
+_MAP_COLUMNS = 56
+_MOST_WAITING = 5
+_INDENT = " " * len("00:00:00 ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,16 @@ class Addresses:
     """A manifest to try."""
 
 
+class Palette:
+    """Who has which colour. Once somebody has one, it stays."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, str] = {}
+
+    def colour(self, holder: str) -> str:
+        return self._given.setdefault(holder, _COLOURS[len(self._given) % len(_COLOURS)])
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
     """One picture of the story."""
@@ -44,13 +55,14 @@ class Frame:
     elapsed: float
     speed: float
     addresses: Addresses
+    palette: Palette
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height = options.height or console.size.height
         top = [self._headline(), self._caption(), self._addresses()]
         used = sum(len(console.render_lines(part, options.update(height=None), pad=False)) for part in top)
-        yield Group(*top)
-        yield self._body(options.max_width, max(8, height - used - 1))
+        yield Group(*top, Text(""))
+        yield self._body(options.max_width, max(8, height - used - 2))
 
     def _headline(self) -> RenderableType:
         story, moment = self.programme.story, self.programme.moment
@@ -72,48 +84,82 @@ class Frame:
         table.add_column(overflow="fold")
         said = self.addresses
         if said.dashboard:
-            table.add_row("in a browser", Text(said.dashboard, style="bold underline"))
+            table.add_row("in a browser", Text.assemble((said.dashboard, "bold underline")))
         if said.kubectl:
             table.add_row("in a terminal", Text(f"{said.kubectl} get pods,gpuclaims,nodeprovisioners"))
             table.add_row("a claim of yours", Text(f"{said.kubectl} apply -f {said.example}"))
         return table
 
     def _body(self, width: int, height: int) -> RenderableType:
-        waits, shown = self._waiting(), min(len(self.waiting), _MOST_WAITING)
+        waits, shown = self._waiting(), 2 * min(len(self.waiting), _MOST_WAITING)
         if width < _WIDE:
-            above = sum(2 + len(pool.nodes) for pool in self.pools) + max(1, shown)
-            return Group(self._map(), waits, self._decisions(max(3, height - above - 4)))
-        halves = Table.grid(expand=True, padding=(0, 1))
-        halves.add_column(ratio=5)
-        halves.add_column(ratio=8)
-        halves.add_row(self._map(), Group(waits, self._decisions(max(3, height - max(1, shown) - 5))))
+            above = sum(2 + len(pool.nodes) for pool in self.pools) + shown
+            return Group(self._map(), waits, Feed(self.programme, max(3, height - above - 5)))
+        halves = Table.grid(expand=True, padding=(0, 2, 0, 0))
+        halves.add_column(width=_MAP_COLUMNS)
+        halves.add_column(ratio=1)
+        halves.add_row(self._map(), Group(waits, Text(""), Feed(self.programme, max(3, height - max(1, shown) - 4))))
         return halves
 
     def _map(self) -> RenderableType:
-        return Group(*(part for pool in self.pools for part in _pool(pool)), _legend(self.pools))
+        drawn = [part for pool in self.pools for part in _pool(pool, self.palette)]
+        return Group(*drawn, _legend(self.pools, self.palette))
 
     def _waiting(self) -> RenderableType:
-        table = _titled("Waiting", len(self.waiting))
-        table.add_column(no_wrap=True, style="bold")
-        table.add_column(no_wrap=True, justify="right", style="dim")
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+        parts: list[RenderableType] = [Text(f"Waiting ({sum(len(row.pods) for row in self.waiting)})", style="bold")]
         for row in self.waiting[:_MOST_WAITING]:
             more = f" and {len(row.pods) - 1} more" if len(row.pods) > 1 else ""
-            said = Text.assemble((f"{row.reason or 'Waiting'} ", "yellow"), _one_line(row.message))
-            table.add_row(f"{row.pods[0]}{more}", f"{row.gpus} GPU  {_age(row.seconds)}", said)
+            who = f"{row.pods[0]}{more}, {row.gpus} GPUs each, for {_age(row.seconds)}: "
+            said = Text.assemble((who, "bold"), (f"{row.reason or 'not tried yet'} ", "yellow"), _one_line(row.message))
+            parts.append(Clipped(said, 2))
         if not self.waiting:
-            table.add_row(Text("nobody", style="dim"), "", "")
-        return table
+            parts.append(Text("nobody", style="dim"))
+        return Group(*parts)
 
-    def _decisions(self, most: int) -> RenderableType:
-        table = _titled("Decisions", None)
-        table.add_column(no_wrap=True, style="dim")
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-        for told in list(self.programme.recent)[: -most - 1 : -1]:
-            word = Text(told.word, style="yellow" if told.warning else "green")
-            table.add_row(clock_of(told.at), word, Text.assemble((f"{told.about} ", "bold"), _one_line(told.text)))
-        return table
+
+class Clipped:
+    """Text of so many lines at most."""
+
+    def __init__(self, text: Text, lines: int) -> None:
+        self._text = text
+        self._lines = lines
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self.clipped(console, options.max_width)
+
+    def clipped(self, console: Console, width: int) -> Sequence[Text]:
+        """As it is drawn, line by line."""
+        lines = list(self._text.wrap(console, width))
+        if len(lines) > self._lines:
+            lines = lines[: self._lines]
+            lines[-1].truncate(width - 1)
+            lines[-1].append("…")
+        return lines
+
+
+class Feed:
+    """The latest decisions with their why, the newest first, as many as there is room for."""
+
+    def __init__(self, programme: Programme, height: int) -> None:
+        self._programme = programme
+        self._height = height
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("Decisions", style="bold")
+        left, width = self._height, options.max_width - len(_INDENT)
+        for told in reversed(self._programme.recent):
+            lines = Clipped(_decision(told), 2).clipped(console, width)
+            left -= len(lines)
+            if left < 0:
+                return
+            for number, line in enumerate(lines):
+                yield Text.assemble((_INDENT if number else f"{clock_of(told.at)} ", "dim"), line)
+
+
+def _decision(told: Told) -> Text:
+    about = told.about if told.count == 1 else f"{told.family[1]}-… x{told.count}"
+    word = (f"{told.word} ", "yellow" if told.warning else "green")
+    return Text.assemble(word, (f"{about}: " if about else "", "bold"), _one_line(told.text))
 
 
 def clock_of(seconds: float) -> str:
@@ -129,7 +175,7 @@ def line_of(told: Told) -> str:
     return f"[{clock_of(told.at)}] {who}{told.word}{about}: {_one_line(told.text)}"
 
 
-def _pool(pool: PoolRow) -> Iterator[RenderableType]:
+def _pool(pool: PoolRow, palette: Palette) -> Iterator[RenderableType]:
     size = f"{pool.current}" if pool.target in (None, pool.current) else f"{pool.current} → {pool.target}"
     coming = f", {pool.coming} coming" if pool.coming else ""
     price = f"  {pool.price}/h each" if pool.price else ""
@@ -145,12 +191,12 @@ def _pool(pool: PoolRow) -> Iterator[RenderableType]:
     table.add_column(no_wrap=True, overflow="ellipsis")
     for node in pool.nodes:
         style = "dim" if node.going else ""
-        table.add_row(Text(f"  {node.name}", style=style), _gpus(node), Text(node.mark, style="yellow"))
+        table.add_row(Text(f"  {node.name}", style=style), _gpus(node, palette), Text(node.mark, style="yellow"))
     yield table
     yield Text("")
 
 
-def _gpus(node: NodeRow) -> Text:
+def _gpus(node: NodeRow, palette: Palette) -> Text:
     """Islands in brackets; GPUs that are wired to nobody stand apart."""
     drawn = Text()
     for number, island in enumerate(node.islands):
@@ -158,47 +204,30 @@ def _gpus(node: NodeRow) -> Text:
         drawn.append("[" if node.wired else "", "dim")
         for place, cell in enumerate(island):
             drawn.append(" " if place and not node.wired else "")
-            drawn.append(_SHAPES[cell.use], _colour(cell))
+            drawn.append(_SHAPES[cell.use], _colour(cell, palette))
         drawn.append("]" if node.wired else "", "dim")
     return drawn
 
 
-def _colour(cell: Cell) -> str:
+def _colour(cell: Cell, palette: Palette) -> str:
     match cell.use:
         case Use.FREE:
             return "dim"
         case Use.BROKEN:
             return "bold red"
         case _:
-            return colour_of(cell.holder)
+            return palette.colour(cell.holder)
 
 
-def colour_of(holder: str) -> str:
-    """The same workload always has the same colour."""
-    return _COLOURS[zlib.crc32(holder.encode()) % len(_COLOURS)]
-
-
-def _legend(pools: Sequence[PoolRow]) -> RenderableType:
+def _legend(pools: Sequence[PoolRow], palette: Palette) -> RenderableType:
     cells = [cell for pool in pools for node in pool.nodes for island in node.islands for cell in island]
     holders = sorted({cell.holder for cell in cells if cell.holder})
-    line = Text("□ free  ✗ broken  [ ] NVLink island", style="dim")
+    line = Text.assemble(("□ free  ✗ broken  [ ] NVLink island", "dim"))
     for holder in holders:
         line.append("  ")
-        line.append("■ ", colour_of(holder))
-        line.append(holder, "default")
+        line.append("■\N{NO-BREAK SPACE}", palette.colour(holder))
+        line.append(holder)
     return line
-
-
-def _titled(title: str, count: int | None) -> Table:
-    shown = title if count is None else f"{title} ({count})"
-    return Table(
-        title=Text(shown, style="bold"),
-        title_justify="left",
-        box=None,
-        show_header=False,
-        padding=(0, 1, 0, 0),
-        expand=True,
-    )
 
 
 def _age(seconds: float) -> str:

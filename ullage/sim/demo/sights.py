@@ -18,14 +18,17 @@ from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
 
 _OURS = "ullage.dev/"
 """How those who decide sign their Events."""
+_TOLD_OF_NODES = ("NodeTainted", "NodeSpared", "NodeRemoved", "NodeNotRemoved")
+"""What is told of a node and of its pool is shown once."""
 
 
 class Watching:
     """Keeps `sights` true, and tells what is decided. `run` until cancelled."""
 
-    def __init__(self, api: KubeApi, clock: Clock, on_told: Callable[[Told], None], *, seed: int) -> None:
+    def __init__(self, api: KubeApi, clock: Clock, on_told: Callable[[Told], None], *, seed: int, began: float) -> None:
+        """`began` is when the clock showed the beginning."""
         self._clock = clock
-        self._began = clock.now()
+        self._began = began
         self._on_told = on_told
         rng = random.Random(seed)
 
@@ -50,7 +53,10 @@ class Watching:
 
     def _hear(self, event: Event[JsonObject]) -> None:
         """Decisions are announced as Events; what is announced again is only counted there."""
-        if isinstance(event, Appeared) and event.new.get("reportingController", "").startswith(_OURS):
+        if not isinstance(event, Appeared) or not event.new.get("reportingController", "").startswith(_OURS):
+            return
+        about = (event.new.get("regarding") or {}).get("kind")
+        if about != NODE_PROVISIONERS.kind or event.new.get("reason") not in _TOLD_OF_NODES:
             self._on_told(_told(event.new, self._clock.now() - self._began))
 
 
@@ -61,7 +67,7 @@ def _told(raw: JsonObject, at: float) -> Told:
         who=raw["reportingController"].removeprefix(_OURS),
         word=raw.get("reason", ""),
         about=about.get("name", ""),
-        text=raw.get("note", ""),
+        text=raw.get("note", "").removeprefix(f"Successfully assigned {about.get('namespace')}/{about.get('name')} "),
         warning=raw.get("type") == "Warning",
     )
 

@@ -16,6 +16,7 @@ def _world(seed: int) -> WorldSpec:
         seed=seed,
         nodes=(*make.nodes_of(_TRAIN, 2), *make.nodes_of(_SERVE, 2)),
         objects=(_TRAIN, _SERVE),
+        draining=make.VISIBLE_DRAINING,
     )
 
 
@@ -29,26 +30,27 @@ _MOMENTS = (
     Moment(
         at=45,
         name="claims",
-        caption="Three people ask for GPUs through claims. fine-tune wants four in one NVLink island and gets exactly "
-        "that; the small ones are packed beside it, so that whole islands stay free.",
+        caption="Three people ask for GPUs through claims: one, two, and four that must be in one NVLink island. The "
+        "webhook fills in what their pods need, the scheduler leases them exact GPUs, and what is small is packed "
+        "together.",
         steps=(
-            Create(make.claim("fine-tune", 4, "H100", island=True)),
-            Create(_FINE_TUNE),
-            Create(make.claim("evaluate", 2, "H100")),
-            Create(make.pod("evaluate")),
             Create(make.claim("notebook", 1, "H100")),
             Create(make.pod("notebook")),
+            Create(make.claim("evaluate", 2, "H100")),
+            Create(make.pod("evaluate")),
+            Create(make.claim("fine-tune", 4, "H100", island=True)),
+            Create(_FINE_TUNE),
         ),
     ),
     Moment(
         at=240,
         name="serving",
         caption="A Deployment of six replicas, one L4 each: every replica gets a claim of its own from a template. "
-        "Its disruption budget lets four be missing at a time.",
+        "Its disruption budget lets three be missing at a time.",
         steps=(
-            Create(make.claim("chat", 1, "L4")),
-            Create(make.budget("chat", unavailable=4)),
-            Create(make.deployment("chat", 6, template="chat")),
+            Create(make.claim("one-l4", 1, "L4")),
+            Create(make.budget("chat", unavailable=3)),
+            Create(make.deployment("chat", 6, template="one-l4")),
         ),
     ),
     Moment(
@@ -61,50 +63,61 @@ _MOMENTS = (
     Moment(
         at=570,
         name="gang",
-        caption="A training job of four workers with eight GPUs each, all or nothing. One node is free: the gang "
-        "waits, holds nothing meanwhile, and the provisioner buys the three nodes that are missing.",
+        caption="A training job of four workers with eight GPUs each, all or nothing. There are not enough whole "
+        "nodes: the gang waits, holds nothing meanwhile, and the provisioner buys what is missing, in one go.",
         steps=(
             Create(make.claim("pretrain", 8, "H100", gang="pretrain", members=4)),
-            Create(make.job("pretrain", 4, 480, template="pretrain")),
+            Create(make.job("pretrain", 4, 450, template="pretrain")),
         ),
     ),
     Moment(
-        at=930,
+        at=900,
         name="rush",
-        caption="Evening: chat grows from 6 to 24 replicas. The serve pool grows with it, by as many nodes as are "
-        "missing, bought in one go.",
-        steps=(Scale("chat", 24),),
+        caption="Evening: chat grows, and two more services start. The serve pool grows with them, by as many nodes as "
+        "are missing.",
+        steps=(
+            Create(make.budget("embed", unavailable=3)),
+            Scale("chat", 10),
+            Create(make.deployment("embed", 8, template="one-l4")),
+            Create(make.deployment("search", 8, template="one-l4")),
+        ),
     ),
     Moment(
-        at=1320,
+        at=1260,
+        name="over",
+        caption="The training job is done and its nodes are empty. They become candidates at once, and go together "
+        "when nobody has needed them for four minutes.",
+    ),
+    Moment(
+        at=1410,
         name="death",
         caption="A GPU of fine-tune falls off the bus. Its agent says so within seconds, the pod gets an Event, and "
         "nobody is placed on that GPU any more.",
         steps=(BreakGpu("fine-tune"),),
     ),
     Moment(
-        at=1500,
+        at=1560,
         name="restart",
-        caption="fine-tune is started again. Three of the four GPUs it had are well, but no island is whole there: it "
+        caption="fine-tune is started again. Three of the four GPUs it had are well, but that island is not whole: it "
         "gets four GPUs of another one.",
         steps=(Remove(_FINE_TUNE), Create(_FINE_TUNE)),
     ),
     Moment(
-        at=1710,
+        at=1740,
         name="ebb",
-        caption="Night: chat shrinks to 6 replicas, and the training job is over. What is left is scattered over many "
-        "nodes: they become candidates, and a few minutes later they are tainted and drained in parallel, pods moved, "
-        "budgets kept.",
-        steps=(Scale("chat", 6),),
+        caption="Night: search goes, chat shrinks. What is left is scattered over many nodes: those with least on them "
+        "become candidates, and four minutes later they are tainted and drained in parallel. Pods move, budgets are "
+        "kept, nothing is bought for it.",
+        steps=(Remove(make.deployment("search", 8, template="one-l4")), Scale("chat", 5)),
     ),
     Moment(
-        at=2400,
+        at=2250,
         name="repair",
         caption="The broken GPU was replaced: its node offers eight again.",
         steps=(RepairGpus(),),
     ),
     Moment(
-        at=2580,
+        at=2400,
         name="yours",
         caption="That was the story. The cluster goes on: apply a claim of your own with the command above, and watch "
         "it land. Ctrl-C ends it and leaves nothing behind.",

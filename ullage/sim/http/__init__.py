@@ -6,7 +6,7 @@
 
     serving(server, Serving(address=Address("127.0.0.1", 8001)))    # a port of one's choice
     serving(server, Serving(kubeconfig=Path("demo.kubeconfig")))    # written there, and removed at the end
-    serving(server, Serving(address=Address("0.0.0.0", 6443)))      # not loopback: TLS and a bearer token (served.token)
+    serving(server, Serving(address=Address("0.0.0.0", 6443)))      # not loopback: TLS and a token (served.token)
 
 Sockets live in a thread of their own, in real time; each request is handed over to the loop of the server and answered
 there (`bridge`). A real or scaled loop is woken for it; a virtual loop, which nothing can wake, attends to what waits

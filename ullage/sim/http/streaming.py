@@ -120,4 +120,4 @@ class Streams:
 def _seconds(request: Request) -> float:
     """As long as the client wants; else as long as the real server takes it for good."""
     said = request.query.get("timeoutSeconds", "")
-    return float(said) if said.isdigit() and int(said) else _LEAST_SECONDS * (1 + random.random())  # noqa: S311
+    return float(said) if said.isdigit() and int(said) else _LEAST_SECONDS * (1 + random.random())

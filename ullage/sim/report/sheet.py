@@ -44,12 +44,14 @@ class Metric:
     more_is_better: bool | None = None
 
     def of(self, scores: JsonObject) -> float | None:
-        """None where the score sheet does not have it."""
+        """None where the score sheet does not have it. What is counted by reason is summed up."""
         value: Any = scores
         for part in self.path:
             if not isinstance(value, Mapping) or part not in value:
                 return None
             value = value[part]
+        if isinstance(value, Mapping):
+            return float(sum(value.values()))
         return float(value) if isinstance(value, int | float) else None
 
 
@@ -67,7 +69,9 @@ METRICS: Sequence[Metric] = (
     Metric("waiting, 90 %", ("waiting", "all", "p90"), "s", False),
     Metric("waiting, 99 %", ("waiting", "all", "p99"), "s", False),
     Metric("waiting, longest", ("waiting", "all", "max"), "s", False),
-    Metric("preempted", ("disruptions", "preempted"), "", False),
+    Metric("pods evicted", ("disruptions", "evicted"), "", False),
+    Metric("pods preempted", ("disruptions", "preempted"), "", False),
+    Metric("pods failed", ("disruptions", "failed"), "", False),
     Metric("nodes bought", ("churn", "bought"), "", None),
     Metric("nodes removed", ("churn", "removed"), "", None),
 )

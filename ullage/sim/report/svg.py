@@ -55,6 +55,12 @@ class Plot:
     unit: str
 
 
+def dashes(colour: int) -> str:
+    """How lines of a colour are dashed, as an attribute."""
+    dash = _DASHES[colour % COLOURS]
+    return f' stroke-dasharray="{dash}"' if dash else ""
+
+
 def lines(plot: Plot, drawn: Sequence[Line]) -> str:
     """Lines over simulated time."""
     across = time_axis(max((len(one.values) * one.width for one in drawn), default=1.0))
@@ -62,10 +68,10 @@ def lines(plot: Plot, drawn: Sequence[Line]) -> str:
     parts = [*_frame(up, plot.unit), *_time_marks(across)]
     for one in drawn:
         look = f'class="line c{one.colour % COLOURS}{" faint" if one.faint else ""}"'
-        dash = _DASHES[one.colour % COLOURS]
-        dashes = f' stroke-dasharray="{dash}"' if dash else ""
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _points(one, across, up))
-        parts.append(f'<polyline {look}{dashes} points="{points}"><title>{escape(one.name)}</title></polyline>')
+        parts.append(
+            f'<polyline {look}{dashes(one.colour)} points="{points}"><title>{escape(one.name)}</title></polyline>'
+        )
     return _svg(plot, HEIGHT, parts)
 
 

@@ -13,6 +13,7 @@ from ullage.errors import UserError
 from ullage.model.quantity import quantity
 
 T = TypeVar("T")
+N = TypeVar("N", int, float)
 
 
 class BadRows(StrEnum):
@@ -83,7 +84,7 @@ class Row:
         except (ValueError, TypeError, OverflowError) as error:
             raise self.wrong(column, f"is {value!r}; expected {expected}") from error
 
-    def _at_least(self, column: str, value: Any, least: float) -> Any:
+    def _at_least(self, column: str, value: N, least: float) -> N:
         if value < least:
             raise self.wrong(column, f"is {value}; expected at least {least:g}")
         return value

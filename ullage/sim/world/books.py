@@ -27,6 +27,8 @@ class Step(Generic[F]):
     """Who asked for it."""
     before: F | None
     after: F | None
+    stored: bytes = b""
+    """The object as JSON, as it is or as it was last."""
 
     @property
     def fact(self) -> F:
@@ -53,7 +55,7 @@ class Books:
         self.node_listeners: list[Callable[[Step[NodeNow]], None]] = []
         self.lease_listeners: list[Callable[[Step[LeaseNow]], None]] = []
         self._server = server
-        self._clock = clock
+        self.clock = clock
         server.listen(PODS.id, self._pod_changed)
         server.listen(NODES.id, self._node_changed)
         server.listen(LEASES.id, self._lease_changed)
@@ -80,7 +82,7 @@ class Books:
             self.pods[key] = self.by_uid[after.uid] = after
             if after.holds:
                 self.on_node.setdefault(after.node, {})[key] = after
-        step = Step(self._clock.now(), self._server.caller, before, after)
+        step = Step(self.clock.now(), self._server.caller, before, after, change.after.body)
         for listener in self.pod_listeners:
             listener(step)
 
@@ -90,7 +92,7 @@ class Books:
         before = self.nodes.pop(name, None)
         if after is not None:
             self.nodes[name] = after
-        step = Step(self._clock.now(), self._server.caller, before, after)
+        step = Step(self.clock.now(), self._server.caller, before, after, change.after.body)
         for listener in self.node_listeners:
             listener(step)
         if after is None and not self.on_node.get(name):
@@ -103,7 +105,7 @@ class Books:
         before = self.leases.pop(found.name, None)
         if not change.deleted:
             self.leases[found.name] = found
-        step = Step(self._clock.now(), self._server.caller, before, None if change.deleted else found)
+        step = Step(self.clock.now(), self._server.caller, before, None if change.deleted else found)
         for listener in self.lease_listeners:
             listener(step)
 

@@ -7,12 +7,13 @@ import asyncio
 from collections.abc import Iterator, Mapping
 
 from ullage.clock import Clock
-from ullage.cloud.api import CloudProvider, CreateRequest, PoolRef
+from ullage.cloud.api import CloudProvider, CreateRequest
 from ullage.cloud.simulated import Behaviour, SimulatedCloud
 from ullage.errors import AlreadyExists, NotFound
 from ullage.kube.resources import NODES
 from ullage.model.device import Inventory
 from ullage.model.instance import Instance
+from ullage.model.provisioner import PROVISIONER_LABEL
 from ullage.sim.world.agents import AgentFleet
 from ullage.sim.world.hand import Hand
 from ullage.sim.world.nodes import node_manifest, node_room
@@ -29,7 +30,8 @@ class Joining:
 
     def join(self, node: FleetNode) -> None:
         """A node that is there with all it has."""
-        self._hand.create(node_manifest(node.name, node.template, node.labels, zone=node.zone))
+        pool = {PROVISIONER_LABEL: node.pool} if node.pool else {}
+        self._hand.create(node_manifest(node.name, node.template, {**node.labels, **pool}, zone=node.zone))
         self._install(node)
 
     async def booted(self, instance: Instance, request: CreateRequest) -> None:
@@ -64,17 +66,6 @@ class Joining:
 def make_cloud(spec: CloudSpec, clock: Clock, joining: Joining) -> SimulatedCloud:
     behaviour = Behaviour(latency=spec.latency, boot=spec.boot_seconds, list_lag=spec.list_lag, quota=spec.quota)
     return SimulatedCloud(clock, behaviour, on_boot=joining.booted)
-
-
-def adopt_nodes(cloud: SimulatedCloud, nodes: tuple[FleetNode, ...]) -> None:
-    """Nodes of pools are machines of the cloud."""
-    for node in nodes:
-        if node.pool:
-            pool = PoolRef(name=node.pool)
-            request = CreateRequest(
-                pool=pool, count=1, token=f"there-{node.name}"[:64], template=node.template, zone=node.zone
-            )
-            cloud.adopt(node.name, request)
 
 
 class EveryProvider(Mapping[str, CloudProvider]):

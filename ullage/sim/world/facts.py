@@ -47,6 +47,7 @@ class PodNow:
     """It goes with its node, and nobody misses it."""
     disrupted: str
     """Who made it go, in a word."""
+    ready: bool
     labels: Strings
 
     @property
@@ -110,6 +111,7 @@ def read_pod(obj: JsonObject) -> PodNow:
             one.get("controller") and one["kind"] in STAY_BEHIND for one in meta.get("ownerReferences") or ()
         ),
         disrupted=_disrupted(status),
+        ready=any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ()),
         labels=meta.get("labels") or _NOTHING,
     )
 

@@ -46,7 +46,7 @@ class Hand:
         namespace = _namespace(resource, manifest)
         self._ask("POST", resource.path(namespace), manifest)
         status = manifest.get("status")
-        if status and resource not in (resources.NODES, resources.PODS):
+        if status and resource is not resources.NODES:  # those are made with theirs
             self.merge(resource, manifest["metadata"]["name"], {"status": status}, namespace, part="status")
 
     def merge(

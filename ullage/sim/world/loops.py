@@ -1,56 +1,54 @@
 """The live loops as processes of a simulated world, each with its own connection, started by their own start functions.
 
-A loop that the world does not have yet gets a line in `START`, and settings in the spec.
+Provisioning and draining are one process, as in `ullage controller`. A process that the world does not have yet gets
+a line in `_PROGRAMS`, and its loops settings in the spec.
 """
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from ullage.clock import Clock
 from ullage.cloud.simulated import SimulatedCloud
+from ullage.control.draining.start import Draining
 from ullage.control.provisioning.start import Host, Provisioning
 from ullage.control.scheduling.start import Scheduler
 from ullage.errors import ApiError, UserError
 from ullage.kube.api import KubeApi
 from ullage.kube.rest import RestApi
-from ullage.observe.metrics import SchedulerMetrics
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.weather import Weather
 from ullage.sim.process import Life, Process
 from ullage.sim.world.cloud import EveryProvider
-from ullage.sim.world.spec import PROVISIONING, SCHEDULER, WorldSpec
+from ullage.sim.world.scoring import CountingMetrics
+from ullage.sim.world.spec import DRAINING, PROVISIONING, SCHEDULER, WorldSpec
 
+CONTROLLER = "controller"
+PROCESS_OF: Mapping[str, str] = {SCHEDULER: SCHEDULER, PROVISIONING: CONTROLLER, DRAINING: CONTROLLER}
+"""Which process each loop is in: that is also who it is to the API server."""
+OURS = tuple(dict.fromkeys(PROCESS_OF.values()))
 _LATER = 1.0
-"""Seconds until a loop that its API server threw out begins again."""
-
-
-class Loop(Protocol):
-    """A live loop: it has heard everything when it is ready, and runs until cancelled."""
-
-    @property
-    def ready(self) -> bool: ...
-
-    async def run(self) -> None: ...
+"""Seconds until a process that its API server threw out begins again."""
 
 
 class Loops:
     """All that run in one world."""
 
     def __init__(self, spec: WorldSpec, server: SimulatedApiServer, cloud: SimulatedCloud) -> None:
-        unknown = [name for name in spec.loops if name not in START]
+        unknown = [name for name in spec.loops if name not in PROCESS_OF]
         if unknown:
-            raise UserError(f"there is no loop called {', '.join(unknown)}; there are {', '.join(sorted(START))}")
+            raise UserError(f"there is no loop called {', '.join(unknown)}; there are {', '.join(PROCESS_OF)}")
         self.spec = spec
         self.cloud = cloud
-        self.metrics = SchedulerMetrics(CollectorRegistry())
-        self.weather = {name: Weather(seed=_seed(spec, name), latency=spec.latency) for name in spec.loops}
+        self.metrics = CountingMetrics(CollectorRegistry())
         self.running: dict[str, Any] = {}
         """The live object of each loop, in its present life."""
-        self.processes = {name: self._process(name, server) for name in spec.loops}
+        names = dict.fromkeys(PROCESS_OF[name] for name in spec.loops)
+        self.weather = {name: Weather(seed=_seed(spec, name), latency=spec.latency) for name in names}
+        self.processes = {name: self._process(name, server) for name in names}
 
     def start(self) -> None:
         for process in self.processes.values():
@@ -63,41 +61,45 @@ class Loops:
 
     async def wait_ready(self) -> None:
         """Until every loop has heard everything there was."""
-        while not all(name in self.running and self.running[name].ready for name in self.processes):
+        while not all(name in self.running and self.running[name].ready for name in self.spec.loops):
             await asyncio.sleep(0.05)
 
     def _process(self, name: str, server: SimulatedApiServer) -> Process:
         chance = random.Random(_seed(self.spec, name))
 
         async def program(life: Life) -> None:
-            api = RestApi(
-                life.transport, rng=random.Random(chance.getrandbits(32)), lossless=not self.spec.faults
-            )
+            rng = random.Random(chance.getrandbits(32))
+            api = RestApi(life.transport, rng=rng, lossless=not self.spec.faults)
             while True:
-                self.running[name] = loop = START[name](self, api, life.clock, chance.getrandbits(32))
                 try:
-                    await loop.run()
+                    await _PROGRAMS[name](self, api, life.clock, chance.getrandbits(32))
                 except ApiError:
                     await asyncio.sleep(_LATER)
 
         return Process(name, lambda: InMemoryTransport(server, user=name, weather=self.weather[name]), program)
 
 
-Start = Callable[[Loops, KubeApi, Clock, int], Loop]
+_Program = Callable[[Loops, KubeApi, Clock, int], Coroutine[Any, Any, None]]
 
 
-def _scheduler(world: Loops, api: KubeApi, clock: Clock, seed: int) -> Loop:
-    return Scheduler(
-        api, world.spec.scheduler, clock, instance=f"scheduler-{seed}", seed=seed, metrics=world.metrics
-    )
+async def _schedule(loops: Loops, api: KubeApi, clock: Clock, seed: int) -> None:
+    settings, instance = loops.spec.scheduler, f"scheduler-{seed}"
+    scheduler = Scheduler(api, settings, clock, instance=instance, seed=seed, metrics=loops.metrics)
+    loops.running[SCHEDULER] = scheduler
+    await scheduler.run()
 
 
-def _provisioning(world: Loops, api: KubeApi, clock: Clock, seed: int) -> Loop:
-    host = Host(instance=f"controller-{seed}", providers=EveryProvider(world.cloud))
-    return Provisioning(api, world.spec.controller, clock, seed=seed, host=host)
+async def _control(loops: Loops, api: KubeApi, clock: Clock, seed: int) -> None:
+    spec, providers = loops.spec, EveryProvider(loops.cloud)
+    host = Host(instance=f"controller-{seed}", providers=providers, provisions=PROVISIONING in spec.loops)
+    provisioning = Provisioning(api, spec.controller, clock, seed=seed, host=host)
+    loops.running[PROVISIONING] = provisioning
+    if DRAINING in spec.loops:
+        loops.running[DRAINING] = Draining(provisioning, spec.draining)
+    await provisioning.run()
 
 
-START: Mapping[str, Start] = {SCHEDULER: _scheduler, PROVISIONING: _provisioning}
+_PROGRAMS: Mapping[str, _Program] = {SCHEDULER: _schedule, CONTROLLER: _control}
 
 
 def _seed(spec: WorldSpec, name: str) -> int:

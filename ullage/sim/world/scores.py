@@ -65,12 +65,19 @@ class ScoreSheet:
         self._series = Series(_LEVELS)
         self._at = 0.0
 
+    def begin(self) -> None:
+        """Whatever happened so far was the making of the world: levels stay, counts do not."""
+        for counts in (self.pods, self.churn, self.evicted, self.decisions, self._hours):
+            counts.clear()
+        self._series, self._at = Series(_LEVELS), 0.0
+
     def at(self, moment: float) -> None:
         """So many seconds after the beginning: everything told next happened then."""
         if moment <= self._at:
             return
         seconds, levels = moment - self._at, self._levels
-        capacity, allocated, waiting, price = (levels[name] for name in ("capacity", "allocated", "waiting", "costPerHour"))
+        capacity, allocated, waiting = levels["capacity"], levels["allocated"], levels["waiting"]
+        price = levels["costPerHour"]
         idle = max(0, capacity - allocated)
         hours = self._hours
         hours["capacity"] += capacity * seconds
@@ -125,7 +132,11 @@ class ScoreSheet:
                 "wasted": round(hours.get("wastedPrice", 0.0) / MICROS, 4),
             },
             "waiting": self.waits.table({size: count for size, count in self._still.items() if count}),
-            "disruptions": {"evicted": dict(sorted(self.evicted.items())), "failed": self.pods["failed"]},
+            "disruptions": {
+                "preempted": self.decisions["Preempted"],
+                "evicted": {why: count for why, count in sorted(self.evicted.items()) if count},
+                "failed": self.pods["failed"],
+            },
             "churn": dict(sorted(self.churn.items())),
             "decisions": dict(sorted(self.decisions.items())),
             "attempts": {result: dict(sorted(reasons.items())) for result, reasons in sorted(attempts.items())},

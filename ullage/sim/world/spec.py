@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ullage.control.draining.settings import DrainingSettings
 from ullage.control.provisioning.start import ControllerSettings
 from ullage.control.scheduling.start import SchedulerSettings
 from ullage.kube.resource import JsonObject
@@ -10,8 +11,8 @@ from ullage.model.provisioner import NodeTemplate
 from ullage.sim.actors.start import ActorSettings
 from ullage.sim.apiserver.weather import Latency
 
-SCHEDULER, PROVISIONING = "scheduler", "provisioning"
-EVERY_LOOP = (SCHEDULER, PROVISIONING)
+SCHEDULER, PROVISIONING, DRAINING = "scheduler", "provisioning", "draining"
+EVERY_LOOP = (SCHEDULER, PROVISIONING, DRAINING)
 """Loops by name. The scheduler brings the keeper of claims and the sweeper of leases with it."""
 
 
@@ -54,6 +55,7 @@ class WorldSpec:
     loops: tuple[str, ...] = EVERY_LOOP
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     controller: ControllerSettings = field(default_factory=ControllerSettings)
+    draining: DrainingSettings = field(default_factory=DrainingSettings)
     cloud: CloudSpec = field(default_factory=CloudSpec)
     actors: ActorSettings = field(default_factory=ActorSettings)
     latency: Latency = field(default_factory=lambda: Latency(default=0.004, spread=0.5, watch=0.01))

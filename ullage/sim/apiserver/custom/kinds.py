@@ -25,6 +25,11 @@ class CustomRules(Rules):
         self.schema = merge_schema(schema, root=True)
         self.fields = fields
 
+    @property
+    def published(self) -> JsonObject:
+        """The schema as it was defined; for reading only."""
+        return self._schema
+
     def default(self, obj: JsonObject) -> None:
         prune(obj, self._schema, root=True)
         fill_defaults(obj, self._schema)

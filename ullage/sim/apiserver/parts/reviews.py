@@ -4,7 +4,7 @@ from ullage.kube.transport import Response
 from ullage.sim.apiserver.authorise import Asked, Authoriser
 from ullage.sim.apiserver.call import Call
 from ullage.sim.apiserver.fields import FieldError, required, wrong
-from ullage.sim.apiserver.refusal import invalid
+from ullage.sim.apiserver.refusal import invalid, method_not_allowed
 from ullage.sim.apiserver.wire import JsonObject, encode
 from ullage.sim.apiserver.world import World
 
@@ -20,6 +20,8 @@ _EVERYTHING = ["*"]
 
 def review(call: Call, world: World, authorise: Authoriser) -> Response:
     """The question with its answer in `status`. Raises Refusal where nothing is asked."""
+    if call.request.method != "POST" or call.target.name:
+        raise method_not_allowed()
     said = call.body()
     metadata = {"creationTimestamp": world.timestamp()} if call.kind.plural == "selfsubjectreviews" else {}
     spec = said.get("spec") or {}

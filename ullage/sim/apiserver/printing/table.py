@@ -45,7 +45,7 @@ class TableMaker:
 
     def whole(self, answer: JsonObject) -> JsonObject:
         """An object, or a list of them, as one table."""
-        items = answer["items"] if "items" in answer else [answer]
+        items = answer.get("items", [answer])
         said = answer["metadata"]
         metadata = {name: said[name] for name in ("resourceVersion", "continue", "remainingItemCount") if name in said}
         return self._table(metadata, [self._row(item) for item in items], first=True)
@@ -57,11 +57,8 @@ class TableMaker:
         if event["type"] == "ERROR":
             return line
         metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-        if event["type"] == "BOOKMARK":
-            rows = [{"cells": [], "object": self._carried(obj)}]
-        else:
-            rows = [self._row(obj)]
-        table = self._table(metadata, rows, first=not self._said_columns)
+        row = {"cells": [], "object": self._carried(obj)} if event["type"] == "BOOKMARK" else self._row(obj)
+        table = self._table(metadata, [row], first=not self._said_columns)
         self._said_columns = True
         return encode({"type": event["type"], "object": table})
 

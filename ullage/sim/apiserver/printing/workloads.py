@@ -21,7 +21,11 @@ def _deployment(obj: JsonObject, now: float) -> list[Cell]:
 
 
 def _replica_set(obj: JsonObject, now: float) -> list[Cell]:
-    counts = [number(obj, "spec", "replicas"), number(obj, "status", "replicas"), number(obj, "status", "readyReplicas")]
+    counts = [
+        number(obj, "spec", "replicas"),
+        number(obj, "status", "replicas"),
+        number(obj, "status", "readyReplicas"),
+    ]
     return [name_of(obj), *counts, age_of(obj, now), *_wide(obj)]
 
 

@@ -1,0 +1,265 @@
+"""A pool of nodes with four GPUs each in virtual time: scheduler, controller with its drain loop, fake machines.
+
+Watched all the time: no disruption budget below its minimum, no node deleted with a pod on it, nothing bought.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.control.provisioning.stage import CountingCloud
+from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, a_scheduler, an_api
+from tests.kube.crds.bad_provisioners import SOUND, with_fields
+from ullage.act.drain import DrainPace
+from ullage.act.drain_pods import EvictionPace
+from ullage.clock import Clock
+from ullage.control.draining.settings import DrainingSettings
+from ullage.control.draining.start import Draining
+from ullage.control.provisioning.start import ControllerSettings, Host, Provisioning
+from ullage.errors import ApiError
+from ullage.kube.api import DELETE_NOW, KubeApi, MergePatch
+from ullage.kube.crds.catalog import POD_GROUP
+from ullage.kube.crds.install import install
+from ullage.kube.resources import (
+    BUDGETS,
+    DEPLOYMENTS,
+    EVENTS,
+    NAMESPACES,
+    NODE_PROVISIONERS,
+    NODES,
+    PODS,
+)
+from ullage.kube.rest import RestApi
+from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT
+from ullage.sim.actors.kubelet_behaviour import Behaviour, Span
+from ullage.sim.actors.start import ActorSettings, start_actors
+from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.apiserver.weather import Weather
+from ullage.sim.process import Life, Process
+from ullage.sim.time import loop_clock, run_virtual
+from ullage.testing.builders import a_budget, a_namespace, a_pod_spec, a_workload
+
+SOON = Span(0.1, 1.0)
+GPUS = 4
+QUICK = DrainingSettings(
+    pace=DrainPace(after_taint=2.0, evictions=EvictionPace(deadline=40.0)), after_failure=60.0, pause=2.0
+)
+
+
+@dataclass
+class Stage:
+    """Everything at work."""
+
+    server: SimulatedApiServer
+    api: KubeApi
+    clock: Clock
+    cloud: CountingCloud
+    controller: Process
+    weather: Weather
+    """What befalls the controller's calls."""
+    drainings: list[Draining]
+    """One for each life of the controller."""
+    start: float
+    most_draining: int = 0
+    """Nodes that were being drained at the same time."""
+    broken: list[str] = field(default_factory=list)
+
+    @property
+    def now(self) -> float:
+        return self.clock.now() - self.start
+
+    async def pool(self, size: int, name: str = "pool", **fields: Any) -> None:
+        """A pool with so many nodes, which are all there when this returns. It may shrink to nothing afterwards."""
+        plain = {
+            "provider": {"name": "kwok", "parameters": {}},
+            "template.gpus.count": GPUS,
+            "minSize": size,
+            "maxSize": 50,
+            "scaleUpBatch": "0s",
+            "consolidation": {
+                "policy": "Drain",
+                "unneededTime": "30s",
+                "unreadyTime": "60s",
+                "maxScaleDownParallelism": 10,
+                "maxDrainParallelism": 5,
+            },
+        }
+        spec = with_fields(plain | {key.replace("__", "."): value for key, value in fields.items()}, SOUND)
+        await self.api.create(NODE_PROVISIONERS, {"metadata": {"name": name}, "spec": spec})
+        await self.has(size)
+
+    async def spec(self, name: str = "pool", **fields: Any) -> None:
+        await self.api.patch(NODE_PROVISIONERS, name, MergePatch({"spec": fields}))
+
+    async def deployment(self, name: str, replicas: int, gpus: int = 1, **pod: Any) -> None:
+        """Pods that come again; all of them run when this returns."""
+        plain: dict[str, Any] = {"schedulerName": "gpu-scheduler", "terminationGracePeriodSeconds": 5}
+        body = a_workload(name, pod=a_pod_spec(gpus=gpus, **(plain | pod)), replicas=replicas)
+        await self.api.create(DEPLOYMENTS, body, NS)
+        await self.served()
+
+    async def budget(self, name: str, **spec: Any) -> None:
+        await self.api.create(BUDGETS, a_budget(name, {"app": name}, **spec), NS)
+
+    async def one_on_each(self, size: int, app: str = "web") -> None:
+        """A pool in which every node has one pod with one GPU: a quarter of it, so that a quarter would do."""
+        await self.pool(size)
+        await self.deployment("filler", size, gpus=GPUS - 1)
+        await self.deployment(app, size)
+        await self.api.delete(DEPLOYMENTS, "filler", NS)
+
+        async def filler_is_gone() -> bool:
+            pods = (await self.api.list(PODS, NS)).items
+            return not any(pod.metadata.labels.get("app") == "filler" for pod in pods)
+
+        await self.until(filler_is_gone)
+
+    async def may_shrink(self, name: str = "pool") -> None:
+        await self.spec(name, minSize=0)
+
+    async def nodes(self) -> list[str]:
+        return sorted(node.metadata.name for node in (await self.api.list(NODES)).items)
+
+    async def tainted(self, key: str = DRAINING_TAINT) -> list[str]:
+        """Nodes with one of our taints."""
+        found = (await self.api.list(NODES)).items
+        return sorted(node.metadata.name for node in found if any(taint.key == key for taint in node.spec.taints))
+
+    async def pods_on(self, node: str) -> list[str]:
+        pods = (await self.api.list(PODS, NS)).items
+        return sorted(pod.metadata.name for pod in pods if pod.spec.node_name == node)
+
+    async def candidates(self) -> list[str]:
+        return await self.tainted(CANDIDATE_TAINT)
+
+    async def told(self, kind: str) -> set[str]:
+        """Reasons of Events about objects of a kind."""
+        return {one["reason"] for one in (await self.api.list(EVENTS)).items if one["regarding"]["kind"] == kind}
+
+    async def notes(self, reason: str) -> list[str]:
+        return [one["note"] for one in (await self.api.list(EVENTS)).items if one["reason"] == reason]
+
+    async def condition(self, kind: str, name: str = "pool") -> str:
+        status = (await self.api.get(NODE_PROVISIONERS, name)).status
+        return next((one.status for one in status.conditions if one.type == kind), "")
+
+    async def until(self, holds: Callable[[], Awaitable[Any]], seconds: float = 600.0, every: float = 0.5) -> float:
+        """Wait until it holds; returns the time then."""
+        deadline = self.now + seconds
+        while not await holds():
+            assert self.now < deadline, f"not within {seconds:g} s: {await self.nodes()} {await self.tainted()}"
+            await asyncio.sleep(every)
+        return self.now
+
+    async def served(self, seconds: float = 600.0) -> float:
+        """Until all pods that are to be there run."""
+
+        async def nobody_waits() -> bool:
+            wanted = sum(one.spec.replicas or 0 for one in (await self.api.list(DEPLOYMENTS, NS)).items)
+            pods = (await self.api.list(PODS, NS)).items
+            return sum(pod.status.phase == "Running" for pod in pods) >= wanted
+
+        return await self.until(nobody_waits, seconds)
+
+    async def has(self, count: int, seconds: float = 1200.0) -> float:
+        """Until there are so many nodes."""
+
+        async def so_many() -> bool:
+            return len(await self.nodes()) == count
+
+        return await self.until(so_many, seconds)
+
+    async def at_rest(self, count: int, seconds: float = 1200.0) -> None:
+        """Until there are so many nodes, nothing of ours is on them, all pods run; and it stays so for a while."""
+        await self.has(count, seconds)
+        await self.served()
+        await asyncio.sleep(120)
+        assert len(await self.nodes()) == count
+        assert await self.tainted() == []
+        assert not any(node.spec.unschedulable for node in (await self.api.list(NODES)).items)
+
+    async def delete_now(self, *names: str) -> None:
+        for name in names:
+            await self.api.delete(PODS, name, NS, how=DELETE_NOW)
+
+
+def a_controller(
+    server: SimulatedApiServer,
+    cloud: CountingCloud,
+    settings: DrainingSettings,
+    drainings: list[Draining],
+    weather: Weather,
+    seed: int,
+) -> Process:
+    """A process that can be crashed and started again."""
+    lives = iter(range(1, 1_000_000))
+
+    async def program(life: Life) -> None:
+        rng = random.Random(f"{seed} {next(lives)}")
+        api = RestApi(life.transport, rng=rng)
+        while True:
+            try:
+                seeded = rng.getrandbits(32)
+                host = Host(instance=f"controller-{seeded}", providers={"kwok": cloud})
+                provisioning = Provisioning(api, ControllerSettings(), life.clock, seed=seeded, host=host)
+                drainings.append(Draining(provisioning, settings))
+                await drainings[-1].run()
+            except ApiError:
+                await asyncio.sleep(1.0)
+
+    return Process("controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program)
+
+
+@asynccontextmanager
+async def staged(seed: int, settings: DrainingSettings) -> AsyncIterator[Stage]:
+    clock = loop_clock()
+    server = SimulatedApiServer(clock, seed=seed)
+    api = an_api(server, seed)
+    await install(api)
+    await install(api, (POD_GROUP,))
+    await api.create(NAMESPACES, a_namespace(LEASE_NAMESPACE))
+    cloud = CountingCloud(an_api(server, seed + 7), clock)
+    weather, drainings = Weather(seed=seed, latency=LATENCY), list[Draining]()
+    controller = a_controller(server, cloud, settings, drainings, weather, seed)
+    scheduler = a_scheduler(server, 0, Weather(seed=seed, latency=LATENCY), seed)
+    played = ActorSettings(behaviour=Behaviour(seed=seed, stop=SOON), seed=seed)
+    async with start_actors(an_api(server, seed + 1), clock, played):
+        stage = Stage(server, api, clock, cloud, controller, weather, drainings, clock.now())
+        beside = [asyncio.ensure_future(cloud.run()), asyncio.ensure_future(_watched(stage))]
+        controller.start()
+        scheduler.start()
+        try:
+            yield stage
+        finally:
+            controller.crash()
+            scheduler.crash()
+            for one in beside:
+                one.cancel()
+            ended = await asyncio.gather(*beside, return_exceptions=True)
+    failures = [one for one in ended if isinstance(one, Exception)]
+    assert not failures, failures
+    assert cloud.with_pods == []
+    assert stage.broken == []
+
+
+async def _watched(stage: Stage) -> None:
+    """Budgets hold, by their own counts."""
+    while True:
+        await asyncio.sleep(0.2)
+        stage.most_draining = max(stage.most_draining, len(await stage.tainted()))
+        for one in (await stage.api.list(BUDGETS)).items:
+            if one.status.current_healthy < one.status.desired_healthy:
+                stage.broken.append(f"{stage.now:.1f} {one.metadata.name}")
+
+
+def play(story: Callable[[Stage], Awaitable[None]], *, seed: int = 1, settings: DrainingSettings = QUICK) -> None:
+    """Tell a story."""
+
+    async def live() -> None:
+        async with staged(seed, settings) as stage:
+            await story(stage)
+
+    run_virtual(live())

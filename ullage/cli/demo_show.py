@@ -1,0 +1,180 @@
+"""Shows a demo: the world of a story, beside it an API over HTTP, a dashboard and a terminal, and takes all down."""
+
+import asyncio
+import importlib.resources
+import signal
+import tempfile
+from collections import Counter
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.live import Live
+
+from ullage.cli.demo import DemoOptions
+from ullage.cli.demo_browser import open_browser
+from ullage.clock import Instant, WallClock
+from ullage.observe.log import configure
+from ullage.observe.serve import Address
+from ullage.sim import demo
+from ullage.sim.demo import picture
+from ullage.sim.demo.catalog import story_named
+from ullage.sim.demo.programme import Programme, Told
+from ullage.sim.demo.screen import Addresses, Frame, Palette, clock_of, line_of
+from ullage.sim.demo.sights import Watching
+from ullage.sim.demo.stage import play, staged
+from ullage.sim.http import Serving, serving
+from ullage.sim.time import run_scaled
+from ullage.sim.world.world import World
+from ullage.web.live import LiveView, follow_cluster, served
+
+_LOOPBACK = Address("127.0.0.1", 0)
+_HEAD_START = 86_400.0
+"""Clients that work out ages themselves compare with their own clock: the story's begins a day earlier."""
+_FRAME_SECONDS = 0.4
+_EXAMPLE = "claim.yaml"
+_COUNTED = {
+    "Scheduled": "pods placed",
+    "NodesBought": "purchases of nodes",
+    "PodEvicted": "pods moved",
+    "NodeRemoved": "nodes given back",
+}
+
+
+def show(asked: DemoOptions) -> None:
+    """Until it is over, or somebody asks it to stop."""
+    told = Programme(story_named(asked.scenario))
+    configure(level="error")  # whatever is worth telling is told on the screen
+    epoch = Instant(WallClock().now() - _HEAD_START)
+    run_scaled(_until_stopped(_Show(asked, told).run(), asked), speed=asked.speed, epoch=epoch)
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None], asked: DemoOptions) -> None:
+    running, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+    stopped = False
+
+    def stop() -> None:
+        """Once: whoever is impatient must not keep it from cleaning up."""
+        nonlocal stopped
+        if not stopped:
+            stopped = True
+            running.cancel()
+
+    for name in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(name, stop)
+    if asked.duration is not None:
+        loop.call_later(asked.duration * asked.speed, stop)
+    try:
+        await running
+    except asyncio.CancelledError:
+        if not stopped:
+            raise
+
+
+class _Show:
+    """One showing."""
+
+    def __init__(self, asked: DemoOptions, programme: Programme) -> None:
+        self._asked = asked
+        self._programme = programme
+        self._console = Console()
+        self._palette = Palette()
+        self._words: Counter[str] = Counter()
+        self._elapsed = 0.0
+
+    async def run(self) -> None:
+        """For ever."""
+        self._programme.listen(self._count)
+        try:
+            with _folder() as folder:
+                await self._in(folder)
+        finally:
+            click.echo(self._farewell())
+
+    async def _in(self, folder: Path) -> None:
+        asked = self._asked
+        async with staged(self._programme.story, asked.seed) as world:
+            view = LiveView(world.clock, title=f"demo: {asked.scenario}", speed=asked.speed)
+            async with (
+                serving(world.server, Serving(kubeconfig=folder / "kubeconfig")) as api,
+                served(view, _LOOPBACK) as url,
+            ):
+                kubectl = f"kubectl --kubeconfig {api.kubeconfig}"
+                addresses = Addresses(dashboard=url, kubectl=kubectl, example=str(folder / _EXAMPLE))
+                await self._play(world, view, addresses)
+
+    async def _play(self, world: World, view: LiveView, addresses: Addresses) -> None:
+        """Everybody who looks on is there before the story begins."""
+        began = world.clock.now() - world.elapsed
+        watching = Watching(world.api, world.clock, self._programme.tell, seed=self._asked.seed, began=began)
+        self._programme.listen(lambda told: _caption(view, told))
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watching.run(), name="what the terminal shows")
+            group.create_task(follow_cluster(world.api, view, seed=self._asked.seed), name="what the dashboard shows")
+            await watching.wait_heard()
+            if self._asked.browser:
+                open_browser(addresses.dashboard)
+            looking = self._draw if self._console.is_terminal else self._print
+            group.create_task(looking(world, watching, addresses), name="terminal")
+            group.create_task(play(world, self._programme), name="story")
+
+    async def _draw(self, world: World, watching: Watching, addresses: Addresses) -> None:
+        with Live(console=self._console, screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(self._frame(world, watching, addresses), refresh=True)
+                await asyncio.sleep(_FRAME_SECONDS * self._asked.speed)
+
+    async def _print(self, world: World, _watching: Watching, addresses: Addresses) -> None:
+        for line in (
+            f"dashboard: {addresses.dashboard}",
+            f"kubectl:   {addresses.kubectl} get pods,gpuclaims,nodeprovisioners",
+            f"try:       {addresses.kubectl} apply -f {addresses.example}",
+        ):
+            _say(line)
+        self._programme.listen(lambda told: _say(line_of(told)))
+        while True:
+            self._elapsed = world.elapsed
+            await asyncio.sleep(_FRAME_SECONDS * self._asked.speed)
+
+    def _frame(self, world: World, watching: Watching, addresses: Addresses) -> Frame:
+        now, self._elapsed = world.clock.now(), world.elapsed
+        return Frame(
+            programme=self._programme,
+            pools=picture.pools(watching.sights, now),
+            waiting=picture.waiting(watching.sights, now),
+            elapsed=self._elapsed,
+            speed=self._asked.speed,
+            addresses=addresses,
+            palette=self._palette,
+        )
+
+    def _count(self, told: Told) -> None:
+        self._words[told.word] += 1
+
+    def _farewell(self) -> str:
+        counted = [f"{self._words[word]} {what}" for word, what in _COUNTED.items() if self._words[word]]
+        done = ", ".join(counted) or "nothing was decided"
+        return f"{clock_of(self._elapsed)} simulated: {done}. Nothing is left behind."
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    """Where the kubeconfig and the example are, for as long as the demo runs."""
+    with tempfile.TemporaryDirectory(prefix="ullage-demo-") as name:
+        folder = Path(name)
+        text = importlib.resources.files(demo).joinpath(_EXAMPLE).read_text()
+        (folder / _EXAMPLE).write_text(text)
+        yield folder
+
+
+def _caption(view: LiveView, told: Told) -> None:
+    if told.who == "story":
+        view.caption = told.text
+
+
+def _say(line: str) -> None:
+    """At once: somebody may be reading along in a pipe."""
+    click.echo(line)

@@ -1,0 +1,167 @@
+"""What `simulate` and `replay` share: run recipes, show how far they are, and say what came of it."""
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ullage.cli.lines import aligned
+from ullage.cli.progress import Shown, shown
+from ullage.errors import UserError
+
+if TYPE_CHECKING:
+    from ullage.sim.experiment.recipe import Recipe
+    from ullage.sim.experiment.running import Outcome
+
+MOST_ACROSS = 5
+"""More runs than this are shown one a line."""
+_BROKEN = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Showing:
+    """Where results go."""
+
+    output: str = "table"
+    report: str | None = None
+    compare: bool = False
+    replay_file: str = "ullage-violation.json"
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Who computes."""
+
+    processes: int | None = None
+    ray: str | None = None
+
+    def processes_for(self, runs: int) -> int:
+        return min(runs, self.processes or os.cpu_count() or 1)
+
+
+def common_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Options both verbs have."""
+    options = (
+        click.option("--settings", "settings_file", metavar="FILE", help="Settings; see `ullage config show`."),
+        click.option("--seed", type=int, default=0, show_default=True, help="Same seed, same report, to the byte."),
+        click.option(
+            "--output",
+            "-o",
+            type=click.Choice(("table", "json")),
+            default="table",
+            show_default=True,
+            help="For whom to print.",
+        ),
+        click.option("--report", metavar="FILE", help="Also write a page with plots, one HTML file."),
+        click.option(
+            "--invariants/--no-invariants",
+            default=True,
+            show_default=True,
+            help="Check after every write that what must always hold does.",
+        ),
+        click.option(
+            "--violation-file",
+            metavar="FILE",
+            default="ullage-violation.json",
+            show_default=True,
+            help="Where to write how to replay a run in which something that must always hold did not.",
+        ),
+        click.option("--quiet", "-q", is_flag=True, help="Do not show how far it is."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def run_and_show(recipes: "Sequence[Recipe]", where: Where, showing: Showing) -> None:
+    """Run them all, then print and write what was asked for. Exits with 1 where something broke."""
+    with shown([recipe.label for recipe in recipes], quiet=showing.quiet) as told:
+        outcomes = _run(recipes, where, showing.compare, told)
+    show(outcomes, showing)
+
+
+def _run(recipes: "Sequence[Recipe]", where: Where, keep_steps: bool, told: Shown) -> "list[Outcome]":
+    def done(place: int, _: "Outcome") -> None:
+        told.done(recipes[place].label)
+
+    if where.ray is not None:
+        from ullage.sim.experiment.on_ray import run_on_ray
+
+        return run_on_ray(where.ray, recipes, keep_steps=keep_steps, on_done=done)
+    from ullage.sim.experiment.workers import run_all
+
+    processes = where.processes_for(len(recipes))
+    return run_all(recipes, processes=processes, keep_steps=keep_steps, on_progress=told.far, on_done=done)
+
+
+def show(outcomes: "Sequence[Outcome]", showing: Showing) -> None:
+    """Print and write. Exits with 1 where something broke."""
+    from ullage.sim.report.comparison import compared
+
+    broken = [outcome for outcome in outcomes if outcome.violation is not None]
+    if broken:
+        _tell_violation(broken[0], showing.replay_file)
+    sheets = [outcome.sheet for outcome in outcomes]
+    differences = compared(sheets, [outcome.steps for outcome in outcomes]) if showing.compare else []
+    if showing.report is not None:
+        from ullage.sim.report.page import page
+
+        _write(showing.report, page(sheets, differences), "--report")
+    if showing.output == "json":
+        click.echo(as_json(outcomes, differences))
+    else:
+        click.echo("\n".join(as_lines(outcomes, differences)))
+    if broken:
+        raise click.exceptions.Exit(_BROKEN)
+
+
+def as_json(outcomes: "Sequence[Outcome]", differences: Sequence[Any]) -> str:
+    """For programs."""
+    import json
+
+    from ullage.sim.report.sheet import FORMAT
+
+    runs = [outcome.sheet.as_json() | {"violation": _violation(outcome)} for outcome in outcomes]
+    return json.dumps({"format": FORMAT, "runs": runs, "comparison": list(differences)}, indent=2, sort_keys=True)
+
+
+def as_lines(outcomes: "Sequence[Outcome]", differences: Sequence[Any]) -> list[str]:
+    """For people."""
+    from ullage.sim.report import text
+
+    sheets = [outcome.sheet for outcome in outcomes]
+    if len(sheets) > MOST_ACROSS:
+        return [*aligned(text.turned(text.summary(sheets))), *text.differences(differences)]
+    lines = aligned(text.summary(sheets))
+    if len(sheets) == 1:
+        lines += ["", *aligned(text.waiting(sheets[0])), "", *aligned(text.reasons(sheets[0]))]
+    if differences:
+        lines += ["", *text.differences(differences)]
+    return lines
+
+
+def _violation(outcome: "Outcome") -> dict[str, Any] | None:
+    found = outcome.violation
+    return None if found is None else {"sentence": found.sentence, "at": found.at, "story": list(found.story)}
+
+
+def _tell_violation(outcome: "Outcome", path: str) -> None:
+    found = outcome.violation
+    if found is None:
+        return
+    _write(path, found.replay, "--violation-file")
+    click.echo(f"{outcome.sheet.label}: broken after {found.at:.3f} s: {found.sentence}", err=True)
+    for line in found.story:
+        click.echo(f"  {line}", err=True)
+    click.echo(f"it can be seen again with: ullage replay {path}", err=True)
+
+
+def _write(path: str, text: str | bytes, option: str) -> None:
+    try:
+        Path(path).write_bytes(text.encode() if isinstance(text, str) else text)
+    except OSError as error:
+        raise UserError(f"{option} {path}: {error.strerror}; choose a file in a folder you can write to") from error

@@ -1,0 +1,64 @@
+"""The documents: an index, and one for each group and version."""
+
+import hashlib
+
+from ullage.kube.transport import JSON, Request, Response
+from ullage.sim.apiserver.custom.kinds import CustomRules
+from ullage.sim.apiserver.kinds import Kind
+from ullage.sim.apiserver.negotiation import clauses
+from ullage.sim.apiserver.openapi.paths import paths_of
+from ullage.sim.apiserver.openapi.schemas import schemas_of
+from ullage.sim.apiserver.refusal import Refusal
+from ullage.sim.apiserver.registry import Registry
+from ullage.sim.apiserver.wire import JsonObject, encode
+
+_ROOT = "/openapi/v3"
+_VERSION = "1.36"
+
+
+def describe(request: Request, registry: Registry) -> Response | None:
+    """The answer to a path below /openapi/v3; None where it is not one, or nothing is served there."""
+    path = request.path.rstrip("/")
+    if path != _ROOT and not path.startswith(_ROOT + "/"):
+        return None
+    if not any(media in (JSON, "application/*", "*/*") for media, _ in clauses(request.accept)):
+        raise Refusal(406, "NotAcceptable", f"only the following media types are accepted: {JSON}", {})
+    if path == _ROOT:
+        return Response(200, encode({"paths": _index(registry)}))
+    kinds = _by_place(registry).get(path.removeprefix(_ROOT + "/"))
+    return Response(200, encode(document(kinds))) if kinds else None
+
+
+def document(kinds: list[Kind]) -> JsonObject:
+    """Everything about the kinds of one group and version."""
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Kubernetes", "version": _VERSION},
+        "paths": {path: item for kind in kinds for path, item in paths_of(kind)},
+        "components": {"schemas": {name: schema for kind in kinds for name, schema in schemas_of(kind)}},
+    }
+
+
+def _by_place(registry: Registry) -> dict[str, list[Kind]]:
+    places: dict[str, list[Kind]] = {}
+    for kind in registry.kinds():
+        place = f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
+        places.setdefault(place, []).append(kind)
+    return places
+
+
+def _index(registry: Registry) -> JsonObject:
+    return {
+        place: {"serverRelativeURL": f"{_ROOT}/{place}?hash={_fingerprint(kinds)}"}
+        for place, kinds in _by_place(registry).items()
+    }
+
+
+def _fingerprint(kinds: list[Kind]) -> str:
+    """Changes with what the document says, so that clients may keep it."""
+    parts = [_VERSION.encode()]
+    for kind in kinds:
+        parts.append(f"{kind.id}/{kind.version}".encode())
+        if isinstance(kind.rules, CustomRules):
+            parts.append(encode(kind.rules.published))
+    return hashlib.sha256(b"\n".join(parts)).hexdigest()[:32].upper()

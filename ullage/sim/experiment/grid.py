@@ -1,0 +1,79 @@
+"""A grid of settings: every value of every key with every other's. Pure."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ullage.config.loading import override
+from ullage.config.settings import Settings
+from ullage.errors import UserError
+
+SEED = "seed"
+"""A key that is no setting."""
+MOST_RUNS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A key and the values it takes."""
+
+    key: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One combination."""
+
+    label: str
+    settings: Settings
+    seed: int
+
+
+def read_axis(text: str) -> Axis:
+    """`scheduling.policy=packing,spread`; values are YAML, and brackets keep commas together. Raises UserError."""
+    key, equals, values = text.partition("=")
+    found = tuple(part.strip() for part in _split(values))
+    if not equals or not key or not found or "" in found:
+        raise UserError(f"--sweep: {text!r} is not KEY=VALUE,VALUE…, such as scheduling.policy=packing,spread")
+    if len(set(found)) != len(found):
+        raise UserError(f"--sweep: {text!r} has a value twice")
+    return Axis(key.strip(), found)
+
+
+def grid(base: Settings, axes: Sequence[Axis], seed: int) -> list[Cell]:
+    """Every combination, the last axis first to change. Raises UserError."""
+    if len({axis.key for axis in axes}) != len(axes):
+        raise UserError("--sweep: a key is given twice; put all its values in one --sweep")
+    cells: list[Cell] = []
+    for values in itertools.product(*(axis.values for axis in axes)):
+        settings, chosen = base, seed
+        for axis, value in zip(axes, values, strict=True):
+            if axis.key == SEED:
+                chosen = _seed(value)
+            else:
+                settings = override(settings, axis.key, value, "--sweep")
+        label = " ".join(f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True))
+        cells.append(Cell(label, settings, chosen))
+        if len(cells) > MOST_RUNS:
+            raise UserError(f"--sweep: more than {MOST_RUNS} combinations; give fewer values")
+    return cells
+
+
+def _seed(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise UserError(f"--sweep: seed: {text!r} is not a whole number") from error
+
+
+def _split(text: str) -> list[str]:
+    """At commas that are not inside brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "[{") - (letter in "]}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts

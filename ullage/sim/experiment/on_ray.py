@@ -1,0 +1,65 @@
+"""Many runs at once on a Ray cluster. Results are those of local runs: a recipe says all there is to say.
+
+Ray is an extra (`pip install ullage[ray]`), imported only here. Its workers need ullage installed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ullage.errors import UserError
+from ullage.sim.experiment.recipe import Recipe
+from ullage.sim.experiment.running import Outcome, perform
+
+OnDone = Callable[[int, Outcome], None]
+
+
+def run_on_ray(address: str, recipes: Sequence[Recipe], *, keep_steps: bool, on_done: OnDone) -> list[Outcome]:
+    """All of them, as many at the same time as the cluster has cores for. Raises UserError."""
+    with _connected(address) as ray:
+        remote = ray.remote(max_retries=2)(_perform)
+        asked = {remote.remote(recipe, keep_steps): place for place, recipe in enumerate(recipes)}
+        outcomes: dict[int, Outcome] = {}
+        waiting = list(asked)
+        while waiting:
+            done, waiting = ray.wait(waiting)
+            for reference in done:
+                place = asked[reference]
+                outcomes[place] = _result(ray, reference)
+                on_done(place, outcomes[place])
+        return [outcomes[place] for place in range(len(recipes))]
+
+
+def _perform(recipe: Recipe, keep_steps: bool) -> Outcome:
+    return perform(recipe, keep_steps=keep_steps)
+
+
+def _result(ray: Any, reference: Any) -> Outcome:
+    try:
+        outcome: Outcome = ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        cause = error.cause if isinstance(getattr(error, "cause", None), Exception) else error
+        raise UserError(f"--ray: a run failed there: {cause}") from error
+    except ray.exceptions.RayError as error:
+        raise UserError(f"--ray: the cluster lost a run: {error}; look at its log, or run without --ray") from error
+    return outcome
+
+
+@contextmanager
+def _connected(address: str) -> Iterator[Any]:
+    try:
+        import ray
+    except ImportError as error:
+        raise UserError("--ray needs the extra `ray`; install it with: pip install 'ullage[ray]'") from error
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        raise UserError(f"--ray {address}: no Ray cluster answers there ({_first_line(error)})") from error
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

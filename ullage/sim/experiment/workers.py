@@ -1,0 +1,92 @@
+"""Many runs at once, in processes of this machine. Results are those of runs one after another, in the same order."""
+
+import multiprocessing
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from multiprocessing.queues import Queue
+from typing import Any
+
+from ullage.sim.experiment.recipe import Recipe
+from ullage.sim.experiment.running import Outcome, Progress, perform
+
+OnProgress = Callable[[Progress], None]
+OnDone = Callable[[int, Outcome], None]
+
+_channel: "Queue[Any] | None" = None
+"""Of a worker process: where it tells how far it is."""
+
+
+def run_all(
+    recipes: Sequence[Recipe], *, processes: int, keep_steps: bool, on_progress: OnProgress, on_done: OnDone
+) -> list[Outcome]:
+    """All of them, at most so many at the same time. With one process, in this one."""
+    if processes <= 1 or len(recipes) <= 1:
+        return _one_by_one(recipes, keep_steps, on_progress, on_done)
+    context = multiprocessing.get_context("spawn")
+    channel: Queue[Any] = context.Queue()
+    with _told(channel, on_progress):
+        workers = min(processes, len(recipes))
+        with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(channel,)) as pool:
+            asked = {pool.submit(_perform, recipe, keep_steps): place for place, recipe in enumerate(recipes)}
+            return _gathered(asked, on_done)
+
+
+def _one_by_one(
+    recipes: Sequence[Recipe], keep_steps: bool, on_progress: OnProgress, on_done: OnDone
+) -> list[Outcome]:
+    found: list[Outcome] = []
+    for place, recipe in enumerate(recipes):
+        found.append(perform(recipe, keep_steps=keep_steps, on_progress=on_progress))
+        on_done(place, found[-1])
+    return found
+
+
+def _gathered(asked: dict[Future[Outcome], int], on_done: OnDone) -> list[Outcome]:
+    outcomes: dict[int, Outcome] = {}
+    try:
+        waiting = set(asked)
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in sorted(done, key=asked.__getitem__):
+                outcomes[asked[future]] = future.result()
+                on_done(asked[future], outcomes[asked[future]])
+    except BaseException:
+        for future in asked:
+            future.cancel()
+        raise
+    return [outcomes[place] for place in range(len(asked))]
+
+
+def _begin(channel: "Queue[Any]") -> None:
+    global _channel  # noqa: PLW0603 - a worker process has one, given at its birth
+    _channel = channel
+
+
+def _perform(recipe: Recipe, keep_steps: bool) -> Outcome:
+    channel = _channel
+    return perform(recipe, keep_steps=keep_steps, on_progress=lambda far: channel.put(far) if channel else None)
+
+
+@contextmanager
+def _told(channel: "Queue[Any]", on_progress: OnProgress) -> Iterator[None]:
+    """Hands on what workers say, while the block lasts."""
+    over = threading.Event()
+
+    def listen() -> None:
+        while not over.is_set():
+            try:
+                on_progress(channel.get(timeout=0.2))
+            except queue.Empty:
+                continue
+
+    listener = threading.Thread(target=listen, name="progress", daemon=True)
+    listener.start()
+    try:
+        yield
+    finally:
+        over.set()
+        listener.join()
+        channel.close()

@@ -1,0 +1,111 @@
+"""The report as one HTML page: nothing is loaded from anywhere, light and dark, and figures below every plot."""
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ullage.sim.report import plots, text
+from ullage.sim.report.sheet import RunSheet
+from ullage.sim.report.style import STYLE
+from ullage.sim.report.svg import dashes
+
+Rows = Sequence[Sequence[str]]
+
+
+def page(sheets: Sequence[RunSheet], compared: Sequence[Mapping[str, Any]]) -> str:
+    """The whole document."""
+    title = "Simulation: " + ", ".join(sheet.label for sheet in sheets)
+    body = [
+        f"<h1>{escape(title)}</h1>",
+        *_about(sheets),
+        *_section("summary", "Summary", "", text.summary(sheets)),
+        *_differences(compared),
+        *(part for made in plots.all_plots(sheets) for part in _plot(made, sheets)),
+        *_waiting_tables(sheets),
+    ]
+    data = {"format": 1, "runs": [sheet.as_json() for sheet in sheets], "comparison": list(compared)}
+    written = json.dumps(data, sort_keys=True, separators=(",", ":")).replace("</", "<\\/")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{STYLE}</style>",
+            "</head>",
+            "<body><main>",
+            *body,
+            f'<script type="application/json" id="report">{written}</script>',
+            "</main></body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def _about(sheets: Sequence[RunSheet]) -> list[str]:
+    rows: list[tuple[str, ...]] = [("", *(sheet.label for sheet in sheets))]
+    rows.append(("seed", *(str(sheet.seed) for sheet in sheets)))
+    for part in ("workload", "fleet"):
+        names = sorted({key for sheet in sheets for key in getattr(sheet, part)})
+        rows += [(f"{part} {name}", *(str(getattr(sheet, part).get(name, "")) for sheet in sheets)) for name in names]
+    paths = sorted({path for sheet in sheets for path in sheet.settings})
+    rows += [(path, *(str(sheet.settings.get(path, "(default)")) for sheet in sheets)) for path in paths]
+    return _section("about", "What was run", "", rows)
+
+
+def _differences(compared: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not compared:
+        return []
+    lines = "\n".join(escape(line) for line in text.differences(compared))
+    return [
+        '<section aria-labelledby="differences"><h2 id="differences">Who differs where</h2>',
+        f"<pre>{lines}</pre></section>",
+    ]
+
+
+def _plot(made: plots.Made, sheets: Sequence[RunSheet]) -> list[str]:
+    legend = "".join(
+        f'<li><svg class="key" viewBox="0 0 24 8" aria-hidden="true"><path class="line c{colour}"{dashes(colour)} '
+        f'd="M0 4H24"/></svg>{escape(name)}</li>'
+        for name, colour in made.legend
+    )
+    return [
+        f'<section aria-labelledby="{made.plot.id}"><h2 id="{made.plot.id}">{escape(made.plot.title)}</h2>',
+        f"<p>{escape(made.plot.description)}</p>",
+        f'<ul class="legend">{legend}</ul>' if len(made.legend) > 1 or len(sheets) > 1 else "",
+        f"<figure>{made.svg}</figure>",
+        f"<details><summary>Figures of this plot</summary>{table(made.rows)}</details></section>",
+    ]
+
+
+def _waiting_tables(sheets: Sequence[RunSheet]) -> list[str]:
+    parts: list[str] = []
+    for number, sheet in enumerate(sheets):
+        parts += _section(f"waiting-{number}", f"Waiting times: {sheet.label}", "", text.waiting(sheet))
+    return parts
+
+
+def _section(name: str, title: str, said: str, rows: Rows) -> list[str]:
+    return [
+        f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(title)}</h2>',
+        f"<p>{escape(said)}</p>" if said else "",
+        table(rows),
+        "</section>",
+    ]
+
+
+def table(rows: Rows) -> str:
+    """With a header, and the first column naming each row."""
+    if not rows:
+        return ""
+    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in rows[0])
+    lines = [
+        f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:]) + "</tr>"
+        for row in rows[1:]
+    ]
+    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'

@@ -1,0 +1,68 @@
+"""Pools stay within their bounds, and nothing is bought for nobody."""
+
+from ullage.kube.resource import JsonObject
+from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.model.instance import Instance
+from ullage.sim.apiserver import SimulatedApiServer
+from ullage.sim.apiserver.store import Change
+from ullage.sim.world.books import Books, Step
+from ullage.sim.world.facts import PodNow
+from ullage.sim.world.invariants.breach import Breach, Report, node_name
+
+FORGOTTEN_SECONDS = 60.0
+"""A purchase takes a moment: whom it was for may have left meanwhile."""
+
+
+class PoolChecks:
+    """Told of every machine that is made or given back."""
+
+    def __init__(self, books: Books, server: SimulatedApiServer, report: Report) -> None:
+        self._books = books
+        self._report = report
+        self._specs: dict[str, JsonObject] = {}
+        self._machines: dict[str, str] = {}
+        """Pools by machine."""
+        self._sizes: dict[str, int] = {}
+        self._waiting: dict[str, None] = {}
+        self._last_wait = float("-inf")
+        books.pod_listeners.append(self._pod)
+        server.listen(NODE_PROVISIONERS.id, self._provisioner)
+
+    def made(self, machine: Instance) -> None:
+        pool = self._machines[machine.id] = machine.pool
+        size = self._sizes[pool] = self._sizes.get(pool, 0) + 1
+        spec = self._specs.get(pool)
+        if spec is None or machine.node:
+            return
+        if size > int(spec.get("maxSize", size)):
+            self._say(pool, f"has {size} machines and may have {spec['maxSize']}", "pools stay within their bounds")
+        waited = self._waiting or self._books.clock.now() - self._last_wait <= FORGOTTEN_SECONDS
+        if not waited and size > int(spec.get("minSize", 0)):
+            self._say(pool, f"got {machine.id}, and no pod waits", "nothing is bought for nobody")
+
+    def gone(self, machine: str) -> None:
+        pool = self._machines.pop(machine)
+        size = self._sizes[pool] = self._sizes[pool] - 1
+        spec = self._specs.get(pool)
+        usable = machine in self._books.nodes and self._books.nodes[machine].gpus
+        if spec is not None and usable and size < int(spec.get("minSize", 0)):
+            what = f"gave back {machine} and has {size} machines left of {spec['minSize']}"
+            self._say(pool, what, "pools stay within their bounds", machine)
+
+    def _provisioner(self, change: Change) -> None:
+        name = change.after.obj["metadata"]["name"]
+        if change.deleted:
+            self._specs.pop(name, None)
+        else:
+            self._specs[name] = change.after.obj.get("spec") or {}
+
+    def _pod(self, step: Step[PodNow]) -> None:
+        if step.after is not None and not step.after.node and not step.after.over:
+            self._waiting[step.after.uid] = None
+        elif step.fact.uid in self._waiting:
+            del self._waiting[step.fact.uid]
+            self._last_wait = step.at
+
+    def _say(self, pool: str, what: str, rule: str, *nodes: str) -> None:
+        about = tuple(node_name(one) for one in nodes)
+        self._report(Breach(self._books.clock.now(), rule, f"NodeProvisioner {pool} {what}", about))

@@ -1,0 +1,148 @@
+// Brings the page together: patches come in, and once a frame what changed is drawn, within a few milliseconds.
+
+import { $, say } from "./dom.js";
+import { Charts } from "./chart.js";
+import { Details } from "./details.js";
+import { Decisions, Leaving, Waiting } from "./lists.js";
+import { GpuMap } from "./map.js";
+import { Store } from "./store.js";
+import { listen } from "./stream.js";
+import { Tip } from "./tip.js";
+import { applyTheme } from "./theme.js";
+import { money, number, plural, span, timeOfDay } from "./words.js";
+
+const BUDGET = 7; // milliseconds of a frame for drawing nodes
+
+const store = new Store();
+const details = new Details(store, { onSelect: (node) => map.select(node) });
+const openPod = (pod, from) => details.openPod(pod, from);
+const openNode = (node, from) => details.openNode(node, from);
+const map = new GpuMap({ root: $("map"), store, tip: new Tip($("tip")), onOpen: openNode });
+const waiting = new Waiting(store, openPod);
+const decisions = new Decisions(store, { onPod: openPod, onNode: openNode });
+const leaving = new Leaving(store, openNode);
+const charts = new Charts(store);
+
+// What is still to be drawn, a kind of thing a time: no frame does all of it.
+const due = new Set();
+let scheduled = false;
+
+function take(changes) {
+  if (changes.nodes) {
+    map.note(changes.nodes);
+    due.add("pools").add("leaving");
+  }
+  if (changes.pools) due.add("pools");
+  if (changes.pending || changes.totals) due.add("waiting");
+  if (changes.decisions) due.add("decisions");
+  if (changes.series) due.add("charts");
+  if (changes.about || changes.totals) due.add("figures");
+  details.refresh(changes);
+  schedule();
+}
+
+function schedule() {
+  if (scheduled) return;
+  scheduled = true;
+  requestAnimationFrame(draw);
+}
+
+const WORK = {
+  figures: drawFigures,
+  pools: () => map.drawPools(),
+  leaving: () => leaving.draw(),
+  waiting: () => waiting.draw(),
+  decisions: () => decisions.draw(),
+  charts: () => charts.draw(),
+};
+
+function draw() {
+  scheduled = false;
+  const until = performance.now() + BUDGET;
+  if (map.draw(until)) return schedule();
+  for (const [name, work] of Object.entries(WORK)) {
+    if (!due.delete(name)) continue;
+    work();
+    if (performance.now() > until && due.size) return schedule();
+  }
+}
+
+function figure(id, big, small, more) {
+  const box = $(id);
+  say(box.querySelector("b"), big);
+  say(box.querySelector(".number span"), small);
+  say(box.querySelector(".more"), more);
+}
+
+function drawFigures() {
+  const page = store.page;
+  say($("title"), page.title || "");
+  document.title = page.title ? `ullage · ${page.title}` : "ullage";
+  $("caption").hidden = !page.caption;
+  say($("caption"), page.caption || "");
+  $("trouble").hidden = !page.trouble;
+  say($("trouble"), page.trouble ? `What is shown may be old: ${page.trouble}` : "");
+  const said = { nodes: 0, gpus: 0, allocated: 0, idle: 0, broken: 0, pending: 0, pendingGpus: 0, price: 0, waste: 0, gpuHours: 0, idleGpuHours: 0, cost: 0, wasted: 0, unpriced: 0, ...store.totals.get("now") };
+  const currency = page.currency || "$";
+  const percent = (value) => (said.gpus ? Math.round((100 * value) / said.gpus) : 0);
+  const broken = said.broken ? `, ${said.broken} unhealthy` : "";
+  figure("figure-allocated", `${percent(said.allocated)}%`, `${number(said.allocated)} of ${number(said.gpus)}`, `${number(said.idle)} idle${broken}`);
+  $("figure-allocated").querySelector(".l").style.width = `${percent(said.allocated)}%`;
+  $("figure-allocated").querySelector(".u").style.width = `${percent(said.broken)}%`;
+  figure("figure-waiting", number(said.pending), said.pending === 1 ? "pod" : "pods", said.pendingGpus ? `${plural(said.pendingGpus, "GPU")} asked for` : "");
+  figure("figure-nodes", number(said.nodes), "", comingAndGoing());
+  const unpriced = said.unpriced ? `${plural(said.unpriced, "node")} without a price` : "";
+  figure("figure-waste", money(said.waste, currency), `of ${money(said.price, currency)} an hour`, unpriced || `for ${plural(said.idle + said.broken, "GPU")} nobody uses`);
+  figure("figure-sum", money(said.wasted, currency), `of ${money(said.cost, currency)}`, `${number(Math.round(said.idleGpuHours * 10) / 10)} of ${number(Math.round(said.gpuHours * 10) / 10)} GPU-hours idle`);
+  say($("map-summary"), `${plural(said.nodes, "node")} with ${plural(said.gpus, "GPU")}: ${number(said.allocated)} allocated, ${number(said.idle)} idle, ${said.broken} unhealthy.`);
+  const nothing = store.nodes.size === 0;
+  $("map-empty").hidden = !nothing;
+  if (nothing) say($("map-empty"), page.heard ? "There are no nodes." : "Reading the cluster…");
+}
+
+function comingAndGoing() {
+  let coming = 0;
+  for (const pool of store.pools.values()) coming += pool.coming || 0;
+  let going = 0;
+  for (const node of store.nodes.values()) going += Boolean(node.deletionTime || node.drainingSince !== undefined);
+  return [coming && `${coming} coming`, going && `${going} leaving`].filter(Boolean).join(", ");
+}
+
+function tick() {
+  if (!store.now) return;
+  const speed = store.page.speed || 1;
+  const since = store.totals.get("now")?.since;
+  const running = since ? ` · ${span(store.time() - since)}` : "";
+  say($("clock"), `${timeOfDay(store.time())} UTC${speed !== 1 ? ` · ${number(speed)}×` : ""}${running}`);
+  if (document.hidden) return;
+  map.tick();
+  waiting.tick();
+  leaving.tick();
+}
+
+$("find").addEventListener("input", (event) => {
+  map.find(event.target.value);
+  waiting.sought = event.target.value.trim().toLowerCase();
+  waiting.draw();
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
+    event.preventDefault();
+    $("find").focus();
+  }
+});
+
+applyTheme($("theme"), () => {
+  charts.recolour();
+  due.add("charts");
+  schedule();
+});
+setInterval(tick, 1000);
+listen({
+  onSnapshot: (said) => take(store.replace(said)),
+  onPatch: (said) => take(store.patch(said)),
+  onState: (state, text) => {
+    $("link").className = `link ${state}`;
+    say($("link"), text);
+  },
+});

@@ -1,0 +1,92 @@
+// How things are said: reasons in plain words, times, numbers and money.
+
+export const REASONS = {
+  Fits: "A node fits: it waits for its turn",
+  NoNodes: "There are no nodes",
+  NotTheNodeNamed: "It names another node",
+  NodeUnschedulable: "Nodes are cordoned",
+  NodeNotReady: "Nodes are not ready",
+  TaintNotTolerated: "Nodes have a taint it does not tolerate",
+  NodeSelectorMismatch: "Its selector or affinity excludes the nodes",
+  HostPortTaken: "Its host port is taken",
+  NodeTooSmall: "No node is large enough, even if empty",
+  TooManyPods: "Nodes take no more pods",
+  InsufficientResources: "Not enough CPU, memory or other resources",
+  VolumeNotReady: "Its volume is not ready",
+  VolumeElsewhere: "Its volume is elsewhere",
+  VolumeInUse: "Its volume is in use",
+  SpreadKeyMissing: "Nodes lack the label it spreads by",
+  SpreadTooUneven: "It would be spread too unevenly",
+  PodAffinityUnmet: "The pods it wants to be near are not there",
+  PodAntiAffinity: "It keeps away from pods that are there",
+  ExistingAntiAffinity: "Pods that are there keep it away",
+  NoGpus: "Nodes have no GPUs",
+  InventoryStale: "The nodes' agents have fallen silent",
+  GpuModelMismatch: "GPUs are of another model",
+  GpuMemoryTooSmall: "GPUs have too little memory",
+  GpusUnhealthy: "GPUs are unhealthy",
+  TooFewGpus: "Not enough free GPUs on one node",
+  PreferredGpusTaken: "The GPUs it wants are taken",
+  NoRoomForShare: "No GPU has room for its share",
+  NoMigInstance: "No MIG instance is free",
+  NoIslandLargeEnough: "No NVLink island is large enough",
+  BandwidthTooLow: "GPUs are not linked fast enough",
+  SchedulingGated: "It has scheduling gates",
+  ResourceClaims: "Its ResourceClaims are kube-scheduler's to allocate",
+  ClaimMissing: "Its GpuClaim is missing",
+  ClaimInvalid: "Its GpuClaim breaks a rule",
+  ClaimInUse: "Its GpuClaim belongs to another pod",
+  GangSizeUnknown: "Nobody says how large its gang is",
+  QuotaExceeded: "The quota of its namespace is used up",
+  GangIncomplete: "Its gang is not complete",
+  Unschedulable: "No node has a place for it",
+  Bound: "It has its place",
+  Finished: "It has finished",
+  Leaving: "It is being deleted",
+};
+
+export const STATES = {
+  f: "free", l: "leased", s: "shared", r: "reserved", u: "unhealthy", c: "coming",
+};
+
+export function inWords(reason) {
+  return REASONS[reason] || reason;
+}
+
+// 83 s, 4 min, 2 h 5 min
+export function span(seconds) {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 90) return `${s} s`;
+  const minutes = Math.floor(s / 60);
+  if (minutes < 90) return `${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  if (hours < 48) return `${hours} h ${minutes % 60} min`;
+  return `${Math.floor(hours / 24)} d ${hours % 24} h`;
+}
+
+// 4:32, 1:04:32
+export function countdown(seconds) {
+  const s = Math.max(0, Math.ceil(seconds));
+  const two = (n) => String(n).padStart(2, "0");
+  const hours = Math.floor(s / 3600);
+  const rest = `${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+  return hours ? `${hours}:${rest}` : rest.replace(/^0/, "");
+}
+
+export function number(value) {
+  if (value >= 1000) return Math.round(value).toLocaleString("en-US");
+  return Number.isInteger(value) ? String(value) : value.toFixed(value < 10 ? 1 : 0);
+}
+
+export function money(value, currency) {
+  const digits = value >= 1000 ? 0 : 2;
+  return currency + value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+}
+
+export function plural(count, one, many = `${one}s`) {
+  return `${number(count)} ${count === 1 ? one : many}`;
+}
+
+export function timeOfDay(seconds) {
+  return new Date(seconds * 1000).toISOString().slice(11, 19);
+}
