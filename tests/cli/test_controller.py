@@ -1,8 +1,11 @@
 """`ullage controller`: what it makes of its options."""
 
+from typing import Any
+
 import pytest
 
-from ullage.cli.controller import read_provider_settings
+from ullage.cli.controller import command, read_provider_settings
+from ullage.cli.drain_options import read_draining
 from ullage.cli.main import run
 from ullage.errors import UserError
 
@@ -25,3 +28,61 @@ def test_what_is_no_setting(text: str) -> None:
 def test_what_is_no_price(price: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["controller", "--max-price-per-hour", price]) == 1
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "limits"),
+    [
+        pytest.param((), (100, 50), id="as-usual"),
+        pytest.param(("--max-scale-down-parallelism", "7"), (7, 6), id="drains-are-fewer"),
+        pytest.param(("--max-drain-parallelism", "3"), (100, 3), id="drains"),
+        pytest.param(("--max-empty-bulk-delete", "9"), (9, 8), id="the-old-name"),
+    ],
+)
+def test_limits_of_draining(options: tuple[str, ...], limits: tuple[int, int]) -> None:
+    settings = read_draining(_options(*options))
+    assert (settings.most_at_once, settings.most_drains) == limits
+
+
+def test_the_old_name_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    read_draining(_options("--max-empty-bulk-delete", "9"))
+    assert "--max-empty-bulk-delete is deprecated" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        pytest.param(("--max-scale-down-parallelism", "5", "--max-drain-parallelism", "5"), "must be less", id="equal"),
+        pytest.param(("--max-drain-parallelism", "100"), "must be less", id="as-many-as-are-usual"),
+        pytest.param(
+            ("--max-empty-bulk-delete", "5", "--max-scale-down-parallelism", "5"), "the old name", id="both-names"
+        ),
+        pytest.param(("--scan-interval", "soon"), "--scan-interval: 'soon' is not a duration", id="no-duration"),
+    ],
+)
+def test_what_makes_no_sense_of_draining(
+    options: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["controller", *options]) == 1
+    assert says in capsys.readouterr().err
+
+
+def test_options_of_draining_are_understood() -> None:
+    settings = read_draining(
+        _options(
+            "--drain-unmanaged",
+            "--scale-down-unneeded-time=90s",
+            "--node-delete-delay-after-taint=1s",
+            "--max-pod-eviction-time=3m",
+            "--max-graceful-termination=1h",
+            "--gpu-utilization-threshold=0.25",
+            "--no-skip-nodes-with-local-storage",
+        )
+    )
+    assert (settings.unmanaged, settings.unneeded, settings.pace.after_taint) == (True, 90.0, 1.0)
+    assert (settings.pace.evictions.deadline, settings.pace.evictions.most_grace) == (180.0, 3600.0)
+    assert (settings.policy.gpu_used_milli, settings.policy.rules.local_storage_stays) == (250, False)
+
+
+def _options(*given: str) -> dict[str, Any]:
+    return command.make_context("controller", list(given)).params

@@ -1,24 +1,157 @@
-"""`ullage demo` as a newcomer sees it."""
+"""`ullage demo` as a newcomer meets it: a story, an API for kubectl, a dashboard, and nothing left when it is over."""
 
-import sys
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import urllib.request
 from pathlib import Path
-from subprocess import run
+from time import monotonic, sleep
+from urllib.parse import urlsplit
 
-DEMO = (Path(sys.executable).with_name("ullage"), "demo")
+import pytest
+from click.testing import CliRunner
+
+from tests.cli.demo_process import ULLAGE, DemoProcess, children_of, kubectl, running_demo
+from ullage.cli.demo import SCENARIOS, command
+from ullage.cli.demo_browser import open_browser
+
+QUIET = ("--no-browser", "--speed", "30")
+FIRST_PICTURE_SECONDS = 10.0
 
 
-def test_four_nodes_ten_pods_and_why_two_wait() -> None:
-    done = run(DEMO, capture_output=True, text=True, check=True, env={"COLUMNS": "100"})
-    rows = [line for line in done.stdout.splitlines() if line.startswith("│")]
-    assert sum("gpu-" in row.split("│")[1] for row in rows) == 4
-    assert sum("Running" in row for row in rows) == 8
-    assert sum("(waits)" in row for row in rows) == 2
-    assert "10 GPUs are idle, 2 pods wait: no node has the 8 free that each asks for." in done.stdout
+def _kubeconfig(demo: DemoProcess) -> str:
+    return demo.wait_for(r"^try:.*--kubeconfig (\S+) apply")[1]
 
 
-def test_the_same_seed_prints_the_same() -> None:
-    seen = {
-        run((*DEMO, "--seed", "3"), capture_output=True, check=True, env={"PYTHONHASHSEED": hashes}).stdout
-        for hashes in ("0", "1", "2")
-    }
-    assert len(seen) == 1
+def _is_open(url: str) -> bool:
+    with socket.socket() as probe:
+        address = urlsplit(url)
+        return probe.connect_ex((address.hostname or "", address.port or 0)) == 0
+
+
+def test_scenarios_are_listed() -> None:
+    done = CliRunner().invoke(command, ["--scenario", "list"])
+    assert done.exit_code == 0
+    assert [line.split()[0] for line in done.output.splitlines()] == list(SCENARIOS)
+
+
+def test_a_scenario_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
+    with running_demo(tmp_path, "--scenario", "turo", "--no-browser") as demo:
+        assert demo.ended() == 1
+    assert demo.lines == ["ullage: --scenario turo: there is none of that name; there are tour, crowding, ebb"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(["--speed", "0"], id="time-that-stands-still"),
+        pytest.param(["--speed", "fast"], id="speed-in-words"),
+        pytest.param(["--duration", "0"], id="no-time-at-all"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(arguments: list[str]) -> None:
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 2
+    assert arguments[0] in done.output
+
+
+def test_a_newcomer_applies_a_claim_and_watches_it_land(tmp_path: Path) -> None:
+    with running_demo(tmp_path, *QUIET) as demo:
+        url = demo.wait_for(r"^dashboard: (\S+)$")[1]
+        kubeconfig = _kubeconfig(demo)
+        demo.wait_for(r"claims: Three people")
+
+        with urllib.request.urlopen(url, timeout=10) as page:
+            assert b"ullage" in page.read()
+        listed = kubectl(kubeconfig, "get", "pods,gpuclaims,nodeprovisioners")
+        assert "nodeprovisioner.gpu.scheduling/train" in listed
+        example = demo.wait_for(r"apply -f (\S+)$")[1]
+        assert "gpuclaim.gpu.scheduling/mine created" in kubectl(kubeconfig, "apply", "-f", example)
+        kubectl(kubeconfig, "wait", "pod/mine", "--for=condition=Ready", "--timeout=30s")
+        claim = json.loads(kubectl(kubeconfig, "get", "gpuclaim", "mine", "-o", "json"))["status"]
+        assert claim["phase"] == "Bound"
+        assert len(claim["gpuIds"]) == 2
+        demo.wait_for(rf"scheduler Scheduled mine: to {claim['nodeName']} with GPU")
+        server = json.loads(kubectl(kubeconfig, "config", "view", "-o", "json"))["clusters"][0]["cluster"]["server"]
+        assert _is_open(server)
+
+        assert children_of(demo.process.pid) == []
+        assert demo.stop(signal.SIGINT) == 0
+    assert "Nothing is left behind." in demo.lines[-1]
+    assert demo.left_behind() == []
+    assert not _is_open(url)
+    assert not _is_open(server)
+
+
+def test_it_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    with running_demo(tmp_path, *QUIET, "--duration", "15") as demo:
+        kubeconfig = _kubeconfig(demo)
+        assert "train-a" in kubectl(kubeconfig, "get", "nodes")
+        assert demo.ended(seconds=60) == 0
+    assert any("forgery" in line for line in demo.lines)
+    assert demo.left_behind() == []
+
+
+def test_sigterm_ends_it_as_cleanly(tmp_path: Path) -> None:
+    with running_demo(tmp_path, *QUIET, "--scenario", "ebb") as demo:
+        demo.wait_for("beginning: Ten nodes")
+        assert demo.stop(signal.SIGTERM) == 0
+    assert demo.left_behind() == []
+
+
+def test_on_a_terminal_it_draws_and_gives_the_terminal_back(tmp_path: Path) -> None:
+    began = monotonic()
+    pid, terminal = pty.fork()
+    if pid == 0:  # the demo
+        size = {"TERM": "xterm-256color", "COLUMNS": "140", "LINES": "42", "TMPDIR": str(tmp_path)}
+        os.execve(ULLAGE, [ULLAGE, "demo", "--no-browser"], os.environ | size)
+    try:
+        drawn = _read_until(terminal, b"nodeprovisioners", began + 3 * FIRST_PICTURE_SECONDS)
+        assert monotonic() - began < FIRST_PICTURE_SECONDS, "the first picture takes too long"
+        assert b"\x1b[?1049h" in drawn, "on a screen of its own"
+        for wanted in (b"train-a", b"Waiting", b"kubectl --kubeconfig"):
+            assert wanted in drawn, wanted
+        os.write(terminal, b"\x03")
+        last = _read_until(terminal, b"Nothing is left behind.", monotonic() + 20)
+        assert b"\x1b[?1049l" in last, "the terminal is as it was"
+        _, status = os.waitpid(pid, 0)
+        pid = 0
+        assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        os.close(terminal)
+    assert list(tmp_path.iterdir()) == []
+
+
+def _read_until(terminal: int, wanted: bytes, deadline: float) -> bytes:
+    seen = b""
+    while wanted not in seen:
+        assert monotonic() < deadline, seen[-500:]
+        if select.select([terminal], [], [], 0.2)[0]:
+            seen += os.read(terminal, 65536)
+    return seen
+
+
+def test_without_a_display_no_browser_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert open_browser("http://127.0.0.1:1/") is False
+
+
+def test_a_browser_is_given_the_address(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    browser, opened = tmp_path / "browser", tmp_path / "opened"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part && mv {opened}.part {opened}\n')
+    browser.chmod(0o755)
+    monkeypatch.setenv("DISPLAY", ":99")
+    monkeypatch.setenv("BROWSER", str(browser))
+    assert open_browser("http://127.0.0.1:1/") is True
+    deadline = monotonic() + 10
+    while not opened.exists():
+        assert monotonic() < deadline, "nobody was called"
+        sleep(0.05)
+    assert opened.read_text() == "http://127.0.0.1:1/\n"

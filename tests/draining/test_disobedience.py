@@ -37,7 +37,7 @@ from ullage.testing.disruption_check import DisruptionHistory, left_marked, went
 pytestmark = [pytest.mark.real, pytest.mark.fault]
 
 OPTIONS = (
-    *(ALONE, "--node-delete-delay-after-taint", "1s"),
+    *(ALONE, "--in-turn", "--node-delete-delay-after-taint", "1s"),
     *("--scan-interval", "1s"),
     *("--scale-down-delay-after-failure", "3s"),
     *("--max-pod-eviction-time", "6s"),
@@ -92,7 +92,7 @@ async def test_a_budget_that_allows_nothing(plane: ControlPlane, api: KubeApi, p
         await until(the_reason_is_shown, 20, programs)
         await asyncio.sleep(5)
         assert removals(history.moments) == []
-        await api.patch(BUDGETS, strict.name, MergePatch({"spec": {"maxUnavailable": 1}}), NS)
+        await api.patch(BUDGETS, strict.name, MergePatch({"spec": {"maxUnavailable": 2}}), NS)
         await seen(history, is_gone(scene.node), 60)
         await until(lambda: all_available(api, [BUSY, strict]), 20, programs)
         await history.whole()
@@ -116,7 +116,7 @@ async def test_a_budget_that_is_spent_after_the_plan(plane: ControlPlane, api: K
         assert await told_of(api, "Pod", "PodNotEvicted") != {}
         assert await pods_on(api, scene.node) == pods
         assert await scene.left_marked() == []
-        await api.patch(BUDGETS, fickle.name, MergePatch({"spec": {"maxUnavailable": 1}}), NS)
+        await api.patch(BUDGETS, fickle.name, MergePatch({"spec": {"maxUnavailable": 2}}), NS)
         await seen(history, is_gone(scene.node), 60, since=since)
         await history.whole()
     assert list(everything_wrong(history.moments, [BUSY, fickle], after=newest(history.moments))) == []

@@ -10,7 +10,7 @@ from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.kube.provisioner_read import read_price, read_provisioner, read_seconds
 from ullage.kube.resource import JsonObject
 from ullage.model.node import Taint
-from ullage.model.provisioner import CapacityType, Provisioner, template_node
+from ullage.model.provisioner import CapacityType, Consolidation, ConsolidationPolicy, Provisioner, template_node
 
 
 def read(spec: JsonObject, name: str = "pool") -> Provisioner:
@@ -34,6 +34,32 @@ def test_durations(text: str, seconds: float) -> None:
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration"):
         read_seconds(text)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        pytest.param({}, Consolidation(), id="nothing-said"),
+        pytest.param(
+            {"policy": "Drain", "unneededTime": "1m", "unreadyTime": "2m", "utilizationThresholdPercent": 30},
+            Consolidation(policy=ConsolidationPolicy.DRAIN, unneeded=60.0, unready=120.0, used_milli=300),
+            id="drained",
+        ),
+        pytest.param(
+            {"maxScaleDownParallelism": 20, "maxDrainParallelism": 0},
+            Consolidation(most_at_once=20, most_drains=0),
+            id="empty-ones-only",
+        ),
+        pytest.param({"maxScaleDownParallelism": 3}, Consolidation(most_at_once=3, most_drains=2), id="drains-fewer"),
+        pytest.param(
+            {"maxEmptyBulkDelete": 7},
+            Consolidation(most_at_once=7, most_drains=5, deprecated=("spec.consolidation.maxEmptyBulkDelete",)),
+            id="by-its-old-name",
+        ),
+    ],
+)
+def test_consolidation(said: JsonObject, expected: Consolidation) -> None:
+    assert read(with_fields({"consolidation": said})).consolidation == expected
 
 
 def test_prices_are_exact() -> None:

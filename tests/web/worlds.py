@@ -83,9 +83,7 @@ class World:
 
     def break_gpu(self, node: str, gpu: int) -> None:
         inventory = self.inventories[node]
-        devices = tuple(
-            replace(one, health=Health.UNHEALTHY) if one.id == gpu else one for one in inventory.devices
-        )
+        devices = tuple(replace(one, health=Health.UNHEALTHY) if one.id == gpu else one for one in inventory.devices)
         self.report(replace(inventory, devices=devices))
 
     def devices(self, node: str, *devices: Device) -> None:

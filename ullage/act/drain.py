@@ -4,15 +4,16 @@ Everything that is looked at is read from the API server: what was heard may be 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
 
 from ullage import errors
-from ullage.act.drain_pods import EvictionPace, PodMover
+from ullage.act.drain_pods import Answer, EvictionPace, PodMover
 from ullage.act.drain_taints import DrainTaints
+from ullage.act.together import Turnstile
 from ullage.clock import Clock
 from ullage.cloud.api import CloudError, CloudProvider, Refused
 from ullage.kube.api import Deletion, KubeApi, Selection
@@ -112,6 +113,7 @@ class DrainHands:
         self._clock = clock
         self._pace = pace
         self._around = around
+        self._gangs = Turnstile()
         self._mover = PodMover(api, clock, pace.evictions, around.on_evicted)
 
     async def begin(self, promise: Promise) -> Objection | None:
@@ -127,9 +129,10 @@ class DrainHands:
         evicted = 0
         try:
             await asyncio.sleep(self._pace.after_taint)
-            leaving = await self._look_again(promise)
-            if leaving:
-                evicted = await self._emptied(promise, leaving)
+            # Members of one gang may be on several nodes that go: who comes second finds them gone or going.
+            async with self._gangs.through(sorted(promise.gangs)):
+                answers = await self._mover.evict(await self._look_again(promise))
+            evicted = await self._emptied(promise, answers)
             return await self._deleted(promise, evicted)
         except _Stopped as stopped:
             return await self.give_up(promise, stopped.objection, evicted or stopped.evicted)
@@ -195,14 +198,16 @@ class DrainHands:
             raise _Stopped(objection)
         return list(others.values())
 
-    async def _emptied(self, promise: Promise, leaving: list[Pod]) -> int:
+    async def _emptied(self, promise: Promise, answers: Sequence[Answer]) -> int:
         """Everybody who had to has left: how many were evicted. Raises _Stopped."""
-        answers = await self._mover.evict(leaving)
         told = [one.pod for one in answers if one.result is EvictionResult.EVICTED]
+        asked = sum(one.asked for one in answers if one.result is EvictionResult.EVICTED)
         staying = [one for one in answers if one.result is not EvictionResult.EVICTED]
         remaining = [] if staying else await self._mover.gone(promise.node, told)
         late = {pod.uid for pod in remaining}
         for answer in answers:
+            if not answer.asked and answer.pod.uid not in late:
+                continue
             result = EvictionResult.REMAINS if answer.pod.uid in late else answer.result
             self._around.on_eviction(
                 Eviction(pod=answer.pod.key, uid=answer.pod.uid, node=promise.node, result=result, detail=answer.detail)
@@ -210,16 +215,16 @@ class DrainHands:
         if staying:
             first = staying[0]
             why = Objection(_WORDS[first.result], f"{first.pod.key}: {first.detail}", first.pod.key)
-            raise _Stopped(why, len(told))
+            raise _Stopped(why, asked)
         if remaining:
             pod = remaining[0]
             detail = f"{pod.key} was evicted and is not gone after {self._pace.evictions.grace(pod):g} s and some more"
-            raise _Stopped(Objection(DrainSetback.PODS_REMAIN, detail, pod.key), len(told))
-        return len(told)
+            raise _Stopped(Objection(DrainSetback.PODS_REMAIN, detail, pod.key), asked)
+        return asked
 
     async def _deleted(self, promise: Promise, evicted: int) -> NodeGone:
         """Nobody is there who matters: the machine goes, and its Node. Raises _Stopped."""
-        if evicted:
+        if promise.pods:
             here = await self._checked(promise, evicted=True)
             await self._mover.evict_daemons(promise.node, self._around.judge.following(here))
         if not promise.owned:
@@ -232,22 +237,32 @@ class DrainHands:
 
     async def _delete_machine(self, promise: Promise) -> str:
         """The instance that is gone. Each attempt looks again first: somebody may have come while nobody answered."""
+        machine = self._around.machine_of(promise.node)
+        if machine is None:
+            raise _Stopped(Objection(DrainSetback.NO_INSTANCE, "no machine is known for it"))
+        await self._checked(promise, evicted=True)
         deadline, wait = self._clock.steady() + self._pace.delete_deadline, _FIRST_WAIT
         while True:
-            machine = self._around.machine_of(promise.node)
-            if machine is None:
-                raise _Stopped(Objection(DrainSetback.NO_INSTANCE, "no machine is known for it"))
-            await self._checked(promise, evicted=True)
             try:
                 await machine.provider.delete([machine.instance])
             except CloudError as error:
                 pause = max(wait, error.retry_after)
                 if isinstance(error, Refused) or self._clock.steady() + pause > deadline:
                     raise _Stopped(Objection(DrainSetback.CLOUD_FAILED, error.message)) from error
-                await asyncio.sleep(pause)
-                wait = min(wait * 2, _LONGEST_WAIT)
             else:
                 return machine.instance
+            await asyncio.sleep(pause)
+            wait = min(wait * 2, _LONGEST_WAIT)
+            # Where the Node went with its machine, only the machine is left to be asked for.
+            if await self._is_there(promise.node):
+                await self._checked(promise, evicted=True)
+
+    async def _is_there(self, node: str) -> bool:
+        try:
+            await self._api.get(NODES, node)
+        except errors.NotFound:
+            return False
+        return True
 
     async def _delete_node(self, node: str, uid: str) -> None:
         try:

@@ -48,6 +48,8 @@ class Answer:
     pod: Pod
     result: EvictionResult
     detail: str = ""
+    asked: bool = True
+    """False if it was going already, whoever had told it."""
 
 
 @dataclass(slots=True)
@@ -108,7 +110,9 @@ class PodMover:
         return []
 
     async def _evict(self, pod: Pod, asking: _Asking) -> Answer:
-        wait, told = _FIRST_WAIT, pod.deleting
+        if pod.deleting:
+            return Answer(pod, EvictionResult.EVICTED, asked=False)
+        wait, told = _FIRST_WAIT, False
         while True:
             pause = wait
             try:

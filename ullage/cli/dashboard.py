@@ -1,6 +1,7 @@
 """`ullage dashboard`: the cluster, its GPUs and every decision with its why, live in a browser. Only reads."""
 
 import secrets
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -89,13 +90,14 @@ async def _serving(
     view = LiveView(WallClock(), title=choice.context or "cluster", policy=policy)
     try:
         await api.discover()  # who is sent to a page wants to hear at once that the cluster cannot be reached
-        try:
-            async with served(view, address, token) as url:
-                click.echo(f"dashboard at {url}" + (" (open it once with ?token=...)" if token else ""), err=True)
-                if opens:
-                    click.launch(f"{url}?token={token}" if token else url)
-                await follow_cluster(api, view, seed=secrets.randbits(32), lease_namespace=namespace)
-        except OSError as error:
-            raise UserError(f"--listen: cannot listen on {address}: {error.strerror or error}") from error
+        async with AsyncExitStack() as open_pages:
+            try:
+                url = await open_pages.enter_async_context(served(view, address, token))
+            except OSError as error:
+                raise UserError(f"--listen: cannot listen on {address}: {error.strerror or error}") from error
+            click.echo(f"dashboard at {url}" + (" (open it once with ?token=...)" if token else ""), err=True)
+            if opens:
+                click.launch(f"{url}?token={token}" if token else url)
+            await follow_cluster(api, view, seed=secrets.randbits(32), lease_namespace=namespace)
     finally:
         await api.close()

@@ -3,10 +3,11 @@
 import os
 import sys
 import threading
+import webbrowser
 
 
 def open_browser(url: str) -> bool:
-    """Whether it was tried. A browser for the terminal itself does not count, nor does one nobody could see."""
+    """Whether it is tried: where nobody could see a window, it is not."""
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
     threading.Thread(target=_open, args=(url,), name="browser", daemon=True).start()
@@ -14,12 +15,12 @@ def open_browser(url: str) -> bool:
 
 
 def _open(url: str) -> None:
-    import webbrowser
-
     try:
-        if not isinstance(webbrowser.get(), webbrowser.GenericBrowser) or isinstance(
-            webbrowser.get(), webbrowser.BackgroundBrowser
-        ):
+        if os.environ.get("BROWSER") or not _draws_on_terminals(webbrowser.get()):
             webbrowser.open(url)
     except (webbrowser.Error, OSError):
         return  # the address is on the screen
+
+
+def _draws_on_terminals(browser: webbrowser.BaseBrowser) -> bool:
+    return isinstance(browser, webbrowser.GenericBrowser) and not isinstance(browser, webbrowser.BackgroundBrowser)

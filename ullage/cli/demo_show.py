@@ -17,6 +17,7 @@ from rich.live import Live
 from ullage.cli.demo import DemoOptions
 from ullage.cli.demo_browser import open_browser
 from ullage.clock import Instant, WallClock
+from ullage.errors import InvariantBroken
 from ullage.observe.log import configure
 from ullage.observe.serve import Address
 from ullage.sim import demo
@@ -49,7 +50,10 @@ def show(asked: DemoOptions) -> None:
     told = Programme(story_named(asked.scenario))
     configure(level="error")  # whatever is worth telling is told on the screen
     epoch = Instant(WallClock().now() - _HEAD_START)
-    run_scaled(_until_stopped(_Show(asked, told).run(), asked), speed=asked.speed, epoch=epoch)
+    showing = _Show(asked, told)
+    run_scaled(_until_stopped(showing.run(), asked), speed=asked.speed, epoch=epoch)
+    if showing.broken:
+        raise InvariantBroken(showing.broken)
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None], asked: DemoOptions) -> None:
@@ -84,6 +88,8 @@ class _Show:
         self._palette = Palette()
         self._words: Counter[str] = Counter()
         self._elapsed = 0.0
+        self.broken = ""
+        """What must always hold and did not, in a sentence."""
 
     async def run(self) -> None:
         """For ever."""
@@ -120,6 +126,15 @@ class _Show:
             looking = self._draw if self._console.is_terminal else self._print
             group.create_task(looking(world, watching, addresses), name="terminal")
             group.create_task(play(world, self._programme), name="story")
+            group.create_task(self._watch_over(world), name="invariants")
+
+    async def _watch_over(self, world: World) -> None:
+        """A breach is told like anything else, and remembered: who looks on may still want to look."""
+        await world.broken()
+        if (violation := world.violation) is not None:
+            self.broken = violation.breach
+            told = Told(at=violation.at, who="demo", word="InvariantBroken", text=violation.breach, warning=True)
+            self._programme.tell(told)
 
     async def _draw(self, world: World, watching: Watching, addresses: Addresses) -> None:
         with Live(console=self._console, screen=True, auto_refresh=False) as live:

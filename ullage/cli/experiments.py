@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ullage.cli.lines import aligned
 from ullage.cli.progress import Shown, shown
 from ullage.errors import UserError
+from ullage.observe.log import configure
 
 if TYPE_CHECKING:
     from ullage.sim.experiment.recipe import Recipe
-    from ullage.sim.experiment.running import Outcome
+    from ullage.sim.experiment.running import Outcome, Prepared
 
-MOST_ACROSS = 5
-"""More runs than this are shown one a line."""
+MOST_ACROSS = 80
+"""Letters of all labels; runs with more are shown one a line."""
 _BROKEN = 1
 
 
@@ -79,9 +81,27 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def run_and_show(recipes: "Sequence[Recipe]", where: Where, showing: Showing) -> None:
     """Run them all, then print and write what was asked for. Exits with 1 where something broke."""
+    _hush()
     with shown([recipe.label for recipe in recipes], quiet=showing.quiet) as told:
         outcomes = _run(recipes, where, showing.compare, told)
     show(outcomes, showing)
+
+
+def show_one(run: "Prepared", showing: Showing) -> None:
+    """The same of one run that is no recipe's."""
+    from ullage.sim.experiment.running import play
+
+    _hush()
+    with shown([run.label], quiet=showing.quiet) as told:
+        outcome = play(run, on_progress=told.far)
+    show([outcome], showing)
+
+
+def _hush() -> None:
+    """Loops of a simulation log as live ones do, thousands of times as fast: only those who asked for it see that."""
+    root = click.get_current_context().find_root()
+    if root.get_parameter_source("log_level") in (None, ParameterSource.DEFAULT):
+        configure(level="error")
 
 
 def _run(recipes: "Sequence[Recipe]", where: Where, keep_steps: bool, told: Shown) -> "list[Outcome]":
@@ -134,7 +154,7 @@ def as_lines(outcomes: "Sequence[Outcome]", differences: Sequence[Any]) -> list[
     from ullage.sim.report import text
 
     sheets = [outcome.sheet for outcome in outcomes]
-    if len(sheets) > MOST_ACROSS:
+    if sum(len(sheet.label) for sheet in sheets) > MOST_ACROSS:
         return [*aligned(text.turned(text.summary(sheets))), *text.differences(differences)]
     lines = aligned(text.summary(sheets))
     if len(sheets) == 1:

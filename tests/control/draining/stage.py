@@ -20,7 +20,7 @@ from ullage.control.draining.settings import DrainingSettings
 from ullage.control.draining.start import Draining
 from ullage.control.provisioning.start import ControllerSettings, Host, Provisioning
 from ullage.errors import ApiError
-from ullage.kube.api import DELETE_NOW, KubeApi, MergePatch
+from ullage.kube.api import KubeApi, MergePatch
 from ullage.kube.crds.catalog import POD_GROUP
 from ullage.kube.crds.install import install
 from ullage.kube.resources import (
@@ -71,7 +71,7 @@ class Stage:
     def now(self) -> float:
         return self.clock.now() - self.start
 
-    async def pool(self, size: int, name: str = "pool", **fields: Any) -> None:
+    async def pool(self, size: int, **fields: Any) -> None:
         """A pool with so many nodes, which are all there when this returns. It may shrink to nothing afterwards."""
         plain = {
             "provider": {"name": "kwok", "parameters": {}},
@@ -88,11 +88,12 @@ class Stage:
             },
         }
         spec = with_fields(plain | {key.replace("__", "."): value for key, value in fields.items()}, SOUND)
-        await self.api.create(NODE_PROVISIONERS, {"metadata": {"name": name}, "spec": spec})
+        await self.api.create(NODE_PROVISIONERS, {"metadata": {"name": "pool"}, "spec": spec})
         await self.has(size)
 
-    async def spec(self, name: str = "pool", **fields: Any) -> None:
-        await self.api.patch(NODE_PROVISIONERS, name, MergePatch({"spec": fields}))
+    async def spec(self, **fields: Any) -> None:
+        """Change the pool."""
+        await self.api.patch(NODE_PROVISIONERS, "pool", MergePatch({"spec": fields}))
 
     async def deployment(self, name: str, replicas: int, gpus: int = 1, **pod: Any) -> None:
         """Pods that come again; all of them run when this returns."""
@@ -117,8 +118,8 @@ class Stage:
 
         await self.until(filler_is_gone)
 
-    async def may_shrink(self, name: str = "pool") -> None:
-        await self.spec(name, minSize=0)
+    async def may_shrink(self) -> None:
+        await self.spec(minSize=0)
 
     async def nodes(self) -> list[str]:
         return sorted(node.metadata.name for node in (await self.api.list(NODES)).items)
@@ -142,8 +143,8 @@ class Stage:
     async def notes(self, reason: str) -> list[str]:
         return [one["note"] for one in (await self.api.list(EVENTS)).items if one["reason"] == reason]
 
-    async def condition(self, kind: str, name: str = "pool") -> str:
-        status = (await self.api.get(NODE_PROVISIONERS, name)).status
+    async def condition(self, kind: str) -> str:
+        status = (await self.api.get(NODE_PROVISIONERS, "pool")).status
         return next((one.status for one in status.conditions if one.type == kind), "")
 
     async def until(self, holds: Callable[[], Awaitable[Any]], seconds: float = 600.0, every: float = 0.5) -> float:
@@ -180,10 +181,6 @@ class Stage:
         assert len(await self.nodes()) == count
         assert await self.tainted() == []
         assert not any(node.spec.unschedulable for node in (await self.api.list(NODES)).items)
-
-    async def delete_now(self, *names: str) -> None:
-        for name in names:
-            await self.api.delete(PODS, name, NS, how=DELETE_NOW)
 
 
 def a_controller(

@@ -58,13 +58,28 @@ def test_the_limits_of_all_pools_together_hold_too() -> None:
     async def story(stage: Stage) -> None:
         await stage.one_on_each(8)
         await stage.may_shrink()
+        await stage.at_rest(2)
+        assert stage.most_draining == 1
+
+    play(story, settings=replace(QUICK, most_at_once=2, most_drains=1))
+
+
+def test_it_is_said_when_the_limits_let_nobody_go() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.pool(6)
+        await stage.deployment("busy", 1, gpus=GPUS)
+        await stage.may_shrink()
 
         async def is_throttled() -> bool:
             return await stage.condition("ScaleDownThrottled") == "True"
 
+        async def scales_down() -> bool:
+            return await stage.condition("ScalingDown") == "True"
+
         await stage.until(is_throttled, 120, every=0.1)
-        await stage.at_rest(2)
-        assert stage.most_draining == 1
+        await stage.until(scales_down, 5, every=0.1)
+        await stage.at_rest(1)
+        assert stage.most_draining == 2
         assert await stage.condition("ScaleDownThrottled") == "False"
 
     play(story, settings=replace(QUICK, most_at_once=2, most_drains=1, pace=replace(QUICK.pace, after_taint=8.0)))
@@ -233,7 +248,7 @@ def test_nothing_is_planned_while_nothing_happens() -> None:
         await stage.may_shrink()
         await stage.at_rest(1)
         stage.drainings[-1].loop.on_planned = plans.append
-        await asyncio.sleep(3600)
+        await asyncio.sleep(1200)
         assert len(plans) < 3
 
     play(story)

@@ -6,16 +6,19 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
-from tests.control.provisioning.stage import Stage, play
+from tests.control.provisioning.stage import CountingCloud, Stage, play
 from tests.control.provisioning.test_stories import names
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE
+from ullage.clock import Clock
 from ullage.cloud.api import Created, CreateRequest, PoolRef
 from ullage.cloud.kwok import KwokProvider
 from ullage.control.cloud_guard import GuardedProvider
+from ullage.control.draining.settings import DrainingSettings
+from ullage.control.draining.start import Draining
 from ullage.control.election import Elector, LeaseName
 from ullage.control.guard import GuardedTransport
 from ullage.control.leadership import Leadership, lead
@@ -27,7 +30,7 @@ from ullage.kube.rest import RestApi
 from ullage.kube.transport import Request
 from ullage.model.instance import Instance
 from ullage.model.provisioner import NodeTemplate
-from ullage.sim.apiserver import InMemoryTransport
+from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.weather import Weather
 from ullage.sim.process import Life, Process
 from ullage.sim.renewal import SimulatedRenewal
@@ -37,6 +40,18 @@ pytestmark = [pytest.mark.story, pytest.mark.fault]
 ELECTION = "ullage-controller"
 
 T = TypeVar("T")
+
+
+class Place(Protocol):
+    """What a story of two controllers plays in."""
+
+    server: SimulatedApiServer
+    clock: Clock
+    cloud: CountingCloud
+    controller: Process
+
+    @property
+    def now(self) -> float: ...
 
 
 class FarCloud:
@@ -72,7 +87,7 @@ class FarCloud:
 class Switchboard:
     """Carries out calls outside the processes that make them."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Place) -> None:
         self._stage = stage
         self._calls: asyncio.Queue[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any]]] = asyncio.Queue()
         self.fouls: list[str] = []
@@ -110,8 +125,10 @@ class Switchboard:
                 answer.set_result(result)
 
 
-def a_replica(stage: Stage, name: str, near: Switchboard, weather: Weather, seed: int) -> Process:
-    """A controller that stands for election."""
+def a_replica(
+    stage: Place, name: str, near: Switchboard, weather: Weather, seed: int, draining: DrainingSettings | None = None
+) -> Process:
+    """A controller that stands for election, and drains where that is said."""
     rng = random.Random(f"{seed} {name}")
 
     async def program(life: Life) -> None:
@@ -124,7 +141,10 @@ def a_replica(stage: Stage, name: str, near: Switchboard, weather: Weather, seed
             cloud = FarCloud(stage.cloud, name, near)
             host = Host(instance=name, providers={"kwok": cloud}, guard=partial(GuardedProvider, leadership=leadership))
             seeded = rng.getrandbits(32)
-            await Provisioning(api, ControllerSettings(), life.clock, seed=seeded, host=host).run()
+            provisioning = Provisioning(api, ControllerSettings(), life.clock, seed=seeded, host=host)
+            if draining is not None:
+                Draining(provisioning, draining)
+            await provisioning.run()
 
         while True:
             try:
@@ -136,12 +156,14 @@ def a_replica(stage: Stage, name: str, near: Switchboard, weather: Weather, seed
 
 
 @asynccontextmanager
-async def two_replicas(stage: Stage, seed: int) -> AsyncIterator[tuple[Switchboard, list[Process], list[Weather]]]:
+async def two_replicas(
+    stage: Place, seed: int, draining: DrainingSettings | None = None
+) -> AsyncIterator[tuple[Switchboard, list[Process], list[Weather]]]:
     stage.controller.crash()
     near = Switchboard(stage)
     carrying = asyncio.ensure_future(near.run())
     weathers = [Weather(seed=seed + place, latency=LATENCY) for place in range(2)]
-    pair = [a_replica(stage, f"c{place}", near, weathers[place], seed) for place in range(2)]
+    pair = [a_replica(stage, f"c{place}", near, weathers[place], seed, draining) for place in range(2)]
     for one in pair:
         one.start()
     try:

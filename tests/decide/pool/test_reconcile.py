@@ -9,7 +9,16 @@ from tests.decide.pool.pools import DELAY, PoolStory, a_node, a_provisioner, nod
 from ullage.decide.pool.evaluate import Evaluation, evaluate
 from ullage.decide.pool.reconcile import Buy, Step, StepKind, next_step
 from ullage.model.pool_action import Deprovision, Doom, Provision, Spare
-from ullage.model.provisioner import BackOff, Failure, PoolNode, Provisioner, Purchase, Thresholds
+from ullage.model.provisioner import (
+    BackOff,
+    Consolidation,
+    ConsolidationPolicy,
+    Failure,
+    PoolNode,
+    Provisioner,
+    Purchase,
+    Thresholds,
+)
 
 AT_ONCE = Buy()
 
@@ -54,12 +63,20 @@ def test_those_that_would_go_last_are_spared_first() -> None:
         pytest.param({"coming": True}, id="coming"),
         pytest.param({"registered": False, "coming": True}, id="without-a-node"),
         pytest.param({"protected": True}, id="protected"),
+        pytest.param({"draining": True}, id="being-drained"),
     ],
 )
 def test_who_is_not_tainted(reason: dict[str, bool]) -> None:
     pool = [a_node("a", **reason), a_node("b")]
     step = asked(a_provisioner(), pool)
     assert step.actions == (Doom(node="b", delete_after=DELAY, why=step.why),)
+
+
+def test_where_nodes_are_drained_none_is_tainted_and_those_that_were_are_spared() -> None:
+    drained = replace(a_provisioner(), consolidation=Consolidation(policy=ConsolidationPolicy.DRAIN))
+    assert asked(drained, nodes(1, 9)).actions == ()
+    step = asked(drained, [*nodes(1, 3), a_node("late", delete_after=1.0)], now=DELAY)
+    assert [type(action) for action in step.actions] == [Spare]
 
 
 def test_a_purchase_whose_answer_was_lost_is_asked_for_again_and_no_other() -> None:

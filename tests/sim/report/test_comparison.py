@@ -32,6 +32,8 @@ def test_where_runs_part(
 
 def test_runs_that_never_part() -> None:
     assert parting([A, B], [A, B]) is None
+    told = [A._replace(note=f"on node-1: best of 2 that fit, by {policy}") for policy in ("packing", "random/7")]
+    assert parting(told[:1], told[1:]) is None, "who chose it does not matter"
 
 
 def test_better_and_worse() -> None:

@@ -172,7 +172,7 @@ class DrainingLoop:
 
     def _left_behind(self) -> set[str]:
         """Nodes that are being drained, by their taint, and nobody works on them."""
-        return {name for name, node in self._nodes.items() if is_draining(node)} - self.ledger.busy
+        return {name for name, node in self._nodes.items() if node.taints and is_draining(node)} - self.ledger.busy
 
     def _marked(self) -> bool:
         return any(taint.key == CANDIDATE_TAINT for node in self._nodes.values() for taint in node.taints)

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from ullage.control.provisioning.telling import Recorder
 from ullage.decide.drain.turns import pool_of
 from ullage.model.drain_outcome import DrainOutcome, Eviction, EvictionResult, NodeGone, NodeStays
 from ullage.model.drain_promise import Promise
 from ullage.model.event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.provisioner import Provisioner
-from ullage.observe.events import Announcement, EventReason, EventRecorder, Subject
+from ullage.observe.events import Announcement, EventReason, Subject
 
 _log = structlog.get_logger("draining")
 
@@ -20,7 +21,7 @@ class DrainTeller:
 
     def __init__(
         self,
-        events: EventRecorder,
+        events: Recorder,
         node_of: Callable[[str], Node | None],
         pools: Callable[[], Mapping[str, Provisioner]],
     ) -> None:

@@ -53,9 +53,7 @@ def discover(request: Request, registry: Registry) -> Response | None:
 
 def _aggregated_version(accept: str) -> str:
     """Which form of the document in one piece is asked for, if any."""
-    for media, said in clauses(accept):
-        if media == "application/json" and not said:
-            return ""
+    for _, said in clauses(accept):
         if said.get("as") == "APIGroupDiscoveryList" and said.get("v") in ("v2", "v2beta1"):
             return said["v"]
     return ""

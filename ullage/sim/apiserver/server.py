@@ -20,15 +20,17 @@ from ullage.sim.apiserver.openapi.document import describe
 from ullage.sim.apiserver.parts import binding, eviction, finalize, reviews, scale
 from ullage.sim.apiserver.refusal import Refusal, method_not_allowed, no_containers
 from ullage.sim.apiserver.registry import NoSuchPath, Registry, Target
+from ullage.sim.apiserver.restoring import restore_object
 from ullage.sim.apiserver.rules.builtin import builtin_kinds
 from ullage.sim.apiserver.seeding import seed_cluster
 from ullage.sim.apiserver.serving import CustomKinds
 from ullage.sim.apiserver.store import Listener, Store
 from ullage.sim.apiserver.watchers import Watcher
 from ullage.sim.apiserver.watching import open_watch
+from ullage.sim.apiserver.wire import JsonObject
 from ullage.sim.apiserver.world import World
 
-_NOT_A_PATH = Response(404, b"404 page not found\n")
+_NOT_A_PATH = Response(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
 _LEAST_WATCH_SECONDS = 1800.0
 _NEEDS_CONTAINERS = ("attach", "exec", "log", "portforward")
 
@@ -64,6 +66,12 @@ class SimulatedApiServer:
     def post(self, gate: Callable[[World], Gate]) -> None:
         """From now on whatever is created or changed comes through this gate, as through admission webhooks."""
         self._world.gate = gate(self._world)
+
+    def restore(self, manifest: JsonObject) -> None:
+        """Store an object of another cluster as it was there, identity, times and status included."""
+        if not self._started:
+            self._start()
+        restore_object(self._world, self._registry, manifest)
 
     def listen(self, place: str, listener: Listener) -> Callable[[], None]:
         """Have every change of a resource (`pods`, `leases.coordination.k8s.io`) told at once, until the result is called."""

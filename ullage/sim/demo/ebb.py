@@ -6,6 +6,7 @@ from ullage.sim.world.spec import WorldSpec
 
 _POOL = make.pool("serve", make.L4, least=2, most=12, unneeded="3m")
 _NEVER = make.budget("ledger", unavailable=0)
+_SEARCH = make.deployment("search", 20, template="one-l4")
 
 
 def _world(seed: int) -> WorldSpec:
@@ -21,35 +22,36 @@ _MOMENTS = (
     Moment(
         at=20,
         name="load",
-        caption="Two services fill them: chat with 34 replicas, of which five may be missing at a time, and ledger with "
-        "6, of which none may.",
+        caption="Three services fill them: chat, of which four may be missing at a time, ledger, of which none may, "
+        "and search, which nobody has limited.",
         steps=(
             Create(make.claim("one-l4", 1, "L4")),
-            Create(make.budget("chat", unavailable=5)),
+            Create(make.budget("chat", unavailable=4)),
             Create(_NEVER),
-            Create(make.deployment("chat", 34, template="one-l4")),
+            Create(make.deployment("chat", 14, template="one-l4")),
+            Create(_SEARCH),
             Create(make.deployment("ledger", 6, template="one-l4")),
         ),
     ),
     Moment(
         at=300,
         name="ebb",
-        caption="Most of chat is not needed any more. What is left is scattered: nodes with few pods become candidates, "
-        "which is a soft taint. When they have been for three minutes they are tainted and drained, several at a time.",
-        steps=(Scale("chat", 8),),
+        caption="search is not needed any more. What is left is scattered: nodes with few pods become candidates (a "
+        "soft taint). When they have been for three minutes they are tainted and drained, several at a time.",
+        steps=(Remove(_SEARCH),),
     ),
     Moment(
         at=900,
         name="stubborn",
         caption="What is left: nodes that are used well, and those of ledger, whose budget allows nothing. Now its "
-        "owner takes the budget away. Its pods are moved together, too, and their nodes go.",
-        steps=(Remove(_NEVER),),
+        "owner takes the budget away, and chat shrinks: pods of both are moved, and more nodes go.",
+        steps=(Remove(_NEVER), Scale("chat", 6)),
     ),
     Moment(
         at=1500,
         name="flood",
-        caption="Morning: chat is back at 34. The pool grows again, by as many nodes as are missing.",
-        steps=(Scale("chat", 34),),
+        caption="Morning: chat grows to 30. The pool grows with it, by as many nodes as are missing.",
+        steps=(Scale("chat", 30),),
     ),
     Moment(
         at=1950,

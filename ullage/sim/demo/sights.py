@@ -36,7 +36,7 @@ class Watching:
             return Informer(api, interest, hear, rng=rng, clock=clock)
 
         nodes, inventories = informer(Interest(NODES, read_node)), informer(Interest(GPU_NODE_STATUSES, read_inventory))
-        pods = informer(Interest(PODS, _seen))
+        pods = informer(Interest(PODS, seen_pod))
         provisioners = informer(Interest(NODE_PROVISIONERS, _as_it_is))
         self._informers = (nodes, inventories, pods, provisioners, informer(Interest(EVENTS, _as_it_is), self._hear))
         self.sights = Sights(
@@ -72,7 +72,7 @@ def _told(raw: JsonObject, at: float) -> Told:
     )
 
 
-def _seen(raw: KubePod) -> SeenPod:
+def seen_pod(raw: KubePod) -> SeenPod:
     said = next((one for one in raw.status.conditions if one.type == "PodScheduled" and one.status == "False"), None)
     facts = read_pod(raw)
     return SeenPod(facts) if said is None else SeenPod(facts, said.reason, said.message)

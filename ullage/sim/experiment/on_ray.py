@@ -3,11 +3,13 @@
 Ray is an extra (`pip install ullage[ray]`), imported only here. Its workers need ullage installed.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ullage.errors import UserError
+from ullage.observe.log import configure
 from ullage.sim.experiment.recipe import Recipe
 from ullage.sim.experiment.running import Outcome, perform
 
@@ -31,6 +33,7 @@ def run_on_ray(address: str, recipes: Sequence[Recipe], *, keep_steps: bool, on_
 
 
 def _perform(recipe: Recipe, keep_steps: bool) -> Outcome:
+    configure(level="error")
     return perform(recipe, keep_steps=keep_steps)
 
 
@@ -52,7 +55,7 @@ def _connected(address: str) -> Iterator[Any]:
     except ImportError as error:
         raise UserError("--ray needs the extra `ray`; install it with: pip install 'ullage[ray]'") from error
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise UserError(f"--ray {address}: no Ray cluster answers there ({_first_line(error)})") from error
     try:

@@ -8,10 +8,12 @@ from ullage.config.settings import Settings
 from ullage.control.configured import draining_settings, provisioning_settings, scheduler_settings
 from ullage.control.scheduling.start import SchedulerSettings
 from ullage.decide.score.policies import CHANCE
+from ullage.kube.resource import JsonObject
 from ullage.sim.actors.kubelet_behaviour import Behaviour
 from ullage.sim.actors.start import ActorSettings
 from ullage.sim.apiserver.weather import Latency
 from ullage.sim.fleet.fleet import Fleet
+from ullage.sim.time import EPOCH
 from ullage.sim.workload.arriving import Manner, arrivals, surroundings
 from ullage.sim.workload.job import Workload
 from ullage.sim.world.spec import Arrival, CloudSpec, WorldSpec
@@ -29,6 +31,10 @@ class Recipe:
     duration: float | None = None
     """Simulated seconds after which it ends; None: when everything that arrived is over."""
     invariants: bool = True
+    restored: tuple[JsonObject, ...] = ()
+    """Objects of a cluster that was: the run goes on from them."""
+    epoch: float = EPOCH
+    """When it begins."""
 
     @property
     def manner(self) -> Manner:
@@ -43,6 +49,8 @@ def world_spec(recipe: Recipe) -> WorldSpec:
         seed=recipe.seed,
         nodes=recipe.fleet.nodes,
         objects=(*surroundings(recipe.workload.jobs), *recipe.fleet.objects),
+        restored=recipe.restored,
+        epoch=recipe.epoch,
         loops=chosen.loops,
         scheduler=_seeded(scheduler_settings(settings), recipe.seed),
         controller=provisioning_settings(settings),

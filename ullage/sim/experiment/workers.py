@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from multiprocessing.queues import Queue
 from typing import Any
 
+from ullage.observe.log import configure
 from ullage.sim.experiment.recipe import Recipe
 from ullage.sim.experiment.running import Outcome, Progress, perform
 
@@ -34,9 +35,7 @@ def run_all(
             return _gathered(asked, on_done)
 
 
-def _one_by_one(
-    recipes: Sequence[Recipe], keep_steps: bool, on_progress: OnProgress, on_done: OnDone
-) -> list[Outcome]:
+def _one_by_one(recipes: Sequence[Recipe], keep_steps: bool, on_progress: OnProgress, on_done: OnDone) -> list[Outcome]:
     found: list[Outcome] = []
     for place, recipe in enumerate(recipes):
         found.append(perform(recipe, keep_steps=keep_steps, on_progress=on_progress))
@@ -61,8 +60,9 @@ def _gathered(asked: dict[Future[Outcome], int], on_done: OnDone) -> list[Outcom
 
 
 def _begin(channel: "Queue[Any]") -> None:
-    global _channel  # noqa: PLW0603 - a worker process has one, given at its birth
+    global _channel
     _channel = channel
+    configure(level="error")
 
 
 def _perform(recipe: Recipe, keep_steps: bool) -> Outcome:

@@ -23,6 +23,8 @@ class Fleet:
     """What more could be bought."""
     skipped: tuple[str, ...] = ()
     """Rows that were left out, each as a sentence."""
+    smallest_gpu: int = 0
+    """Bytes, where it is known otherwise."""
     warnings: tuple[str, ...] = ()
 
     @property
@@ -33,6 +35,8 @@ class Fleet:
     @property
     def share_of(self) -> int:
         """Bytes a part of a GPU is measured by: the memory of the smallest GPU, so that it fits on all of them."""
+        if self.smallest_gpu:
+            return self.smallest_gpu
         gpus = [*(node.template.gpus for node in self.nodes), *(one.gpus for one in self.templates)]
         return min((one.memory for one in gpus if one.count and one.memory), default=DEFAULT_GPU_MEMORY)
 

@@ -87,9 +87,7 @@ class ImplicitAgents:
 
     def set_health(self, node: str, gpu: int, health: Health) -> None:
         before = self._known[node]
-        devices = tuple(
-            msgspec.structs.replace(one, health=health) if one.id == gpu else one for one in before.devices
-        )
+        devices = tuple(msgspec.structs.replace(one, health=health) if one.id == gpu else one for one in before.devices)
         self._known[node] = msgspec.structs.replace(before, devices=devices)
         if node not in self._silent:
             self._say(node, self._date())

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from ullage.clock import Clock
 from ullage.kube.resource import JsonObject
-from ullage.kube.resources import EVENTS
 from ullage.sim.apiserver import SimulatedApiServer
 from ullage.sim.apiserver.store import Change
 
 MOST_KEPT = 1000
+EVENTS_SHELF = "events"
+"""Where the server keeps Events of both spellings, as `v1` spells them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Decisions:
         self._clock = clock
         self._listeners: dict[int, Callable[[Decision], None]] = {}
         self._numbered = 0
-        server.listen(_PLACE, self._told)
+        server.listen(EVENTS_SHELF, self._told)
 
     def listen(self, listener: Callable[[Decision], None]) -> Callable[[], None]:
         """Be told of everything from now on, until the result is called."""
@@ -68,22 +69,18 @@ class Decisions:
             listener(decision)
 
 
-_PLACE = EVENTS.id
-
-
 def _forget(listeners: dict[int, Callable[[Decision], None]], number: int) -> None:
     listeners.pop(number, None)
 
 
 def _read(obj: JsonObject, now: float, caller: str) -> Decision:
-    about, related = obj.get("regarding") or obj.get("involvedObject") or {}, obj.get("related")
-    series = obj.get("series") or {}
+    related, series = obj.get("related"), obj.get("series") or {}
     return Decision(
         at=now,
         loop=caller,
         reason=obj.get("reason", ""),
-        about=_subject(about),
-        note=obj.get("note") or obj.get("message") or "",
+        about=_subject(obj.get("involvedObject") or {}),
+        note=obj.get("message") or "",
         related=_subject(related) if related else None,
         count=int(series.get("count", 1)),
     )

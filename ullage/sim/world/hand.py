@@ -1,4 +1,4 @@
-"""The hand of whoever plays the user: writes manifests to the server at once, as one with every right and no distance."""
+"""The hand of whoever plays the user: writes manifests to the server at once, with every right and no distance."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -61,7 +61,7 @@ class Loops:
 
     async def wait_ready(self) -> None:
         """Until every loop has heard everything there was."""
-        while not all(name in self.running and self.running[name].ready for name in self.spec.loops):
+        while not all(name in self.running and self.running[name].ready for name in self.spec.loops):  # noqa: ASYNC110 - a life may end before it is
             await asyncio.sleep(0.05)
 
     def _process(self, name: str, server: SimulatedApiServer) -> Process:

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from ullage.kube.gpu_write import node_report
 from ullage.kube.encoding import to_json
+from ullage.kube.gpu_write import node_report
 from ullage.kube.resource import JsonObject
 from ullage.model.device import GpuNodeKind, Inventory
 from ullage.model.provisioner import HOST_LABEL, ZONE_LABEL, NodeTemplate

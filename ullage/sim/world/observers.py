@@ -12,7 +12,7 @@ from ullage.model.instance import Instance
 from ullage.sim.apiserver import SimulatedApiServer
 from ullage.sim.apiserver.store import Change
 from ullage.sim.world.books import Books
-from ullage.sim.world.decisions import Decisions
+from ullage.sim.world.decisions import EVENTS_SHELF, Decisions
 from ullage.sim.world.hand import Hand
 from ullage.sim.world.invariants.checking import Checking
 from ullage.sim.world.loops import OURS
@@ -58,7 +58,7 @@ class Forgetting:
         self._seconds = seconds
         self._written: deque[tuple[float, str, str]] = deque()
         self._latest: dict[tuple[str, str], float] = {}
-        server.listen(EVENTS.id, self._changed)
+        server.listen(EVENTS_SHELF, self._changed)
 
     def _changed(self, change: Change) -> None:
         meta, now = change.after.obj["metadata"], self._clock.now()

@@ -16,6 +16,7 @@ from ullage.sim.world.series import Series
 
 HOUR = 3600.0
 ALL, SHARED = "all", "shared"
+_INTEGRALS = ("capacity", "allocated", "idle", "waitingIdle", "price", "wastedPrice")
 _LEVELS = ("capacity", "allocated", "waiting", "nodes", "costPerHour")
 
 
@@ -60,15 +61,16 @@ class ScoreSheet:
         self.waits = Waits()
         self._still: Counter[str] = Counter()
         self._levels = dict.fromkeys(_LEVELS, 0)
-        self._hours: Counter[str] = Counter()
+        self._hours = dict.fromkeys(_INTEGRALS, 0.0)
         """Level times seconds."""
         self._series = Series(_LEVELS)
         self._at = 0.0
 
     def begin(self) -> None:
         """Whatever happened so far was the making of the world: levels stay, counts do not."""
-        for counts in (self.pods, self.churn, self.evicted, self.decisions, self._hours):
+        for counts in (self.pods, self.churn, self.evicted, self.decisions):
             counts.clear()
+        self._hours = dict.fromkeys(_INTEGRALS, 0.0)
         self._series, self._at = Series(_LEVELS), 0.0
 
     def at(self, moment: float) -> None:
@@ -107,6 +109,11 @@ class ScoreSheet:
         self._levels["waiting"] -= milli
         self._still[size] -= 1
 
+    @property
+    def waiting(self) -> int:
+        """Pods that wait now."""
+        return sum(self._still.values())
+
     def allocated(self, milli: int) -> None:
         """So much more of GPUs is given to pods; or less."""
         self._levels["allocated"] += milli
@@ -114,22 +121,22 @@ class ScoreSheet:
     def report(self, attempts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
         """Everything, as plain JSON."""
         hours = {name: total / HOUR for name, total in self._hours.items()}
-        capacity, allocated = hours.get("capacity", 0.0), hours.get("allocated", 0.0)
+        capacity, allocated = hours["capacity"], hours["allocated"]
         return {
             "seconds": round(self._at, 3),
-            "pods": dict(sorted(self.pods.items())) | {"waiting": sum(self._still.values())},
+            "pods": dict(sorted(self.pods.items())) | {"waiting": self.waiting},
             "gpus": {
                 "hours": {
                     "capacity": _gpus(capacity),
                     "allocated": _gpus(allocated),
-                    "waste": _gpus(hours.get("idle", 0.0)),
-                    "wasteWhileWaiting": _gpus(hours.get("waitingIdle", 0.0)),
+                    "waste": _gpus(hours["idle"]),
+                    "wasteWhileWaiting": _gpus(hours["waitingIdle"]),
                 },
                 "allocation": round(allocated / capacity, 6) if capacity else 0.0,
             },
             "cost": {
-                "total": round(hours.get("price", 0.0) / MICROS, 4),
-                "wasted": round(hours.get("wastedPrice", 0.0) / MICROS, 4),
+                "total": round(hours["price"] / MICROS, 4),
+                "wasted": round(hours["wastedPrice"] / MICROS, 4),
             },
             "waiting": self.waits.table({size: count for size, count in self._still.items() if count}),
             "disruptions": {

@@ -41,7 +41,7 @@ class Scorer:
         self.sheet = ScoreSheet()
         self._books = books
         self._clock = books.clock
-        self._began = books.clock.now()
+        self._began: float = books.clock.now()
         self._waiting: dict[str, _Waiting] = {}
         self._machines: dict[str, tuple[int, int]] = {}
         """GPUs and price of those that have to be paid for."""
@@ -131,7 +131,7 @@ class Scorer:
         if after is None:
             self.sheet.pods["deleted"] += 1
             return
-        if after.over and not before.over:
+        if after.over and not before.over and after.leaves_by is None:  # those that are told to go are no failures
             self.sheet.pods["finished" if after.phase == "Succeeded" else "failed"] += 1
         if after.disrupted != before.disrupted:
             # Whoever had it evicted may say so a moment later: then that counts instead.

@@ -12,6 +12,7 @@ from ullage.act.leases import Holder, LeaseBook, Want
 from ullage.clock import Clock
 from ullage.cloud.api import CreateRequest, PoolRef
 from ullage.cloud.simulated import SimulatedCloud
+from ullage.decide.seat.freshness import STALE_AFTER
 from ullage.kube.api import KubeApi
 from ullage.kube.gpu_read import read_inventory
 from ullage.kube.objects.gpu import GpuNodeStatus
@@ -32,7 +33,7 @@ def adopt_machines(cloud: SimulatedCloud, spec: WorldSpec) -> None:
         if node.pool:
             _adopt(cloud, node.name, node.pool, node.template, node.zone)
     pools = _pools(spec)
-    for manifest in spec.objects:
+    for manifest in (*spec.objects, *spec.restored):
         if resource_of(manifest) is NODES:
             labels: Mapping[str, str] = manifest["metadata"].get("labels") or {}
             pool = pools.get(labels.get(PROVISIONER_LABEL, ""))
@@ -43,7 +44,7 @@ def adopt_machines(cloud: SimulatedCloud, spec: WorldSpec) -> None:
 
 def _pools(spec: WorldSpec) -> dict[str, Provisioner]:
     """NodeProvisioners among the objects, as they will be read once the server has filled in what they leave out."""
-    found = [one for one in spec.objects if resource_of(one) is NODE_PROVISIONERS]
+    found = [one for one in (*spec.objects, *spec.restored) if resource_of(one) is NODE_PROVISIONERS]
     read = [read_provisioner(msgspec.convert(_with_uid(one), NodeProvisioner)) for one in found]
     return {one.name: one for one in read}
 
@@ -53,9 +54,7 @@ def _with_uid(manifest: JsonObject) -> JsonObject:
 
 
 def _adopt(cloud: SimulatedCloud, node: str, pool: str, template: NodeTemplate, zone: str) -> None:
-    request = CreateRequest(
-        pool=PoolRef(name=pool), count=1, token=f"there-{node}"[:64], template=template, zone=zone
-    )
+    request = CreateRequest(pool=PoolRef(name=pool), count=1, token=f"there-{node}"[:64], template=template, zone=zone)
     cloud.adopt(node, request)
 
 
@@ -63,6 +62,17 @@ def split_reports(objects: tuple[JsonObject, ...]) -> tuple[list[JsonObject], li
     """Reports of agents, and everything else, each in its order."""
     reports = [one for one in objects if resource_of(one) is GPU_NODE_STATUSES]
     return reports, [one for one in objects if resource_of(one) is not GPU_NODE_STATUSES]
+
+
+def split_restored(spec: WorldSpec) -> tuple[list[JsonObject], list[JsonObject]]:
+    """The same of a cluster that was. Agents that had fallen silent stay so: their last words are mere objects."""
+    reports, others = split_reports(spec.restored)
+    speaking = [one for one in reports if _reported_at(one) >= spec.epoch - STALE_AFTER]
+    return speaking, [*others, *(one for one in reports if one not in speaking)]
+
+
+def _reported_at(report: JsonObject) -> float:
+    return read_inventory(msgspec.convert(report, GpuNodeStatus)).reported_at
 
 
 def install_agents(agents: AgentFleet, reports: list[JsonObject]) -> None:

@@ -1,4 +1,4 @@
-"""What a simulated world is made of, and what arrives in it. Plain frozen data: it can be written down and read back."""
+"""What a simulated world is made of, and what arrives in it. Plain frozen data: it can be written and read back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from ullage.kube.resource import JsonObject
 from ullage.model.provisioner import NodeTemplate
 from ullage.sim.actors.start import ActorSettings
 from ullage.sim.apiserver.weather import Latency
+from ullage.sim.time import EPOCH
 
 SCHEDULER, PROVISIONING, DRAINING = "scheduler", "provisioning", "draining"
 EVERY_LOOP = (SCHEDULER, PROVISIONING, DRAINING)
@@ -52,6 +53,10 @@ class WorldSpec:
     nodes: tuple[FleetNode, ...] = ()
     objects: tuple[JsonObject, ...] = ()
     """Manifests that are there from the beginning, made in this order, with their status."""
+    restored: tuple[JsonObject, ...] = ()
+    """Objects of a cluster that was, as they were: with their identity, their times and their status."""
+    epoch: float = EPOCH
+    """When it begins, in Unix seconds."""
     loops: tuple[str, ...] = EVERY_LOOP
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     controller: ControllerSettings = field(default_factory=ControllerSettings)

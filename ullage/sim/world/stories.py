@@ -19,7 +19,7 @@ class Stories:
     """Keeps changes; finds words for them only when asked."""
 
     def __init__(self, books: Books) -> None:
-        self.began = books.clock.now()
+        self.began: float = books.clock.now()
         """When its seconds begin."""
         self._steps: dict[str, deque[tuple[int, _Any]]] = {}
         self._gone: deque[str] = deque()

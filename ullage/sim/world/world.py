@@ -97,6 +97,11 @@ class World:
         else:
             await self.observers.checking.broken()
 
+    def check_the_end(self) -> None:
+        """Ask what can only be asked when nothing more is to come."""
+        if self.observers.checking is not None:
+            self.observers.checking.check_the_end(self.clock.now())
+
     def report(self) -> dict[str, Any]:
         """The score sheet as plain JSON."""
         return self.scores.report(self.loops.metrics.attempts)
@@ -195,6 +200,10 @@ async def _make(world: World) -> None:
     reports, others = setup.split_reports(spec.objects)
     world.submit(Arrival(at=0.0, objects=tuple(others)))
     setup.install_agents(world.agents, reports)
+    speaking, were = setup.split_restored(spec)
+    for manifest in were:
+        world.server.restore(manifest)
+    setup.install_agents(world.agents, speaking)
     await setup.lease_what_is_given(world.api, world.observers.books, spec.scheduler.lease_namespace, world.clock)
 
 

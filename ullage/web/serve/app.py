@@ -1,6 +1,8 @@
 """The pages: what a browser loads, the stream, and explanations. Only GET, and nothing that changes anything."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from importlib import resources
@@ -116,6 +118,14 @@ def _cookied(gate: Gate) -> web.Response:
     return answer
 
 
+def _hang_up(transport: asyncio.Transport) -> None:
+    """At once: what a browser does not read is not to wait for it in the kernel either."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+
+
 class _Pages:
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -159,7 +169,7 @@ class _Pages:
         except (TimeoutError, ConnectionError):
             pass  # it does not listen any more, or not fast enough
         if request.transport is not None:
-            request.transport.abort()
+            _hang_up(request.transport)
         return answer
 
     def _file(self, name: str) -> web.Response:

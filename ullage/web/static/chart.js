@@ -1,5 +1,6 @@
 // Two small charts on canvas: GPUs over time, and what they cost. The same is said in words for who cannot see them.
 
+import { colour } from "./colours.js";
 import { $, say } from "./dom.js";
 import { money, number, span } from "./words.js";
 
@@ -19,22 +20,6 @@ export class Charts {
       });
     }
     new ResizeObserver(() => this.draw()).observe($("chart-gpus"));
-    this.colours = new Map();
-  }
-
-  // Light and dark have other colours.
-  recolour() {
-    this.colours.clear();
-  }
-
-  // What the page's style makes of a colour: canvas does not know its names.
-  #colour(name) {
-    if (!this.colours.has(name)) {
-      const canvas = $("chart-gpus");
-      canvas.style.color = `var(${name})`;
-      this.colours.set(name, getComputedStyle(canvas).color);
-    }
-    return this.colours.get(name);
   }
 
   draw() {
@@ -44,7 +29,6 @@ export class Charts {
     const end = Math.max(...samples.map((one) => one.at + one.width), begin + 1);
     const currency = this.store.page.currency || "$";
     const chosen = this.at === null ? samples[samples.length - 1] : sampleAt(samples, begin + this.at * (end - begin));
-    const colour = (name) => this.#colour(name);
     const frame = { begin, end, at: this.at, line: colour("--edge"), text: colour("--soft") };
     plot($("chart-gpus"), samples, frame, [
       { value: (one) => one.gpus || 0, colour: colour("--soft"), fill: false },

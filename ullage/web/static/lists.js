@@ -12,6 +12,8 @@ const SIGNS = {
   GangTimedOut: ["!", "warn"], GpuQuarantined: ["!", "warn"], GpuUnhealthy: ["✕", "bad"],
   GpuUsedWithoutLease: ["!", "bad"], CapacityBlocked: ["!", "bad"], PurchaseFailed: ["!", "bad"],
   NodeNeverJoined: ["!", "bad"], NodeTainted: ["↓", "warn"], NodeRemoved: ["−", ""], NodeNotRemoved: ["!", "bad"],
+  NodeDraining: ["↓", "warn"], NodeDrained: ["−", ""], PodEvicted: ["⇄", "warn"], PodNotEvicted: ["!", "bad"],
+  DeprecatedField: ["!", "warn"],
 };
 
 export class Waiting {

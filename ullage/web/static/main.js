@@ -1,5 +1,6 @@
 // Brings the page together: patches come in, and once a frame what changed is drawn, within a few milliseconds.
 
+import { forgetColours } from "./colours.js";
 import { $, say } from "./dom.js";
 import { Charts } from "./chart.js";
 import { Details } from "./details.js";
@@ -17,7 +18,7 @@ const store = new Store();
 const details = new Details(store, { onSelect: (node) => map.select(node) });
 const openPod = (pod, from) => details.openPod(pod, from);
 const openNode = (node, from) => details.openNode(node, from);
-const map = new GpuMap({ root: $("map"), store, tip: new Tip($("tip")), onOpen: openNode });
+const map = new GpuMap({ root: $("map"), store, tip: new Tip($("tip")), onOpen: openNode, onStale: schedule });
 const waiting = new Waiting(store, openPod);
 const decisions = new Decisions(store, { onPod: openPod, onNode: openNode });
 const leaving = new Leaving(store, openNode);
@@ -49,7 +50,6 @@ function schedule() {
 
 const WORK = {
   figures: drawFigures,
-  pools: () => map.drawPools(),
   leaving: () => leaving.draw(),
   waiting: () => waiting.draw(),
   decisions: () => decisions.draw(),
@@ -59,7 +59,13 @@ const WORK = {
 function draw() {
   scheduled = false;
   const until = performance.now() + BUDGET;
-  if (map.draw(until)) return schedule();
+  if (map.take(until)) return schedule();
+  // Pools say where tiles are: painting comes after them.
+  if (due.delete("pools")) map.drawPools();
+  if (map.paint(until)) {
+    schedule();
+    if (performance.now() > until) return;
+  }
   for (const [name, work] of Object.entries(WORK)) {
     if (!due.delete(name)) continue;
     work();
@@ -133,7 +139,8 @@ document.addEventListener("keydown", (event) => {
 });
 
 applyTheme($("theme"), () => {
-  charts.recolour();
+  forgetColours();
+  map.repaint();
   due.add("charts");
   schedule();
 });

@@ -1,56 +1,62 @@
-// The GPU map: pools, their nodes, each node's GPUs in islands. Only nodes that changed are touched.
+// The GPU map: pools, their nodes, each node's GPUs in islands. Painted on canvas; what is painted is also there as
+// buttons inside a canvas, which nobody sees and everybody can reach: by keyboard, and by being read out.
 
-import { make, mark, say } from "./dom.js";
+import { make } from "./dom.js";
+import { TileGrid } from "./grid.js";
+import { PoolHead } from "./pool.js";
 import { badgeOf, describe, spokenBadge, useOf } from "./tile.js";
-import { STATES, countdown, money, number, plural } from "./words.js";
+import { STATES } from "./words.js";
 
 const DENSE_FROM = 120; // nodes
 const NO_POOL = "";
+const MOST_GHOSTS = 40;
 const natural = new Intl.Collator("en", { numeric: true });
 
 export class GpuMap {
-  constructor({ root, store, tip, onOpen }) {
-    this.root = root;
-    this.store = store;
-    this.tip = tip;
-    this.onOpen = onOpen;
-    this.pools = new Map(); // name -> {section, list, names, ...}
-    this.tiles = new Map(); // node -> {item, button, pool, row}
-    this.waiting = new Set(); // nodes to draw
+  constructor({ root, store, tip, onOpen, onStale }) {
+    Object.assign(this, { root, store, tip, onOpen, onStale });
+    this.pools = new Map(); // name -> {section, head, box, list, grid, names, ghosts}
+    this.tiles = new Map(); // node -> {button, item, pool, row}
+    this.waiting = new Set(); // nodes to take in
     this.ticking = new Set(); // nodes with a countdown
     this.sought = "";
     this.current = null; // where Tab goes
-    this.dense = false;
+    this.hovered = null; // {name, lit}
+    root.boxOf = (name) => this.#boxOf(name);
     root.addEventListener("keydown", (event) => this.#key(event));
+    root.addEventListener("focusin", (event) => this.#focused(event.target.dataset?.node, true));
+    root.addEventListener("focusout", (event) => this.#focused(event.target.dataset?.node, false));
+    root.addEventListener("pointermove", (event) => this.#hover(this.#hit(event)));
+    root.addEventListener("pointerleave", () => this.#hover(null));
     root.addEventListener("click", (event) => {
-      const tile = event.target.closest(".tile[data-node]");
-      if (tile) this.onOpen(tile.dataset.node, tile);
+      const name = event.target.dataset?.node || this.#hit(event)?.name;
+      if (name && this.tiles.has(name)) this.onOpen(name, this.tiles.get(name).button);
     });
-    root.addEventListener("focusin", (event) => {
-      const tile = event.target.closest(".tile[data-node]");
-      if (tile) this.#rove(tile);
-    });
-    root.addEventListener("pointerover", (event) => this.#hover(event));
-    root.addEventListener("pointerleave", () => this.#unhover());
   }
 
   note(nodes) {
     for (const name of nodes) this.waiting.add(name);
   }
 
-  // Draw what waits until the time is up. Whether anything is left.
-  draw(until) {
-    this.#thin();
+  // Take in what waits until the time is up. Whether anything is left.
+  take(until) {
     for (const name of this.waiting) {
       this.waiting.delete(name);
-      this.#drawNode(name);
+      this.#take(name);
       if (performance.now() > until) break;
     }
     return this.waiting.size > 0;
   }
 
+  paint(until) {
+    let left = false;
+    for (const pool of this.pools.values()) left = pool.grid.paint(until) || left;
+    return left;
+  }
+
   drawPools() {
     for (const name of this.store.pools.keys()) this.#pool(name);
+    const dense = this.store.nodes.size >= DENSE_FROM;
     for (const [name, pool] of this.pools) {
       const row = this.store.pools.get(name);
       if (!row && pool.names.length === 0) {
@@ -58,62 +64,64 @@ export class GpuMap {
         this.pools.delete(name);
         continue;
       }
-      this.#head(pool, name, row);
-      this.#ghosts(pool, row);
+      const rows = pool.names.map((node) => this.tiles.get(node).row);
+      pool.head.draw(name, row, rows, this.store);
+      const arriving = rows.filter((node) => (node.states || "").startsWith("c")).length;
+      pool.ghosts = row ? Math.max(0, Math.min(MOST_GHOSTS, (row.coming || 0) - arriving)) : 0;
+      pool.ghost = { name: "coming", states: "c".repeat(row?.gpus || 0) };
+      const most = Math.max(1, row?.gpus || 0, ...rows.map((node) => (node.states || "").length));
+      pool.grid.shape(pool.names.length + pool.ghosts, dense, most);
     }
   }
 
   tick() {
-    for (const name of this.ticking) {
-      const tile = this.tiles.get(name);
-      if (tile) this.#badge(tile);
-      else this.ticking.delete(name);
-    }
+    for (const name of this.ticking) this.#said(name);
+    for (const [name, pool] of this.pools) pool.head.tick(this.store.pools.get(name), this.store);
   }
 
   find(text) {
     this.sought = text.trim().toLowerCase();
-    for (const tile of this.tiles.values()) mark(tile.button, "faded", !this.#isSought(tile.row));
+    this.repaint();
   }
 
-  focus(name) {
-    const tile = this.tiles.get(name);
-    if (tile) tile.button.focus();
-    return Boolean(tile);
+  repaint() {
+    for (const pool of this.pools.values()) pool.grid.repaint();
+    this.onStale();
   }
 
   select(name) {
-    if (this.selected) this.tiles.get(this.selected)?.button.removeAttribute("aria-current");
+    const before = this.selected;
     this.selected = name;
+    if (before) this.tiles.get(before)?.button.removeAttribute("aria-current");
     if (name) this.tiles.get(name)?.button.setAttribute("aria-current", "true");
+    this.#touch(before);
+    this.#touch(name);
   }
 
-  #drawNode(name) {
+  #take(name) {
     const row = this.store.nodes.get(name);
     const known = this.tiles.get(name);
-    if (!row) {
-      if (known) this.#drop(name, known);
-      return;
-    }
-    if (known && known.pool !== (row.pool || NO_POOL)) this.#drop(name, known);
-    const tile = this.tiles.get(name) || this.#add(name, row);
-    this.#update(tile, row);
+    const pool = row && (row.pool || NO_POOL);
+    if (known && (!row || known.pool !== pool)) this.#drop(name, known);
+    if (!row) return;
+    const tile = this.tiles.get(name) || this.#add(name, pool);
+    tile.row = row;
+    if (row.deletionTime) this.ticking.add(name);
+    else this.ticking.delete(name);
+    this.#said(name);
   }
 
-  #add(name, row) {
-    const pool = this.#pool(row.pool || NO_POOL);
-    const title = make("span", { class: "tile-name", text: name });
-    const badge = make("span", { class: "tile-badge" });
-    const gpus = make("span", { class: "gpus" });
-    const top = make("span", { class: "tile-top" }, title, badge);
-    const button = make("button", { class: "tile", type: "button", "data-node": name, tabindex: "-1" }, top, gpus);
+  #add(name, poolName) {
+    const pool = this.#pool(poolName);
+    const button = make("button", { type: "button", "data-node": name, tabindex: "-1" });
     const item = make("li", {}, button);
-    const tile = { item, button, badge, gpus, pool: row.pool || NO_POOL, row: null, drawn: "" };
     const at = place(pool.names, name);
     pool.list.insertBefore(item, pool.list.children[at] || null);
     pool.names.splice(at, 0, name);
+    pool.grid.shift(at);
+    const tile = { button, item, pool: poolName, row: null };
     this.tiles.set(name, tile);
-    if (!this.current) this.#rove(button);
+    if (!this.current) this.#rove(name);
     if (this.selected === name) button.setAttribute("aria-current", "true");
     return tile;
   }
@@ -121,234 +129,185 @@ export class GpuMap {
   #drop(name, tile) {
     const pool = this.pools.get(tile.pool);
     const at = place(pool.names, name);
-    pool.names.splice(at, 1);
     const focused = document.activeElement === tile.button;
-    const next = tile.item.nextElementSibling || tile.item.previousElementSibling;
+    pool.names.splice(at, 1);
+    pool.grid.shift(at);
     tile.item.remove();
     this.tiles.delete(name);
     this.ticking.delete(name);
-    if (this.current === tile.button) {
-      this.current = null;
-      const heir = next?.querySelector(".tile[data-node]") || this.root.querySelector(".tile[data-node]");
-      if (heir) {
-        this.#rove(heir);
-        if (focused) heir.focus();
-      }
-    }
+    if (this.current !== name) return;
+    this.current = null;
+    const heir = pool.names[at] || pool.names[at - 1] || this.tiles.keys().next().value;
+    if (heir) this.#rove(heir);
+    if (heir && focused) this.tiles.get(heir).button.focus({ preventScroll: true });
   }
 
-  #update(tile, row) {
-    const before = tile.row;
-    tile.row = row;
-    const drawn = `${row.states}|${row.islands}|${row.taken}`;
-    if (tile.drawn !== drawn) {
-      const fresh = tile.drawn !== "";
-      tile.drawn = drawn;
-      this.#cells(tile, row, before);
-      if (fresh) {
-        tile.gpus.classList.remove("fresh");
-        requestAnimationFrame(() => tile.gpus.classList.add("fresh"));
-      }
-    }
-    const going = Boolean(row.deletionTime) || row.drainingSince !== undefined;
-    mark(tile.button, "going", going);
-    mark(tile.button, "candidate", !going && row.candidateSince !== undefined);
-    mark(tile.button, "down", row.ready === false && !row.states?.startsWith("c"));
-    mark(tile.button, "cordoned", Boolean(row.cordoned));
-    if (this.sought) mark(tile.button, "faded", !this.#isSought(row));
-    if (row.deletionTime) this.ticking.add(row.name);
-    else this.ticking.delete(row.name);
-    this.#badge(tile);
-  }
-
-  // Cells that are there are kept: most changes are of one GPU's state.
-  #cells(tile, row, before) {
-    const states = row.states || "";
-    if (!states) {
-      tile.gpus.replaceChildren(make("span", { class: "none", text: "no GPUs" }));
-      return;
-    }
-    const same = before && (before.states || "").length === states.length && `${before.islands}` === `${row.islands}`;
-    if (!same) {
-      const groups = [];
-      for (let at = 0; at < states.length; at += 1) {
-        const island = row.islands ? row.islands[at] : 0;
-        const last = groups[groups.length - 1];
-        const cell = document.createElement("i");
-        cell.dataset.gpu = at;
-        if (last && last.island === island) last.cells.push(cell);
-        else groups.push({ island, cells: [cell] });
-      }
-      tile.gpus.replaceChildren(...groups.map((group) => make("span", { class: "island" }, ...group.cells)));
-    }
-    const cells = tile.gpus.querySelectorAll("i");
-    cells.forEach((cell, at) => {
-      const name = `g ${states[at]}`;
-      if (cell.className !== name) cell.className = name;
-      if (states[at] === "s") cell.style.setProperty("--taken", `${(row.taken?.[at] ?? 500) / 10}%`);
-    });
-  }
-
-  #badge(tile) {
-    const row = tile.row;
-    const text = badgeOf(row, this.store.time());
-    say(tile.badge, text || useOf(row));
-    mark(tile.badge, "timed", Boolean(row.deletionTime) && row.drainingSince === undefined);
-    const label = `${describe(row)}${text ? `, ${spokenBadge(row, this.store.time())}` : ""}`;
+  // What is read out, and painted.
+  #said(name) {
+    const tile = this.tiles.get(name);
+    if (!tile) return;
+    const now = this.store.time();
+    const badge = badgeOf(tile.row, now);
+    const label = `${describe(tile.row)}${badge ? `, ${spokenBadge(tile.row, now)}` : ""}`;
     if (tile.button.getAttribute("aria-label") !== label) tile.button.setAttribute("aria-label", label);
+    this.#touch(name);
+  }
+
+  #touch(name) {
+    const tile = name && this.tiles.get(name);
+    if (!tile) return;
+    const pool = this.pools.get(tile.pool);
+    pool.grid.touch(place(pool.names, name));
+    this.onStale();
   }
 
   #pool(name) {
-    let pool = this.pools.get(name);
-    if (pool) return pool;
-    const id = `pool-${this.pools.size}-${name.replace(/[^a-z0-9]/gi, "-")}`;
-    const title = make("h3", { id, text: name || "Other nodes" });
-    const what = make("span", { class: "what" });
-    const size = make("span", { class: "size" });
-    const used = make("i", { class: "l" });
-    const bar = make("div", { class: "bar pool-bar", "aria-hidden": "true" }, used);
-    const tags = make("span", { class: "tags" });
-    const why = make("p", { class: "pool-why" });
-    const head = make("div", { class: "pool-head" }, title, what, bar, size, tags, why);
-    const list = make("ul", { class: this.dense ? "tiles dense" : "tiles", "aria-labelledby": id, "aria-describedby": "map-help" });
-    const section = make("section", { class: "pool", "aria-labelledby": id }, head, list);
-    pool = { section, list, what, size, used, bar, tags, why, names: [], ghosts: [] };
+    const known = this.pools.get(name);
+    if (known) return known;
+    const id = `pool-${name || "none"}`;
+    const head = new PoolHead(id, name || "Other nodes");
+    const list = make("ul", { "aria-labelledby": id, "aria-describedby": "map-help" });
+    const box = make("div", { class: "tiles" }, make("canvas", { class: "unseen", width: "1", height: "1" }, list));
+    const section = make("section", { class: "pool", "aria-labelledby": id, "data-pool": name }, head.element, box);
+    const pool = { section, head, box, list, names: [], ghosts: 0, ghost: null };
+    const rowOf = (at) => (at < pool.names.length ? this.tiles.get(pool.names[at]).row : pool.ghost);
+    pool.grid = new TileGrid({ box, rowOf, lookOf: (at) => this.#look(pool, at) });
+    pool.grid.onStale = this.onStale;
     this.pools.set(name, pool);
     const order = [...this.pools.keys()].sort((a, b) => (a === NO_POOL) - (b === NO_POOL) || natural.compare(a, b));
     for (const each of order) this.root.append(this.pools.get(each).section);
     return pool;
   }
 
-  #head(pool, name, row) {
-    let total = 0;
-    let used = 0;
-    for (const node of pool.names) {
-      const states = this.tiles.get(node)?.row?.states || "";
-      for (const state of states) {
-        if (state !== "c") total += 1;
-        if (state === "l" || state === "s" || state === "r") used += 1;
-      }
-    }
-    const percent = total ? Math.round((100 * used) / total) : 0;
-    pool.used.style.width = `${percent}%`;
-    if (!row) {
-      say(pool.what, name ? "no NodeProvisioner of this name" : "");
-      say(pool.size, `${plural(pool.names.length, "node")}${total ? `, ${percent}% of ${number(total)} GPUs used` : ""}`);
-      return;
-    }
-    const page = this.store.page;
-    const price = row.price ? ` · ${money(row.price, page.currency || "$")}/h each` : " · no price";
-    say(pool.what, `${row.gpus} × ${row.model}${price}${row.capacityType === "Spot" ? " · spot" : ""}`);
-    const coming = row.coming ? `, ${row.coming} coming` : "";
-    const target = row.target === undefined ? "?" : row.target;
-    say(pool.size, `${row.current ?? pool.names.length} now → ${target} wanted${coming} · at most ${row.most} · ${percent}% used`);
-    this.#tags(pool, row);
-    say(pool.why, row.decision && row.decision !== "Nothing" ? `${row.decision}: ${row.why || ""}` : row.why || "");
-  }
-
-  #tags(pool, row) {
-    const tags = [];
-    if (row.paused) tags.push(["paused", "warn"]);
-    if (row.recommendOnly) tags.push(["recommends only", ""]);
-    if (row.blocked) {
-      const left = Math.max(0, (row.blockedUntil || 0) - this.store.time());
-      tags.push([`${row.blocked.split(":")[0]}, again in ${countdown(left)}`, "bad"]);
-    }
-    const text = JSON.stringify(tags);
-    if (pool.tagged === text) return;
-    pool.tagged = text;
-    pool.tags.replaceChildren(...tags.map(([said, kind]) => make("span", { class: `tag ${kind}`, text: said })));
-  }
-
-  // Instances that are not nodes yet.
-  #ghosts(pool, row) {
-    const arriving = pool.names.filter((name) => (this.tiles.get(name)?.row?.states || "").startsWith("c")).length;
-    const wanted = row ? Math.max(0, Math.min(40, (row.coming || 0) - arriving)) : 0;
-    while (pool.ghosts.length > wanted) pool.ghosts.pop().remove();
-    while (pool.ghosts.length < wanted) {
-      const cells = Array.from({ length: row.gpus || 0 }, () => make("i", { class: "g c" }));
-      const top = make("span", { class: "tile-top" }, make("span", { class: "tile-badge", text: "coming" }));
-      const box = make("div", { class: "tile ghost" }, top, make("span", { class: "gpus", "aria-hidden": "true" }, make("span", { class: "island" }, ...cells)));
-      const item = make("li", {}, box);
-      pool.list.append(item);
-      pool.ghosts.push(item);
-    }
-  }
-
-  // Many nodes are drawn smaller.
-  #thin() {
-    const dense = this.store.nodes.size >= DENSE_FROM;
-    if (dense === this.dense) return;
-    this.dense = dense;
-    for (const pool of this.pools.values()) pool.list.classList.toggle("dense", dense);
+  #look(pool, at) {
+    const name = pool.names[at];
+    if (name === undefined) return { ghost: true };
+    const { row, button } = this.tiles.get(name);
+    const going = Boolean(row.deletionTime) || row.drainingSince !== undefined;
+    return {
+      going,
+      candidate: !going && row.candidateSince !== undefined,
+      down: row.ready === false && !(row.states || "").startsWith("c"),
+      crossed: row.cordoned || (row.ready === false && !(row.states || "").startsWith("c")),
+      faded: !this.#isSought(row),
+      focused: button === document.activeElement && button.matches(":focus-visible"),
+      chosen: this.selected === name,
+      hovered: this.hovered?.name === name,
+      lit: this.hovered?.name === name ? this.hovered.lit : null,
+      badge: badgeOf(row, this.store.time()) || useOf(row),
+      timed: Boolean(row.deletionTime) && row.drainingSince === undefined,
+    };
   }
 
   #isSought(row) {
     const text = this.sought;
     if (!text) return true;
-    if (row.name.toLowerCase().includes(text) || (row.pool || "").toLowerCase().includes(text)) return true;
-    if ((row.model || "").toLowerCase().includes(text)) return true;
-    return (row.holders || []).some((holder) => (holder.pod || "").toLowerCase().includes(text));
+    const said = [row.name, row.pool, row.model, ...(row.holders || []).map((holder) => holder.pod)];
+    return said.some((one) => (one || "").toLowerCase().includes(text));
   }
 
-  #rove(button) {
-    if (this.current === button) return;
-    if (this.current) this.current.tabIndex = -1;
-    this.current = button;
-    button.tabIndex = 0;
+  #rove(name) {
+    if (this.current === name) return;
+    const before = this.tiles.get(this.current);
+    if (before) before.button.tabIndex = -1;
+    this.current = name;
+    this.tiles.get(name).button.tabIndex = 0;
+  }
+
+  #focused(name, on) {
+    if (!name || !this.tiles.has(name)) return;
+    if (on) {
+      this.#rove(name);
+      this.#reveal(name);
+    }
+    this.#touch(name);
+  }
+
+  // A button in a canvas has no place of its own to scroll to.
+  #reveal(name) {
+    const box = this.#boxOf(name);
+    const top = document.querySelector(".top").getBoundingClientRect().bottom + 8;
+    if (box.top < top) window.scrollBy(0, box.top - top);
+    else if (box.bottom > window.innerHeight - 8) window.scrollBy(0, box.bottom - window.innerHeight + 8);
+  }
+
+  #boxOf(name) {
+    const tile = this.tiles.get(name);
+    const pool = this.pools.get(tile.pool);
+    const box = pool.box.getBoundingClientRect();
+    const at = pool.grid.place(place(pool.names, name));
+    return new DOMRect(box.left + at.x, box.top + at.y, at.width, at.height);
   }
 
   #key(event) {
-    const tile = event.target.closest?.(".tile[data-node]");
-    if (!tile || event.altKey || event.ctrlKey || event.metaKey) return;
-    const goal = this.#goal(tile, event.key);
+    const name = event.target.dataset?.node;
+    if (!name || event.altKey || event.ctrlKey || event.metaKey) return;
+    const goal = this.#goal(name, event.key);
     if (!goal) return;
     event.preventDefault();
-    goal.focus();
-    goal.scrollIntoView({ block: "nearest" });
+    this.tiles.get(goal).button.focus({ preventScroll: true });
   }
 
-  #goal(tile, key) {
-    const all = [...this.root.querySelectorAll(".tile[data-node]")];
-    const at = all.indexOf(tile);
-    if (key === "ArrowRight") return all[at + 1];
-    if (key === "ArrowLeft") return all[at - 1];
-    if (key === "Home") return all[0];
-    if (key === "End") return all[all.length - 1];
-    if (key === "ArrowDown") return nearest(all, tile, +1);
-    if (key === "ArrowUp") return nearest(all, tile, -1);
-    return null;
+  #goal(name, key) {
+    const pools = [...this.root.querySelectorAll(".pool")].map((section) => this.pools.get(section.dataset.pool));
+    const here = pools.findIndex((pool) => pool.names.includes(name));
+    const { names, grid } = pools[here];
+    const at = names.indexOf(name);
+    const filled = pools.filter((pool) => pool.names.length);
+    const before = pools.slice(0, here).findLast((pool) => pool.names.length);
+    const after = pools.slice(here + 1).find((pool) => pool.names.length);
+    const column = at % grid.columns;
+    switch (key) {
+      case "ArrowRight": return names[at + 1] || after?.names[0];
+      case "ArrowLeft": return names[at - 1] || before?.names.at(-1);
+      case "Home": return filled[0].names[0];
+      case "End": return filled.at(-1).names.at(-1);
+      case "ArrowDown": return names[at + grid.columns] || after?.names[Math.min(column, after.names.length - 1)];
+      case "ArrowUp": return names[at - grid.columns] || (before && lastRow(before, column));
+      default: return null;
+    }
   }
 
-  #hover(event) {
-    this.#unhover();
-    const button = event.target.closest?.(".tile[data-node]");
-    const tile = button && this.tiles.get(button.dataset.node);
-    if (!tile) return;
-    const cell = event.target.closest("i[data-gpu]");
-    const lines = cell ? this.#light(tile, Number(cell.dataset.gpu)) : [];
-    this.tip.show(button, [...lines, describe(tile.row)].join("\n"));
+  #hit(event) {
+    const box = event.target.closest?.(".tiles");
+    const pool = box && this.pools.get(box.parentElement.dataset.pool);
+    if (!pool) return null;
+    const area = box.getBoundingClientRect();
+    const found = pool.grid.hit(event.clientX - area.left, event.clientY - area.top);
+    const name = found && pool.names[found.at];
+    return name ? { name, gpu: found.gpu } : null;
+  }
+
+  #hover(found) {
+    if (found?.name === this.hovered?.name && found?.gpu === this.hovered?.gpu) return;
+    const before = this.hovered?.name;
+    this.hovered = found && { ...found, ...this.#holders(found) };
+    this.root.style.cursor = found ? "pointer" : "";
+    this.#touch(before);
+    this.#touch(found?.name);
+    if (!found) return this.tip.hide();
+    const lines = [this.hovered.says, describe(this.tiles.get(found.name).row)];
+    this.tip.show(this.#boxOf(found.name), lines.filter(Boolean).join("\n"));
   }
 
   // All GPUs of the pod that has this one.
-  #light(tile, at) {
-    const row = tile.row;
-    const id = row.ids ? row.ids[at] : at;
+  #holders({ name, gpu }) {
+    const { row } = this.tiles.get(name);
+    if (gpu < 0) return { lit: null, says: "" };
+    const id = row.ids ? row.ids[gpu] : gpu;
     const holders = (row.holders || []).filter((holder) => (holder.gpus || []).includes(id));
     const theirs = new Set(holders.flatMap((holder) => holder.gpus));
-    tile.gpus.querySelectorAll("i").forEach((cell, place) => {
-      if (theirs.has(row.ids ? row.ids[place] : place)) cell.classList.add("lit");
-    });
-    this.lit = tile;
+    const places = [...(row.states || "")].map((_, at) => at);
+    const lit = new Set(places.filter((at) => theirs.has(row.ids ? row.ids[at] : at)));
     const who = holders.map((holder) => holder.pod || holder.what).join(", ");
-    return [`GPU ${id}: ${STATES[row.states[at]]}${who ? `, ${who}` : ""}`];
+    return { lit, says: `GPU ${id}: ${STATES[row.states[gpu]]}${who ? `, ${who}` : ""}` };
   }
+}
 
-  #unhover() {
-    this.tip.hide();
-    this.lit?.gpus.querySelectorAll(".lit").forEach((cell) => cell.classList.remove("lit"));
-    this.lit = null;
-  }
+function lastRow(pool, column) {
+  const last = pool.names.length - 1;
+  const start = last - (last % pool.grid.columns);
+  return pool.names[Math.min(start + column, last)];
 }
 
 // Where a name belongs among names in order.
@@ -361,21 +320,4 @@ function place(names, name) {
     else high = middle;
   }
   return low;
-}
-
-// The tile above or below, whatever pool it is in.
-function nearest(all, from, direction) {
-  const box = from.getBoundingClientRect();
-  const start = all.indexOf(from);
-  let best = null;
-  let bestTop = null;
-  for (let at = start + direction; at >= 0 && at < all.length; at += direction) {
-    const other = all[at].getBoundingClientRect();
-    if (Math.abs(other.top - box.top) < 4) continue;
-    if (bestTop !== null && Math.abs(other.top - bestTop) > 4) break;
-    bestTop = other.top;
-    const distance = Math.abs(other.left - box.left);
-    if (!best || distance < best.distance) best = { tile: all[at], distance };
-  }
-  return best?.tile;
 }

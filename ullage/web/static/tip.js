@@ -1,4 +1,4 @@
-// A small box beside what the pointer rests on. What it says is in labels, too: it is for who sees.
+// A small box beside the place where the pointer rests. What it says is in labels, too: it is for who sees.
 
 const REST = 120; // milliseconds: who only passes by is told nothing
 
@@ -7,9 +7,9 @@ export class Tip {
     this.box = box;
   }
 
-  show(beside, text) {
+  show(place, text) {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.#show(beside, text), REST);
+    this.timer = setTimeout(() => this.#show(place, text), REST);
   }
 
   hide() {
@@ -17,11 +17,9 @@ export class Tip {
     this.box.hidden = true;
   }
 
-  #show(beside, text) {
-    if (!beside.isConnected) return;
+  #show(place, text) {
     this.box.textContent = text;
     this.box.hidden = false;
-    const place = beside.getBoundingClientRect();
     const own = this.box.getBoundingClientRect();
     const left = Math.max(8, Math.min(place.left, window.innerWidth - own.width - 8));
     const below = place.bottom + 6;

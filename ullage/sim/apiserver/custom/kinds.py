@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ullage.sim.apiserver.custom.laws import broken, plan_of
 from ullage.sim.apiserver.custom.merging import merge_schema
 from ullage.sim.apiserver.custom.shaping import fill_defaults, prune, unknown_fields
 from ullage.sim.apiserver.custom.validate import check
@@ -21,6 +22,7 @@ class CustomRules(Rules):
 
     def __init__(self, schema: JsonObject, *, has_status: bool, fields: dict[str, FieldReader]) -> None:
         self._schema = schema
+        self._plan = plan_of(schema)
         self._ignored = ("metadata", "status") if has_status else ("metadata",)
         self.schema = merge_schema(schema, root=True)
         self.fields = fields
@@ -41,10 +43,17 @@ class CustomRules(Rules):
         return {key: value for key, value in obj.items() if key not in self._ignored}
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        return check(obj, self._schema, "")
+        return self._judged(obj, None)
 
-    def validate_status(self, obj: JsonObject, _old: JsonObject) -> list[FieldError]:
-        return check(obj, self._schema, "")
+    def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        return self._judged(obj, old)
+
+    def validate_status(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+        return self._judged(obj, old)
+
+    def _judged(self, obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+        found = check(obj, self._schema, "")
+        return found + broken(self._plan, obj, old, found)
 
 
 def kinds_of(definition: JsonObject) -> list[Kind]:

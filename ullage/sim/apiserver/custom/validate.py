@@ -1,4 +1,4 @@
-"""Does a value fit a structural schema; and if not, in the API server's words. CEL rules are not evaluated."""
+"""Does a value fit a structural schema; and if not, in the API server's words. Rules between fields are in `laws`."""
 
 import re
 from functools import lru_cache

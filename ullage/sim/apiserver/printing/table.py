@@ -57,8 +57,7 @@ class TableMaker:
         if event["type"] == "ERROR":
             return line
         metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-        row = {"cells": [], "object": self._carried(obj)} if event["type"] == "BOOKMARK" else self._row(obj)
-        table = self._table(metadata, [row], first=not self._said_columns)
+        table = self._table(metadata, [self._row(obj)], first=not self._said_columns)
         self._said_columns = True
         return encode({"type": event["type"], "object": table})
 
@@ -70,11 +69,12 @@ class TableMaker:
         row: JsonObject = {"cells": self._printer.cells(obj, self._now())}
         if self._kind.place == "pods" and (done := _DONE.get((obj.get("status") or {}).get("phase", ""))):
             row["conditions"] = [{"type": "Completed", "status": "True", **done}]
-        if self._include != NO_OBJECT:
-            row["object"] = self._carried(obj)
+        row["object"] = self._carried(obj)
         return row
 
-    def _carried(self, obj: JsonObject) -> JsonObject:
+    def _carried(self, obj: JsonObject) -> JsonObject | None:
+        if self._include == NO_OBJECT:
+            return None
         if self._include == OBJECT:
             return {"kind": self._kind.kind, "apiVersion": self._kind.api_version, **obj}
         return metadata_only(obj)

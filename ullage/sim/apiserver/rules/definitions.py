@@ -1,6 +1,7 @@
 """The rules of CustomResourceDefinitions. What they define is in `custom`."""
 
 from ullage.sim.apiserver import names
+from ullage.sim.apiserver.custom.laws import check_rules
 from ullage.sim.apiserver.custom.structural import check_schema
 from ullage.sim.apiserver.fields import FieldError, required, wrong
 from ullage.sim.apiserver.kinds import Rules, Surroundings
@@ -83,9 +84,8 @@ class DefinitionRules(Rules):
             if not schema:
                 found.append(required(at))
             else:
-                found += check_schema(
-                    schema, "spec.validation.openAPIV3Schema" if len(versions) == 1 else at, root=True
-                )
+                at = "spec.validation.openAPIV3Schema" if len(versions) == 1 else at
+                found += check_schema(schema, at, root=True) or check_rules(schema, at)
         return found
 
 

@@ -21,14 +21,19 @@ class Checking:
         self.breach: Breach | None = None
         self._armed = False
         self._broken = asyncio.Event()
-        GpuChecks(books, self._report)
+        self._gpus = GpuChecks(books, self._report)
         PlaceChecks(books, server, self._report, SCHEDULER)
-        GangChecks(books, server, self._report, SCHEDULER)
+        self._gangs = GangChecks(books, server, self._report, SCHEDULER)
         DisruptionChecks(books, server, self._report, ours)
         self.pools = PoolChecks(books, server, self._report)
 
     def arm(self) -> None:
         self._armed = True
+
+    def check_the_end(self, now: float) -> None:
+        """Nothing more is to come: whatever had to happen in time has happened."""
+        self._gpus.check_left(now)
+        self._gangs.check_deadlines(now)
 
     async def broken(self) -> Breach:
         """Wait for a breach."""

@@ -6,8 +6,8 @@ from ullage.kube.resource import JsonObject
 from ullage.kube.resources import BUDGETS
 from ullage.model.event import ObjectKey
 from ullage.sim.apiserver import SimulatedApiServer
-from ullage.sim.apiserver.store import Change
 from ullage.sim.apiserver.rules.workloads import selector_of
+from ullage.sim.apiserver.store import Change
 from ullage.sim.world.books import Books, Step
 from ullage.sim.world.facts import NodeNow, PodNow
 from ullage.sim.world.invariants.breach import Breach, Report, node_name, pod_name

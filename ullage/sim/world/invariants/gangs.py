@@ -53,7 +53,7 @@ class GangChecks:
 
     def _pod(self, step: Step[PodNow]) -> None:
         if self._deadlines:
-            self._check_deadlines(step.at)
+            self.check_deadlines(step.at)
         pod = step.fact
         if not pod.claim and not pod.template:
             return
@@ -113,7 +113,8 @@ class GangChecks:
             self._partly[gang] = until = step.at + timeout + SLACK_SECONDS
             heapq.heappush(self._deadlines, (until, gang))
 
-    def _check_deadlines(self, now: float) -> None:
+    def check_deadlines(self, now: float) -> None:
+        """What had to be over by now."""
         while self._deadlines and self._deadlines[0][0] <= now:
             until, gang = heapq.heappop(self._deadlines)
             if self._partly.get(gang) == until:

@@ -34,7 +34,7 @@ class GpuChecks:
 
     def _pod(self, step: Step[PodNow]) -> None:
         if self._left:
-            self._check_left(step.at)
+            self.check_left(step.at)
         before, after = _gpus(step.before), _gpus(step.after)
         if step.after is None or (step.after.over and not (step.before and step.before.over)):
             self._pod_ended(step)
@@ -87,7 +87,8 @@ class GpuChecks:
             if lease is not None and uid in lease.holders:
                 heapq.heappush(self._left, (step.at + LEASE_OUTLIVES_POD_SECONDS, lease.name, uid))
 
-    def _check_left(self, now: float) -> None:
+    def check_left(self, now: float) -> None:
+        """What had to be over by now."""
         while self._left and self._left[0][0] <= now:
             _, name, uid = heapq.heappop(self._left)
             lease = self._books.leases.get(name)

@@ -1,0 +1,299 @@
+"""Removing a node on both API servers: who leaves and how, who keeps it, and what is left when it does not work."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from tests.contract.steps import judge_budget
+from tests.contract.worlds import World
+from ullage.act.drain import Around, DrainHands, DrainPace, Machine
+from ullage.act.drain_pods import EvictionPace
+from ullage.clock import WallClock
+from ullage.cloud.api import Refused
+from ullage.cloud.simulated import SimulatedCloud
+from ullage.decide.drain.budgets import Budgets
+from ullage.decide.drain.facts import RuleSwitches
+from ullage.decide.drain.recheck import Recheck
+from ullage.decide.drain.rules import Circumstances
+from ullage.errors import NotFound
+from ullage.kube.api import DELETE_NOW, Binding, KubeApi, MergePatch
+from ullage.kube.resources import BUDGETS, NODES, PODS
+from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT, Move, RemoveNode, WhyGoes
+from ullage.model.drain_outcome import DrainOutcome, Eviction, NodeGone, NodeStays
+from ullage.model.drain_promise import Promise
+from ullage.model.event import ObjectKey
+from ullage.testing.builders import a_budget, a_node, a_pod, a_taint
+
+QUICK = DrainPace(
+    after_taint=0.1,
+    delete_deadline=0.2,
+    evictions=EvictionPace(deadline=0.5, most_grace=1.0, headroom=0.5, daemons_wait=0.2),
+)
+CANDIDATE = a_taint(CANDIDATE_TAINT, "5", "PreferNoSchedule")
+
+
+@dataclass
+class Site:
+    """A node that is to go, and hands to remove it with."""
+
+    api: KubeApi
+    ns: str
+    node: str
+    cloud: SimulatedCloud
+    told: list[Eviction] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    known: dict[ObjectKey, str] = field(default_factory=dict)
+    gang: bool = False
+
+    def hands(self, pace: DrainPace = QUICK) -> DrainHands:
+        rules = Circumstances(RuleSwitches(), Budgets({}), {}, frozenset(), WallClock().now())
+        around = Around(
+            machine_of=lambda _: Machine(self.cloud, "i-1"), judge=Recheck(lambda: rules), on_eviction=self.told.append
+        )
+        return DrainHands(self.api, WallClock(), pace, around)
+
+    async def pod(self, name: str, *, known: bool = True, kind: str = "ReplicaSet", **spec: Any) -> None:
+        body = a_pod(name, labels={"app": "web"}, **({"terminationGracePeriodSeconds": 0} | spec))
+        owner = {"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u", "controller": True}
+        body["metadata"]["ownerReferences"] = [owner]
+        made = await self.api.create(PODS, body, self.ns)
+        await self.api.bind(name, self.ns, Binding(self.node))
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        await self.api.patch(PODS, name, MergePatch({"status": status}), self.ns, subresource="status")
+        if known:
+            self.known[ObjectKey(self.ns, name)] = made.metadata.uid
+
+    async def promise(self, *, owned: bool = True) -> Promise:
+        moves = tuple(Move(key, "elsewhere") for key in sorted(self.known))
+        action = RemoveNode(node=self.node, reason=WhyGoes.UNDERUTILIZED, evict=moves, why="a test")
+        uid = (await self.api.get(NODES, self.node)).metadata.uid
+        gangs = {ObjectKey(self.ns, "gang"): tuple(sorted(self.known))} if self.gang else {}
+        return Promise(action=action, uid=uid, pods=dict(self.known), gangs=gangs, owned=owned)
+
+    async def removed(self, *, owned: bool = True) -> DrainOutcome:
+        """All of it."""
+        hands, promise = self.hands(), await self.promise(owned=owned)
+        objection = await hands.begin(promise)
+        if objection is not None:
+            return await hands.give_up(promise, objection)
+        return await hands.remove(promise)
+
+    async def taints(self) -> list[str]:
+        return [taint.key for taint in (await self.api.get(NODES, self.node)).spec.taints]
+
+    async def pods(self) -> dict[str, bool]:
+        """By name, and whether each is going."""
+        found = (await self.api.list(PODS, self.ns)).items
+        return {pod.metadata.name: pod.metadata.deletion_timestamp is not None for pod in found}
+
+    async def budget(self, allowed: int) -> None:
+        await judge_budget(self.api, self.ns, "b", disruptionsAllowed=allowed, currentHealthy=2, desiredHealthy=1)
+
+
+@pytest.fixture
+async def site(world: World) -> AsyncIterator[Site]:
+    name = f"{world.namespace}-node"
+    await world.api.create(NODES, a_node(name, taints=[CANDIDATE, a_taint("mine")]))
+    cloud = SimulatedCloud(WallClock())
+    found = Site(world.api, world.namespace, name, cloud)
+    cloud.on_gone = found.deleted.append
+    delete = cloud.delete
+
+    async def noted(ids: Sequence[str]) -> None:
+        await delete(ids)
+        found.deleted.extend(ids)
+
+    cloud.delete = noted  # type: ignore[method-assign]  # the machine is nobody's: what counts is that it was asked for
+    yield found
+    for pod in (await world.api.list(PODS, world.namespace)).items:
+        free = MergePatch({"metadata": {"finalizers": None}})
+        await world.api.patch(PODS, pod.metadata.name, free, world.namespace)
+        await world.api.delete(PODS, pod.metadata.name, world.namespace, how=DELETE_NOW)
+    try:
+        await world.api.delete(NODES, name)
+    except NotFound:
+        return
+
+
+def why(outcome: DrainOutcome) -> str:
+    return outcome.setback.value if isinstance(outcome, NodeStays) else ""
+
+
+async def test_pods_leave_and_the_node_goes_with_its_machine(site: Site) -> None:
+    await site.pod("a")
+    await site.pod("b")
+    outcome = await site.removed()
+    assert outcome == NodeGone(action=outcome.action, uid=outcome.uid, instance="i-1", evicted=2)
+    assert [(one.pod.name, one.result.value) for one in site.told] == [("a", "Evicted"), ("b", "Evicted")]
+    assert site.deleted == ["i-1"]
+    assert await site.pods() == {}
+    with pytest.raises(NotFound):
+        await site.api.get(NODES, site.node)
+
+
+async def test_the_taint_is_there_before_anybody_is_asked_to_go(site: Site) -> None:
+    await site.pod("a")
+    promise = await site.promise()
+    assert await site.hands().begin(promise) is None
+    assert await site.taints() == [CANDIDATE_TAINT, "mine", DRAINING_TAINT]
+    assert await site.pods() == {"a": False}
+
+
+async def test_a_node_without_a_machine_is_left_to_its_owner(site: Site) -> None:
+    await site.pod("a")
+    outcome = await site.removed(owned=False)
+    assert isinstance(outcome, NodeGone)
+    assert outcome.left_to_owner
+    assert await site.taints() in (["mine"], ["mine", "node.kubernetes.io/unschedulable"])
+    assert (await site.api.get(NODES, site.node)).spec.unschedulable
+    assert site.deleted == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "setback"),
+    [
+        pytest.param({"known": False}, "Occupied", id="a-replica-that-came"),
+        pytest.param({"known": False, "kind": "DaemonSet"}, "", id="a-daemon-that-came"),
+    ],
+)
+async def test_who_came_after_the_plan(site: Site, spec: dict[str, Any], setback: str) -> None:
+    await site.pod("a")
+    await site.pod("late", **spec)
+    assert why(await site.removed()) == setback
+    if setback:
+        assert await site.pods() == {"a": False, "late": False}, "nobody was asked to go"
+        assert await site.taints() == ["mine"]
+        assert site.deleted == []
+
+
+async def test_who_comes_while_others_leave_keeps_the_node(site: Site) -> None:
+    await site.pod("a")
+    await site.api.create(BUDGETS, a_budget("b", {"app": "web"}, minAvailable=1), site.ns)
+    await site.budget(0)
+    hands, promise = site.hands(DrainPace(after_taint=0.0, evictions=EvictionPace(deadline=30.0))), await site.promise()
+    assert await hands.begin(promise) is None
+    removing = asyncio.ensure_future(hands.remove(promise))
+    await asyncio.sleep(0.3)
+    await site.pod("late", known=False)
+    await site.budget(1)
+    outcome = await removing
+    assert (why(outcome), outcome.evicted) == ("Occupied", 1)
+    assert await site.pods() == {"late": False}
+    assert await site.taints() == ["mine"]
+    assert site.deleted == []
+
+
+async def test_a_budget_that_never_allows_it_keeps_the_node(site: Site) -> None:
+    await site.pod("a")
+    await site.api.create(BUDGETS, a_budget("b", {"app": "web"}, minAvailable=1), site.ns)
+    await site.budget(0)
+    outcome = await site.removed()
+    assert why(outcome) == "EvictionRefused"
+    assert [one.result.value for one in site.told] == ["EvictionRefused"]
+    assert await site.pods() == {"a": False}
+    assert await site.taints() == ["mine"]
+
+
+async def test_a_gang_whose_budget_does_not_last_is_left_whole(site: Site) -> None:
+    site.gang = True
+    await site.pod("a")
+    await site.pod("b")
+    await site.api.create(BUDGETS, a_budget("b", {"app": "web"}, minAvailable=1), site.ns)
+    await site.budget(1)
+    outcome = await site.removed()
+    assert why(outcome) == "PodMustStay"
+    assert await site.pods() == {"a": False, "b": False}
+    await site.budget(2)
+    assert isinstance(await site.removed(), NodeGone)
+
+
+async def test_a_gang_on_two_nodes_that_go_at_once_costs_its_budget_once(site: Site) -> None:
+    other = replace(site, node=f"{site.node}-2")
+    await site.api.create(NODES, a_node(other.node, taints=[CANDIDATE]))
+    site.gang = other.gang = True
+    await site.pod("a")
+    await other.pod("b")  # what is known is known to both
+    await site.api.create(BUDGETS, a_budget("b", {"app": "web"}, minAvailable=1), site.ns)
+    await site.budget(2)
+    hands = site.hands()
+    promises = [await site.promise(), await other.promise()]
+    assert [await hands.begin(one) for one in promises] == [None, None]
+    outcomes = await asyncio.gather(*(hands.remove(one) for one in promises))
+    assert [why(one) for one in outcomes] == ["", ""]
+    assert sum(one.evicted for one in outcomes) == len(site.told) == 2
+
+
+async def test_grace_is_the_pods_own_up_to_a_limit_and_who_does_not_end_keeps_the_node(site: Site) -> None:
+    """There is no kubelet: nobody who has grace ends."""
+    await site.pod("a", terminationGracePeriodSeconds=300)
+    outcome = await site.removed()
+    assert (why(outcome), outcome.evicted) == ("PodsRemain", 1)
+    left = await site.api.get(PODS.whole(), "a", site.ns)
+    assert left["metadata"]["deletionGracePeriodSeconds"] == 1
+    assert [one.result.value for one in site.told] == ["PodsRemain"]
+    assert await site.taints() == ["mine"]
+
+
+async def test_pods_of_daemons_are_told_to_go_and_not_waited_for_long(site: Site) -> None:
+    await site.pod("a")
+    await site.pod("d", known=False, kind="DaemonSet", terminationGracePeriodSeconds=300)
+    assert isinstance(await site.removed(), NodeGone)
+    assert await site.pods() == {"d": True}
+
+
+async def test_a_machine_that_cannot_be_deleted_keeps_its_node(site: Site) -> None:
+    site.cloud.faults.fail("delete", Refused("not yours"))
+    outcome = await site.removed()
+    assert why(outcome) == "CloudFailed"
+    assert await site.taints() == ["mine"]
+
+
+@pytest.mark.parametrize("change", ["protected", "taken-off", "replaced"])
+async def test_a_node_that_is_not_what_it_was(site: Site, change: str) -> None:
+    await site.pod("a")
+    hands, promise = site.hands(), await site.promise()
+    assert await hands.begin(promise) is None
+    match change:
+        case "protected":
+            note = {"annotations": {"gpu.scheduling/scale-down-disabled": "true"}}
+            await site.api.patch(NODES, site.node, MergePatch({"metadata": note}))
+        case "taken-off":
+            await site.api.patch(NODES, site.node, MergePatch({"spec": {"taints": [a_taint("mine")]}}))
+        case _:
+            await site.api.delete(NODES, site.node)
+            await site.api.create(NODES, a_node(site.node, taints=[a_taint("mine")]))
+    outcome = await hands.remove(promise)
+    assert why(outcome) == ("Protected" if change == "protected" else "NodeChanged")
+    assert await site.taints() == ["mine"]
+    assert await site.pods() == {"a": False}
+
+
+async def test_a_node_its_owner_keeps_is_not_even_tainted(site: Site) -> None:
+    note = {"annotations": {"gpu.scheduling/scale-down-disabled": "true"}}
+    await site.api.patch(NODES, site.node, MergePatch({"metadata": note}))
+    objection = await site.hands().begin(await site.promise())
+    assert objection is not None
+    assert objection.setback.value == "Protected"
+    assert DRAINING_TAINT not in await site.taints()
+
+
+async def test_soft_taints_are_put_on_moved_and_taken_off(site: Site) -> None:
+    taints, uid = site.hands().taints, (await site.api.get(NODES, site.node)).metadata.uid
+
+    async def since() -> list[str]:
+        found = (await site.api.get(NODES, site.node)).spec.taints
+        return [taint.value for taint in found if taint.key == CANDIDATE_TAINT]
+
+    await taints.mark(site.node, uid, 7.9)
+    assert await since() == ["7"]
+    version = (await site.api.get(NODES, site.node)).metadata.resource_version
+    await taints.mark(site.node, uid, 7.1)
+    assert (await site.api.get(NODES, site.node)).metadata.resource_version == version, "as it was"
+    assert await taints.unmark(site.node, "another") is None
+    assert await since() == ["7"], "another node's business"
+    await taints.unmark(site.node, uid)
+    assert await since() == []
+    assert await taints.unmark("nowhere", uid) is None

@@ -1,0 +1,127 @@
+"""The terminal's view: all that matters is on it at any width, it fits, and colour is not all that tells."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from tests.sim.demo.facts import NOW, a_node, a_pod_of, inventory_of, provisioner, sights
+from ullage.sim.demo.picture import pools, waiting
+from ullage.sim.demo.programme import Programme, Told
+from ullage.sim.demo.screen import Addresses, Frame, Palette, line_of
+from ullage.sim.demo.tour import TOUR
+
+ADDRESSES = Addresses(
+    dashboard="http://127.0.0.1:8080/", kubectl="kubectl --kubeconfig /tmp/demo/kubeconfig", example="/tmp/demo/c.yaml"
+)
+
+
+def frame(programme: Programme) -> Frame:
+    seen = sights(
+        nodes=[a_node("train-a", pool="train"), a_node("train-b", pool="train")],
+        inventories=[inventory_of("train-a", broken=(7,)), inventory_of("train-b")],
+        pods=[
+            a_pod_of("tune", node="train-a", gpus=(0, 1, 2, 3)),
+            a_pod_of("wide", waits=("Unschedulable", "0/2 nodes fit: 2 InsufficientResources"), created=NOW - 90),
+        ],
+        provisioners=[provisioner("train", current=2, target=4, coming=2)],
+    )
+    return Frame(
+        programme=programme,
+        pools=pools(seen, NOW),
+        waiting=waiting(seen, NOW),
+        elapsed=570,
+        speed=30,
+        addresses=ADDRESSES,
+        palette=Palette(),
+    )
+
+
+def drawn(programme: Programme, width: int, height: int) -> list[str]:
+    console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
+    with console.capture() as captured:
+        console.print(frame(programme), height=height)
+    return captured.get().rstrip("\n").splitlines()
+
+
+def a_programme(decisions: int = 3) -> Programme:
+    programme = Programme(TOUR)
+    for number in range(decisions):
+        programme.tell(
+            Told(
+                at=float(60 * number),
+                who="scheduler",
+                word="Scheduled",
+                about=f"p{number}",
+                text="to train-a, best of 2",
+            )
+        )
+    return programme
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 40), (100, 30), (140, 42), (200, 60)])
+def test_everything_that_matters_is_on_it(width: int, height: int) -> None:
+    text = "\n".join(drawn(a_programme(), width, height))
+    assert "getpods,gpuclaims,nodeprovisioners" in "".join(text.split()), "folded, but whole"
+    for wanted in (
+        "tour",
+        "00:09:30",
+        ADDRESSES.dashboard,
+        "train-a",
+        "[■■■■] [□□□✗]",
+        "2 → 4 nodes, 2 coming",
+        "Waiting (1)",
+        "wide",
+        "InsufficientResources",
+        "Scheduled p2",
+    ):
+        assert wanted in text, wanted
+
+
+@pytest.mark.parametrize(("width", "height"), [(80, 40), (100, 30), (140, 42)])
+def test_it_fits_however_much_is_decided(width: int, height: int) -> None:
+    lines = drawn(a_programme(decisions=80), width, height)
+    assert len(lines) <= height
+    assert max(map(len, lines)) <= width
+
+
+def test_a_long_why_is_cut_after_two_lines() -> None:
+    programme = Programme(TOUR)
+    programme.tell(Told(at=1, who="scheduler", word="FailedScheduling", about="x", text="no " * 200, warning=True))
+    lines = [line for line in drawn(programme, 140, 42) if "no no" in line]
+    assert len(lines) == 2
+    assert lines[1].rstrip().endswith("…")
+
+
+def test_decisions_about_one_workload_fold_into_one_line() -> None:
+    programme = Programme(TOUR)
+    for number in range(16):
+        programme.tell(
+            Told(at=number, who="scheduler", word="Scheduled", about=f"chat-6v8-{number:05}", text=f"to n{number}")
+        )
+    programme.tell(Told(at=100, who="scheduler", word="Scheduled", about="chat-6v8-later", text="to z"))
+    assert [(told.count, told.text) for told in programme.recent] == [(16, "to n15"), (1, "to z")]
+
+
+def test_a_colour_once_given_stays() -> None:
+    palette = Palette()
+    first = palette.colour("chat")
+    assert palette.colour("train") != first
+    assert palette.colour("chat") == first
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        pytest.param(
+            Told(at=3725, who="scheduler", word="Scheduled", about="a", text="to  b\nnow"),
+            "[01:02:05] scheduler Scheduled a: to b now",
+            id="decision",
+        ),
+        pytest.param(
+            Told(at=0, who="story", word="gang", text="Look."), "[00:00:00] gang: Look.", id="moment-of-the-story"
+        ),
+    ],
+)
+def test_lines_for_those_who_cannot_be_drawn_for(told: Told, line: str) -> None:
+    assert line_of(told) == line

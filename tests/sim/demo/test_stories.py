@@ -1,0 +1,129 @@
+"""The other stories, the catalogue, and that a story is told the same way each time."""
+
+import os
+import sys
+from subprocess import run
+
+import pytest
+
+from tests.sim.demo.onlooker import Onlooker, look_on
+from ullage.cli.demo import SCENARIOS
+from ullage.errors import UserError
+from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.sim.demo.catalog import STORIES, story_named
+from ullage.sim.demo.crowding import CROWDING
+from ullage.sim.demo.ebb import EBB
+from ullage.sim.demo.story import Story
+from ullage.sim.demo.tour import TOUR
+
+A_SHORT_TELLING = """
+import structlog
+from tests.sim.demo.onlooker import look_on
+from ullage.sim.demo.screen import line_of
+from ullage.sim.demo.tour import TOUR
+structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+async def seen(eye):
+    await eye.world.sleep_until(1000)
+for told in look_on(TOUR, seen, seed={seed}):
+    print(line_of(told))
+"""
+
+
+@pytest.mark.parametrize("story", STORIES.values(), ids=str)
+def test_moments_are_in_order_and_worth_telling(story: Story) -> None:
+    times = [moment.at for moment in story.moments]
+    assert times == sorted(times)
+    assert len({moment.name for moment in story.moments}) == len(story.moments)
+    assert all(len(moment.caption) > 20 for moment in story.moments)
+    assert story.seconds / 30 <= 120, "told within two minutes at the default speed"
+
+
+def test_the_command_line_knows_the_catalogue() -> None:
+    assert {name: story.summary for name, story in STORIES.items()} == SCENARIOS
+    assert len(STORIES) >= 3
+
+
+def test_a_story_that_is_not_there_is_refused_by_name() -> None:
+    with pytest.raises(UserError, match="tour, crowding, ebb"):
+        story_named("turo")
+
+
+@pytest.mark.story
+def test_crowding_a_gang_waits_whole_gets_in_whole_and_makes_room_whole() -> None:
+    at = {moment.name: moment.at for moment in CROWDING.moments}
+
+    async def seen(eye: Onlooker) -> None:
+        await eye.world.sleep_until(at["between"])
+        waiting = await eye.pods("pair")
+        assert len(waiting) == 2
+        assert await eye.leased_to(*waiting) == []
+        await eye.world.sleep_until(at["between"] + 30)
+        assert (await eye.pod("quick")).spec.node_name, "small work gets in meanwhile"
+
+        async def together() -> bool:
+            there = [pod for pod in await eye.pods("pair") if pod.spec.node_name]
+            assert len(there) in (0, 2), "a gang in part"
+            return len(there) == 2
+
+        await eye.until(together, within=600)
+        first = {pod.metadata.uid for pod in await eye.pods("pair")}
+        await eye.world.sleep_until(at["urgent"])
+
+        async def urgent() -> bool:
+            return sum(bool(pod.spec.node_name) for pod in await eye.pods("release")) == 3
+
+        await eye.until(urgent, within=120)
+        assert not first & {pod.metadata.uid for pod in await eye.pods("pair")}, "preempted whole"
+        assert len(await eye.events("Preempted")) == 2
+        assert (await eye.world.api.get(NODE_PROVISIONERS, "fleet")).status.current_size == 4
+
+    look_on(CROWDING, seen)
+
+
+@pytest.mark.story
+def test_ebb_nodes_go_in_parallel_and_a_budget_that_allows_nothing_is_kept() -> None:
+    at = {moment.name: moment.at for moment in EBB.moments}
+
+    async def seen(eye: Onlooker) -> None:
+        await eye.world.sleep_until(at["ebb"])
+        ledger = {pod.metadata.uid for pod in await eye.pods("ledger")}
+
+        async def fewer() -> bool:
+            assert await eye.budgets_kept()
+            assert {pod.metadata.uid for pod in await eye.pods("ledger")} == ledger
+            return not await eye.draining() and len(await eye.nodes()) <= 6
+
+        await eye.until(fewer, within=at["stubborn"] - at["ebb"])
+        assert eye.most_draining >= 3
+        await eye.world.sleep_until(at["stubborn"])
+
+        async def ledger_moved() -> bool:
+            await eye.draining()
+            return {pod.metadata.uid for pod in await eye.pods("ledger")} != ledger
+
+        await eye.until(ledger_moved, within=at["flood"] - at["stubborn"])
+        await eye.world.sleep_until(at["flood"])
+        least = len(await eye.nodes())
+        assert least <= 4
+
+        async def grown() -> bool:
+            return sum(bool(pod.spec.node_name) for pod in await eye.pods("chat")) == 30
+
+        await eye.until(grown, within=400)
+        assert len(await eye.nodes()) > least
+
+    look_on(EBB, seen)
+
+
+@pytest.mark.story
+def test_the_same_seed_tells_the_same_story_whatever_hashes_are() -> None:
+    def told(seed: int, hashes: str) -> str:
+        environment = os.environ | {"PYTHONHASHSEED": hashes}
+        program = [sys.executable, "-c", A_SHORT_TELLING.format(seed=seed)]
+        return run(program, env=environment, capture_output=True, text=True, check=True).stdout
+
+    first, again, other = told(1, "1"), told(1, "2"), told(2, "1")
+    assert first == again
+    assert "NodesBought" in first
+    assert other != first
+    assert TOUR.moments[0].caption in first

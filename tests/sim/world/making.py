@@ -1,0 +1,85 @@
+"""Small worlds, and what arrives in them."""
+
+from typing import Any
+
+from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
+from ullage.sim.actors.kubelet_behaviour import DURATION, INSTANT
+from ullage.sim.actors.start import ActorSettings
+from ullage.sim.world.spec import Arrival, FleetNode, WorldSpec
+
+GIB = 1 << 30
+HOUR = 3600.0
+AT_ONCE = ActorSettings(behaviour=INSTANT)
+"""Pods start and stop in no time."""
+
+
+def template(gpus: int = 8, *, price: int = 16) -> NodeTemplate:
+    return NodeTemplate(
+        gpus=GpuTemplate(model="H100", count=gpus, memory=80 * GIB, islands=2 if gpus % 2 == 0 else 1),
+        resources={"cpu": 96_000, "memory": 768 * GIB * 1000},
+        price=price * MICROS,
+    )
+
+
+def fleet(count: int, **more: Any) -> tuple[FleetNode, ...]:
+    return tuple(FleetNode(name=f"gpu-{number}", template=template(**more)) for number in range(count))
+
+
+def world(nodes: int = 2, **more: Any) -> WorldSpec:
+    """Nodes with eight GPUs each, and every loop, unless said otherwise."""
+    return WorldSpec(**{"seed": 1, "nodes": fleet(nodes), "actors": AT_ONCE} | more)
+
+
+def pool(name: str = "pool", *, least: int = 0, most: int = 10, **more: Any) -> dict[str, Any]:
+    """A NodeProvisioner of nodes with eight GPUs for 16 an hour."""
+    spec = {
+        "provider": {"name": "aws", "parameters": {"bootSeconds": "100", "gpuSeconds": "20"}},
+        "template": {
+            "resources": {"cpu": "96", "memory": "768Gi"},
+            "gpus": {"model": "H100", "count": 8, "memory": "80Gi", "islands": 2},
+            "pricePerHour": "16",
+        },
+        "minSize": least,
+        "maxSize": most,
+        "minGPUUtilizationPercent": 50,
+        "scaleDownDelay": "5m",
+    }
+    return {
+        "apiVersion": "gpu.scheduling/v1",
+        "kind": "NodeProvisioner",
+        "metadata": {"name": name},
+        "spec": spec | more,
+    }
+
+
+def pod(name: str, gpus: int = 1, *, seconds: float | None = None, claim: str = "", **spec: Any) -> dict[str, Any]:
+    amounts = {"cpu": "1", "memory": "1Gi"} | ({"nvidia.com/gpu": str(gpus)} if gpus and not claim else {})
+    notes = {DURATION: str(seconds)} if seconds is not None else {}
+    notes |= {"gpu.scheduling/claim": claim} if claim else {}
+    container = {"name": "main", "image": "example.test/main:v1", "resources": {"requests": amounts, "limits": amounts}}
+    plain = {
+        "schedulerName": "gpu-scheduler",
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "annotations": notes},
+        "spec": plain | spec,
+    }
+
+
+def claim(name: str, count: int = 1, **spec: Any) -> dict[str, Any]:
+    devices = {"count": count, **spec.pop("devices", {})}
+    return {
+        "apiVersion": "gpu.scheduling/v1",
+        "kind": "GpuClaim",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"devices": devices, **spec},
+    }
+
+
+def arrives(at: float, *objects: dict[str, Any], **more: Any) -> Arrival:
+    return Arrival(at=at, objects=objects, **more)

@@ -1,0 +1,153 @@
+"""`ullage replay`: a dump of a live cluster goes on in the simulator, or a broken simulation is seen again."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ullage.cli.experiments import Showing, Where, common_options, run_and_show, show_one
+from ullage.errors import UserError
+
+if TYPE_CHECKING:
+    from ullage.config.settings import Settings
+    from ullage.sim.experiment.recipe import Recipe
+    from ullage.sim.workload.job import Workload
+    from ullage.state.dump import Dump
+
+_MOST_NAMED = 3
+
+EXAMPLES = """\b
+Examples:
+  ullage dump -o state.json && ullage replay state.json --settings other.yaml --duration 6h
+  ullage replay state.json --compare packing spread --pods-run 2h --report out.html
+  ullage replay ullage-violation.json
+"""
+
+
+@click.command("replay", epilog=EXAMPLES)
+@click.argument("file", metavar="FILE")
+@click.argument("policies", nargs=-1, metavar="[POLICY]...")
+@click.option("--duration", default="24h", show_default=True, metavar="DURATION", help="Simulated time to end after.")
+@click.option(
+    "--pods-run",
+    metavar="DURATION",
+    help="How long pods that end by themselves work, from their start. Default: until they are ended.",
+)
+@click.option("--workload", metavar="FILE", help="What arrives from then on; as for `ullage simulate`.")
+@click.option("--compare", is_flag=True, help="Run each POLICY, and say which differs where from the first.")
+@click.option("--jobs", "processes", type=click.IntRange(min=1), metavar="N", help="Runs at once. Default: cores.")
+@common_options
+def command(file: str, policies: tuple[str, ...], **options: Any) -> None:
+    """What would have happened to a cluster with other settings.
+
+    FILE is a dump of `ullage dump`: from that moment on the cluster goes on as a simulated one, with the live loops. Or it
+    is the file a broken simulation left: then exactly that is run again. A POLICY is a settings file or the name of a
+    GPU policy.
+    """
+    from ullage.sim.world.violation import is_replay
+
+    try:
+        text = Path(file).read_bytes()
+    except OSError as error:
+        raise UserError(f"{file}: {(error.strerror or 'cannot be read').lower()}; check the path") from error
+    showing = Showing(
+        output=options["output"],
+        report=options["report"],
+        compare=options["compare"],
+        replay_file=options["violation_file"],
+        quiet=options["quiet"],
+    )
+    if is_replay(text):
+        _see_again(file, text, options, showing)
+    else:
+        run_and_show(_recipes(file, text, policies, options), Where(processes=options["processes"]), showing)
+
+
+def _see_again(file: str, text: bytes, options: dict[str, Any], showing: Showing) -> None:
+    """The very run that broke; with --settings, with those instead of its own."""
+    from dataclasses import replace
+
+    from ullage.config.loading import load_settings
+    from ullage.control.configured import draining_settings, provisioning_settings, scheduler_settings
+    from ullage.sim.experiment.running import Prepared
+    from ullage.sim.world.violation import load_replay
+
+    if options["compare"] or options["workload"]:
+        raise UserError(f"{file}: is the file of a broken simulation; --compare and --workload are for dumps")
+    spec, arrivals = load_replay(text)
+    if options["settings_file"] is not None:
+        settings = load_settings(options["settings_file"])
+        spec = replace(
+            spec,
+            scheduler=scheduler_settings(settings),
+            controller=provisioning_settings(settings),
+            draining=draining_settings(settings),
+        )
+    spec = replace(spec, invariants=options["invariants"])
+    show_one(Prepared(label=Path(file).stem, spec=spec, arrivals=arrivals), showing)
+
+
+def _recipes(file: str, text: bytes, policies: tuple[str, ...], options: dict[str, Any]) -> "list[Recipe]":
+    from ullage.cli.simulate import named_policies, stem
+    from ullage.config.loading import load_settings
+    from ullage.config.settings import Settings
+    from ullage.sim.experiment.continuing import read_cluster
+
+    if bool(policies) != options["compare"] or len(policies) == 1:
+        raise UserError("--compare: name at least two policies, such as: --compare packing spread")
+    dump = read_cluster(text, file)
+    base = Settings() if options["settings_file"] is None else load_settings(options["settings_file"])
+    label = "as it is" if options["settings_file"] is None else stem(options["settings_file"])
+    cells = named_policies(policies, base) if policies else [(label, base)]
+    _warn_of_others(dump, base)
+    return [_recipe(dump, label, settings, options) for label, settings in cells]
+
+
+def _recipe(dump: "Dump", label: str, settings: "Settings", options: dict[str, Any]) -> "Recipe":
+    from ullage.sim.experiment.continuing import restored_fleet, restored_objects
+    from ullage.sim.experiment.recipe import Recipe
+
+    pods_run = None if options["pods_run"] is None else _seconds(options, "pods_run")
+    return Recipe(
+        label=label,
+        workload=_workload(options),
+        fleet=restored_fleet(dump),
+        settings=settings,
+        seed=options["seed"],
+        duration=_seconds(options, "duration"),
+        invariants=options["invariants"],
+        restored=restored_objects(dump, pods_run),
+        epoch=dump.taken_at,
+    )
+
+
+def _workload(options: dict[str, Any]) -> "Workload":
+    from ullage.sim.workload.job import Workload
+    from ullage.sim.workload.reading import read_workload
+
+    if options["workload"] is None:
+        return Workload(jobs=())
+    return read_workload(options["workload"], seed=options["seed"])
+
+
+def _seconds(options: dict[str, Any], name: str) -> float:
+    from ullage.config.kinds import read_duration
+
+    seconds = read_duration(options[name])
+    if not seconds:
+        raise UserError(f"--{name.replace('_', '-')}: {options[name]!r} is not a time such as 12h or 7d")
+    return seconds
+
+
+def _warn_of_others(dump: "Dump", settings: "Settings") -> None:
+    from ullage.sim.experiment.continuing import not_ours
+
+    others = not_ours(dump, tuple(settings.scheduling.policies()))
+    if others:
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        named = ", ".join(others[:_MOST_NAMED])
+        click.echo(
+            f"warning: {named}{more}: wait for another scheduler, which nobody plays here; name it in "
+            "scheduling.profiles to have them placed",
+            err=True,
+        )

@@ -1,0 +1,202 @@
+"""`ullage simulate`: a workload on a fleet under a policy, in virtual time, with the live loops."""
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ullage.cli.experiments import Showing, Where, common_options, run_and_show
+from ullage.errors import UserError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ullage.config.settings import Settings
+    from ullage.sim.experiment.recipe import Recipe
+    from ullage.sim.fleet.fleet import Fleet
+    from ullage.sim.workload.job import Workload
+
+FORMATS = ("auto", "openb", "csv", "jsonl", "swf", "synthetic")
+_MOST_TOLD = 5
+
+EXAMPLES = """\b
+Examples:
+  ullage simulate --workload synthetic --fleet '16*8xH100' --seed 7
+  ullage simulate --workload jobs.csv --fleet pools.yaml --settings policy.yaml --report out.html
+  ullage simulate --workload jobs.csv --fleet nodes.csv --compare fragmentation packing mine.yaml
+  ullage simulate --workload jobs.csv --fleet nodes.csv --sweep simulation.load=1,1.5,2 --sweep seed=1,2,3
+"""
+
+
+@click.command("simulate", epilog=EXAMPLES)
+@click.option(
+    "--workload",
+    required=True,
+    metavar="FILE",
+    help="What arrives: a list with openb's columns, a CSV or JSON lines of arrivals and durations, a file in the "
+    "Standard Workload Format, a YAML file that tells the generator what to make, or `synthetic`.",
+)
+@click.option(
+    "--workload-format",
+    type=click.Choice(FORMATS),
+    default="auto",
+    show_default=True,
+    help="What format that is; by default its name and header tell.",
+)
+@click.option(
+    "--fleet",
+    "fleets",
+    multiple=True,
+    required=True,
+    metavar="FILE|N*BOARD",
+    help="What there is to run it on: a list of nodes, manifests (NodeProvisioners, Nodes, quotas), or a word such as "
+    "16*8xH100. May be repeated.",
+)
+@click.option(
+    "--bad-rows",
+    type=click.Choice(("stop", "skip")),
+    default="stop",
+    show_default=True,
+    help="What to do about rows of lists that make no sense.",
+)
+@click.option("--first", type=click.IntRange(min=1), metavar="N", help="Take only the first N jobs.")
+@click.option(
+    "--duration", metavar="DURATION", help="Simulated time to end after, such as 7d. Default: when all is over."
+)
+@click.option(
+    "--compare", is_flag=True, help="Run each POLICY on the same seed, and say which differs where from the first."
+)
+@click.option(
+    "--sweep",
+    "sweeps",
+    multiple=True,
+    metavar="KEY=VALUE,...",
+    help="Run every value of a setting, or of `seed`. Several make a grid. May be repeated.",
+)
+@click.option(
+    "--jobs", "processes", type=click.IntRange(min=1), metavar="N", help="Runs at once. Default: as many as cores."
+)
+@click.option(
+    "--ray", metavar="ADDRESS", help="Run on this Ray cluster (`auto`, or HOST:PORT) instead of on this machine."
+)
+@common_options
+@click.argument("policies", nargs=-1, metavar="[POLICY]...")
+def command(policies: tuple[str, ...], **options: Any) -> None:
+    """Try a policy on a workload before you pay for it.
+
+    Runs the scheduler, the provisioner and the drain loop as they are, on a simulated cluster in virtual time. A POLICY
+    (with --compare) is a settings file, or the name of a GPU policy: fragmentation, best-fit, packing, spread, random.
+    """
+    recipes = _recipes(policies, options)
+    where = Where(processes=options["processes"], ray=options["ray"])
+    showing = Showing(
+        output=options["output"],
+        report=options["report"],
+        compare=options["compare"],
+        replay_file=options["violation_file"],
+        quiet=options["quiet"],
+    )
+    run_and_show(recipes, where, showing)
+
+
+def _recipes(policies: tuple[str, ...], options: dict[str, Any]) -> "list[Recipe]":
+    from ullage.config.loading import load_settings
+    from ullage.config.settings import Settings
+    from ullage.sim.experiment.grid import grid, read_axis
+
+    _check_asked(policies, options)
+    base = Settings() if options["settings_file"] is None else load_settings(options["settings_file"])
+    cells: list[tuple[str, Settings, int]]
+    if options["sweeps"]:
+        axes = [read_axis(text) for text in options["sweeps"]]
+        cells = [(cell.label, cell.settings, cell.seed) for cell in grid(base, axes, options["seed"])]
+    elif policies:
+        cells = [(label, settings, options["seed"]) for label, settings in named_policies(policies, base)]
+    else:
+        label = base.scheduling.policy if options["settings_file"] is None else stem(options["settings_file"])
+        cells = [(label, base, options["seed"])]
+    return _with_workloads(cells, options)
+
+
+def _check_asked(policies: tuple[str, ...], options: dict[str, Any]) -> None:
+    if policies and not options["compare"]:
+        raise UserError(f"{policies[0]}: policies are named after --compare; one alone is given with --settings")
+    if options["compare"] and len(policies) < 2:
+        raise UserError("--compare: name at least two policies, such as: --compare packing spread")
+    if options["compare"] and options["sweeps"]:
+        raise UserError("--compare and --sweep: give one of them; a sweep of scheduling.policy compares, too")
+
+
+def named_policies(names: "Sequence[str]", base: "Settings") -> "list[tuple[str, Settings]]":
+    """Settings by label: files, or names of GPU policies on top of `base`. No two labels are equal."""
+    from pathlib import Path
+
+    from ullage.config.loading import load_settings, override
+    from ullage.config.settings import POLICIES
+
+    found: list[tuple[str, Settings]] = []
+    for name in names:
+        if name in POLICIES and not Path(name).exists():
+            label, settings = name, override(base, "scheduling.policy", name, "--compare")
+        else:
+            label, settings = stem(name), load_settings(name)
+        taken = sum(one == label or one.startswith(f"{label} (") for one, _ in found)
+        found.append((f"{label} ({taken + 1})" if taken else label, settings))
+    return found
+
+
+def stem(path: str) -> str:
+    """What a file is called in reports: without folder and ending, so that reports do not depend on where it is."""
+    from pathlib import Path
+
+    return Path(path).stem
+
+
+def _with_workloads(cells: "list[tuple[str, Settings, int]]", options: dict[str, Any]) -> "list[Recipe]":
+    """Each seed has its own workload where that is made up; else all share one."""
+    from ullage.config.kinds import read_duration
+    from ullage.sim.experiment.recipe import Recipe
+    from ullage.sim.fleet.reading import read_fleet
+    from ullage.sim.workload.rows import BadRows
+
+    duration = None
+    if options["duration"] is not None and not (duration := read_duration(options["duration"])):
+        raise UserError(f"--duration: {options['duration']!r} is not a time such as 12h or 7d")
+    bad_rows = BadRows(options["bad_rows"])
+    fleet = read_fleet(options["fleets"], bad_rows=bad_rows)
+    workloads = {seed: _workload(options, seed, bad_rows) for seed in dict.fromkeys(seed for _, _, seed in cells)}
+    _tell(fleet, next(iter(workloads.values())))
+    return [
+        Recipe(
+            label=label,
+            workload=workloads[seed],
+            fleet=fleet,
+            settings=settings,
+            seed=seed,
+            duration=duration,
+            invariants=options["invariants"],
+        )
+        for label, settings, seed in cells
+    ]
+
+
+def _workload(options: dict[str, Any], seed: int, bad_rows: Any) -> "Workload":
+    from ullage.sim.workload.reading import read_workload
+
+    return read_workload(
+        options["workload"],
+        form=options["workload_format"],
+        seed=seed,
+        bad_rows=bad_rows,
+        most=options["first"],
+    )
+
+
+def _tell(fleet: "Fleet", workload: "Workload") -> None:
+    """What was left out, and what is odd."""
+    skipped = (*fleet.skipped, *workload.skipped)
+    for line in skipped[:_MOST_TOLD]:
+        click.echo(f"left out: {line}", err=True)
+    if len(skipped) > _MOST_TOLD:
+        click.echo(f"left out: {len(skipped) - _MOST_TOLD} more rows", err=True)
+    for warning in fleet.warnings:
+        click.echo(f"warning: {warning}", err=True)

@@ -1,0 +1,11 @@
+"""The Common Expression Language, as far as rules in CustomResourceDefinitions need it: read, compiled, evaluated.
+
+An expression becomes nested closures, so that a rule costs little more than the same test written in Python. Types are
+looked at when a rule runs, not before: what the real server refuses to compile may fail here when it is evaluated.
+Fields with a format (date-time, duration) are the strings they are spelled as; `timestamp()`, `duration()` read them.
+"""
+
+from ullage.sim.apiserver.cel.errors import CelError, NotCel
+from ullage.sim.apiserver.cel.program import Program, compiled
+
+__all__ = ["CelError", "NotCel", "Program", "compiled"]

@@ -1,0 +1,81 @@
+"""A whole run in virtual time: a world, what arrives in it, and what came of it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from ullage.clock import Instant
+from ullage.sim.time import run_virtual
+from ullage.sim.world.decisions import Decision
+from ullage.sim.world.playing import Player, Progress
+from ullage.sim.world.spec import Arrival, WorldSpec
+from ullage.sim.world.violation import Violation
+from ullage.sim.world.world import World, started_world
+
+SETTLING_SECONDS = 600.0
+"""After the end of what is scored: what is left of the dead has to be gone by then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """What came of a run."""
+
+    report: dict[str, Any]
+    """The score sheet, as plain JSON."""
+    ended_at: float
+    """Simulated seconds."""
+    violation: Violation | None = None
+
+
+def simulate(
+    spec: WorldSpec,
+    arrivals: Sequence[Arrival],
+    *,
+    until: float | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_decision: Callable[[Decision], None] | None = None,
+) -> Simulated:
+    """Run it to its end. Blocks; needs no loop. Raises UserError for what the simulated cluster refuses."""
+
+    async def live() -> Simulated:
+        async with started_world(spec) as world:
+            if on_decision is not None:
+                world.decisions.listen(on_decision)
+            return await _played(world, Player(world, arrivals, on_progress), until)
+
+    with _unlogged():
+        return run_virtual(live(), epoch=Instant(spec.epoch))
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    """What loops log is for operators of live processes. What they decide is announced, and that is heard."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+async def _played(world: World, player: Player, until: float | None) -> Simulated:
+    playing = asyncio.create_task(player.play(until), name="workload")
+    broken = asyncio.create_task(world.broken(), name="invariants")
+    try:
+        await asyncio.wait((playing, broken), return_when=asyncio.FIRST_COMPLETED)
+        if playing.done():
+            playing.result()
+        report, ended_at = world.report(), world.elapsed
+        if not broken.done():
+            await asyncio.wait((broken,), timeout=SETTLING_SECONDS)
+            world.check_the_end()
+    finally:
+        for task in (playing, broken):
+            task.cancel()
+        await asyncio.gather(playing, broken, return_exceptions=True)
+    return Simulated(report, ended_at, world.violation)
