@@ -15,6 +15,7 @@ BENCHMARKS = {
     "decisions": "pods seated per second in memory, with few and many shapes, and growth with the number of nodes",
     "packing": "how full GPUs get on public traces (folder in ULLAGE_OPENB), beside the published results",
     "drain": "CPU time of a drain plan, on the shape of Cluster Autoscaler's own benchmark",
+    "churn": "149 days of a public trace (folder in ULLAGE_OPENB) through the simulator with all loops: CPU and memory",
     "webhook": "admissions per second over TLS, and how long one takes at 200 a second",
 }
 

@@ -10,6 +10,7 @@ import pytest
 from tests.contract.steps import judge_budget
 from tests.contract.worlds import World
 from ullage.act.drain import Around, DrainHands, DrainPace, Machine
+from ullage.act.drain_holds import ComingPods
 from ullage.act.drain_pods import EvictionPace
 from ullage.clock import WallClock
 from ullage.cloud.api import Refused
@@ -20,12 +21,13 @@ from ullage.decide.drain.recheck import Recheck
 from ullage.decide.drain.rules import Circumstances
 from ullage.errors import NotFound
 from ullage.kube.api import DELETE_NOW, Binding, KubeApi, MergePatch
-from ullage.kube.resources import BUDGETS, NODES, PODS
+from ullage.kube.resources import BUDGETS, LEASES, NODES, PODS
+from ullage.model.allocation import lease_name
 from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT, Move, RemoveNode, WhyGoes
 from ullage.model.drain_outcome import DrainOutcome, Eviction, NodeGone, NodeStays
 from ullage.model.drain_promise import Promise
 from ullage.model.event import ObjectKey
-from ullage.testing.builders import a_budget, a_node, a_pod, a_taint
+from ullage.testing.builders import a_budget, a_lease, a_node, a_pod, a_taint, with_meta
 
 QUICK = DrainPace(
     after_taint=0.1,
@@ -47,11 +49,16 @@ class Site:
     deleted: list[str] = field(default_factory=list)
     known: dict[ObjectKey, str] = field(default_factory=dict)
     gang: bool = False
+    waiting: dict[str, ObjectKey] = field(default_factory=dict)
+    """Pods without a node, by uid."""
 
     def hands(self, pace: DrainPace = QUICK) -> DrainHands:
         rules = Circumstances(RuleSwitches(), Budgets({}), {}, frozenset(), WallClock().now())
         around = Around(
-            machine_of=lambda _: Machine(self.cloud, "i-1"), judge=Recheck(lambda: rules), on_eviction=self.told.append
+            machine_of=lambda _: Machine(self.cloud, "i-1"),
+            judge=Recheck(lambda: rules),
+            coming=ComingPods(self.api, self.ns, lambda: self.waiting, lambda _: [0, 1]).first,
+            on_eviction=self.told.append,
         )
         return DrainHands(self.api, WallClock(), pace, around)
 
@@ -184,6 +191,21 @@ async def test_who_comes_while_others_leave_keeps_the_node(site: Site) -> None:
     assert await site.pods() == {"late": False}
     assert await site.taints() == ["mine"]
     assert site.deleted == []
+
+
+@pytest.mark.parametrize("holder", ["a-pod-that-waits", "one-that-is-gone", "nobody"])
+async def test_a_pod_that_holds_gpus_is_about_to_come(site: Site, holder: str) -> None:
+    await site.pod("a")
+    site.waiting["a-pod-that-waits"] = ObjectKey(site.ns, "next")
+    if holder != "nobody":
+        body = a_lease(lease_name(site.node, 1), holder, renewTime="2030-01-01T00:00:00.000000Z")
+        notes = {"gpu.scheduling/node": site.node, "gpu.scheduling/device": "1"}
+        await site.api.create(LEASES, with_meta(body, annotations=notes), site.ns)
+    outcome = await site.removed()
+    if holder == "a-pod-that-waits":
+        assert (why(outcome), await site.pods(), site.deleted) == ("Occupied", {"a": False}, [])
+    else:
+        assert isinstance(outcome, NodeGone)
 
 
 async def test_a_budget_that_never_allows_it_keeps_the_node(site: Site) -> None:

@@ -28,18 +28,27 @@ from ullage.sim.demo.stage import play, staged
 from ullage.sim.demo.tour import TOUR
 from ullage.sim.time import run_virtual
 
-MOMENT_SECONDS = 1010.0
-"""A gang runs, services wait, nodes are coming."""
+MOMENT_SECONDS = 1462.0
+"""Services run, a GPU has died, and nodes that nobody needs any more are being drained."""
 CHROMIUM = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 )  # fmt: skip
 _FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_WHITE = (222, 226, 234)
 _THEME = TerminalTheme(
     (24, 26, 31),
-    (222, 226, 234),
-    [(40, 44, 52), (235, 111, 111), (126, 196, 121), (232, 190, 99), (110, 160, 240), (198, 132, 230), (86, 194, 205)]
-    + [(222, 226, 234)],
+    _WHITE,
+    [
+        (40, 44, 52),
+        (235, 111, 111),
+        (126, 196, 121),
+        (232, 190, 99),
+        (110, 160, 240),
+        (198, 132, 230),
+        (86, 194, 205),
+        _WHITE,
+    ],
 )
 ADDRESSES = Addresses(
     dashboard="http://127.0.0.1:40219/",
@@ -96,10 +105,10 @@ def photograph_dashboard(folder: Path) -> None:
         browser = play_browser.chromium.launch(executable_path=program, args=list(CHROMIUM))
         pages = {}
         for scheme, name in (("light", "demo-dashboard.png"), ("dark", "demo-dashboard-dark.png")):
-            pages[name] = browser.new_page(viewport={"width": 1440, "height": 940}, color_scheme=scheme)  # type: ignore[arg-type]  # two words of several
+            pages[name] = browser.new_page(viewport={"width": 1440, "height": 770}, color_scheme=scheme)  # type: ignore[arg-type]  # two words of several
             pages[name].goto(url)
-        demo.wait_for(r"NodesBought serve", seconds=120)
-        sleep(1.5)
+        demo.wait_for(r"GpuUnhealthy", seconds=150)
+        sleep(0.8)
         for name, page in pages.items():
             page.screenshot(path=folder / name)
         browser.close()

@@ -146,6 +146,25 @@ def test_pools_keep_their_minimum_and_may_be_the_only_ones(tmp_path: Path, capsy
     assert {"node": "x", "reason": "NotACandidate", "pod": None} in json.loads(only)["unremovable"]
 
 
+@pytest.mark.parametrize(
+    ("threshold", "options", "reason"),
+    [
+        pytest.param(20, (), "NotUnderutilized", id="the-pool-says"),
+        pytest.param(20, ("--gpu-utilization-threshold", "0.6"), "NoPlaceToMovePods", id="unless-it-is-given"),
+        pytest.param(50, (), "NoPlaceToMovePods", id="as-much-as-may-be"),
+    ],
+)
+def test_pools_that_are_drained_have_their_own_threshold(
+    threshold: int, options: tuple[str, ...], reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = provisioner(minGPUUtilizationPercent=0, consolidation__policy="Drain")
+    pool["spec"]["consolidation"]["utilizationThresholdPercent"] = threshold
+    nodes = [part for name in "ab" for part in leased(name, labels={"gpu.scheduling/provisioner": "pool"})]
+    used = [with_meta(pod("p", 4, on="a"), ownerReferences=[RS])]
+    plan = json.loads(planned(tmp_path, capsys, pool, nodes, used, options=("-o", "json", *options)))
+    assert plan["unremovable"][0]["reason"] == reason, "the empty one went first"
+
+
 BARE: dict[str, tuple[dict[str, Any], int]] = {
     "so-many-must-be-there": ({"minAvailable": 2}, 1),
     "a-part-must-be-there": ({"minAvailable": "50%"}, 1),

@@ -100,7 +100,3 @@ async def _empty(api: KubeApi, resource: Resource[Any]) -> bool:
 def programs(api: KubeApi, tmp_path: Path) -> Iterator[PoolPrograms]:  # noqa: ARG001 - the cluster outlives its programs
     with PoolPrograms(tmp_path) as running:
         yield running
-
-
-if "drain_options" not in (Path(__file__).parents[2] / "ullage/cli/controller.py").read_text():
-    collect_ignore_glob = ["test_*.py"]  # the controller does not drain yet

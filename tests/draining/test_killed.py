@@ -39,6 +39,8 @@ KILLS = 5
 """In one run. Ten runs are fifty points."""
 OPTIONS = (ALONE, "--node-delete-delay-after-taint", "1s", "--scan-interval", "1s", "--in-turn")
 UNNEEDED = 3
+SLOWLY = {"maxScaleDownParallelism": 2, "maxDrainParallelism": 1}
+"""One node after another, so that there is something to be killed in the middle of."""
 
 
 def something_is(what: Callable[[dict[str, str]], bool]) -> Wanted:
@@ -94,11 +96,14 @@ async def test_killed_at_five_random_points(
     await place(api, loads, services, programs)
     async with DisruptionHistory(api) as history:
         start = newest(history.moments)
-        await drain_from_now_on(api, unneededTime=f"{UNNEEDED}s")
+        await drain_from_now_on(api, unneededTime=f"{UNNEEDED}s", **SLOWLY)
+        in_the_middle = 0
         for _ in range(KILLS):
             await mortal.die(history)
+            in_the_middle += not await drained(api, loads, services)
         await until(lambda: drained(api, loads, services), 90, programs)
         await history.whole()
+    assert in_the_middle > KILLS // 2, "it was done too early: this run shows little"
     assert list(everything_wrong(history.moments, services, after=start)) == []
     assert list(too_early(removals(history.moments), UNNEEDED)) == []
     assert list(left_marked(await nodes_of(api), DRAINING_TAINT, CANDIDATE_TAINT)) == []

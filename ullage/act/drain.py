@@ -4,7 +4,7 @@ Everything that is looked at is read from the API server: what was heard may be 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -75,6 +75,10 @@ class Judge(Protocol):
         self, promise: Promise, members: Mapping[ObjectKey, Pod], budgets: Iterable[Budget]
     ) -> Objection | None: ...
 
+    def room(self, promise: Promise) -> Objection | None:
+        """Whether those who leave still have a place elsewhere."""
+        ...
+
     def leaving(self, promise: Promise, pods: Iterable[Pod]) -> list[Pod]:
         """Those that have to be evicted or waited for."""
         ...
@@ -90,6 +94,8 @@ class Around:
 
     machine_of: Callable[[str], Machine | None]
     judge: Judge
+    coming: Callable[[str], Awaitable[ObjectKey | None]]
+    """Who holds something of a node already and is about to be bound to it."""
     on_eviction: Callable[[Eviction], None] = lambda _: None
     on_evicted: Callable[[Pod], None] = lambda _: None
     """As soon as a pod was told to go."""
@@ -162,6 +168,8 @@ class DrainHands:
     async def _look_again(self, promise: Promise) -> list[Pod]:
         """Pods that have to be evicted, as they are now; members of their gangs on other nodes last."""
         leaving = self._around.judge.leaving(promise, await self._checked(promise))
+        if leaving and (objection := self._around.judge.room(promise)) is not None:
+            raise _Stopped(objection)
         return leaving + await self._companions(promise, {pod.key: pod for pod in leaving})
 
     async def _checked(self, promise: Promise, *, evicted: bool = False) -> list[Pod]:
@@ -174,6 +182,8 @@ class DrainHands:
         pods = [read_pod(raw) for raw in (await self._api.list(PODS, selection=on_it)).items]
         judge = self._around.judge
         objection = judge.node(promise, node) or judge.pods(promise, pods, evicted=evicted)
+        if objection is None and (coming := await self._around.coming(promise.node)) is not None:
+            objection = Objection(DrainSetback.OCCUPIED, f"{coming} holds GPUs of it and is about to come", coming)
         if objection is not None:
             raise _Stopped(objection)
         return sorted(pods, key=lambda pod: pod.key)

@@ -70,7 +70,12 @@ Examples:
     help="What the nodes of all pools together may cost, by their pricePerHour. Default: no limit.",
 )
 @draining_options
-@click.option("--namespace", default="ullage-system", show_default=True, help="Where the lease of the leader is kept.")
+@click.option(
+    "--namespace",
+    default="ullage-system",
+    show_default=True,
+    help="Where the lease of the leader is kept, and where `ullage scheduler` keeps those of GPUs.",
+)
 @click.option(
     "--leader-election/--no-leader-election",
     default=True,

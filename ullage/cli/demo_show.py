@@ -38,10 +38,10 @@ _HEAD_START = 86_400.0
 _FRAME_SECONDS = 0.4
 _EXAMPLE = "claim.yaml"
 _COUNTED = {
-    "Scheduled": "pods placed",
-    "NodesBought": "purchases of nodes",
-    "PodEvicted": "pods moved",
-    "NodeRemoved": "nodes given back",
+    "Scheduled": ("pod placed", "pods placed"),
+    "NodesBought": ("purchase of nodes", "purchases of nodes"),
+    "PodEvicted": ("pod moved", "pods moved"),
+    "NodeRemoved": ("node given back", "nodes given back"),
 }
 
 
@@ -170,7 +170,7 @@ class _Show:
         self._words[told.word] += 1
 
     def _farewell(self) -> str:
-        counted = [f"{self._words[word]} {what}" for word, what in _COUNTED.items() if self._words[word]]
+        counted = [f"{times} {what[times > 1]}" for word, what in _COUNTED.items() if (times := self._words[word])]
         done = ", ".join(counted) or "nothing was decided"
         return f"{clock_of(self._elapsed)} simulated: {done}. Nothing is left behind."
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ullage.errors import UserError
 
@@ -79,6 +80,12 @@ policy_options = _all_of(
 )
 
 
+def is_given(option: str) -> bool:
+    """Whether the user said it, rather than its default."""
+    source = click.get_current_context().get_parameter_source(option)
+    return source not in (None, ParameterSource.DEFAULT)
+
+
 def read_policy(options: Mapping[str, Any]) -> "DrainPolicy":
     """From the options as given."""
     from ullage.decide.drain.facts import DrainPolicy, RuleSwitches
@@ -128,6 +135,13 @@ draining_options = _all_of(
         type=click.IntRange(min=1),
         help="Deprecated name of --max-scale-down-parallelism.",
     ),
+    click.option(
+        "--min-nodes-total",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        help="Nodes the cluster keeps, whatever could be drained.",
+    ),
     _duration("--node-delete-delay-after-taint", "5s", "From tainting a node to looking once more who is on it."),
     _duration("--max-pod-eviction-time", "2m", "How long a pod is asked to go that its budget does not let go yet."),
     _duration("--max-graceful-termination", "10m", "Pods that want longer to end are given so long."),
@@ -155,6 +169,8 @@ def read_draining(options: Mapping[str, Any]) -> "DrainingSettings":
         unready=_seconds(options, "scale_down_unready_time"),
         most_at_once=at_once,
         most_drains=drains,
+        least_nodes=options["min_nodes_total"],
+        lease_namespace=options["namespace"],
         policy=read_policy(options),
         pace=DrainPace(after_taint=_seconds(options, "node_delete_delay_after_taint"), evictions=evictions),
         after_failure=_seconds(options, "scale_down_delay_after_failure"),

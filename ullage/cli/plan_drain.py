@@ -1,11 +1,12 @@
 """`ullage plan drain`: which nodes could be removed together now, where their pods would go, and why others stay."""
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from ullage.cli.drain_options import policy_options, read_policy, threshold_options
+from ullage.cli.drain_options import is_given, policy_options, read_policy, threshold_options
 from ullage.cli.lines import aligned
 from ullage.cli.scene import Scene, SceneChoice, scene_options
 
@@ -44,7 +45,8 @@ def drain(where: SceneChoice, policy: str, pools: tuple[str, ...], output: str, 
 
     Decides with the code of `ullage controller`, for this moment: how long nodes have been unneeded does not matter.
     Without -f the cluster of the kubeconfig is read; nothing in it is changed. With -f the time is that of the newest
-    GpuNodeStatus report in the files, else of the newest pod: the same files give the same plan.
+    GpuNodeStatus report in the files, else of the newest pod: the same files give the same plan. Pools that are drained
+    have thresholds of their own, unless --gpu-utilization-threshold is given.
     """
     from ullage.decide.assigning import Assigner
     from ullage.decide.drain.plan import plan_drain
@@ -52,7 +54,11 @@ def drain(where: SceneChoice, policy: str, pools: tuple[str, ...], output: str, 
     scene = where.load()
     facts = _facts(scene, pools, where)
     assigner = Assigner(scene.placements, policy, scene.known.unreadable_claims)
-    plan = plan_drain(assigner, facts, read_policy(options), now=_moment(scene))
+    rules = read_policy(options)
+    if not is_given("gpu_utilization_threshold"):
+        drained = (one for one in scene.provisioners if one.consolidation.drains)
+        rules = replace(rules, pools_used_milli={one.name: one.consolidation.used_milli for one in drained})
+    plan = plan_drain(assigner, facts, rules, now=_moment(scene))
     if output == "json":
         import msgspec
 
@@ -63,16 +69,19 @@ def drain(where: SceneChoice, policy: str, pools: tuple[str, ...], output: str, 
 
 def _facts(scene: Scene, chosen: tuple[str, ...], where: SceneChoice) -> "DrainFacts":
     from ullage.decide.drain.eligibility import under_removal
+    from ullage.decide.drain.estate import least_size
     from ullage.decide.drain.facts import DrainFacts, PoolFloor
+    from ullage.decide.pool.facts import machines_of_nodes, pool_nodes
     from ullage.model.provisioner import PROVISIONER_LABEL
 
     pool_of = {node.name: node.labels.get(PROVISIONER_LABEL, "") for node in scene.placements.state.nodes.values()}
     staying = [node.name for node in scene.placements.state.nodes.values() if not under_removal(node)]
     pools = {one.name: one for one in scene.provisioners}
+    machines = machines_of_nodes(pools.values(), scene.placements)
     floors = {
         name: PoolFloor(
             nodes=sum(pool_of[node] == name for node in staying),
-            least=one.thresholds.min_size,
+            least=least_size(one, pool_nodes(one, machines, scene.placements, now=_moment(scene))),
             least_empty=one.thresholds.min_unutilized_nodes,
         )
         for name, one in pools.items()

@@ -222,6 +222,8 @@ def patch_status(meta: ObjectMeta, before: Status, after: Status) -> MergePatch 
 
     Conditional on the resourceVersion if `meta` has one.
     """
+    if before == after:
+        return None
     changed = _difference(to_json(before), to_json(after))
     return MergePatch({"metadata": _address(meta), "status": changed}) if changed else None
 

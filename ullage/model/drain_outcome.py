@@ -14,6 +14,8 @@ class DrainSetback(StrEnum):
     """A pod came that the plan did not know."""
     POD_MUST_STAY = "PodMustStay"
     """A pod must not be moved any more; or a gang's disruption budgets do not last for all of it."""
+    NO_PLACE = "NoPlaceToMovePods"
+    """Somebody took the place a pod was to go to: evicting it would make a new node necessary."""
     PROTECTED = "Protected"
     """Its owner wants it kept."""
     NODE_CHANGED = "NodeChanged"

@@ -17,6 +17,7 @@ from ullage.model.gang import PodGroup
 from ullage.model.namespace import Namespace, labels_of_unheard
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.provisioner import PROVISIONER_LABEL
 from ullage.model.quota import Quota
 from ullage.model.volume import StorageClass, Volume, VolumeClaim
 
@@ -67,6 +68,8 @@ class ClusterState:
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
+        self._pools: dict[str, dict[str, Node]] = {}
+        """Nodes by the label of their pool, and name."""
         self._pods: dict[ObjectKey, Pod] = {}
         self._budgets: dict[ObjectKey, Budget] = {}
         self._namespaces: dict[str, Namespace] = {}
@@ -104,6 +107,10 @@ class ClusterState:
     @property
     def nodes(self) -> Mapping[str, Node]:
         return MappingProxyType(self._nodes)
+
+    def nodes_of_pool(self, pool: str) -> Mapping[str, Node]:
+        """Those that carry its label, by name."""
+        return self._pools.get(pool, {})
 
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]:
@@ -233,6 +240,9 @@ class ClusterState:
             if fact.holds_room:
                 self._on_node.setdefault(fact.node, {})[fact.key] = fact
                 self._count(fact, +1)
+        elif isinstance(fact, Node):
+            if pool := fact.labels.get(PROVISIONER_LABEL):
+                self._pools.setdefault(pool, {})[fact.name] = fact
         elif isinstance(fact, Claim) and fact.gang:
             self._of_gang.add(_gang_of(fact), fact.key)
 
@@ -246,6 +256,9 @@ class ClusterState:
             if fact.holds_room:
                 del self._on_node[fact.node][fact.key]
                 self._count(fact, -1)
+        elif isinstance(fact, Node):
+            if pool := fact.labels.get(PROVISIONER_LABEL):
+                self._pools.get(pool, {}).pop(fact.name, None)
         elif isinstance(fact, Claim) and fact.gang:
             self._of_gang.drop(_gang_of(fact), fact.key)
 

@@ -15,7 +15,7 @@ from ullage.control.lease_sweeper import gpu_leases
 from ullage.errors import ApiError
 from ullage.kube.api import KubeApi
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.kube.resources import EVENTS, NODE_PROVISIONERS
+from ullage.kube.resources import EVENTS, NODE_PROVISIONERS, NODES, PODS
 from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
 from ullage.observe.events import Announcement
 from ullage.observe.serve import Address
@@ -40,19 +40,29 @@ class LiveView:
     def __init__(self, clock: Clock, *, title: str = "", speed: float = 1.0, policy: str = "fragmentation") -> None:
         """`speed` is how many of the clock's seconds pass in one of the world's: countdowns go on between patches."""
         self.picture = Picture(policy)
-        self.caption = ""
-        """What is to be seen now, in a sentence; shown above the map."""
         self.trouble: Callable[[], str] = lambda: ""
         """Says why what is shown may be old."""
         self.clock = clock
         self._title = title
         self._speed = speed
+        self._caption = ""
         self._heard = False
         self._stirred = True
 
     @property
     def stirred(self) -> bool:
+        """Whether anything was heard since the last patch. The one thing that may be asked from any thread."""
         return self._stirred
+
+    @property
+    def caption(self) -> str:
+        """What is to be seen now, in a sentence; shown above the map."""
+        return self._caption
+
+    @caption.setter
+    def caption(self, text: str) -> None:
+        self._stirred = self._stirred or text != self._caption
+        self._caption = text
 
     def hear(self, event: Event[Any]) -> None:
         """One thing an informer heard. NodeProvisioners and Events may come as they are on the wire."""
@@ -72,7 +82,7 @@ class LiveView:
         """What changed since the last one."""
         self._stirred = False
         about = About(
-            title=self._title, caption=self.caption, speed=self._speed, heard=self._heard, trouble=self.trouble()
+            title=self._title, caption=self._caption, speed=self._speed, heard=self._heard, trouble=self.trouble()
         )
         return self.picture.patch(about, now=self.clock.now())
 
@@ -115,18 +125,22 @@ async def follow_cluster(api: KubeApi, view: LiveView, *, seed: int, lease_names
     following = _Following(api, view, random.Random(seed))
     view.trouble = following.trouble
     informers = [following.informer(one) for one in (*await _kinds_served(api), gpu_leases(lease_namespace))]
+    # Who may not read everything sees what they may read; the page says what is missing.
+    needed = [one for one in informers if one.source in (NODES.id, PODS.id)]
     async with asyncio.TaskGroup() as group:
         group.create_task(run_all(*informers), name="informers")
-        await wait_all_synced(*informers)
-        view.all_heard()
         group.create_task(following.look_for_others(group.create_task), name="kinds that come later")
+        await wait_all_synced(*needed)
+        view.all_heard()
 
 
 _EXTRAS: tuple[Interest[Any, Any], ...] = (Interest(NODE_PROVISIONERS, read_pool), Interest(EVENTS, read_decision))
 
 
 async def _kinds_served(api: KubeApi) -> list[Interest[Any, Any]]:
-    return [*await sources_served(api), *[one for one in _EXTRAS if await is_served(api, one.resource)]]
+    served = await api.discover()
+    extras = [one for one in _EXTRAS if one.resource in served or await is_served(api, one.resource)]
+    return [*await sources_served(api), *extras]
 
 
 class _Following:

@@ -1,5 +1,6 @@
 """Both API servers over plain HTTP, as any client sees them: what is sent and what comes back, to the header."""
 
+import asyncio
 import base64
 import json
 import ssl
@@ -21,6 +22,7 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
+_PARTING_TURNS = 10
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
@@ -102,6 +104,8 @@ async def real_wire(kubeconfig: Path, folder: Path) -> AsyncIterator[Wire]:
     async with aiohttp.ClientSession(connector=connector) as session:
         yield await with_namespace(Wire(session, url))
         await connector.close(abort_ssl=True)
+        for _ in range(_PARTING_TURNS):  # what is aborted is let go of in the turns after
+            await asyncio.sleep(0)
 
 
 def read_access(kubeconfig: Path, folder: Path) -> tuple[str, ssl.SSLContext]:

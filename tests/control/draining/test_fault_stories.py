@@ -59,6 +59,26 @@ def test_a_pod_bound_between_taint_and_delete_is_not_killed(moment: str) -> None
     play(story)
 
 
+def test_nobody_is_evicted_whose_place_was_taken_meanwhile() -> None:
+    """It would take a new node to have it back."""
+
+    async def story(stage: Stage) -> None:
+        await stage.one_on_each(2)
+        await stage.deployment("more", 2)
+        (node,) = [name for name in await stage.nodes() if len(await stage.pods_on(name)) == 1]
+        await stage.may_shrink()
+        await stage.until(stage.tainted, 120, every=0.05)
+        assert await stage.tainted() == [node]
+        rush = a_pod("rush", gpus=1, schedulerName="gpu-scheduler")
+        await stage.api.create(PODS, rush, NS)
+        await stage.until(lambda: _noted(stage, "NoPlaceToMovePods: default/web"), 60)
+        assert await stage.notes("PodEvicted") == []
+        await stage.at_rest(2)
+        assert len(stage.cloud.made) == 2
+
+    play(story)
+
+
 def test_a_pod_with_a_finalizer_keeps_its_node_for_a_while() -> None:
     async def story(stage: Stage) -> None:
         await stage.one_on_each(2)

@@ -71,7 +71,7 @@ def test_everything_that_matters_is_on_it(width: int, height: int) -> None:
         "[■■■■] [□□□✗]",
         "2 → 4 nodes, 2 coming",
         "Waiting (1)",
-        "wide",
+        "wide (1 GPU each) for 1m30s",
         "InsufficientResources",
         "Scheduled p2",
     ):

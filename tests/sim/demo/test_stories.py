@@ -6,10 +6,10 @@ from subprocess import run
 
 import pytest
 
-from tests.sim.demo.onlooker import Onlooker, look_on
+from tests.sim.demo.onlooker import NS, Onlooker, look_on
 from ullage.cli.demo import SCENARIOS
 from ullage.errors import UserError
-from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.kube.resources import NODE_PROVISIONERS, PODS
 from ullage.sim.demo.catalog import STORIES, story_named
 from ullage.sim.demo.crowding import CROWDING
 from ullage.sim.demo.ebb import EBB
@@ -113,6 +113,24 @@ def test_ebb_nodes_go_in_parallel_and_a_budget_that_allows_nothing_is_kept() -> 
         assert len(await eye.nodes()) > least
 
     look_on(EBB, seen)
+
+
+@pytest.mark.story
+def test_a_story_goes_on_though_onlookers_meddle_with_it() -> None:
+    at = {moment.name: moment.at for moment in TOUR.moments}
+
+    async def seen(eye: Onlooker) -> None:
+        api = eye.world.api
+        await eye.world.sleep_until(at["claims"] + 60)
+        await api.delete(PODS, "notebook", NS)
+        await api.delete(PODS, "fine-tune", NS)
+        await eye.world.sleep_until(at["restart"] + 60)
+        assert (await eye.pod("fine-tune")).spec.node_name
+
+    told = look_on(TOUR, seen)
+    skipped = [one.text for one in told if one.word == "Skipped"]
+    assert [text for text in skipped if "fine-tune" in text], skipped
+    assert [text for text in skipped if "notebook" in text], skipped
 
 
 @pytest.mark.story

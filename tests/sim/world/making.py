@@ -27,7 +27,8 @@ def fleet(count: int, **more: Any) -> tuple[FleetNode, ...]:
 
 def world(nodes: int = 2, **more: Any) -> WorldSpec:
     """Nodes with eight GPUs each, and every loop, unless said otherwise."""
-    return WorldSpec(**{"seed": 1, "nodes": fleet(nodes), "actors": AT_ONCE} | more)
+    plain: dict[str, Any] = {"seed": 1, "nodes": fleet(nodes), "actors": AT_ONCE}
+    return WorldSpec(**(plain | more))
 
 
 def pool(name: str = "pool", *, least: int = 0, most: int = 10, **more: Any) -> dict[str, Any]:

@@ -94,13 +94,10 @@ def test_nodes_are_bought_for_who_waits_and_given_back_when_nobody_does(policy: 
 
 
 def test_pods_are_moved_so_that_nodes_can_go() -> None:
-    spec = world(
-        nodes=0,
-        objects=(pool(most=4, consolidation={"policy": "Drain", "unneededTime": "2m"}),),
-    )
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}
+    drained = pool(most=4, minGPUUtilizationPercent=90, consolidation={"policy": "Drain", "unneededTime": "2m"})
     replicas = {
-        **owner,
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
         "metadata": {"name": "web", "namespace": "default"},
         "spec": {
             "replicas": 4,
@@ -110,7 +107,7 @@ def test_pods_are_moved_so_that_nodes_can_go() -> None:
     }
     full = [arrives(0, pod(f"full-{number}", 6, seconds=HOUR)) for number in range(4)]
 
-    result = simulate(spec, [arrives(0, {k: v for k, v in replicas.items() if k != "name"}), *full], until=3 * HOUR)
+    result = simulate(world(nodes=0, objects=(drained,)), [arrives(0, replicas), *full], until=3 * HOUR)
 
     assert result.violation is None
     assert result.report["disruptions"]["evicted"]["EvictionByEvictionAPI"] >= 2

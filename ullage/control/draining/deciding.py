@@ -48,20 +48,21 @@ def decide(assigner: Assigner, known: Known, memory: DrainMemory, settings: Drai
     policy = replace(settings.policy, pools_used_milli={name: one.used_milli for name, one in pools.items()})
     until = clock.steady() + settings.plan_seconds
     limits = Limits(still_time=lambda: clock.steady() < until, least_tried=settings.least_tried)
-    plan = plan_drain(assigner, _facts(known), policy, memory, limits, now=now)
+    plan = plan_drain(assigner, _facts(known, settings), policy, memory, limits, now=now)
     since = {**(plan.memory.since or {}), **_unheard_timers(known.estate, assigner.placements)}
     begun = Begun(going=tuple(known.ledger.going.values()), left=known.left)
     found = turns(plan.removable, since, nodes, begun, _paces(pools, settings), now=now)
     return Decided(plan, found, known.estate, replace(plan.memory, since=since))
 
 
-def _facts(known: Known) -> DrainFacts:
+def _facts(known: Known, settings: DrainingSettings) -> DrainFacts:
     return DrainFacts(
         candidates=known.estate.candidates,
         removing=known.ledger.busy,
         resumable=known.left,
         failed=known.ledger.failed(),
         pools=known.estate.floors,
+        least_nodes=settings.least_nodes,
         workloads=known.workloads,
         workload_kinds=known.workload_kinds,
         evictions=known.ledger.evictions,

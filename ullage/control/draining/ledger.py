@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from ullage.decide.drain.turns import Going
 from ullage.model.drain import RecentEviction
+from ullage.model.drain_promise import Promise
 from ullage.model.pod import Pod
 
 
@@ -16,6 +17,7 @@ class Ledger:
     def __init__(self, *, evictions_kept: float) -> None:
         self._kept = evictions_kept
         self._going: dict[str, Going] = {}
+        self._promises: dict[str, Promise] = {}
         self._let_go: set[str] = set()
         self._failed: dict[str, tuple[float, str]] = {}
         self._evictions: list[RecentEviction] = []
@@ -25,11 +27,18 @@ class Ledger:
         """Removals under way, by node."""
         return self._going
 
-    def begin(self, going: Going) -> None:
-        self._going[going.node] = going
+    @property
+    def promises(self) -> Mapping[str, Promise]:
+        """What they count on, by node."""
+        return self._promises
+
+    def begin(self, promise: Promise, pool: str) -> None:
+        self._going[promise.node] = Going(promise.node, pool, not promise.action.evict)
+        self._promises[promise.node] = promise
 
     def end(self, node: str) -> None:
         self._going.pop(node, None)
+        self._promises.pop(node, None)
 
     def fail(self, node: str, why: str, *, until: float) -> None:
         """It could not be removed: leave it alone until then."""

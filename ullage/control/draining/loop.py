@@ -2,12 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
-from ullage.act.drain import DrainHands, Machine
+from ullage.act.drain import DrainHands
 from ullage.act.together import each
 from ullage.clock import Clock
 from ullage.control.draining.deciding import Decided, Known, decide
@@ -15,26 +14,21 @@ from ullage.control.draining.ledger import Ledger
 from ullage.control.draining.news import is_news
 from ullage.control.draining.promising import promise_of
 from ullage.control.draining.settings import DrainingSettings
-from ullage.control.provisioning.clouds import Clouds
-from ullage.control.provisioning.statuses import Statuses
+from ullage.control.draining.witness import Ground, Witness
+from ullage.control.draining.workloads import Workloads
 from ullage.decide.assigning import Assigner
-from ullage.decide.drain.budgets import Budgets
 from ullage.decide.drain.eligibility import is_draining
 from ullage.decide.drain.estate import Estate, Owners, is_drained, survey
 from ullage.decide.drain.facts import FRESH
-from ullage.decide.drain.rules import Circumstances
 from ullage.decide.drain.timers import marks
-from ullage.decide.drain.turns import NOBODY, Going, Turns, pool_of
-from ullage.decide.pool.facts import with_their_nodes
+from ullage.decide.drain.turns import NOBODY, Turns, pool_of
 from ullage.errors import ApiError
-from ullage.model.drain import CANDIDATE_TAINT, DrainAction, MarkCandidate, Workload
+from ullage.model.drain import CANDIDATE_TAINT, DrainAction, MarkCandidate
 from ullage.model.drain_outcome import DrainOutcome, NodeGone, NodeStays
 from ullage.model.drain_promise import Objection, Promise
-from ullage.model.event import Appeared, Changed, Event, Vanished
+from ullage.model.event import Event
 from ullage.model.node import Node
-from ullage.model.pod import Pod
 from ullage.model.provisioner import Provisioner
-from ullage.state.placements import Placements
 
 _log = structlog.get_logger("draining")
 
@@ -48,15 +42,6 @@ LOOK_AGAIN = 10.0
 """Seconds, while a cloud does not answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What is shared with the provisioner: one picture, one list of machines, one writer of statuses."""
-
-    placements: Placements
-    statuses: Statuses
-    clouds: Clouds
-
-
 class DrainingLoop:
     """Drains all pools that are to be. Everything heard goes to `hear`; `run` goes on until cancelled."""
 
@@ -66,8 +51,9 @@ class DrainingLoop:
         self.ledger = Ledger(evictions_kept=settings.policy.evictions_kept)
         self.hands: DrainHands
         """Given by whoever puts things together: they ask the loop back."""
-        self.workloads: dict[str, Workload] = {}
-        self.workload_kinds: frozenset[str] = frozenset()
+        self.workloads = Workloads()
+        self.witness = Witness(ground, self.ledger, self.workloads, clock, settings)
+        """For whoever makes the hands."""
         self.on_planned: Callable[[float], None] = lambda _: None
         self.on_begun: Callable[[Promise], None] = lambda _: None
         self.on_outcome: Callable[[DrainOutcome, float], None] = lambda *_: None
@@ -84,33 +70,9 @@ class DrainingLoop:
 
     def hear(self, event: Event[Any]) -> None:
         """One thing that was heard, after the picture has changed."""
-        match event:
-            case Appeared(new=Workload() as new) | Changed(new=Workload() as new):
-                self.workloads[new.uid] = new
-            case Vanished(old=Workload() as old):
-                self.workloads.pop(old.uid, None)
-            case _:
-                pass
+        self.workloads.hear(event)
         if not self._news.is_set() and is_news(event):
             self._news.set()
-
-    def machine_of(self, node: str) -> Machine | None:
-        """What is under a node of a pool, if its provider knows."""
-        pool = self._ground.statuses.provisioners.get(pool_of(self._nodes.get(node)))
-        found = next((one for one in self._instances() if one.node == node), None)
-        if pool is None or found is None:
-            return None
-        return Machine(self._ground.clouds.provider(pool.provider), found.id)
-
-    def circumstances(self) -> Circumstances:
-        """What the rules look at beside a pod, now."""
-        budgets = Budgets(self._ground.placements.state.budgets)
-        rules = self._settings.policy.rules
-        return Circumstances(rules, budgets, self.workloads, self.workload_kinds, self._clock.now())
-
-    def evicted(self, pod: Pod) -> None:
-        """A pod was told to go."""
-        self.ledger.evicted(pod, at=self._clock.now())
 
     async def run(self) -> None:
         """Until cancelled. With it end removals under way: whoever comes next goes on with them, or lets go."""
@@ -158,13 +120,10 @@ class DrainingLoop:
     def _nodes(self) -> Mapping[str, Node]:
         return self._ground.placements.state.nodes
 
-    def _instances(self) -> Sequence[Any]:
-        return with_their_nodes(self._ground.clouds.instances(), self._ground.placements)
-
     def _surveyed(self, provisioners: Sequence[Provisioner]) -> Estate:
         owners = Owners(
             provisioners=provisioners,
-            instances=self._instances(),
+            instances=self._ground.instances(),
             listed=[one.provider for one in provisioners if self._ground.clouds.has_listed(one.provider)],
             unmanaged=self._settings.unmanaged,
         )
@@ -183,8 +142,8 @@ class DrainingLoop:
             estate=estate,
             ledger=self.ledger,
             left=frozenset(left),
-            workloads=self.workloads,
-            workload_kinds=self.workload_kinds,
+            workloads=self.workloads.by_uid,
+            workload_kinds=self.workloads.kinds,
         )
         return decide(self._assigner, known, self._memory, self._settings, self._clock)
 
@@ -239,7 +198,7 @@ class DrainingLoop:
         """Taint now, and leave the rest to a task."""
         action = promise.action
         _log.info("remove", node=action.node, pods=len(action.evict), why=action.why)
-        self.ledger.begin(Going(action.node, pool_of(self._nodes.get(action.node)), not action.evict))
+        self.ledger.begin(promise, pool_of(self._nodes.get(action.node)))
         try:
             objection = await self.hands.begin(promise)
         except BaseException:

@@ -19,6 +19,10 @@ class DrainingSettings:
     """Nodes being removed at once, of all pools together."""
     most_drains: int = 50
     """Of them, nodes with pods to evict. Fewer than `most_at_once`."""
+    least_nodes: int = 0
+    """Nodes the cluster keeps in all."""
+    lease_namespace: str = "ullage-system"
+    """Where the Leases of GPUs are: who holds one is about to come."""
     policy: DrainPolicy = field(default_factory=DrainPolicy)
     pace: DrainPace = field(default_factory=DrainPace)
     after_failure: float = 180.0

@@ -8,11 +8,13 @@ from typing import Any
 import structlog
 
 from ullage.act.drain import Around, DrainHands
+from ullage.act.drain_holds import ComingPods
 from ullage.clock import Clock
 from ullage.control.draining.gauges import PLAN, count, show
-from ullage.control.draining.loop import DrainingLoop, Ground
+from ullage.control.draining.loop import DrainingLoop
 from ullage.control.draining.settings import DrainingSettings
 from ullage.control.draining.telling import DrainTeller
+from ullage.control.draining.witness import Ground
 from ullage.control.provisioning.start import ControllerSettings, Host, Provisioning
 from ullage.decide.drain.recheck import Recheck
 from ullage.errors import Forbidden
@@ -48,11 +50,13 @@ class Draining:
         self.loop = loop = DrainingLoop(
             Ground(placements, provisioning.statuses, provisioning.clouds), self._clock, settings
         )
+        witness = loop.witness
         around = Around(
-            machine_of=loop.machine_of,
-            judge=Recheck(loop.circumstances),
+            machine_of=witness.machine_of,
+            judge=Recheck(witness.circumstances, witness.unplaced),
+            coming=ComingPods(self._api, settings.lease_namespace, witness.waiting, witness.devices).first,
             on_eviction=self._asked,
-            on_evicted=loop.evicted,
+            on_evicted=witness.evicted,
         )
         loop.hands = DrainHands(self._api, self._clock, settings.pace, around)
         loop.on_outcome = self._ended
@@ -78,7 +82,7 @@ class Draining:
     async def interests(self) -> Sequence[Interest[Any, Any]]:
         """Controllers that make pods again, as far as we may see them."""
         seen = [resource for resource in WORKLOADS if await self._may_list(resource)]
-        self.loop.workload_kinds = frozenset(resource.kind for resource in seen)
+        self.loop.workloads.kinds = frozenset(resource.kind for resource in seen)
         return [Interest(resource, partial(read_workload, kind=resource.kind)) for resource in seen]
 
     def hear(self, event: Event[Any]) -> None:

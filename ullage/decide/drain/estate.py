@@ -94,8 +94,15 @@ def _floor(provisioner: Provisioner, nodes: Sequence[PoolNode], removing: Collec
         for node in nodes
         if node.registered and not (node.coming or node.lost or node.doomed) and node.name not in removing
     ]
-    least = thresholds.min_size
-    if thresholds.min_utilization_percent:
-        use_alone = replace(thresholds, min_size=0, min_unutilized_nodes=0)
-        least = max(least, evaluate(nodes, use_alone).keep)
-    return PoolFloor(nodes=len(staying), least=least, least_empty=thresholds.min_unutilized_nodes)
+    return PoolFloor(
+        nodes=len(staying), least=least_size(provisioner, nodes), least_empty=thresholds.min_unutilized_nodes
+    )
+
+
+def least_size(provisioner: Provisioner, nodes: Sequence[PoolNode]) -> int:
+    """What a pool that is drained keeps: its minimum, and the largest size at which enough of it is in use."""
+    thresholds = provisioner.thresholds
+    if not thresholds.min_utilization_percent or not provisioner.consolidation.drains:
+        return thresholds.min_size
+    use_alone = replace(thresholds, min_size=0, min_unutilized_nodes=0)
+    return max(thresholds.min_size, evaluate(nodes, use_alone).keep)

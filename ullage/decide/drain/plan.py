@@ -19,11 +19,11 @@ from ullage.decide.drain.gangs import Gangs
 from ullage.decide.drain.loads import Load, load_of
 from ullage.decide.drain.order import in_order
 from ullage.decide.drain.placing import Places, Placing
+from ullage.decide.drain.room import seat_waiting
 from ullage.decide.drain.rules import Circumstances, Ruling, Rulings
 from ullage.decide.drain.timers import candidates_since, marked_since
 from ullage.decide.drain.trial import Candidacy
 from ullage.decide.drain.utilisation import used_shares
-from ullage.decide.pool.waiting import waiting_turns
 from ullage.model.drain import Removable, Unremovable, WhyStays
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL
@@ -68,7 +68,7 @@ class _Loop:
 
     def run(self, limits: Limits) -> DrainPlan:
         # 1. who waits for a node comes before everybody who has one
-        self._seat_waiting()
+        seat_waiting(self._assigner, now=self._now)
         destinations = Destinations(self._assigner.seating, now=self._now)
         placing = Placing(
             self._assigner.seating, destinations, self._memory, now=self._now, also=[one.pod for one in self._evicted]
@@ -91,13 +91,6 @@ class _Loop:
             )
             candidacy.promise(self._promised | self._nominated())
             return self._walk(loads, stays, candidacy, limits)
-
-    def _seat_waiting(self) -> None:
-        for turn in list(waiting_turns(self._assigner)):
-            if isinstance(turn, Pod):
-                self._assigner.assign_pod(turn, (), now=self._now)
-            else:
-                self._assigner.assign_gang(turn, (), now=self._now)
 
     def _nominated(self) -> Places:
         """Nodes that are being made free for somebody."""

@@ -15,10 +15,14 @@ from ullage.model.pod import Pod
 
 
 class Recheck:
-    """What hands ask before they go on. `rules` are those of the moment they ask."""
+    """What hands ask before they go on. `rules` are those of the moment they ask; `unplaced` finds a pod of a node that
+    has no place elsewhere any more."""
 
-    def __init__(self, rules: Callable[[], Circumstances]) -> None:
+    def __init__(
+        self, rules: Callable[[], Circumstances], unplaced: Callable[[str], ObjectKey | None] = lambda _: None
+    ) -> None:
         self._rules = rules
+        self._unplaced = unplaced
 
     def node(self, promise: Promise, node: Node | None) -> Objection | None:
         return to_the_node(promise, node)
@@ -28,6 +32,12 @@ class Recheck:
 
     def gangs(self, promise: Promise, members: Mapping[ObjectKey, Pod], budgets: Iterable[Budget]) -> Objection | None:
         return to_the_gangs(promise, members, budgets)
+
+    def room(self, promise: Promise) -> Objection | None:
+        pod = self._unplaced(promise.node)
+        if pod is None:
+            return None
+        return Objection(DrainSetback.NO_PLACE, f"{pod} would have no place elsewhere any more", pod)
 
     def leaving(self, promise: Promise, pods: Iterable[Pod]) -> list[Pod]:
         """Those that have to be evicted, or are going already and have to be waited for."""

@@ -64,12 +64,11 @@ def pool_nodes(
     going = {one.node for one in listed if one.state is InstanceState.STOPPING and one.node}
     machines = [one for one in listed if one.state is not InstanceState.STOPPING]
     by_node = {one.node: one for one in machines if one.node}
-    ours = [
-        node
-        for name, node in sorted(placements.state.nodes.items())
-        if node.labels.get(PROVISIONER_LABEL, provisioner.name if name in by_node else "") == provisioner.name
-        and name not in going
-    ]
+    there, state = dict(placements.state.nodes_of_pool(provisioner.name)), placements.state
+    for name in by_node.keys() - there.keys():
+        if name in state.nodes and PROVISIONER_LABEL not in state.nodes[name].labels:
+            there[name] = state.nodes[name]
+    ours = [there[name] for name in sorted(there) if name not in going]
     named = {node.name for node in ours}
     found = [
         _registered(provisioner, node, by_node.get(node.name), placements, now=now, protected=node.name in protected)

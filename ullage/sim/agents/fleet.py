@@ -53,6 +53,8 @@ class SimulatedAgents:
             heartbeats=settings.heartbeats,
         )
         self._pods: dict[str, dict[ObjectKey, Pod]] = {}
+        """By node."""
+        self._homes: dict[ObjectKey, str] = {}
         self._machines: dict[str, Machine] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -107,11 +109,12 @@ class SimulatedAgents:
             return
         new = None if isinstance(event, Vanished) else event.new
         home = "" if new is None or new.phase.over else new.node
-        left = [node for node, pods in self._pods.items() if event.key in pods and node != home]
-        for node in left:
-            del self._pods[node][event.key]
+        left = self._homes.pop(event.key, "")
+        if left:
+            self._pods.get(left, {}).pop(event.key, None)
         if home and new is not None:
+            self._homes[event.key] = home
             self._pods.setdefault(home, {})[event.key] = new
-        for node in (*left, home):
+        for node in dict.fromkeys((left, home)):
             if node in self._machines:
                 self._machines[node].pods_changed()

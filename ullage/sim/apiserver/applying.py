@@ -20,6 +20,7 @@ from ullage.sim.apiserver.wire import JsonObject, decode, without_nulls
 from ullage.sim.apiserver.world import World
 
 _STATUS: Path = ("f:status",)
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def apply(call: Call, world: World) -> Response:
@@ -94,16 +95,36 @@ def _apply_over(
     schema, now = call.kind.rules.schema, world.timestamp()
     owners = ownership_of(old.owners, old.obj, schema, call.kind.api_version)
     mine = _owned_part(call, leaves(config, schema))
-    contested = _contested(owners, manager, mine, leaves(old.obj, schema))
+    live = leaves(old.obj, schema)
+    contested = _contested(owners, manager, mine, live)
     if contested:
         if not call.flag("force"):
-            raise _conflict(contested)
+            _check_left(contested, _inherited(old.obj, manager, live, schema))
         lost = frozenset(path for paths in contested.values() for path in paths)
         owners = owners.without(lost, now, but=manager)
     obj = merged(old.fresh(), _without_unset(config, call), schema)
     kept = owners.others(manager) | frozenset(mine)
     gone = owners.paths(manager) - kept
     return _pruned(obj, schema, gone, kept), owners.with_claim(manager, mine, now)
+
+
+def _check_left(contested: dict[Manager, list[Path]], allowed: frozenset[Path]) -> None:
+    """Raises Refusal unless everything contested may be taken."""
+    left = {manager: [path for path in paths if path not in allowed] for manager, paths in contested.items()}
+    if any(left.values()):
+        raise _conflict({manager: paths for manager, paths in left.items() if paths})
+
+
+def _inherited(obj: JsonObject, manager: Manager, live: Leaves, schema: MergeSchema) -> frozenset[Path]:
+    """What kubectl may take without force: fields it last applied on the client's side, which are as it left them."""
+    said = (obj["metadata"].get("annotations") or {}).get(_LAST_APPLIED)
+    if manager.name != "kubectl" or not said:
+        return frozenset()
+    try:
+        last = leaves(decode(said.encode()), schema)
+    except (ValueError, AttributeError):
+        return frozenset()
+    return frozenset(path for path, value in last.items() if path in live and live[path] == value)
 
 
 def _pruned(obj: JsonObject, schema: MergeSchema, gone: frozenset[Path], kept: frozenset[Path]) -> JsonObject:
@@ -142,13 +163,11 @@ def _conflict(contested: dict[Manager, list[Path]]) -> Refusal:
             {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": dotted(path)}
             for path in paths
         ]
-        if len(paths) == 1:
-            lines.append(f"conflict with {who}: {dotted(paths[0])}")
-        else:
-            lines.append(f"conflicts with {who}:\n" + "\n".join(f"- {dotted(path)}" for path in paths))
-    count = len(causes)
-    head = f"Apply failed with {count} conflict{'' if count == 1 else 's'}: "
-    return Refusal(409, "Conflict", head + "\n".join(lines), {"causes": causes})
+        lines += [f"conflicts with {who}:", *(f"- {dotted(path)}" for path in paths)]
+    message = f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines)
+    if len(causes) == 1:
+        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    return Refusal(409, "Conflict", message, {"causes": causes})
 
 
 def _described(manager: Manager) -> str:

@@ -5,7 +5,7 @@ from ullage.sim.apiserver.call import Call
 from ullage.sim.apiserver.fields import wrong
 from ullage.sim.apiserver.kinds import Kind
 from ullage.sim.apiserver.metadata import check_metadata, generated_name, new_uid, tidy
-from ullage.sim.apiserver.ownership import Ownership
+from ullage.sim.apiserver.ownership import Ownership, ownership_of
 from ullage.sim.apiserver.refusal import (
     About,
     already_exists,
@@ -24,6 +24,8 @@ from ullage.sim.apiserver.wire import JsonObject, encode, without_nulls
 from ullage.sim.apiserver.world import World
 
 _NAME_TRIES = 8
+_KEPT_ONLY = ("limitranges", "resourcequotas")
+"""What the real server would hold writers to, and this one does not."""
 
 
 def create(call: Call, world: World) -> Response:
@@ -33,6 +35,8 @@ def create(call: Call, world: World) -> Response:
     obj = sent_object(call)
     if obj["metadata"].get("resourceVersion"):
         raise unexpected("resourceVersion should not be set on objects to be created")
+    if call.kind.id in _KEPT_ONLY:
+        call.warnings.append(f"{call.kind.kind} is kept, but has no effect in this simulated cluster")
     stored = create_object(call, obj, world, dry_run=dry_run)
     return Response(201, encoded(call.kind, stored))
 
@@ -82,6 +86,8 @@ def create_object(call: Call, obj: JsonObject, world: World, *, dry_run: bool, o
     if (taken := world.store.shelf(kind.place).get(key)) is not None:
         raise already_exists(kind.about(metadata["name"]), going=bool(taken.obj["metadata"].get("deletionTimestamp")))
     world.gate.check(call.arrival(obj))
+    if world.accounts_from_birth and owners is None:
+        owners = ownership_of(call.manager, obj, kind.rules.schema, kind.api_version)
     if isinstance(owners, Ownership):
         metadata["managedFields"] = owners.show()
     owners = owners or call.manager

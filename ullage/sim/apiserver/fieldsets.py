@@ -154,6 +154,20 @@ def rendered(paths: Iterable[Path], items: frozenset[Path]) -> JsonObject:
     return tree
 
 
+def paths_in(tree: JsonObject, at: Path = ()) -> frozenset[Path]:
+    """And back: the paths a tree of `managedFields` spells."""
+    found: set[Path] = set()
+    for step, inner in tree.items():
+        if step == ".":
+            if at and at[-1].startswith("k:"):
+                found.add(at)
+        elif inner:
+            found |= paths_in(inner, (*at, step))
+        else:
+            found.add((*at, step))
+    return frozenset(found)
+
+
 def dotted(path: Path) -> str:
     """As conflicts name a field: `.spec.template.spec.containers[name="c"].image`."""
     text = ""

@@ -46,5 +46,5 @@ class OpenGate:
     def changed(self, arrival: Arrival) -> JsonObject:
         return arrival.obj
 
-    def check(self, arrival: Arrival) -> None:
+    def check(self, arrival: Arrival) -> None:  # noqa: ARG002 - everybody may
         return None

@@ -1,13 +1,14 @@
 """Who owns which fields of an object, for server-side apply.
 
-An object nobody has applied yet carries only the name of its creator, who is then the owner of everything in it.
-From the first apply on, every write is accounted for, and the object shows it in `managedFields`.
+Unless the server accounts from birth (`World`), an object nobody has applied yet carries only its creator's name, who is
+then the owner of everything in it. From the first apply on, every write is accounted for, and the object shows it in
+`managedFields`.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ullage.sim.apiserver.fieldsets import Leaves, Path, leaves, rendered
+from ullage.sim.apiserver.fieldsets import Leaves, Path, leaves, paths_in, rendered
 from ullage.sim.apiserver.schema_types import MergeSchema
 from ullage.sim.apiserver.wire import JsonObject
 
@@ -82,6 +83,17 @@ def _entry(manager: Manager, claim: Claim) -> JsonObject:
     if manager.part:
         entry["subresource"] = manager.part
     return entry
+
+
+def read_ownership(entries: Iterable[JsonObject]) -> Ownership:
+    """From `metadata.managedFields`, as somebody rewrote it; entries that make no sense are nobody's."""
+    claims: dict[Manager, Claim] = {}
+    for entry in entries:
+        name, operation = entry.get("manager"), entry.get("operation")
+        if name and operation in (APPLY, UPDATE) and isinstance(entry.get("fieldsV1"), dict):
+            manager = Manager(name, operation, entry.get("subresource", ""), entry.get("apiVersion", ""))
+            claims[manager] = Claim(paths_in(entry["fieldsV1"]), entry.get("time", ""))
+    return Ownership(claims)
 
 
 def ownership_of(owners: object, live: JsonObject, schema: MergeSchema, version: str) -> Ownership:

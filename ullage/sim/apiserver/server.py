@@ -77,6 +77,10 @@ class SimulatedApiServer:
         """Have every change of a resource (`pods`, `leases.coordination.k8s.io`) told at once, until the result is called."""
         return self._world.store.shelf(place).listen(listener)
 
+    def account_from_birth(self) -> None:
+        """From now on every write says whose its fields are, as users of kubectl expect; it costs each write time."""
+        self._world.accounts_from_birth = True
+
     @property
     def revision(self) -> int:
         """The resourceVersion of the latest write."""

@@ -1,6 +1,7 @@
 """PUT and PATCH: from the stored object and what was sent to what is stored next."""
 
 import re
+from typing import Any
 
 from ullage.kube.transport import Response
 from ullage.sim.apiserver.call import Call
@@ -8,7 +9,14 @@ from ullage.sim.apiserver.creation import create_object, sent_object, typed
 from ullage.sim.apiserver.fields import wrong
 from ullage.sim.apiserver.fieldsets import leaves
 from ullage.sim.apiserver.metadata import check_metadata, check_metadata_update, tidy
-from ullage.sim.apiserver.ownership import UPDATE, Manager, Ownership, after_update
+from ullage.sim.apiserver.ownership import (
+    UPDATE,
+    Manager,
+    Ownership,
+    after_update,
+    ownership_of,
+    read_ownership,
+)
 from ullage.sim.apiserver.refusal import (
     LOCK_MESSAGE,
     About,
@@ -62,6 +70,7 @@ def update_object(
     obj = merge_part(call, obj, old)
     if kind.custom and not whole:
         kind.rules.default(obj)
+    told = obj["metadata"].get("managedFields")
     _keep_identity(obj["metadata"], old.obj["metadata"])
     _count_generation(call, obj, old.obj)
     obj["metadata"] = tidy(obj["metadata"])
@@ -69,18 +78,23 @@ def update_object(
     _validate(call, obj, old.obj)
     world.gate.check(call.arrival(obj, old.obj))
     if owners is None:
-        owners = _owners_after(call, world, old, obj)
+        owners = _owners_after(call, world, old, obj, told)
     return store_update(call, world, old, obj, dry_run=dry_run, owners=owners)
 
 
-def _owners_after(call: Call, world: World, old: Stored, obj: JsonObject) -> object:
-    """Fields change hands only on objects somebody has applied."""
-    if not isinstance(old.owners, Ownership):
-        return old.owners
+def _owners_after(call: Call, world: World, old: Stored, obj: JsonObject, told: Any) -> object:
+    """Fields change hands on objects somebody has applied, or on all; and who says whose they are is believed."""
+    kind, owners = call.kind, old.owners
+    if not isinstance(owners, Ownership):
+        if not world.accounts_from_birth:
+            return owners
+        owners = ownership_of(owners, old.obj, kind.rules.schema, kind.api_version)
+    if isinstance(told, list) and told != old.obj["metadata"].get("managedFields"):
+        owners = read_ownership(told)
     part = "scale" if call.request.path.endswith("/scale") else call.target.subresource
-    manager = Manager(call.manager, UPDATE, part, call.kind.api_version)
-    schema = call.kind.rules.schema
-    return after_update(old.owners, manager, leaves(old.obj, schema), leaves(obj, schema), world.timestamp())
+    manager = Manager(call.manager, UPDATE, part, kind.api_version)
+    before, after = leaves(old.obj, kind.rules.schema), leaves(obj, kind.rules.schema)
+    return after_update(owners, manager, before, after, world.timestamp())
 
 
 def store_update(

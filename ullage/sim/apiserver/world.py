@@ -15,6 +15,8 @@ class World:
         self.store = store
         self.random = random
         self.gate: Gate = OpenGate()
+        self.accounts_from_birth = False
+        """Is it kept who owns which field from an object's creation on, and not only from the first apply."""
         self._clock = clock
         self._stamp: tuple[int, str] = (-1, "")
 

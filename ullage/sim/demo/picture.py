@@ -63,8 +63,9 @@ class PoolRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingRow:
+    workload: str
     pods: tuple[str, ...]
-    """Pods of one workload that wait for the same reason."""
+    """Those of the workload that wait for the same reason."""
     gpus: int
     """Of each."""
     seconds: float
@@ -118,10 +119,11 @@ def waiting(sights: Sights, now: float) -> list[WaitingRow]:
         return workload_of(seen.facts), seen.reason, seen.message
 
     rows = []
-    for (_, reason, message), group in groupby(sorted(found, key=kind), key=kind):
+    for (workload, reason, message), group in groupby(sorted(found, key=kind), key=kind):
         together = list(group)
         rows.append(
             WaitingRow(
+                workload=workload,
                 pods=tuple(seen.facts.key.name for seen in together),
                 gpus=whole_gpus(together[0].facts.requests),
                 seconds=now - min(seen.facts.created for seen in together),

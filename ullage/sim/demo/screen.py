@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich import box
+from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.table import Table
@@ -16,11 +17,23 @@ from ullage.sim.demo.picture import Cell, NodeRow, PoolRow, Use, WaitingRow
 from ullage.sim.demo.programme import Programme, Told
 
 _SHAPES = {Use.FREE: "□", Use.LEASED: "■", Use.SHARED: "▣", Use.BROKEN: "✗"}
-_COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "bright_cyan", "bright_green", "bright_magenta")
+_COLOURS = (
+    "cyan",
+    "green",
+    "magenta",
+    "yellow",
+    "blue",
+    "dark_orange",
+    "spring_green3",
+    "hot_pink",
+    "light_slate_blue",
+)
 _WIDE = 110
 """Columns from which on two halves stand side by side."""
 _MAP_COLUMNS = 56
 _MOST_WAITING = 5
+_PLAIN_REFUSAL = "Unschedulable"
+"""What most pods that wait are: not worth saying."""
 _INDENT = " " * len("00:00:00 ")
 
 
@@ -108,9 +121,11 @@ class Frame:
     def _waiting(self) -> RenderableType:
         parts: list[RenderableType] = [Text(f"Waiting ({sum(len(row.pods) for row in self.waiting)})", style="bold")]
         for row in self.waiting[:_MOST_WAITING]:
-            more = f" and {len(row.pods) - 1} more" if len(row.pods) > 1 else ""
-            who = f"{row.pods[0]}{more}, {row.gpus} GPUs each, for {_age(row.seconds)}: "
-            said = Text.assemble((who, "bold"), (f"{row.reason or 'not tried yet'} ", "yellow"), _one_line(row.message))
+            who = row.pods[0] if len(row.pods) == 1 else f"{row.workload} x{len(row.pods)}"
+            wants = f" ({row.gpus} GPU{'s' * (row.gpus > 1)} each) for {_age(row.seconds)}: "
+            known = row.reason in ("", _PLAIN_REFUSAL)
+            why = _one_line(row.message) or "not tried yet"
+            said = Text.assemble((who, "bold"), (wants, "dim"), ("" if known else f"{row.reason} ", "yellow"), why)
             parts.append(Clipped(said, 2))
         if not self.waiting:
             parts.append(Text("nobody", style="dim"))
@@ -178,7 +193,7 @@ def line_of(told: Told) -> str:
 def _pool(pool: PoolRow, palette: Palette) -> Iterator[RenderableType]:
     size = f"{pool.current}" if pool.target in (None, pool.current) else f"{pool.current} → {pool.target}"
     coming = f", {pool.coming} coming" if pool.coming else ""
-    price = f"  {pool.price}/h each" if pool.price else ""
+    price = f"  {pool.price}/h" if pool.price else ""
     yield Text.assemble(
         (pool.name, "bold"),
         (f"  {pool.sort}  ", "dim"),
@@ -192,6 +207,8 @@ def _pool(pool: PoolRow, palette: Palette) -> Iterator[RenderableType]:
     for node in pool.nodes:
         style = "dim" if node.going else ""
         table.add_row(Text(f"  {node.name}", style=style), _gpus(node, palette), Text(node.mark, style="yellow"))
+    if (booting := pool.current - len(pool.nodes)) > 0:
+        table.add_row("", Text(f"{booting} more boot up", style="dim"), "")
     yield table
     yield Text("")
 
@@ -222,12 +239,9 @@ def _colour(cell: Cell, palette: Palette) -> str:
 def _legend(pools: Sequence[PoolRow], palette: Palette) -> RenderableType:
     cells = [cell for pool in pools for node in pool.nodes for island in node.islands for cell in island]
     holders = sorted({cell.holder for cell in cells if cell.holder})
-    line = Text.assemble(("□ free  ✗ broken  [ ] NVLink island", "dim"))
-    for holder in holders:
-        line.append("  ")
-        line.append("■\N{NO-BREAK SPACE}", palette.colour(holder))
-        line.append(holder)
-    return line
+    parts = [Text("□ free", style="dim"), Text("✗ broken", style="dim"), Text("[ ] NVLink island", style="dim")]
+    parts += [Text.assemble(("■ ", palette.colour(holder)), holder) for holder in holders]
+    return Columns(parts, padding=(0, 2))
 
 
 def _age(seconds: float) -> str:

@@ -17,7 +17,8 @@ from ullage.sim.world.hand import Hand
 from ullage.sim.world.spec import SCHEDULER, WorldSpec
 from ullage.sim.world.world import World, started_world
 
-_WEBHOOK = "webhook"
+_DENIED = "admission webhook"
+"""How the API server begins to say that it was not its own idea."""
 
 
 @asynccontextmanager
@@ -33,7 +34,8 @@ async def play(world: World, programme: Programme) -> None:
     """Tell the programme's story to its end."""
 
     def note(text: str) -> None:
-        programme.tell(Told(at=world.elapsed, who=_WEBHOOK, word="Refused", about="", text=text, warning=True))
+        who, word = ("webhook", "Refused") if text.startswith(_DENIED) else ("demo", "Skipped")
+        programme.tell(Told(at=world.elapsed, who=who, word=word, text=text, warning=True))
 
     telling = Telling(world, programme.story, lambda moment: programme.begin(moment, world.elapsed), note)
     await telling.tell()

@@ -81,8 +81,11 @@ class Telling:
         if not node:
             raise NotFound(f"pod {name} has no GPU that could break")
         gpu = int(ids.split(",")[0])
+        try:
+            self._world.agents.set_health(node, gpu, Health.UNHEALTHY)
+        except KeyError:
+            raise NotFound(f"node {node} is gone, and its GPUs with it") from None
         self._broken.append((node, gpu))
-        self._world.agents.set_health(node, gpu, Health.UNHEALTHY)
 
     def _repair(self) -> None:
         """Nodes that have gone meanwhile took their broken GPUs with them."""

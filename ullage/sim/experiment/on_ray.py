@@ -4,6 +4,8 @@ Ray is an extra (`pip install ullage[ray]`), imported only here. Its workers nee
 """
 
 import logging
+import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,6 +14,8 @@ from ullage.errors import UserError
 from ullage.observe.log import configure
 from ullage.sim.experiment.recipe import Recipe
 from ullage.sim.experiment.running import Outcome, perform
+
+_KNOCK_SECONDS = 5.0
 
 OnDone = Callable[[int, Outcome], None]
 
@@ -50,6 +54,8 @@ def _result(ray: Any, reference: Any) -> Outcome:
 
 @contextmanager
 def _connected(address: str) -> Iterator[Any]:
+    _knock(address)
+    os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "2")  # else it asks for minutes, and prints while it does
     try:
         import ray
     except ImportError as error:
@@ -62,6 +68,17 @@ def _connected(address: str) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Ray waits long for a cluster that is not there. Raises UserError at once instead."""
+    host, colon, port = address.rpartition(":")
+    if "://" in address or not colon or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK_SECONDS).close()
+    except OSError as error:
+        raise UserError(f"--ray {address}: no Ray cluster answers there ({error.strerror or error})") from error
 
 
 def _first_line(error: Exception) -> str:

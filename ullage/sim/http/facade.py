@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 _WRITES = ("POST", "PUT", "PATCH")
 _IMPERSONATE = "Impersonate-User"
+_LONGEST_MANAGER = 128
 
 
 class Facade:
@@ -86,13 +87,20 @@ def _being_cancelled() -> bool:
 
 
 async def understood(asked: web.Request) -> Request:
-    """The request in our words. Who writes and does not say how strictly, is warned, as by the real server."""
+    """The request in our words. What a writer leaves unsaid is as with the real server."""
     query = {name: value for name, value in asked.query.items() if value or name not in ("dryRun", "fieldManager")}
     if asked.method in _WRITES:
         query.setdefault("fieldValidation", "Warn")
+        if "apply-patch" not in asked.content_type:
+            query.setdefault("fieldManager", _agent(asked))
     body = await asked.read() if asked.can_read_body else None
     request = Request(asked.method, asked.path, query, body, asked.headers.get("Content-Type") or JSON)
     return replace(request, accept=asked.headers.get("Accept") or "*/*")
+
+
+def _agent(asked: web.Request) -> str:
+    """Who writes, where that is not said: the program."""
+    return asked.headers.get("User-Agent", "").partition("/")[0][:_LONGEST_MANAGER] or "unknown"
 
 
 def told(response: Response) -> web.Response:

@@ -61,6 +61,7 @@ async def serving(server: SimulatedApiServer, how: Serving = Serving()) -> Async
         tls, trusted = _secured(address) if token else (None, None)
         url = f"{'https' if token else 'http'}://{_reachable(address)}"
         path = opened.enter_context(written(config_text(url, token=token, trusted=trusted), how.kubeconfig))
+        server.account_from_birth()
         bridge = Bridge(asyncio.get_running_loop())
         facade = Facade(server, bridge, Doorkeeper(token), how.user)
         listener = Listener(facade.handle, facade.close)

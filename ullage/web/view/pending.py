@@ -18,6 +18,8 @@ MOST_SHOWN = 500
 """Rows; the others are counted."""
 ASKED_AT_A_TIME = 24
 """Pods and gangs whose answer is looked for in one turn."""
+MEMBERS_A_QUESTION = 4
+"""Seating so many members of a gang costs about as much as asking about one pod."""
 NO_NODES = "NoNodes"
 
 Answer = tuple[str, str]
@@ -61,8 +63,9 @@ class Waiting:
             if asked >= ASKED_AT_A_TIME:
                 break
             if self._age(pod) != version:  # else it was answered with its gang
-                asked += 1
-                self._answers |= {key: (version, said) for key, said in self._ask(pod, now).items()}
+                answers = self._ask(pod, now)
+                asked += 1 + len(answers) // MEMBERS_A_QUESTION
+                self._answers |= {key: (version, said) for key, said in answers.items()}
         if asked or not written:
             self._write(self._queue)
 

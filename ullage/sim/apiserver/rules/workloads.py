@@ -92,6 +92,10 @@ class DeploymentRules(WorkloadRules):
     word = "deployment"
     status_resets = ("labels",)
 
+    def desired(self, obj: JsonObject) -> object:
+        """Its annotations are copied to its ReplicaSets, so they count."""
+        return obj.get("spec"), obj["metadata"].get("annotations")
+
     def default_more(self, spec: JsonObject) -> None:
         strategy = spec.setdefault("strategy", {})
         strategy.setdefault("type", "RollingUpdate")

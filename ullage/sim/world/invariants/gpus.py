@@ -53,11 +53,11 @@ class GpuChecks:
     def _give(self, step: Step[PodNow], pod: PodNow, gpu: Gpu) -> None:
         holders = self._given.setdefault(gpu, {})
         holders[pod.uid] = pod.milli
+        lease = self._leased.get(gpu)
         if sum(holders.values()) > MILLI_GPU:
             others = [self._books.by_uid[uid] for uid in holders if uid in self._books.by_uid]
             names = " and ".join(str(one.key) for one in others)
-            self._say(step, "no GPU twice", f"GPU {gpu[1]} of {gpu[0]} was given to {names}", *others)
-        lease = self._leased.get(gpu)
+            self._say(step, "no GPU twice", f"GPU {gpu[1]} of {gpu[0]} was given to {names}", *others, lease=lease)
         if lease is None or pod.uid not in lease.holders:
             held = "nobody" if lease is None else ", ".join(sorted(lease.holders))
             what = f"{pod.key} was bound to GPU {gpu[1]} of {gpu[0]}, which is leased to {held}"
