@@ -122,6 +122,7 @@ async def test_a_budget_that_is_spent_after_the_plan(plane: ControlPlane, api: K
     assert list(everything_wrong(history.moments, [BUSY, fickle], after=newest(history.moments))) == []
 
 
+@pytest.mark.full
 async def test_a_pod_that_is_held_by_a_finalizer(plane: ControlPlane, api: KubeApi, programs: PoolPrograms) -> None:
     """The node is not deleted under it before it should long have been gone; that it stays is told."""
     held = Service("held", 1, {"maxUnavailable": 1}, finalizers=("testing.ullage.dev/held",))

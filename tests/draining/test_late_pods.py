@@ -78,7 +78,9 @@ async def two_nodes(plane: ControlPlane, api: KubeApi, programs: PoolPrograms, s
     ("spare", "when"),
     [
         pytest.param(Load(), is_draining, id="to-an-empty-node-as-soon-as-it-is-tainted"),
-        pytest.param(Load(plain=2), is_draining, id="to-a-node-with-pods-as-soon-as-it-is-tainted"),
+        pytest.param(
+            Load(plain=2), is_draining, id="to-a-node-with-pods-as-soon-as-it-is-tainted", marks=pytest.mark.full
+        ),
         pytest.param(Load(plain=2), begins_to_leave, id="while-those-that-were-there-are-leaving"),
     ],
 )

@@ -70,6 +70,10 @@ def read(url: str, token: str = "") -> dict[str, Any]:
         return said
 
 
+def _is_whole(said: dict[str, Any]) -> bool:
+    return "default/shown-pod" in said.get("pending", {}) and "shown-node" in said.get("nodes", {})
+
+
 @pytest.mark.real
 async def test_a_real_cluster_is_shown(control_plane: ControlPlane, tmp_path: Path) -> None:
     api = connect(control_plane.kubeconfig)
@@ -86,8 +90,8 @@ async def test_a_real_cluster_is_shown(control_plane: ControlPlane, tmp_path: Pa
         with pytest.raises(urllib.error.HTTPError, match="401"):
             read(f"{url}api/snapshot")
         said: dict[str, Any] = {}
-        until = time.monotonic() + 30
-        while "default/shown-pod" not in said.get("pending", {}) and time.monotonic() < until:
+        until = time.monotonic() + 60
+        while not _is_whole(said) and time.monotonic() < until:
             said = read(f"{url}api/snapshot", TOKEN)
             await asyncio.sleep(0.2)
         assert said["nodes"]["shown-node"]["states"] == "ffff"

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, ViewportSize, expect
+from playwright.async_api import Browser, CDPSession, Page, ViewportSize, expect
 
 from tests.web.chromium import Complaints, browser
 from tests.web.worlds import World
@@ -26,6 +26,8 @@ from ullage.web.live import LiveView, served
 WIDE = ViewportSize(width=1440, height=1000)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+expect.set_options(timeout=20_000)  # a machine may do much else at the same time
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -302,12 +304,10 @@ async def test_the_page_comes_back_by_itself(chromium: Browser) -> None:
 
 
 FRAMES = """
-window.frames_ = []; window.long_ = [];
+window.frames_ = [];
 let last = performance.now();
 const frame = (now) => { frames_.push(now - last); last = now; requestAnimationFrame(frame); };
 requestAnimationFrame(frame);
-new PerformanceObserver((list) => { for (const one of list.getEntries()) long_.push(one.duration); })
-  .observe({ entryTypes: ["longtask"] });
 """
 
 NODES = 1000
@@ -347,27 +347,47 @@ async def churn(show: Show, seconds: float) -> int:
     return moved
 
 
-async def measured(page: Page, work: Awaitable[Any]) -> tuple[list[float], list[float]]:
-    """Frame times and long tasks in milliseconds while something goes on."""
-    await page.evaluate("() => { frames_.length = 0; long_.length = 0; }")
-    await work
-    frames, long = await page.evaluate("() => [frames_, long_]")
-    return sorted(frames), long
+class Effort:
+    """What the page's thread does, by its own clock: what else the machine does meanwhile does not count."""
+
+    def __init__(self, session: CDPSession) -> None:
+        self._session = session
+
+    @classmethod
+    async def of(cls, page: Page) -> "Effort":
+        session = await page.context.new_cdp_session(page)
+        await session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        return cls(session)
+
+    async def seconds(self) -> float:
+        said = await self._session.send("Performance.getMetrics")
+        return float(next(one["value"] for one in said["metrics"] if one["name"] == "TaskDuration"))
+
+    async def during(self, page: Page, work: Awaitable[Any]) -> tuple[float, list[float]]:
+        """Seconds the thread worked, and how long each frame took in milliseconds, in order of length."""
+        before = await self.seconds()
+        await page.evaluate("() => { frames_.length = 0; }")
+        await work
+        frames: list[float] = await page.evaluate("() => frames_")
+        return await self.seconds() - before, sorted(frames)
 
 
 async def test_a_thousand_nodes_stay_smooth(chromium: Browser) -> None:
-    """Limits are generous, for a machine that does other things besides; on a quiet one the median is 17 ms."""
+    """Frames are of the world, and limits for a machine that does much else; on a quiet one the median is 17 ms."""
     async with showing(chromium, large) as show:
         page = show.page
+        effort = await Effort.of(page)
+        before = await effort.seconds()
+        await page.reload()
+        await expect(page.locator("[data-node]")).to_have_count(NODES, timeout=60_000)
+        assert await effort.seconds() - before < 3.0, "to show it at first"
         await page.evaluate(FRAMES)
-        await expect(page.locator("[data-node]")).to_have_count(NODES, timeout=30_000)
         await asyncio.sleep(1)
-        frames, long = await measured(page, churn(show, 4.0))
-        assert frames[len(frames) // 2] < 40, "the median frame"
-        assert sum(long) < 2000, "main thread blocked for half of the time"
-        assert len(frames) > 60, "frames in four seconds"
-        frames, _ = await measured(page, scroll(page))
-        assert frames[len(frames) // 2] < 60, "the median frame while scrolling"
+        worked, frames = await effort.during(page, churn(show, 4.0))
+        assert worked < 2.0, "of four seconds: the rest is free for scrolling and clicks"
+        assert frames[len(frames) // 2] < 60, "the median frame"
+        worked, frames = await effort.during(page, scroll(page))
+        assert worked / len(frames) < 0.05, "a frame while scrolling"
         await expect(page.locator("#figure-allocated .number")).to_contain_text("6,000 of 8,000")
 
 

@@ -13,6 +13,7 @@ from ullage.decide.pool.demand import Demand, Turn, find_demand
 from ullage.decide.pool.facts import Assumed, pool_nodes
 from ullage.decide.pool.market import NoPurchase, Pool
 from ullage.decide.seat.deciding import Seating
+from ullage.model.admission import LEASED_TAINT
 from ullage.model.claim import DeviceAsk, TopologyMode
 from ullage.model.event import ObjectKey
 from ullage.model.instance import Instance, InstanceState
@@ -240,6 +241,22 @@ def test_required_affinity_and_taints_choose_the_provisioner() -> None:
     )
     found = demand(fleet(), [a_pod("p", gpus=1, shape=shape)], eight(), guarded, gold)
     assert bought(found) == {"gold": 1}
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "expected"),
+    [
+        pytest.param((), {}, id="a pod without a claim would not be let on it"),
+        pytest.param((Toleration(key=LEASED_TAINT, exists=True),), {"eight": 1}, id="a pod with a claim would"),
+    ],
+)
+def test_a_new_node_will_have_the_taint_that_agents_put_on_those_that_are_there(
+    tolerations: tuple[Toleration, ...], expected: dict[str, int]
+) -> None:
+    kept_off = (Taint(LEASED_TAINT, "true", "NoSchedule"),)
+    there = fleet(leased("a", 8, labels=POOL, taints=kept_off), a_pod("first", on="a", gpus=range(8)))
+    found = demand(there, pods(1, 8, shape=Shape(tolerations=tolerations)), eight())
+    assert bought(found) == expected
 
 
 def test_a_zone_is_named_only_where_a_pod_looks_at_it() -> None:

@@ -32,7 +32,7 @@ def a_recipe(*, seed: int = 1, policy: str = "fragmentation", jobs: int = 15) ->
     return Recipe(
         label=policy,
         workload=read_workload("synthetic", seed=seed, most=jobs),
-        fleet=read_fleet(["2*4xL4"]),
+        fleet=read_fleet(["2*8xL4"]),
         settings=settings,
         seed=seed,
     )

@@ -14,7 +14,7 @@ _COMPARABLE = (
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z\b"), "TIME"),
     (re.compile(r"\b[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d \+0000"), "TIME"),
-    (re.compile(r'resourceVersion: "\d+"'), "resourceVersion: N"),
+    (re.compile(r"""(resourceVersion"?: |Resource Version: +)"?\d+"?"""), r"\1N"),
     (re.compile(r"(?<![\w.:/-])\d+(?:s|m\d*s?|h\d*m?|d\d*h?)(?![\w.:/-])"), "AGE"),
     (re.compile(r"\S*/(LIVE|MERGED)-\d+"), r"\1"),
     (re.compile(r"(LIVE|MERGED)(\S+)\t.*"), r"\1\2"),

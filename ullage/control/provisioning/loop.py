@@ -10,6 +10,7 @@ import structlog
 from ullage.act.pool import PoolHands
 from ullage.clock import Clock
 from ullage.control.provisioning.clouds import Clouds
+from ullage.control.provisioning.news import is_news
 from ullage.control.provisioning.statuses import Statuses
 from ullage.decide.assigning import Assigner
 from ullage.decide.pool.books import begun, given_up, pruned, settled
@@ -82,7 +83,8 @@ class ProvisioningLoop:
             self._statuses.hear(event)
         else:
             self.placements.apply(event)
-        self._news.set()
+        if not self._news.is_set() and is_news(event):
+            self._news.set()
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -96,6 +98,9 @@ class ProvisioningLoop:
         """One loop over all pools. Whether anything was done."""
         # 1. What the clouds have.
         provisioners = list(self._statuses.provisioners.values())
+        if not provisioners:
+            self.plan = None
+            return False
         wrong = await self._clouds.refresh(provisioners)
         known = [self._pruned(one) for one in provisioners if self._clouds.has_listed(one.provider)]
         await self._adopt(known)

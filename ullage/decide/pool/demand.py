@@ -17,7 +17,7 @@ from ullage.decide.pool.scratch import borrowed
 from ullage.decide.seat.deciding import Seat, Seating, device_ask
 from ullage.model.event import ObjectKey
 from ullage.model.pod import Pod
-from ullage.model.provisioner import DELETION_TAINT, FleetBudget, PoolNode, template_node
+from ullage.model.provisioner import DELETION_TAINT, FleetBudget, PoolNode
 from ullage.model.shape import Shape
 from ullage.state.placements import Placements
 
@@ -105,7 +105,7 @@ class _Search:
                     self._draw(pool, node)
 
     def _draw(self, pool: Pool, node: PoolNode) -> None:
-        face, inventory = template_node(pool.provisioner, node.name, now=self.market.now)
+        face, inventory = self.market.face(pool, node.name)
         known = self._placements.state.nodes.get(node.name)
         if known is not None:
             doomed = tuple(taint for taint in known.taints if taint.key == DELETION_TAINT)

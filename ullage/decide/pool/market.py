@@ -1,14 +1,18 @@
 """New nodes on a borrowed picture: who may still buy, and what opening one more would be like."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec.structs import replace
 
 from ullage.decide.fit.codes import FITS
 from ullage.decide.pool.scratch import Scratch
 from ullage.decide.quota import QuotaTable
 from ullage.decide.seat.deciding import Refusal, Seat, Seating
-from ullage.model.device import MILLI_GPU
+from ullage.model.admission import LEASED_TAINT
+from ullage.model.device import MILLI_GPU, Inventory
+from ullage.model.node import Node, Taint
 from ullage.model.pod import Pod
 from ullage.model.provisioner import ZONE_LABEL, FleetBudget, PoolNode, Provisioner, template_node
 from ullage.model.terms import NodeTerm
@@ -65,6 +69,8 @@ class Market:
         self._open: list[FreshNode] = []
         self._gpus = sum(node.capacity for pool in pools for node in pool.nodes) // MILLI_GPU
         self._price = sum(pool.provisioner.template.price * len(pool.nodes) for pool in pools)
+        nodes = scratch.placements.state.nodes
+        self._kept_off = {pool.name: taint for pool in pools if (taint := _kept_off_by_agents(pool, nodes))}
 
     def mark(self) -> tuple[int, int]:
         return self.scratch.mark(), len(self._open)
@@ -115,9 +121,15 @@ class Market:
         if self.no_purchase(pool) is not None:
             return None
         node = FreshNode(f"{FRESH}{pool.name}-{len(self._open):04}", pool, zone, to_minimum)
-        self.scratch.put(*template_node(pool.provisioner, node.name, zone=zone, now=self.now))
+        self.scratch.put(*self.face(pool, node.name, zone))
         self._open.append(node)
         return node
+
+    def face(self, pool: Pool, name: str, zone: str = "") -> tuple[Node, Inventory]:
+        """A node of a pool as it will be, and what its agent will say."""
+        node, inventory = template_node(pool.provisioner, name, zone=zone, now=self.now)
+        kept_off = self._kept_off.get(pool.name)
+        return (replace(node, taints=(*node.taints, kept_off)) if kept_off else node), inventory
 
     def open_for(self, pool: Pool, pod: Pod) -> Seat | NoPurchase | Reason:
         """One more node of a pool with a seat for this pod, or why there is none; then nothing was opened."""
@@ -180,3 +192,11 @@ def looks_at_zones(pod: Pod) -> bool:
     terms: tuple[NodeTerm, ...] = shape.node_affinity or ()
     asked = [requirement.key for term in terms for requirement in term.labels]
     return ZONE_LABEL in (*asked, *(key for key, _ in shape.node_selector))
+
+
+def _kept_off_by_agents(pool: Pool, nodes: Mapping[str, Node]) -> Taint | None:
+    """The taint that agents have put on nodes of this pool, which no template names: new ones will get it, too."""
+    named = {taint.key for taint in pool.provisioner.template.taints}
+    there = (node for one in pool.nodes if (node := nodes.get(one.name)) is not None)
+    found = (taint for node in there for taint in node.taints if taint.key == LEASED_TAINT and taint.key not in named)
+    return next(found, None)

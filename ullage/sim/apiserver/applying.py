@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import yaml
 
 from ullage.kube.transport import Response
@@ -19,6 +20,7 @@ from ullage.sim.apiserver.views import encoded, inward
 from ullage.sim.apiserver.wire import JsonObject, decode, without_nulls
 from ullage.sim.apiserver.world import World
 
+_in_order = msgspec.json.Encoder(order="deterministic")
 _STATUS: Path = ("f:status",)
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
@@ -105,7 +107,16 @@ def _apply_over(
     obj = merged(old.fresh(), _without_unset(config, call), schema)
     kept = owners.others(manager) | frozenset(mine)
     gone = owners.paths(manager) - kept
-    return _pruned(obj, schema, gone, kept), owners.with_claim(manager, mine, now)
+    obj = _pruned(obj, schema, gone, kept)
+    _remember(obj, config, manager)
+    return obj, owners.with_claim(manager, mine, now)
+
+
+def _remember(obj: JsonObject, config: JsonObject, manager: Manager) -> None:
+    """What kubectl once noted as applied on the client's side is kept true, for clients that go back to that."""
+    annotations = obj["metadata"].get("annotations") or {}
+    if manager.name == "kubectl" and _LAST_APPLIED in annotations:
+        annotations[_LAST_APPLIED] = _in_order.encode(config).decode() + "\n"
 
 
 def _check_left(contested: dict[Manager, list[Path]], allowed: frozenset[Path]) -> None:

@@ -1,8 +1,8 @@
 """Who owns which fields of an object, for server-side apply.
 
-Unless the server accounts from birth (`World`), an object nobody has applied yet carries only its creator's name, who is
-then the owner of everything in it. From the first apply on, every write is accounted for, and the object shows it in
-`managedFields`.
+Unless the server accounts from birth (`World`), an object nobody has applied yet carries only its creator's name, who
+is then the owner of everything in it. From the first apply on, every write is accounted for, and the object shows it
+in `managedFields`.
 """
 
 from collections.abc import Iterable

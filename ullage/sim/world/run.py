@@ -45,6 +45,8 @@ def simulate(
     async def live() -> Simulated:
         async with started_world(spec) as world:
             if on_decision is not None:
+                for decision in world.decisions.recent:  # of what was waiting already when loops began
+                    on_decision(decision)
                 world.decisions.listen(on_decision)
             return await _played(world, Player(world, arrivals, on_progress), until)
 

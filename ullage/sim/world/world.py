@@ -107,7 +107,7 @@ class World:
         return self.scores.report(self.loops.metrics.attempts)
 
     def begin(self) -> None:
-        """Everything has been made and heard of: now it begins."""
+        """Everything has been made: now it begins."""
         self._began = self.clock.now()
         self.observers.begin(self._began)
 
@@ -181,10 +181,10 @@ async def started_world(
         start_actors(nature, clock, collected) as world.actors,
         _beside(world.cloud.run(), world.agents.run()),
     ):
+        world.begin()
         world.loops.start()
         try:
             await world.loops.wait_ready()
-            world.begin()
             yield world
         finally:
             world.loops.crash()

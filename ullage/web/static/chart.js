@@ -4,6 +4,8 @@ import { colour } from "./colours.js";
 import { $, say } from "./dom.js";
 import { money, number, span } from "./words.js";
 
+const BOTTOM = 16; // pixels below the lines, for when
+
 export class Charts {
   constructor(store) {
     this.store = store;
@@ -65,7 +67,7 @@ function plot(canvas, samples, frame, lines, label) {
   pen.clearRect(0, 0, width, height);
   const top = round(Math.max(...samples.flatMap((one) => lines.map((line) => line.value(one))), 1));
   const x = (moment) => ((moment - frame.begin) / (frame.end - frame.begin)) * width;
-  const y = (value) => height - 1 - (value / top) * (height - 16);
+  const y = (value) => height - BOTTOM - (value / top) * (height - BOTTOM - 14);
   grid(pen, { top, y, width, frame, label });
   for (const line of lines) {
     const steps = samples.flatMap((one) => [[x(one.at), one], [x(one.at + one.width), one]]);
@@ -84,7 +86,7 @@ function plot(canvas, samples, frame, lines, label) {
   }
   if (frame.at !== null) {
     pen.fillStyle = frame.text;
-    pen.fillRect(frame.at * width, 0, 1, height);
+    pen.fillRect(frame.at * width, 0, 1, height - BOTTOM);
   }
 }
 
@@ -101,6 +103,13 @@ function grid(pen, { top, y, width, frame, label }) {
     pen.stroke();
     if (part) pen.fillText(label(top * part), 2, height - 3);
   }
+  const below = y(0) + BOTTOM - 3;
+  pen.fillText(`${span(frame.end - frame.begin)} ago`, 2, below);
+  pen.textAlign = "center";
+  pen.fillText(`${span((frame.end - frame.begin) / 2)} ago`, width / 2, below);
+  pen.textAlign = "right";
+  pen.fillText("now", width - 2, below);
+  pen.textAlign = "left";
 }
 
 // A round number that is not smaller.

@@ -3,6 +3,7 @@
 import { SIZES, heightOf, paintTile, placesOf } from "./paint.js";
 
 const ROWS = 4; // of one canvas: painting it takes a part of a frame
+const NARROW = 480; // pixels, in which tiles are not large
 
 export class TileGrid {
   // `rowOf` and `lookOf` tell what is at a place.
@@ -11,6 +12,7 @@ export class TileGrid {
     this.rowOf = rowOf;
     this.lookOf = lookOf;
     this.count = 0;
+    this.named = "roomy";
     this.size = SIZES.roomy;
     this.most = 8; // GPUs of one node
     this.faces = [];
@@ -19,13 +21,10 @@ export class TileGrid {
     new ResizeObserver(() => this.#measure()).observe(box);
   }
 
-  // So many tiles, of this size, with at most so many GPUs.
-  shape(count, dense, most) {
-    const size = dense ? SIZES.dense : SIZES.roomy;
-    if (count === this.count && size === this.size && most === this.most) return;
-    this.count = count;
-    this.size = size;
-    this.most = most;
+  // So many tiles, of a size by its name, with at most so many GPUs.
+  shape(count, named, most) {
+    if (count === this.count && named === this.named && most === this.most) return;
+    Object.assign(this, { count, named, most });
     this.#measure(true);
   }
 
@@ -83,12 +82,12 @@ export class TileGrid {
   #measure(anew = false) {
     const wide = this.box.clientWidth;
     if (!wide) return;
-    const size = this.size;
+    const size = SIZES[this.named === "large" && wide < NARROW ? "roomy" : this.named];
     const columns = Math.max(1, Math.floor((wide + size.gap) / (size.least + size.gap)));
     const width = Math.floor((wide - (columns - 1) * size.gap) / columns);
     const height = heightOf(size, this.most);
     if (!anew && columns === this.columns && width === this.width && height === this.height) return;
-    Object.assign(this, { columns, width, height });
+    Object.assign(this, { size, columns, width, height });
     this.#faces();
   }
 

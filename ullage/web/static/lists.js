@@ -103,16 +103,17 @@ export class Decisions {
 
   #create(row) {
     const [sign, kind] = SIGNS[row.reason] || ["•", row.warning ? "warn" : ""];
-    const name = make("button", { class: "linklike", type: "button", text: row.about });
+    const name = make("button", { class: "linklike", type: "button", text: row.about, title: row.about });
     if (row.kind === "Pod") name.addEventListener("click", () => this.onPod(row.about, name));
     else if (row.kind === "Node") name.addEventListener("click", () => this.onNode(row.about, name));
     const about = row.kind === "Pod" || row.kind === "Node" ? name : make("span", { class: "row-name", text: row.about });
     const top = make(
       "div", { class: "row-top" },
       make("span", { class: `sign ${kind}`, "aria-hidden": "true", text: sign }),
-      make("b", { text: row.reason }), about, make("span", { class: "row-right" }),
+      make("b", { text: row.reason }), make("span", { class: "row-right" }),
     );
-    return make("li", {}, make("div", { class: "row" }, top, make("span", { class: "row-note" })));
+    const named = make("div", { class: "row-about" }, about);
+    return make("li", {}, make("div", { class: "row" }, top, named, make("span", { class: "row-note" })));
   }
 
   #update(element, row) {

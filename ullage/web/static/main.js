@@ -97,8 +97,8 @@ function drawFigures() {
   $("figure-allocated").querySelector(".u").style.width = `${percent(said.broken)}%`;
   figure("figure-waiting", number(said.pending), said.pending === 1 ? "pod" : "pods", said.pendingGpus ? `${plural(said.pendingGpus, "GPU")} asked for` : "");
   figure("figure-nodes", number(said.nodes), "", comingAndGoing());
-  const unpriced = said.unpriced ? `${plural(said.unpriced, "node")} without a price` : "";
-  figure("figure-waste", money(said.waste, currency), `of ${money(said.price, currency)} an hour`, unpriced || `for ${plural(said.idle + said.broken, "GPU")} nobody uses`);
+  const unpriced = said.unpriced ? `, ${plural(said.unpriced, "node")} without a price` : "";
+  figure("figure-waste", money(said.waste, currency), "an hour", `of ${money(said.price, currency)}${unpriced}`);
   figure("figure-sum", money(said.wasted, currency), `of ${money(said.cost, currency)}`, `${number(Math.round(said.idleGpuHours * 10) / 10)} of ${number(Math.round(said.gpuHours * 10) / 10)} GPU-hours idle`);
   say($("map-summary"), `${plural(said.nodes, "node")} with ${plural(said.gpus, "GPU")}: ${number(said.allocated)} allocated, ${number(said.idle)} idle, ${said.broken} unhealthy.`);
   const nothing = store.nodes.size === 0;

@@ -7,7 +7,8 @@ import { PoolHead } from "./pool.js";
 import { badgeOf, describe, spokenBadge, useOf } from "./tile.js";
 import { STATES } from "./words.js";
 
-const DENSE_FROM = 120; // nodes
+const LARGE_UP_TO = 40; // nodes
+const DENSE_FROM = 120;
 const NO_POOL = "";
 const MOST_GHOSTS = 40;
 const natural = new Intl.Collator("en", { numeric: true });
@@ -56,7 +57,8 @@ export class GpuMap {
 
   drawPools() {
     for (const name of this.store.pools.keys()) this.#pool(name);
-    const dense = this.store.nodes.size >= DENSE_FROM;
+    const nodes = this.store.nodes.size;
+    const size = nodes <= LARGE_UP_TO ? "large" : nodes < DENSE_FROM ? "roomy" : "dense";
     for (const [name, pool] of this.pools) {
       const row = this.store.pools.get(name);
       if (!row && pool.names.length === 0) {
@@ -70,7 +72,7 @@ export class GpuMap {
       pool.ghosts = row ? Math.max(0, Math.min(MOST_GHOSTS, (row.coming || 0) - arriving)) : 0;
       pool.ghost = { name: "coming", states: "c".repeat(row?.gpus || 0) };
       const most = Math.max(1, row?.gpus || 0, ...rows.map((node) => (node.states || "").length));
-      pool.grid.shape(pool.names.length + pool.ghosts, dense, most);
+      pool.grid.shape(pool.names.length + pool.ghosts, size, most);
     }
   }
 

@@ -3,6 +3,7 @@
 import { colour } from "./colours.js";
 
 export const SIZES = {
+  large: { least: 190, gap: 8, pad: 9, top: 29, cell: 18, between: 2, isle: 2, radius: 9, name: 12, badge: 11.5 },
   roomy: { least: 148, gap: 7, pad: 7, top: 25, cell: 14, between: 2, isle: 2, radius: 8, name: 10.5, badge: 10.5 },
   dense: { least: 97, gap: 4, pad: 4, top: 17, cell: 9, between: 1, isle: 1, radius: 5, name: 9, badge: 8.5 },
 };

@@ -9,6 +9,8 @@ from ullage.sim.apiserver.types.catalog import Field, ObjectType, catalog, find_
 from ullage.sim.apiserver.wire import JsonObject
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_SCHEMAS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
+_ANYTHING: JsonObject = {"description": "Any JSON value."}
 _NAMED: dict[str, tuple[str, JsonObject]] = {
     "quantity": ("io.k8s.apimachinery.pkg.api.resource.Quantity", {"oneOf": [{"type": "string"}, {"type": "number"}]}),
     "intOrString": (
@@ -18,6 +20,11 @@ _NAMED: dict[str, tuple[str, JsonObject]] = {
     "time": (_META + "Time", {"type": "string", "format": "date-time"}),
     "microtime": (_META + "MicroTime", {"type": "string", "format": "date-time"}),
     "object": ("io.k8s.apimachinery.pkg.runtime.RawExtension", {"type": "object"}),
+    "fields": (_META + "FieldsV1", {"type": "object"}),
+    "json": (_SCHEMAS + "JSON", _ANYTHING),
+    "schemaOrBool": (_SCHEMAS + "JSONSchemaPropsOrBool", _ANYTHING),
+    "schemaOrArray": (_SCHEMAS + "JSONSchemaPropsOrArray", _ANYTHING),
+    "schemaOrStrings": (_SCHEMAS + "JSONSchemaPropsOrStringArray", _ANYTHING),
 }
 """Scalars that are published under a name."""
 _PLAIN: dict[str, JsonObject] = {
@@ -27,7 +34,6 @@ _PLAIN: dict[str, JsonObject] = {
     "int32": {"type": "integer", "format": "int32"},
     "int64": {"type": "integer", "format": "int64"},
     "double": {"type": "number", "format": "double"},
-    "any": {},
 }
 _SAYS = {
     "apiVersion": "The group and version this object is written in.",

@@ -175,5 +175,5 @@ _SCALARS: Mapping[str, Callable[[Any], Any]] = {
     "time": _time,
     "microtime": lambda value: _time(value, "%Y-%m-%dT%H:%M:%S.%fZ"),
     "object": _any,
-    "any": _any,
+    "fields": _any,
 }

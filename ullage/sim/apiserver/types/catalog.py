@@ -5,9 +5,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 
-OPAQUE = ("object", "any")
-"""Types whose inside is nobody's business."""
-
 
 @dataclass(frozen=True, slots=True)
 class Field:

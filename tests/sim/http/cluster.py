@@ -1,0 +1,66 @@
+"""Simulated clusters that serve HTTP from a thread of their own, for clients that block."""
+
+import asyncio
+import random
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+from ullage.clock import WallClock
+from ullage.kube.crds.install import install
+from ullage.kube.rest import RestApi
+from ullage.sim.actors.start import Actors, ActorSettings
+from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.http import Served, Serving, serving
+
+PATIENCE_SECONDS = 20.0
+
+
+@asynccontextmanager
+async def served_cluster(kubeconfig: Path, *, actors: bool = False) -> AsyncIterator[Served]:
+    """Our kinds are installed; with actors, pods on nodes run and workloads keep their counts."""
+    clock = WallClock()
+    server = SimulatedApiServer(clock, seed=1)
+    api = RestApi(InMemoryTransport(server), rng=random.Random(1))
+    await install(api)
+    async with serving(server, Serving(kubeconfig=kubeconfig)) as served, asyncio.TaskGroup() as running:
+        acting = running.create_task(Actors(api, clock, ActorSettings(seed=1)).run()) if actors else None
+        yield served
+        if acting is not None:
+            acting.cancel()
+
+
+@contextmanager
+def in_a_thread(kubeconfig: Path, *, actors: bool = False) -> Iterator[Served]:
+    """The cluster on an event loop of its own, during the block."""
+    ready, ended = threading.Event(), threading.Event()
+    found: list[Served] = []
+    stop: list[Callable[[], None]] = []
+
+    async def live() -> None:
+        leave = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        stop.append(lambda: loop.call_soon_threadsafe(leave.set))
+        async with served_cluster(kubeconfig, actors=actors) as served:
+            found.append(served)
+            ready.set()
+            await leave.wait()
+
+    def run() -> None:
+        try:
+            asyncio.run(live())
+        finally:
+            ready.set()
+            ended.set()
+
+    thread = threading.Thread(target=run, name="simulated cluster")
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE_SECONDS), "the simulated cluster did not start"
+        yield found[0]
+    finally:
+        for call in stop:
+            call()
+        assert ended.wait(PATIENCE_SECONDS), "the simulated cluster did not end"
+        thread.join()
