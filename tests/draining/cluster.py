@@ -33,6 +33,7 @@ from ullage.testing.disruption_check import is_available
 
 NS = "default"
 POOL = "pool"
+MOST_NODES = 400
 CPUS, MEMORY_GIB = 96, 1024
 CPUS_PER_GPU_POD, GIB_PER_PLAIN_POD = 2, 8
 FILLER = "filler"
@@ -93,7 +94,7 @@ async def buy(api: KubeApi, size: int, **fields: Any) -> None:
         "provider": {"name": "kwok"},
         "template.resources": {"cpu": str(CPUS), "memory": f"{MEMORY_GIB}Gi"},
         "minSize": size,
-        "maxSize": size + 5,
+        "maxSize": size,
         "scaleUpBatch": "1s",
     }
     spec = with_fields(plain | {key.replace("__", "."): value for key, value in fields.items()})
@@ -101,8 +102,8 @@ async def buy(api: KubeApi, size: int, **fields: Any) -> None:
 
 
 async def drain_from_now_on(api: KubeApi, **consolidation: Any) -> None:
-    """The pool may shrink to nothing, and nodes with pods may go."""
-    spec = {"minSize": 0, "consolidation": {"policy": "Drain"} | consolidation}
+    """The pool may shrink to nothing, and nodes with pods may go. It may also grow, and must not."""
+    spec = {"minSize": 0, "maxSize": MOST_NODES, "consolidation": {"policy": "Drain"} | consolidation}
     await api.patch(NODE_PROVISIONERS, POOL, MergePatch({"spec": spec}))
 
 
