@@ -11,7 +11,7 @@ PYTEST_ARGS ?=
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 
-demo: $(VENV)/.runtime ## a simulated GPU cluster in this terminal
+demo: $(VENV)/.runtime ## a simulated GPU cluster at work: in this terminal, a browser, and for kubectl
 	@$(BIN)/ullage demo
 
 test: $(VENV)/.dev controlplane ## a sample of every kind of test

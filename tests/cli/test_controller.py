@@ -1,10 +1,11 @@
 """`ullage controller`: what it makes of its options."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ullage.cli.controller import command, read_provider_settings
+from ullage.cli.controller import command, read_all, read_provider_settings
 from ullage.cli.drain_options import read_draining
 from ullage.cli.main import run
 from ullage.errors import UserError
@@ -82,6 +83,54 @@ def test_options_of_draining_are_understood() -> None:
     assert (settings.unmanaged, settings.unneeded, settings.pace.after_taint) == (True, 90.0, 1.0)
     assert (settings.pace.evictions.deadline, settings.pace.evictions.most_grace) == (180.0, 3600.0)
     assert (settings.policy.gpu_used_milli, settings.policy.rules.local_storage_stays) == (250, False)
+
+
+FILE = """
+scheduling: {leaseNamespace: leases, profiles: {batch: packing}}
+provisioning: {maxGpus: 10, providers: {aws: {cluster: prod, region: a}}}
+draining: {maxScaleDownParallelism: 8, maxDrainParallelism: 3, scanInterval: 500ms, systemPodsStay: false, recheck: 9s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        pytest.param((), ("leases", ("gpu-scheduler", "batch"), 10, "a", 8, 3, 0.5, False, 9.0), id="as-the-file-says"),
+        pytest.param(
+            ("--namespace=n", "--scheduler-name=x", "--max-gpus=5", "--provider-setting=aws.region=b"),
+            ("n", ("x",), 5, "b", 8, 3, 0.5, False, 9.0),
+            id="options-first",
+        ),
+        pytest.param(
+            ("--max-scale-down-parallelism=3", "--scan-interval=2s", "--skip-nodes-with-system-pods"),
+            ("leases", ("gpu-scheduler", "batch"), 10, "a", 3, 2, 2.0, True, 9.0),
+            id="options-of-draining-first",
+        ),
+        pytest.param(
+            ("--max-empty-bulk-delete=9", "--max-drain-parallelism=4"),
+            ("leases", ("gpu-scheduler", "batch"), 10, "a", 9, 4, 0.5, False, 9.0),
+            id="the-old-name",
+        ),
+    ],
+)
+def test_a_settings_file(options: tuple[str, ...], expected: tuple[Any, ...], tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text(FILE)
+    with command.make_context("controller", ["--settings", str(file), *options]) as context:
+        found = read_all(context.params)
+    provisioning, draining = found.controller.provisioning, found.draining
+    assert expected == (
+        draining.lease_namespace,
+        provisioning.schedulers,
+        provisioning.budget.gpus,
+        found.controller.providers["aws"]["region"],
+        draining.most_at_once,
+        draining.most_drains,
+        draining.pause,
+        draining.policy.rules.system_pods_stay,
+        draining.policy.recheck,
+    )
+    assert found.controller.providers["aws"]["cluster"] == "prod"
 
 
 def _options(*given: str) -> dict[str, Any]:

@@ -34,7 +34,7 @@ from ullage.testing.disruption_check import is_available
 NS = "default"
 POOL = "pool"
 MOST_NODES = 400
-CPUS, MEMORY_GIB = 96, 1024
+CPUS, MEMORY_GIB = 96, 768
 CPUS_PER_GPU_POD, GIB_PER_PLAIN_POD = 2, 8
 FILLER = "filler"
 
@@ -67,15 +67,14 @@ class Service:
         return ObjectKey(NS, self.name)
 
 
-async def until(holds: Callable[[], Awaitable[object]], seconds: float, programs: PoolPrograms) -> float:
-    """Wait until it holds; returns how long that took."""
+async def until(holds: Callable[[], Awaitable[object]], seconds: float, programs: PoolPrograms) -> None:
+    """Wait until it holds."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     while not await holds():
         programs.check_running()
         assert loop.time() - began < seconds, f"{holds.__qualname__}: not within {seconds:g} s:\n{programs.said()}"
         await asyncio.sleep(0.2)
-    return loop.time() - began
 
 
 async def until_right(wrong: Callable[[], Awaitable[list[str]]], seconds: float, programs: PoolPrograms) -> None:
@@ -88,17 +87,15 @@ async def until_right(wrong: Callable[[], Awaitable[list[str]]], seconds: float,
     assert found == []
 
 
-async def buy(api: KubeApi, size: int, **fields: Any) -> None:
+async def buy(api: KubeApi, size: int) -> None:
     """A pool that is bought by its minimum, and from which only empty nodes might be taken, which it does not want."""
-    plain = {
+    fields = {
         "provider": {"name": "kwok"},
         "template.resources": {"cpu": str(CPUS), "memory": f"{MEMORY_GIB}Gi"},
         "minSize": size,
         "maxSize": size,
-        "scaleUpBatch": "1s",
     }
-    spec = with_fields(plain | {key.replace("__", "."): value for key, value in fields.items()})
-    await api.create(NODE_PROVISIONERS, {"metadata": {"name": POOL}, "spec": spec})
+    await api.create(NODE_PROVISIONERS, {"metadata": {"name": POOL}, "spec": with_fields(fields)})
 
 
 async def drain_from_now_on(api: KubeApi, **consolidation: Any) -> None:

@@ -50,7 +50,7 @@ SWEPT = (
     EVENTS,
 )
 """What tests make, owners before what they own."""
-SWEEPING_SECONDS = 60.0
+SWEEPING_SECONDS = 240.0
 
 
 @pytest.fixture(scope="module")

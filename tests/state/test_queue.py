@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ullage.model.event import ObjectKey
 from ullage.model.verdict import Wake
-from ullage.state.queue import Place, SchedulingQueue
+from ullage.state.queue import Place, QueuePace, SchedulingQueue
 
 
 def key(name: str) -> ObjectKey:
@@ -24,6 +24,16 @@ def all_of(queue: SchedulingQueue, now: float) -> list[str]:
     while (popped := queue.pop(now=now)) is not None:
         taken.append(popped.name)
     return taken
+
+
+def test_a_pod_may_be_refused_for_weeks() -> None:
+    pace = QueuePace()
+    assert [pace.backoff(times) for times in (1, 2, 5, 100_000)] == [1.0, 2.0, 10.0, 10.0]
+    queue = queue_of(("p", 0))
+    for now in range(0, 5_000 * 300, 300):
+        assert all_of(queue, now) == ["p"]
+        queue.refuse(key("p"), [Wake.POD_LEFT], now=now)
+        queue.wake(Wake.POD_LEFT, now=now + 1)
 
 
 def test_priority_goes_before_age_and_age_before_name() -> None:

@@ -30,6 +30,11 @@ class Turnstile:
     def __init__(self) -> None:
         self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
 
+    @property
+    def busy(self) -> bool:
+        """Whether anybody is there, or waits to be."""
+        return bool(self._locks)
+
     @asynccontextmanager
     async def through(self, names: Iterable[Hashable]) -> AsyncIterator[None]:
         """Alone with all of these, in the order given: everybody has to give them in the same."""

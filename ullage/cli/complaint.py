@@ -28,6 +28,8 @@ def complain(error: Exception, *, called: str = "ullage") -> int:
 
 def sentence(error: Exception) -> str:
     """What the user reads."""
+    while isinstance(error, ExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
     if isinstance(error, errors.UserError):
         return str(error)
     if isinstance(error, errors.ApiError):

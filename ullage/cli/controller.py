@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.drain_options import draining_options, read_draining
+from ullage.cli.drain_options import draining_options, is_given, read_draining
 from ullage.cli.running import (
     LISTEN_HELP,
     api_of_term,
@@ -42,6 +42,7 @@ Examples:
   ullage controller --provider-setting aws.cluster=prod --provider-setting aws.region=eu-west-1
   ullage controller --max-gpus 512 --max-price-per-hour 1500
   ullage controller --context staging --no-leader-election --listen 127.0.0.1:9441
+  ullage controller --settings policy.yaml
   ullage controller --drain-unmanaged --scale-down-unneeded-time 20m --max-drain-parallelism 3
 """
 
@@ -58,16 +59,20 @@ Examples:
     "--scheduler-name",
     "schedulers",
     multiple=True,
-    default=("gpu-scheduler",),
-    show_default=True,
     help="Name pods use for `ullage scheduler`, as in its --profile. Other schedulers' pods get nodes once those found "
-    "them unschedulable. May be repeated.",
+    "them unschedulable. May be repeated. Default: what --settings says, else gpu-scheduler.",
 )
 @click.option("--max-gpus", type=click.IntRange(min=0), help="GPUs all pools together may have. Default: no limit.")
 @click.option(
     "--max-price-per-hour",
     metavar="PRICE",
     help="What the nodes of all pools together may cost, by their pricePerHour. Default: no limit.",
+)
+@click.option(
+    "--settings",
+    "settings_file",
+    metavar="FILE",
+    help="Settings file; see `ullage config show`. Options given here count first.",
 )
 @draining_options
 @click.option(
@@ -93,8 +98,8 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
     Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
     """
     choice = ClusterChoice.of(kubeconfig, context)
-    election = options["namespace"] if options["leader_election"] else None
-    settings = _Settings(read_settings(options), read_draining(options))
+    settings = read_all(options)
+    election = settings.draining.lease_namespace if options["leader_election"] else None
     asyncio.run(until_stopped(_controlling(choice, settings, election, listen_address(listen))))
 
 
@@ -106,15 +111,37 @@ class _Settings:
     draining: "DrainingSettings"
 
 
-def read_settings(options: dict[str, Any]) -> "ControllerSettings":
-    """From the options as given. Raises UserError."""
-    from ullage.control.provisioning.loop import ProvisioningSettings
+def read_all(options: dict[str, Any]) -> _Settings:
+    """From the options as given, and from the settings file, which counts after them. Raises UserError."""
+    from ullage.config.loading import load_settings
+    from ullage.control.configured import draining_settings, provisioning_settings
     from ullage.control.provisioning.start import ControllerSettings
 
-    budget = read_budget(options["max_gpus"], options["max_price_per_hour"])
-    return ControllerSettings(
-        provisioning=ProvisioningSettings(budget=budget, schedulers=options["schedulers"]),
-        providers=read_provider_settings(options["settings"]),
+    if options["settings_file"] is None:
+        return _Settings(read_settings(options, ControllerSettings()), read_draining(options))
+    said = load_settings(options["settings_file"])
+    if not is_given("namespace"):
+        options = {**options, "namespace": said.scheduling.lease_namespace}
+    return _Settings(
+        read_settings(options, provisioning_settings(said)), read_draining(options, draining_settings(said))
+    )
+
+
+def read_settings(options: dict[str, Any], chosen: "ControllerSettings") -> "ControllerSettings":
+    """What was chosen, with the options put over it. Raises UserError."""
+    given = read_budget(options["max_gpus"], options["max_price_per_hour"])
+    usual = chosen.provisioning
+    budget = type(given)(
+        gpus=usual.budget.gpus if given.gpus is None else given.gpus,
+        price=usual.budget.price if given.price is None else given.price,
+    )
+    providers = {name: dict(values) for name, values in chosen.providers.items()}
+    for name, values in read_provider_settings(options["settings"]).items():
+        providers.setdefault(name, {}).update(values)
+    return replace(
+        chosen,
+        provisioning=replace(usual, budget=budget, schedulers=tuple(options["schedulers"]) or usual.schedulers),
+        providers=providers,
     )
 
 

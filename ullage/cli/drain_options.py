@@ -1,6 +1,7 @@
 """Options about draining that several verbs have."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -152,8 +153,51 @@ draining_options = _all_of(
 )
 
 
-def read_draining(options: Mapping[str, Any]) -> "DrainingSettings":
-    """From the options as given. Raises UserError."""
+def read_draining(options: Mapping[str, Any], chosen: "DrainingSettings | None" = None) -> "DrainingSettings":
+    """From the options as given, and from what a settings file says, which counts after them. Raises UserError."""
+    if chosen is None:
+        return _read_draining(options)
+    said = {name: value for name, value in _as_options(chosen).items() if not is_given(name)}
+    at_once = options["max_scale_down_parallelism"] or options["max_empty_bulk_delete"]
+    if at_once is not None:
+        said.pop("max_scale_down_parallelism", None)
+        said["max_drain_parallelism"] = min(chosen.most_drains, at_once - 1)
+        said = {name: value for name, value in said.items() if not is_given(name)}
+    found = _read_draining({**options, **said})
+    policy = replace(found.policy, recheck=chosen.policy.recheck, evictions_kept=chosen.policy.evictions_kept)
+    return replace(found, policy=policy)
+
+
+def _as_options(settings: "DrainingSettings") -> dict[str, Any]:
+    """What would have to be given for these settings."""
+    policy, rules, pace = settings.policy, settings.policy.rules, settings.pace
+    return {
+        "drain_unmanaged": settings.unmanaged,
+        "utilization_threshold": policy.used_milli / 1000,
+        "gpu_utilization_threshold": policy.gpu_used_milli / 1000,
+        "scale_down_unneeded_time": settings.unneeded,
+        "scale_down_unready_time": settings.unready,
+        "max_scale_down_parallelism": settings.most_at_once,
+        "max_drain_parallelism": settings.most_drains,
+        "node_delete_delay_after_taint": pace.after_taint,
+        "max_pod_eviction_time": pace.evictions.deadline,
+        "max_graceful_termination": pace.evictions.most_grace,
+        "scale_down_delay_after_failure": settings.after_failure,
+        "scan_interval": settings.pause,
+        "scale_down_simulation_timeout": settings.plan_seconds,
+        "ignore_daemonsets_utilization": not policy.count_daemons,
+        "ignore_mirror_pods_utilization": not policy.count_mirrors,
+        "unready": policy.unready_go,
+        "in_turn": policy.in_turn,
+        "skip_nodes_with_system_pods": rules.system_pods_stay,
+        "skip_nodes_with_local_storage": rules.local_storage_stays,
+        "skip_nodes_with_custom_controller_pods": rules.custom_controllers_stay,
+        "min_replica_count": rules.min_replicas,
+        "system_pod_timeout": rules.system_pod_grace,
+    }
+
+
+def _read_draining(options: Mapping[str, Any]) -> "DrainingSettings":
     from ullage.act.drain import DrainPace
     from ullage.act.drain_pods import EvictionPace
     from ullage.control.draining.settings import DrainingSettings
@@ -207,7 +251,10 @@ def read_limits(options: Mapping[str, Any]) -> tuple[int, int]:
 def _seconds(options: Mapping[str, Any], name: str) -> float:
     from ullage.kube.provisioner_read import read_seconds
 
+    said = options[name]
+    if isinstance(said, float):
+        return said
     try:
-        return read_seconds(options[name])
+        return read_seconds(said)
     except ValueError as error:
         raise UserError(f"--{name.replace('_', '-')}: {error}") from error

@@ -66,6 +66,8 @@ class _Bars:
         )
         self._tasks: dict[str, TaskID] = {}
         self._began: dict[str, float] = {}
+        self._shares: dict[str, float] = {}
+        """Of each run, what is behind it."""
         self._all: TaskID | None = None
 
     def __enter__(self) -> "_Bars":
@@ -83,12 +85,19 @@ class _Bars:
             self._began[progress.label] = time.monotonic()
         said = _said(progress, time.monotonic() - self._began[progress.label])
         self._bars.update(self._tasks[progress.label], completed=progress.share, said=said)
+        self._shares[progress.label] = progress.share
+        self._show_all()
 
     def done(self, label: str) -> None:
         if (task := self._tasks.pop(label, None)) is not None:
             self._bars.remove_task(task)
+        self._shares[label] = 1.0
+        self._show_all()
+
+    def _show_all(self) -> None:
         if self._all is not None:
-            self._bars.advance(self._all)
+            over = sum(share >= 1.0 for share in self._shares.values())
+            self._bars.update(self._all, completed=sum(self._shares.values()), said=f"{over} over")
 
 
 class _Lines:

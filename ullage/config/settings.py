@@ -82,7 +82,7 @@ class Draining:
     gpu_utilization_threshold: float = setting(0.5, Share(), "The same of nodes with GPUs, by their GPUs alone.")
     max_scale_down_parallelism: int = setting(100, Whole(2, 5000), "Nodes being removed at once, whoever owns them.")
     max_drain_parallelism: int = setting(
-        50, Whole(1, 5000), "Of them, nodes with pods to evict. Fewer than maxScaleDownParallelism."
+        50, Whole(0, 5000), "Of them, nodes with pods to evict. Fewer than maxScaleDownParallelism."
     )
     delay_after_taint: float = setting(5.0, Duration(), "From tainting a node to looking at it again.")
     delay_after_failure: float = setting(180.0, Duration(), "How long a node is left alone whose removal failed.")

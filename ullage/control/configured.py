@@ -47,6 +47,7 @@ def draining_settings(settings: Settings) -> DrainingSettings:
     evictions = EvictionPace(deadline=chosen.max_eviction_time, most_grace=chosen.max_graceful_termination)
     return DrainingSettings(
         unmanaged=chosen.drain_unmanaged,
+        lease_namespace=settings.scheduling.lease_namespace,
         unneeded=chosen.unneeded_time,
         unready=chosen.unready_time,
         most_at_once=chosen.max_scale_down_parallelism,

@@ -14,6 +14,9 @@ from enum import StrEnum
 from ullage.model.event import ObjectKey
 from ullage.model.verdict import Wake
 
+_MOST_DOUBLINGS = 32
+"""A pod may be refused for weeks."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueuePace:
@@ -24,7 +27,7 @@ class QueuePace:
     longest_sleep: float = 300.0
 
     def backoff(self, refusals: int) -> float:
-        return min(self.longest_backoff, self.first_backoff * 2.0 ** (max(refusals, 1) - 1))
+        return min(self.longest_backoff, self.first_backoff * 2.0 ** min(max(refusals - 1, 0), _MOST_DOUBLINGS))
 
 
 class Place(StrEnum):

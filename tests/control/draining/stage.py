@@ -95,12 +95,13 @@ class Stage:
         """Change the pool."""
         await self.api.patch(NODE_PROVISIONERS, "pool", MergePatch({"spec": fields}))
 
-    async def deployment(self, name: str, replicas: int, gpus: int = 1, **pod: Any) -> None:
-        """Pods that come again; all of them run when this returns."""
+    async def deployment(self, name: str, replicas: int, gpus: int = 1, *, wait: bool = True, **pod: Any) -> None:
+        """Pods that come again; all of them run when this returns, unless nobody is to `wait` for that."""
         plain: dict[str, Any] = {"schedulerName": "gpu-scheduler", "terminationGracePeriodSeconds": 5}
         body = a_workload(name, pod=a_pod_spec(gpus=gpus, **(plain | pod)), replicas=replicas)
         await self.api.create(DEPLOYMENTS, body, NS)
-        await self.served()
+        if wait:
+            await self.served()
 
     async def budget(self, name: str, **spec: Any) -> None:
         await self.api.create(BUDGETS, a_budget(name, {"app": name}, **spec), NS)

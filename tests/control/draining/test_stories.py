@@ -6,7 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tests.control.draining.stage import GPUS, QUICK, Stage, play
-from tests.control.scheduling.stage import NS
+from tests.control.scheduling.stage import NS, an_api
+from ullage.control.draining.start import draining_alone
+from ullage.control.provisioning.start import Host
 from ullage.kube.api import MergePatch
 from ullage.kube.resources import DEPLOYMENTS, NODES, PODS
 from ullage.testing.builders import a_node
@@ -227,6 +229,24 @@ def test_nodes_of_nobody_are_not_touched_unless_it_is_said() -> None:
         assert stage.drainings[-1].loop.decided is None, "nothing was planned"
 
     play(story, settings=replace(QUICK, unneeded=30.0))
+
+
+def test_draining_goes_on_where_nothing_is_bought() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.one_on_each(4)
+        stage.controller.crash()
+        await stage.may_shrink()
+        host = Host(providers={"kwok": stage.cloud})
+        alone = draining_alone(an_api(stage.server, 5), QUICK, stage.clock, seed=5, host=host)
+        running = asyncio.ensure_future(alone.run())
+        await stage.at_rest(1)
+        await stage.deployment("more", 8, wait=False)
+        await asyncio.sleep(120)
+        assert len(await stage.nodes()) == 1, "nobody buys"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    play(story)
 
 
 def test_an_old_name_is_understood_and_warned_of() -> None:

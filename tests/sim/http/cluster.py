@@ -5,7 +5,6 @@ import random
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from pathlib import Path
 
 from ullage.clock import WallClock
 from ullage.kube.crds.install import install
@@ -18,13 +17,13 @@ PATIENCE_SECONDS = 20.0
 
 
 @asynccontextmanager
-async def served_cluster(kubeconfig: Path, *, actors: bool = False) -> AsyncIterator[Served]:
+async def served_cluster(how: Serving, *, actors: bool = False) -> AsyncIterator[Served]:
     """Our kinds are installed; with actors, pods on nodes run and workloads keep their counts."""
     clock = WallClock()
     server = SimulatedApiServer(clock, seed=1)
     api = RestApi(InMemoryTransport(server), rng=random.Random(1))
     await install(api)
-    async with serving(server, Serving(kubeconfig=kubeconfig)) as served, asyncio.TaskGroup() as running:
+    async with serving(server, how) as served, asyncio.TaskGroup() as running:
         acting = running.create_task(Actors(api, clock, ActorSettings(seed=1)).run()) if actors else None
         yield served
         if acting is not None:
@@ -32,7 +31,7 @@ async def served_cluster(kubeconfig: Path, *, actors: bool = False) -> AsyncIter
 
 
 @contextmanager
-def in_a_thread(kubeconfig: Path, *, actors: bool = False) -> Iterator[Served]:
+def in_a_thread(how: Serving, *, actors: bool = False) -> Iterator[Served]:
     """The cluster on an event loop of its own, during the block."""
     ready, ended = threading.Event(), threading.Event()
     found: list[Served] = []
@@ -42,7 +41,7 @@ def in_a_thread(kubeconfig: Path, *, actors: bool = False) -> Iterator[Served]:
         leave = asyncio.Event()
         loop = asyncio.get_running_loop()
         stop.append(lambda: loop.call_soon_threadsafe(leave.set))
-        async with served_cluster(kubeconfig, actors=actors) as served:
+        async with served_cluster(how, actors=actors) as served:
             found.append(served)
             ready.set()
             await leave.wait()

@@ -10,7 +10,7 @@ import pytest
 from tests.sim.report.sheets import a_sheet
 from ullage.sim.report.comparison import Step, compared
 from ullage.sim.report.page import page
-from ullage.sim.report.scale import linear, logarithmic, spoken, spoken_time, time_axis
+from ullage.sim.report.scale import linear, logarithmic_time, spoken, spoken_time, time_axis
 
 ONE, OTHER = a_sheet("plain"), a_sheet("a <b> & c", gpus={"hours": {"waste": 1.0}, "allocation": 0.9})
 SAME = Step(1.0, "scheduler", "Scheduled", "Pod default/a", "on node-1")
@@ -117,7 +117,7 @@ def test_axes_reach_above_all_values_in_round_steps(highest: float) -> None:
 
 
 def test_a_logarithmic_axis_holds_everything() -> None:
-    axis = logarithmic([0.0, 3.0, 86_400.0])
+    axis = logarithmic_time([0.0, 3.0, 86_400.0])
     assert axis.at(0.0) == 0.0
     assert 0 < axis.at(3.0) < axis.at(86_400.0) <= 1.0
 

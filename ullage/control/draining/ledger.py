@@ -71,8 +71,9 @@ class Ledger:
 
     def forget(self, nodes: Iterable[str], *, now: float) -> None:
         """What is over, and what is about nodes that are not there any more."""
-        there = set(nodes)
-        self._failed = {node: one for node, one in self._failed.items() if one[0] > now and node in there}
+        if self._failed:
+            there = set(nodes)
+            self._failed = {node: one for node, one in self._failed.items() if one[0] > now and node in there}
         self._evictions = [one for one in self._evictions if now - one.at < self._kept]
 
     def next_moment(self) -> float | None:

@@ -17,6 +17,10 @@ ATTEND_SECONDS = 1.0
 """Of virtual time: how often a loop that cannot be woken looks at what waits."""
 
 
+class Closed(Exception):
+    """Nobody is left on the other side to answer."""
+
+
 class Bridge:
     """Work waits in line until the loop gets to it. `ask` may be called from any thread, the rest is the loop's own."""
 

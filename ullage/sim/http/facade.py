@@ -6,18 +6,20 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import TypeVar
 
+import structlog
 from aiohttp import web
 
 from ullage.kube.transport import JSON, Request, Response
 from ullage.sim.apiserver.refusal import Refusal
 from ullage.sim.apiserver.server import SimulatedApiServer, is_watch
 from ullage.sim.apiserver.watchers import Watcher
-from ullage.sim.http.bridge import Bridge
+from ullage.sim.http.bridge import Bridge, Closed
 from ullage.sim.http.doorkeeper import Doorkeeper
 from ullage.sim.http.streaming import Streams, endless
 
 T = TypeVar("T")
 
+_log = structlog.get_logger(__name__)
 _WRITES = ("POST", "PUT", "PATCH")
 _IMPERSONATE = "Impersonate-User"
 _LONGEST_MANAGER = 128
@@ -49,8 +51,14 @@ class Facade:
             return told(await self._ask(lambda: self._server.handle(request, user)))
         except web.HTTPRequestEntityTooLarge:
             return told(Refusal(413, "RequestEntityTooLarge", "the request is too large").response())
-        except Gone:
+        except Closed:
             return told(Refusal(503, "ServiceUnavailable", "the simulated cluster is ending").response())
+        except web.HTTPException:
+            raise
+        except Exception as error:  # noqa: BLE001 - a mistake of ours is told to the client, and does not end the server
+            _log.exception("a request to the simulated API failed", method=asked.method, path=asked.path)
+            message = f"Internal error occurred: {type(error).__name__}: {error}"
+            return told(Refusal(500, "InternalError", message).response())
 
     async def _watch(self, asked: web.Request, request: Request, user: str) -> web.StreamResponse:
         bell = self._streams.new_bell()
@@ -67,18 +75,14 @@ class Facade:
         return await self._streams.carry(asked, request, found, bell)
 
     async def _ask(self, work: Callable[[], T]) -> T:
-        """Raises Gone where nobody is left to answer."""
+        """Raises Closed where nobody is left to answer."""
         future: Future[T] = self._bridge.ask(work)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             if future.cancelled() and not _being_cancelled():
-                raise Gone from None
+                raise Closed from None
             raise
-
-
-class Gone(Exception):
-    """The bridge was closed before the answer came."""
 
 
 def _being_cancelled() -> bool:

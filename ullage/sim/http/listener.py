@@ -18,6 +18,7 @@ _BACKLOG = 128
 _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 0.5
+_PARTING_TURNS = 20
 
 
 def bound_socket(address: Address) -> socket.socket:
@@ -84,10 +85,19 @@ class Listener:
             shutdown_timeout=_LAST_WORDS_SECONDS,
         )
         await runner.setup()
+        site = web.SockSite(runner, taken, ssl_context=tls)
         try:
-            await web.SockSite(runner, taken, ssl_context=tls).start()
+            await site.start()
             self._ready.set()
             await self._stopping.wait()
             self._closing()
+            self._loop.remove_reader(taken)
+            await _some_turns()  # who was just being let in has to be in, to be shown out
         finally:
             await runner.cleanup()
+            await _some_turns()  # connections that were closed are let go of
+
+
+async def _some_turns() -> None:
+    for _ in range(_PARTING_TURNS):
+        await asyncio.sleep(0)

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from ullage.kube.transport import JSON, Request
 from ullage.sim.apiserver.watchers import BOOKMARK_PERIOD, Watcher
+from ullage.sim.http.bridge import Closed
 
 Ask = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -77,7 +78,8 @@ class Streams:
         self._bells.add(bell)
         try:
             await answer.prepare(asked)
-            await self._pump(answer, request, watcher, bell)
+            with suppress(Closed):
+                await self._pump(answer, request, watcher, bell)
             await answer.write_eof()
         except ConnectionError:
             pass  # the client is gone

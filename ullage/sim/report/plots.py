@@ -54,7 +54,7 @@ def _allocation(sheets: Sequence[RunSheet]) -> Made:
     drawn: list[Line] = []
     for number, sheet in enumerate(sheets):
         series = _series(sheet)
-        if number == 0 or series["capacity"] != _series(sheets[0])["capacity"]:
+        if number == 0 or set(series["capacity"]) != set(_series(sheets[0])["capacity"]):
             name = "there are" if len(sheets) == 1 else f"there are, {sheet.label}"
             drawn.append(Line(name, series["capacity"], series["width"], colour=7, faint=True))
         name = "given" if len(sheets) == 1 else f"given, {sheet.label}"

@@ -10,7 +10,7 @@ _TIME_STEPS = (
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 432_000,
     604_800, 864_000, 1_728_000, 2_592_000, 5_184_000, 8_640_000, 17_280_000, 31_536_000,
 )  # fmt: skip
-_LEAST_LOG = 0.1
+_LOG_TIMES = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 36_000.0, 86_400.0, 864_000.0, 8_640_000.0, 86_400_000.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ def linear(highest: float) -> Axis:
     return Axis(0.0, step * count, tuple(step * n for n in range(count + 1)))
 
 
-def logarithmic(values: Sequence[float]) -> Axis:
-    """Powers of ten around all values. What is smaller than a tenth lies on the lower end."""
-    highest = max([*values, _LEAST_LOG * 10])
-    top = math.ceil(math.log10(highest) - 1e-9)
-    bottom = round(math.log10(_LEAST_LOG))
-    return Axis(10.0**bottom, 10.0**top, tuple(10.0**n for n in range(bottom, top + 1)), logarithmic=True)
+def logarithmic_time(values: Sequence[float]) -> Axis:
+    """Round times up to the first that is above all values. What is below a tenth of a second lies on the lower end."""
+    highest = max([*values, _LOG_TIMES[1]])
+    top = next((mark for mark in _LOG_TIMES if mark >= highest), highest)
+    marks = tuple(mark for mark in _LOG_TIMES if mark <= top)
+    return Axis(_LOG_TIMES[0], top, marks, logarithmic=True)
 
 
 def time_axis(seconds: float) -> Axis:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ullage.sim.report.scale import Axis, linear, logarithmic, spoken, spoken_time, time_axis
+from ullage.sim.report.scale import Axis, linear, logarithmic_time, spoken, spoken_time, time_axis
 
 WIDTH, HEIGHT = 760, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 40
@@ -78,7 +78,7 @@ def lines(plot: Plot, drawn: Sequence[Line]) -> str:
 def bars(plot: Plot, groups: Sequence[Group], *, log: bool = False) -> str:
     """Standing bars, in groups."""
     values = [bar.value for group in groups for bar in group.bars]
-    up = logarithmic(values) if log else linear(max(values, default=0.0))
+    up = logarithmic_time(values) if log else linear(max(values, default=0.0))
     parts, inner = _frame(up, plot.unit), WIDTH - _LEFT - _RIGHT
     slot = inner / max(1, len(groups))
     for place, group in enumerate(groups):
