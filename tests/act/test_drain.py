@@ -13,7 +13,7 @@ from ullage.act.drain import Around, DrainHands, DrainPace, Machine
 from ullage.act.drain_holds import ComingPods
 from ullage.act.drain_pods import EvictionPace
 from ullage.clock import WallClock
-from ullage.cloud.api import Refused
+from ullage.cloud.api import OutcomeUnknown, Refused
 from ullage.cloud.simulated import SimulatedCloud
 from ullage.decide.drain.budgets import Budgets
 from ullage.decide.drain.facts import RuleSwitches
@@ -271,6 +271,13 @@ async def test_a_machine_that_cannot_be_deleted_keeps_its_node(site: Site) -> No
     outcome = await site.removed()
     assert why(outcome) == "CloudFailed"
     assert await site.taints() == ["mine"]
+
+
+async def test_a_node_whose_machine_may_be_gone_takes_no_pods_yet(site: Site) -> None:
+    """Whoever can list machines has to say."""
+    site.cloud.faults.fail("delete", OutcomeUnknown("no answer"), times=9)
+    assert why(await site.removed()) == "CloudFailed"
+    assert await site.taints() == [CANDIDATE_TAINT, "mine", DRAINING_TAINT]
 
 
 @pytest.mark.parametrize("change", ["protected", "taken-off", "replaced"])

@@ -21,8 +21,9 @@ from rich.terminal_theme import TerminalTheme
 
 from tests.cli.demo_process import running_demo
 from ullage.sim.demo import picture
+from ullage.sim.demo.gpu_map import Palette
 from ullage.sim.demo.programme import Programme
-from ullage.sim.demo.screen import Addresses, Frame, Palette
+from ullage.sim.demo.screen import Addresses, Frame
 from ullage.sim.demo.sights import Watching
 from ullage.sim.demo.stage import play, staged
 from ullage.sim.demo.tour import TOUR
@@ -52,7 +53,7 @@ _THEME = TerminalTheme(
 )
 ADDRESSES = Addresses(
     dashboard="http://127.0.0.1:40219/",
-    kubectl="kubectl --kubeconfig /tmp/ullage-demo-x1/kubeconfig",
+    kubeconfig="/tmp/ullage-demo-x1/kubeconfig",
     example="/tmp/ullage-demo-x1/claim.yaml",
 )
 

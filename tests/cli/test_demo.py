@@ -52,6 +52,9 @@ def test_a_scenario_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
         pytest.param(["--speed", "0"], id="time-that-stands-still"),
         pytest.param(["--speed", "fast"], id="speed-in-words"),
         pytest.param(["--duration", "0"], id="no-time-at-all"),
+        pytest.param(["--speed", "nan"], id="speed-that-is-no-number"),
+        pytest.param(["--duration", "nan"], id="time-that-is-no-number"),
+        pytest.param(["--duration", "inf"], id="for-ever-is-not-said-so"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(arguments: list[str]) -> None:
@@ -97,10 +100,11 @@ def test_it_ends_when_its_time_is_over(tmp_path: Path) -> None:
     assert demo.left_behind() == []
 
 
-def test_sigterm_ends_it_as_cleanly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGHUP], ids=["asked-to-end", "its-terminal-was-closed"])
+def test_other_signals_end_it_as_cleanly(how: signal.Signals, tmp_path: Path) -> None:
     with running_demo(tmp_path, *QUIET, "--scenario", "ebb") as demo:
         demo.wait_for("beginning: Ten nodes")
-        assert demo.stop(signal.SIGTERM) == 0
+        assert demo.stop(how) == 0
     assert demo.left_behind() == []
 
 
@@ -110,7 +114,7 @@ def test_on_a_terminal_it_draws_and_gives_the_terminal_back(tmp_path: Path) -> N
         size = {"TERM": "xterm-256color", "COLUMNS": "140", "LINES": "42", "TMPDIR": str(tmp_path)}
         os.execve(ULLAGE, [ULLAGE, "demo", "--no-browser"], os.environ | size)
     try:
-        whole = (b"kubectl --kubeconfig", b"Waiting", b"Decisions", b"train-b")
+        whole = (b"kubectl ", b"Waiting", b"Decisions", b"train-b")
         drawn = _read_until(terminal, whole, monotonic() + 60)
         assert _processor_seconds(pid) < FIRST_PICTURE_SECONDS, "the first picture takes too long"
         assert b"\x1b[?1049h" in drawn, "on a screen of its own"

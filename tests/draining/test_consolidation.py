@@ -83,7 +83,8 @@ async def test_all_that_can_go_do(plane: ControlPlane, api: KubeApi, programs: P
     assert await machines_made(api) == size.nodes
     await until(lambda: shrunk_to(api, len(busy)), 10, programs)
     found = removals(history.moments)
-    assert list(too_early(found, UNNEEDED)) == []
+    # Soft taints have a budget of calls: not every node has its mark before its time comes.
+    assert list(too_early([one for one in found if one.candidate_since], UNNEEDED)) == []
     with_pods = [one for one in found if one.pods]
     assert size.drained_at_once / 2 <= most_at_once(with_pods) <= size.drained_at_once
     assert most_at_once(found) <= size.at_once

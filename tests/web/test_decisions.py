@@ -40,6 +40,19 @@ def test_an_event_of_others_is_none() -> None:
     assert read_decision(an_event("e", POD, reportingController="kubelet")) is None
 
 
+def test_what_a_node_was_told_is_not_told_again_of_its_pool() -> None:
+    pool, node = {"kind": "NodeProvisioner", "name": "train"}, {"kind": "Node", "name": "train-1"}
+    assert read_decision(an_event("e", pool, reason="NodeRemoved", note="1 node removed (train-1): Empty")) is None
+    assert read_decision(an_event("e", node, reason="NodeRemoved", note="removed: Empty")) is not None
+    assert read_decision(an_event("e", pool, reason="NodeNotRemoved", note="i-7 never became a node")) is not None
+
+
+def test_whom_it_is_about_is_not_said_twice() -> None:
+    decisions = Decisions()
+    put(decisions, note="Successfully assigned team/a to n with GPU 0")
+    assert [row.note for row in rows(decisions)] == ["to n with GPU 0"]
+
+
 def test_a_series_counts_and_is_as_new_as_its_last() -> None:
     series = {"count": 7, "lastObservedTime": "2030-01-01T01:00:00.000000Z"}
     row = read_decision(an_event("e", POD, series=series))

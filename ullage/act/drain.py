@@ -104,10 +104,12 @@ class Around:
 class _Stopped(Exception):
     """A removal does not go on."""
 
-    def __init__(self, objection: Objection, evicted: int = 0) -> None:
+    def __init__(self, objection: Objection, evicted: int = 0, *, machine_unknown: bool = False) -> None:
         super().__init__(objection.detail)
         self.objection = objection
         self.evicted = evicted
+        self.machine_unknown = machine_unknown
+        """Nobody knows whether there still is a machine: the node must not take pods before somebody does."""
 
 
 class DrainHands:
@@ -141,21 +143,17 @@ class DrainHands:
             evicted = await self._emptied(promise, answers)
             return await self._deleted(promise, evicted)
         except _Stopped as stopped:
-            return await self.give_up(promise, stopped.objection, evicted or stopped.evicted)
+            evicted = evicted or stopped.evicted
+            if stopped.machine_unknown:
+                return _stays(promise, stopped.objection, evicted)
+            return await self.give_up(promise, stopped.objection, evicted)
         except errors.ApiError as error:
             return await self.give_up(promise, Objection(DrainSetback.API_FAILED, error.message), evicted)
 
     async def give_up(self, promise: Promise, objection: Objection, evicted: int = 0) -> NodeStays:
         """Take the taints off, whatever it takes, and say why."""
         await self.let_go(promise.node, promise.uid, still_candidate=False)
-        return NodeStays(
-            action=promise.action,
-            uid=promise.uid,
-            setback=objection.setback,
-            detail=objection.detail,
-            pod=objection.pod,
-            evicted=evicted,
-        )
+        return _stays(promise, objection, evicted)
 
     async def finish(self, node: str, uid: str) -> None:
         """Delete a Node whose machine is gone already, for as long as it takes."""
@@ -257,8 +255,10 @@ class DrainHands:
                 await machine.provider.delete([machine.instance])
             except CloudError as error:
                 pause = max(wait, error.retry_after)
-                if isinstance(error, Refused) or self._clock.steady() + pause > deadline:
-                    raise _Stopped(Objection(DrainSetback.CLOUD_FAILED, error.message)) from error
+                refused = isinstance(error, Refused)
+                if refused or self._clock.steady() + pause > deadline:
+                    why = Objection(DrainSetback.CLOUD_FAILED, error.message)
+                    raise _Stopped(why, machine_unknown=not refused) from error
             else:
                 return machine.instance
             await asyncio.sleep(pause)
@@ -292,3 +292,14 @@ class DrainHands:
                 wait = min(wait * 2, _LONGEST_WAIT)
             else:
                 return
+
+
+def _stays(promise: Promise, objection: Objection, evicted: int) -> NodeStays:
+    return NodeStays(
+        action=promise.action,
+        uid=promise.uid,
+        setback=objection.setback,
+        detail=objection.detail,
+        pod=objection.pod,
+        evicted=evicted,
+    )

@@ -1,5 +1,6 @@
 """`ullage demo`: a whole GPU cluster in one process, a story that shows what it does, and room for a newcomer."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +33,16 @@ class DemoOptions:
     browser: bool
 
 
+class _Finite(click.FloatRange):
+    """A range without `nan` and `inf`, which are in no range and past all."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
+
+
 @click.command("demo", epilog=EXAMPLES)
 @click.option(
     "--scenario",
@@ -42,7 +53,7 @@ class DemoOptions:
 )
 @click.option(
     "--speed",
-    type=click.FloatRange(min=0.1, max=1000.0),
+    type=_Finite(min=0.1, max=1000.0),
     default=30.0,
     show_default=True,
     help="Simulated seconds in one of yours.",
@@ -50,7 +61,7 @@ class DemoOptions:
 @click.option("--seed", type=int, default=1, show_default=True, help="Of all that chance decides.")
 @click.option(
     "--duration",
-    type=click.FloatRange(min=0.0, min_open=True),
+    type=_Finite(min=0.0, min_open=True),
     help="Seconds, of yours, after which it ends. Default: when you press Ctrl-C.",
 )
 @click.option("--browser/--no-browser", default=True, help="Open the dashboard in a browser, if there is one.")

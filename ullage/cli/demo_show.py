@@ -23,8 +23,9 @@ from ullage.observe.serve import Address
 from ullage.sim import demo
 from ullage.sim.demo import picture
 from ullage.sim.demo.catalog import story_named
+from ullage.sim.demo.gpu_map import Palette
 from ullage.sim.demo.programme import Programme, Told
-from ullage.sim.demo.screen import Addresses, Frame, Palette, clock_of, line_of
+from ullage.sim.demo.screen import Addresses, Frame, clock_of, line_of
 from ullage.sim.demo.sights import Watching
 from ullage.sim.demo.stage import play, staged
 from ullage.sim.http import Serving, serving
@@ -69,6 +70,8 @@ async def _until_stopped(work: Coroutine[Any, Any, None], asked: DemoOptions) ->
 
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, stop)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under `nohup`
+        loop.add_signal_handler(signal.SIGHUP, stop)
     if asked.duration is not None:
         loop.call_later(asked.duration * asked.speed, stop)
     try:
@@ -108,9 +111,8 @@ class _Show:
                 serving(world.server, Serving(kubeconfig=folder / "kubeconfig")) as api,
                 served(view, _LOOPBACK) as url,
             ):
-                kubectl = f"kubectl --kubeconfig {api.kubeconfig}"
-                addresses = Addresses(dashboard=url, kubectl=kubectl, example=str(folder / _EXAMPLE))
-                await self._play(world, view, addresses)
+                example = str(folder / _EXAMPLE)
+                await self._play(world, view, Addresses(dashboard=url, kubeconfig=str(api.kubeconfig), example=example))
 
     async def _play(self, world: World, view: LiveView, addresses: Addresses) -> None:
         """Everybody who looks on is there before the story begins."""
@@ -145,8 +147,8 @@ class _Show:
     async def _print(self, world: World, _watching: Watching, addresses: Addresses) -> None:
         for line in (
             f"dashboard: {addresses.dashboard}",
-            f"kubectl:   {addresses.kubectl} get pods,gpuclaims,nodeprovisioners",
-            f"try:       {addresses.kubectl} apply -f {addresses.example}",
+            f"kubectl:   {addresses.look}",
+            f"try:       {addresses.attempt}",
         ):
             _say(line)
         self._programme.listen(lambda told: _say(line_of(told)))

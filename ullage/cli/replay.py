@@ -40,9 +40,9 @@ Examples:
 def command(file: str, policies: tuple[str, ...], **options: Any) -> None:
     """What would have happened to a cluster with other settings.
 
-    FILE is a dump of `ullage dump`: from that moment on the cluster goes on as a simulated one, with the live loops. Or it
-    is the file a broken simulation left: then exactly that is run again. A POLICY is a settings file or the name of a
-    GPU policy.
+    FILE is a dump of `ullage dump`: from that moment on the cluster goes on as a simulated one, with the live loops. Or
+    it is the file a broken simulation left: then exactly that is run again. A POLICY is a settings file or the name of
+    a GPU policy.
     """
     from ullage.sim.world.violation import is_replay
 

@@ -118,6 +118,12 @@ class Simulation:
         "When a pod of a workload ends: when it has run as long as its duration says (running), or so long after its "
         "arrival, whether it got a place or not (clock: the times of the trace are kept).",
     )
+    evicted: str = setting(
+        "again",
+        Choice(("again", "lost")),
+        "What becomes of a workload's pods that are evicted or preempted: they come again and begin anew, as those of a "
+        "Job do (again), or not at all (lost). Pods that do not come again keep their nodes from being drained.",
+    )
     load: float = setting(1.0, Number(), "How many times as fast pods arrive as the workload says.")
     api_latency: float = setting(0.004, Duration(), "How long a call of the Kubernetes API takes.")
     boot_time: float = setting(120.0, Duration(), "From buying a node to its being one, where the fleet does not say.")

@@ -70,6 +70,7 @@ class ClusterState:
         self._nodes: dict[str, Node] = {}
         self._pools: dict[str, dict[str, Node]] = {}
         """Nodes by the label of their pool, and name."""
+        self._tainted: dict[str, Node] = {}
         self._pods: dict[ObjectKey, Pod] = {}
         self._budgets: dict[ObjectKey, Budget] = {}
         self._namespaces: dict[str, Namespace] = {}
@@ -107,6 +108,11 @@ class ClusterState:
     @property
     def nodes(self) -> Mapping[str, Node]:
         return MappingProxyType(self._nodes)
+
+    @property
+    def tainted_nodes(self) -> Mapping[str, Node]:
+        """Those with any taint, by name."""
+        return self._tainted
 
     def nodes_of_pool(self, pool: str) -> Mapping[str, Node]:
         """Those that carry its label, by name."""
@@ -243,6 +249,8 @@ class ClusterState:
         elif isinstance(fact, Node):
             if pool := fact.labels.get(PROVISIONER_LABEL):
                 self._pools.setdefault(pool, {})[fact.name] = fact
+            if fact.taints:
+                self._tainted[fact.name] = fact
         elif isinstance(fact, Claim) and fact.gang:
             self._of_gang.add(_gang_of(fact), fact.key)
 
@@ -259,6 +267,7 @@ class ClusterState:
         elif isinstance(fact, Node):
             if pool := fact.labels.get(PROVISIONER_LABEL):
                 self._pools.get(pool, {}).pop(fact.name, None)
+            self._tainted.pop(fact.name, None)
         elif isinstance(fact, Claim) and fact.gang:
             self._of_gang.drop(_gang_of(fact), fact.key)
 

@@ -404,7 +404,8 @@ async def test_custom_objects_show_what_their_definition_asks_for(wire: Wire) ->
     crd["spec"]["versions"][0]["additionalPrinterColumns"] = COLUMNS
     made = await wire.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
     assert made.status in (201, 409), made.body
-    path, body = "/apis/wire.ullage.dev/v1/shown", {"apiVersion": "wire.ullage.dev/v1", "kind": "Shown"}
+    path = "/apis/wire.ullage.dev/v1/shown"
+    body: JsonObject = {"apiVersion": "wire.ullage.dev/v1", "kind": "Shown"}
     body |= {"metadata": {"name": wire.namespace, "labels": {"a.b/c": "d"}}}
     body |= {"spec": {"size": 3, "ids": [4, 5], "map": {"z": 1, "a": True}, "on": False, "word": "x"}}
     body |= {"status": {"conditions": [{"type": "Other", "status": "No"}, {"type": "Ready", "status": "Yes"}]}}

@@ -175,6 +175,23 @@ def test_a_machine_that_cannot_be_deleted_goes_back_to_work() -> None:
     play(story)
 
 
+def test_a_machine_of_which_nobody_knows_goes_back_to_work_when_it_is_listed() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.one_on_each(2)
+        stage.cloud.faults.fail("delete", OutcomeUnknown("no answer"), times=8)
+        await stage.may_shrink()
+        await stage.until(lambda: _noted(stage, "CloudFailed: no answer"), 200)
+
+        async def is_let_go() -> bool:
+            return not await stage.tainted() and not await stage.candidates()
+
+        await stage.until(is_let_go, 20)
+        assert len(await stage.nodes()) == 2
+        await stage.at_rest(1)
+
+    play(story)
+
+
 def test_a_node_that_is_protected_meanwhile_is_let_go() -> None:
     async def story(stage: Stage) -> None:
         await stage.one_on_each(2)

@@ -1,30 +1,35 @@
 """The terminal's view: all that matters is on it at any width, it fits, and colour is not all that tells."""
 
 import io
+import re
 
 import pytest
 from rich.console import Console
 
 from tests.sim.demo.facts import NOW, a_node, a_pod_of, inventory_of, provisioner, sights
+from ullage.sim.demo.gpu_map import Palette
 from ullage.sim.demo.picture import pools, waiting
 from ullage.sim.demo.programme import Programme, Told
-from ullage.sim.demo.screen import Addresses, Frame, Palette, line_of
+from ullage.sim.demo.screen import Addresses, Frame, line_of
 from ullage.sim.demo.tour import TOUR
 
 ADDRESSES = Addresses(
-    dashboard="http://127.0.0.1:8080/", kubectl="kubectl --kubeconfig /tmp/demo/kubeconfig", example="/tmp/demo/c.yaml"
+    dashboard="http://127.0.0.1:8080/",
+    kubeconfig="/tmp/ullage-demo-x1b2c3d4/kubeconfig",
+    example="/tmp/ullage-demo-x1b2c3d4/claim.yaml",
 )
 
 
-def frame(programme: Programme) -> Frame:
+def frame(programme: Programme, more_nodes: int = 0) -> Frame:
+    more = [f"train-{number:04}" for number in range(more_nodes)]
     seen = sights(
-        nodes=[a_node("train-a", pool="train"), a_node("train-b", pool="train")],
-        inventories=[inventory_of("train-a", broken=(7,)), inventory_of("train-b")],
+        nodes=[a_node(name, pool="train") for name in ("train-a", "train-b", *more)],
+        inventories=[inventory_of("train-a", broken=(7,)), *map(inventory_of, ("train-b", *more))],
         pods=[
             a_pod_of("tune", node="train-a", gpus=(0, 1, 2, 3)),
             a_pod_of("wide", waits=("Unschedulable", "0/2 nodes fit: 2 InsufficientResources"), created=NOW - 90),
         ],
-        provisioners=[provisioner("train", current=2, target=4, coming=2)],
+        provisioners=[provisioner("train", current=2 + more_nodes, target=4 + more_nodes, coming=2)],
     )
     return Frame(
         programme=programme,
@@ -37,10 +42,10 @@ def frame(programme: Programme) -> Frame:
     )
 
 
-def drawn(programme: Programme, width: int, height: int) -> list[str]:
+def drawn(programme: Programme, width: int, height: int, more_nodes: int = 0) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
     with console.capture() as captured:
-        console.print(frame(programme), height=height)
+        console.print(frame(programme, more_nodes), height=height)
     return captured.get().rstrip("\n").splitlines()
 
 
@@ -59,11 +64,11 @@ def a_programme(decisions: int = 3) -> Programme:
     return programme
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 40), (100, 30), (140, 42), (200, 60)])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 40), (100, 30), (140, 42), (200, 60)])
 def test_everything_that_matters_is_on_it(width: int, height: int) -> None:
     text = "\n".join(drawn(a_programme(), width, height))
-    assert "getpods,gpuclaims,nodeprovisioners" in "".join(text.split()), "folded, but whole"
     for wanted in (
+        TOUR.moments[0].caption[:40],
         "tour",
         "00:09:30",
         ADDRESSES.dashboard,
@@ -78,11 +83,31 @@ def test_everything_that_matters_is_on_it(width: int, height: int) -> None:
         assert wanted in text, wanted
 
 
-@pytest.mark.parametrize(("width", "height"), [(80, 40), (100, 30), (140, 42)])
-def test_it_fits_however_much_is_decided(width: int, height: int) -> None:
-    lines = drawn(a_programme(decisions=80), width, height)
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_every_command_is_a_line_that_can_be_copied(width: int) -> None:
+    lines = [line.strip() for line in drawn(a_programme(), width, 24)]
+    for command in ("get pods,gpuclaims,nodeprovisioners", f"apply -f {ADDRESSES.example}"):
+        line = next(line for line in lines if command in line)
+        typed = line[line.index("kubectl") :]
+        told = f"export KUBECONFIG={ADDRESSES.kubeconfig}"
+        if ADDRESSES.kubeconfig in typed:
+            assert typed == f"kubectl --kubeconfig {ADDRESSES.kubeconfig} {command}"
+        else:
+            assert typed == f"kubectl {command}"
+            assert any(line.endswith(told) for line in lines)
+
+
+@pytest.mark.parametrize("more_nodes", [0, 6, 16, 60])
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (80, 40), (100, 30), (140, 30), (140, 42)])
+def test_it_fits_however_much_there_is(width: int, height: int, more_nodes: int) -> None:
+    lines = drawn(a_programme(decisions=80), width, height, more_nodes)
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert text.count("Scheduled p") >= 4, "decisions are not crowded out"
+    shown = len(re.findall(r"train-(?:\d{4}|a|b) +\[", text))
+    hidden = re.search(r"(\d+) nodes more", text)
+    assert shown + (int(hidden[1]) if hidden else 0) == 2 + more_nodes, "who is not shown is counted"
 
 
 def test_a_long_why_is_cut_after_two_lines() -> None:

@@ -16,6 +16,7 @@ from ullage.sim.experiment.running import Outcome, Progress, perform
 from ullage.sim.experiment.workers import run_all
 from ullage.sim.fleet.reading import read_fleet
 from ullage.sim.report.page import page
+from ullage.sim.workload.job import Job, Workload
 from ullage.sim.workload.reading import read_workload
 
 pytestmark = pytest.mark.story
@@ -98,3 +99,18 @@ def test_chance_has_the_seed_of_the_run() -> None:
 def test_settings_that_are_not_as_by_default_are_told() -> None:
     assert told_settings(Settings()) == {}
     assert told_settings(a_recipe(policy="packing").settings) == {"scheduling.policy": "packing"}
+
+
+@pytest.mark.parametrize(("evicted", "finished"), [("again", 3), ("lost", 2)])
+def test_preempted_work_comes_again_or_is_lost(evicted: str, finished: int) -> None:
+    jobs = (
+        Job(name="humble", at=0, seconds=600, gpus=8),
+        Job(name="modest", at=0, seconds=600, gpus=8),
+        Job(name="urgent", at=60, seconds=600, gpus=8, priority=100),
+    )
+    recipe = a_recipe()
+    settings = override(recipe.settings, "simulation.evicted", evicted, "test")
+    scores = perform(replace(recipe, workload=Workload(jobs=jobs), settings=settings)).sheet.scores
+    assert scores["disruptions"]["preempted"] == 1
+    assert scores["pods"]["finished"] == finished
+    assert scores["pods"]["waiting"] == 0

@@ -35,7 +35,7 @@ def in_a_thread(how: Serving, *, actors: bool = False) -> Iterator[Served]:
     """The cluster on an event loop of its own, during the block."""
     ready, ended = threading.Event(), threading.Event()
     found: list[Served] = []
-    stop: list[Callable[[], None]] = []
+    stop: list[Callable[[], object]] = []
 
     async def live() -> None:
         leave = asyncio.Event()

@@ -20,9 +20,10 @@ from ullage.clock import WallClock
 from ullage.errors import UserError
 from ullage.kube.connect import connect
 from ullage.kube.resources import CONFIG_MAPS, NAMESPACES
-from ullage.kube.transport import Request
+from ullage.kube.transport import Request, Response
 from ullage.sim.apiserver import SimulatedApiServer
 from ullage.sim.apiserver.authorise import Asked
+from ullage.sim.apiserver.watchers import Watcher
 from ullage.sim.http import Address, Served, Serving, serving
 from ullage.sim.time import loop_clock, run_scaled, run_virtual
 from ullage.testing.builders import a_pod
@@ -110,20 +111,24 @@ async def test_watches_end_with_the_server(server: SimulatedApiServer, session: 
         assert await answer.read() == b""
 
 
-async def test_a_client_that_goes_is_let_go(server: SimulatedApiServer, session: aiohttp.ClientSession) -> None:
-    opened = []
-    original = server.open_watch
+class NotingServer(SimulatedApiServer):
+    """Remembers the watchers it opened, to see what becomes of them."""
 
-    def noting(request: Request, user: str = "") -> Any:
-        opened.append(original(request, user))
-        return opened[-1]
+    opened: list[Watcher]
 
-    server.open_watch = noting  # type: ignore[method-assign]  # to see what becomes of the watcher
+    def open_watch(self, request: Request, user: str = "system:admin") -> Watcher | Response:
+        found = super().open_watch(request, user)
+        self.opened = [found] if isinstance(found, Watcher) else []
+        return found
+
+
+async def test_a_client_that_goes_is_let_go(session: aiohttp.ClientSession) -> None:
+    server = NotingServer(WallClock())
     async with serving(server) as served:
         answer = await session.get(f"{served.url}{MAPS}?watch=true")
         answer.close()
         async with asyncio.timeout(10):
-            while not opened[0].closed:  # noqa: ASYNC110 - nobody tells
+            while not server.opened[0].closed:  # noqa: ASYNC110 - nobody tells
                 await asyncio.sleep(0.01)
 
 
@@ -243,10 +248,13 @@ async def test_a_thousand_pods_are_shown_quickly(server: SimulatedApiServer, ses
     assert min(took) < 0.5
 
 
-async def test_bugs_below_are_told_as_such(server: SimulatedApiServer, session: aiohttp.ClientSession) -> None:
-    def broken(_request: Request, _user: str = "") -> Any:
+class BrokenServer(SimulatedApiServer):
+    """As a mistake of ours would make it."""
+
+    def handle(self, request: Request, user: str = "system:admin") -> Response:  # noqa: ARG002
         raise ZeroDivisionError("by zero")
 
-    server.handle = broken  # type: ignore[method-assign]  # as a mistake of ours would
-    async with serving(server) as served, session.get(served.url + MAPS) as answer:
+
+async def test_mistakes_of_ours_are_told_as_such(session: aiohttp.ClientSession) -> None:
+    async with serving(BrokenServer(WallClock())) as served, session.get(served.url + MAPS) as answer:
         assert (answer.status, (await answer.json())["reason"]) == (500, "InternalError")

@@ -9,6 +9,9 @@ from ullage.sim.workload.job import Job
 from ullage.sim.world.spec import Arrival
 
 
+MOVABLE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+
+
 def arrived(job: Job, **manner: Any) -> Arrival:
     return arrivals([job], Manner(**manner))[0]
 
@@ -21,7 +24,7 @@ def test_whole_gpus_of_any_model_need_no_claim() -> None:
     arrival = arrived(Job(name="a", at=7, seconds=60, gpus=2, cpu_milli=1500, memory=1 << 30))
     (pod,) = arrival.objects
     assert (arrival.at, arrival.leaves_at) == (7, None)
-    assert pod["metadata"]["annotations"] == {"sim.ullage/duration-seconds": "60.000"}
+    assert pod["metadata"]["annotations"] == {"sim.ullage/duration-seconds": "60.000", **MOVABLE}
     resources = pod["spec"]["containers"][0]["resources"]
     assert resources["requests"] == {"cpu": "1500m", "memory": str(1 << 30), "nvidia.com/gpu": "2"}
     assert resources["limits"] == {"nvidia.com/gpu": "2"}
@@ -37,7 +40,7 @@ def test_whole_gpus_of_any_model_need_no_claim() -> None:
 def test_a_part_of_a_gpu_is_a_shared_claim(job: Job, devices: dict[str, Any]) -> None:
     claim, pod = arrived(job, share_of=1_000_000).objects
     assert claim["spec"]["devices"] == {"count": 1, "exclusivity": "Shared", **devices}
-    assert pod["metadata"]["annotations"] == {"gpu.scheduling/claim": "a"}
+    assert pod["metadata"]["annotations"] == {"gpu.scheduling/claim": "a", **MOVABLE}
     assert "nvidia.com/gpu" not in pod["spec"]["containers"][0]["resources"]["requests"]
 
 
@@ -64,6 +67,14 @@ def test_times_of_the_clock_and_a_higher_load() -> None:
     assert (by_clock.at, by_clock.leaves_at) == (100, 190)
     assert "sim.ullage/duration-seconds" not in by_clock.objects[0]["metadata"]["annotations"]
     assert arrived(job, load=2.0).at == 50
+
+
+def test_pods_that_do_not_come_again_are_not_moved() -> None:
+    job = Job(name="a", at=0)
+    assert arrived(job).again
+    lost = arrived(job, evicted="lost")
+    assert not lost.again
+    assert lost.objects[0]["metadata"]["annotations"] == {}
 
 
 def test_what_has_to_be_there_before() -> None:

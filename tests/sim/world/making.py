@@ -25,9 +25,10 @@ def fleet(count: int, **more: Any) -> tuple[FleetNode, ...]:
     return tuple(FleetNode(name=f"gpu-{number}", template=template(**more)) for number in range(count))
 
 
-def world(nodes: int = 2, **more: Any) -> WorldSpec:
+def world(nodes: int | tuple[FleetNode, ...] = 2, **more: Any) -> WorldSpec:
     """Nodes with eight GPUs each, and every loop, unless said otherwise."""
-    plain: dict[str, Any] = {"seed": 1, "nodes": fleet(nodes), "actors": AT_ONCE}
+    there = fleet(nodes) if isinstance(nodes, int) else nodes
+    plain: dict[str, Any] = {"seed": 1, "nodes": there, "actors": AT_ONCE}
     return WorldSpec(**(plain | more))
 
 

@@ -1,11 +1,15 @@
 """Whole runs: what is used, waited for and paid, to the number."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from tests.sim.world.making import HOUR, arrives, claim, fleet, pod, pool, world
 from ullage.errors import UserError
+from ullage.sim.fleet.reading import read_fleet
+from ullage.sim.workload.arriving import Manner, arrivals
+from ullage.sim.workload.reading import read_workload
 from ullage.sim.world.run import simulate
 from ullage.sim.world.spec import SCHEDULER
 
@@ -145,8 +149,38 @@ def test_what_the_cluster_refuses_names_the_field() -> None:
 def test_machines_of_pools_that_are_there_can_be_given_back() -> None:
     nodes = tuple(replace(one, pool="pool") for one in fleet(3))
 
-    result = simulate(replace(world(objects=(pool(least=1),)), nodes=nodes), [], until=2 * HOUR)
+    result = simulate(world(nodes, objects=(pool(least=1),)), [], until=2 * HOUR)
 
     assert result.violation is None
     assert result.report["churn"] == {"givenBack": 2, "removed": 2, "tainted": 2}
     assert result.report["series"]["nodes"][-1] == 1.0
+
+
+NODES = """sn,cpu_milli,memory_mib,gpu,model
+n0,64000,262144,2,P100
+n1,96000,786432,8,V100M32
+"""
+TRACE = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+whole,8000,16384,8,1000,,LS,Running,0,500000,0
+half,4000,8192,1,500,,LS,Running,10,400000,10
+other-half,4000,8192,1,500,,LS,Running,20,400000,20
+picky,4000,8192,1,1000,V100M32|A10,BE,Running,30,600000,500100
+plain,4000,8192,0,0,,BE,Succeeded,1000000,1000100,1000000
+"""
+
+
+def test_a_trace_is_replayed_with_its_own_times(tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "pods.csv").write_text(TRACE)
+    machines = read_fleet([str(tmp_path / "nodes.csv")])
+    jobs = read_workload(str(tmp_path / "pods.csv")).jobs
+    coming = arrivals(jobs, Manner(ends="clock", share_of=machines.share_of))
+
+    result = simulate(world(nodes=machines.nodes), coming)
+
+    assert result.violation is None
+    assert result.ended_at == pytest.approx(1_000_100, abs=1)
+    assert result.report["pods"] == {"submitted": 5, "placed": 5, "deleted": 5, "waiting": 0}
+    assert result.report["waiting"]["1"]["max"] == pytest.approx(500_000 - 30, abs=BACK_OFF), "only one node will do"
+    held = 8 * 500_000 + 0.5 * 2 * 400_000 + 100_000
+    assert result.report["gpus"]["hours"]["allocated"] == pytest.approx(held / HOUR, abs=0.1)

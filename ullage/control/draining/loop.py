@@ -24,7 +24,7 @@ from ullage.decide.drain.timers import marks
 from ullage.decide.drain.turns import NOBODY, Turns, pool_of
 from ullage.errors import ApiError
 from ullage.model.drain import CANDIDATE_TAINT, DrainAction, MarkCandidate
-from ullage.model.drain_outcome import DrainOutcome, NodeGone, NodeStays
+from ullage.model.drain_outcome import DrainOutcome, DrainSetback, NodeGone, NodeStays
 from ullage.model.drain_promise import Objection, Promise
 from ullage.model.event import Event
 from ullage.model.node import Node
@@ -129,12 +129,16 @@ class DrainingLoop:
         )
         return survey(owners, self._ground.placements, removing=self.ledger.busy, now=self._clock.now())
 
+    @property
+    def _tainted(self) -> Mapping[str, Node]:
+        return self._ground.placements.state.tainted_nodes
+
     def _left_behind(self) -> set[str]:
         """Nodes that are being drained, by their taint, and nobody works on them."""
-        return {name for name, node in self._nodes.items() if node.taints and is_draining(node)} - self.ledger.busy
+        return {name for name, node in self._tainted.items() if is_draining(node)} - self.ledger.busy
 
     def _marked(self) -> bool:
-        return any(taint.key == CANDIDATE_TAINT for node in self._nodes.values() for taint in node.taints)
+        return any(taint.key == CANDIDATE_TAINT for node in self._tainted.values() for taint in node.taints)
 
     def _decide(self, provisioners: Sequence[Provisioner], estate: Estate, left: set[str]) -> Decided:
         known = Known(
@@ -221,6 +225,8 @@ class DrainingLoop:
                 _log.warning("not removed", node=node, reason=outcome.setback.value, why=outcome.detail)
                 until = self._clock.now() + self._settings.after_failure
                 self.ledger.fail(node, f"{outcome.setback.value}: {outcome.detail}", until=until)
+                if outcome.setback is DrainSetback.CLOUD_FAILED:
+                    self._ground.clouds.look_again()  # is there still a machine?
             case NodeGone(instance=instance):
                 _log.info("removed", node=node, evicted=outcome.evicted, left_to_owner=outcome.left_to_owner)
                 if instance:

@@ -115,12 +115,14 @@ def due(
 
 
 def _removal(one: Removable, since: float, now: float) -> RemoveNode:
-    pods = "empty" if one.empty else f"{len(one.moves)} pods have a place elsewhere"
+    pods = {0: "", 1: ", its pod has a place elsewhere"}.get(
+        len(one.moves), f", its {len(one.moves)} pods have a place elsewhere"
+    )
     return RemoveNode(
         node=one.node,
         reason=one.why,
         evict=one.moves,
-        why=f"{one.why.value}, {pods}; a candidate for {now - since:.0f} s",
+        why=f"{one.why.value}{pods}; a candidate for {now - since:.0f} s",
     )
 
 

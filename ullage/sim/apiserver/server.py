@@ -74,7 +74,7 @@ class SimulatedApiServer:
         restore_object(self._world, self._registry, manifest)
 
     def listen(self, place: str, listener: Listener) -> Callable[[], None]:
-        """Have every change of a resource (`pods`, `leases.coordination.k8s.io`) told at once, until the result is called."""
+        """Have every change of a resource (`pods`, `leases.coordination.k8s.io`) told at once; the result ends that."""
         return self._world.store.shelf(place).listen(listener)
 
     def account_from_birth(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from ullage.sim.apiserver.call import Call
 from ullage.sim.apiserver.fields import wrong
 from ullage.sim.apiserver.refusal import About, bad_request, invalid, unexpected
-from ullage.sim.apiserver.types.catalog import ObjectType, catalog, find_type, inner_type
+from ullage.sim.apiserver.types.catalog import ObjectType, catalog, find_type, item_type
 from ullage.sim.apiserver.wire import JsonObject, encode
 
 STRICT, WARN = "Strict", "Warn"
@@ -98,7 +98,7 @@ def _walk(value: Any, kind: str, at: str, root: ObjectType | None) -> list[tuple
     found: list[tuple[str, str]] = []
     if isinstance(value, list) and not isinstance(value, _Pairs):
         for index, item in enumerate(value):
-            found += _walk(item, inner_type(kind), f"{at}[{index}]", None)
+            found += _walk(item, item_type(kind), f"{at}[{index}]", None)
         return found
     members = value if isinstance(value, _Pairs) else list(value.items()) if isinstance(value, dict) else []
     fields = catalog()[kind].fields if kind in catalog() else None
@@ -110,7 +110,7 @@ def _walk(value: Any, kind: str, at: str, root: ObjectType | None) -> list[tuple
             continue
         seen.add(name)
         if kind.startswith("map:"):
-            found += _walk(member, inner_type(kind), path, None)
+            found += _walk(member, item_type(kind), path, None)
         elif fields is not None and name in fields:
             found += _walk(member, fields[name].type, path, None)
         elif fields is not None and not (root is not None and root.typed and name in ("apiVersion", "kind")):

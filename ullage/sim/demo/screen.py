@@ -1,4 +1,4 @@
-"""The terminal's view of a story: the GPU map with its islands, who waits and why, and what was decided last.
+"""The terminal's view of a story: what is to be seen, where to type, who waits and why, what was decided last.
 
 Draws what it is given; fits itself to the size of the terminal. Colour never says anything alone: shapes do, too.
 """
@@ -7,55 +7,59 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich import box
-from rich.columns import Columns
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from ullage.sim.demo.picture import Cell, NodeRow, PoolRow, Use, WaitingRow
+from ullage.sim.demo.gpu_map import Palette, map_lines
+from ullage.sim.demo.picture import PoolRow, WaitingRow
 from ullage.sim.demo.programme import Programme, Told
 
-_SHAPES = {Use.FREE: "□", Use.LEASED: "■", Use.SHARED: "▣", Use.BROKEN: "✗"}
-_COLOURS = (
-    "cyan",
-    "green",
-    "magenta",
-    "yellow",
-    "blue",
-    "dark_orange",
-    "spring_green3",
-    "hot_pink",
-    "light_slate_blue",
-)
 _WIDE = 110
 """Columns from which on two halves stand side by side."""
 _MAP_COLUMNS = 56
+_TALL = 32
+"""Lines from which on there is room for a frame around the caption."""
 _MOST_WAITING = 5
+_MOST_WAITING_IF_SHORT = 2
+_LEAST_DECISIONS = 5
+"""Lines of decisions that a map may not take away."""
 _PLAIN_REFUSAL = "Unschedulable"
 """What most pods that wait are: not worth saying."""
 _INDENT = " " * len("00:00:00 ")
+_LABELS = len("a claim of yours  ")
+_LOOK = "get pods,gpuclaims,nodeprovisioners"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
     """Where else there is something to see, and what to type."""
 
-    dashboard: str = ""
-    kubectl: str = ""
-    """With its kubeconfig, as it is typed."""
-    example: str = ""
+    dashboard: str
+    kubeconfig: str
+    example: str
     """A manifest to try."""
 
+    @property
+    def look(self) -> str:
+        """Typed to see what there is."""
+        return f"kubectl --kubeconfig {self.kubeconfig} {_LOOK}"
 
-class Palette:
-    """Who has which colour. Once somebody has one, it stays."""
+    @property
+    def attempt(self) -> str:
+        """Typed to apply the example."""
+        return f"kubectl --kubeconfig {self.kubeconfig} apply -f {self.example}"
 
-    def __init__(self) -> None:
-        self._given: dict[str, str] = {}
-
-    def colour(self, holder: str) -> str:
-        return self._given.setdefault(holder, _COLOURS[len(self._given) % len(_COLOURS)])
+    def typed(self, room: int) -> Iterator[tuple[str, str]]:
+        """What to type and what for. A command in two lines cannot be copied: what is long is said once, before."""
+        if max(len(self.look), len(self.attempt)) <= room:
+            yield "in a terminal", self.look
+            yield "a claim of yours", self.attempt
+        else:
+            yield "in a terminal", f"export KUBECONFIG={self.kubeconfig}"
+            yield "", f"kubectl {_LOOK}"
+            yield "a claim of yours", f"kubectl apply -f {self.example}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +75,11 @@ class Frame:
     palette: Palette
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        height = options.height or console.size.height
-        top = [self._headline(), self._caption(), self._addresses()]
+        height, width = options.height or console.size.height, options.max_width
+        top = [self._headline(), self._caption(height), self._addresses(width)]
         used = sum(len(console.render_lines(part, options.update(height=None), pad=False)) for part in top)
         yield Group(*top, Text(""))
-        yield self._body(options.max_width, max(8, height - used - 2))
+        yield self._body(console, width, max(8, height - used - 1))
 
     def _headline(self) -> RenderableType:
         story, moment = self.programme.story, self.programme.moment
@@ -88,48 +92,56 @@ class Frame:
             (f"{self.programme.number}/{len(story.moments)} {moment.name}", "bold"),
         )
 
-    def _caption(self) -> RenderableType:
-        return Panel(Text(self.programme.moment.caption), box=box.HEAVY, border_style="cyan", padding=(0, 1))
+    def _caption(self, height: int) -> RenderableType:
+        text = Text(self.programme.moment.caption)
+        if height < _TALL:
+            text.stylize("cyan")
+            return text
+        return Panel(text, box=box.HEAVY, border_style="cyan", padding=(0, 1))
 
-    def _addresses(self) -> RenderableType:
+    def _addresses(self, width: int) -> RenderableType:
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True)
         table.add_column(overflow="fold")
-        said = self.addresses
-        if said.dashboard:
-            table.add_row("in a browser", Text.assemble((said.dashboard, "bold underline")))
-        if said.kubectl:
-            table.add_row("in a terminal", Text(f"{said.kubectl} get pods,gpuclaims,nodeprovisioners"))
-            table.add_row("a claim of yours", Text(f"{said.kubectl} apply -f {said.example}"))
+        table.add_row("in a browser", Text(self.addresses.dashboard, style="bold underline"))
+        for label, command in self.addresses.typed(width - _LABELS):
+            table.add_row(label, Text(command))
         return table
 
-    def _body(self, width: int, height: int) -> RenderableType:
-        waits, shown = self._waiting(), 2 * min(len(self.waiting), _MOST_WAITING)
-        if width < _WIDE:
-            above = sum(2 + len(pool.nodes) for pool in self.pools) + shown
-            return Group(self._map(), waits, Feed(self.programme, max(3, height - above - 5)))
-        halves = Table.grid(expand=True, padding=(0, 2, 0, 0))
-        halves.add_column(width=_MAP_COLUMNS)
-        halves.add_column(ratio=1)
-        halves.add_row(self._map(), Group(waits, Text(""), Feed(self.programme, max(3, height - max(1, shown) - 4))))
-        return halves
+    def _body(self, console: Console, width: int, height: int) -> RenderableType:
+        """Who waits and what was decided stand beside the map, or below it where there is no room for that."""
+        beside = width >= _WIDE
+        waits = self._waiting(console, width - _MAP_COLUMNS - 2 if beside else width, short=height < _TALL // 2)
+        if beside:
+            drawn = map_lines(self.pools, self.palette, width=_MAP_COLUMNS, rows=height)
+            halves = Table.grid(expand=True, padding=(0, 2, 0, 0))
+            halves.add_column(width=_MAP_COLUMNS)
+            halves.add_column(ratio=1)
+            feed = Feed(self.programme, height - len(waits) - 2)
+            halves.add_row(Group(*drawn), Group(*waits, Text(""), feed))
+            return halves
+        left = height - len(waits) - 1
+        drawn = map_lines(self.pools, self.palette, width=width, rows=left - _LEAST_DECISIONS)
+        return Group(*drawn, *waits, Feed(self.programme, left - len(drawn)))
 
-    def _map(self) -> RenderableType:
-        drawn = [part for pool in self.pools for part in _pool(pool, self.palette)]
-        return Group(*drawn, _legend(self.pools, self.palette))
-
-    def _waiting(self) -> RenderableType:
-        parts: list[RenderableType] = [Text(f"Waiting ({sum(len(row.pods) for row in self.waiting)})", style="bold")]
-        for row in self.waiting[:_MOST_WAITING]:
-            who = row.pods[0] if len(row.pods) == 1 else f"{row.workload} x{len(row.pods)}"
-            wants = f" ({row.gpus} GPU{'s' * (row.gpus > 1)} each) for {_age(row.seconds)}: "
-            known = row.reason in ("", _PLAIN_REFUSAL)
-            why = _one_line(row.message) or "not tried yet"
-            said = Text.assemble((who, "bold"), (wants, "dim"), ("" if known else f"{row.reason} ", "yellow"), why)
-            parts.append(Clipped(said, 2))
+    def _waiting(self, console: Console, width: int, *, short: bool) -> list[Text]:
+        """Line by line."""
+        title = Text.assemble((f"Waiting ({sum(len(row.pods) for row in self.waiting)})", "bold"))
         if not self.waiting:
-            parts.append(Text("nobody", style="dim"))
-        return Group(*parts)
+            return [title.append("  nobody", "dim not bold")]
+        most = _MOST_WAITING_IF_SHORT if short else _MOST_WAITING
+        if (hidden := len(self.waiting) - most) > 0:
+            title.append(f"  and {hidden} more like these", "dim not bold")
+        rows = (Clipped(_waiting_row(row), 1 if short else 2) for row in self.waiting[:most])
+        return [title, *(line for row in rows for line in row.clipped(console, width))]
+
+
+def _waiting_row(row: WaitingRow) -> Text:
+    who = row.pods[0] if len(row.pods) == 1 else f"{row.workload} x{len(row.pods)}"
+    wants = f" ({row.gpus} GPU{'s' * (row.gpus > 1)} each) for {_age(row.seconds)}: "
+    known = row.reason in ("", _PLAIN_REFUSAL)
+    why = _one_line(row.message) or "not tried yet"
+    return Text.assemble((who, "bold"), (wants, "dim"), ("" if known else f"{row.reason} ", "yellow"), why)
 
 
 class Clipped:
@@ -138,9 +150,6 @@ class Clipped:
     def __init__(self, text: Text, lines: int) -> None:
         self._text = text
         self._lines = lines
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield from self.clipped(console, options.max_width)
 
     def clipped(self, console: Console, width: int) -> Sequence[Text]:
         """As it is drawn, line by line."""
@@ -188,60 +197,6 @@ def line_of(told: Told) -> str:
     who = f"{told.who} " if told.who != "story" else ""
     about = f" {told.about}" if told.about else ""
     return f"[{clock_of(told.at)}] {who}{told.word}{about}: {_one_line(told.text)}"
-
-
-def _pool(pool: PoolRow, palette: Palette) -> Iterator[RenderableType]:
-    size = f"{pool.current}" if pool.target in (None, pool.current) else f"{pool.current} → {pool.target}"
-    coming = f", {pool.coming} coming" if pool.coming else ""
-    price = f"  {pool.price}/h" if pool.price else ""
-    yield Text.assemble(
-        (pool.name, "bold"),
-        (f"  {pool.sort}  ", "dim"),
-        f"{size} nodes{coming}",
-        (f"  {pool.used_percent} % used{price}", "dim"),
-    )
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
-    for node in pool.nodes:
-        style = "dim" if node.going else ""
-        table.add_row(Text(f"  {node.name}", style=style), _gpus(node, palette), Text(node.mark, style="yellow"))
-    if (booting := pool.current - len(pool.nodes)) > 0:
-        table.add_row("", Text(f"{booting} more boot up", style="dim"), "")
-    yield table
-    yield Text("")
-
-
-def _gpus(node: NodeRow, palette: Palette) -> Text:
-    """Islands in brackets; GPUs that are wired to nobody stand apart."""
-    drawn = Text()
-    for number, island in enumerate(node.islands):
-        drawn.append(" " if number else "")
-        drawn.append("[" if node.wired else "", "dim")
-        for place, cell in enumerate(island):
-            drawn.append(" " if place and not node.wired else "")
-            drawn.append(_SHAPES[cell.use], _colour(cell, palette))
-        drawn.append("]" if node.wired else "", "dim")
-    return drawn
-
-
-def _colour(cell: Cell, palette: Palette) -> str:
-    match cell.use:
-        case Use.FREE:
-            return "dim"
-        case Use.BROKEN:
-            return "bold red"
-        case _:
-            return palette.colour(cell.holder)
-
-
-def _legend(pools: Sequence[PoolRow], palette: Palette) -> RenderableType:
-    cells = [cell for pool in pools for node in pool.nodes for island in node.islands for cell in island]
-    holders = sorted({cell.holder for cell in cells if cell.holder})
-    parts = [Text("□ free", style="dim"), Text("✗ broken", style="dim"), Text("[ ] NVLink island", style="dim")]
-    parts += [Text.assemble(("■ ", palette.colour(holder)), holder) for holder in holders]
-    return Columns(parts, padding=(0, 2))
 
 
 def _age(seconds: float) -> str:

@@ -9,17 +9,12 @@ from ullage.kube.api import KubeApi
 from ullage.kube.gpu_read import read_inventory
 from ullage.kube.objects.pod import Pod as KubePod
 from ullage.kube.read import read_node, read_pod
-from ullage.kube.resource import JsonObject
 from ullage.kube.resources import EVENTS, GPU_NODE_STATUSES, NODE_PROVISIONERS, NODES, PODS
 from ullage.model.event import Appeared, Event
 from ullage.sim.demo.picture import SeenPod, Sights
 from ullage.sim.demo.programme import Told
+from ullage.watch.announced import Announced, bare, read_announced
 from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
-
-_OURS = "ullage.dev/"
-"""How those who decide sign their Events."""
-_TOLD_OF_NODES = ("NodeTainted", "NodeSpared", "NodeRemoved", "NodeNotRemoved")
-"""What is told of a node and of its pool is shown once."""
 
 
 class Watching:
@@ -38,7 +33,13 @@ class Watching:
         nodes, inventories = informer(Interest(NODES, read_node)), informer(Interest(GPU_NODE_STATUSES, read_inventory))
         pods = informer(Interest(PODS, seen_pod))
         provisioners = informer(Interest(NODE_PROVISIONERS, _as_it_is))
-        self._informers = (nodes, inventories, pods, provisioners, informer(Interest(EVENTS, _as_it_is), self._hear))
+        self._informers = (
+            nodes,
+            inventories,
+            pods,
+            provisioners,
+            informer(Interest(EVENTS, read_announced), self._hear),
+        )
         self.sights = Sights(
             nodes=nodes.facts, inventories=inventories.facts, pods=pods.facts, provisioners=provisioners.facts
         )
@@ -51,24 +52,20 @@ class Watching:
         """Until there is something to show."""
         await wait_all_synced(*self._informers)
 
-    def _hear(self, event: Event[JsonObject]) -> None:
+    def _hear(self, event: Event[Announced | None]) -> None:
         """Decisions are announced as Events; what is announced again is only counted there."""
-        if not isinstance(event, Appeared) or not event.new.get("reportingController", "").startswith(_OURS):
-            return
-        about = (event.new.get("regarding") or {}).get("kind")
-        if about != NODE_PROVISIONERS.kind or event.new.get("reason") not in _TOLD_OF_NODES:
+        if isinstance(event, Appeared) and event.new is not None and not event.new.of_nodes:
             self._on_told(_told(event.new, self._clock.now() - self._began))
 
 
-def _told(raw: JsonObject, at: float) -> Told:
-    about = raw.get("regarding") or {}
+def _told(decision: Announced, at: float) -> Told:
     return Told(
         at=at,
-        who=raw["reportingController"].removeprefix(_OURS),
-        word=raw.get("reason", ""),
-        about=about.get("name", ""),
-        text=raw.get("note", "").removeprefix(f"Successfully assigned {about.get('namespace')}/{about.get('name')} "),
-        warning=raw.get("type") == "Warning",
+        who=decision.by,
+        word=decision.reason,
+        about=decision.about.name,
+        text=bare(decision.note, str(decision.about)),
+        warning=decision.warning,
     )
 
 

@@ -119,8 +119,8 @@ _MOMENTS = (
     Moment(
         at=2400,
         name="yours",
-        caption="That was the story. The cluster goes on: apply a claim of your own with the command above, and watch "
-        "it land. Ctrl-C ends it and leaves nothing behind.",
+        caption="That was the story. The cluster goes on: apply a claim of your own with the command in the "
+        "terminal, and watch it land. Ctrl-C ends it and leaves nothing behind.",
     ),
 )
 

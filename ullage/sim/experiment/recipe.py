@@ -39,7 +39,7 @@ class Recipe:
     @property
     def manner(self) -> Manner:
         chosen = self.settings.simulation
-        return Manner(ends=chosen.ends, load=chosen.load, share_of=self.fleet.share_of)
+        return Manner(ends=chosen.ends, load=chosen.load, evicted=chosen.evicted, share_of=self.fleet.share_of)
 
 
 def world_spec(recipe: Recipe) -> WorldSpec:

@@ -13,6 +13,8 @@ from ullage.sim.world.spec import Arrival
 
 CLAIM = "gpu.scheduling/claim"
 KEEPS_CLOCK = "clock"
+AGAIN = "again"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,8 @@ class Manner:
     """As in the setting simulation.ends."""
     load: float = 1.0
     """How many times as fast they come."""
+    evicted: str = AGAIN
+    """As in the setting simulation.evicted."""
     share_of: int = 80 << 30
     """Bytes of a GPU's memory: a part of a GPU is asked for as that part of them."""
     scheduler: str = "gpu-scheduler"
@@ -54,7 +58,7 @@ def surroundings(jobs: Sequence[Job]) -> list[dict[str, Any]]:
 def _arrival(job: Job, manner: Manner) -> Arrival:
     at = job.at / manner.load
     leaves = at + job.stays if manner.ends == KEEPS_CLOCK and job.stays is not None else None
-    return Arrival(at=at, objects=tuple(_objects(job, manner)), leaves_at=leaves)
+    return Arrival(at=at, objects=tuple(_objects(job, manner)), leaves_at=leaves, again=manner.evicted == AGAIN)
 
 
 def _objects(job: Job, manner: Manner) -> Iterator[dict[str, Any]]:
@@ -88,6 +92,8 @@ def _claim(job: Job, name: str, manner: Manner) -> dict[str, Any] | None:
 
 def _pod(job: Job, name: str, manner: Manner, *, claimed: bool) -> dict[str, Any]:
     annotations = {CLAIM: name} if claimed else {}
+    if manner.evicted == AGAIN:
+        annotations[SAFE_TO_EVICT] = "true"
     if manner.ends != KEEPS_CLOCK and job.seconds is not None:
         annotations[DURATION] = f"{job.seconds:.3f}"
     requests = {"cpu": f"{job.cpu_milli}m", "memory": str(job.memory)}

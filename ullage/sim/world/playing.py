@@ -131,10 +131,20 @@ class Player:
             return
         found = self._open.get(number)
         if found is not None:
+            if found.arrival.again and _evicted(step):
+                if step.after is None:
+                    asyncio.get_running_loop().call_soon(self._make_again, number, step.fact.key)
+                return
             found.running.discard(step.fact.key)
             if not found.running:
                 # Nothing is written while the store tells of a change.
                 asyncio.get_running_loop().call_soon(self._leave, number)
+
+    def _make_again(self, number: int, pod: ObjectKey) -> None:
+        found = self._open.get(number)
+        if found is not None:  # else it has left meanwhile
+            manifest = next(one for one in found.arrival.objects if resource_of(one) is PODS and _key(one) == pod)
+            self._world.hand.create(manifest)
 
     async def _last(self) -> None:
         """Everything has arrived. Wait for what is left, as long as that makes sense."""
@@ -155,6 +165,12 @@ class Player:
         pods = self._world.observers.books.pods
         finite = {_key(one) for one in open_.arrival.objects if DURATION in (one["metadata"].get("annotations") or {})}
         return any((pod := pods.get(key)) is not None and pod.holds for key in finite & open_.running)
+
+
+def _evicted(step: Step[PodNow]) -> bool:
+    """Whether a pod that is over or gone was made to go before its work was done."""
+    last = step.after or step.before
+    return last is not None and bool(last.disrupted) and last.phase != "Succeeded"
 
 
 def _key(manifest: dict[str, object]) -> ObjectKey:

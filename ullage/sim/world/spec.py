@@ -84,3 +84,5 @@ class Arrival:
     """When they are deleted, the last one first, whatever has become of them."""
     tidy: bool = True
     """They are deleted when all their pods have finished."""
+    again: bool = False
+    """Pods of it that are evicted are made again when they are gone, as a Job would, and begin their work anew."""

@@ -26,10 +26,10 @@ def is_loopback(host: str) -> bool:
 def check_may_listen(host: str, token: str) -> None:
     """Raises UserError where anybody could look without being asked who they are."""
     if token and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
-        raise UserError(f"the token must have at least {SHORTEST_TOKEN} printable characters and no blanks")
+        raise UserError(f"--token-file: a token has at least {SHORTEST_TOKEN} printable characters and no blanks")
     if not token and not is_loopback(host):
         raise UserError(
-            f"{host} can be reached from other machines, so a token is needed: "
+            f"--listen: {host} can be reached from other machines, so a token is needed: "
             "give --token-file FILE, or listen on 127.0.0.1"
         )
 

@@ -119,13 +119,8 @@ export class Decisions {
   #update(element, row) {
     const times = row.count > 1 ? `${row.count} × ` : "";
     say(element.querySelector(".row-right"), `${times}${timeOfDay(row.at)}`);
-    say(element.querySelector(".row-note"), why(row));
+    say(element.querySelector(".row-note"), row.note);
   }
-}
-
-// The subject stands beside it already.
-function why(row) {
-  return row.note.replace(`Successfully assigned ${row.about} to `, "to ");
 }
 
 export class Leaving {

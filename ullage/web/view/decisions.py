@@ -2,15 +2,12 @@
 
 from typing import Any
 
-from ullage.errors import Unreadable
-from ullage.kube.moment import read_time
 from ullage.kube.resource import JsonObject
 from ullage.observe.events import KINDS, Announcement
+from ullage.watch.announced import bare, read_announced
 from ullage.web.view.patch import Table
 from ullage.web.view.rows import DecisionRow
 
-OURS = "ullage.dev/"
-"""How our programs are named in Events."""
 MOST_KEPT = 250
 SAME_WITHIN = 120.0
 """Seconds between what was told in process and its Event, in which the two are one."""
@@ -23,26 +20,21 @@ class Decision(DecisionRow, frozen=True, kw_only=True):
 
 
 def read_decision(raw: JsonObject) -> Decision | None:
-    """What one of our programs told by an Event; None for Events of others. Raises Unreadable."""
-    controller = str(raw.get("reportingController") or "")
-    if not controller.startswith(OURS):
+    """What one of our programs told by an Event; None where the page tells it already. Raises Unreadable."""
+    told = read_announced(raw)
+    if told is None or told.of_nodes:
         return None
-    try:
-        meta, regarding, series = raw["metadata"], raw.get("regarding") or {}, raw.get("series") or {}
-        where, name = regarding.get("namespace", ""), regarding.get("name", "")
-        return Decision(
-            key=str(meta["name"]),
-            at=read_time(series.get("lastObservedTime") or raw.get("eventTime")),
-            reason=str(raw.get("reason") or ""),
-            kind=str(regarding.get("kind") or ""),
-            about=f"{where}/{name}" if where else str(name),
-            note=str(raw.get("note") or ""),
-            warning=raw.get("type") == "Warning",
-            by=controller.removeprefix(OURS),
-            count=int(series.get("count") or 1),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Unreadable(f"an Event of {controller} that makes no sense ({error})") from error
+    return Decision(
+        key=told.name,
+        at=told.at,
+        reason=told.reason,
+        kind=told.kind,
+        about=str(told.about),
+        note=told.note,
+        warning=told.warning,
+        by=told.by,
+        count=told.count,
+    )
 
 
 class Decisions:
@@ -92,5 +84,5 @@ class Decisions:
 
 
 def _row(decision: Decision) -> DecisionRow:
-    fields = DecisionRow.__struct_fields__
-    return DecisionRow(**{name: getattr(decision, name) for name in fields})
+    fields = {name: getattr(decision, name) for name in DecisionRow.__struct_fields__}
+    return DecisionRow(**fields | {"note": bare(decision.note, decision.about)})

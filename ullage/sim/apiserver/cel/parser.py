@@ -8,7 +8,6 @@ from ullage.sim.apiserver.cel.lexer import Token, tokens
 
 _BINARY = (("||",), ("&&",), ("==", "!=", "<", "<=", ">", ">=", "in"), ("+", "-"), ("*", "/", "%"))
 """From the loosest to the tightest."""
-_DEEPEST = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +38,14 @@ class _Reader:
     def __init__(self, found: list[Token]) -> None:
         self._tokens = found
         self._place = 0
-        self._depth = 0
 
     def expression(self) -> Node:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise NotCel("expression recursion limit exceeded", self._next.at)
         condition = self._binary(0)
         if self._take("?"):
             at = self._next.at
             yes = self._binary(0)
             self.expect(":")
             condition = Node("?:", at, parts=(condition, yes, self.expression()))
-        self._depth -= 1
         return condition
 
     def expect(self, text: str, *, kind: str = "mark") -> None:

@@ -53,8 +53,11 @@ class Program:
 @lru_cache(1024)
 def compiled(text: str) -> Program:
     """Raises NotCel."""
-    tree = parse(text)
-    return Program(text, frozenset(_names(tree)), _compile(tree))
+    try:
+        tree = parse(text)
+        return Program(text, frozenset(_names(tree)), _compile(tree))
+    except RecursionError:
+        raise NotCel("expression recursion limit exceeded") from None
 
 
 def _names(node: Node) -> list[str]:

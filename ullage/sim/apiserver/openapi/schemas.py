@@ -5,7 +5,8 @@ from typing import Any
 
 from ullage.sim.apiserver.custom.kinds import CustomRules
 from ullage.sim.apiserver.kinds import Kind
-from ullage.sim.apiserver.types.catalog import Field, ObjectType, catalog, find_type, inner_type
+from ullage.sim.apiserver.openapi.words import EVERYWHERE, FIELDS, TYPES
+from ullage.sim.apiserver.types.catalog import Field, ObjectType, base_type, catalog, find_type
 from ullage.sim.apiserver.wire import JsonObject
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -34,11 +35,6 @@ _PLAIN: dict[str, JsonObject] = {
     "int32": {"type": "integer", "format": "int32"},
     "int64": {"type": "integer", "format": "int64"},
     "double": {"type": "number", "format": "double"},
-}
-_SAYS = {
-    "apiVersion": "The group and version this object is written in.",
-    "kind": "What kind of object this is.",
-    "metadata": "Its name, place, labels, annotations and owners.",
 }
 OBJECT_META = "meta.v1.ObjectMeta"
 LIST_META = "meta.v1.ListMeta"
@@ -89,7 +85,7 @@ def _reachable(*starts: Any) -> list[str]:
             continue
         seen[name] = None
         if name not in _NAMED:
-            waiting += [inner_type(field.type) for field in catalog()[name].fields.values()]
+            waiting += [base_type(field.type) for field in catalog()[name].fields.values()]
     return list(seen)
 
 
@@ -98,13 +94,15 @@ def _type_schema(name: str) -> JsonObject:
 
 
 def _object_schema(kind: ObjectType) -> JsonObject:
-    properties: JsonObject = {}
-    if kind.typed:
-        properties = {name: {"type": "string", "description": _SAYS[name]} for name in ("apiVersion", "kind")}
+    words = {**(EVERYWHERE if kind.typed else {}), **FIELDS.get(kind.name, {})}
+    properties: JsonObject = {name: {"type": "string"} for name in ("apiVersion", "kind") if kind.typed}
     properties |= {field.name: _field_schema(field) for field in kind.fields.values()}
-    if kind.typed and "metadata" in properties:
-        properties["metadata"]["description"] = _SAYS["metadata"]
+    for name in properties:
+        if name in words:
+            properties[name]["description"] = words[name]
     schema: JsonObject = {"type": "object", "properties": properties}
+    if kind.name in TYPES:
+        schema["description"] = TYPES[kind.name]
     needed = [field.name for field in kind.fields.values() if field.required]
     if needed:
         schema["required"] = needed
@@ -142,8 +140,8 @@ def _value_schema(name: str) -> JsonObject:
 def _custom_schema(kind: Kind) -> JsonObject:
     """As it was defined, with what every object has."""
     defined: JsonObject = kind.rules.published if isinstance(kind.rules, CustomRules) else {"type": "object"}
-    common: JsonObject = {name: {"type": "string", "description": _SAYS[name]} for name in ("apiVersion", "kind")}
-    common["metadata"] = {"allOf": [reference(OBJECT_META)], "description": _SAYS["metadata"]}
+    common: JsonObject = {name: {"type": "string", "description": EVERYWHERE[name]} for name in ("apiVersion", "kind")}
+    common["metadata"] = {"allOf": [reference(OBJECT_META)], "description": EVERYWHERE["metadata"]}
     return {**defined, "properties": {**(defined.get("properties") or {}), **common}}
 
 
@@ -153,7 +151,7 @@ def _list_schema(kind: Kind) -> JsonObject:
         "type": "object",
         "required": ["items"],
         "properties": {
-            **{name: {"type": "string", "description": _SAYS[name]} for name in ("apiVersion", "kind")},
+            **{name: {"type": "string", "description": EVERYWHERE[name]} for name in ("apiVersion", "kind")},
             "metadata": {"allOf": [reference(LIST_META)]},
             "items": {"type": "array", "items": item},
         },

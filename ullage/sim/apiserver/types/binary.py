@@ -134,6 +134,8 @@ def _value(kind: str, value: Any) -> Any:
     """None where nothing is said: empty text, the zero time."""
     if (read := _SCALARS.get(kind)) is not None:
         return read(value)
+    if kind.startswith("[]"):  # a list inside a map is a message of its own
+        return [_value(kind.removeprefix("[]"), item) for _, _, item in _parts(value)]
     return _message(value, catalog()[kind])
 
 

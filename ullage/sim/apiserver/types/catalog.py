@@ -53,9 +53,16 @@ def find_type(group: str, version: str, kind: str) -> ObjectType | None:
     return catalog().get(type_name(group, version, kind))
 
 
-def inner_type(name: str) -> str:
+def item_type(name: str) -> str:
     """What a list or map holds."""
-    return name.removeprefix("[]").removeprefix("map:")
+    return name.removeprefix("[]") if name.startswith("[]") else name.removeprefix("map:")
+
+
+def base_type(name: str) -> str:
+    """What is in there when all lists and maps are opened."""
+    while name.startswith(("[]", "map:")):
+        name = item_type(name)
+    return name
 
 
 def _types(text: str) -> Iterator[ObjectType]:
