@@ -106,7 +106,7 @@ def photograph_dashboard(folder: Path) -> None:
         browser = play_browser.chromium.launch(executable_path=program, args=list(CHROMIUM))
         pages = {}
         for scheme, name in (("light", "demo-dashboard.png"), ("dark", "demo-dashboard-dark.png")):
-            pages[name] = browser.new_page(viewport={"width": 1440, "height": 770}, color_scheme=scheme)  # type: ignore[arg-type]  # two words of several
+            pages[name] = browser.new_page(viewport={"width": 1440, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]  # two words of several
             pages[name].goto(url)
         demo.wait_for(r"GpuUnhealthy", seconds=150)
         sleep(0.8)

@@ -55,6 +55,38 @@ def test_every_state_of_a_gpu_is_in_the_legend(state: GpuState) -> None:
     assert f'<i class="g {state.value}">' in ASSETS["index.html"]
 
 
+def _contrast(one: str, other: str) -> float:
+    """As WCAG has it."""
+
+    def light(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    bright, dark = sorted((light(one), light(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("front", "ground", "least"),
+    [
+        *[(text, ground, 4.5) for text in ("ink", "soft", "accent") for ground in ("panel", "ground", "faint", "isle")],
+        *[(text, "panel", 4.5) for text in ("going", "warn", "bad", "good")],
+        ("going", "going-ground", 4.5),
+        *[
+            (mark, ground, 3.0)
+            for mark in ("free-edge", "leased", "shared", "reserved", "unhealthy", "focus")
+            for ground in ("panel", "isle", "going-ground")
+        ],
+    ],
+)
+def test_colours_can_be_told_from_what_is_behind_them(front: str, ground: str, least: float, scheme: int) -> None:
+    found = dict(re.findall(r"--([\w-]+): light-dark\((#\w{6}, #\w{6})\)", ASSETS["page.css"]))
+    one, other = (found[name].split(", ")[scheme] for name in (front, ground))
+    assert _contrast(one, other) >= least
+
+
 def test_files_are_short_enough_to_be_read() -> None:
     assert {name for name, text in ASSETS.items() if text.count("\n") > 400} == set()
 

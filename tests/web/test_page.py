@@ -4,104 +4,22 @@ import asyncio
 import os
 import random
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, CDPSession, Page, ViewportSize, expect
+from playwright.async_api import Browser, CDPSession, Page, expect
 
-from tests.web.chromium import Complaints, browser
+from tests.web.chromium import Complaints
+from tests.web.pages import WIDE, Show, decision, label, showing, small
 from tests.web.worlds import World
 from ullage.clock import WallClock
-from ullage.model.event import ObjectKey
-from ullage.model.provisioner import DELETION_TAINT
-from ullage.observe.events import Announcement, EventReason, Subject
+from ullage.observe.events import EventReason
 from ullage.observe.serve import Address
 from ullage.web.live import LiveView, served
 
-WIDE = ViewportSize(width=1440, height=1000)
-
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-expect.set_options(timeout=20_000)  # a machine may do much else at the same time
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def chromium() -> AsyncIterator[Browser]:
-    """One browser for all; each test has a profile of its own."""
-    async with browser() as opened:
-        yield opened
-
-
-@dataclass
-class Show:
-    """A page that shows a world."""
-
-    page: Page
-    view: LiveView
-    world: World
-
-    async def box(self, node: str) -> dict[str, float]:
-        """Where the tile of a node is on the screen."""
-        found: dict[str, float] = await self.page.evaluate(
-            "name => { const box = document.getElementById('map').boxOf(name); return {x: box.x, y: box.y}; }", node
-        )
-        return found
-
-    async def click_node(self, node: str) -> None:
-        box = await self.box(node)
-        await self.page.mouse.click(box["x"] + 20, box["y"] + 12)
-
-
-@asynccontextmanager
-async def showing(chromium: Browser, make: Callable[[World, LiveView], None], **how: Any) -> AsyncIterator[Show]:
-    """The page of a world. Whatever it complains about fails the test."""
-    clock = WallClock()
-    view = LiveView(clock, title="test")
-    world = World(view.hear, clock.now())
-    make(world, view)
-    view.all_heard()
-    complaints = Complaints()
-    async with served(view, Address("127.0.0.1", 0)) as url:
-        page = await chromium.new_page(**({"viewport": WIDE} | how))
-        try:
-            complaints.listen(page)
-            await page.goto(url)
-            await expect(page.locator("#link")).to_have_text("live")
-            yield Show(page, view, world)
-        finally:
-            await page.close()
-    assert complaints == []
-
-
-def small(world: World, view: LiveView) -> None:
-    """Two pools, every state there is, and pods that wait."""
-    world.pool("h100", price=98.32, current=3, target=4, coming=1)
-    world.pool("spot", price=32.0, current=1, target=1, coming=0)
-    for number in range(3):
-        world.node(f"h100-{number}", pool="h100")
-    world.node("spot-0", pool="spot")
-    world.node("lonely", gpus=4, islands=1)
-    world.pod("train", gpus=4, node="h100-0", ids=(0, 1, 2, 3))
-    world.pod("part", node="h100-1", ids=(0,), gpu_share=250)
-    world.lease("h100-1", 7, "nobody")
-    world.break_gpu("h100-2", 5)
-    world.taint("spot-0", DELETION_TAINT, world.now + 300)
-    world.pod("huge", gpus=16)
-    world.pod("gated", gpus=1, gated=True)
-    view.tell(decision("placed", EventReason.SCHEDULED))
-
-
-def decision(note: str, reason: EventReason, pod: str = "train") -> Announcement:
-    return Announcement(Subject("Pod", ObjectKey("team", pod)), reason, note)
-
-
-def label(page: Page, node: str) -> Any:
-    return page.locator(f'[data-node="{node}"]')
 
 
 async def test_everything_is_there_and_says_what_it_is(chromium: Browser) -> None:
@@ -207,23 +125,6 @@ async def test_the_map_is_reached_and_walked_by_keyboard(chromium: Browser) -> N
         assert await focused.get_attribute("data-node") is None
 
 
-async def test_who_listens_gets_landmarks_names_and_news(chromium: Browser) -> None:
-    async with showing(chromium, small) as show:
-        page = show.page
-        await expect(page.get_by_role("main")).to_have_count(1)
-        await expect(page.get_by_role("banner")).to_have_count(1)
-        for name in ("Key figures", "GPU map", "Waiting pods", "Decisions", "h100"):
-            await expect(page.get_by_role("region", name=name, exact=True)).to_have_count(1)
-        log = page.get_by_role("log")
-        await expect(log).to_have_attribute("aria-live", "polite")
-        await expect(page.get_by_role("img", name=re.compile("GPUs over the last"))).to_have_count(1)
-        nameless = await page.evaluate(
-            "() => [...document.querySelectorAll('button, input, select')].filter(one => "
-            "!(one.getAttribute('aria-label') || one.textContent.trim() || one.labels?.length)).length"
-        )
-        assert nameless == 0
-
-
 async def test_decisions_can_be_chosen_and_stopped(chromium: Browser) -> None:
     async with showing(chromium, small) as show:
         page = show.page
@@ -268,17 +169,6 @@ async def lightness(page: Page) -> str:
     said = await page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     shades = [int(part) for part in re.findall(r"\d+", said)[:3]]
     return "light" if sum(shades) > 3 * 128 else "dark"
-
-
-@pytest.mark.parametrize("width", [360, 700, 1024])
-async def test_a_narrow_window_needs_no_scrolling_sideways(chromium: Browser, width: int) -> None:
-    async with showing(chromium, small, viewport={"width": width, "height": 800}) as show:
-        await expect(label(show.page, "lonely")).to_have_count(1)
-        sideways = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert await show.page.evaluate(sideways) <= 0
-        await show.page.locator('[data-pod="team/huge"]').click()
-        await expect(show.page.locator("#details")).to_be_visible()
-        assert await show.page.evaluate(sideways) <= 0
 
 
 async def test_the_page_comes_back_by_itself(chromium: Browser) -> None:

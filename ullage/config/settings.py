@@ -121,8 +121,8 @@ class Simulation:
     evicted: str = setting(
         "again",
         Choice(("again", "lost")),
-        "What becomes of a workload's pods that are evicted or preempted: they come again and begin anew, as those of a "
-        "Job do (again), or not at all (lost). Pods that do not come again keep their nodes from being drained.",
+        "What becomes of a workload's pods that are evicted or preempted: they come again and begin anew, as those of "
+        "a Job do (again), or not at all (lost). Pods that do not come again keep their nodes from being drained.",
     )
     load: float = setting(1.0, Number(), "How many times as fast pods arrive as the workload says.")
     api_latency: float = setting(0.004, Duration(), "How long a call of the Kubernetes API takes.")

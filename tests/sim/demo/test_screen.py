@@ -27,6 +27,7 @@ def frame(programme: Programme, more_nodes: int = 0) -> Frame:
         inventories=[inventory_of("train-a", broken=(7,)), *map(inventory_of, ("train-b", *more))],
         pods=[
             a_pod_of("tune", node="train-a", gpus=(0, 1, 2, 3)),
+            *(a_pod_of(f"next-{number}", waits=("", f"reason {number} " * 9)) for number in range(more_nodes)),
             a_pod_of("wide", waits=("Unschedulable", "0/2 nodes fit: 2 InsufficientResources"), created=NOW - 90),
         ],
         provisioners=[provisioner("train", current=2 + more_nodes, target=4 + more_nodes, coming=2)],
@@ -106,7 +107,7 @@ def test_it_fits_however_much_there_is(width: int, height: int, more_nodes: int)
     text = "\n".join(lines)
     assert text.count("Scheduled p") >= 4, "decisions are not crowded out"
     shown = len(re.findall(r"train-(?:\d{4}|a|b) +\[", text))
-    hidden = re.search(r"(\d+) nodes more", text)
+    hidden = re.search(r"(\d+) nodes are not shown", text)
     assert shown + (int(hidden[1]) if hidden else 0) == 2 + more_nodes, "who is not shown is counted"
 
 

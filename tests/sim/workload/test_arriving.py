@@ -8,7 +8,6 @@ from ullage.sim.workload.arriving import Manner, arrivals, surroundings
 from ullage.sim.workload.job import Job
 from ullage.sim.world.spec import Arrival
 
-
 MOVABLE = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
 
 

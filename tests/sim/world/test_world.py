@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.sim.world.making import arrives, claim, pod, pool, world
-from ullage.kube.resources import GPU_NODE_STATUSES, LEASES, NODES, PODS
+from ullage.kube.resources import GPU_NODE_STATUSES, LEASES, NODES, PODS, REPLICA_SETS
 from ullage.kube.transport import Request
 from ullage.model.device import Health
 from ullage.sim.time import run_virtual
@@ -45,6 +45,36 @@ def test_a_week_in_which_nothing_happens_costs_no_call_and_no_write() -> None:
         assert (asked, made.server.revision) == ([], revision)
 
     tell(world(objects=(pool(least=1),)), story)
+
+
+def test_a_node_whose_pods_have_no_place_is_not_asked_about_until_something_changes() -> None:
+    spec = pod("web", 3)["spec"] | {"restartPolicy": "Always"}
+    labels = {"app": "web"}
+    replicas = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 3,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+    async def story(made: World) -> None:
+        made.submit(arrives(0, replicas))
+        await asyncio.sleep(7200)
+        draining = made.loop(DRAINING).loop
+        before = draining.decided
+        assert [one.why.value for one in before.plan.unremovable] == ["NotUnderutilized", "NoPlaceToMovePods"]
+        await asyncio.sleep(WEEK)
+        assert draining.decided is before, "no plan was made in all that time"
+        await made.api.scale(REPLICA_SETS, "web", "default", 2)
+        await asyncio.sleep(3600)
+        assert len(made.state.nodes) == 1
+
+    drained = pool(minGPUUtilizationPercent=0, consolidation={"policy": "Drain", "unneededTime": "2m"})
+    tell(world(nodes=0, objects=(drained,)), story)
 
 
 def test_reports_are_fresh_without_being_repeated_until_an_agent_falls_silent() -> None:

@@ -67,11 +67,13 @@ class DrainingLoop:
         self._news = asyncio.Event()
         self._group: asyncio.TaskGroup
         self._started = 0.0
+        self._heard_at = float("-inf")
 
     def hear(self, event: Event[Any]) -> None:
         """One thing that was heard, after the picture has changed."""
         self.workloads.hear(event)
-        if not self._news.is_set() and is_news(event):
+        if self._news.is_set() or is_news(event):
+            self._heard_at = self._clock.now()
             self._news.set()
 
     async def run(self) -> None:
@@ -246,7 +248,9 @@ class DrainingLoop:
         moments = [self.ledger.next_moment()]
         if self.decided is not None:
             moments.append(self.decided.turns.wake_at)
-            moments += [at + self._settings.policy.recheck for at, _ in self._memory.refused.values()]
+            # Who was refused on all that is known is refused again, until something is heard.
+            recheck, refused = self._settings.policy.recheck, self._memory.refused.values()
+            moments += [at + recheck for at, _ in refused if at <= self._heard_at]
             moments.append(now + LOOK_AGAIN if self.decided.estate.unheard else None)
         deadline = min((moment for moment in moments if moment is not None), default=None)
         try:

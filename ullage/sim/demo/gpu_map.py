@@ -62,7 +62,7 @@ def _cut(lines: list[Text], most: int, pool: PoolRow) -> list[Text]:
     if len(lines) <= most:
         return lines
     hidden = len(pool.nodes) - (most - 1) * _SIDE_BY_SIDE
-    return [*lines[: most - 1], Text(f"  {'…' if most > 1 else ''} {hidden} nodes more", style="dim")]
+    return [*lines[: most - 1], Text(f"  {hidden} nodes are not shown", style="dim")]
 
 
 def _head(pool: PoolRow, width: int) -> Text:

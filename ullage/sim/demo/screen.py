@@ -79,7 +79,8 @@ class Frame:
         top = [self._headline(), self._caption(height), self._addresses(width)]
         used = sum(len(console.render_lines(part, options.update(height=None), pad=False)) for part in top)
         yield Group(*top, Text(""))
-        yield self._body(console, width, max(8, height - used - 1))
+        waits = self._waiting(console, width - _MAP_COLUMNS - 2 if width >= _WIDE else width, short=height < _TALL)
+        yield self._body(waits, width, max(8, height - used - 1))
 
     def _headline(self) -> RenderableType:
         story, moment = self.programme.story, self.programme.moment
@@ -103,16 +104,14 @@ class Frame:
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True)
         table.add_column(overflow="fold")
-        table.add_row("in a browser", Text(self.addresses.dashboard, style="bold underline"))
+        table.add_row("in a browser", Text.assemble((self.addresses.dashboard, "bold underline")))
         for label, command in self.addresses.typed(width - _LABELS):
             table.add_row(label, Text(command))
         return table
 
-    def _body(self, console: Console, width: int, height: int) -> RenderableType:
+    def _body(self, waits: Sequence[Text], width: int, height: int) -> RenderableType:
         """Who waits and what was decided stand beside the map, or below it where there is no room for that."""
-        beside = width >= _WIDE
-        waits = self._waiting(console, width - _MAP_COLUMNS - 2 if beside else width, short=height < _TALL // 2)
-        if beside:
+        if width >= _WIDE:
             drawn = map_lines(self.pools, self.palette, width=_MAP_COLUMNS, rows=height)
             halves = Table.grid(expand=True, padding=(0, 2, 0, 0))
             halves.add_column(width=_MAP_COLUMNS)

@@ -40,7 +40,7 @@ export class Charts {
     plot($("chart-money"), samples, frame, [
       { value: (one) => one.price || 0, colour: colour("--soft"), fill: false },
       { value: (one) => one.waste || 0, colour: colour("--going"), fill: true },
-    ], (value) => money(value, currency));
+    ], (value) => currency + number(value));
     const ago = this.at === null ? "now" : `${span(end - chosen.at)} ago`;
     const gpus = `${number(chosen.allocated || 0)} of ${number(chosen.gpus || 0)} allocated`;
     const cost = `${money(chosen.waste || 0, currency)} of ${money(chosen.price || 0, currency)} wasted`;
@@ -115,5 +115,5 @@ function grid(pen, { top, y, width, frame, label }) {
 // A round number that is not smaller.
 function round(value) {
   const size = 10 ** Math.floor(Math.log10(value));
-  return [1, 2, 2.5, 5, 10].map((step) => step * size).find((step) => step >= value);
+  return [1, 2, 3, 4, 5, 6, 8, 10].map((step) => step * size).find((step) => step >= value);
 }

@@ -76,7 +76,6 @@ export class Decisions {
     $("pause").addEventListener("click", (event) => {
       this.paused = !this.paused;
       event.target.setAttribute("aria-pressed", String(this.paused));
-      say(event.target, this.paused ? "Paused" : "Pause");
       this.draw();
     });
   }
@@ -85,7 +84,7 @@ export class Decisions {
     if (this.paused) return;
     const shown = [...this.store.decisions.entries()].filter(([, row]) => this.#isChosen(row));
     shown.sort(([one, a], [other, b]) => b.at - a.at || (one < other ? 1 : -1));
-    const list = $("decisions");
+    const list = $("decisions-log");
     const before = list.scrollHeight;
     const reading = list.scrollTop > 4;
     this.rows.show(shown.slice(0, MOST_DECISIONS));

@@ -110,8 +110,12 @@ function comingAndGoing() {
   let coming = 0;
   for (const pool of store.pools.values()) coming += pool.coming || 0;
   let going = 0;
-  for (const node of store.nodes.values()) going += Boolean(node.deletionTime || node.drainingSince !== undefined);
-  return [coming && `${coming} coming`, going && `${going} leaving`].filter(Boolean).join(", ");
+  let candidates = 0;
+  for (const node of store.nodes.values()) {
+    if (node.deletionTime || node.drainingSince !== undefined) going += 1;
+    else candidates += node.candidateSince !== undefined;
+  }
+  return [coming && `${coming} coming`, going && `${going} leaving`, candidates && `${candidates} may go`].filter(Boolean).join(", ");
 }
 
 function tick() {

@@ -166,7 +166,7 @@ export class GpuMap {
   #pool(name) {
     const known = this.pools.get(name);
     if (known) return known;
-    const id = `pool-${name || "none"}`;
+    const id = name ? `pool-${name}` : "other-nodes";
     const head = new PoolHead(id, name || "Other nodes");
     const list = make("ul", { "aria-labelledby": id, "aria-describedby": "map-help" });
     const box = make("div", { class: "tiles" }, make("canvas", { class: "unseen", width: "1", height: "1" }, list));

@@ -124,7 +124,8 @@ function gpus(pen, row, look, size) {
     return;
   }
   const { cells, isles } = placesOf(row, size);
-  for (const isle of isles) {
+  // Without islands there is nothing to draw together: GPUs that nothing links, or of which nobody knows.
+  for (const isle of row.islands ? isles : []) {
     pen.fillStyle = colour("--isle");
     pen.beginPath();
     pen.roundRect(isle.x - size.isle / 2, isle.y - size.isle / 2, isle.width + size.isle, size.cell + 3 * size.isle, size.isle + 2);
