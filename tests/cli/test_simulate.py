@@ -4,12 +4,16 @@ import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from ullage.cli.main import run
+
+T = TypeVar("T")
 
 PROGRAM = Path(sys.executable).with_name("ullage")
 JOBS = "name,arrival,duration,gpus\na,0,600,2\nb,10,600,0.5\nc,20,60,2\n"
@@ -163,3 +167,37 @@ def test_a_policy_file_with_an_error_names_file_field_and_what_is_allowed(
     assert (
         f"{path}:2: scheduling.policy: is 'packng'; allowed: fragmentation, best-fit, packing, spread, random" in said
     )
+
+
+@pytest.mark.fault
+def test_whoever_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
+    arguments = ("--workload", "synthetic", "--fleet", "1*4xL4", "--sweep", "seed=1,2", "--jobs", "2")
+    errors = tmp_path / "errors"
+    with errors.open("wb") as said:
+        program = subprocess.Popen((PROGRAM, "simulate", *arguments), stdout=subprocess.DEVNULL, stderr=said)
+    try:
+        workers = _until(lambda: found if len(found := _children(program.pid)) >= 3 else None, errors)
+    finally:
+        program.kill()
+        program.wait()
+    _until(lambda: None if any(map(_runs, workers)) else True, errors)
+
+
+def _until(seen: Callable[[], T | None], errors: Path) -> T:
+    deadline = time.monotonic() + 60.0
+    while (found := seen()) is None:
+        assert time.monotonic() < deadline, errors.read_text()
+        time.sleep(0.1)
+    return found
+
+
+def _children(parent: int) -> list[int]:
+    """Two workers, and the process that looks after what they share."""
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

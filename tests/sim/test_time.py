@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from ullage.clock import Clock, Instant, WallClock
-from ullage.sim.time import EPOCH, Deadlock, Livelock, RealWorldRefused, loop_clock, run_scaled, run_virtual
+from ullage.sim.time import (
+    EPOCH,
+    LONGEST_TURN_SECONDS,
+    Deadlock,
+    Livelock,
+    RealWorldRefused,
+    loop_clock,
+    run_scaled,
+    run_virtual,
+)
 
 
 def now() -> float:
@@ -278,6 +287,16 @@ def test_the_scaled_loop_runs_faster_than_the_world_with_real_sockets() -> None:
     real = time.monotonic() - began
     assert passed >= 60
     assert 0.3 <= real < 20
+
+
+def test_a_scaled_loop_that_is_kept_busy_falls_behind_instead_of_leaping() -> None:
+    async def story() -> float:
+        before = now()
+        time.sleep(0.3)  # noqa: ASYNC251 - a step that takes long
+        await asyncio.sleep(0)
+        return now() - before
+
+    assert 0 < run_scaled(story(), speed=1000) <= LONGEST_TURN_SECONDS
 
 
 async def test_the_wall_clock_agrees_with_the_world() -> None:

@@ -164,3 +164,17 @@ def test_a_waiting_pod_is_always_handed_out_in_the_end(steps: list[tuple[str, st
                 out.discard(name)
     waiting = {name for name in "abc" if key(name) in queue} - out
     assert set(all_of(queue, len(steps) + 301)) == waiting
+
+
+def test_who_sleeps_is_not_tried_again_while_nothing_at_all_was_heard() -> None:
+    queue = SchedulingQueue()
+    key = ObjectKey("default", "p")
+    queue.note()
+    queue.add(key, priority=0, now=0.0)
+    assert queue.pop(now=0.0) == key
+    queue.refuse(key, (), now=0.0)
+
+    assert [queue.pop(now=at) for at in (300.0, 600.0, 900.0)] == [None] * 3
+    queue.note()
+    assert queue.pop(now=1100.0) is None, "it is not its time yet"
+    assert queue.pop(now=1200.0) == key

@@ -4,6 +4,7 @@ import asyncio
 import importlib.resources
 import signal
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
@@ -72,13 +73,17 @@ async def _until_stopped(work: Coroutine[Any, Any, None], asked: DemoOptions) ->
         loop.add_signal_handler(name, stop)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as it is under `nohup`
         loop.add_signal_handler(signal.SIGHUP, stop)
+    # In seconds of the onlooker: those of this loop are longer where it has much to do.
+    alarm = threading.Timer(asked.duration or 0.0, loop.call_soon_threadsafe, (stop,))
     if asked.duration is not None:
-        loop.call_later(asked.duration * asked.speed, stop)
+        alarm.start()
     try:
         await running
     except asyncio.CancelledError:
         if not stopped:
             raise
+    finally:
+        alarm.cancel()
 
 
 class _Show:

@@ -29,6 +29,10 @@ TURNS_AT_ONE_MOMENT = 1_000_000
 """A system that turns this often without time passing is spinning."""
 
 
+LONGEST_TURN_SECONDS = 0.25
+"""What a turn of a scaled loop may take of its own seconds, besides those it meant to wait."""
+
+
 class Stuck(RuntimeError):
     """Simulated time can no longer pass."""
 
@@ -198,30 +202,38 @@ for _name in _REFUSED:
 class ScaledLoop(asyncio.SelectorEventLoop):
     """A real loop whose seconds pass `speed` times faster: for demonstrations somebody watches.
 
-    Sockets work, but the other end lives in real time: a timeout of 30 s here is over after `30 / speed` of theirs.
+    At most so fast: who has more to do than there is time for falls behind the world, instead of finding that minutes
+    went by in one step. Sockets work, but the other end lives in real time: a timeout of 30 s here is over after
+    `30 / speed` of theirs.
     """
 
     def __init__(self, speed: float, epoch: Instant = EPOCH) -> None:
         if not 0 < speed < math.inf:
             raise ValueError(f"speed must be a positive number, is {speed}")
         self.epoch = epoch
-        self._speed = speed
-        self._started = time.monotonic()
-        super().__init__(_ScaledSelector(speed))
+        self._pace = _PacingSelector(speed)
+        super().__init__(self._pace)
 
     def time(self) -> float:
-        return (time.monotonic() - self._started) * self._speed
+        """Stands still within one turn of the loop."""
+        return self._pace.now
 
 
-class _ScaledSelector(selectors.DefaultSelector):
-    """Waits for I/O as long as the loop means, in the world's seconds."""
+class _PacingSelector(selectors.DefaultSelector):
+    """Waits for I/O as long as the loop means, in the world's seconds, and counts the time of each turn."""
 
     def __init__(self, speed: float) -> None:
         super().__init__()
+        self.now = 0.0
         self._speed = speed
+        self._turned = time.monotonic()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        return super().select(timeout if timeout is None else timeout / self._speed)
+        meant = math.inf if timeout is None else max(0.0, timeout)
+        found = super().select(timeout if timeout is None else timeout / self._speed)
+        before, self._turned = self._turned, time.monotonic()
+        self.now += min((self._turned - before) * self._speed, meant + LONGEST_TURN_SECONDS)
+        return found
 
 
 def loop_clock() -> LoopClock:

@@ -52,6 +52,8 @@ class _Waiting:
     wakes_on: frozenset[Wake] = frozenset()
     heard: int = 0
     """How much news there had been when it was taken out: more since then may help it."""
+    said: int | None = None
+    """The same of everything that was heard, news or not."""
 
 
 class SchedulingQueue:
@@ -66,6 +68,8 @@ class SchedulingQueue:
         self._asleep: dict[Wake, dict[ObjectKey, _Waiting]] = {kind: {} for kind in Wake}
         """Who sleeps until such news: a burst of news must not look at everybody who waits."""
         self._news = 0
+        self._said: int | None = None
+        """How much was heard; None where nobody tells."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -153,6 +157,10 @@ class SchedulingQueue:
         for found in tuple(self._asleep[news].values()):
             self._back_off(found, now)
 
+    def note(self) -> None:
+        """Something was heard, of whatever kind. Who sleeps is not tried again for nothing where this is told."""
+        self._said = (self._said or 0) + 1
+
     def next_deadline(self) -> float | None:
         """When somebody's back-off or sleep ends, if anybody waits for that."""
         while self._timers:
@@ -188,6 +196,7 @@ class SchedulingQueue:
     def _take_out(self, found: _Waiting) -> None:
         self._put(found, Place.OUT)
         found.heard = self._news
+        found.said = self._said
 
     def _put(self, found: _Waiting, place: Place) -> None:
         if found.place is Place.ASLEEP:
@@ -202,4 +211,8 @@ class SchedulingQueue:
         """Whose time has come is active again."""
         while (moment := self.next_deadline()) is not None and moment <= now:
             _, _, key = heapq.heappop(self._timers)
-            self._activate(self._waiting[key])
+            found = self._waiting[key]
+            if found.place is Place.ASLEEP and self._said is not None and found.said == self._said:
+                self._to_sleep(found, now)  # nobody has said a word since: it would be refused just the same
+            else:
+                self._activate(found)

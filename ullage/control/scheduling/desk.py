@@ -66,6 +66,7 @@ class Desk:
 
     def hear(self, event: Event[Any], *, now: float) -> None:
         """Take in one thing, and wake whom it may help."""
+        self.queue.note()
         fact = event.new if isinstance(event, Appeared | Changed) else getattr(event, "old", None)
         if isinstance(event, Synced):
             self._foreign.apply(event)

@@ -1,11 +1,13 @@
 """Many runs at once, in processes of this machine. Results are those of runs one after another, in the same order."""
 
 import multiprocessing
+import os
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
+from multiprocessing.connection import wait as wait_for
 from multiprocessing.queues import Queue
 from typing import Any
 
@@ -63,6 +65,15 @@ def _begin(channel: "Queue[Any]") -> None:
     global _channel
     _channel = channel
     configure(level="error")
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Whoever asked may be killed: then nobody wants the answer, and nothing may be left behind."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_for([parent.sentinel])
+        os._exit(1)
 
 
 def _perform(recipe: Recipe, keep_steps: bool) -> Outcome:
