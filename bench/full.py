@@ -30,7 +30,14 @@ class Slice:
 
 
 PYTEST = (sys.executable, "-m", "pytest", "--full")
-APART = ("tests/contract", "tests/controlplane", "tests/control/scheduling")
+APART = (
+    "tests/contract",
+    "tests/controlplane",
+    "tests/control/scheduling",
+    "tests/draining",
+    "tests/control/draining",
+    "tests/web",
+)
 """Folders with a slice of their own; all other tests are in one of the first two."""
 QUICK_BENCHES = ("decisions", "latency", "mixed", "webhook", "drain")
 SLICES = (
@@ -40,9 +47,12 @@ SLICES = (
     Slice("control plane", (*PYTEST, "tests/controlplane")),
     Slice("bench sync", (sys.executable, "-m", "bench.run", "sync")),
     Slice("scheduler", (*PYTEST, "tests/control/scheduling")),
+    Slice("draining", (*PYTEST, "tests/draining", "tests/control/draining")),
+    Slice("dashboard", (*PYTEST, "tests/web")),
     *(Slice(f"bench {name}", (sys.executable, "-m", "bench.run", name)) for name in QUICK_BENCHES),
     Slice("bench throughput", (sys.executable, "-m", "bench.run", "throughput")),
     Slice("bench packing", (sys.executable, "-m", "bench.run", "packing")),
+    Slice("bench churn", (sys.executable, "-m", "bench.run", "churn")),
 )
 
 
