@@ -74,6 +74,30 @@ async def test_what_a_dead_scheduler_held_for_the_gang_is_given_back_too(api: Ku
     assert await holders(api, ns) == {"gpu-node-b-1": "other-uid"}
 
 
+class Tardy:
+    """An API that takes its time over every Lease."""
+
+    def __init__(self, api: KubeApi, seconds: float) -> None:
+        self._api = api
+        self._seconds = seconds
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+    async def create(self, *what: Any, **how: Any) -> Any:
+        await asyncio.sleep(self._seconds)
+        return await self._api.create(*what, **how)
+
+
+async def test_leases_that_come_too_slowly_are_given_back_before_a_sweeper_takes_them(api: KubeApi, ns: str) -> None:
+    gang = await a_gang(api, ns, THREE)
+    slow: Any = Tardy(api, 0.2)
+    outcome = await GangPlacer(slow, LeaseBook(slow, ns, WallClock()), hold_within=0.7).perform(gang)
+    assert sorted(setbacks(outcome)) == ["ApiFailed", "GangFellApart", "GangFellApart"]
+    assert await holders(api, ns) == {}
+    assert set((await nodes_of(api, ns)).values()) == {""}
+
+
 async def test_placing_twice_is_placing_once(api: KubeApi, ns: str) -> None:
     gang = await a_gang(api, ns, THREE)
     assert setbacks(await hands(api, ns).perform(gang)) == ["", "", ""]

@@ -24,17 +24,29 @@ Held = tuple[list[Holding], ...]
 """What each member holds, in the order of the members."""
 
 
+HOLD_WITHIN = 30.0
+"""Seconds from the first Lease of a gang to the last. Sweepers take a Lease for abandoned after twice that, and a gang
+must still hold its first one when it has its last."""
+
+
 class GangPlacer:
     """Hands for `PlaceGang`. Safe to run for many gangs at once, and twice for the same gang."""
 
     def __init__(
-        self, api: KubeApi, book: LeaseBook, *, volume_wait: float = VOLUME_WAIT, members_at_once: int = 16
+        self,
+        api: KubeApi,
+        book: LeaseBook,
+        *,
+        volume_wait: float = VOLUME_WAIT,
+        members_at_once: int = 16,
+        hold_within: float = HOLD_WITHIN,
     ) -> None:
         self._book = book
         self._binder = Binder(api, book)
         self._placer = Placer(api, book)
         self._volumes = VolumeSelector(api, wait=volume_wait)
         self._at_once = members_at_once
+        self._hold_within = hold_within
 
     async def perform(self, action: PlaceGang) -> GangOutcome:
         """Every way this can end is an outcome."""
@@ -76,15 +88,21 @@ class GangPlacer:
 
     async def _hold(self, places: Sequence[Place], held: Held) -> dict[int, NotPlaced]:
         """Fill `held`; or the member whose GPU was not to be had, by number."""
-        for _, number, device in _in_order(places):
-            place = places[number]
-            try:
-                got = await self._book.take(holder_of(place), Want(place.node, place.devices, place.milli), device)
-            except errors.ApiError as error:
-                return {number: NotPlaced(place, Setback.API_FAILED, str(error), leaked=True)}
-            if isinstance(got, Taken):
-                return {number: taken(place, got)}
-            held[number].append(got)
+        number = 0
+        try:
+            async with asyncio.timeout(self._hold_within):
+                for _, number, device in _in_order(places):
+                    place = places[number]
+                    want = Want(place.node, place.devices, place.milli)
+                    got = await self._book.take(holder_of(place), want, device)
+                    if isinstance(got, Taken):
+                        return {number: taken(place, got)}
+                    held[number].append(got)
+        except errors.ApiError as error:
+            return {number: NotPlaced(places[number], Setback.API_FAILED, str(error), leaked=True)}
+        except TimeoutError:
+            why = f"the gang's GPUs could not all be leased within {self._hold_within:.0f} s"
+            return {number: NotPlaced(places[number], Setback.API_FAILED, why, leaked=True)}
         return {}
 
     async def _bind(self, places: Sequence[Place], held: Held) -> tuple[PlaceOutcome, ...]:
