@@ -29,7 +29,7 @@ for told in look_on(TOUR, seen, seed={seed}):
 """
 
 
-@pytest.mark.parametrize("story", STORIES.values(), ids=str)
+@pytest.mark.parametrize("story", STORIES.values(), ids=lambda story: story.name)
 def test_moments_are_in_order_and_worth_telling(story: Story) -> None:
     times = [moment.at for moment in story.moments]
     assert times == sorted(times)
