@@ -1,12 +1,12 @@
 """The command line against a real API server, and against what is not one."""
 
-import fcntl
 import json
 import os
 import socket
 import sys
 import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from subprocess import CompletedProcess, run
@@ -17,9 +17,10 @@ from ullage.kube.connect import connect
 from ullage.kube.crds.install import install
 from ullage.kube.resources import GPU_CLAIMS, NODES, PODS
 from ullage.state.dump import load
-from ullage.testing.builders import a_node, a_pod
+from ullage.testing.builders import a_node, a_pod, a_taint
 from ullage.testing.controlplane import EXPIRED, ControlPlane
 
+EXISTS = {"operator": "Exists", "effect": "NoSchedule"}
 PROGRAM = Path(sys.executable).with_name("ullage")
 
 
@@ -68,7 +69,8 @@ async def test_the_cluster_can_be_planned_with_and_is_left_as_it_is(control_plan
     try:
         await install(api)
         labels = {"plan": "here"}
-        await api.create(NODES, a_node("plan-node", labels=labels, gpus=2))
+        ours = a_taint("plan.test/ours")  # pods of other tests wait in this cluster, too
+        await api.create(NODES, a_node("plan-node", labels=labels, gpus=2, taints=[ours]))
         ask = {
             "metadata": {"name": "plan-claim"},
             "spec": {"devices": {"count": 2}, "selector": {"matchLabels": labels}},
@@ -76,7 +78,8 @@ async def test_the_cluster_can_be_planned_with_and_is_left_as_it_is(control_plan
         await api.create(GPU_CLAIMS, ask, "default")
         for name in ("plan-first", "plan-second"):
             notes = {"gpu.scheduling/claim-template": "plan-claim"}
-            await api.create(PODS, a_pod(name, annotations=notes, schedulerName="nobody"), "default")
+            pod = a_pod(name, annotations=notes, schedulerName="nobody", tolerations=[{"key": ours["key"], **EXISTS}])
+            await api.create(PODS, pod, "default")
         planned = call("plan", "schedule", "--kubeconfig", control_plane.kubeconfig, "-o", "json", "--exit-code")
         asked = call("explain", "pod/plan-second", "--kubeconfig", control_plane.kubeconfig, "-o", "json")
         after = await api.get(PODS, "plan-first", "default")
@@ -118,15 +121,15 @@ def test_a_link_stays_a_link_and_a_file_keeps_its_mode(control_plane: ControlPla
 def test_what_is_no_file_is_written_to_and_never_replaced(control_plane: ControlPlane, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 2**20)  # the whole dump fits
-    try:
-        done = call("dump", "--kubeconfig", control_plane.kubeconfig, "--output", pipe)
-        assert done.returncode == 0, done.stderr
-        assert os.read(reader, 1) == b"{"
-        assert pipe.is_fifo()
-    finally:
-        os.close(reader)
+    with ThreadPoolExecutor() as beside:
+        read = beside.submit(pipe.read_bytes)  # until whoever writes closes it
+        try:
+            done = call("dump", "--kubeconfig", control_plane.kubeconfig, "--output", pipe)
+        finally:
+            os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # nobody waits for a program that never wrote
+    assert done.returncode == 0, done.stderr
+    assert json.loads(read.result())["synced"]
+    assert pipe.is_fifo()
     assert "Is a directory" in complaint(call("dump", "--kubeconfig", control_plane.kubeconfig, "--output", tmp_path))
 
 
