@@ -231,8 +231,8 @@ class Rush:
 
 
 async def _told_in_a_rush(count: int, rush: Rush, desk: Desk, pace: EventPace) -> None:
-    recorder = EventRecorder(desk, loop_clock(), instance="s-0", pace=pace, urgent=lambda: rush.is_on)
-    async with recorder:
+    async with EventRecorder(desk, loop_clock(), instance="s-0", pace=pace) as recorder:
+        recorder.others_are_urgent = lambda: rush.is_on
         for number in range(count):
             recorder.tell(about(f"p-{number}"))
         await asyncio.sleep(1.05)
@@ -261,7 +261,8 @@ def test_how_long_what_is_told_stands_back(pace: EventPace, at_once: int) -> Non
     desk = Desk()
 
     async def story() -> None:
-        async with EventRecorder(desk, loop_clock(), instance="s-0", pace=pace, urgent=lambda: True) as recorder:
+        async with EventRecorder(desk, loop_clock(), instance="s-0", pace=pace) as recorder:
+            recorder.others_are_urgent = lambda: True
             for number in range(60):
                 recorder.tell(about(f"p-{number}"))
             await asyncio.sleep(0.95)

@@ -181,16 +181,15 @@ class EventRecorder:
         instance: str,
         pace: EventPace = EventPace(),  # noqa: B008 - frozen
         on_fate: Callable[[EventFate], None] = lambda _: None,
-        urgent: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`instance` tells replicas apart: two of them never make the same name. `urgent`: are there other writes that
-        should come first?"""
+        """`instance` tells replicas apart: two of them never make the same name."""
         self._writer = writer
         self._clock = clock
         self._instance = instance
         self._pace = pace
         self._on_fate = on_fate
-        self._urgent = urgent
+        self.others_are_urgent: Callable[[], bool] = lambda: False
+        """Whether there are other writes that should come first."""
         self._waiting: dict[_Same, Record] = {}
         self._being_written: set[_Same] = set()
         self._series: dict[_Same, Record] = {}
@@ -201,13 +200,12 @@ class EventRecorder:
 
     async def __aenter__(self) -> Self:
         self._tasks = [
-            asyncio.create_task(self._write_on(self._bell_of(number)), name=f"events {number}")
+            asyncio.create_task(
+                self._write_on(is_reserve=number >= self._pace.at_once_beside_urgent), name=f"events {number}"
+            )
             for number in range(self._pace.at_once)
         ]
         return self
-
-    def _bell_of(self, number: int) -> asyncio.Event:
-        return self._bell if number < self._pace.at_once_beside_urgent else self._bell_of_reserves
 
     async def __aexit__(self, *_: object) -> None:
         """Write what is left, for a while; then drop it."""
@@ -250,13 +248,13 @@ class EventRecorder:
 
     def _reserves_stand_back(self) -> bool:
         """Whether more urgent writes come first. Whoever writes rings when done: this is asked again."""
-        if self._closing or not self._urgent() or len(self._waiting) >= self._pace.most_waiting // 2:
+        if self._closing or not self.others_are_urgent() or len(self._waiting) >= self._pace.most_waiting // 2:
             return False
         oldest = next(iter(self._waiting.values()), None)
         return oldest is None or self._clock.now() - oldest.first < self._pace.patience
 
-    async def _write_on(self, bell: asyncio.Event) -> None:
-        is_reserve = bell is self._bell_of_reserves
+    async def _write_on(self, *, is_reserve: bool) -> None:
+        bell = self._bell_of_reserves if is_reserve else self._bell
         while True:
             same = None if is_reserve and self._reserves_stand_back() else self._next()
             if same is not None:

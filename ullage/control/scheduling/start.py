@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -72,7 +72,6 @@ class Scheduler:
         self._instance = instance
         self._rng = random.Random(seed)
         self._ready = asyncio.Event()
-        self._is_busy: Callable[[], bool] = lambda: False
         self.desk = Desk(settings.profiles, settings.pace)
         self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
         broom = Broom(api, settings.lease_namespace)
@@ -91,10 +90,12 @@ class Scheduler:
 
     async def run(self) -> None:
         """Until cancelled. Decisions begin when everything has been heard: not before is the picture whole."""
-        async with self._recorder() as events:
+        writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._instance)
+        recorder = EventRecorder(writer, self._clock, instance=self._instance, on_fate=self._metrics.event)
+        async with recorder as events:
             teller = Teller(events, self._metrics)
             loop = SchedulerLoop(self.desk, self._hands(), teller, self._clock, self._settings.pipeline)
-            self._is_busy = lambda: loop.is_busy
+            events.others_are_urgent = lambda: loop.is_busy
             loop.on_refused, loop.on_reserved = self._claims.refused, self._claims.reserved
             informers = await self._informers(loop)
             async with asyncio.TaskGroup() as group:
@@ -106,11 +107,6 @@ class Scheduler:
                     group.create_task(self._sweeper.run(), name="lease sweeper")
                 group.create_task(self._follow_later(loop, informers), name="kinds that come later")
                 self._ready.set()
-
-    def _recorder(self) -> EventRecorder:
-        writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._instance)
-        fate = self._metrics.event
-        return EventRecorder(writer, self._clock, instance=self._instance, on_fate=fate, urgent=lambda: self._is_busy())
 
     def _hands(self) -> Hands:
         book = LeaseBook(self._api, self._settings.lease_namespace, self._clock)
