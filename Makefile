@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 PYTEST_ARGS ?=
+# One more than two cores are for: tests on the real control plane wait most of their time.
+TEST_PROCESSES ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-full check format docs bench controlplane lock clean
+.PHONY: help demo test test-full check generated format docs bench controlplane lock clean
 
 help: ## what can be made
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -15,7 +17,7 @@ demo: $(VENV)/.runtime ## a simulated GPU cluster at work: in this terminal, a b
 	@$(BIN)/ullage demo
 
 test: $(VENV)/.dev controlplane ## a sample of every kind of test
-	$(BIN)/pytest --numprocesses 2 --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 test-full: $(VENV)/.dev controlplane ## every size, in slices that resume; results in bench/results/
 	$(BIN)/python -m bench.full $(ARGS)
@@ -25,6 +27,9 @@ check: $(VENV)/.dev ## lint, types, layers, generated docs
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	@$(MAKE) --no-print-directory generated
+
+generated: $(VENV)/.dev ## are generated docs and CRDs as the code says?
 	$(BIN)/python -m ullage.cli.reference --check docs/generated
 	$(BIN)/python -m ullage.kube.crds --check deploy/crds
 

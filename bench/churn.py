@@ -20,13 +20,13 @@ from typing import Any
 from bench.packing import FOLDER
 from bench.record import Figure
 from ullage.model.provisioner import NodeTemplate
-from ullage.sim.fleet.fleet import Fleet
+from ullage.sim.fleet.fleet import SimulatedFleet
 from ullage.sim.fleet.reading import read_fleet
-from ullage.sim.workload.arriving import Manner, arrivals
+from ullage.sim.workload.manifests import PodOptions, arrivals
 from ullage.sim.workload.reading import read_workload
-from ullage.sim.world.playing import Progress
 from ullage.sim.world.run import simulate
 from ullage.sim.world.spec import Arrival, WorldSpec
+from ullage.sim.world.workload_player import PlayProgress
 
 SECONDS, MEGABYTES = 300.0, 2_048.0
 """Promised at most, of CPU and of memory."""
@@ -75,7 +75,7 @@ def measure(kind: str, folder: str, scale: float) -> dict[str, Any]:
     """One run in this process."""
     fleet = read_fleet([str(Path(folder) / NODES)])
     jobs = read_workload(str(Path(folder) / PODS), most=max(1, int(10_000 * scale))).jobs
-    coming = arrivals(jobs, Manner(ends="clock", share_of=fleet.share_of))
+    coming = arrivals(jobs, PodOptions(ends="clock", share_of=fleet.share_of))
     spec = WorldSpec(seed=1, objects=pools(fleet)) if kind == "elastic" else WorldSpec(seed=1, nodes=fleet.nodes)
     began = time.process_time()
     if kind == "idle":
@@ -102,7 +102,7 @@ class _Telling:
         self._next = _TOLD_EVERY
         self._began = time.process_time()
 
-    def told(self, progress: Progress) -> None:
+    def told(self, progress: PlayProgress) -> None:
         if progress.arrived < self._next:
             return
         self._next += _TOLD_EVERY
@@ -111,7 +111,7 @@ class _Telling:
         print(line, file=sys.stderr, flush=True)
 
 
-def pools(fleet: Fleet) -> tuple[dict[str, Any], ...]:
+def pools(fleet: SimulatedFleet) -> tuple[dict[str, Any], ...]:
     """A NodeProvisioner for each kind of node there is, with as many machines."""
     templates = {repr(node.template): node.template for node in fleet.nodes}
     counts = Counter(repr(node.template) for node in fleet.nodes)

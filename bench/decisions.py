@@ -14,17 +14,17 @@ from random import Random
 import msgspec
 
 from bench.record import Figure
-from ullage.decide.seat.deciding import Seat, Seating, hold
-from ullage.model.claim import DeviceAsk, TopologyMode
+from ullage.decide.placement.engine import Placement, PlacementEngine, hold
+from ullage.model.claim import DeviceRequest, TopologyMode
 from ullage.model.device import Device, Inventory
-from ullage.model.event import Appeared, ObjectKey
+from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import Shape, asking_for, interned
-from ullage.model.terms import Toleration
-from ullage.state.placements import Placements
+from ullage.model.shape_terms import Toleration
 from ullage.state.queue import SchedulingQueue
+from ullage.state.snapshot import ClusterSnapshot
 
 LARGE, SMALL = 5_000, 1_000
 GPUS_OF_A_NODE = 8
@@ -107,13 +107,13 @@ def decide_all(nodes: int, shapes: Sequence[Shape], pods: int) -> Measured:
     """Seat so many pods on a fresh cluster, of which everything has been heard and looked at once."""
     placements = a_cluster(nodes)
     waiting = some_pods(shapes, pods)
-    seating = Seating(placements)
+    seating = PlacementEngine(placements)
     seating.seat(next(iter(waiting.values())), now=NOW)
     gc.collect()
     return decide(seating, waiting)
 
 
-def decide(seating: Seating, waiting: Mapping[ObjectKey, Pod]) -> Measured:
+def decide(seating: PlacementEngine, waiting: Mapping[ObjectKey, Pod]) -> Measured:
     """Until nobody waits whose turn it could be."""
     queue = SchedulingQueue()
     for pod in waiting.values():
@@ -122,7 +122,7 @@ def decide(seating: Seating, waiting: Mapping[ObjectKey, Pod]) -> Measured:
     slices = [time.process_time()]
     while (key := queue.pop(now=NOW)) is not None:
         answer = seating.seat(waiting[key], now=NOW)
-        if isinstance(answer, Seat):
+        if isinstance(answer, Placement):
             hold(seating.placements, waiting[key], answer)
             queue.remove(key)
         else:
@@ -134,9 +134,9 @@ def decide(seating: Seating, waiting: Mapping[ObjectKey, Pod]) -> Measured:
     return Measured(len(waiting), tuple(after - before for before, after in pairwise(slices)), refused)
 
 
-def a_cluster(nodes: int) -> Placements:
+def a_cluster(nodes: int) -> ClusterSnapshot:
     """Three models of GPU in three zones; a fifth of the nodes is kept for those who tolerate it."""
-    placements = Placements()
+    placements = ClusterSnapshot()
     for number in range(nodes):
         name = f"node-{number:05d}"
         model, memory = _MODELS[(0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2)[number % 11]]
@@ -164,8 +164,8 @@ def a_cluster(nodes: int) -> Placements:
             )
             for gpu in range(GPUS_OF_A_NODE)
         )
-        placements.apply(Appeared(ObjectKey("", name), node))
-        placements.apply(Appeared(ObjectKey("", name), Inventory(node=name, reported_at=0.0, devices=devices)))
+        placements.apply(Added(ObjectKey("", name), node))
+        placements.apply(Added(ObjectKey("", name), Inventory(node=name, reported_at=0.0, devices=devices)))
     return placements
 
 
@@ -191,10 +191,10 @@ def many_shapes(count: int, seed: int = 7) -> list[Shape]:
     return list(shapes)
 
 
-def _ask(rng: Random, gpus: int) -> DeviceAsk:
+def _ask(rng: Random, gpus: int) -> DeviceRequest:
     model = rng.choice(("", "", "H100", "A100", "L40S"))
     islands = (TopologyMode.PREFERRED, TopologyMode.REQUIRED) if gpus <= 4 else (TopologyMode.IGNORE,)
-    return DeviceAsk(count=gpus, model=model, topology=rng.choice(islands))
+    return DeviceRequest(count=gpus, model=model, topology=rng.choice(islands))
 
 
 def _shape(gpus: int, cores: int, gib: int) -> Shape:

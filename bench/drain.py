@@ -10,15 +10,15 @@ import time
 from dataclasses import dataclass
 
 from bench.record import Figure
-from ullage.decide.assigning import Assigner
-from ullage.decide.drain.facts import FRESH, DrainFacts, DrainMemory, DrainPlan, DrainPolicy
-from ullage.decide.drain.plan import plan_drain
-from ullage.model.event import Appeared, ObjectKey
+from ullage.decide.draining.inputs import FRESH, DrainInputs, DrainPlan, DrainPolicy, PlannerMemory
+from ullage.decide.draining.plan import plan_drain
+from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.node import Node
 from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.shape import Shape, interned
 from ullage.state.cluster import ClusterState
-from ullage.state.placements import Placements
+from ullage.state.snapshot import ClusterSnapshot
 
 NODES, PODS_EACH = 2_000, 40
 RUNS = 3
@@ -58,7 +58,7 @@ def _best(nodes: int) -> Measured:
 def measure(nodes: int) -> Measured:
     """Two loops on a fresh cluster of which everything has been heard."""
     print(f"   {nodes:,} nodes", flush=True)
-    assigner = Assigner(a_cluster(nodes))
+    assigner = PodAssigner(a_cluster(nodes))
     gc.collect()
     first, plan = _timed(assigner, FRESH)
     second, again = _timed(assigner, plan.memory)
@@ -70,13 +70,13 @@ def measure(nodes: int) -> Measured:
     return Measured(first, second)
 
 
-def _timed(assigner: Assigner, memory: DrainMemory) -> tuple[float, DrainPlan]:
+def _timed(assigner: PodAssigner, memory: PlannerMemory) -> tuple[float, DrainPlan]:
     began = time.process_time()
-    plan = plan_drain(assigner, DrainFacts(), DrainPolicy(), memory, now=NOW)
+    plan = plan_drain(assigner, DrainInputs(), DrainPolicy(), memory, now=NOW)
     return time.process_time() - began, plan
 
 
-def a_cluster(nodes: int) -> Placements:
+def a_cluster(nodes: int) -> ClusterSnapshot:
     """Nodes of 10 cores and 10 GB, and pods of a ReplicaSet that take a hundredth of both."""
     state = ClusterState()
     shape = interned(Shape(requests=(("cpu", 100), ("memory", 10**11)), scored_cpu=100, scored_memory=10**11))
@@ -94,7 +94,7 @@ def a_cluster(nodes: int) -> Placements:
             taints=(),
             allocatable=room,
         )
-        state.apply(Appeared(ObjectKey("", name), node))
+        state.apply(Added(ObjectKey("", name), node))
         for place in range(PODS_EACH):
             key = ObjectKey("default", f"pod-{number:05d}-{place:02d}")
             pod = Pod(
@@ -111,5 +111,5 @@ def a_cluster(nodes: int) -> Placements:
                 shape=shape,
                 owner=owner,
             )
-            state.apply(Appeared(key, pod))
-    return Placements(state)
+            state.apply(Added(key, pod))
+    return ClusterSnapshot(state)

@@ -34,12 +34,12 @@ APART = (
     "tests/contract",
     "tests/controlplane",
     "tests/control/scheduling",
-    "tests/draining",
+    "tests/control/draining/at_scale",
     "tests/control/draining",
     "tests/web",
 )
 """Folders with a slice of their own; all other tests are in one of the first two."""
-QUICK_BENCHES = ("decisions", "latency", "mixed", "webhook", "drain")
+QUICK_BENCHES = ("decisions", "latency", "mixed", "webhook", "drain", "buying")
 SLICES = (
     Slice("without a control plane", (*PYTEST, "tests", *(f"--ignore={one}" for one in APART), "-m", "not real")),
     Slice("end to end", (*PYTEST, "tests", *(f"--ignore={one}" for one in APART), "-m", "real")),
@@ -47,7 +47,7 @@ SLICES = (
     Slice("control plane", (*PYTEST, "tests/controlplane")),
     Slice("bench sync", (sys.executable, "-m", "bench.run", "sync")),
     Slice("scheduler", (*PYTEST, "tests/control/scheduling")),
-    Slice("draining", (*PYTEST, "tests/draining", "tests/control/draining")),
+    Slice("draining", (*PYTEST, "tests/control/draining/at_scale", "tests/control/draining")),
     Slice("dashboard", (*PYTEST, "tests/web")),
     *(Slice(f"bench {name}", (sys.executable, "-m", "bench.run", name)) for name in QUICK_BENCHES),
     Slice("bench throughput", (sys.executable, "-m", "bench.run", "throughput")),

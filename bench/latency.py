@@ -11,7 +11,7 @@ import time
 from bench.record import Figure
 from bench.rivals import OURS, PEER, Stage, binds, clear, kube_scheduler, ours, stage
 from ullage.cli.install import ensure_namespace
-from ullage.kube.resources import PODS
+from ullage.kube.client.resources import PODS
 from ullage.testing.builders import a_pod
 
 NODES_THERE, PODS_EACH = 1_000, 200

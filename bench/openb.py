@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.decide.score.columns import GpuDemand
-from ullage.decide.score.mix import Typical, typical_of
+from ullage.decide.placement.score.gpu_scorer import GpuDemand
+from ullage.decide.placement.score.workload_mix import TypicalDemands, typical_of
 from ullage.model.device import MILLI_GPU
 
 ARRIVING = 1.3
@@ -79,7 +79,7 @@ def trace_file(folder: Path, trace: str) -> Path:
     return folder / f"openb_pod_list_{trace}.csv"
 
 
-def typical_pods(pods: list[Pod]) -> Typical:
+def typical_pods(pods: list[Pod]) -> TypicalDemands:
     """The mix of a trace: what the published policy, too, is told."""
     return typical_of({demand: float(count) for demand, count in Counter(pod.demand for pod in pods).items()})
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from bench.openb import DEVICES, Cluster, Pod, load, read_cluster, read_pods, trace_file, typical_pods
 from bench.record import Figure
-from ullage.decide.score.baselines import Baseline, Levels, fullest_device
-from ullage.decide.score.columns import Flags, GpuColumns, GpuDemand, GpuPolicy, best
-from ullage.decide.score.policies import DEFAULT_POLICY, POLICIES
+from ullage.decide.placement.score.baselines import BaselineScorer, Levels, fullest_device
+from ullage.decide.placement.score.gpu_scorer import Flags, GpuDemand, GpuScorer, ScoreColumns, best
+from ullage.decide.placement.score.policies import DEFAULT_POLICY, POLICIES
 from ullage.model.device import MILLI_GPU
 
 FOLDER = "ULLAGE_OPENB"
@@ -128,7 +128,7 @@ class _Field:
     def __init__(self, cluster: Cluster, chance: np.random.Generator) -> None:
         left = np.where(np.arange(DEVICES) < cluster.gpus[:, None], MILLI_GPU, 0)
         self._memory = cluster.memory.copy()
-        self._columns = GpuColumns(
+        self._columns = ScoreColumns(
             stamp=np.zeros(len(left), dtype=np.int64),
             cpu_left=cluster.cpu.copy(),
             cpu_total=cluster.cpu,
@@ -138,7 +138,7 @@ class _Field:
             name_rank=chance.permutation(len(left)),
         )
 
-    def place(self, pod: Pod, policy: GpuPolicy) -> bool:
+    def place(self, pod: Pod, policy: GpuScorer) -> bool:
         """Put the pod on the best node; False if none fits."""
         demand, columns = pod.demand, self._columns
         won = best(policy, columns, demand, self._fitting(pod))
@@ -161,15 +161,15 @@ class _Field:
         return fits
 
 
-def _policy(name: str, cluster: Cluster, pods: list[Pod], seed: int) -> GpuPolicy:
+def _policy(name: str, cluster: Cluster, pods: list[Pod], seed: int) -> GpuScorer:
     if name == "dot-product":
-        return Baseline(_least_aligned, fullest_device)
+        return BaselineScorer(_least_aligned, fullest_device)
     if name == "random":
         return _by_chance(np.random.default_rng(seed + 2000))
     return POLICIES[name](typical_pods(pods), cluster.capacity)
 
 
-def _least_aligned(columns: GpuColumns, demand: GpuDemand) -> Levels:
+def _least_aligned(columns: ScoreColumns, demand: GpuDemand) -> Levels:
     """What is asked times what is left, each as a part of the largest node's; the smallest wins."""
     most_cpu, most_gpu = int(columns.cpu_total.max()), int(columns.gpu_total.max())
     asked = demand.gpus * max(demand.milli)
@@ -178,17 +178,17 @@ def _least_aligned(columns: GpuColumns, demand: GpuDemand) -> Levels:
     return levels
 
 
-def _by_chance(chance: np.random.Generator) -> GpuPolicy:
+def _by_chance(chance: np.random.Generator) -> GpuScorer:
     """Any node, and any device of it with room."""
 
-    def level_of_rows(columns: GpuColumns, demand: GpuDemand) -> Levels:
+    def level_of_rows(columns: ScoreColumns, demand: GpuDemand) -> Levels:
         return chance.permutation(len(columns.stamp)) + demand.gpus * 0
 
-    def device_on_row(columns: GpuColumns, demand: GpuDemand, row: int) -> int:
+    def device_on_row(columns: ScoreColumns, demand: GpuDemand, row: int) -> int:
         size = demand.milli[int(columns.model[row])]
         if demand.gpus != 1:
             return -1
         roomy: NDArray[np.intp] = np.flatnonzero(columns.gpu_left[row] >= size)
         return int(chance.choice(roomy))
 
-    return Baseline(level_of_rows, device_on_row)
+    return BaselineScorer(level_of_rows, device_on_row)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ullage.clock import Instant, WallClock
-from ullage.kube.api import KubeApi
-from ullage.kube.connect import connect
-from ullage.kube.gpu_write import apply_node, apply_status, node_report
-from ullage.kube.resource import Resource
-from ullage.kube.resources import GPU_NODE_STATUSES, NODES, PODS
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resource import Resource
+from ullage.kube.client.resources import GPU_NODE_STATUSES, NODES, PODS
+from ullage.kube.write.gpu import apply_node, apply_status, node_report
 from ullage.model.device import Device, Inventory
 from ullage.testing.builders import a_node
 

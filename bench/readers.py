@@ -35,15 +35,15 @@ def measured(decode: Callable[[list[bytes]], Any], pages: list[bytes], pods: int
 async def ours(kubeconfig: Path) -> dict[str, float]:
     """Both informers from nothing to synced, then the same bytes decoded once more."""
     from ullage.clock import WallClock
-    from ullage.kube.connect import connect
+    from ullage.kube.auth.connect import connect
+    from ullage.kube.client.resources import NODES, PODS
     from ullage.kube.read import read_node, read_pod
-    from ullage.kube.resources import NODES, PODS
-    from ullage.watch.informer import Informer, Interest
+    from ullage.watch.informer import Informer, InformerSpec
 
     api = connect(kubeconfig)
     wall, cpu = time.perf_counter(), time.process_time()
-    pods = Informer(api, Interest(PODS, read_pod), _ignore, rng=random.Random(0), clock=WallClock())
-    nodes = Informer(api, Interest(NODES, read_node), _ignore, rng=random.Random(0), clock=WallClock())
+    pods = Informer(api, InformerSpec(PODS, read_pod), _ignore, rng=random.Random(0), clock=WallClock())
+    nodes = Informer(api, InformerSpec(NODES, read_node), _ignore, rng=random.Random(0), clock=WallClock())
     running = [asyncio.ensure_future(pods.run()), asyncio.ensure_future(nodes.run())]
     await asyncio.gather(pods.wait_synced(), nodes.wait_synced())
     synced = {"sync_wall": time.perf_counter() - wall, "sync_cpu": time.process_time() - cpu, "resident": resident()}
@@ -61,9 +61,9 @@ def _ignore(event: object) -> None:
 
 def _decode_ours(pages: list[bytes]) -> list[Any]:
     """As the informer does: bytes to structs to facts, holding the facts."""
-    from ullage.kube.encoding import decode_list
+    from ullage.kube.client.json_codec import decode_list
+    from ullage.kube.client.resources import PODS
     from ullage.kube.read import read_pod
-    from ullage.kube.resources import PODS
 
     return [read_pod(pod) for page in pages for pod in decode_list(PODS, page, "pods").items or ()]
 

@@ -19,14 +19,14 @@ from typing import Any
 from bench.population import create_all, each_of, nodes_with_gpus, report_inventories
 from ullage.cli.install import ensure_namespace
 from ullage.clock import WallClock
-from ullage.kube.api import DELETE_NOW, KubeApi
-from ullage.kube.connect import connect
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import DELETE_NOW, KubeApi
+from ullage.kube.client.resource import Resource
+from ullage.kube.client.resources import EVENTS, GPU_CLAIMS, LEASES, NODES, PODS
 from ullage.kube.crds.install import install
-from ullage.kube.resource import Resource
-from ullage.kube.resources import EVENTS, GPU_CLAIMS, LEASES, NODES, PODS
-from ullage.model.event import Appeared, Changed, Event
-from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, Program, StaticToken
-from ullage.watch.informer import Informer, Interest
+from ullage.model.fact_event import Added, FactEvent, Updated
+from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, GoProgram, StaticToken
+from ullage.watch.informer import Informer, InformerSpec
 
 OURS, PEER, PACKING_PEER = "gpu-scheduler", "default-scheduler", "packing-scheduler"
 LEASE_NAMESPACE = "ullage-system"
@@ -108,11 +108,11 @@ def _running(command: Sequence[str | Path]) -> Iterator[int]:
 @contextmanager
 def kube_scheduler(stage: Stage) -> Iterator[int]:
     """kube-scheduler with its defaults."""
-    stage.plane.start(Program.SCHEDULER)
+    stage.plane.start(GoProgram.SCHEDULER)
     try:
-        yield stage.plane.pid(Program.SCHEDULER)
+        yield stage.plane.pid(GoProgram.SCHEDULER)
     finally:
-        stage.plane.kill(Program.SCHEDULER)
+        stage.plane.kill(GoProgram.SCHEDULER)
 
 
 class Sightings:
@@ -121,11 +121,11 @@ class Sightings:
     def __init__(self, api: KubeApi, resource: Resource[Any], namespace: str, is_wanted: Callable[[Any], bool]) -> None:
         self.moments: dict[str, float] = {}
         self._news = asyncio.Event()
-        interest = Interest(resource, lambda thing: (thing.metadata.name, is_wanted(thing)), namespace=namespace)
+        interest = InformerSpec(resource, lambda thing: (thing.metadata.name, is_wanted(thing)), namespace=namespace)
         self._informer = Informer(api, interest, self._hear, rng=random.Random(0), clock=WallClock())
 
-    def _hear(self, event: Event[Any]) -> None:
-        if isinstance(event, Appeared | Changed) and event.new[1] and event.new[0] not in self.moments:
+    def _hear(self, event: FactEvent[Any]) -> None:
+        if isinstance(event, Added | Updated) and event.new[1] and event.new[0] not in self.moments:
             self.moments[event.new[0]] = time.monotonic()
             self._news.set()
 

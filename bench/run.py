@@ -15,7 +15,9 @@ BENCHMARKS = {
     "decisions": "pods seated per second in memory, with few and many shapes, and growth with the number of nodes",
     "packing": "how full GPUs get on public traces (folder in ULLAGE_OPENB), beside the published results",
     "drain": "CPU time of a drain plan, on the shape of Cluster Autoscaler's own benchmark",
+    "buying": "CPU time of a scale-up plan for many pods, and nodes beside the least that would do",
     "churn": "149 days of a public trace (folder in ULLAGE_OPENB) through the simulator with all loops: CPU and memory",
+    "scale": "5,000 nodes and 100,000 pods: memory, start-up, events, longest holds of the loop, agents, take-over",
     "webhook": "admissions per second over TLS, and how long one takes at 200 a second",
 }
 

@@ -32,10 +32,10 @@ from bench.rivals import (
     writes_alone,
 )
 from ullage.cli.install import ensure_namespace
-from ullage.kube.api import KubeApi
-from ullage.kube.resources import GPU_CLAIMS, PODS
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import GPU_CLAIMS, PODS
 from ullage.testing.builders import a_pod
-from ullage.testing.controlplane import Program
+from ullage.testing.controlplane import GoProgram
 
 NODES_THERE, PODS_THERE = 1_000, 4_000
 PROMISED = 2.0
@@ -142,7 +142,7 @@ async def _measure(there: Stage, turn: Turn, namespace: str, pods: int) -> Measu
     seen = binds(there.api, namespace)
     recorded = Sightings(there.api, GPU_CLAIMS, namespace, lambda claim: bool(claim.status.phase == "Bound"))
     with turn.start(namespace)(there) as pid:
-        programs = {"scheduler": pid, **{p.value: there.plane.pid(p) for p in (Program.ETCD, Program.APISERVER)}}
+        programs = {"scheduler": pid, **{p.value: there.plane.pid(p) for p in (GoProgram.ETCD, GoProgram.APISERVER)}}
         async with seen.lasting(), recorded.lasting() if turn.claims else nullcontext():
             await _wait(seen, 1, f"binds by {turn.scheduler}")
             before = processor_seconds(programs)

@@ -12,16 +12,16 @@ from pathlib import Path
 import uvloop
 
 from bench.rivals import LEASE_NAMESPACE
-from ullage.act.leases import Holder, LeaseBook, Want
-from ullage.act.tell import KubeEventWriter
+from ullage.act.events import KubeEventWriter
+from ullage.act.leases import LeaseClient, LeaseHolder, LeaseRequest
 from ullage.clock import WallClock
-from ullage.kube.api import Binding, KubeApi
-from ullage.kube.connect import connect
-from ullage.kube.objects.pod import Pod
-from ullage.kube.resources import PODS
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import Binding, KubeApi
+from ullage.kube.client.resources import PODS
+from ullage.kube.objects.pod import KubePod
 from ullage.model.allocation import ALLOCATED
-from ullage.model.event import ObjectKey
-from ullage.observe.events import Announcement, EventReason, Record, Subject
+from ullage.model.fact_event import ObjectKey
+from ullage.observe.events import EventMessage, EventReason, EventSeries, ObjectReference
 
 AT_ONCE = 64
 GPUS_OF_A_NODE = 8
@@ -33,22 +33,22 @@ class Writer:
     def __init__(self, api: KubeApi) -> None:
         self._api = api
         self._clock = WallClock()
-        self._book = LeaseBook(api, LEASE_NAMESPACE, self._clock)
+        self._book = LeaseClient(api, LEASE_NAMESPACE, self._clock)
         self._events = KubeEventWriter(api, controller="ullage.dev/writes-alone", instance="bench")
 
-    async def write(self, turns: Iterator[tuple[int, Pod]]) -> None:
+    async def write(self, turns: Iterator[tuple[int, KubePod]]) -> None:
         """Take turns until none is left."""
         for number, pod in turns:
             await self._place(pod, f"node-{number // GPUS_OF_A_NODE:04d}", number % GPUS_OF_A_NODE)
 
-    async def _place(self, pod: Pod, node: str, gpu: int) -> None:
+    async def _place(self, pod: KubePod, node: str, gpu: int) -> None:
         key, uid = ObjectKey(pod.metadata.namespace, pod.metadata.name), pod.metadata.uid
-        await self._book.reserve(Holder(key, uid), Want(node, (gpu,)))
+        await self._book.reserve(LeaseHolder(key, uid), LeaseRequest(node, (gpu,)))
         binding = Binding(node, uid=uid, annotations={ALLOCATED: f"{node}:{gpu}"})
         await self._api.bind(key.name, key.namespace, binding)
         note = f"Successfully assigned {key} to {node} with GPU {gpu}: best of 1000 that fit, by fragmentation"
-        told, now = Announcement(Subject("Pod", key, uid), EventReason.SCHEDULED, note), self._clock.now()
-        await self._events.create(Record(name=f"{key.name}.written", announcement=told, first=now, last=now))
+        told, now = EventMessage(ObjectReference("Pod", key, uid), EventReason.SCHEDULED, note), self._clock.now()
+        await self._events.create(EventSeries(name=f"{key.name}.written", announcement=told, first=now, last=now))
 
 
 async def main(kubeconfig: Path, namespace: str) -> None:

@@ -38,7 +38,7 @@ def test_the_package_keeps_its_contracts(copy_of_the_package: Path) -> None:
         pytest.param("model", "import asyncio", "The core knows no clock", id="a-noun-awaits"),
         pytest.param("state", "import aiohttp", "The core knows no clock", id="state-calls-out"),
         pytest.param("model", "import ullage.clock", "The core knows no clock", id="a-noun-asks-our-clock"),
-        pytest.param("decide", "import ullage.kube.api", "Imports point from", id="a-decision-calls-kubernetes"),
+        pytest.param("decide", "import ullage.kube.client.api", "Imports point from", id="a-decision-calls-kubernetes"),
         pytest.param("model", "import ullage.state", "Imports point from", id="a-noun-knows-the-state"),
         pytest.param("kube", "import ullage.watch", "Imports point from", id="the-client-knows-its-loops"),
         pytest.param("act", "import ullage.decide", "Hands do not think", id="hands-think"),

@@ -1,8 +1,8 @@
-"""The one way to ask for the time, outside the pure core (which gets it as an argument).
+"""Clock: the time outside the pure core, which gets it as an argument.
 
 Sleeping, timeouts and deadlines are plain asyncio everywhere: a clock is bound to an event loop, and it is the loop
-that decides how fast its seconds pass. Real loops pass them as they come; `ullage.sim.time` has a loop that jumps to
-the next timer and one that runs faster than the world. So loops run unchanged on all three.
+that decides how fast its seconds pass. Real loops pass them as they come; `ullage.sim.virtual_time` has a loop that
+jumps to the next timer and one that runs faster than the world. So loops run unchanged on all three.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import time
 from typing import NewType, Protocol
 
 Instant = NewType("Instant", float)
-"""Seconds since the Unix epoch, as the clock in charge sees them. May be set back by whoever sets clocks."""
+"""Seconds since the Unix epoch by the clock in charge. May go back when the clock is set."""
 
 
 # On Linux the monotonic clock stops while a machine is suspended, and it would wake up believing in expired leases.
@@ -18,14 +18,14 @@ _STEADY: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class Clock(Protocol):
-    """What time it is, and what thinking costs."""
+    """Source of time, and of the simulated cost of a decision."""
 
     def now(self) -> Instant:
-        """This moment in seconds since the epoch: for what is written down or shown."""
+        """Now, in seconds since the epoch: for timestamps that are written or shown."""
         ...
 
     def steady(self) -> float:
-        """Seconds that only ever go forward, also while the machine sleeps: for what must not last too long."""
+        """Seconds that only go forward, also while the machine is suspended: for timeouts and durations."""
         ...
 
     async def charge(self, cpu_seconds: float) -> None:
@@ -34,7 +34,7 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """The world's time. Nothing else in the package reads it."""
+    """Wall clock. Nothing else in the package reads it."""
 
     def now(self) -> Instant:
         return Instant(time.time())  # noqa: TID251 - this is the clock

@@ -1,22 +1,22 @@
-"""What can go wrong, and who has to do something about it.
+"""Errors, and who has to act on each.
 
 * UllageError
   - UserError              the person at the keyboard: the message names the file, field or flag, and the next step
   - ApiError               the Kubernetes API said no, or could not be asked
     - Unreachable          time: no connection, or it broke; retried with back-off
-    - Unreadable           us or a proxy between: what came back is not what an API server says
+    - Unreadable           us or a proxy between: the response is not one of an API server
     - Unauthorized         the operator: credentials are missing, wrong or expired
     - Forbidden            the operator: a role is missing; the message names verb and resource
     - NotFound             nobody: it is gone, or not there yet
-    - AlreadyExists        nobody: someone created it first
-    - Conflict             nobody: someone wrote first; read again
+    - AlreadyExists        nobody: another client created it first
+    - Conflict             nobody: another client wrote first; read again
     - Gone                 nobody: that moment of history is no longer kept; list again
     - Invalid              us or the user: the object breaks a rule; `causes` name the fields
     - BadRequest           us: the request makes no sense to the server
     - TooManyRequests      time: later, after `retry_after` seconds if the server said so
     - ServerFailure        time: the server broke while answering
   - LeadershipLost         nobody: another replica leads now; this one must not act
-  - InvariantBroken        us: a bug; the loop stops acting and dumps its state
+  - InvariantBroken        us: a bug; the process ends, and its message asks for a report
 
 A pod that does not fit is not an error. It is a verdict.
 """
@@ -29,15 +29,15 @@ class UllageError(Exception):
 
 
 class UserError(UllageError):
-    """Something the user gave is wrong; the text is one sentence with the next step."""
+    """Wrong input of the user; the text is one sentence with the next step."""
 
 
 class LeadershipLost(UllageError):
-    """This replica no longer holds the lease that lets it act."""
+    """This replica no longer holds the Lease that lets it act."""
 
 
 class InvariantBroken(UllageError):
-    """Something that must always hold does not."""
+    """An invariant does not hold: a bug."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """401: who are you?"""
+    """401: credentials are missing, wrong or expired."""
 
     code = 401
 
@@ -92,6 +92,12 @@ class NotFound(ApiError):
     """404: the object, or the whole resource, is not there."""
 
     code = 404
+
+    def __init__(self, message: str, *, reason: str = "NotFound", kind: str = "") -> None:
+        super().__init__(message, reason=reason)
+        self.kind = kind
+        """The resource of which something is missing, such as `pods`, where the server said so. It need not be the one
+        that was asked for: an eviction can fail for want of a disruption budget."""
 
 
 class AlreadyExists(ApiError):

@@ -3,27 +3,27 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ullage.kube.api import Binding, KubeApi
-from ullage.kube.resources import LEASES, PODS
-from ullage.model.action import Place, PlaceGang
+from ullage.kube.client.api import Binding, KubeApi
+from ullage.kube.client.resources import LEASES, PODS
+from ullage.model.action import BindGang, BindPod
 from ullage.model.allocation import ALLOCATED, lease_name, parse_allocation
-from ullage.model.event import ObjectKey
-from ullage.model.outcome import GangOutcome, NotPlaced
+from ullage.model.fact_event import ObjectKey
+from ullage.model.outcome import GangBindOutcome, PodNotBound
 from ullage.testing.builders import a_pod
 
 Seats = Mapping[str, tuple[str, tuple[int, ...]]]
 """Node and devices by the name of the pod."""
 
 
-async def a_gang(api: KubeApi, ns: str, seats: Seats, *, name: str = "gang", **facts: Any) -> PlaceGang:
+async def a_gang(api: KubeApi, ns: str, seats: Seats, *, name: str = "gang", **facts: Any) -> BindGang:
     """Its pods are made, and its placement is decided."""
     places = [await a_member(api, ns, pod, node, devices, **facts) for pod, (node, devices) in seats.items()]
-    return PlaceGang(gang=ObjectKey(ns, name), places=tuple(places), why="a test")
+    return BindGang(gang=ObjectKey(ns, name), places=tuple(places), why="a test")
 
 
-async def a_member(api: KubeApi, ns: str, name: str, node: str, devices: tuple[int, ...], **facts: Any) -> Place:
+async def a_member(api: KubeApi, ns: str, name: str, node: str, devices: tuple[int, ...], **facts: Any) -> BindPod:
     pod = await api.create(PODS, a_pod(name), ns)
-    return Place(
+    return BindPod(
         pod=ObjectKey(ns, name),
         uid=pod.metadata.uid,
         resource_version=pod.metadata.resource_version,
@@ -45,16 +45,16 @@ async def nodes_of(api: KubeApi, ns: str) -> dict[str, str]:
     return {pod.metadata.name: pod.spec.node_name for pod in (await api.list(PODS, ns)).items}
 
 
-def setbacks(outcome: GangOutcome) -> list[str]:
+def setbacks(outcome: GangBindOutcome) -> list[str]:
     """What came of each member, in a word: empty if it was placed."""
-    return [str(one.setback) if isinstance(one, NotPlaced) else "" for one in outcome.outcomes]
+    return [str(one.setback) if isinstance(one, PodNotBound) else "" for one in outcome.outcomes]
 
 
-def leaked(outcome: GangOutcome) -> list[bool]:
-    return [isinstance(one, NotPlaced) and one.leaked for one in outcome.outcomes]
+def leaked(outcome: GangBindOutcome) -> list[bool]:
+    return [isinstance(one, PodNotBound) and one.leaked for one in outcome.outcomes]
 
 
-def leases_of(places: Iterable[Place]) -> dict[str, str]:
+def leases_of(places: Iterable[BindPod]) -> dict[str, str]:
     """The Leases of these placements, each with the uid that is to hold it."""
     return {lease_name(place.node, device): place.uid for place in places for device in place.devices}
 

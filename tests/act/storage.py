@@ -1,17 +1,23 @@
 """Volumes, claims and classes; and stand-ins for those who make volumes and bind them, on either API server."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.act.together import ended
+from ullage.act.change_feed import ChangeFeed
+from ullage.act.concurrency import ended
+from ullage.act.volumes import VOLUME_WAIT, VolumeBinder
+from ullage.clock import Clock, WallClock
 from ullage.errors import ApiError
-from ullage.kube.api import Change, KubeApi, MergePatch
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES, VOLUME_CLAIMS
-from ullage.kube.watching import closed_after
+from ullage.kube.client.api import KubeApi, MergePatch, WatchEventType
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import PERSISTENT_VOLUMES, STORAGE_CLASSES, VOLUME_CLAIMS
+from ullage.kube.client.watch_decoder import closed_after
+from ullage.kube.read import read_volume, read_volume_claim
+from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 
 VOLUMES, CLAIMS, CLASSES = (one.whole() for one in (PERSISTENT_VOLUMES, VOLUME_CLAIMS, STORAGE_CLASSES))
 
@@ -46,6 +52,27 @@ def a_volume(name: str, storage_class: str, *, node: str = NODE, claim: JsonObje
     return {"metadata": {"name": name}, "spec": spec}
 
 
+@asynccontextmanager
+async def selector(
+    api: KubeApi,
+    clock: Clock | None = None,
+    *,
+    wait: float = VOLUME_WAIT,
+) -> AsyncIterator[VolumeBinder]:
+    """Hands that hear of claims and volumes during the block, as those of a scheduler do."""
+    feed = ChangeFeed()
+    interests = (InformerSpec(VOLUME_CLAIMS, read_volume_claim), InformerSpec(PERSISTENT_VOLUMES, read_volume))
+    informers = [
+        Informer(api, one, feed.observe, rng=random.Random(1), clock=clock or WallClock()) for one in interests
+    ]
+    running = asyncio.create_task(run_all(*informers))
+    try:
+        await wait_all_synced(*informers)
+        yield VolumeBinder(api, feed, wait=wait)
+    finally:
+        await ended(running)
+
+
 async def changes(api: KubeApi, resource: Resource[JsonObject], namespace: str = "") -> AsyncIterator[JsonObject]:
     """Every object there is, and every one that is written from then on."""
     page = await api.list(resource, namespace)
@@ -57,7 +84,7 @@ async def changes(api: KubeApi, resource: Resource[JsonObject], namespace: str =
             async for batch in batches:
                 for event in batch:
                     since = event.resource_version
-                    if event.object is not None and event.change is not Change.DELETED:
+                    if event.object is not None and event.change is not WatchEventType.DELETED:
                         yield event.object
 
 

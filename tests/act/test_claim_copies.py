@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from ullage.act.claim_copies import ClaimCopier
-from ullage.kube.api import KubeApi, MergePatch
+from ullage.act.claim_copies import ClaimCreator
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import GPU_CLAIMS, PODS
 from ullage.kube.crds.install import install
 from ullage.kube.objects.gpu import GpuClaim
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import GPU_CLAIMS, PODS
-from ullage.model.copying import Copied, CopyClaim, NotCopied, NotCopying
-from ullage.model.event import ObjectKey
+from ullage.model.copying import ClaimCreated, ClaimCreateFailure, ClaimNotCreated, CreateClaimFromTemplate
+from ullage.model.fact_event import ObjectKey
 from ullage.testing.builders import a_pod
 
 SPEC: JsonObject = {
@@ -30,10 +30,10 @@ async def template(api: KubeApi, ns: str) -> GpuClaim:
     return await api.create(GPU_CLAIMS, {"metadata": {"name": "t"}, "spec": SPEC}, ns)
 
 
-async def wanted(api: KubeApi, ns: str, template: GpuClaim, pod: str = "p") -> CopyClaim:
+async def wanted(api: KubeApi, ns: str, template: GpuClaim, pod: str = "p") -> CreateClaimFromTemplate:
     made = await api.create(PODS, a_pod(pod), ns)
     meta = template.metadata
-    return CopyClaim(
+    return CreateClaimFromTemplate(
         pod=ObjectKey(ns, pod),
         uid=made.metadata.uid,
         template="t",
@@ -44,7 +44,7 @@ async def wanted(api: KubeApi, ns: str, template: GpuClaim, pod: str = "p") -> C
 
 async def test_a_copy_asks_for_what_the_template_asks_for(api: KubeApi, ns: str, template: GpuClaim) -> None:
     action = await wanted(api, ns, template)
-    assert await ClaimCopier(api).perform(action) == Copied(action, written=True)
+    assert await ClaimCreator(api).perform(action) == ClaimCreated(action, written=True)
     copy = await api.get(GPU_CLAIMS, f"p-{action.uid[:8]}", ns)
     assert copy.spec == template.spec
     (owner,) = copy.metadata.owner_references
@@ -54,32 +54,32 @@ async def test_a_copy_asks_for_what_the_template_asks_for(api: KubeApi, ns: str,
 
 async def test_a_copy_is_made_once(api: KubeApi, ns: str, template: GpuClaim) -> None:
     action = await wanted(api, ns, template)
-    await ClaimCopier(api).perform(action)
-    assert await ClaimCopier(api).perform(action) == Copied(action, written=False)
+    await ClaimCreator(api).perform(action)
+    assert await ClaimCreator(api).perform(action) == ClaimCreated(action, written=False)
     assert len((await api.list(GPU_CLAIMS, ns)).items) == 2
 
 
 async def test_a_claim_of_somebody_else_is_left_alone(api: KubeApi, ns: str, template: GpuClaim) -> None:
     action = await wanted(api, ns, template)
     await api.create(GPU_CLAIMS, {"metadata": {"name": f"p-{action.uid[:8]}"}, "spec": {}}, ns)
-    outcome = await ClaimCopier(api).perform(action)
-    assert isinstance(outcome, NotCopied)
-    assert outcome.setback is NotCopying.NAME_TAKEN
+    outcome = await ClaimCreator(api).perform(action)
+    assert isinstance(outcome, ClaimNotCreated)
+    assert outcome.setback is ClaimCreateFailure.NAME_TAKEN
 
 
 async def test_a_template_that_is_gone_is_an_outcome(api: KubeApi, ns: str, template: GpuClaim) -> None:
     action = await wanted(api, ns, template)
     await api.delete(GPU_CLAIMS, "t", ns)
-    outcome = await ClaimCopier(api).perform(action)
-    assert isinstance(outcome, NotCopied)
-    assert outcome.setback is NotCopying.TEMPLATE_GONE
+    outcome = await ClaimCreator(api).perform(action)
+    assert isinstance(outcome, ClaimNotCreated)
+    assert outcome.setback is ClaimCreateFailure.TEMPLATE_GONE
 
 
 async def test_a_template_is_read_once_for_all_its_pods_and_again_when_it_changed(
     api: KubeApi, ns: str, template: GpuClaim
 ) -> None:
     reading: Any = _Counting(api)
-    copier = ClaimCopier(reading)
+    copier = ClaimCreator(reading)
     for number in range(3):
         await copier.perform(await wanted(api, ns, template, f"p{number}"))
     assert reading.reads == 1

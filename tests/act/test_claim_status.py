@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from ullage.act.claim_status import ClaimRecorder
+from ullage.act.claim_status import ClaimStatusWriter
 from ullage.clock import Instant
 from ullage.errors import Unreachable
-from ullage.kube.api import JsonPatch, KubeApi
+from ullage.kube.client.api import JsonPatch, KubeApi
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import GPU_CLAIMS
 from ullage.kube.crds.install import install
 from ullage.kube.objects.gpu import GpuClaim
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import GPU_CLAIMS
 from ullage.model.claim import ClaimPhase
-from ullage.model.event import ObjectKey
-from ullage.model.standing import NotRecorded, Recorded, Standing, Unrecorded
+from ullage.model.claim_status import ClaimStatus, StatusNotWritten, StatusWriteFailure, StatusWritten
+from ullage.model.fact_event import ObjectKey
 
 STATUS = "/status/conditions"
 
@@ -42,7 +42,7 @@ async def claim(api: KubeApi, ns: str) -> GpuClaim:
     return await api.create(GPU_CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"count": 2}}}, ns)
 
 
-def bound(claim: GpuClaim, **changes: Any) -> Standing:
+def bound(claim: GpuClaim, **changes: Any) -> ClaimStatus:
     meta = claim.metadata
     facts: dict[str, Any] = {
         "claim": ObjectKey(meta.namespace, meta.name),
@@ -54,10 +54,10 @@ def bound(claim: GpuClaim, **changes: Any) -> Standing:
         "node": "node-a",
         "gpu_ids": (0, 1),
     }
-    return Standing(**(facts | changes))
+    return ClaimStatus(**(facts | changes))
 
 
-def unused(claim: GpuClaim) -> Standing:
+def unused(claim: GpuClaim) -> ClaimStatus:
     return bound(claim, phase=ClaimPhase.PENDING, word="Unused", message="no pod uses it", node="", gpu_ids=())
 
 
@@ -68,7 +68,7 @@ async def status_of(api: KubeApi, claim: GpuClaim) -> JsonObject:
 
 async def test_a_bound_claim_names_its_gpus(api: KubeApi, claim: GpuClaim) -> None:
     standing = bound(claim)
-    assert await ClaimRecorder(api, Watch()).record(standing) == Recorded(standing, written=True)
+    assert await ClaimStatusWriter(api, Watch()).record(standing) == StatusWritten(standing, written=True)
     assert await status_of(api, claim) == {
         "phase": "Bound",
         "nodeName": "node-a",
@@ -91,18 +91,18 @@ async def test_a_bound_claim_names_its_gpus(api: KubeApi, claim: GpuClaim) -> No
 
 async def test_what_it_says_already_is_not_written_again(api: KubeApi, ns: str, claim: GpuClaim) -> None:
     watch, standing = Watch(), bound(claim)
-    await ClaimRecorder(api, watch).record(standing)
+    await ClaimStatusWriter(api, watch).record(standing)
     before = await api.get(GPU_CLAIMS.whole(), "c", ns)
     watch.moment += 60
-    assert await ClaimRecorder(api, watch).record(standing) == Recorded(standing, written=False)
+    assert await ClaimStatusWriter(api, watch).record(standing) == StatusWritten(standing, written=False)
     assert await api.get(GPU_CLAIMS.whole(), "c", ns) == before
 
 
 async def test_a_claim_whose_pod_is_gone_names_no_gpus(api: KubeApi, claim: GpuClaim) -> None:
     watch = Watch()
-    await ClaimRecorder(api, watch).record(bound(claim))
+    await ClaimStatusWriter(api, watch).record(bound(claim))
     watch.moment += 60
-    await ClaimRecorder(api, watch).record(unused(claim))
+    await ClaimStatusWriter(api, watch).record(unused(claim))
     status = await status_of(api, claim)
     assert status.keys() == {"phase", "message", "observedGeneration", "conditions"}
     assert status["phase"] == "Pending"
@@ -113,16 +113,16 @@ async def test_a_claim_whose_pod_is_gone_names_no_gpus(api: KubeApi, claim: GpuC
 
 async def test_a_new_message_is_no_transition(api: KubeApi, claim: GpuClaim) -> None:
     watch = Watch()
-    await ClaimRecorder(api, watch).record(bound(claim))
+    await ClaimStatusWriter(api, watch).record(bound(claim))
     watch.moment += 60
-    await ClaimRecorder(api, watch).record(bound(claim, message="pod p is still there"))
+    await ClaimStatusWriter(api, watch).record(bound(claim, message="pod p is still there"))
     (condition,) = (await status_of(api, claim))["conditions"]
     assert condition["message"] == "pod p is still there"
     assert condition["lastTransitionTime"] == "2023-11-14T22:13:20Z"
 
 
 async def test_a_claim_placed_by_count_names_its_node_only(api: KubeApi, claim: GpuClaim) -> None:
-    await ClaimRecorder(api, Watch()).record(bound(claim, gpu_ids=()))
+    await ClaimStatusWriter(api, Watch()).record(bound(claim, gpu_ids=()))
     status = await status_of(api, claim)
     assert status["nodeName"] == "node-a"
     assert "allocated" not in status
@@ -137,26 +137,26 @@ async def test_conditions_of_others_are_kept(api: KubeApi, ns: str, claim: GpuCl
         "message": "",
         "lastTransitionTime": "2020-01-01T00:00:00Z",
     }
-    await ClaimRecorder(api, Watch()).record(bound(claim))
+    await ClaimStatusWriter(api, Watch()).record(bound(claim))
     await api.patch(
         GPU_CLAIMS, "c", JsonPatch([{"op": "add", "path": f"{STATUS}/-", "value": theirs}]), ns, subresource="status"
     )
-    await ClaimRecorder(api, Watch()).record(unused(claim))
+    await ClaimStatusWriter(api, Watch()).record(unused(claim))
     assert [one["type"] for one in (await status_of(api, claim))["conditions"]] == ["Allocated", "Audited"]
 
 
 async def test_a_claim_at_hand_that_is_out_of_date_is_read_again(api: KubeApi, claim: GpuClaim) -> None:
-    await ClaimRecorder(api, Watch()).record(bound(claim))
+    await ClaimStatusWriter(api, Watch()).record(bound(claim))
     standing = unused(claim)
-    assert await ClaimRecorder(api, Watch()).record(standing, known=claim) == Recorded(standing, written=True)
+    assert await ClaimStatusWriter(api, Watch()).record(standing, known=claim) == StatusWritten(standing, written=True)
     assert (await status_of(api, claim))["phase"] == "Pending"
 
 
 async def test_of_many_writers_none_is_lost(api: KubeApi, claim: GpuClaim) -> None:
-    recorder = ClaimRecorder(api, Watch())
+    recorder = ClaimStatusWriter(api, Watch())
     standings = [bound(claim, message=f"word {number}") for number in range(4)]
     outcomes = await asyncio.gather(*(recorder.record(standing) for standing in standings))
-    assert outcomes == [Recorded(standing, written=True) for standing in standings]
+    assert outcomes == [StatusWritten(standing, written=True) for standing in standings]
 
 
 async def gone(api: KubeApi, claim: GpuClaim) -> None:
@@ -172,17 +172,17 @@ async def replaced(api: KubeApi, claim: GpuClaim) -> None:
 @pytest.mark.parametrize("at_hand", [False, True])
 async def test_another_claim_is_left_alone(api: KubeApi, claim: GpuClaim, meanwhile: Any, at_hand: bool) -> None:
     await meanwhile(api, claim)
-    outcome = await ClaimRecorder(api, Watch()).record(bound(claim), known=claim if at_hand else None)
-    assert isinstance(outcome, Unrecorded)
-    assert outcome.setback is NotRecorded.CLAIM_GONE
+    outcome = await ClaimStatusWriter(api, Watch()).record(bound(claim), known=claim if at_hand else None)
+    assert isinstance(outcome, StatusNotWritten)
+    assert outcome.setback is StatusWriteFailure.CLAIM_GONE
     assert all(not found.status.phase for found in (await api.list(GPU_CLAIMS, claim.metadata.namespace)).items)
 
 
 async def test_no_answer_is_an_outcome(claim: GpuClaim) -> None:
     silent: Any = Silent()
     standing = bound(claim)
-    outcome = await ClaimRecorder(silent, Watch()).record(standing)
-    assert outcome == Unrecorded(standing, NotRecorded.API_FAILED, "nobody there")
+    outcome = await ClaimStatusWriter(silent, Watch()).record(standing)
+    assert outcome == StatusNotWritten(standing, StatusWriteFailure.API_FAILED, "nobody there")
 
 
 class Silent:

@@ -1,32 +1,35 @@
 """Removing a node on both API servers: who leaves and how, who keeps it, and what is left when it does not work."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.contract.steps import judge_budget
 from tests.contract.worlds import World
-from ullage.act.drain import Around, DrainHands, DrainPace, Machine
-from ullage.act.drain_holds import ComingPods
-from ullage.act.drain_pods import EvictionPace
+from ullage.act.node_removal import Around, DrainPace, MachineRef, NodeRemover
+from ullage.act.pod_eviction import EvictionPace
 from ullage.clock import WallClock
-from ullage.cloud.api import OutcomeUnknown, Refused
+from ullage.cloud.api import OutcomeUnknown, RequestRejected
 from ullage.cloud.simulated import SimulatedCloud
-from ullage.decide.drain.budgets import Budgets
-from ullage.decide.drain.facts import RuleSwitches
-from ullage.decide.drain.recheck import Recheck
-from ullage.decide.drain.rules import Circumstances
+from ullage.control.draining.removal_facts import IncomingPods
+from ullage.decide.draining.inputs import RuleSwitches
+from ullage.decide.draining.pdb import RemainingPdbTracker
+from ullage.decide.draining.recheck import Recheck
+from ullage.decide.draining.rules import DrainContext
 from ullage.errors import NotFound
-from ullage.kube.api import DELETE_NOW, Binding, KubeApi, MergePatch
-from ullage.kube.resources import BUDGETS, LEASES, NODES, PODS
+from ullage.kube.client.api import DELETE_NOW, Binding, Deletion, KubeApi, MergePatch
+from ullage.kube.client.resources import BUDGETS, LEASES, NODES, PODS
+from ullage.kube.read import read_budget
 from ullage.model.allocation import lease_name
-from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT, Move, RemoveNode, WhyGoes
-from ullage.model.drain_outcome import DrainOutcome, Eviction, NodeGone, NodeStays
-from ullage.model.drain_promise import Promise
-from ullage.model.event import ObjectKey
+from ullage.model.disruption_budget import PodDisruptionBudget
+from ullage.model.drain_outcome import DrainOutcome, Eviction, NodeNotRemoved, NodeRemoved, RemovalFailure
+from ullage.model.drain_promise import RemovalPlan
+from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT, PodMove, RemoveNode, ScaleDownReason
+from ullage.model.fact_event import ObjectKey
 from ullage.testing.builders import a_budget, a_lease, a_node, a_pod, a_taint, with_meta
 
 QUICK = DrainPace(
@@ -49,21 +52,24 @@ class Site:
     deleted: list[str] = field(default_factory=list)
     known: dict[ObjectKey, str] = field(default_factory=dict)
     gang: bool = False
-    waiting: dict[str, ObjectKey] = field(default_factory=dict)
-    """Pods without a node, by uid."""
+    budgets: dict[ObjectKey, PodDisruptionBudget] = field(default_factory=dict)
+    """Those a watch has told of."""
+    heard: dict[str, ObjectKey] = field(default_factory=dict)
+    """Pods a watch has told of, by uid."""
 
-    def hands(self, pace: DrainPace = QUICK) -> DrainHands:
-        rules = Circumstances(RuleSwitches(), Budgets({}), {}, frozenset(), WallClock().now())
+    def hands(self, pace: DrainPace = QUICK) -> NodeRemover:
+        rules = DrainContext(RuleSwitches(), RemainingPdbTracker(self.budgets), {}, frozenset(), WallClock().now())
         around = Around(
-            machine_of=lambda _: Machine(self.cloud, "i-1"),
+            machine_of=lambda _: MachineRef(self.cloud, "i-1"),
             judge=Recheck(lambda: rules),
-            coming=ComingPods(self.api, self.ns, lambda: self.waiting, lambda _: [0, 1]).first,
+            coming=IncomingPods(self.api, self.ns, lambda _: self.heard, lambda _: [0, 1]).first,
             on_eviction=self.told.append,
         )
-        return DrainHands(self.api, WallClock(), pace, around)
+        return NodeRemover(self.api, WallClock(), pace, around)
 
     async def pod(self, name: str, *, known: bool = True, kind: str = "ReplicaSet", **spec: Any) -> None:
-        body = a_pod(name, labels={"app": "web"}, **({"terminationGracePeriodSeconds": 0} | spec))
+        labels = spec.pop("labels", {"app": "web"})
+        body = a_pod(name, labels=labels, **({"terminationGracePeriodSeconds": 0} | spec))
         owner = {"apiVersion": "apps/v1", "kind": kind, "name": "o", "uid": "u", "controller": True}
         body["metadata"]["ownerReferences"] = [owner]
         made = await self.api.create(PODS, body, self.ns)
@@ -73,16 +79,16 @@ class Site:
         if known:
             self.known[ObjectKey(self.ns, name)] = made.metadata.uid
 
-    async def promise(self, *, owned: bool = True) -> Promise:
-        moves = tuple(Move(key, "elsewhere") for key in sorted(self.known))
-        action = RemoveNode(node=self.node, reason=WhyGoes.UNDERUTILIZED, evict=moves, why="a test")
+    async def promise(self, *, owned: bool = True) -> RemovalPlan:
+        moves = tuple(PodMove(key, "elsewhere") for key in sorted(self.known))
+        action = RemoveNode(node=self.node, reason=ScaleDownReason.UNDERUTILIZED, evict=moves, why="a test")
         uid = (await self.api.get(NODES, self.node)).metadata.uid
         gangs = {ObjectKey(self.ns, "gang"): tuple(sorted(self.known))} if self.gang else {}
-        return Promise(action=action, uid=uid, pods=dict(self.known), gangs=gangs, owned=owned)
+        return RemovalPlan(action=action, uid=uid, pods=dict(self.known), gangs=gangs, owned=owned)
 
-    async def removed(self, *, owned: bool = True) -> DrainOutcome:
+    async def removed(self, *, owned: bool = True, pace: DrainPace = QUICK) -> DrainOutcome:
         """All of it."""
-        hands, promise = self.hands(), await self.promise(owned=owned)
+        hands, promise = self.hands(pace), await self.promise(owned=owned)
         objection = await hands.begin(promise)
         if objection is not None:
             return await hands.give_up(promise, objection)
@@ -98,6 +104,15 @@ class Site:
 
     async def budget(self, allowed: int) -> None:
         await judge_budget(self.api, self.ns, "b", disruptionsAllowed=allowed, currentHealthy=2, desiredHealthy=1)
+
+    async def hold(self, uid: str, pod: str = "", *, shared: bool = False) -> None:
+        """GPU 1 of the node is leased to it."""
+        holder = "shared" if shared else uid
+        body = a_lease(lease_name(self.node, 1), holder, renewTime="2030-01-01T00:00:00.000000Z")
+        notes = {"gpu.scheduling/node": self.node, "gpu.scheduling/device": "1"}
+        notes |= {"gpu.scheduling/shares": json.dumps({uid: 500})} if shared else {}
+        notes |= {"gpu.scheduling/pod": f"{self.ns}/{pod}"} if pod else {}
+        await self.api.create(LEASES, with_meta(body, annotations=notes), self.ns)
 
 
 @pytest.fixture
@@ -126,14 +141,14 @@ async def site(world: World) -> AsyncIterator[Site]:
 
 
 def why(outcome: DrainOutcome) -> str:
-    return outcome.setback.value if isinstance(outcome, NodeStays) else ""
+    return outcome.setback.value if isinstance(outcome, NodeNotRemoved) else ""
 
 
 async def test_pods_leave_and_the_node_goes_with_its_machine(site: Site) -> None:
     await site.pod("a")
     await site.pod("b")
     outcome = await site.removed()
-    assert outcome == NodeGone(action=outcome.action, uid=outcome.uid, instance="i-1", evicted=2)
+    assert outcome == NodeRemoved(action=outcome.action, uid=outcome.uid, instance="i-1", evicted=2)
     assert [(one.pod.name, one.result.value) for one in site.told] == [("a", "Evicted"), ("b", "Evicted")]
     assert site.deleted == ["i-1"]
     assert await site.pods() == {}
@@ -152,7 +167,7 @@ async def test_the_taint_is_there_before_anybody_is_asked_to_go(site: Site) -> N
 async def test_a_node_without_a_machine_is_left_to_its_owner(site: Site) -> None:
     await site.pod("a")
     outcome = await site.removed(owned=False)
-    assert isinstance(outcome, NodeGone)
+    assert isinstance(outcome, NodeRemoved)
     assert outcome.left_to_owner
     assert await site.taints() in (["mine"], ["mine", "node.kubernetes.io/unschedulable"])
     assert (await site.api.get(NODES, site.node)).spec.unschedulable
@@ -176,7 +191,8 @@ async def test_who_came_after_the_plan(site: Site, spec: dict[str, Any], setback
         assert site.deleted == []
 
 
-async def test_who_comes_while_others_leave_keeps_the_node(site: Site) -> None:
+@pytest.mark.parametrize("bound", [pytest.param(True, id="bound"), pytest.param(False, id="holds-a-gpu-only")])
+async def test_who_comes_while_others_leave_keeps_the_node(site: Site, bound: bool) -> None:
     await site.pod("a")
     await site.api.create(BUDGETS, a_budget("b", {"app": "web"}, minAvailable=1), site.ns)
     await site.budget(0)
@@ -184,7 +200,10 @@ async def test_who_comes_while_others_leave_keeps_the_node(site: Site) -> None:
     assert await hands.begin(promise) is None
     removing = asyncio.ensure_future(hands.remove(promise))
     await asyncio.sleep(0.3)
-    await site.pod("late", known=False)
+    if bound:
+        await site.pod("late", known=False)
+    else:
+        await site.hold((await site.api.create(PODS, a_pod("late"), site.ns)).metadata.uid, "late")
     await site.budget(1)
     outcome = await removing
     assert (why(outcome), outcome.evicted) == ("Occupied", 1)
@@ -193,19 +212,36 @@ async def test_who_comes_while_others_leave_keeps_the_node(site: Site) -> None:
     assert site.deleted == []
 
 
-@pytest.mark.parametrize("holder", ["a-pod-that-waits", "one-that-is-gone", "nobody"])
-async def test_a_pod_that_holds_gpus_is_about_to_come(site: Site, holder: str) -> None:
+@pytest.mark.parametrize("shared", [pytest.param(False, id="whole"), pytest.param(True, id="a-share")])
+@pytest.mark.parametrize("heard", [pytest.param(False, id="no-watch-told-of-it"), pytest.param(True, id="heard-of")])
+async def test_a_pod_that_holds_gpus_is_about_to_come(site: Site, heard: bool, shared: bool) -> None:
     await site.pod("a")
-    site.waiting["a-pod-that-waits"] = ObjectKey(site.ns, "next")
-    if holder != "nobody":
-        body = a_lease(lease_name(site.node, 1), holder, renewTime="2030-01-01T00:00:00.000000Z")
-        notes = {"gpu.scheduling/node": site.node, "gpu.scheduling/device": "1"}
-        await site.api.create(LEASES, with_meta(body, annotations=notes), site.ns)
+    made = await site.api.create(PODS, a_pod("next"), site.ns)
+    uid = made.metadata.uid
+    site.heard |= {uid: ObjectKey(site.ns, "next")} if heard else {}
+    await site.hold(uid, "" if shared else "next", shared=shared)
     outcome = await site.removed()
-    if holder == "a-pod-that-waits":
-        assert (why(outcome), await site.pods(), site.deleted) == ("Occupied", {"a": False}, [])
-    else:
-        assert isinstance(outcome, NodeGone)
+    assert (why(outcome), await site.pods(), site.deleted) == ("Occupied", {"a": False, "next": False}, [])
+
+
+@pytest.mark.parametrize("holder", ["gone", "replaced", "over", "on-the-node", "elsewhere"])
+async def test_a_lease_whose_holder_does_not_come_keeps_no_node(site: Site, holder: str) -> None:
+    """The Lease is the sweeper's to free."""
+    await site.pod("a")
+    held = site.known[ObjectKey(site.ns, "a")]
+    if holder != "on-the-node":
+        held = (await site.api.create(PODS, a_pod("next"), site.ns)).metadata.uid
+    if holder == "elsewhere":
+        await site.api.bind("next", site.ns, Binding("another-node"))
+    if holder in ("gone", "replaced"):
+        await site.api.delete(PODS, "next", site.ns, how=DELETE_NOW)
+    if holder == "replaced":
+        await site.api.create(PODS, a_pod("next"), site.ns)
+    if holder == "over":
+        over = MergePatch({"status": {"phase": "Succeeded"}})
+        await site.api.patch(PODS, "next", over, site.ns, subresource="status")
+    await site.hold(held, "a" if holder == "on-the-node" else "next")
+    assert isinstance(await site.removed(), NodeRemoved)
 
 
 async def test_a_budget_that_never_allows_it_keeps_the_node(site: Site) -> None:
@@ -219,6 +255,63 @@ async def test_a_budget_that_never_allows_it_keeps_the_node(site: Site) -> None:
     assert await site.taints() == ["mine"]
 
 
+class BudgetGone:
+    """An API that finds, so many times, that the budget of a pod was deleted while its eviction was asked for."""
+
+    def __init__(self, api: KubeApi, times: int) -> None:
+        self._api = api
+        self.times = times
+
+    async def evict(self, pod: str, namespace: str, *, how: Deletion) -> None:
+        self.times -= 1
+        if self.times >= 0:
+            raise NotFound('poddisruptionbudgets.policy "b" not found', kind="poddisruptionbudgets")
+        await self._api.evict(pod, namespace, how=how)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._api, name)
+
+
+@pytest.mark.parametrize(
+    ("times", "setback"), [pytest.param(1, "", id="once"), pytest.param(9, "ApiFailed", id="again-and-again")]
+)
+async def test_a_budget_that_was_deleted_meanwhile_is_no_pod_that_is_gone(site: Site, times: int, setback: str) -> None:
+    """Nobody waits for a pod to end that was never told to."""
+    await site.pod("a")
+    real = site.api
+    site.api = cast("KubeApi", BudgetGone(real, times))
+    patient = replace(QUICK, evictions=replace(QUICK.evictions, deadline=2.0))
+    outcome = await site.removed(pace=patient)
+    site.api = real
+    assert why(outcome) == setback
+    assert await site.pods() == ({"a": False} if setback else {})
+    assert [one.result.value for one in site.told] == [setback or "Evicted"]
+
+
+@pytest.mark.parametrize("moment", ["before-the-taint", "while-schedulers-hear-of-it"])
+async def test_nobody_goes_beside_a_pod_that_is_sure_to_be_refused(site: Site, moment: str) -> None:
+    """What was heard of its budget is old. The node keeps its timer: it only has to wait."""
+    await site.pod("a")
+    await site.pod("b", labels={"app": "other"})
+    await site.api.create(BUDGETS, a_budget("b", {"app": "other"}, minAvailable=1), site.ns)
+    await site.budget(1)
+    heard = read_budget(await site.api.get(BUDGETS, "b", site.ns))
+    site.budgets[heard.key] = heard
+    hands, promise = site.hands(), await site.promise()
+    if moment == "before-the-taint":
+        await site.budget(0)
+        objection = await hands.begin(promise)
+        assert (objection and objection.setback) == RemovalFailure.BUDGET_SPENT
+    else:
+        assert await hands.begin(promise) is None
+        await site.budget(0)
+        assert why(await hands.remove(promise)) == "NotEnoughPdb"
+    assert await site.pods() == {"a": False, "b": False}
+    assert await site.taints() == [CANDIDATE_TAINT, "mine"]
+    await site.budget(1)
+    assert isinstance(await site.removed(), NodeRemoved)
+
+
 async def test_a_gang_whose_budget_does_not_last_is_left_whole(site: Site) -> None:
     site.gang = True
     await site.pod("a")
@@ -229,7 +322,7 @@ async def test_a_gang_whose_budget_does_not_last_is_left_whole(site: Site) -> No
     assert why(outcome) == "PodMustStay"
     assert await site.pods() == {"a": False, "b": False}
     await site.budget(2)
-    assert isinstance(await site.removed(), NodeGone)
+    assert isinstance(await site.removed(), NodeRemoved)
 
 
 async def test_a_gang_on_two_nodes_that_go_at_once_costs_its_budget_once(site: Site) -> None:
@@ -262,12 +355,12 @@ async def test_grace_is_the_pods_own_up_to_a_limit_and_who_does_not_end_keeps_th
 async def test_pods_of_daemons_are_told_to_go_and_not_waited_for_long(site: Site) -> None:
     await site.pod("a")
     await site.pod("d", known=False, kind="DaemonSet", terminationGracePeriodSeconds=300)
-    assert isinstance(await site.removed(), NodeGone)
+    assert isinstance(await site.removed(), NodeRemoved)
     assert await site.pods() == {"d": True}
 
 
 async def test_a_machine_that_cannot_be_deleted_keeps_its_node(site: Site) -> None:
-    site.cloud.faults.fail("delete", Refused("not yours"))
+    site.cloud.faults.fail("delete", RequestRejected("not yours"))
     outcome = await site.removed()
     assert why(outcome) == "CloudFailed"
     assert await site.taints() == ["mine"]
@@ -300,8 +393,9 @@ async def test_a_node_that_is_not_what_it_was(site: Site, change: str) -> None:
     assert await site.pods() == {"a": False}
 
 
-async def test_a_node_its_owner_keeps_is_not_even_tainted(site: Site) -> None:
-    note = {"annotations": {"gpu.scheduling/scale-down-disabled": "true"}}
+@pytest.mark.parametrize("whose", ["gpu.scheduling", "cluster-autoscaler.kubernetes.io"])
+async def test_a_node_its_owner_keeps_is_not_even_tainted(site: Site, whose: str) -> None:
+    note = {"annotations": {f"{whose}/scale-down-disabled": "true"}}
     await site.api.patch(NODES, site.node, MergePatch({"metadata": note}))
     objection = await site.hands().begin(await site.promise())
     assert objection is not None

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from tests.act.gangs import a_gang, breaches, holders, leaked, leases_of, nodes_of, setbacks
-from ullage.act.gang import GangPlacer
-from ullage.act.leases import LeaseBook
-from ullage.kube.api import KubeApi
-from ullage.kube.resources import PODS
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Request
-from ullage.model.action import Place, PlaceGang
-from ullage.model.outcome import GangOutcome, Placed
+from ullage.act.gang_bind import GangBinder
+from ullage.act.leases import LeaseClient
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import PODS
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request
+from ullage.model.action import BindGang, BindPod
+from ullage.model.outcome import GangBindOutcome, PodBound
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 pytestmark = pytest.mark.story
 
@@ -34,19 +34,19 @@ class World:
         self.server = SimulatedApiServer(loop_clock(), seed=1)
         self.calm = self.client()
 
-    def client(self, weather: Weather | None = None, seed: int = 1) -> KubeApi:
+    def client(self, weather: NetworkConditions | None = None, seed: int = 1) -> KubeApi:
         return RestApi(InMemoryTransport(self.server, weather=weather), rng=random.Random(seed))
 
-    def hands(self, weather: Weather | None = None, seed: int = 1) -> GangPlacer:
+    def hands(self, weather: NetworkConditions | None = None, seed: int = 1) -> GangBinder:
         api = self.client(weather, seed)
-        return GangPlacer(api, LeaseBook(api, NS, loop_clock()))
+        return GangBinder(api, LeaseClient(api, NS, loop_clock()))
 
 
 def told(story: Coroutine[Any, Any, None]) -> None:
     run_virtual(story)
 
 
-async def fresh(api: KubeApi, gang: PlaceGang) -> PlaceGang:
+async def fresh(api: KubeApi, gang: BindGang) -> BindGang:
     """The same plan for those members who still wait, as they are now."""
     versions = {
         pod.metadata.uid: pod.metadata.resource_version
@@ -71,9 +71,12 @@ def test_in_each_round_of_a_ring_of_rivals_somebody_gets_through() -> None:
             )
             for n in range(count)
         ]
-        placed: list[Place] = []
+        placed: list[BindPod] = []
         for turn in range(count):
-            hands = [world.hands(Weather(seed=seed * 100 + turn * 10 + n, latency=SPREAD)) for n in range(len(waiting))]
+            hands = [
+                world.hands(NetworkConditions(seed=seed * 100 + turn * 10 + n, latency=SPREAD))
+                for n in range(len(waiting))
+            ]
             outcomes = await asyncio.gather(*(hand.perform(gang) for hand, gang in zip(hands, waiting, strict=True)))
             winners = [outcome.action for outcome in outcomes if not any(setbacks(outcome))]
             assert winners or placed, f"seed {seed}: all of {len(waiting)} gave way to each other"
@@ -90,14 +93,16 @@ def is_bind(request: Request) -> bool:
     return request.path.endswith("/binding")
 
 
-@pytest.mark.parametrize("fault", [pytest.param(Fault.LOST, id="done"), pytest.param(Fault.REFUSED, id="not-done")])
-def test_a_bind_without_an_answer_is_settled_for_its_member_alone(fault: Fault) -> None:
+@pytest.mark.parametrize(
+    "fault", [pytest.param(NetworkFault.LOST, id="done"), pytest.param(NetworkFault.REFUSED, id="not-done")]
+)
+def test_a_bind_without_an_answer_is_settled_for_its_member_alone(fault: NetworkFault) -> None:
     async def story() -> None:
-        world, weather = World(), Weather()
+        world, weather = World(), NetworkConditions()
         gang = await a_gang(world.calm, NS, {"p0": ("node-a", (0,)), "p1": ("node-b", (0,))})
         weather.next_calls(fault, where=lambda request: is_bind(request) and "/p0/" in request.path)
         outcome = await world.hands(weather).perform(gang)
-        done = fault is Fault.LOST
+        done = fault is NetworkFault.LOST
         assert setbacks(outcome) == (["", ""] if done else ["ApiFailed", ""])
         assert leaked(outcome) == [False, False]
         assert await holders(world.calm, NS) == leases_of(gang.places if done else gang.places[1:])
@@ -108,16 +113,20 @@ def test_a_bind_without_an_answer_is_settled_for_its_member_alone(fault: Fault) 
 
 def test_a_lease_whose_making_got_no_answer_is_found_and_kept() -> None:
     async def story() -> None:
-        world, weather = World(), Weather()
+        world, weather = World(), NetworkConditions()
         gang = await a_gang(world.calm, NS, {"p0": ("node-a", (0, 1)), "p1": ("node-b", (0,))})
-        weather.next_calls(Fault.LOST, where=lambda request: request.method == "POST" and "leases" in request.path)
+        weather.next_calls(
+            NetworkFault.LOST, where=lambda request: request.method == "POST" and "leases" in request.path
+        )
         assert setbacks(await world.hands(weather).perform(gang)) == ["", ""]
         assert await holders(world.calm, NS) == leases_of(gang.places)
 
     told(story())
 
 
-STORM = Odds({Fault.LOST: 0.08, Fault.REFUSED: 0.05, Fault.BROKEN: 0.03, Fault.THROTTLED: 0.02})
+STORM = FaultRates(
+    {NetworkFault.LOST: 0.08, NetworkFault.REFUSED: 0.05, NetworkFault.BROKEN: 0.03, NetworkFault.THROTTLED: 0.02}
+)
 
 
 @pytest.mark.fault
@@ -127,13 +136,15 @@ def test_whatever_the_weather_a_failed_gang_leaves_no_lease_unless_it_says_so() 
         gangs = [
             await a_gang(world.calm, NS, _seats(random.Random(seed * 7 + n), f"g{n}"), name=f"g{n}") for n in range(4)
         ]
-        hands = [world.hands(Weather(seed=seed * 10 + n, latency=SPREAD, odds=STORM), seed=n) for n in range(4)]
+        hands = [
+            world.hands(NetworkConditions(seed=seed * 10 + n, latency=SPREAD, odds=STORM), seed=n) for n in range(4)
+        ]
         outcomes = await asyncio.gather(*(hand.perform(gang) for hand, gang in zip(hands, gangs, strict=True)))
         held = await holders(world.calm, NS)
         for outcome in outcomes:
             for one in outcome.outcomes:
                 mine = {name for name, uid in held.items() if uid == one.action.uid}
-                if isinstance(one, Placed):
+                if isinstance(one, PodBound):
                     assert mine == set(leases_of([one.action]))
                 elif not one.leaked:
                     assert mine == set(), f"seed {seed}: {one}"
@@ -153,7 +164,7 @@ def test_two_schedulers_with_different_plans_never_give_a_gpu_twice() -> None:
         alarm = list[str]()
 
         async def scheduler(number: int) -> None:
-            weather = Weather(seed=seed * 2 + number, latency=SPREAD, odds=STORM)
+            weather = NetworkConditions(seed=seed * 2 + number, latency=SPREAD, odds=STORM)
             hands, choice = world.hands(weather, seed=number), random.Random(seed * 2 + number)
             for _ in range(6):
                 gang = await fresh(world.calm, choice.choice(gangs))
@@ -174,7 +185,7 @@ def _seats(rng: random.Random, gang: str) -> dict[str, tuple[str, tuple[int, ...
     return {f"{gang}-{n}": (rng.choice(("node-a", "node-b")), tuple(rng.sample(range(4), 2))) for n in range(3)}
 
 
-def _moved(gang: PlaceGang, rng: random.Random) -> PlaceGang:
+def _moved(gang: BindGang, rng: random.Random) -> BindGang:
     """Another scheduler's idea of where the gang should be."""
     places = [
         replace(place, node=rng.choice(("node-a", "node-b")), devices=tuple(rng.sample(range(4), 2)))
@@ -183,14 +194,14 @@ def _moved(gang: PlaceGang, rng: random.Random) -> PlaceGang:
     return replace(gang, places=tuple(_apart(places)))
 
 
-def _apart(places: Sequence[Place]) -> list[Place]:
+def _apart(places: Sequence[BindPod]) -> list[BindPod]:
     """Those whose GPUs no earlier member has."""
-    kept: list[Place] = []
+    kept: list[BindPod] = []
     for place in places:
         if not leases_of([place]).keys() & leases_of(kept).keys():
             kept.append(place)
     return kept
 
 
-def _check_words(outcome: GangOutcome) -> None:
+def _check_words(outcome: GangBindOutcome) -> None:
     assert [one.action for one in outcome.outcomes] == list(outcome.action.places)

@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 from tests.act.gangs import a_gang, a_member, holders, leases_of, nodes_of, setbacks
-from tests.act.storage import NODE, Storage
-from ullage.act.gang import GangPlacer
-from ullage.act.leases import LeaseBook
-from ullage.act.place import Placer
-from ullage.act.volumes import NotReady, VolumeSelector
+from tests.act.storage import NODE, Storage, selector
+from ullage.act.gang_bind import GangBinder
+from ullage.act.leases import LeaseClient
+from ullage.act.place import PodBinder
+from ullage.act.volumes import VolumesNotReady
 from ullage.clock import WallClock
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resources import PERSISTENT_VOLUMES, VOLUME_CLAIMS
-from ullage.model.action import PlaceGang, VolumePromise
-from ullage.model.event import ObjectKey
-from ullage.model.outcome import NotPlaced, Placed, Setback
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resources import PERSISTENT_VOLUMES, VOLUME_CLAIMS
+from ullage.model.action import BindGang, VolumeAssignment
+from ullage.model.fact_event import ObjectKey
+from ullage.model.outcome import BindFailure, PodBound, PodNotBound
 
 Step = Callable[[Storage], Awaitable[None]]
 
@@ -29,10 +29,10 @@ async def storage(api: KubeApi, ns: str) -> AsyncIterator[Storage]:
     await storage.clear()
 
 
-async def ready(storage: Storage, *claims: str, promises: tuple[VolumePromise, ...] = ()) -> str:
+async def ready(storage: Storage, *claims: str, promises: tuple[VolumeAssignment, ...] = ()) -> str:
     """Why they are not ready; empty if they are."""
-    selector = VolumeSelector(storage.api, wait=10)
-    answer = await selector.ready(storage.ns, claims, NODE, promises)
+    async with selector(storage.api, wait=10) as hands:
+        answer = await hands.ready(storage.ns, claims, NODE, promises)
     return "" if answer is None else answer.detail
 
 
@@ -48,7 +48,7 @@ async def test_claims_are_told_the_node_and_waited_for(storage: Storage) -> None
 async def test_a_volume_that_is_there_is_promised_and_its_claim_is_told_nothing(storage: Storage) -> None:
     claim, volume = await storage.claim("a", local=True), await storage.volume("v")
     async with storage.working():
-        assert await ready(storage, "a", promises=(VolumePromise("a", volume),)) == ""
+        assert await ready(storage, "a", promises=(VolumeAssignment("a", volume),)) == ""
     assert await storage.promise(volume) == {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -67,7 +67,7 @@ async def test_a_volume_its_owner_has_promised_stays_the_owners_promise(storage:
     named = {"metadata": {key: claim["metadata"][key] for key in ("namespace", "name")} | {"uid": ""}}
     volume = await storage.volume("v", named)
     async with storage.working():
-        assert await ready(storage, "a", promises=(VolumePromise("a", volume),)) == ""
+        assert await ready(storage, "a", promises=(VolumeAssignment("a", volume),)) == ""
     assert (await storage.promise(volume))["uid"] == claim["metadata"]["uid"]
     assert "annotations" not in (await storage.api.get(PERSISTENT_VOLUMES.whole(), volume))["metadata"]
 
@@ -86,7 +86,7 @@ async def test_what_was_begun_before_a_crash_is_gone_on_with(storage: Storage) -
     claim = await storage.claim("b", local=True)
     volume = await storage.volume("v", claim)
     async with storage.working():
-        assert await ready(storage, "a", "b", promises=(VolumePromise("b", volume),)) == ""
+        assert await ready(storage, "a", "b", promises=(VolumeAssignment("b", volume),)) == ""
 
 
 async def test_a_volume_that_is_being_made_for_another_node_is_not_for_this_one(storage: Storage) -> None:
@@ -107,7 +107,7 @@ async def test_a_volume_of_somebody_else_is_not_to_be_had(storage: Storage) -> N
     await storage.claim("a", local=True)
     volume = await storage.volume("v", await storage.claim("other", local=True))
     before = await storage.promise(volume)
-    assert "is not to be had" in await ready(storage, "a", promises=(VolumePromise("a", volume),))
+    assert "is not to be had" in await ready(storage, "a", promises=(VolumeAssignment("a", volume),))
     assert await storage.promise(volume) == before
 
 
@@ -116,7 +116,9 @@ async def test_of_two_who_want_a_volume_one_gets_it(storage: Storage) -> None:
     await storage.claim("b", local=True)
     volume = await storage.volume("v")
     async with storage.working():
-        answers = await asyncio.gather(*(ready(storage, one, promises=(VolumePromise(one, volume),)) for one in "ab"))
+        answers = await asyncio.gather(
+            *(ready(storage, one, promises=(VolumeAssignment(one, volume),)) for one in "ab")
+        )
     assert sorted(answers).count("") == 1
     assert (await storage.read("ab"[answers.index("")]))["spec"]["volumeName"] == volume
 
@@ -141,7 +143,7 @@ async def test_a_promise_that_comes_to_nothing_is_not_waited_for(storage: Storag
     await storage.claim("a", local=True)
     volume = await storage.volume("v")
     async with asyncio.timeout(8):
-        waiting = asyncio.create_task(ready(storage, "a", promises=(VolumePromise("a", volume),)))
+        waiting = asyncio.create_task(ready(storage, "a", promises=(VolumeAssignment("a", volume),)))
         while await storage.promise(volume) is None:  # noqa: ASYNC110 - nobody tells when it is written
             await asyncio.sleep(0.01)
         await meanwhile(storage)
@@ -150,8 +152,9 @@ async def test_a_promise_that_comes_to_nothing_is_not_waited_for(storage: Storag
 
 async def test_patience_has_an_end(storage: Storage) -> None:
     await storage.claim("a")
-    answer = await VolumeSelector(storage.api, wait=0.2).ready(storage.ns, ["a"], NODE)
-    assert answer == NotReady("no volume within 0.2 s for all of a")
+    async with selector(storage.api, wait=0.2) as hands:
+        answer = await hands.ready(storage.ns, ["a"], NODE)
+    assert answer == VolumesNotReady("no volume within 0.2 s for all of a")
 
 
 async def test_a_claim_that_is_missing_is_not_ready(storage: Storage) -> None:
@@ -162,8 +165,8 @@ async def test_a_pod_is_bound_after_its_volumes(storage: Storage) -> None:
     api, ns = storage.api, storage.ns
     await storage.claim("a")
     place = await a_member(api, ns, "p", NODE, (0,), volumes=("a",))
-    async with storage.working():
-        assert await Placer(api, LeaseBook(api, ns, WallClock())).perform(place) == Placed(place)
+    async with storage.working(), selector(api) as volumes:
+        assert await PodBinder(api, LeaseClient(api, ns, WallClock()), volumes).perform(place) == PodBound(place)
     assert await holders(api, ns) == leases_of([place])
 
 
@@ -171,9 +174,10 @@ async def test_a_pod_whose_volume_is_not_ready_holds_nothing(storage: Storage) -
     api, ns = storage.api, storage.ns
     await storage.claim("a", node="node-b")
     place = await a_member(api, ns, "p", NODE, (0,), volumes=("a",))
-    outcome = await Placer(api, LeaseBook(api, ns, WallClock())).perform(place)
-    assert isinstance(outcome, NotPlaced)
-    assert (outcome.setback, outcome.leaked) == (Setback.VOLUME_NOT_READY, False)
+    async with selector(api) as volumes:
+        outcome = await PodBinder(api, LeaseClient(api, ns, WallClock()), volumes).perform(place)
+    assert isinstance(outcome, PodNotBound)
+    assert (outcome.setback, outcome.leaked) == (BindFailure.VOLUME_NOT_READY, False)
     assert await holders(api, ns) == {}
 
 
@@ -185,9 +189,9 @@ async def test_a_gang_falls_apart_over_one_volume_and_waits_for_no_other(storage
         await a_member(api, ns, "p0", NODE, (0,), volumes=("slow",)),
         await a_member(api, ns, "p1", NODE, (1,), volumes=("a",)),
     ]
-    gang = PlaceGang(gang=ObjectKey(ns, "g"), places=tuple(places), why="a test")
-    async with asyncio.timeout(8):
-        outcome = await GangPlacer(api, LeaseBook(api, ns, WallClock())).perform(gang)
+    gang = BindGang(gang=ObjectKey(ns, "g"), places=tuple(places), why="a test")
+    async with asyncio.timeout(8), selector(api) as volumes:
+        outcome = await GangBinder(api, LeaseClient(api, ns, WallClock()), volumes).perform(gang)
     assert setbacks(outcome) == ["GangFellApart", "VolumeNotReady"]
     assert await holders(api, ns) == {}
 
@@ -196,6 +200,6 @@ async def test_a_gang_with_volumes_is_placed(storage: Storage) -> None:
     api, ns = storage.api, storage.ns
     await storage.claim("a")
     gang = await a_gang(api, ns, {"p0": (NODE, (0,)), "p1": (NODE, (1,))}, volumes=("a",))
-    async with storage.working():
-        assert setbacks(await GangPlacer(api, LeaseBook(api, ns, WallClock())).perform(gang)) == ["", ""]
+    async with storage.working(), selector(api) as volumes:
+        assert setbacks(await GangBinder(api, LeaseClient(api, ns, WallClock()), volumes).perform(gang)) == ["", ""]
     assert await nodes_of(api, ns) == {"p0": NODE, "p1": NODE}

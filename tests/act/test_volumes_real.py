@@ -5,24 +5,25 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.act.gangs import a_member, holders, leases_of
-from tests.act.storage import NODE, Storage
+from tests.act.storage import NODE, Storage, selector
 from tests.contract.expect import eventually
 from tests.contract.worlds import fresh_namespace
-from ullage.act.leases import LeaseBook
-from ullage.act.place import Placer
+from ullage.act.leases import LeaseClient
+from ullage.act.place import PodBinder
 from ullage.clock import WallClock
-from ullage.decide.fit.first_consumer import promises_on, waiting_claims
-from ullage.kube.api import KubeApi
-from ullage.kube.connect import connect
+from ullage.decide.placement.filters.first_consumer import assumed_on, promises, waiting_claims
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.read import read_pod
-from ullage.kube.resources import NODES, PERSISTENT_VOLUMES, PODS
-from ullage.model.action import Place, VolumePromise
-from ullage.model.event import ObjectKey
-from ullage.model.outcome import Placed
+from ullage.model.action import BindPod, VolumeAssignment
+from ullage.model.fact_event import ObjectKey
+from ullage.model.outcome import PlaceOutcome, PodBound
 from ullage.state.cluster import ClusterState
+from ullage.state.storage import Storage as PictureOfStorage
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.controlplane import ControlPlane
-from ullage.watch.picture import read_picture
+from ullage.watch.sources import read_picture
 
 pytestmark = pytest.mark.real
 
@@ -37,8 +38,9 @@ async def storage(workload_control_plane: ControlPlane) -> AsyncIterator[Storage
     await api.close()
 
 
-def hands(storage: Storage) -> Placer:
-    return Placer(storage.api, LeaseBook(storage.api, storage.ns, WallClock()), volume_wait=30)
+async def placed(storage: Storage, place: BindPod) -> PlaceOutcome:
+    async with selector(storage.api, wait=30) as volumes:
+        return await PodBinder(storage.api, LeaseClient(storage.api, storage.ns, WallClock()), volumes).perform(place)
 
 
 async def bound_to(storage: Storage, claim: str) -> str:
@@ -52,7 +54,7 @@ async def test_a_volume_made_for_the_node_is_bound_and_then_the_pod(storage: Sto
     await storage.claim("a")
     place = await a_member(storage.api, storage.ns, "p", NODE, (0,), volumes=("a",))
     async with storage.working(binding=False):
-        assert await hands(storage).perform(place) == Placed(place)
+        assert await placed(storage, place) == PodBound(place)
     assert await bound_to(storage, "a") == f"{storage.ns}-made-a"
     assert await holders(storage.api, storage.ns) == leases_of([place])
 
@@ -68,23 +70,24 @@ async def test_local_disks_are_chosen_promised_and_bound(storage: Storage) -> No
     mounts = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in ("logs", "data")]
     pod = read_pod(await api.create(PODS, a_pod("p", volumes=mounts), storage.ns))
     state: ClusterState = await read_picture(api)
-    waiting, promises = waiting_claims(pod, state), promises_on(pod, state.nodes[node], state)
+    assumed = assumed_on(pod, state.nodes[node], PictureOfStorage(state))
+    waiting, promised = waiting_claims(assumed), promises(assumed)
     assert sorted(waiting) == ["data", "logs"]
-    assert promises == (VolumePromise("data", volumes[0]), VolumePromise("logs", volumes[1]))
-    place = Place(
+    assert promised == (VolumeAssignment("data", volumes[0]), VolumeAssignment("logs", volumes[1]))
+    place = BindPod(
         pod=pod.key,
         uid=pod.uid,
         resource_version=pod.resource_version,
         node=node,
         why="a test",
         volumes=waiting,
-        promises=promises,
+        promises=promised,
     )
-    assert await hands(storage).perform(place) == Placed(place)
+    assert await placed(storage, place) == PodBound(place)
     assert [await bound_to(storage, claim) for claim in ("data", "logs")] == volumes[:2]
     assert await storage.promise(volumes[2]) is None
     after = await read_picture(api)
-    assert waiting_claims(pod, after) == ()
+    assert assumed_on(pod, after.nodes[node], PictureOfStorage(after)) == ()
     assert after.volume_claims[ObjectKey(storage.ns, "data")].bound
     await api.delete(NODES, node)
 

@@ -7,15 +7,19 @@ from typing import Any
 
 import pytest
 
-from tests.act.storage import NODE, Storage
-from ullage.act.volumes import NotReady, VolumeSelector
-from ullage.kube.api import KubeApi
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Request
-from ullage.model.action import VolumePromise
+from tests.act.storage import NODE, Storage, selector
+from ullage.act.change_feed import ChangeFeed
+from ullage.act.volumes import VolumeBinder, VolumesNotReady
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import VOLUME_CLAIMS
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request
+from ullage.kube.read import read_volume_claim
+from ullage.model.action import VolumeAssignment
+from ullage.model.fact_event import Updated
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 pytestmark = pytest.mark.story
 
@@ -29,7 +33,7 @@ class World:
         self.server = SimulatedApiServer(loop_clock(), seed=1)
         self.asked: list[str] = []
 
-    def client(self, weather: Weather | None = None) -> KubeApi:
+    def client(self, weather: NetworkConditions | None = None) -> KubeApi:
         if weather is not None:
             weather.script(self._count)
         return RestApi(InMemoryTransport(self.server, weather=weather), rng=random.Random(1))
@@ -52,8 +56,8 @@ def test_a_volume_that_takes_nine_minutes_is_waited_for_without_asking() -> None
         world = World()
         storage = await world.storage(seconds=270)
         await storage.claim("a")
-        async with storage.working():
-            answer = await VolumeSelector(world.client(Weather())).ready(NS, ["a"], NODE)
+        async with storage.working(), selector(world.client(NetworkConditions()), loop_clock()) as hands:
+            answer = await hands.ready(NS, ["a"], NODE)
         assert answer is None
         assert asyncio.get_running_loop().time() == pytest.approx(540, abs=15)
         assert len(world.asked) < 15, world.asked
@@ -66,15 +70,37 @@ def test_after_ten_minutes_it_is_given_up() -> None:
         world = World()
         storage = await world.storage(seconds=1)
         await storage.claim("a")
-        async with storage.working(binding=False):
-            answer = await VolumeSelector(world.client()).ready(NS, ["a"], NODE)
-        assert isinstance(answer, NotReady)
+        async with storage.working(binding=False), selector(world.client(), loop_clock()) as hands:
+            answer = await hands.ready(NS, ["a"], NODE)
+        assert isinstance(answer, VolumesNotReady)
         assert asyncio.get_running_loop().time() == pytest.approx(600, abs=1)
 
     told(story())
 
 
-STORM = Odds({Fault.REFUSED: 0.1, Fault.BROKEN: 0.1}, stream_cut=0.5)
+def test_news_from_before_the_node_was_told_is_no_reason_to_give_up() -> None:
+    """A watch that lags says of the claim what it was before we wrote on it."""
+
+    async def story() -> None:
+        world = World()
+        storage = await world.storage(seconds=3)
+        await storage.claim("a")
+        api = world.client()
+        feed = ChangeFeed()
+        before = read_volume_claim(await api.get(VOLUME_CLAIMS, "a", NS))
+        async with storage.working():
+            waiting = asyncio.create_task(VolumeBinder(api, feed).ready(NS, ["a"], NODE))
+            await asyncio.sleep(1)
+            feed.observe(Updated(before.key, before, before))
+            await asyncio.sleep(10)
+            assert not waiting.done()
+            feed.observe(Updated(before.key, before, read_volume_claim(await api.get(VOLUME_CLAIMS, "a", NS))))
+            assert await waiting is None
+
+    told(story())
+
+
+STORM = FaultRates({NetworkFault.REFUSED: 0.1, NetworkFault.BROKEN: 0.1}, stream_cut=0.5)
 
 
 @pytest.mark.fault
@@ -85,14 +111,14 @@ def test_no_news_is_missed_whatever_the_weather() -> None:
         await storage.claim("a")
         await storage.claim("b", local=True)
         volume = await storage.volume("v")
-        weather = Weather(seed=seed, latency=Latency(default=0.01, spread=3, watch=0.1))
-        selector = VolumeSelector(world.client(weather))
-        async with storage.working(), asyncio.TaskGroup() as group:
-            waiting = group.create_task(selector.ready(NS, ["a", "b"], NODE, [VolumePromise("b", volume)]))
+        weather = NetworkConditions(seed=seed, latency=Latency(default=0.01, spread=3, watch=0.1))
+        hearing = selector(world.client(weather), loop_clock())
+        async with storage.working(), hearing as hands, asyncio.TaskGroup() as group:
+            waiting = group.create_task(hands.ready(NS, ["a", "b"], NODE, [VolumeAssignment("b", volume)]))
             await asyncio.sleep(5)
             weather.odds = STORM
         assert waiting.result() is None
-        assert asyncio.get_running_loop().time() < 120
+        assert asyncio.get_running_loop().time() < 300, "an informer waits up to 15 s after each cut"
 
     for seed in range(20):
         told(story(seed))
@@ -105,12 +131,10 @@ def test_two_who_wait_for_one_claim_tell_it_one_node() -> None:
         world = World()
         storage = await world.storage(seconds=3)
         await storage.claim("a")
-        weathers = [Weather(seed=seed, latency=Latency(default=0.01, spread=2)) for seed in (1, 2)]
-        selectors = [VolumeSelector(world.client(weather)) for weather in weathers]
-        async with storage.working():
-            answers = await asyncio.gather(
-                *(one.ready(NS, ["a"], node) for one, node in zip(selectors, ("node-a", "node-b"), strict=True))
-            )
+        weathers = [NetworkConditions(seed=seed, latency=Latency(default=0.01, spread=2)) for seed in (1, 2)]
+        first, second = (selector(world.client(weather), loop_clock()) for weather in weathers)
+        async with storage.working(), first as here, second as there:
+            answers = await asyncio.gather(here.ready(NS, ["a"], "node-a"), there.ready(NS, ["a"], "node-b"))
         assert sorted(answer is None for answer in answers) == [False, True]
         assert await storage.selected("a") == ("node-a", "node-b")[answers.index(None)]
 

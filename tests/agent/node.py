@@ -8,27 +8,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ullage.agent.podresources import Given, KubeletSilent, PodResources
-from ullage.agent.processes import ProcFolder
+from ullage.agent.podresources import AllocatedDevices, KubeletUnavailable, PodResources
+from ullage.agent.processes import ProcFs
 from ullage.agent.simulated import SimulatedReader, read_board
-from ullage.agent.start import AgentSettings, Host, NodeAgent
-from ullage.decide.inventory.kind import Mode
-from ullage.kube.api import KubeApi
+from ullage.agent.wiring import AgentHost, AgentSettings, NodeAgent
+from ullage.decide.inventory.node_kind import NodeKindMode
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import EVENTS, GPU_NODE_STATUSES, NAMESPACES, NODES, PODS
+from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.install import install
 from ullage.kube.objects.gpu import GpuDevice, GpuNodeReport
-from ullage.kube.resources import EVENTS, GPU_NODE_STATUSES, NAMESPACES, NODES, PODS
-from ullage.kube.rest import RestApi
 from ullage.model.allocation import ALLOCATED
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Weather
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import NetworkConditions
+from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_namespace, a_node, a_pod
 
 NODE = "gpu-1"
 LEASES = "ullage-system"
 
 
-class Processes(ProcFolder):
+class Processes(ProcFs):
     """Processes that exist because a story says so."""
 
     def __init__(self) -> None:
@@ -52,14 +52,14 @@ class Plugin(PodResources):
     def __init__(self) -> None:
         super().__init__(Path("/nowhere"))
         self.devices: frozenset[str] | None = None
-        self.pods: list[Given] = []
+        self.pods: list[AllocatedDevices] = []
 
     async def managed(self) -> frozenset[str]:
         if self.devices is None:
-            raise KubeletSilent("not here")
+            raise KubeletUnavailable("not here")
         return self.devices
 
-    async def given(self) -> tuple[Given, ...]:
+    async def given(self) -> tuple[AllocatedDevices, ...]:
         return tuple(self.pods)
 
 
@@ -69,7 +69,7 @@ class Stage:
 
     api: KubeApi
     agents_api: KubeApi
-    mode: Mode = Mode.LEASED
+    mode: NodeKindMode = NodeKindMode.LEASED
     board: str = "8xH100-SXM"
     leases: str = LEASES
     proc: Processes = field(default_factory=Processes)
@@ -85,7 +85,7 @@ class Stage:
         """An agent of its own life: what it remembers, it has from the API server."""
         self.agent = NodeAgent(
             self.agents_api,
-            Host(self.reader, self.proc, self.plugin),
+            AgentHost(self.reader, self.proc, self.plugin),
             AgentSettings(NODE, self.mode, self.leases),
             loop_clock(),
             instance="agent-1",
@@ -127,7 +127,9 @@ class Stage:
         self.reader.runs(gpu, pid, utilisation=utilisation)
 
 
-def play(story: Callable[[Stage], Coroutine[Any, Any, None]], *, weather: Weather | None = None, **stage: Any) -> None:
+def play(
+    story: Callable[[Stage], Coroutine[Any, Any, None]], *, weather: NetworkConditions | None = None, **stage: Any
+) -> None:
     """Tell a story on a fresh cluster."""
 
     async def told() -> None:

@@ -15,10 +15,10 @@ import pytest
 from tests.agent.driver import Driver, dgx_h100
 from tests.agent.kubelet import GPU, Kubelet, serving
 from tests.contract.expect import eventually
-from ullage.kube.api import KubeApi
-from ullage.kube.connect import connect
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import EVENTS, GPU_CLAIMS, GPU_NODE_STATUSES, NODES, PODS
 from ullage.kube.objects.gpu import GpuNodeReport
-from ullage.kube.resources import EVENTS, GPU_CLAIMS, GPU_NODE_STATUSES, NODES, PODS
 from ullage.model.allocation import ALLOCATED, CLAIM
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec

@@ -1,19 +1,23 @@
 """The agent in virtual time: what it says, when it says it, and what it does when things break."""
 
 import asyncio
+from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.agent.node import NODE, Stage, play
-from ullage.agent.podresources import Given
-from ullage.decide.inventory.kind import Mode
-from ullage.decide.inventory.sights import Trouble
-from ullage.kube.api import DELETE_NOW, MergePatch
-from ullage.kube.moment import read_time
-from ullage.kube.resources import GPU_NODE_STATUSES, NODES, PODS
-from ullage.model.event import ObjectKey
-from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
-from ullage.sim.time import loop_clock
+from ullage.agent.podresources import AllocatedDevices
+from ullage.decide.inventory.gpu_readings import GpuReadError
+from ullage.decide.inventory.node_kind import NodeKindMode
+from ullage.kube.client.api import DELETE_NOW, MergePatch
+from ullage.kube.client.resources import GPU_NODE_STATUSES, NODES, PODS, RESOURCE_SLICES
+from ullage.kube.client.transport import Request
+from ullage.kube.timestamps import read_time
+from ullage.model.fact_event import ObjectKey
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.virtual_time import loop_clock
+from ullage.testing.builders import a_node
 
 pytestmark = pytest.mark.story
 
@@ -49,10 +53,10 @@ def test_its_time_moves_every_half_minute_though_nothing_changes() -> None:
     play(story)
 
 
-def test_a_quiet_node_costs_two_writes_a_minute() -> None:
+def test_a_quiet_node_costs_two_writes_a_minute_and_nothing_else() -> None:
     asked: list[str] = []
-    weather = Weather()
-    weather.script(lambda request: asked.append(f"{request.method} {request.path}"))
+    weather = NetworkConditions()
+    weather.script(lambda request: asked.append(f"{request.method} {request.path} {request.query.get('watch', '')}"))
 
     async def story(stage: Stage) -> None:
         async with stage.agent_running():
@@ -60,9 +64,56 @@ def test_a_quiet_node_costs_two_writes_a_minute() -> None:
             await asyncio.sleep(60)
             asked.clear()
             await asyncio.sleep(600)
-        writes = [one for one in asked if not one.startswith("GET")]
-        assert set(writes) == {f"PATCH /apis/gpu.scheduling/v1/gpunodestatuses/{NODE}/status"}
-        assert 18 <= len(writes) <= 21
+        calls = [one.strip() for one in asked if not one.endswith("true")]
+        assert set(calls) == {f"PATCH /apis/gpu.scheduling/v1/gpunodestatuses/{NODE}/status"}
+        assert 18 <= len(calls) <= 21
+
+    play(story, weather=weather)
+
+
+def test_agents_list_from_the_servers_memory() -> None:
+    """There are as many of them as nodes: a consistent list of pods is a look at every pod there is, for each."""
+    lists: list[tuple[str, str | None, str | None]] = []
+    weather = NetworkConditions()
+
+    def note(request: Request) -> None:
+        query = request.query
+        if request.method == "GET" and "fieldSelector" in query and "watch" not in query:
+            lists.append((request.path, query.get("resourceVersion"), query.get("limit")))
+
+    weather.script(note)
+
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running():
+            await asyncio.sleep(60)
+
+    play(story, weather=weather)
+    assert sorted(lists) == [("/api/v1/nodes", "0", None), ("/api/v1/pods", "0", None)]
+
+
+def test_an_agent_of_a_deleted_node_says_so_once_and_waits_for_another() -> None:
+    asked: list[str] = []
+    weather = NetworkConditions()
+    weather.script(lambda request: asked.append(f"{request.method} {request.path} {request.query.get('watch', '')}"))
+
+    async def story(stage: Stage) -> None:
+        async with stage.agent_running() as agent:
+            await asyncio.sleep(40)
+            await stage.api.delete(NODES, NODE)
+            await stage.api.delete(GPU_NODE_STATUSES, NODE)
+            await asyncio.sleep(10)
+            asked.clear()
+            with capture_logs() as said:
+                await asyncio.sleep(1800)
+            assert [one for one in asked if not one.endswith("true")] == []
+            assert [one for one in said if one["log_level"] != "info"] == []
+            assert agent.checks.ready["reports"]() == f"the cluster has no node {NODE}"
+            await stage.api.create(NODES, a_node(NODE))
+            await asyncio.sleep(5)
+            status, node = await stage.api.get(GPU_NODE_STATUSES, NODE), await stage.api.get(NODES, NODE)
+            assert (status.status.total, status.metadata.owner_references[0].uid) == (8, node.metadata.uid)
+            assert [taint.key for taint in node.spec.taints] == ["gpu.scheduling/leased"]
+            assert agent.checks.ready["reports"]() == ""
 
     play(story, weather=weather)
 
@@ -91,7 +142,7 @@ def test_one_that_dies_without_an_xid_is_found_by_the_next_look() -> None:
     async def story(stage: Stage) -> None:
         async with stage.agent_running():
             await asyncio.sleep(6.5)
-            stage.reader.troubles[5] = Trouble.SILENT
+            stage.reader.troubles[5] = GpuReadError.SILENT
             await asyncio.sleep(2.5)
             assert (await stage.gpu(5)).health == "Unhealthy"
             assert [told[:2] for told in await stage.told()] == [(f"Node/{NODE}", "GpuUnhealthy")]
@@ -122,7 +173,7 @@ def test_processes_are_their_pods_and_a_dead_pods_gpu_is_in_use_while_its_proces
             stage.runs(0, 4711, uid)
             await asyncio.sleep(3)
             assert (await stage.gpu(0)).in_use_by == (uid,)
-            stage.reader.troubles[0] = Trouble.SILENT
+            stage.reader.troubles[0] = GpuReadError.SILENT
             await asyncio.sleep(3)
             assert (await stage.gpu(0)).in_use_by == (uid,), "a GPU that says nothing may still be used"
             del stage.proc.alive[4711]
@@ -179,7 +230,9 @@ def test_on_a_counted_node_the_plugins_choice_is_reported_and_nothing_else_is_to
         stage.plugin.devices = frozenset({f"GPU-{NODE}-{gpu}" for gpu in range(8)})
         async with stage.agent_running():
             uid = await stage.pod("train")
-            stage.plugin.pods.append(Given(ObjectKey("default", "train"), GPU, (f"GPU-{NODE}-6", f"GPU-{NODE}-7::2")))
+            stage.plugin.pods.append(
+                AllocatedDevices(ObjectKey("default", "train"), GPU, (f"GPU-{NODE}-6", f"GPU-{NODE}-7::2"))
+            )
             stage.runs(6, 50, uid)
             await asyncio.sleep(10)
             assert (await stage.gpu(6)).in_use_by == (uid,)
@@ -191,21 +244,87 @@ def test_on_a_counted_node_the_plugins_choice_is_reported_and_nothing_else_is_to
             assert GPU not in node.status.capacity
             assert await stage.told() == []
 
-    play(story, mode=Mode.AUTO)
+    play(story, mode=NodeKindMode.AUTO)
 
 
-def test_when_the_plugin_goes_the_node_becomes_leased() -> None:
+def test_when_the_plugin_is_gone_for_good_the_node_becomes_leased() -> None:
     async def story(stage: Stage) -> None:
         stage.plugin.devices = frozenset({"GPU-x"})
         async with stage.agent_running():
+            await asyncio.sleep(40)
             stage.plugin.devices = frozenset()
-            await asyncio.sleep(65)
+            await asyncio.sleep(500)
+            assert (await stage.report()).kind == "Counted"
+            assert (await stage.condition("KindSettled"))[:2] == ("False", "MaybeLeased")
+            await asyncio.sleep(200)
             node = await stage.api.get(NODES, NODE)
             assert (await stage.report()).kind == "Leased"
             assert node.metadata.labels["gpu.scheduling/node-kind"] == "leased"
             assert [taint.key for taint in node.spec.taints] == ["gpu.scheduling/leased"]
 
-    play(story, mode=Mode.AUTO)
+    play(story, mode=NodeKindMode.AUTO)
+
+
+def test_a_plugin_that_restarts_or_stays_away_never_gives_its_pods_gpus_to_us() -> None:
+    async def story(stage: Stage) -> None:
+        uuids = sorted(f"GPU-{NODE}-{gpu}" for gpu in range(8))
+        stage.plugin.devices = frozenset(uuids)
+        await stage.pod("training")
+        stage.plugin.pods = [AllocatedDevices(ObjectKey("default", "training"), GPU, tuple(uuids[:4]))]
+        async with stage.agent_running():
+            await asyncio.sleep(40)
+            stage.plugin.devices = frozenset()
+            for _ in range(30):
+                await asyncio.sleep(60)
+                node = await stage.api.get(NODES, NODE)
+                assert (node.metadata.labels["gpu.scheduling/node-kind"], node.spec.taints) == ("counted", ())
+            assert [gpu.id for gpu in (await stage.report()).devices if gpu.in_use_by] == [0, 1, 2, 3]
+
+    play(story, mode=NodeKindMode.AUTO)
+
+
+def test_a_node_served_by_a_dra_driver_is_its_own_kind_and_left_alone() -> None:
+    async def story(stage: Stage) -> None:
+        stage.plugin.devices = frozenset()
+        await stage.api.create(RESOURCE_SLICES[0], _slice("theirs", "another-node"))
+        await stage.api.create(RESOURCE_SLICES[0], _slice("mine", NODE))
+        async with stage.agent_running():
+            await asyncio.sleep(2000)
+            report, node = await stage.report(), await stage.api.get(NODES, NODE)
+            assert (report.kind, report.total) == ("DRA", 8)
+            assert node.metadata.labels["gpu.scheduling/node-kind"] == "dra"
+            assert (node.spec.taints, GPU in node.status.capacity) == ((), False)
+            assert await stage.condition("KindSettled") == ("True", "DRA", "a DRA driver publishes the GPUs")
+
+    play(story, mode=NodeKindMode.AUTO)
+
+
+def test_a_leased_node_that_gets_a_dra_driver_goes_over_when_its_pods_are_gone() -> None:
+    async def story(stage: Stage) -> None:
+        stage.plugin.devices = frozenset()
+        await stage.api.create(RESOURCE_SLICES[0], _slice("theirs", "another-node"))
+        async with stage.agent_running():
+            await asyncio.sleep(100)
+            assert (await stage.report()).kind == "Leased"
+            await stage.pod("train", 0, 1)
+            await stage.api.create(RESOURCE_SLICES[0], _slice("mine", NODE))
+            await asyncio.sleep(100)
+            assert (await stage.report()).kind == "Leased"
+            assert "1 pods with leased GPUs" in (await stage.condition("KindSettled"))[2]
+            await stage.api.delete(PODS, "train", "default", how=DELETE_NOW)
+            await asyncio.sleep(40)
+            report, node = await stage.report(), await stage.api.get(NODES, NODE)
+            assert report.kind == "DRA"
+            assert (node.spec.taints, GPU in node.status.capacity) == ((), False)
+
+    play(story, mode=NodeKindMode.AUTO)
+
+
+def _slice(name: str, node: str) -> dict[str, Any]:
+    device = {"name": "gpu-0", "attributes": {"uuid": {"string": f"GPU-{node}-0"}}}
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.nvidia.com", "nodeName": node, "pool": pool, "devices": [device]}
+    return {"metadata": {"name": name}, "spec": spec}
 
 
 def test_what_kubelet_sets_back_is_said_again_and_taints_of_others_stay() -> None:
@@ -247,7 +366,7 @@ def test_a_driver_that_hangs_is_told_and_so_is_its_return() -> None:
 
 @pytest.mark.fault
 def test_without_an_api_server_it_goes_on_looking_and_reports_when_it_can() -> None:
-    weather = Weather(seed=1)
+    weather = NetworkConditions(seed=1)
 
     async def story(stage: Stage) -> None:
         async with stage.agent_running() as agent:
@@ -270,8 +389,10 @@ def test_without_an_api_server_it_goes_on_looking_and_reports_when_it_can() -> N
 @pytest.mark.fault
 @pytest.mark.parametrize("seed", range(5))
 def test_in_bad_weather_the_last_word_is_right(seed: int) -> None:
-    weather = Weather(
-        seed=seed, latency=Latency(default=0.05, spread=1.0), odds=Odds(dict.fromkeys(Fault, 0.1), stream_cut=0.1)
+    weather = NetworkConditions(
+        seed=seed,
+        latency=Latency(default=0.05, spread=1.0),
+        odds=FaultRates(dict.fromkeys(NetworkFault, 0.1), stream_cut=0.1),
     )
 
     async def story(stage: Stage) -> None:

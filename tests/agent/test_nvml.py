@@ -9,16 +9,16 @@ from tests.agent.conftest import OpenReader
 from tests.agent.driver import AMPERE, BLACKWELL, VOLTA, Driver, dgx_h100, mig_box, pcie_box
 from tests.contract.expect import eventually
 from ullage.agent.nvml.reader import NvmlReader
-from ullage.decide.inventory.sights import Counters, Look, Process, Trouble
-from ullage.decide.inventory.stock import Stock, take_stock
+from ullage.decide.inventory.gpu_readings import GpuErrorCounters, GpuProcess, GpuReadError, GpuScan
+from ullage.decide.inventory.known_gpus import KnownGpus, take_stock
 from ullage.errors import UserError
-from ullage.model.device import Device, MigSlice
+from ullage.model.device import Device, MigInstance
 
 MIB = 1 << 20
 
 
-def devices(look: Look) -> tuple[Device, ...]:
-    return take_stock(Stock(), look, xids={}).devices
+def devices(look: GpuScan) -> tuple[Device, ...]:
+    return take_stock(KnownGpus(), look, xids={}).devices
 
 
 async def test_a_whole_dgx_h100(driver: Driver, open_reader: OpenReader) -> None:
@@ -58,7 +58,7 @@ async def test_mig_instances(driver: Driver, open_reader: OpenReader) -> None:
     driver.write(mig_box())
     look = await (await open_reader()).look(thorough=True)
     found = devices(look)
-    assert found[0].mig == (MigSlice("MIG-a", "3g.40gb", 40192 * MIB), MigSlice("MIG-b", "1g.10gb", 9728 * MIB))
+    assert found[0].mig == (MigInstance("MIG-a", "3g.40gb", 40192 * MIB), MigInstance("MIG-b", "1g.10gb", 9728 * MIB))
     assert found[1].mig == ()
     vitals = look.sights[0].vitals
     assert vitals is not None
@@ -73,33 +73,38 @@ async def test_vitals_and_processes_of_every_kind(driver: Driver, open_reader: O
     vitals = look.sights[1].vitals
     assert vitals is not None
     assert (vitals.utilisation, vitals.memory_used) == (87, 1024 * MIB)
-    assert vitals.processes == (Process(400, 512 * MIB), Process(401, 100 * MIB))
-    assert vitals.counters == Counters(uncorrected_now=0, uncorrected_ever=3)
+    assert vitals.processes == (GpuProcess(400, 512 * MIB), GpuProcess(401, 100 * MIB))
+    assert vitals.counters == GpuErrorCounters(uncorrected_now=0, uncorrected_ever=3)
     assert look.sights[1].card is None
 
 
 @pytest.mark.parametrize(
     ("line", "arch", "counters"),
     [
-        pytest.param("ecc 0 2 5", AMPERE, Counters(uncorrected_now=2, uncorrected_ever=5), id="ecc"),
+        pytest.param("ecc 0 2 5", AMPERE, GpuErrorCounters(uncorrected_now=2, uncorrected_ever=5), id="ecc"),
         pytest.param(
             "remap 0 1 0",
             AMPERE,
-            Counters(uncorrected_now=0, uncorrected_ever=0, remap_pending=True),
+            GpuErrorCounters(uncorrected_now=0, uncorrected_ever=0, remap_pending=True),
             id="remap-pending",
         ),
         pytest.param(
-            "remap 0 0 1", AMPERE, Counters(uncorrected_now=0, uncorrected_ever=0, remap_failed=True), id="remap-failed"
+            "remap 0 0 1",
+            AMPERE,
+            GpuErrorCounters(uncorrected_now=0, uncorrected_ever=0, remap_failed=True),
+            id="remap-failed",
         ),
         pytest.param(
             "retired 0 7 1",
             VOLTA,
-            Counters(uncorrected_now=0, uncorrected_ever=0, retired_pages=7, retirement_pending=True),
+            GpuErrorCounters(uncorrected_now=0, uncorrected_ever=0, retired_pages=7, retirement_pending=True),
             id="retired-pages",
         ),
     ],
 )
-async def test_counters(driver: Driver, open_reader: OpenReader, line: str, arch: int, counters: Counters) -> None:
+async def test_counters(
+    driver: Driver, open_reader: OpenReader, line: str, arch: int, counters: GpuErrorCounters
+) -> None:
     driver.write([f"gpu 0 GPU-0 Some_GPU 1024 {arch}", line])
     vitals = (await (await open_reader()).look(thorough=False)).sights[0].vitals
     assert vitals is not None
@@ -138,7 +143,7 @@ async def test_a_gpu_dies_between_two_calls(driver: Driver, open_reader: OpenRea
     await reader.look(thorough=True)
     driver.also("dies 3 5")
     look = await reader.look(thorough=False)
-    assert [sight.trouble for sight in look.sights] == [None] * 3 + [Trouble.LOST] + [None] * 4
+    assert [sight.trouble for sight in look.sights] == [None] * 3 + [GpuReadError.LOST] + [None] * 4
     assert look.sights[3].uuid == "GPU-h100-3"
     await eventually(lambda: _now(heard), until=lambda told: told == [("GPU-h100-3", 79)], seconds=5)
 
@@ -149,7 +154,7 @@ async def test_a_gpu_that_is_lost_before_the_start_is_there_without_a_name(
     driver.write([*pcie_box(), "fail nvmlDeviceGetHandleByIndex_v2 15 2"])
     look = await (await open_reader()).look(thorough=True)
     assert [sight.uuid for sight in look.sights] == ["GPU-a100-0", "GPU-a100-1", "unread-2", "GPU-a100-3"]
-    assert look.sights[2].trouble is Trouble.LOST
+    assert look.sights[2].trouble is GpuReadError.LOST
     driver.no_longer("fail")
 
 
@@ -160,10 +165,10 @@ async def test_a_call_that_hangs_hides_one_gpu_for_as_long_as_it_hangs(driver: D
     began = time.monotonic()
     look = await reader.look(thorough=False)
     assert time.monotonic() - began < 1.5
-    assert [sight.trouble for sight in look.sights] == [None] * 5 + [Trouble.SILENT] + [None] * 2
+    assert [sight.trouble for sight in look.sights] == [None] * 5 + [GpuReadError.SILENT] + [None] * 2
     began = time.monotonic()
     again = await reader.look(thorough=False)
-    assert again.sights[5].trouble is Trouble.SILENT
+    assert again.sights[5].trouble is GpuReadError.SILENT
     assert time.monotonic() - began < 0.4, "a lane that is stuck refuses at once"
     driver.no_longer("hang")
     await eventually(lambda: reader.look(thorough=False), until=lambda now: now.sights[5].trouble is None, seconds=5)
@@ -181,12 +186,12 @@ async def test_a_driver_that_hangs_as_a_whole_is_trouble_and_no_end(driver: Driv
 @pytest.mark.parametrize(
     ("code", "trouble"),
     [
-        pytest.param(15, Trouble.LOST, id="lost"),
-        pytest.param(16, Trouble.RESET_REQUIRED, id="reset-required"),
-        pytest.param(999, Trouble.UNREADABLE, id="unknown-error"),
+        pytest.param(15, GpuReadError.LOST, id="lost"),
+        pytest.param(16, GpuReadError.RESET_REQUIRED, id="reset-required"),
+        pytest.param(999, GpuReadError.UNREADABLE, id="unknown-error"),
     ],
 )
-async def test_errors_of_one_gpu(driver: Driver, open_reader: OpenReader, code: int, trouble: Trouble) -> None:
+async def test_errors_of_one_gpu(driver: Driver, open_reader: OpenReader, code: int, trouble: GpuReadError) -> None:
     driver.write([*pcie_box(), f"fail nvmlDeviceGetMemoryInfo {code} 1"])
     look = await (await open_reader()).look(thorough=False)
     assert [sight.trouble for sight in look.sights] == [None, trouble, None, None]

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.kubelet import GPU, Kubelet, serving
-from ullage.agent.podresources import Given, KubeletSilent, PodResources, _read_allocatable, _read_list
-from ullage.model.event import ObjectKey
+from ullage.agent.podresources import AllocatedDevices, KubeletUnavailable, PodResources, _read_allocatable, _read_list
+from ullage.model.fact_event import ObjectKey
 
 
 @pytest.fixture
@@ -29,8 +29,8 @@ async def test_what_pods_were_given(socket: Path) -> None:
     async with serving(kubelet, socket):
         given = await PodResources(socket).given()
     assert given == (
-        Given(ObjectKey("team-a", "train"), GPU, ("GPU-0", "GPU-1")),
-        Given(ObjectKey("team-b", "x" * 200), "nvidia.com/mig-1g.10gb", ("MIG-a",)),
+        AllocatedDevices(ObjectKey("team-a", "train"), GPU, ("GPU-0", "GPU-1")),
+        AllocatedDevices(ObjectKey("team-b", "x" * 200), "nvidia.com/mig-1g.10gb", ("MIG-a",)),
     )
 
 
@@ -52,7 +52,7 @@ async def test_what_plugins_manage(socket: Path) -> None:
 )
 async def test_answers_that_make_no_sense(socket: Path, answer: bytes) -> None:
     async with serving(Kubelet(broken=answer), socket):
-        with pytest.raises(KubeletSilent, match=str(socket)):
+        with pytest.raises(KubeletUnavailable, match=str(socket)):
             await PodResources(socket).given()
 
 
@@ -64,7 +64,7 @@ def test_whatever_comes_is_read_or_refused(answer: bytes) -> None:
 
 
 async def test_no_kubelet(socket: Path) -> None:
-    with pytest.raises(KubeletSilent, match="is not there"):
+    with pytest.raises(KubeletUnavailable, match="is not there"):
         await PodResources(socket).given()
 
 
@@ -72,5 +72,5 @@ async def test_a_socket_nobody_listens_at(socket: Path) -> None:
     listener = unix.socket(unix.AF_UNIX)
     listener.bind(str(socket))
     listener.close()
-    with pytest.raises(KubeletSilent, match="UNAVAILABLE"):
+    with pytest.raises(KubeletUnavailable, match="UNAVAILABLE"):
         await PodResources(socket).given()

@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from ullage.agent.processes import ProcFolder
-from ullage.agent.rounds import Rounds
+from ullage.agent.poller import GpuPoller
+from ullage.agent.processes import ProcFs
 from ullage.agent.simulated import SimulatedReader, read_board
 from ullage.clock import WallClock
 
@@ -21,7 +21,7 @@ def a_process(proc: Path, pid: int, cgroup: str, comm: str = "python") -> None:
 def test_whose_a_process_is(tmp_path: Path) -> None:
     a_process(tmp_path, 1, f"0::/kubepods/pod{UID}/x\n")
     a_process(tmp_path, 2, "0::/system.slice/sshd.service\n", "sshd")
-    proc = ProcFolder(tmp_path)
+    proc = ProcFs(tmp_path)
     assert proc.owner(1) == UID
     assert proc.owner(2) == ""
     assert proc.owner(3) is None
@@ -29,7 +29,7 @@ def test_whose_a_process_is(tmp_path: Path) -> None:
 
 
 def test_this_very_process_is_found_and_the_machine_has_a_start() -> None:
-    proc = ProcFolder()
+    proc = ProcFs()
     assert proc.owner(os.getpid()) is not None
     assert proc.name(os.getpid())
     assert proc.boot_id() == proc.boot_id() != ""
@@ -41,6 +41,6 @@ async def test_what_belongs_on_gpus_is_nobodys_stray(tmp_path: Path) -> None:
     a_process(tmp_path, 9, f"0::/kubepods/pod{UID}/x\n", "nvidia-cuda-mps")
     reader = SimulatedReader(read_board("L4"), "n")
     reader.runs(0, 7, 8, 9, 10)
-    findings = await Rounds(reader, ProcFolder(tmp_path), WallClock()).look(thorough=True)
+    findings = await GpuPoller(reader, ProcFs(tmp_path), WallClock()).look(thorough=True)
     assert findings.occupants == {0: {8: "", 9: UID}}
     assert findings.stock.devices[0].in_use_by == (UID,)

@@ -6,11 +6,11 @@ import pytest
 
 from tests.agent.node import NODE, Stage, play
 from tests.control.sweeping import Scene
-from ullage.decide.sweep import Freeing
-from ullage.kube.api import DELETE_NOW
-from ullage.kube.resources import LEASES, PODS
+from ullage.decide.leases.release import ReleaseReason
+from ullage.kube.client.api import DELETE_NOW
+from ullage.kube.client.resources import LEASES, PODS
 from ullage.model.allocation import lease_name
-from ullage.sim.time import loop_clock
+from ullage.sim.virtual_time import loop_clock
 
 pytestmark = pytest.mark.story
 
@@ -41,7 +41,7 @@ def test_a_force_deleted_pods_gpu_stays_its_own_until_its_process_is_gone() -> N
             stage.reader.runs(0)
             await asyncio.sleep(5)
             assert await scene.held() == set()
-        assert {freed.why for freed in scene.freed} == {Freeing.POD_GONE}
+        assert {freed.why for freed in scene.freed} == {ReleaseReason.POD_GONE}
 
     play(story, leases=NS)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ullage.agent.simulated import SimulatedReader, read_board
-from ullage.decide.inventory.stock import Stock, take_stock
+from ullage.decide.inventory.known_gpus import KnownGpus, take_stock
 from ullage.errors import UserError
 
 
@@ -22,7 +22,7 @@ from ullage.errors import UserError
 )
 async def test_a_board(text: str, count: int, model: str, islands: set[tuple[str, int]]) -> None:
     look = await SimulatedReader(read_board(text), "n").look(thorough=True)
-    devices = take_stock(Stock(), look, xids={}).devices
+    devices = take_stock(KnownGpus(), look, xids={}).devices
     assert len({device.uuid for device in devices}) == count
     assert {device.model for device in devices} == {model}
     assert {(device.island, device.bandwidth) for device in devices} == islands

@@ -20,14 +20,14 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from tests.cli.demo_process import running_demo
-from ullage.sim.demo import picture
+from ullage.sim.demo import terminal_model
+from ullage.sim.demo.captions import CaptionFeed
+from ullage.sim.demo.cluster import play, staged
 from ullage.sim.demo.gpu_map import Palette
-from ullage.sim.demo.programme import Programme
+from ullage.sim.demo.informers import TerminalInformers
 from ullage.sim.demo.screen import Addresses, Frame
-from ullage.sim.demo.sights import Watching
-from ullage.sim.demo.stage import play, staged
 from ullage.sim.demo.tour import TOUR
-from ullage.sim.time import run_virtual
+from ullage.sim.virtual_time import run_virtual
 
 MOMENT_SECONDS = 1462.0
 """Services run, a GPU has died, and nodes that nobody needs any more are being drained."""
@@ -69,17 +69,17 @@ def draw_terminal(target: Path) -> None:
 
     async def live() -> None:
         async with staged(TOUR, 1) as world:
-            programme = Programme(TOUR)
+            programme = CaptionFeed(TOUR)
             began = world.clock.now() - world.elapsed
-            watching = Watching(world.api, world.clock, programme.tell, seed=1, began=began)
+            watching = TerminalInformers(world.api, world.clock, programme.tell, seed=1, began=began)
             beside = [asyncio.ensure_future(watching.run()), asyncio.ensure_future(play(world, programme))]
             await world.sleep_until(MOMENT_SECONDS)
             now = world.clock.now()
             console.print(
                 Frame(
                     programme=programme,
-                    pools=picture.pools(watching.sights, now),
-                    waiting=picture.waiting(watching.sights, now),
+                    pools=terminal_model.pools(watching.sights, now),
+                    waiting=terminal_model.waiting(watching.sights, now),
                     elapsed=world.elapsed,
                     speed=30,
                     addresses=ADDRESSES,

@@ -15,7 +15,7 @@ import pytest
 
 from ullage.testing.controlplane import MissingProgram
 from ullage.testing.controlplane.binaries import find
-from ullage.testing.controlplane.versions import Program
+from ullage.testing.controlplane.versions import GoProgram
 
 ULLAGE = str(Path(sys.executable).with_name("ullage"))
 
@@ -66,17 +66,29 @@ class DemoProcess:
 def running_demo(folder: Path, *arguments: str) -> Iterator[DemoProcess]:
     """Its temporary files go to `folder`."""
     environment = {key: value for key, value in os.environ.items() if key not in ("DISPLAY", "WAYLAND_DISPLAY")}
-    with subprocess.Popen(
-        [ULLAGE, "demo", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        env=environment | {"TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"},
-    ) as process:
+    with _hearing_hangups():
+        started = subprocess.Popen(
+            [ULLAGE, "demo", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment | {"TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"},
+        )
+    with started as process:
         try:
             yield DemoProcess(process, folder)
         finally:
             process.kill()
+
+
+@contextmanager
+def _hearing_hangups() -> Iterator[None]:
+    """What is started meanwhile ends when its terminal is closed, also where the tests themselves run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def kubectl(kubeconfig: str, *arguments: str) -> str:
@@ -89,7 +101,7 @@ def kubectl(kubeconfig: str, *arguments: str) -> str:
 
 def kubectl_program() -> Path:
     try:
-        return find(Program.KUBECTL)
+        return find(GoProgram.KUBECTL)
     except MissingProgram as missing:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(f"NO KUBECTL: {missing}", pytrace=False)

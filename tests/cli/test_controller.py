@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from ullage.cli.controller import command, read_all, read_provider_settings
-from ullage.cli.drain_options import read_draining
 from ullage.cli.main import run
+from ullage.cli.setting_options import read_draining
+from ullage.decide.draining.node_lists import LabelledNodes
 from ullage.errors import UserError
 
 
@@ -35,9 +36,11 @@ def test_what_is_no_price(price: str, says: str, capsys: pytest.CaptureFixture[s
     ("options", "limits"),
     [
         pytest.param((), (100, 50), id="as-usual"),
-        pytest.param(("--max-scale-down-parallelism", "7"), (7, 6), id="drains-are-fewer"),
+        pytest.param(("--max-scale-down-parallelism", "7"), (7, 7), id="drains-among-them"),
+        pytest.param(("--max-scale-down-parallelism", "1"), (1, 1), id="one-and-it-may-be-drained"),
+        pytest.param(("--max-scale-down-parallelism", "1", "--max-drain-parallelism", "1"), (1, 1), id="one-by-one"),
         pytest.param(("--max-drain-parallelism", "3"), (100, 3), id="drains"),
-        pytest.param(("--max-empty-bulk-delete", "9"), (9, 8), id="the-old-name"),
+        pytest.param(("--max-empty-bulk-delete", "9"), (9, 9), id="the-old-name"),
     ],
 )
 def test_limits_of_draining(options: tuple[str, ...], limits: tuple[int, int]) -> None:
@@ -53,11 +56,14 @@ def test_the_old_name_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        pytest.param(("--max-scale-down-parallelism", "5", "--max-drain-parallelism", "5"), "must be less", id="equal"),
-        pytest.param(("--max-drain-parallelism", "100"), "must be less", id="as-many-as-are-usual"),
+        pytest.param(
+            ("--max-scale-down-parallelism", "5", "--max-drain-parallelism", "6"), "must not be more", id="more"
+        ),
+        pytest.param(("--max-drain-parallelism", "101"), "must not be more", id="more-than-are-usual"),
         pytest.param(
             ("--max-empty-bulk-delete", "5", "--max-scale-down-parallelism", "5"), "the old name", id="both-names"
         ),
+        pytest.param(("--drain-candidate-label", "old"), "is not KEY=VALUE", id="no-label"),
         pytest.param(("--scan-interval", "soon"), "--scan-interval: 'soon' is not a duration", id="no-duration"),
     ],
 )
@@ -78,8 +84,19 @@ def test_options_of_draining_are_understood() -> None:
             "--max-graceful-termination=1h",
             "--gpu-utilization-threshold=0.25",
             "--no-skip-nodes-with-local-storage",
+            "--min-cores-total=64",
+            "--min-memory-total=512",
+            "--min-gpus-total=8",
+            "--min-nodes-evaluated=3",
+            "--drain-candidate-label=generation=old",
+            "--drain-destination-label=zone=a",
+            "--drain-destination-label=generation=new",
         )
     )
+    labels = LabelledNodes(candidates={"generation": "old"}, destinations={"zone": "a", "generation": "new"})
+    assert settings.node_filters == (labels,)
+    assert settings.least_resources == {"cpu": 64_000, "memory": 512 * 2**30 * 1000, "nvidia.com/gpu": 8000}
+    assert settings.least_tried == 3
     assert (settings.unmanaged, settings.unneeded, settings.pace.after_taint) == (True, 90.0, 1.0)
     assert (settings.pace.evictions.deadline, settings.pace.evictions.most_grace) == (180.0, 3600.0)
     assert (settings.policy.gpu_used_milli, settings.policy.rules.local_storage_stays) == (250, False)
@@ -103,7 +120,7 @@ draining: {maxScaleDownParallelism: 8, maxDrainParallelism: 3, scanInterval: 500
         ),
         pytest.param(
             ("--max-scale-down-parallelism=3", "--scan-interval=2s", "--skip-nodes-with-system-pods"),
-            ("leases", ("gpu-scheduler", "batch"), 10, "a", 3, 2, 2.0, True, 9.0),
+            ("leases", ("gpu-scheduler", "batch"), 10, "a", 3, 3, 2.0, True, 9.0),
             id="options-of-draining-first",
         ),
         pytest.param(

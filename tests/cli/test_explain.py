@@ -140,3 +140,24 @@ def test_bad_names_are_sentences(what: str, said: str, capsys: pytest.CaptureFix
     told = capsys.readouterr()
     assert said in told.err
     assert told.out == ""
+
+
+def test_a_pod_that_fits_and_could_not_be_bound_is_not_said_to_go_anywhere(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = 'not bound to node-a: pods "stuck" is forbidden'
+    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError", "message": words}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "stuck"},
+        "spec": {"containers": [{}]},
+        "status": {"conditions": [condition]},
+    }
+    file = tmp_path / "stuck.json"
+    file.write_bytes(msgspec.json.encode(pod))
+    found = explained(capsys, "pod/stuck", "-f", str(file))
+    assert found.verdict == "NotBound"
+    assert words in found.message
+    assert "goes to" not in found.message
+    assert "--identity" in found.helps[0]

@@ -10,7 +10,7 @@ import yaml
 from tests.cli.test_plan_scale import node, provisioner
 from tests.decide.scenes import NOON, claim, leased, pod
 from ullage.cli.main import run
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 
 BACKED_OFF = {"backOff": {"failure": "NoCapacity", "failures": 1, "until": "2030-01-01T13:00:00Z", "message": "none"}}
 OPEN = {"purchases": 1, "purchase": {"serial": 0, "count": 1, "since": NOON}}

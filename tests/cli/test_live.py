@@ -13,9 +13,9 @@ from subprocess import CompletedProcess, run
 
 import pytest
 
-from ullage.kube.connect import connect
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.resources import GPU_CLAIMS, NODES, PODS
 from ullage.kube.crds.install import install
-from ullage.kube.resources import GPU_CLAIMS, NODES, PODS
 from ullage.state.dump import load
 from ullage.testing.builders import a_node, a_pod, a_taint
 from ullage.testing.controlplane import EXPIRED, ControlPlane

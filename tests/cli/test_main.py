@@ -1,15 +1,15 @@
 """The command line as a user meets it: quick help, examples, and errors that are sentences."""
 
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import click
 import pytest
 
 from ullage import errors
-from ullage.cli.complaint import sentence
+from ullage.cli.error_messages import sentence
 from ullage.cli.main import VERBS, run, ullage
 from ullage.cli.reference import main as reference
 
@@ -24,13 +24,14 @@ def call(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str
 
 
 def test_help_answers_at_once() -> None:
+    """In CPU time: how long it takes on the clock says more of what else the machine does."""
     call("--help")  # compiles what is not compiled yet
     took = []
-    for _ in range(7):
-        start = time.perf_counter()
-        done = call("--help")
-        took.append(time.perf_counter() - start)
-        assert done.returncode == 0
+    for _ in range(5):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert call("--help").returncode == 0
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(took) < HELP_SECONDS, took
 
 

@@ -10,7 +10,7 @@ import yaml
 from tests.cli.test_plan_scale import provisioner
 from tests.decide.scenes import leased, node, pod
 from ullage.cli.main import run
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import with_meta
 
 RS = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}

@@ -8,9 +8,9 @@ from subprocess import CompletedProcess, run
 
 import pytest
 
-from ullage.kube.api import Deletion
-from ullage.kube.connect import connect
-from ullage.kube.resources import NODES, PODS
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import Deletion
+from ullage.kube.client.resources import NODES, PODS
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
 from ullage.testing.controlplane.fixtures import StartControlPlane

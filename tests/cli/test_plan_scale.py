@@ -10,7 +10,7 @@ import yaml
 from tests.decide.scenes import claim, leased, pod
 from tests.kube.crds.bad_provisioners import with_fields
 from ullage.cli.main import run
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 
 
 def provisioner(name: str = "pool", **fields: Any) -> JsonObject:
@@ -35,8 +35,9 @@ def node(name: str, pool: str = "pool") -> list[JsonObject]:
 def test_what_would_be_bought(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pods = [pod(f"p{place:02}", 4) for place in range(5)]
     assert planned(tmp_path, capsys, provisioner(), pods).splitlines() == [
-        "LOOP   AFTER   PROVISIONER   STEP        COUNT   SIZE   NODES   WHY",
-        "1      0s      pool          Provision   3       0/3    -       3 more for pods that fit nowhere",
+        "LOOP   AFTER   PROVISIONER   STEP      COUNT   SIZE   NODES   WHY",
+        "1      0s      pool          ScaleUp   3       0/3    -       "
+        "scale up by 3: 5 pending pods fit no existing or upcoming node",
         "",
         "pool 0 -> 3",
     ]
@@ -49,8 +50,8 @@ def test_what_would_be_tainted_and_deleted(tmp_path: Path, capsys: pytest.Captur
     )
     plan = json.loads(text)
     assert [(one["afterSeconds"], one["step"], one["nodes"]) for one in plan["steps"]] == [
-        (0.0, "Doom", ["b", "c", "d"]),
-        (600.0, "Deprovision", ["b", "c", "d"]),
+        (0.0, "TaintForDeletion", ["b", "c", "d"]),
+        (600.0, "TerminateInstance", ["b", "c", "d"]),
     ]
     assert (plan["pools"], plan["settled"]) == ({"pool": {"from": 5, "to": 2}}, True)
 
@@ -70,7 +71,7 @@ def test_a_gang_that_cannot_be_whole_buys_nothing(tmp_path: Path, capsys: pytest
 
 def test_advice_is_given_and_not_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = planned(tmp_path, capsys, provisioner(recommendOnly=True), pod("p", 8)).splitlines()
-    assert "Provision (advice)" in lines[1]
+    assert "ScaleUp (advice)" in lines[1]
     assert lines[-1] == "pool 0 -> 0"
 
 

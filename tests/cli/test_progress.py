@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ullage.cli.progress import shown
-from ullage.sim.experiment.running import Progress
+from ullage.sim.experiment.run import RunProgress
 
 
 class _Terminal(io.StringIO):
@@ -15,8 +15,8 @@ class _Terminal(io.StringIO):
         return True
 
 
-def far(label: str, share: float) -> Progress:
-    return Progress(label=label, elapsed=7200.0, pods=5, pods_in_all=10, share=share)
+def far(label: str, share: float) -> RunProgress:
+    return RunProgress(label=label, elapsed=7200.0, pods=5, pods_in_all=10, share=share)
 
 
 def test_lines_where_nobody_watches(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 from ullage.cli.main import run
-from ullage.control.cluster_objects import read_objects
-from ullage.kube.api import Binding
-from ullage.kube.connect import connect
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import Binding
+from ullage.kube.client.resources import NODES, PODS
 from ullage.kube.crds.install import install
-from ullage.kube.resources import NODES, PODS
+from ullage.kube.manifests.cluster_dump import read_objects
 from ullage.sim.fleet.reading import read_fleet
-from ullage.sim.time import run_virtual
-from ullage.sim.workload.arriving import Manner, arrivals
-from ullage.sim.workload.job import Job
+from ullage.sim.virtual_time import run_virtual
+from ullage.sim.workload.job import TraceJob
+from ullage.sim.workload.manifests import PodOptions, arrivals
 from ullage.sim.world.spec import Arrival, WorldSpec
-from ullage.sim.world.violation import Violation, violation_file
+from ullage.sim.world.violation import InvariantViolation, violation_file
 from ullage.sim.world.world import started_world
 from ullage.state.dump import dump
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
-from ullage.watch.picture import read_picture
+from ullage.watch.sources import read_picture
 
 pytestmark = pytest.mark.story
 
@@ -53,9 +53,9 @@ WEB: dict[str, Any] = {
     },
 }
 JOBS = (
-    Job(name="short", at=0, seconds=1200, gpus=4, cpu_milli=1000),
-    Job(name="long", at=0, gpus=1, share_milli=500),
-    Job(name="waits", at=0, seconds=600, gpus=4),
+    TraceJob(name="short", at=0, seconds=1200, gpus=4, cpu_milli=1000),
+    TraceJob(name="long", at=0, gpus=1, share_milli=500),
+    TraceJob(name="waits", at=0, seconds=600, gpus=4),
 )
 """Of eight GPUs `web` has two, `short` four and `long` half of one: `waits` has to wait for `short`."""
 
@@ -63,7 +63,7 @@ JOBS = (
 async def _ten_minutes() -> bytes:
     async with started_world(WorldSpec(seed=3, nodes=read_fleet(["2*4xL4"]).nodes, objects=(WEB,))) as world:
         await asyncio.sleep(10)
-        for arrival in arrivals(JOBS, Manner(share_of=23034 << 20)):
+        for arrival in arrivals(JOBS, PodOptions(share_of=23034 << 20)):
             world.submit(arrival)
         await asyncio.sleep(590)
         objects = await read_objects(world.api, on_missing=pytest.fail)
@@ -128,7 +128,7 @@ def bound_by_hand() -> bytes:
     nodes = read_fleet(["1*4xL4"]).nodes
     pod = Arrival(at=60.0, objects=(_bound("by-hand", nodes[0].name),))
     return violation_file(
-        WorldSpec(seed=1, nodes=nodes), (pod,), Violation(at=100.0, rule="", breach="", about=(), story=())
+        WorldSpec(seed=1, nodes=nodes), (pod,), InvariantViolation(at=100.0, rule="", breach="", about=(), story=())
     )
 
 

@@ -6,9 +6,9 @@ from typing import Any, cast
 
 from tests.contract.expect import eventually
 from ullage.errors import NotFound, TooManyRequests, Unreachable
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import CRDS
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import CRDS
 from ullage.testing.builders import a_crd
 
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -4,7 +4,7 @@ import pytest
 
 from tests.contract.conftest import access, world
 from tests.contract.worlds import World
-from ullage.kube.api import KubeApi
+from ullage.kube.client.api import KubeApi
 from ullage.kube.crds.install import install
 
 __all__ = ["access", "api", "world"]

@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 import aiohttp
 from aiohttp import web
 
-from ullage.testing.cloud_contract import Trouble
+from ullage.testing.cloud_contract import CloudTrouble
 
 _BUYS = ("CreateFleet", "RunInstances")
 _FLEET = """<?xml version="1.0"?><CreateFleetResponse xmlns="http://ec2.amazonaws.com/doc/2016-11-15/">
@@ -39,7 +39,7 @@ class Ec2Proxy:
 
     upstream: str
     calls: list[Call] = field(default_factory=list)
-    trouble: Trouble | None = None
+    trouble: CloudTrouble | None = None
     _answers: dict[str, asyncio.Future[tuple[Fields, web.Response]]] = field(default_factory=dict)
     _terminated: set[str] = field(default_factory=set)
 
@@ -52,7 +52,7 @@ class Ec2Proxy:
         self.calls.append(Call(action, fields))
         if action in _BUYS:
             return await self._once(request, fields, lambda: self._buy(request, fields))
-        if action == "TerminateInstances" and self._takes(Trouble.DELETE_FAILS):
+        if action == "TerminateInstances" and self._takes(CloudTrouble.DELETE_FAILS):
             return self._cut(request)
         if action == "TerminateInstances":
             self._terminated |= {value for key, value in fields.items() if key.startswith("InstanceId.")}
@@ -62,7 +62,7 @@ class Ec2Proxy:
         self, request: web.Request, fields: Fields, buy: Callable[[], Awaitable[web.Response]]
     ) -> web.StreamResponse:
         """ClientToken: the same purchase has the same answer, another one with its token is refused."""
-        if self.trouble is Trouble.THROTTLED:
+        if self.trouble is CloudTrouble.THROTTLED:
             return _failure(503, "RequestLimitExceeded", "Request limit exceeded.")
         token, meant = fields.get("ClientToken", ""), _without_date(fields)
         if known := self._answers.get(token):
@@ -79,7 +79,7 @@ class Ec2Proxy:
         promise.set_result((meant, answer))
         if answer.status >= 400:
             del self._answers[token]
-        if self._takes(Trouble.LOST_ANSWER):
+        if self._takes(CloudTrouble.LOST_ANSWER):
             return self._cut(request)
         return answer
 
@@ -87,11 +87,11 @@ class Ec2Proxy:
         code = "InsufficientInstanceCapacity"
         message = "We currently do not have sufficient p5.48xlarge capacity."
         match self.trouble:
-            case Trouble.QUOTA:
+            case CloudTrouble.QUOTA:
                 return self._none(fields, "VcpuLimitExceeded", "You have requested more vCPU capacity.", 400)
-            case Trouble.NO_CAPACITY:
+            case CloudTrouble.NO_CAPACITY:
                 return self._none(fields, code, message, 500)
-            case Trouble.ONE_LEFT:
+            case CloudTrouble.ONE_LEFT:
                 least = fields.get("MinCount") or fields.get("OnDemandOptions.MinTargetCapacity") or "1"
                 if int(least) > 1:
                     return self._none(fields, code, message, 500)
@@ -112,7 +112,7 @@ class Ec2Proxy:
         errors = _ERROR_SET.format(code=code, message=message)
         return web.Response(text=_FLEET.format(errors=errors), content_type="text/xml")
 
-    def _takes(self, trouble: Trouble) -> bool:
+    def _takes(self, trouble: CloudTrouble) -> bool:
         """Whether it is this trouble's turn, which is over then."""
         if self.trouble is not trouble:
             return False

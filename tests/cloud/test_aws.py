@@ -12,14 +12,14 @@ from tests.cloud.benches import H100S, Requests
 from tests.cloud.ec2_proxy import Ec2Proxy
 from tests.cloud.moto_server import running_moto
 from ullage.clock import WallClock
-from ullage.cloud.api import CloudProvider, CreateRequest, PoolRef, Refused
+from ullage.cloud.api import CloudProvider, CreateRequest, PoolRef, RequestRejected
 from ullage.cloud.aws.calls import fleet_arguments, run_arguments
 from ullage.cloud.aws.errors import error_of
 from ullage.cloud.aws.provider import AwsProvider, AwsSettings
 from ullage.errors import UserError
 from ullage.model.instance import InstanceState
-from ullage.model.provisioner import CapacityType, Failure
-from ullage.testing.cloud_contract import Bench, CloudContract, Trouble, alive
+from ullage.model.provisioner import CapacityType, CloudFailure
+from ullage.testing.cloud_contract import CloudContract, CloudTrouble, ProviderBench, alive
 
 AN_IMAGE = "ami-03cf127a"
 """One that moto knows from the beginning."""
@@ -67,7 +67,7 @@ class AwsBench(Requests):
     async def settle(self) -> None:
         return None
 
-    async def trouble(self, trouble: Trouble) -> None:
+    async def trouble(self, trouble: CloudTrouble) -> None:
         self.proxy.trouble = trouble
 
 
@@ -89,7 +89,7 @@ def _make_launch_template(url: str) -> None:
 
 class TestAws(CloudContract):
     @pytest.fixture
-    def bench(self, ec2: AwsBench) -> Bench:
+    def bench(self, ec2: AwsBench) -> ProviderBench:
         return ec2
 
 
@@ -130,7 +130,7 @@ async def test_templates_come_from_the_instance_types(ec2: AwsBench) -> None:
 
 async def test_a_launch_template_that_is_not_there_is_refused(ec2: AwsBench) -> None:
     pool = PoolRef(name="one", parameters=dict(ec2.pool("one").parameters) | {"launchTemplate": "nowhere"})
-    with pytest.raises(Refused, match="LaunchTemplate"):
+    with pytest.raises(RequestRejected, match="LaunchTemplate"):
         await ec2.aws.create(ec2.request(pool, 1, "token-a"))
 
 
@@ -186,7 +186,7 @@ def test_spot_is_asked_for_as_spot() -> None:
     ],
 )
 def test_parameters_that_cannot_work_are_refused_by_name(request_: CreateRequest, says: str) -> None:
-    with pytest.raises(Refused, match=f"pool one: provider parameter .*{says}"):
+    with pytest.raises(RequestRejected, match=f"pool one: provider parameter .*{says}"):
         fleet_arguments(request_, "ours")
 
 
@@ -198,14 +198,14 @@ def test_a_cluster_without_a_name_is_refused() -> None:
 @pytest.mark.parametrize(
     ("code", "status", "failure"),
     [
-        pytest.param("InsufficientInstanceCapacity", 500, Failure.CAPACITY, id="no-capacity-is-no-broken-server"),
-        pytest.param("VcpuLimitExceeded", 400, Failure.QUOTA, id="quota"),
-        pytest.param("RequestLimitExceeded", 503, Failure.THROTTLED, id="throttled"),
+        pytest.param("InsufficientInstanceCapacity", 500, CloudFailure.CAPACITY, id="no-capacity-is-no-broken-server"),
+        pytest.param("VcpuLimitExceeded", 400, CloudFailure.QUOTA, id="quota"),
+        pytest.param("RequestLimitExceeded", 503, CloudFailure.THROTTLED, id="throttled"),
         pytest.param("InternalError", 500, None, id="broken"),
         pytest.param("", 502, None, id="a-proxy-that-is-broken"),
-        pytest.param("UnauthorizedOperation", 403, Failure.REFUSED, id="not-allowed"),
-        pytest.param("InvalidParameterValue", 400, Failure.REFUSED, id="nonsense"),
+        pytest.param("UnauthorizedOperation", 403, CloudFailure.REFUSED, id="not-allowed"),
+        pytest.param("InvalidParameterValue", 400, CloudFailure.REFUSED, id="nonsense"),
     ],
 )
-def test_codes(code: str, status: int, failure: Failure | None) -> None:
+def test_codes(code: str, status: int, failure: CloudFailure | None) -> None:
     assert error_of(code, "", status=status).failure is failure

@@ -13,12 +13,12 @@ from tests.cloud.clusterapi_world import (
 )
 from tests.contract.worlds import World
 from ullage.clock import WallClock
-from ullage.cloud.api import CloudProvider, PoolRef, Refused
-from ullage.cloud.clusterapi import ClusterApiProvider
-from ullage.kube.api import KubeApi, MergePatch
+from ullage.cloud.api import CloudProvider, PoolRef, RequestRejected
+from ullage.cloud.clusterapi.provider import ClusterApiProvider
+from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.model.instance import InstanceState
 from ullage.model.node import Taint
-from ullage.testing.cloud_contract import Bench, CannotHappen, CloudContract, Trouble
+from ullage.testing.cloud_contract import CannotHappen, CloudContract, CloudTrouble, ProviderBench
 
 
 class ClusterApiBench(Requests):
@@ -36,13 +36,13 @@ class ClusterApiBench(Requests):
     async def settle(self) -> None:
         await self.controllers.work()
 
-    async def trouble(self, trouble: Trouble) -> None:
+    async def trouble(self, trouble: CloudTrouble) -> None:
         match trouble:
-            case Trouble.NO_CAPACITY | Trouble.ONE_LEFT | Trouble.QUOTA:
+            case CloudTrouble.NO_CAPACITY | CloudTrouble.ONE_LEFT | CloudTrouble.QUOTA:
                 raise CannotHappen("a MachineDeployment takes any size; Machines that cannot be made just stay away")
-            case Trouble.THROTTLED:
+            case CloudTrouble.THROTTLED:
                 self.weather.busy = True
-            case Trouble.LOST_ANSWER | Trouble.DELETE_FAILS:
+            case CloudTrouble.LOST_ANSWER | CloudTrouble.DELETE_FAILS:
                 self.weather.lose_next = True
 
 
@@ -57,7 +57,7 @@ async def machines(api: KubeApi, world: World) -> ClusterApiBench:
 
 class TestClusterApi(CloudContract):
     @pytest.fixture
-    def bench(self, machines: ClusterApiBench) -> Bench:
+    def bench(self, machines: ClusterApiBench) -> ProviderBench:
         return machines
 
 
@@ -127,16 +127,16 @@ async def test_what_is_not_ours_is_left_alone(
 ) -> None:
     patch = MergePatch({"metadata": {"annotations": annotations}})
     await api.patch(DEPLOYMENTS, "md-one", patch, world.namespace)
-    with pytest.raises(Refused, match=says):
+    with pytest.raises(RequestRejected, match=says):
         await machines.capi.create(machines.request(machines.pool("one"), 1, "token"))
     assert (await api.get(DEPLOYMENTS, "md-one", world.namespace))["spec"]["replicas"] == 0
 
 
 async def test_a_pool_without_its_deployment_is_refused_by_name(machines: ClusterApiBench) -> None:
-    with pytest.raises(Refused, match="pool x: provider parameter machineDeployment is not set"):
+    with pytest.raises(RequestRejected, match="pool x: provider parameter machineDeployment is not set"):
         await machines.capi.list([PoolRef(name="x")])
     gone = PoolRef(name="x", parameters={"machineDeployment": "nowhere"})
-    with pytest.raises(Refused, match="nowhere"):
+    with pytest.raises(RequestRejected, match="nowhere"):
         await machines.capi.create(machines.request(gone, 1, "token"))
 
 

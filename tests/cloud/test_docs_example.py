@@ -14,9 +14,9 @@ from aiohttp import web
 from tests.cloud.benches import Requests
 from ullage.clock import WallClock
 from ullage.cloud.api import CloudProvider
-from ullage.cloud.loading import Surroundings
-from ullage.kube.api import KubeApi
-from ullage.testing.cloud_contract import Bench, CloudContract, Trouble
+from ullage.cloud.registry import ProviderContext
+from ullage.kube.client.api import KubeApi
+from ullage.testing.cloud_contract import CloudContract, CloudTrouble, ProviderBench
 
 PAGE = Path(__file__).parents[2] / "docs" / "providers.md"
 MOST_LINES = 60
@@ -38,7 +38,7 @@ class RackService:
         self.machines: dict[str, dict[str, Any]] = {}
         self.orders: dict[str, tuple[int, list[dict[str, Any]]]] = {}
         self.free = 100
-        self.trouble: Trouble | None = None
+        self.trouble: CloudTrouble | None = None
 
     def application(self) -> web.Application:
         application = web.Application()
@@ -53,15 +53,15 @@ class RackService:
         if known is not None:
             status = 200 if known[0] == asked["count"] else 409
             return web.json_response(known[1], status=status)
-        if self.trouble in (Trouble.QUOTA, Trouble.THROTTLED):
-            return web.Response(status=403 if self.trouble is Trouble.QUOTA else 429)
+        if self.trouble in (CloudTrouble.QUOTA, CloudTrouble.THROTTLED):
+            return web.Response(status=403 if self.trouble is CloudTrouble.QUOTA else 429)
         count = min(asked["count"], self.free)
         if count < max(1, asked["least"]):
             return web.Response(status=507)
         self.free -= count
         made = [self._made(asked["pool"]) for _ in range(count)]
         self.orders[asked["order"]] = asked["count"], made
-        if self.trouble is Trouble.LOST_ANSWER and request.transport is not None:
+        if self.trouble is CloudTrouble.LOST_ANSWER and request.transport is not None:
             self.trouble = None
             request.transport.abort()
         return web.json_response(made)
@@ -75,7 +75,7 @@ class RackService:
         return web.json_response(list(self.machines.values()))
 
     async def switch_off(self, request: web.Request) -> web.Response:
-        if self.trouble is Trouble.DELETE_FAILS:
+        if self.trouble is CloudTrouble.DELETE_FAILS:
             self.trouble = None
             return web.Response(status=502)
         gone = self.machines.pop(request.match_info["id"], None)
@@ -95,14 +95,14 @@ class RacksBench(Requests):
     async def settle(self) -> None:
         await asyncio.sleep(0)
 
-    async def trouble(self, trouble: Trouble) -> None:
-        self.service.free = {Trouble.NO_CAPACITY: 0, Trouble.ONE_LEFT: 1}.get(trouble, 100)
+    async def trouble(self, trouble: CloudTrouble) -> None:
+        self.service.free = {CloudTrouble.NO_CAPACITY: 0, CloudTrouble.ONE_LEFT: 1}.get(trouble, 100)
         self.service.trouble = trouble
 
 
 class TestRacks(CloudContract):
     @pytest.fixture
-    async def bench(self) -> AsyncIterator[Bench]:
+    async def bench(self) -> AsyncIterator[ProviderBench]:
         racks = ModuleType("racks")
         sys.modules["racks"] = racks
         exec(compile(code(), "docs/providers.md", "exec"), racks.__dict__)
@@ -111,7 +111,7 @@ class TestRacks(CloudContract):
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        surroundings = Surroundings(api=cast(KubeApi, None), clock=WallClock(), settings={"url": url})
+        surroundings = ProviderContext(api=cast(KubeApi, None), clock=WallClock(), settings={"url": url})
         provider = racks.make_provider(surroundings)
         yield RacksBench(service, provider)
         await provider.close()

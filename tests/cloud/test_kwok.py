@@ -10,14 +10,14 @@ from tests.contract.expect import eventually
 from tests.contract.worlds import World
 from ullage.clock import WallClock
 from ullage.cloud.api import CloudProvider, OutcomeUnknown, PoolRef, Throttled
-from ullage.cloud.kwok import KwokProvider
-from ullage.kube.api import KubeApi
-from ullage.kube.gpu_read import read_inventory
+from ullage.cloud.kwok.provider import KwokProvider
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import GPU_NODE_STATUSES, NODES
 from ullage.kube.read import read_node
-from ullage.kube.resources import GPU_NODE_STATUSES, NODES
+from ullage.kube.read.gpu import read_inventory
 from ullage.model.instance import Instance
 from ullage.model.resources import whole_gpus
-from ullage.testing.cloud_contract import Bench, CloudContract, Trouble
+from ullage.testing.cloud_contract import CloudContract, CloudTrouble, ProviderBench
 
 
 class KwokBench(Requests):
@@ -32,25 +32,25 @@ class KwokBench(Requests):
     async def settle(self) -> None:
         return None
 
-    async def trouble(self, trouble: Trouble) -> None:
+    async def trouble(self, trouble: CloudTrouble) -> None:
         match trouble:
-            case Trouble.NO_CAPACITY:
+            case CloudTrouble.NO_CAPACITY:
                 self._parameters = {"one": {"capacity": "0"}}
-            case Trouble.ONE_LEFT:
+            case CloudTrouble.ONE_LEFT:
                 self._parameters = {"one": {"capacity": "1"}}
-            case Trouble.QUOTA:
+            case CloudTrouble.QUOTA:
                 self.kwok.quota = 0
-            case Trouble.THROTTLED:
+            case CloudTrouble.THROTTLED:
                 self.kwok.faults.fail("create", Throttled("slow down"))
-            case Trouble.LOST_ANSWER:
+            case CloudTrouble.LOST_ANSWER:
                 self.kwok.faults.lose_answer("create")
-            case Trouble.DELETE_FAILS:
+            case CloudTrouble.DELETE_FAILS:
                 self.kwok.faults.fail("delete", OutcomeUnknown("no answer"))
 
 
 class TestKwok(CloudContract):
     @pytest.fixture
-    def bench(self, api: KubeApi, world: World) -> Bench:
+    def bench(self, api: KubeApi, world: World) -> ProviderBench:
         return KwokBench(api, world.namespace)
 
 

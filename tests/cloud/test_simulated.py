@@ -7,10 +7,10 @@ import pytest
 from tests.cloud.benches import Requests
 from ullage.clock import WallClock
 from ullage.cloud.api import CloudProvider, CreateRequest, OutcomeUnknown, Throttled
-from ullage.cloud.simulated import Behaviour, SimulatedCloud
+from ullage.cloud.simulated import CloudBehaviour, SimulatedCloud
 from ullage.model.instance import Instance, InstanceState
-from ullage.sim.time import loop_clock, run_virtual
-from ullage.testing.cloud_contract import Bench, CloudContract, Trouble
+from ullage.sim.virtual_time import loop_clock, run_virtual
+from ullage.testing.cloud_contract import CloudContract, CloudTrouble, ProviderBench
 
 
 class SimulatedBench(Requests):
@@ -25,25 +25,25 @@ class SimulatedBench(Requests):
     async def settle(self) -> None:
         return None
 
-    async def trouble(self, trouble: Trouble) -> None:
+    async def trouble(self, trouble: CloudTrouble) -> None:
         match trouble:
-            case Trouble.NO_CAPACITY:
+            case CloudTrouble.NO_CAPACITY:
                 self.cloud.behaviour.capacity["one"] = 0
-            case Trouble.ONE_LEFT:
+            case CloudTrouble.ONE_LEFT:
                 self.cloud.behaviour.capacity["one"] = 1
-            case Trouble.QUOTA:
+            case CloudTrouble.QUOTA:
                 self.cloud.behaviour.quota = 0
-            case Trouble.THROTTLED:
+            case CloudTrouble.THROTTLED:
                 self.cloud.faults.fail("create", Throttled("slow down", retry_after=5.0))
-            case Trouble.LOST_ANSWER:
+            case CloudTrouble.LOST_ANSWER:
                 self.cloud.faults.lose_answer("create")
-            case Trouble.DELETE_FAILS:
+            case CloudTrouble.DELETE_FAILS:
                 self.cloud.faults.fail("delete", OutcomeUnknown("no answer"))
 
 
 class TestSimulated(CloudContract):
     @pytest.fixture
-    def bench(self) -> Bench:
+    def bench(self) -> ProviderBench:
         return SimulatedBench()
 
 
@@ -62,7 +62,7 @@ def test_machines_boot_in_their_time_and_lists_are_old() -> None:
             assert request.token == "token"
             booted.append((clock.now() - start, instance.node))
 
-        cloud = SimulatedCloud(clock, Behaviour(boot=90.0, list_lag=30.0, latency=1.0), on_boot=on_boot)
+        cloud = SimulatedCloud(clock, CloudBehaviour(boot=90.0, list_lag=30.0, latency=1.0), on_boot=on_boot)
         running = asyncio.create_task(cloud.run())
         cloud.faults.never_joins = 1
         await cloud.create(TWO)

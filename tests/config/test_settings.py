@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from ullage.config.describing import as_yaml, settings_page
-from ullage.config.document import SettingsError
-from ullage.config.kinds import read_duration, written_duration
+from ullage.config.declaration import declared, sections
+from ullage.config.docs import as_yaml, settings_page
 from ullage.config.loading import all_paths, load_settings, override, read_settings
 from ullage.config.reload import changes
-from ullage.config.schema import declared, sections
 from ullage.config.settings import Settings
+from ullage.config.values import read_duration, written_duration
+from ullage.config.yaml_document import SettingsError
 
 
 def problems(text: str) -> list[str]:
@@ -56,7 +56,7 @@ def test_a_file_is_taken() -> None:
         pytest.param(
             "\n\nschedulng: {}\n",
             "policy.yaml:3: schedulng: there is no such section; allowed: scheduling, provisioning, draining, "
-            "simulation; did you mean scheduling?",
+            "karpenter, simulation; did you mean scheduling?",
             id="an-unknown-section",
         ),
         pytest.param(
@@ -104,9 +104,8 @@ def test_a_file_is_taken() -> None:
             id="inside-a-list",
         ),
         pytest.param(
-            "draining:\n  maxScaleDownParallelism: 5\n  maxDrainParallelism: 5\n",
-            "policy.yaml:3: draining.maxDrainParallelism: is 5; allowed: less than draining.maxScaleDownParallelism "
-            "(5), so that drains never hold up empty nodes",
+            "draining:\n  maxScaleDownParallelism: 5\n  maxDrainParallelism: 6\n",
+            "policy.yaml:3: draining.maxDrainParallelism: is 6; allowed: at most draining.maxScaleDownParallelism (5)",
             id="a-law-between-two",
         ),
         pytest.param("scheduling: 3\n", "policy.yaml:1: scheduling: is 3 and not a section", id="no-section"),
@@ -116,7 +115,9 @@ def test_a_file_is_taken() -> None:
             id="twice",
         ),
         pytest.param(
-            "- 1\n", "policy.yaml:1: is a list; give scheduling, provisioning, draining, simulation", id="list"
+            "- 1\n",
+            "policy.yaml:1: is a list; give scheduling, provisioning, draining, karpenter, simulation",
+            id="list",
         ),
         pytest.param(
             "a: [\n", "policy.yaml:2: is not YAML: expected the node content, but found '<stream end>'", id="no-yaml"
@@ -152,7 +153,7 @@ def test_one_setting_changed_by_its_path() -> None:
     with pytest.raises(SettingsError, match=r"--sweep: polcy: there is no such setting"):
         override(Settings(), "polcy", "spread", "--sweep")
     with pytest.raises(SettingsError, match="maxDrainParallelism"):
-        override(Settings(), "draining.maxDrainParallelism", "100", "--sweep")
+        override(Settings(), "draining.maxDrainParallelism", "101", "--sweep")
 
 
 def test_a_reload_is_what_differs() -> None:

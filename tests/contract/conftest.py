@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 
 from tests.contract.worlds import Forget, World, memory_world, real_world
-from ullage.kube.access import Access
-from ullage.kube.api import KubeApi
-from ullage.kube.connect import find_access
+from ullage.kube.auth.access import ClusterAccess
+from ullage.kube.auth.connect import find_access
+from ullage.kube.client.api import KubeApi
 from ullage.testing.controlplane import ControlPlane
 
 
@@ -24,7 +24,7 @@ def real_world_of(request: pytest.FixtureRequest) -> AbstractAsyncContextManager
 
 
 @pytest.fixture(scope="session")
-def access(control_plane: ControlPlane) -> Access:
+def access(control_plane: ControlPlane) -> ClusterAccess:
     """The way into the real one, read once: certificates are slow to load."""
     return find_access(control_plane.kubeconfig)
 

@@ -1,7 +1,7 @@
 """The resources the contract speaks of, read whole: every field the server returns is there to be compared."""
 
-from ullage.kube import resources
-from ullage.kube.resource import JsonObject, Resource
+from ullage.kube.client import resources
+from ullage.kube.client.resource import JsonObject, Resource
 from ullage.testing.builders import a_crd
 
 POD = resources.PODS.whole()

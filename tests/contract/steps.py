@@ -7,8 +7,17 @@ from typing import Any, TypeVar, cast
 from tests.contract.expect import eventually
 from tests.contract.kinds import BUDGET, CRD, GADGET, GADGET_CRD, POD, WIDGET, WIDGET_CRD
 from ullage.errors import AlreadyExists, NotFound, TooManyRequests
-from ullage.kube.api import EVERYTHING, Binding, Change, KubeApi, MergePatch, Page, Selection, WatchEvent
-from ullage.kube.resource import JsonObject, Resource
+from ullage.kube.client.api import (
+    EVERYTHING,
+    Binding,
+    KubeApi,
+    ListSelector,
+    MergePatch,
+    Page,
+    WatchEvent,
+    WatchEventType,
+)
+from ullage.kube.client.resource import JsonObject, Resource
 from ullage.testing.builders import Strings, a_pod
 
 T = TypeVar("T")
@@ -86,13 +95,13 @@ async def read_watch(
     since: str,
     *,
     count: int,
-    selection: Selection = EVERYTHING,
+    selection: ListSelector = EVERYTHING,
 ) -> list[WatchEvent[JsonObject]]:
     """The first `count` changes after `since`, bookmarks left out."""
     seen: list[WatchEvent[JsonObject]] = []
     async with ended(api.watch(resource, namespace, since=since, selection=selection, seconds=20)) as stream:
         async for batch in stream:
-            seen += [event for event in batch if event.change is not Change.BOOKMARK]
+            seen += [event for event in batch if event.change is not WatchEventType.BOOKMARK]
             if len(seen) >= count:
                 break
     return seen
@@ -103,6 +112,6 @@ def ended(stream: AsyncIterator[T]) -> AbstractAsyncContextManager[AsyncIterator
     return aclosing(cast(AsyncGenerator[T, None], stream))
 
 
-def told(events: Sequence[WatchEvent[JsonObject]]) -> list[tuple[Change, str]]:
+def told(events: Sequence[WatchEvent[JsonObject]]) -> list[tuple[WatchEventType, str]]:
     """What a watch said, in short: change and name."""
     return [(event.change, event.object["metadata"]["name"]) for event in events if event.object is not None]

@@ -8,11 +8,11 @@ from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, POD
 from tests.contract.steps import uid, version
 from ullage.errors import AlreadyExists, BadRequest, Invalid, NotFound, ServerFailure
-from ullage.kube.api import KubeApi
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import LEASES
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.policy import Lease, LeaseSpec
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import LEASES
 from ullage.testing.builders import a_config_map, a_pod, a_workload, with_meta
 
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

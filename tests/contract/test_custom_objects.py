@@ -6,8 +6,8 @@ from tests.contract.expect import refused
 from tests.contract.kinds import GADGET, WIDGET, a_widget
 from tests.contract.steps import gadgets_served, names, version, widgets_served
 from ullage.errors import BadRequest, Conflict, Invalid, NotFound
-from ullage.kube.api import JsonPatch, KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.api import JsonPatch, KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import with_meta
 
 INVALID, TYPE, REQUIRED = "FieldValueInvalid", "FieldValueTypeInvalid", "FieldValueRequired"

@@ -8,9 +8,9 @@ from tests.contract.expect import eventually, refused
 from tests.contract.kinds import CRD, GROUP, UNKNOWN, WIDGET
 from tests.contract.steps import is_served, read_watch, widgets_served
 from ullage.errors import AlreadyExists, Invalid, NotFound
-from ullage.kube import resources
-from ullage.kube.api import Change, KubeApi, MergePatch
-from ullage.kube.resource import JsonObject, Resource
+from ullage.kube.client import resources
+from ullage.kube.client.api import KubeApi, MergePatch, WatchEventType
+from ullage.kube.client.resource import JsonObject, Resource
 from ullage.testing.builders import a_crd, with_meta
 
 PASSING = Resource[JsonObject](GROUP, "v1", "mayflies", "Mayfly", True, dict)
@@ -125,7 +125,7 @@ async def test_custom_objects_are_watched(api: KubeApi, ns: str) -> None:
     start = (await api.list(WIDGET, ns)).resource_version
     made = await api.create(WIDGET, {"metadata": {"name": "a"}, "spec": {"size": 1}}, ns)
     (event,) = await read_watch(api, WIDGET, ns, start, count=1)
-    assert (event.change, event.object) == (Change.ADDED, made)
+    assert (event.change, event.object) == (WatchEventType.ADDED, made)
 
 
 async def test_every_builtin_resource_we_know_is_served(api: KubeApi) -> None:

@@ -8,7 +8,7 @@ from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, DEPLOYMENT, JOB, LEASE, NODE, POD
 from tests.contract.steps import uid, version
 from ullage.errors import AlreadyExists, Conflict, Invalid, NotFound
-from ullage.kube.api import DELETE_NOW, Binding, Deletion, KubeApi, MergePatch, Propagation
+from ullage.kube.client.api import DELETE_NOW, Binding, Deletion, KubeApi, MergePatch, Propagation
 from ullage.testing.builders import a_config_map, a_job, a_lease, a_node, a_pod, a_workload, with_meta
 
 FINALIZER = "ullage.dev/hold"

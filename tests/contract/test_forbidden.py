@@ -9,8 +9,8 @@ from tests.contract.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, NODE, POD
 from tests.contract.steps import read_watch
 from tests.contract.worlds import World
 from ullage.errors import Forbidden
-from ullage.kube.api import Binding, KubeApi, MergePatch
-from ullage.kube.resources import PODS
+from ullage.kube.client.api import Binding, KubeApi, MergePatch
+from ullage.kube.client.resources import PODS
 from ullage.testing.builders import a_config_map, a_lease, a_pod, with_meta
 
 Attempt = Callable[[KubeApi, str], Awaitable[object]]

@@ -5,7 +5,7 @@ import re
 from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, POD
 from ullage.errors import Invalid
-from ullage.kube.api import KubeApi
+from ullage.kube.client.api import KubeApi
 from ullage.testing.builders import a_config_map, a_pod, with_meta
 
 

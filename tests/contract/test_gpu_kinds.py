@@ -14,13 +14,17 @@ from tests.contract.kinds import CRD
 from tests.contract.steps import condition, version
 from ullage.clock import Instant
 from ullage.errors import Conflict, Invalid, NotFound
-from ullage.kube.api import Apply, KubeApi, MergePatch
+from ullage.kube.client.api import Apply, KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS, POD_GROUPS
 from ullage.kube.crds.catalog import OURS, POD_GROUP
 from ullage.kube.crds.install import install
-from ullage.kube.gpu_read import read_claim, read_inventory
-from ullage.kube.gpu_write import (
-    Aspect,
-    ClaimOutcome,
+from ullage.kube.objects.gpu import GpuClaim, GpuClaimStatus
+from ullage.kube.objects.meta import ObjectMeta
+from ullage.kube.read.gpu import read_claim, read_inventory
+from ullage.kube.write.gpu import (
+    ClaimStatusFields,
+    ConditionSpec,
     apply_node,
     apply_status,
     claim_status,
@@ -28,16 +32,12 @@ from ullage.kube.gpu_write import (
     patch_status,
     with_aspect,
 )
-from ullage.kube.objects.gpu import GpuClaim, GpuClaimStatus
-from ullage.kube.objects.meta import ObjectMeta
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS, POD_GROUPS
 from ullage.model.claim import ClaimPhase
-from ullage.model.device import Device, Health, Inventory
+from ullage.model.device import Device, DeviceHealth, Inventory
 
 CLAIM, NODE, QUOTA = GPU_CLAIMS.whole(), GPU_NODE_STATUSES.whole(), GPU_QUOTAS.whole()
 NOW = Instant(60.0)
-BOUND = ClaimOutcome(phase=ClaimPhase.BOUND, node="node-a", gpu_ids=(1, 3))
+BOUND = ClaimStatusFields(phase=ClaimPhase.BOUND, node="node-a", gpu_ids=(1, 3))
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def a_claim(name: str, **spec: Any) -> JsonObject:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def an_inventory(node: str, *healths: Health) -> Inventory:
+def an_inventory(node: str, *healths: DeviceHealth) -> Inventory:
     devices = [
         Device(id=i, uuid=f"GPU-{i}", model="H100", memory=80 << 30, health=health) for i, health in enumerate(healths)
     ]
-    return Inventory(node=node, reported_at=60.0, devices=tuple(devices))
+    return Inventory(node=node, reported_at=60.0, dated=60.0, devices=tuple(devices))
 
 
 @contextmanager
@@ -163,7 +163,9 @@ async def test_a_claims_status_is_true_while_it_holds_and_after(served: KubeApi,
     held = await bound_claim(served, ns)
     facts = read_claim(held)
     assert (facts.phase, facts.node, facts.gpu_ids) == (ClaimPhase.BOUND, "node-a", (1, 3))
-    freed = claim_status(held.status, ClaimOutcome(phase=ClaimPhase.PENDING, reason="PodGone"), generation=1, now=NOW)
+    freed = claim_status(
+        held.status, ClaimStatusFields(phase=ClaimPhase.PENDING, reason="PodGone"), generation=1, now=NOW
+    )
     patch = patch_status(held.metadata, held.status, freed)
     assert patch is not None
     after = await served.patch(CLAIM, "a", patch, ns, subresource="status")
@@ -176,7 +178,7 @@ async def test_a_status_applied_without_a_field_loses_it(served: KubeApi, ns: st
     held, meta = claim_status(GpuClaimStatus(), BOUND, generation=1, now=NOW), ObjectMeta(name="a", namespace=ns)
     told = await served.patch(CLAIM, "a", apply_status(meta, held, "scheduler"), ns, subresource="status")
     assert told["status"]["allocated"] == "node-a:1,3"
-    freed = claim_status(held, ClaimOutcome(phase=ClaimPhase.PENDING), generation=1, now=NOW)
+    freed = claim_status(held, ClaimStatusFields(phase=ClaimPhase.PENDING), generation=1, now=NOW)
     told = await served.patch(CLAIM, "a", apply_status(meta, freed, "scheduler"), ns, subresource="status")
     assert set(told["status"]) == {"phase", "conditions", "observedGeneration"}
 
@@ -185,7 +187,7 @@ async def test_a_status_meant_for_an_earlier_claim_of_that_name_is_refused(serve
     gone = await bound_claim(served, ns)
     await served.delete(GPU_CLAIMS, "a", ns)
     fresh = await served.create(CLAIM, a_claim("a"), ns)
-    failed = claim_status(gone.status, ClaimOutcome(phase=ClaimPhase.FAILED), generation=1, now=NOW)
+    failed = claim_status(gone.status, ClaimStatusFields(phase=ClaimPhase.FAILED), generation=1, now=NOW)
     for patch in (
         patch_status(gone.metadata, gone.status, failed),
         apply_status(gone.metadata, failed, "scheduler"),
@@ -210,27 +212,27 @@ async def test_an_agent_and_another_manager_share_a_nodes_status(served: KubeApi
     name = f"{ns}-node"
     meta = ObjectMeta(name=name)
     await served.patch(NODE, name, apply_node(name, "agent"))
-    ready = with_aspect((), Aspect("Ready", True, "Read"), generation=1, now=NOW)
-    report = node_report(an_inventory(name, Health.HEALTHY, Health.UNHEALTHY), conditions=ready)
+    ready = with_aspect((), ConditionSpec("Ready", True, "Read"), generation=1, now=NOW)
+    report = node_report(an_inventory(name, DeviceHealth.HEALTHY, DeviceHealth.UNHEALTHY), conditions=ready)
     await served.patch(NODE, name, apply_status(meta, report, "agent"), subresource="status")
 
-    stale = with_aspect((), Aspect("Stale", False, "Fresh"), generation=1, now=NOW)
+    stale = with_aspect((), ConditionSpec("Stale", False, "Fresh"), generation=1, now=NOW)
     beside = Apply({"metadata": {"name": name}, "status": {"conditions": list(stale)}}, "controller")
     told = await served.patch(NODE, name, beside, subresource="status")
     assert {one["type"] for one in told["status"]["conditions"]} == {"Ready", "Stale"}
     assert (told["status"]["total"], told["status"]["healthy"]) == (2, 1)
 
-    less = node_report(an_inventory(name, Health.HEALTHY), conditions=ready)
+    less = node_report(an_inventory(name, DeviceHealth.HEALTHY), conditions=ready)
     told = await served.patch(NODE, name, apply_status(meta, less, "agent"), subresource="status")
     assert [device["id"] for device in told["status"]["devices"]] == [0], "a GPU the agent no longer sees is gone"
     assert {one["type"] for one in told["status"]["conditions"]} == {"Ready", "Stale"}, "others' conditions stay"
-    assert read_inventory(await served.get(GPU_NODE_STATUSES, name)) == an_inventory(name, Health.HEALTHY)
+    assert read_inventory(await served.get(GPU_NODE_STATUSES, name)) == an_inventory(name, DeviceHealth.HEALTHY)
 
 
 async def test_another_managers_device_is_not_taken_without_force(served: KubeApi, ns: str) -> None:
     name = f"{ns}-node"
     await served.patch(NODE, name, apply_node(name, "agent"))
-    report = node_report(an_inventory(name, Health.HEALTHY))
+    report = node_report(an_inventory(name, DeviceHealth.HEALTHY))
     await served.patch(NODE, name, apply_status(ObjectMeta(name=name), report, "agent"), subresource="status")
     device = {"id": 0, "uuid": "GPU-0", "model": "H100", "memory": "80Gi", "health": "Unhealthy"}
     rival = Apply({"metadata": {"name": name}, "status": {"devices": [device]}}, "rival", force=False)

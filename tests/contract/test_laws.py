@@ -10,10 +10,10 @@ from tests.contract.steps import is_served
 from tests.kube.crds.bad_objects import CLAIMS, NODES, QUOTAS, Bad
 from tests.kube.crds.bad_provisioners import BY_RULE, BY_SCHEMA
 from ullage.errors import Invalid
-from ullage.kube.api import KubeApi, MergePatch
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import GPU_CLAIMS
 from ullage.kube.crds.install import install
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import GPU_CLAIMS
 from ullage.testing.builders import a_crd, with_meta
 
 LAW = Resource[JsonObject](GROUP, "v1", "laws", "Law", True, dict)

@@ -8,9 +8,9 @@ from tests.contract.expect import refused
 from tests.contract.kinds import LEASE
 from tests.contract.steps import version
 from ullage.errors import BadRequest, Conflict, Invalid
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import LEASES
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import LEASES
 from ullage.testing.builders import a_lease, with_meta
 
 INVALID = "FieldValueInvalid"

@@ -9,9 +9,9 @@ from tests.contract.kinds import CONFIG_MAP, EVENT, NODE, POD, UNKNOWN, WIDGET, 
 from tests.contract.steps import ended, names, version, widgets_served
 from tests.contract.worlds import Forget
 from ullage.errors import BadRequest, Gone, NotFound
-from ullage.kube.api import Binding, KubeApi, Page, Selection
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import PODS
+from ullage.kube.client.api import Binding, KubeApi, ListSelector, Page
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import PODS
 from ullage.testing.builders import a_config_map, a_node, a_pod, an_event
 
 
@@ -57,7 +57,7 @@ async def test_list_without_a_namespace_has_all_of_them(api: KubeApi, ns: str) -
     mark = {"contract": ns}
     await api.create(CONFIG_MAP, a_config_map("a", labels=mark), ns)
     await api.create(CONFIG_MAP, a_config_map(f"{ns}-b", labels=mark), "default")
-    page = await api.list(CONFIG_MAP, selection=Selection(labels=f"contract={ns}"))
+    page = await api.list(CONFIG_MAP, selection=ListSelector(labels=f"contract={ns}"))
     await api.delete(CONFIG_MAP, f"{ns}-b", "default")
     places = [(item["metadata"]["namespace"], item["metadata"]["name"]) for item in page.items]
     assert places == sorted([(ns, "a"), ("default", f"{ns}-b")])
@@ -108,7 +108,7 @@ async def test_all_chunks_show_one_moment(api: KubeApi, ns: str) -> None:
 
 async def test_chunks_of_a_selection_do_not_know_how_much_is_left(api: KubeApi, ns: str) -> None:
     await some_config_maps(api, ns, 3)
-    pages = [page async for page in api.pages(CONFIG_MAP, ns, chunk=2, selection=Selection(labels="!x"))]
+    pages = [page async for page in api.pages(CONFIG_MAP, ns, chunk=2, selection=ListSelector(labels="!x"))]
     assert [(len(page.items), page.remaining) for page in pages] == [(2, 0), (1, 0)]
 
 
@@ -116,7 +116,7 @@ async def test_chunks_are_of_what_is_selected(api: KubeApi, ns: str) -> None:
     for index in range(6):
         parity = "even" if index % 2 == 0 else "odd"
         await api.create(CONFIG_MAP, a_config_map(f"item-{index}", labels={"parity": parity}), ns)
-    pages = [page async for page in api.pages(CONFIG_MAP, ns, chunk=2, selection=Selection(labels="parity=odd"))]
+    pages = [page async for page in api.pages(CONFIG_MAP, ns, chunk=2, selection=ListSelector(labels="parity=odd"))]
     assert [names(page) for page in pages] == [["item-1", "item-3"], ["item-5"]]
 
 
@@ -125,7 +125,7 @@ async def test_chunks_run_through_namespaces(api: KubeApi, ns: str) -> None:
     for name in ("a", "b"):
         await api.create(CONFIG_MAP, a_config_map(name, labels=mark), ns)
     await api.create(CONFIG_MAP, a_config_map(f"{ns}-c", labels=mark), "default")
-    page = await api.list(CONFIG_MAP, chunk=1, selection=Selection(labels=f"contract={ns}"))
+    page = await api.list(CONFIG_MAP, chunk=1, selection=ListSelector(labels=f"contract={ns}"))
     await api.delete(CONFIG_MAP, f"{ns}-c", "default")
     assert sorted(names(page)) == sorted(["a", "b", f"{ns}-c"])
 
@@ -199,7 +199,7 @@ LABELLED = {
 async def test_label_selectors(api: KubeApi, ns: str, selector: str, expected: str) -> None:
     bodies = [a_config_map(name, labels=labels) for name, labels in LABELLED.items()]
     await asyncio.gather(*(api.create(CONFIG_MAP, body, ns) for body in bodies))
-    assert names(await api.list(CONFIG_MAP, ns, selection=Selection(labels=selector))) == list(expected)
+    assert names(await api.list(CONFIG_MAP, ns, selection=ListSelector(labels=selector))) == list(expected)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ async def test_label_selectors(api: KubeApi, ns: str, selector: str, expected: s
 )
 async def test_selector_nobody_understands_is_refused(api: KubeApi, ns: str, selector: str) -> None:
     with refused(BadRequest, reason="BadRequest"):
-        await api.list(CONFIG_MAP, ns, selection=Selection(labels=selector))
+        await api.list(CONFIG_MAP, ns, selection=ListSelector(labels=selector))
 
 
 @pytest.mark.parametrize(
@@ -241,21 +241,21 @@ async def test_field_selectors_of_pods(api: KubeApi, ns: str, selector: str, exp
     ]
     await asyncio.gather(*(api.create(POD, body, ns) for body in bodies))
     await api.bind("b", ns, Binding("n1"))
-    assert names(await api.list(POD, ns, selection=Selection(fields=selector))) == list(expected)
+    assert names(await api.list(POD, ns, selection=ListSelector(fields=selector))) == list(expected)
 
 
 async def test_labels_and_fields_select_together(api: KubeApi, ns: str) -> None:
     await api.create(POD, a_pod("a", labels={"app": "x"}), ns)
     await api.create(POD, a_pod("b", labels={"app": "x"}, nodeName="n1"), ns)
     await api.create(POD, a_pod("c", nodeName="n1"), ns)
-    chosen = Selection(labels="app=x", fields="spec.nodeName=n1")
+    chosen = ListSelector(labels="app=x", fields="spec.nodeName=n1")
     assert names(await api.list(POD, ns, selection=chosen)) == ["b"]
 
 
 async def test_cordoned_nodes_can_be_selected(api: KubeApi, ns: str) -> None:
     await api.create(NODE, a_node(f"{ns}-a", labels={"contract": ns}))
     await api.create(NODE, a_node(f"{ns}-b", labels={"contract": ns}, unschedulable=True))
-    chosen = Selection(labels=f"contract={ns}", fields="spec.unschedulable=true")
+    chosen = ListSelector(labels=f"contract={ns}", fields="spec.unschedulable=true")
     assert names(await api.list(NODE, selection=chosen)) == [f"{ns}-b"]
 
 
@@ -263,34 +263,34 @@ async def test_custom_objects_are_selected_by_name(api: KubeApi, ns: str) -> Non
     await widgets_served(api)
     for name in ("a", "b"):
         await api.create(WIDGET, a_widget(name), ns)
-    assert names(await api.list(WIDGET, ns, selection=Selection(fields="metadata.name=b"))) == ["b"]
+    assert names(await api.list(WIDGET, ns, selection=ListSelector(fields="metadata.name=b"))) == ["b"]
 
 
 async def test_events_are_selected_by_what_they_are_about(api: KubeApi, ns: str) -> None:
     for name in ("a", "b"):
         about = {"kind": "Pod", "namespace": ns, "name": name}
         await api.create(EVENT, an_event(f"event-{name}", about), ns)
-    chosen = Selection(fields="regarding.name=b,reason=Scheduled")
+    chosen = ListSelector(fields="regarding.name=b,reason=Scheduled")
     assert names(await api.list(EVENT, ns, selection=chosen)) == ["event-b"]
 
 
 async def test_unknown_field_of_a_pod_cannot_be_selected(api: KubeApi, ns: str) -> None:
     with refused(BadRequest, reason="BadRequest", says="field label not supported: spec.color"):
-        await api.list(POD, ns, selection=Selection(fields="spec.color=red"))
+        await api.list(POD, ns, selection=ListSelector(fields="spec.color=red"))
 
 
 async def test_other_kinds_are_selected_by_name_only(api: KubeApi, ns: str) -> None:
     says = '"data.x" is not a known field selector: only "metadata.name", "metadata.namespace"'
     with refused(BadRequest, reason="BadRequest", says=says):
-        await api.list(CONFIG_MAP, ns, selection=Selection(fields="data.x=1"))
+        await api.list(CONFIG_MAP, ns, selection=ListSelector(fields="data.x=1"))
 
 
 async def test_unknown_field_of_a_custom_object_cannot_be_selected(api: KubeApi, ns: str) -> None:
     await widgets_served(api)
     with refused(BadRequest, reason="BadRequest", says="field label not supported: spec.size"):
-        await api.list(WIDGET, ns, selection=Selection(fields="spec.size=1"))
+        await api.list(WIDGET, ns, selection=ListSelector(fields="spec.size=1"))
 
 
 async def test_field_selector_needs_a_comparison(api: KubeApi, ns: str) -> None:
     with refused(BadRequest, reason="BadRequest", says="invalid selector: 'spec.nodeName'"):
-        await api.list(POD, ns, selection=Selection(fields="spec.nodeName"))
+        await api.list(POD, ns, selection=ListSelector(fields="spec.nodeName"))

@@ -5,8 +5,8 @@ import pytest
 from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, NAMESPACE, POD
 from ullage.errors import Forbidden, Invalid
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resources import NAMESPACES
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resources import NAMESPACES
 from ullage.testing.builders import a_config_map, a_namespace, a_pod
 
 

@@ -6,9 +6,9 @@ from tests.contract.expect import refused
 from tests.contract.kinds import NODE
 from tests.contract.steps import version
 from ullage.errors import Conflict, Invalid, NotFound
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import NODES
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import NODES
 from ullage.testing.builders import a_node, a_taint, with_meta
 
 DUPLICATE, UNSUPPORTED, REQUIRED = "FieldValueDuplicate", "FieldValueNotSupported", "FieldValueRequired"

@@ -6,8 +6,8 @@ from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, LEASE, NODE, POD, WIDGET, a_widget
 from tests.contract.steps import version, widgets_served
 from ullage.errors import BadRequest, Conflict, Invalid
-from ullage.kube.api import Apply, KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.api import Apply, KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import a_config_map, a_lease, a_node, a_pod, with_meta
 
 

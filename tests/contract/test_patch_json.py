@@ -6,8 +6,8 @@ from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, NODE, POD
 from tests.contract.steps import version
 from ullage.errors import Invalid, NotFound
-from ullage.kube.api import JsonPatch, KubeApi
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.api import JsonPatch, KubeApi
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import a_config_map, a_node, a_pod, a_taint
 
 REJECTED = "the server rejected our request due to an error in our request"

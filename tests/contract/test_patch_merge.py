@@ -8,8 +8,8 @@ from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, DEPLOYMENT, NODE, POD
 from tests.contract.steps import uid, version
 from ullage.errors import BadRequest, Conflict, Invalid, NotFound
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import a_config_map, a_node, a_pod, a_taint, a_workload, with_meta
 
 

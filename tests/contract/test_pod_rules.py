@@ -5,8 +5,8 @@ import pytest
 from tests.contract.expect import refused
 from tests.contract.kinds import POD
 from ullage.errors import BadRequest, Invalid
-from ullage.kube.api import JsonPatch, KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.api import JsonPatch, KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import Strings, a_container, a_pod
 
 INVALID, REQUIRED = "FieldValueInvalid", "FieldValueRequired"

@@ -1,12 +1,14 @@
 """Pods as the API server sees them: what it fills in and works out."""
 
+from typing import Any
+
 import pytest
 
 from tests.contract.kinds import POD
 from tests.contract.steps import condition
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import PODS
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import PODS
 from ullage.testing.builders import a_container, a_pod
 
 GATE = {"name": "ullage.dev/wait"}
@@ -66,6 +68,23 @@ async def test_limits_are_requests_where_none_are_said(api: KubeApi, ns: str) ->
     limits = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "2"}
     made = await api.create(POD, a_pod("a", containers=[a_container(limits=limits, requests={"cpu": "1"})]), ns)
     assert made["spec"]["containers"][0]["resources"] == {"limits": limits, "requests": limits | {"cpu": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("container", "requests"),
+    [
+        pytest.param({}, {"cpu": "2", "memory": "1Gi"}, id="containers-say-nothing"),
+        pytest.param({"requests": {"cpu": "1"}}, {"cpu": "1", "memory": "1Gi"}, id="a-container-requests"),
+        pytest.param({"limits": {"cpu": "1"}}, {"cpu": "1", "memory": "1Gi"}, id="a-container-limits"),
+    ],
+)
+async def test_limits_of_a_whole_pod(
+    container: dict[str, Any], requests: dict[str, str], api: KubeApi, ns: str
+) -> None:
+    limits = {"cpu": "2", "memory": "1Gi"}
+    body = a_pod("a", containers=[a_container(**container)], resources={"limits": limits})
+    made = await api.create(POD, body, ns)
+    assert made["spec"]["resources"] == {"limits": limits, "requests": requests}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 from tests.contract.expect import eventually, refused
 from tests.contract.kinds import POD, PRIORITY_CLASS
 from ullage.errors import Forbidden, Invalid
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import a_pod, a_priority_class
 
 FORBIDDEN = "FieldValueForbidden"

@@ -9,15 +9,15 @@ from tests.kube.crds.bad_objects import Bad
 from tests.kube.crds.bad_provisioners import BY_SCHEMA, SOUND
 from ullage.clock import Instant
 from ullage.errors import Invalid
-from ullage.kube.api import KubeApi
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.kube.crds.catalog import NODE_PROVISIONER
 from ullage.kube.crds.install import install
-from ullage.kube.gpu_write import patch_status
-from ullage.kube.provisioner_read import read_decision, read_provisioner
-from ullage.kube.provisioner_write import provisioner_status
-from ullage.kube.resources import NODE_PROVISIONERS
-from ullage.model.pool_standing import LastDecision, PoolStanding
-from ullage.model.provisioner import Awaited, BackOff, Failure, Purchase
+from ullage.kube.read.provisioner import read_decision, read_provisioner
+from ullage.kube.write.gpu import patch_status
+from ullage.kube.write.provisioner import provisioner_status
+from ullage.model.pool_standing import LastDecision, PoolStatus
+from ullage.model.provisioner import AwaitedInstance, BackOff, CloudFailure, Purchase
 
 WHOLE = NODE_PROVISIONERS.whole()
 NOW = Instant(1_900_000_000.0)
@@ -53,17 +53,17 @@ async def test_a_provisioner_against_the_schema_is_refused(served: KubeApi, ns: 
 
 async def test_a_status_is_read_back_as_it_was_meant(served: KubeApi, ns: str) -> None:
     made = await served.create(NODE_PROVISIONERS, {"metadata": {"name": ns}, "spec": SOUND})
-    standing = PoolStanding(
+    standing = PoolStatus(
         current=3,
         target=4,
         coming=1,
         utilization_percent=66,
         tainted=(("node-a", NOW + 600),),
-        decision=LastDecision(action="Provision", count=1, at=NOW, why="demand"),
+        decision=LastDecision(action="ScaleUp", count=1, at=NOW, why="demand"),
         purchases=8,
         purchase=Purchase(serial=7, count=1, since=NOW, zone="a", least=1),
-        awaited=(Awaited(instance="i-1", since=NOW),),
-        back_off=BackOff(failure=Failure.CAPACITY, failures=2, until=NOW + 60, message="none left"),
+        awaited=(AwaitedInstance(instance="i-1", since=NOW),),
+        back_off=BackOff(failure=CloudFailure.CAPACITY, failures=2, until=NOW + 60, message="none left"),
     )
     status = provisioner_status(made.status, standing, generation=1, now=NOW)
     patch = patch_status(made.metadata, made.status, status)
@@ -79,8 +79,9 @@ async def test_a_status_is_read_back_as_it_was_meant(served: KubeApi, ns: str) -
         "ScalingUp": ("True", "NodesComing"),
         "ScalingDown": ("True", "NodesTainted"),
         "CapacityBlocked": ("True", "NoCapacity"),
+        "AgentsSilent": ("False", "AgentsReport"),
     }
-    settled = PoolStanding(
+    settled = PoolStatus(
         current=4, target=4, coming=0, utilization_percent=None, tainted=(), decision=standing.decision, purchases=8
     )
     after = provisioner_status(told.status, settled, generation=1, now=Instant(NOW + 100))

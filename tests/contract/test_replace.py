@@ -6,9 +6,9 @@ from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, DEPLOYMENT, LEASE, POD, UNKNOWN
 from tests.contract.steps import uid, version
 from ullage.errors import Conflict, Invalid, NotFound, ServerFailure
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import LEASES
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import LEASES
 from ullage.testing.builders import a_config_map, a_lease, a_pod, a_workload, with_meta
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"

@@ -5,9 +5,9 @@ import pytest
 from tests.contract.expect import refused
 from tests.contract.kinds import BUDGET, CONFIG_MAP, EVENT, SECRET
 from ullage.errors import BadRequest, Invalid
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import BUDGETS
+from ullage.kube.client.api import KubeApi, ListSelector, MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import BUDGETS, RESOURCE_SLICES
 from ullage.testing.builders import a_budget, a_config_map, a_meta, an_event
 
 INVALID, REQUIRED, FORBIDDEN = "FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden"
@@ -155,3 +155,17 @@ async def test_budget_can_be_changed(api: KubeApi, ns: str) -> None:
     patched = await api.patch(BUDGET, "a", MergePatch({"spec": changed}), ns)
     assert patched["spec"] == {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "x"}}}
     assert patched["metadata"]["generation"] == 2
+
+
+async def test_slices_are_chosen_by_node_and_driver(api: KubeApi, ns: str) -> None:
+    for node, driver in ((f"{ns}-a", "gpu.nvidia.com"), (f"{ns}-b", "gpu.nvidia.com"), (f"{ns}-a", "nic.example")):
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": driver, "nodeName": node, "pool": pool, "devices": [{"name": "d-0"}]}
+        await api.create(RESOURCE_SLICES[0], {"metadata": a_meta(f"{node}-{driver}"), "spec": spec})
+
+    async def names(fields: str) -> set[str]:
+        found = await api.list(RESOURCE_SLICES[0], selection=ListSelector(fields=fields))
+        return {one.metadata.name for one in found.items if one.metadata.name.startswith(f"{ns}-")}
+
+    assert await names(f"spec.nodeName={ns}-a") == {f"{ns}-a-gpu.nvidia.com", f"{ns}-a-nic.example"}
+    assert await names("spec.driver=gpu.nvidia.com") == {f"{ns}-a-gpu.nvidia.com", f"{ns}-b-gpu.nvidia.com"}

@@ -6,8 +6,8 @@ from tests.contract.expect import refused
 from tests.contract.kinds import BUDGET, DEPLOYMENT, JOB, NODE, POD
 from tests.contract.steps import condition, version
 from ullage.errors import Conflict, NotFound
-from ullage.kube.api import JsonPatch, KubeApi, MergePatch
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.api import JsonPatch, KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import a_budget, a_job, a_node, a_pod, a_workload
 
 RUNNING = {"phase": "Running"}

@@ -7,12 +7,12 @@ from tests.contract.kinds import CONFIG_MAP, POD, UNKNOWN, WIDGET, a_widget
 from tests.contract.steps import ended, read_watch, told, uid, version, widgets_served
 from tests.contract.worlds import Forget
 from ullage.errors import Gone, NotFound
-from ullage.kube.api import DELETE_NOW, Binding, Change, KubeApi, MergePatch, Selection, WatchEvent
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import PODS
+from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi, ListSelector, MergePatch, WatchEvent, WatchEventType
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import PODS
 from ullage.testing.builders import a_config_map, a_pod, with_meta
 
-ADDED, MODIFIED, DELETED = Change.ADDED, Change.MODIFIED, Change.DELETED
+ADDED, MODIFIED, DELETED = WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED
 
 
 async def now(api: KubeApi, ns: str) -> str:
@@ -89,7 +89,7 @@ async def test_watch_without_a_namespace_hears_all(api: KubeApi, ns: str) -> Non
     mark = {"contract": ns}
     await api.create(CONFIG_MAP, a_config_map(f"{ns}-x", labels=mark), "default")
     await api.create(CONFIG_MAP, a_config_map("a", labels=mark), ns)
-    chosen = Selection(labels=f"contract={ns}")
+    chosen = ListSelector(labels=f"contract={ns}")
     events = await read_watch(api, CONFIG_MAP, "", start, count=2, selection=chosen)
     await api.delete(CONFIG_MAP, f"{ns}-x", "default")
     assert told(events) == [(ADDED, f"{ns}-x"), (ADDED, "a")]
@@ -109,7 +109,7 @@ async def test_entering_and_leaving_a_selection_is_birth_and_death(api: KubeApi,
         labels = {"chosen": "yes" if value.startswith("yes") else "no"}
         await api.patch(CONFIG_MAP, "a", MergePatch({"metadata": {"labels": labels}, "data": {"x": value}}), ns)
     await api.delete(CONFIG_MAP, "a", ns)
-    events = await read_watch(api, CONFIG_MAP, ns, start, count=5, selection=Selection(labels="chosen=yes"))
+    events = await read_watch(api, CONFIG_MAP, ns, start, count=5, selection=ListSelector(labels="chosen=yes"))
     assert [event.change for event in events] == [ADDED, MODIFIED, DELETED, ADDED, DELETED]
 
 
@@ -118,7 +118,7 @@ async def test_object_leaving_a_selection_is_shown_as_it_was_inside(api: KubeApi
     start = await now(api, ns)
     patch = MergePatch({"metadata": {"labels": {"chosen": "no"}}, "data": {"x": "2"}})
     left = await api.patch(CONFIG_MAP, "a", patch, ns)
-    (event,) = await read_watch(api, CONFIG_MAP, ns, start, count=1, selection=Selection(labels="chosen=yes"))
+    (event,) = await read_watch(api, CONFIG_MAP, ns, start, count=1, selection=ListSelector(labels="chosen=yes"))
     assert event.object is not None
     assert (event.change, event.object["data"]) == (DELETED, {"x": "1"})
     assert event.resource_version == version(left), "but at the moment it left"
@@ -128,7 +128,7 @@ async def test_binding_takes_a_pod_out_of_the_unbound(api: KubeApi, ns: str) -> 
     start = await now(api, ns)
     await api.create(POD, a_pod("a"), ns)
     await api.bind("a", ns, Binding("n1"))
-    unbound = Selection(fields="spec.nodeName=")
+    unbound = ListSelector(fields="spec.nodeName=")
     assert told(await read_watch(api, POD, ns, start, count=2, selection=unbound)) == [(ADDED, "a"), (DELETED, "a")]
 
 
@@ -136,7 +136,7 @@ async def test_binding_brings_a_pod_to_those_of_its_node(api: KubeApi, ns: str) 
     start = await now(api, ns)
     await api.create(POD, a_pod("a"), ns)
     await api.bind("a", ns, Binding("n1"))
-    on_node = Selection(fields="spec.nodeName=n1")
+    on_node = ListSelector(fields="spec.nodeName=n1")
     assert told(await read_watch(api, POD, ns, start, count=1, selection=on_node)) == [(ADDED, "a")]
 
 
@@ -239,7 +239,7 @@ async def test_bookmark_before_the_end_says_how_far_the_server_is(api: KubeApi, 
     elsewhere = await api.create(CONFIG_MAP, a_config_map(f"{ns}-x"), "default")
     (bookmark,) = await heard
     await api.delete(CONFIG_MAP, f"{ns}-x", "default")
-    assert (bookmark.change, bookmark.object) == (Change.BOOKMARK, None)
+    assert (bookmark.change, bookmark.object) == (WatchEventType.BOOKMARK, None)
     assert int(bookmark.resource_version) >= int(version(elsewhere))
 
 
@@ -249,7 +249,7 @@ async def read_to_bookmark(api: KubeApi, ns: str, since: str) -> list[WatchEvent
     async with ended(api.watch(CONFIG_MAP, ns, since=since, seconds=4)) as stream:
         async for batch in stream:
             seen += batch
-            if seen[-1].change is Change.BOOKMARK:
+            if seen[-1].change is WatchEventType.BOOKMARK:
                 break
     return seen
 

@@ -6,9 +6,9 @@ from tests.contract.expect import refused
 from tests.contract.kinds import CONFIG_MAP, DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET, STATEFUL_SET
 from tests.contract.steps import uid
 from ullage.errors import Invalid, NotFound
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import DEPLOYMENTS, JOBS
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import DEPLOYMENTS, JOBS
 from ullage.testing.builders import a_config_map, a_job, a_pod, a_pod_spec, a_workload
 
 INVALID, REQUIRED, FORBIDDEN = "FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden"

@@ -12,14 +12,14 @@ from tests.contract.kinds import CRD, NAMESPACE, WIDGET
 from tests.contract.steps import ended, widgets_served
 from ullage.clock import WallClock
 from ullage.errors import Gone, NotFound, TooManyRequests
-from ullage.kube.access import Access
-from ullage.kube.api import JsonPatch, KubeApi
-from ullage.kube.connect import find_access, open_api
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import NODES
-from ullage.kube.rest import RestApi
+from ullage.kube.auth.access import ClusterAccess
+from ullage.kube.auth.connect import find_access, open_api
+from ullage.kube.client.api import JsonPatch, KubeApi
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import NODES
+from ullage.kube.client.rest import RestApi
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.authorise import ADMIN
+from ullage.sim.apiserver.request.authorization import ADMIN
 from ullage.testing.controlplane import ControlPlane
 
 Forget = Callable[[], Awaitable[None]]
@@ -60,7 +60,7 @@ async def memory_world() -> AsyncIterator[World]:
 
 
 @asynccontextmanager
-async def real_world(plane: ControlPlane, access: Access) -> AsyncIterator[World]:
+async def real_world(plane: ControlPlane, access: ClusterAccess) -> AsyncIterator[World]:
     """A kube-apiserver with etcd behind it."""
     api = open_api(access, seed=0)
     try:

@@ -6,20 +6,20 @@ import random
 from dataclasses import dataclass, field
 
 from ullage.clock import Clock
-from ullage.control.election import Elector, LeaseName
-from ullage.control.guard import GuardedTransport
-from ullage.control.leadership import Candidate, Leadership, LeaseTiming, lead
+from ullage.control.leader.election import ElectionLease, LeaderElector
+from ullage.control.leader.guard import GuardedTransport
+from ullage.control.leader.leadership import ElectionTiming, LeaderCandidate, Leadership, lead
 from ullage.errors import ApiError, LeadershipLost
-from ullage.kube.api import MergePatch
-from ullage.kube.calling import Patience
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import CONFIG_MAPS, LEASES
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Request, Response, Transport
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.calling import RetryPolicy
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import CONFIG_MAPS, LEASES
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request, Response, Transport
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Weather
-from ullage.sim.process import Life, Process
-from ullage.sim.renewal import SimulatedRenewal
+from ullage.sim.apiserver.network_faults import NetworkConditions
+from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.testing.simulated_renewal import SimulatedRenewal
 
 SPACE, LEASE, BOARD = "default", "ullage", "board"
 LEASE_PATH = LEASES.path(SPACE, LEASE)
@@ -27,7 +27,7 @@ BOARD_PATH = CONFIG_MAPS.path(SPACE, BOARD)
 
 
 def api_over(transport: Transport, seed: int = 1, attempts: int = 5) -> RestApi:
-    return RestApi(transport, rng=random.Random(seed), patience=Patience(attempts=attempts))
+    return RestApi(transport, rng=random.Random(seed), patience=RetryPolicy(attempts=attempts))
 
 
 @dataclass(frozen=True)
@@ -83,32 +83,34 @@ class Team:
 
     clock: Clock
     seed: int = 1
-    timing: LeaseTiming = field(default_factory=LeaseTiming)
+    timing: ElectionTiming = field(default_factory=ElectionTiming)
     guarded: bool = True
     thinks: float = 0.0
     """Up to so many seconds before each write."""
 
     def __post_init__(self) -> None:
         self.server = Referee(self.clock, self.seed)
-        self.weather: dict[str, Weather] = {}
+        self.weather: dict[str, NetworkConditions] = {}
         self.log: list[str] = []
         self._starts = 0
 
-    def replica(self, name: str, weather: Weather | None = None) -> Process:
-        self.weather[name] = weather or Weather(seed=self.seed)
-        return Process(name, lambda: InMemoryTransport(self.server, user=name, weather=self.weather[name]), self._run)
+    def replica(self, name: str, weather: NetworkConditions | None = None) -> SimulatedProcess:
+        self.weather[name] = weather or NetworkConditions(seed=self.seed)
+        return SimulatedProcess(
+            name, lambda: InMemoryTransport(self.server, user=name, weather=self.weather[name]), self._run
+        )
 
     async def prepare(self) -> None:
         await api_over(InMemoryTransport(self.server)).create(CONFIG_MAPS, {"metadata": {"name": BOARD}}, SPACE)
 
-    def elector(self, transport: Transport, identity: str) -> Elector:
+    def elector(self, transport: Transport, identity: str) -> LeaderElector:
         self._starts += 1
         rng = random.Random(self.seed * 1000 + self._starts)
-        lease = LeaseName(SPACE, LEASE, identity)
-        return Elector(api_over(transport, attempts=1), lease, clock=self.clock, rng=rng, timing=self.timing)
+        lease = ElectionLease(SPACE, LEASE, identity)
+        return LeaderElector(api_over(transport, attempts=1), lease, clock=self.clock, rng=rng, timing=self.timing)
 
-    async def _run(self, life: Life) -> None:
-        candidate: Candidate = SimulatedRenewal(life, self.elector(life.transport, life.name))
+    async def _run(self, life: ProcessRun) -> None:
+        candidate: LeaderCandidate = SimulatedRenewal(life, self.elector(life.transport, life.name))
         dice = random.Random(self.seed + self._starts)
 
         async def act(leadership: Leadership) -> None:

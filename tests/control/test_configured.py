@@ -4,8 +4,8 @@ from ullage.config.loading import read_settings
 from ullage.config.settings import Settings
 from ullage.control.configured import draining_settings, provisioning_settings, scheduler_settings
 from ullage.control.draining.settings import DrainingSettings
-from ullage.control.provisioning.start import ControllerSettings
-from ullage.control.scheduling.start import SchedulerSettings
+from ullage.control.provisioning.wiring import ControllerSettings
+from ullage.control.scheduling.wiring import SchedulerSettings
 
 
 def test_defaults_are_those_of_the_loops() -> None:

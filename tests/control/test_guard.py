@@ -7,18 +7,18 @@ from dataclasses import replace
 import pytest
 
 from tests.control.standing import BOARD, LEASE_PATH, SPACE, Team, api_over
-from ullage.control.guard import GuardedTransport
-from ullage.control.leadership import Leadership, LeaseTiming, lead
+from ullage.control.leader.guard import GuardedTransport
+from ullage.control.leader.leadership import ElectionTiming, Leadership, lead
 from ullage.errors import Forbidden, LeadershipLost, Unreachable
-from ullage.kube.api import MergePatch
-from ullage.kube.resources import CONFIG_MAPS
-from ullage.kube.transport import Request, Response
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resources import CONFIG_MAPS
+from ullage.kube.client.transport import Request, Response
 from ullage.sim.apiserver import InMemoryTransport
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 pytestmark = pytest.mark.story
 
-TIMING = LeaseTiming()
+TIMING = ElectionTiming()
 
 
 def now() -> float:

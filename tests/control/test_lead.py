@@ -3,8 +3,8 @@
 import asyncio
 
 from ullage.clock import Clock
-from ullage.control.leadership import Leadership, lead
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.control.leader.leadership import Leadership, lead
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 
 class EverWilling:

@@ -1,24 +1,28 @@
 """Leader election in virtual time: who leads, how fast another takes over, and that never two act."""
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from tests.control.standing import LEASE, SPACE, Team, api_over
-from ullage.control.leadership import LeaseTiming
+from ullage.act.concurrency import ended
+from ullage.control.leader.election import ElectionLease, ElectionState, LeaderElector
+from ullage.control.leader.leadership import ElectionTiming
 from ullage.errors import Unreachable
-from ullage.kube.api import MergePatch
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import LEASES
-from ullage.sim.apiserver import InMemoryTransport
-from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
-from ullage.sim.process import Process
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import LEASES
+from ullage.kube.client.rest import RestApi
+from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.process import SimulatedProcess
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 pytestmark = pytest.mark.story
 
-TIMING = LeaseTiming()
+TIMING = ElectionTiming()
 PATIENCE = TIMING.retry * 2.2 + 1.0
 """The longest time between two looks at the lease, and a second for calls."""
 
@@ -36,7 +40,7 @@ def first_act_after(team: Team, moment: float, who: str) -> float:
     return next(act.at for act in team.server.acts if act.at > moment and act.who == who)
 
 
-async def two_replicas() -> tuple[Team, Process, Process]:
+async def two_replicas() -> tuple[Team, SimulatedProcess, SimulatedProcess]:
     """`first` leads, `second` waits."""
     team = Team(loop_clock())
     await team.prepare()
@@ -64,11 +68,11 @@ def test_the_record_is_the_one_other_clients_write() -> None:
     }
 
 
-async def ends_cleanly(process: Process) -> None:
+async def ends_cleanly(process: SimulatedProcess) -> None:
     await process.stop()
 
 
-async def crashes(process: Process) -> None:
+async def crashes(process: SimulatedProcess) -> None:
     process.crash()
 
 
@@ -79,7 +83,7 @@ async def crashes(process: Process) -> None:
         pytest.param(crashes, TIMING.duration + PATIENCE, id="a-crash-is-noticed-when-the-lease-runs-out"),
     ],
 )
-def test_another_takes_over(end: Callable[[Process], Awaitable[None]], within: float) -> None:
+def test_another_takes_over(end: Callable[[SimulatedProcess], Awaitable[None]], within: float) -> None:
     async def story() -> None:
         team, first, _ = await two_replicas()
         ended = now()
@@ -228,14 +232,14 @@ def test_trouble_with_the_api_shows_and_passes() -> None:
     async def story() -> None:
         clock = loop_clock()
         team = Team(clock)
-        weather = Weather()
+        weather = NetworkConditions()
         elector = team.elector(InMemoryTransport(team.server, weather=weather), "first")
-        weather.odds = Odds({Fault.REFUSED: 1.0})
+        weather.odds = FaultRates({NetworkFault.REFUSED: 1.0})
         acquiring = asyncio.create_task(elector.acquire())
         await asyncio.sleep(10)
         trouble = elector.trouble
         assert isinstance(trouble, Unreachable)
-        weather.odds = Odds()
+        weather.odds = FaultRates()
         leadership = await acquiring
         assert elector.trouble is not trouble
         assert leadership.valid_until == pytest.approx(now() + TIMING.duration, abs=0.1)
@@ -246,7 +250,7 @@ def test_trouble_with_the_api_shows_and_passes() -> None:
 def test_a_term_counts_from_before_the_renewal_was_sent() -> None:
     async def story() -> None:
         team = Team(loop_clock())
-        weather = Weather(latency=Latency(default=3.0))
+        weather = NetworkConditions(latency=Latency(default=3.0))
         elector = team.elector(InMemoryTransport(team.server, weather=weather), "first")
         leadership = await elector.acquire()
         assert now() == 6.0  # a read and a write
@@ -254,3 +258,35 @@ def test_a_term_counts_from_before_the_renewal_was_sent() -> None:
         assert leadership.remaining() == 3.0 + TIMING.duration - TIMING.margin - 6.0
 
     run_virtual(story())
+
+
+def test_a_candidate_says_once_why_it_does_not_lead() -> None:
+    """Who leads, each time that is somebody else; and what keeps it from standing for election."""
+    allowed = True
+
+    async def story() -> tuple[list[ElectionState], list[ElectionState]]:
+        server = SimulatedApiServer(loop_clock(), seed=1, authorise=lambda asked: allowed or asked.user != "second")
+        said: dict[str, list[ElectionState]] = {name: [] for name in ("first", "second")}
+
+        def candidate(name: str) -> LeaderElector:
+            api = RestApi(InMemoryTransport(server, user=name), rng=random.Random(name))
+            lease = ElectionLease("default", "election", name)
+            return LeaderElector(api, lease, clock=loop_clock(), rng=random.Random(name), on_wait=said[name].append)
+
+        nonlocal allowed
+        first = candidate("first")
+        leads = asyncio.create_task(first.keep(await first.acquire()))
+        waits = asyncio.create_task(candidate("second").acquire())
+        await asyncio.sleep(60)
+        allowed = False
+        await asyncio.sleep(60)
+        allowed = True
+        await asyncio.sleep(60)
+        await ended(leads)
+        await waits
+        return said["first"], said["second"]
+
+    first, second = run_virtual(story())
+    assert first == []
+    assert [one.leader for one in second] == ["first", "", "first"]
+    assert 'cannot get resource "leases"' in second[1].trouble

@@ -8,23 +8,23 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ullage.clock import WallClock
-from ullage.control.election import Elector, LeaseName
-from ullage.control.guard import GuardedTransport
-from ullage.control.leadership import Leadership, LeaseTiming, lead
-from ullage.control.renewal import RenewalThread
+from ullage.control.leader.election import ElectionLease, LeaderElector
+from ullage.control.leader.guard import GuardedTransport
+from ullage.control.leader.leadership import ElectionTiming, Leadership, lead
+from ullage.control.leader.renewal import RenewalThread
 from ullage.errors import ApiError, LeadershipLost
-from ullage.kube.api import MergePatch
-from ullage.kube.connect import connect, find_access
-from ullage.kube.http import HttpTransport, TransportOptions
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import CONFIG_MAPS, LEASES
-from ullage.kube.rest import RestApi
+from ullage.kube.auth.connect import connect, find_access
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import CONFIG_MAPS, LEASES
+from ullage.kube.client.rest import RestApi
+from ullage.kube.http.http import HttpTransport, TransportOptions
 from ullage.testing.controlplane import ControlPlane
 
 pytestmark = pytest.mark.real
 
 SPACE = "default"
-TIMING = LeaseTiming(duration=4, renew_deadline=2.8, retry=0.4, margin=0.6)
+TIMING = ElectionTiming(duration=4, renew_deadline=2.8, retry=0.4, margin=0.6)
 CLOCK = WallClock()
 
 
@@ -42,10 +42,10 @@ class Stage:
         entry = find_access(self.plane.kubeconfig)
         return HttpTransport(entry.endpoint, entry.credentials, TransportOptions())
 
-    def elector(self, identity: str) -> Elector:
+    def elector(self, identity: str) -> LeaderElector:
         rng = random.Random(identity)
-        name = LeaseName(SPACE, self.lease, identity)
-        return Elector(RestApi(self.http(), rng=rng), name, clock=CLOCK, rng=rng, timing=TIMING)
+        name = ElectionLease(SPACE, self.lease, identity)
+        return LeaderElector(RestApi(self.http(), rng=rng), name, clock=CLOCK, rng=rng, timing=TIMING)
 
     async def act(self, leadership: Leadership) -> None:
         """Write while we may; every write that was carried out is noted."""
@@ -149,7 +149,7 @@ async def test_a_long_thought_does_not_cost_the_lease(stage: Stage) -> None:
 
 
 async def test_a_thread_that_cannot_start_says_so(stage: Stage) -> None:
-    def broken() -> Elector:
+    def broken() -> LeaderElector:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):

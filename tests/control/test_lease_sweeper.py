@@ -9,16 +9,16 @@ import pytest
 from tests.contract.expect import eventually
 from tests.control.sweeping import Scene
 from ullage.act.fence import FENCE
-from ullage.act.leases import SHARES
 from ullage.clock import WallClock
-from ullage.decide.sweep import Freeing, SweepPolicy
+from ullage.decide.leases.release import LeaseGcPolicy, ReleaseReason
 from ullage.errors import Conflict
-from ullage.kube.api import DELETE_NOW, KubeApi
+from ullage.kube.client.api import DELETE_NOW, KubeApi
+from ullage.kube.client.resources import NODES, PODS
 from ullage.kube.objects.meta import ObjectMeta
-from ullage.kube.objects.pod import Pod as KubePod
+from ullage.kube.objects.pod import KubePod
 from ullage.kube.read import read_pod
-from ullage.kube.resources import NODES, PODS
-from ullage.model.event import ObjectKey, Vanished
+from ullage.kube.read.leases import SHARES
+from ullage.model.fact_event import Deleted, ObjectKey
 from ullage.model.pod import Pod
 
 Step = Callable[[Scene], Awaitable[None]]
@@ -69,18 +69,18 @@ async def waits_for_a_gone_node(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("happened", "why", "left"),
     [
-        pytest.param(deleted, Freeing.POD_GONE, set(), id="deleted"),
-        pytest.param(replaced, Freeing.POD_REPLACED, set(), id="replaced"),
-        pytest.param(finished, Freeing.POD_FINISHED, set(), id="finished"),
-        pytest.param(failed, Freeing.POD_FINISHED, set(), id="failed"),
-        pytest.param(bound_elsewhere, Freeing.NOT_ALLOCATED, set(), id="bound-elsewhere"),
-        pytest.param(bound_to_one_of_three, Freeing.NOT_ALLOCATED, {2}, id="bound-to-one-of-three"),
-        pytest.param(waits_for_a_gone_node, Freeing.NODE_GONE, set(), id="waits-for-a-gone-node"),
+        pytest.param(deleted, ReleaseReason.POD_GONE, set(), id="deleted"),
+        pytest.param(replaced, ReleaseReason.POD_REPLACED, set(), id="replaced"),
+        pytest.param(finished, ReleaseReason.POD_FINISHED, set(), id="finished"),
+        pytest.param(failed, ReleaseReason.POD_FINISHED, set(), id="failed"),
+        pytest.param(bound_elsewhere, ReleaseReason.NOT_ALLOCATED, set(), id="bound-elsewhere"),
+        pytest.param(bound_to_one_of_three, ReleaseReason.NOT_ALLOCATED, {2}, id="bound-to-one-of-three"),
+        pytest.param(waits_for_a_gone_node, ReleaseReason.NODE_GONE, set(), id="waits-for-a-gone-node"),
     ],
 )
 @pytest.mark.parametrize("when", ["before-it-listens", "while-it-listens"])
 async def test_holds_that_are_over_are_freed(
-    scene: Scene, happened: Step, why: Freeing, left: set[int], when: str
+    scene: Scene, happened: Step, why: ReleaseReason, left: set[int], when: str
 ) -> None:
     await scene.running("other", 7)
     if when == "before-it-listens":
@@ -93,7 +93,7 @@ async def test_holds_that_are_over_are_freed(
         await eventually(lambda: asyncio.sleep(0, len(scene.freed)), until=lambda n: n == 2)
         await eventually(lambda: asyncio.sleep(0, sweeper.held), until=lambda n: n == 1 + len(left))
     # A pod that is replaced is gone for a moment: whoever looks just then sees that.
-    expected = {why, Freeing.POD_GONE} if why is Freeing.POD_REPLACED else {why}
+    expected = {why, ReleaseReason.POD_GONE} if why is ReleaseReason.POD_REPLACED else {why}
     assert {freed.why for freed in scene.freed} <= expected
 
 
@@ -105,7 +105,7 @@ async def test_a_live_pod_keeps_its_gpus_whatever_the_watch_says(scene: Scene) -
     async with scene.swept() as sweeper:
         await eventually(lambda: asyncio.sleep(0, sweeper.held), until=lambda n: n == 4)
         for one in (holder, waiting):
-            sweeper.hear(Vanished(one.pod, a_rumour(one.pod, one.uid)))
+            sweeper.hear(Deleted(one.pod, a_rumour(one.pod, one.uid)))
         await scene.api.delete(PODS, "probe", scene.ns, how=DELETE_NOW)
         await eventually(lambda: asyncio.sleep(0, len(scene.freed)), until=lambda n: n == 1)
     assert [freed.uid for freed in scene.freed] == [probe.uid]
@@ -121,7 +121,7 @@ async def test_a_placement_nobody_finishes_is_fenced_and_freed(scene: Scene) -> 
     holder = await scene.pod("p")
     decided_on = (await scene.api.get(PODS, "p", scene.ns)).metadata.resource_version
     await scene.hold(holder, 0, 1)
-    async with scene.swept(SweepPolicy(abandoned_after=0.5)):
+    async with scene.swept(LeaseGcPolicy(abandoned_after=0.5)):
         await eventually(scene.held, until=lambda held: not held)
     with pytest.raises(Conflict):
         await scene.bind(holder, 0, 1, version=decided_on)
@@ -141,7 +141,7 @@ async def test_who_goes_on_behind_the_fence_keeps_the_gpu(scene: Scene, milli: i
         await scene.bind(holder, 0, version=pod.metadata.resource_version)
 
     sly: Any = ActsBehindTheFence(scene.api, another_scheduler_places_it)
-    async with scene.swept(SweepPolicy(abandoned_after=0.3), through=sly):
+    async with scene.swept(LeaseGcPolicy(abandoned_after=0.3), through=sly):
         await eventually(lambda: asyncio.sleep(0, sly.acted), until=bool)
         await eventually(lambda: asyncio.sleep(0, sly.asked_after), until=lambda n: n >= 1)
         await asyncio.sleep(0.5)

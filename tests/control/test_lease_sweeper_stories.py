@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from tests.control.sweeping import Scene
-from ullage.act.leases import Holder, LeaseBook, Reserved, Want
-from ullage.act.place import Placer
-from ullage.act.sweep import Broom
-from ullage.decide.sweep import Freeing
-from ullage.kube.api import DELETE_NOW, KubeApi
-from ullage.kube.resources import LEASES, NODES, PODS
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Request
-from ullage.model.action import Place
+from ullage.act.lease_release import LeaseReleaser
+from ullage.act.leases import LeaseClient, LeaseHolder, LeaseRequest, LeasesAcquired
+from ullage.act.place import PodBinder
+from ullage.decide.leases.release import ReleaseReason
+from ullage.kube.client.api import DELETE_NOW, KubeApi
+from ullage.kube.client.resources import LEASES, NODES, PODS
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request
+from ullage.model.action import BindPod
 from ullage.model.allocation import ALLOCATED, lease_name
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 pytestmark = pytest.mark.story
 
@@ -34,7 +34,7 @@ class World:
         self.asked: list[str] = []
         self.server = SimulatedApiServer(loop_clock(), seed=seed)
 
-    def client(self, weather: Weather | None = None, seed: int = 1) -> KubeApi:
+    def client(self, weather: NetworkConditions | None = None, seed: int = 1) -> KubeApi:
         if weather is not None:
             weather.script(self._count)
         return RestApi(InMemoryTransport(self.server, weather=weather), rng=random.Random(seed))
@@ -64,7 +64,7 @@ def test_a_placement_is_abandoned_after_a_minute_without_a_write() -> None:
             assert await scene.held() == {0}
             await asyncio.sleep(2)
             assert await scene.held() == set()
-        assert [freed.why for freed in scene.freed] == [Freeing.ABANDONED]
+        assert [freed.why for freed in scene.freed] == [ReleaseReason.ABANDONED]
 
     told(story())
 
@@ -96,6 +96,40 @@ def test_a_lease_of_the_future_is_abandoned_in_our_time() -> None:
         async with scene.swept():
             await asyncio.sleep(61)
         assert await scene.held() == set()
+
+    told(story())
+
+
+def test_a_fresh_lease_is_not_abandoned_because_its_writers_clock_is_behind() -> None:
+    async def story() -> None:
+        scene = await World().scene()
+        async with scene.swept():
+            await asyncio.sleep(1)
+            await scene.hold(await scene.pod("p"), 0)
+            raw = await scene.api.get(LEASES.whole(), f"gpu-{scene.node}-0", NS)
+            raw["spec"]["renewTime"] = "2001-01-01T00:00:00.000000Z"
+            await scene.api.replace(LEASES, raw)
+            await asyncio.sleep(55)
+            assert await scene.held() == {0}
+            await asyncio.sleep(10)
+            assert await scene.held() == set()
+
+    told(story())
+
+
+def test_quarantine_of_an_agent_an_hour_ahead_ends_in_our_time() -> None:
+    async def story() -> None:
+        scene = await World().scene()
+        holder = await scene.running("p", 0)
+        async with scene.swept():
+            await scene.report(holder.uid, ahead=3600.0)
+            await asyncio.sleep(1)
+            await scene.report(holder.uid, ahead=3600.0)
+            await scene.api.delete(PODS, "p", NS, how=DELETE_NOW)
+            await asyncio.sleep(60)
+            assert await scene.held() == {0}
+            await asyncio.sleep(40)
+            assert await scene.held() == set()
 
     told(story())
 
@@ -136,7 +170,7 @@ def test_a_quiet_cluster_costs_nothing() -> None:
         scene = await world.scene()
         for number in range(8):
             await scene.running(f"p{number}", number)
-        async with scene.swept(through=world.client(Weather())):
+        async with scene.swept(through=world.client(NetworkConditions())):
             await asyncio.sleep(1)
             world.asked.clear()
             await asyncio.sleep(120)
@@ -154,7 +188,7 @@ def test_a_thousand_gpus_are_free_within_thirty_seconds_and_each_pod_is_read_onc
             node = Scene(scene.api, NS, scene.clock)
             holder = await node.pod(f"p{number}")
             await reserve_on(node, holder, f"n{number}")
-        weather = Weather(latency=Latency(default=0.02, watch=0.05))
+        weather = NetworkConditions(latency=Latency(default=0.02, watch=0.05))
         async with scene.swept(through=world.client(weather)):
             await asyncio.sleep(5)
             world.asked.clear()
@@ -168,8 +202,8 @@ def test_a_thousand_gpus_are_free_within_thirty_seconds_and_each_pod_is_read_onc
     told(story())
 
 
-async def reserve_on(scene: Scene, holder: Holder, node: str) -> None:
-    assert isinstance(await scene.book.reserve(holder, Want(node, tuple(range(8)))), Reserved)
+async def reserve_on(scene: Scene, holder: LeaseHolder, node: str) -> None:
+    assert isinstance(await scene.book.reserve(holder, LeaseRequest(node, tuple(range(8)))), LeasesAcquired)
     await scene.bind(holder, *range(8), node=node)
 
 
@@ -181,8 +215,8 @@ def test_bad_weather_delays_and_loses_nothing(seed: int) -> None:
         scene = await world.scene()
         gone = [await scene.running(f"p{number}", number) for number in range(4)]
         await scene.running("alive", 7)
-        odds = Odds(dict.fromkeys(Fault, 0.1), stream_cut=0.1)
-        weather = Weather(seed=seed, latency=Latency(default=0.02, spread=1.0, watch=0.1), odds=odds)
+        odds = FaultRates(dict.fromkeys(NetworkFault, 0.1), stream_cut=0.1)
+        weather = NetworkConditions(seed=seed, latency=Latency(default=0.02, spread=1.0, watch=0.1), odds=odds)
         async with scene.swept(through=world.client(weather, seed), seed=seed):
             await asyncio.sleep(20)
             for holder in gone:
@@ -209,12 +243,12 @@ def test_a_bound_pod_holds_its_gpus_and_an_unbound_one_none(seed: int, milli: in
         async def place(number: int) -> None:
             holder = await scene.pod(f"p{number}")
             for attempt in range(2):
-                weather = Weather(seed=seed + number, latency=Latency(default=0.05, spread=1.0))
+                weather = NetworkConditions(seed=seed + number, latency=Latency(default=0.05, spread=1.0))
                 binds = lambda request: request.path.endswith("/binding")  # noqa: E731 - one condition
-                weather.next_calls(*dice.choices([None, Fault.LOST, Fault.REFUSED], k=2), where=binds)
+                weather.next_calls(*dice.choices([None, NetworkFault.LOST, NetworkFault.REFUSED], k=2), where=binds)
                 slow = _Hangs(world.client(weather, seed + number), dice.uniform(50, 70))
                 pod = await scene.api.get(PODS, f"p{number}", NS)
-                action = Place(
+                action = BindPod(
                     pod=holder.pod,
                     uid=holder.uid,
                     resource_version=pod.metadata.resource_version,
@@ -224,10 +258,10 @@ def test_a_bound_pod_holds_its_gpus_and_an_unbound_one_none(seed: int, milli: in
                     milli=milli,
                     visible=("x",),
                 )
-                await Placer(slow, LeaseBook(slow, NS, scene.clock)).perform(action)
+                await PodBinder(slow, LeaseClient(slow, NS, scene.clock)).perform(action)
                 await asyncio.sleep(attempt)
 
-        client = world.client(Weather(seed=seed, latency=Latency(default=0.05, spread=1.0, watch=0.05)))
+        client = world.client(NetworkConditions(seed=seed, latency=Latency(default=0.05, spread=1.0, watch=0.05)))
         async with scene.swept(seed=seed), scene.swept(through=client, seed=seed + 1):
             await asyncio.gather(*(place(number) for number in range(5)))
             await asyncio.sleep(100)
@@ -248,7 +282,7 @@ async def check(scene: Scene, milli: int) -> None:
 
 
 async def holders_of(scene: Scene, device: int) -> set[str]:
-    lease = await Broom(scene.api, NS).lease(lease_name(scene.node, device))
+    lease = await LeaseReleaser(scene.api, NS).lease(lease_name(scene.node, device))
     return set() if lease is None else {hold.uid for hold in lease.holds}
 
 

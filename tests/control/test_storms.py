@@ -6,8 +6,8 @@ import random
 import pytest
 
 from tests.control.standing import Act, Team
-from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 pytestmark = pytest.mark.fault
 
@@ -19,9 +19,18 @@ def storm(seed: int, *, guarded: bool) -> list[Act]:
         dice = random.Random(seed)
         team = Team(loop_clock(), seed=seed, guarded=guarded, thinks=6.0)
         await team.prepare()
-        odds = Odds({Fault.LOST: 0.04, Fault.REFUSED: 0.04, Fault.BROKEN: 0.02, Fault.THROTTLED: 0.02})
+        odds = FaultRates(
+            {
+                NetworkFault.LOST: 0.04,
+                NetworkFault.REFUSED: 0.04,
+                NetworkFault.BROKEN: 0.02,
+                NetworkFault.THROTTLED: 0.02,
+            }
+        )
         latency = Latency(default=0.1, spread=12.0)
-        replicas = [team.replica(f"r{n}", Weather(seed=seed * 10 + n, latency=latency, odds=odds)) for n in range(3)]
+        replicas = [
+            team.replica(f"r{n}", NetworkConditions(seed=seed * 10 + n, latency=latency, odds=odds)) for n in range(3)
+        ]
         for replica in replicas:
             replica.start()
         while asyncio.get_running_loop().time() < 600:

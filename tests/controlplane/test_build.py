@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from ullage.testing.controlplane import binaries, build, toolchain, versions
-from ullage.testing.controlplane.versions import MODULES, VERSIONS, Program, cache_key
+from ullage.testing.controlplane.versions import MODULES, VERSIONS, GoProgram, cache_key
 
-ETCD = [Program.ETCD]
-TWO = [Program.ETCD, Program.KUBECTL]
+ETCD = [GoProgram.ETCD]
+TWO = [GoProgram.ETCD, GoProgram.KUBECTL]
 
 
 class FakeGo:
@@ -109,8 +109,8 @@ def test_the_go_we_ask_for_is_new_enough_for_every_module() -> None:
 
 
 def test_kubernetes_is_told_its_version_and_the_others_are_not() -> None:
-    assert f"version.gitVersion={versions.KUBERNETES_VERSION}" in versions.linker_flags(Program.APISERVER)
-    assert "gitVersion" not in versions.linker_flags(Program.ETCD)
+    assert f"version.gitVersion={versions.KUBERNETES_VERSION}" in versions.linker_flags(GoProgram.APISERVER)
+    assert "gitVersion" not in versions.linker_flags(GoProgram.ETCD)
 
 
 # --- what is built, and when ---
@@ -248,7 +248,7 @@ def test_a_go_that_is_too_old_is_passed_over(tmp_path: Path, monkeypatch: pytest
 # --- where programs are looked for ---
 
 
-def program_file(folder: Path, program: Program) -> Path:
+def program_file(folder: Path, program: GoProgram) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / program.value
     path.write_text("#!/bin/sh\n")
@@ -259,17 +259,17 @@ def program_file(folder: Path, program: Program) -> Path:
 def test_a_named_folder_wins_and_the_cache_fills_its_gaps(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path), binaries.BIN_VARIABLE: str(tmp_path / "mine")}
     cache = binaries.cache_folder(environment) / "bin"
-    mine = program_file(tmp_path / "mine", Program.ETCD)
-    program_file(cache, Program.ETCD)
-    theirs = program_file(cache, Program.APISERVER)
-    found = binaries.find_all([Program.ETCD, Program.APISERVER], environment)
-    assert found == {Program.ETCD: mine, Program.APISERVER: theirs}
+    mine = program_file(tmp_path / "mine", GoProgram.ETCD)
+    program_file(cache, GoProgram.ETCD)
+    theirs = program_file(cache, GoProgram.APISERVER)
+    found = binaries.find_all([GoProgram.ETCD, GoProgram.APISERVER], environment)
+    assert found == {GoProgram.ETCD: mine, GoProgram.APISERVER: theirs}
 
 
 def test_missing_programs_are_all_named_with_the_places_and_the_next_step(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path), binaries.BIN_VARIABLE: "/nowhere/at/all"}
     with pytest.raises(binaries.MissingProgram) as caught:
-        binaries.find_all([Program.ETCD, Program.KWOK], environment)
+        binaries.find_all([GoProgram.ETCD, GoProgram.KWOK], environment)
     message = str(caught.value)
     assert "etcd, kwok-controller are not in /nowhere/at/all or " in message
     assert "run `make controlplane`" in message
@@ -277,9 +277,9 @@ def test_missing_programs_are_all_named_with_the_places_and_the_next_step(tmp_pa
 
 def test_a_file_that_cannot_be_run_is_no_program(tmp_path: Path) -> None:
     environment = {"XDG_CACHE_HOME": str(tmp_path), binaries.BIN_VARIABLE: str(tmp_path / "mine")}
-    program_file(tmp_path / "mine", Program.ETCD).chmod(0o644)
+    program_file(tmp_path / "mine", GoProgram.ETCD).chmod(0o644)
     with pytest.raises(binaries.MissingProgram, match="etcd is not at"):
-        binaries.find(Program.ETCD, environment)
+        binaries.find(GoProgram.ETCD, environment)
 
 
 # --- the command ---
@@ -312,8 +312,8 @@ def test_what_the_user_brings_along_is_not_built(tmp_path: Path) -> None:
     go, said = FakeGo(tmp_path / "go"), Transcript()
     brought = tmp_path / "brought"
     brought.mkdir()
-    (brought / Program.ETCD.value).write_text("#!/bin/sh\n")
-    (brought / Program.ETCD.value).chmod(0o755)
+    (brought / GoProgram.ETCD.value).write_text("#!/bin/sh\n")
+    (brought / GoProgram.ETCD.value).chmod(0o755)
     environment = go.environment(tmp_path / "cache") | {binaries.BIN_VARIABLE: str(brought)}
     build.build(ETCD, said, environment)
     assert go.count() == 0

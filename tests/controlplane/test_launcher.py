@@ -15,7 +15,7 @@ from ullage.testing.controlplane import (
     ControlPlane,
     ControlPlaneSpec,
     DidNotStart,
-    Program,
+    GoProgram,
     StaticToken,
     binaries,
 )
@@ -29,7 +29,7 @@ START_LIMIT_SECONDS = 10.0
 
 
 def kubectl(kubeconfig: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [str(binaries.find(Program.KUBECTL)), f"--kubeconfig={kubeconfig}", *arguments]
+    command = [str(binaries.find(GoProgram.KUBECTL)), f"--kubeconfig={kubeconfig}", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -63,23 +63,23 @@ def test_start_up_is_fast_and_a_crash_loses_nothing(start_control_plane: StartCo
 
     maps = f"{plane.server}/api/v1/namespaces/default/configmaps"
     assert plane.probe.request("POST", maps, {"metadata": {"name": "kept"}, "data": {"a": "1"}})[0] == 201
-    server, pid = plane.server, plane.pid(Program.APISERVER)
+    server, pid = plane.server, plane.pid(GoProgram.APISERVER)
     for program in reversed(BASE):
         plane.kill(program)
         assert not plane.is_running(program)
     assert plane.probe.request("GET", f"{maps}/kept")[0] == 0
     for program in BASE:
         plane.start(program)
-    assert (plane.server, plane.pid(Program.APISERVER) != pid) == (server, True)
+    assert (plane.server, plane.pid(GoProgram.APISERVER) != pid) == (server, True)
     assert plane.probe.get(f"{maps}/kept")["data"] == {"a": "1"}
 
 
 def test_a_frozen_api_server_goes_on_when_resumed(start_control_plane: StartControlPlane) -> None:
     plane = start_control_plane(ControlPlaneSpec())
-    plane.pause(Program.APISERVER)
-    assert plane.is_running(Program.APISERVER)
+    plane.pause(GoProgram.APISERVER)
+    assert plane.is_running(GoProgram.APISERVER)
     assert plane.probe.request("GET", f"{plane.server}/version")[0] == 0
-    plane.resume(Program.APISERVER)
+    plane.resume(GoProgram.APISERVER)
     assert plane.probe.get(f"{plane.server}/version")["gitVersion"] == KUBERNETES_VERSION
 
 
@@ -125,7 +125,7 @@ async def test_it_can_be_started_and_killed_from_a_coroutine() -> None:
     ticking = asyncio.create_task(tick())
     try:
         await asyncio.to_thread(plane.start_all)
-        await asyncio.to_thread(plane.kill, Program.APISERVER)
+        await asyncio.to_thread(plane.kill, GoProgram.APISERVER)
     finally:
         ticking.cancel()
         await asyncio.to_thread(plane.stop)
@@ -134,13 +134,15 @@ async def test_it_can_be_started_and_killed_from_a_coroutine() -> None:
 
 
 def test_extra_flags_reach_the_component(start_control_plane: StartControlPlane) -> None:
-    plane = start_control_plane(ControlPlaneSpec(extra_flags={Program.APISERVER: ["--runtime-config=batch/v1=false"]}))
+    plane = start_control_plane(
+        ControlPlaneSpec(extra_flags={GoProgram.APISERVER: ["--runtime-config=batch/v1=false"]})
+    )
     assert plane.probe.request("GET", f"{plane.server}/apis/batch/v1")[0] == 404
     assert plane.probe.request("GET", f"{plane.server}/apis/apps/v1")[0] == 200
 
 
 def test_a_component_that_cannot_start_shows_the_end_of_its_log() -> None:
-    plane = prepare(ControlPlaneSpec(extra_flags={Program.APISERVER: ["--no-such-flag"]}))
+    plane = prepare(ControlPlaneSpec(extra_flags={GoProgram.APISERVER: ["--no-such-flag"]}))
     with pytest.raises(
         DidNotStart, match=r"(?s)kube-apiserver ended with exit code 1.*unknown flag: --no-such-flag"
     ) as caught:
@@ -150,16 +152,16 @@ def test_a_component_that_cannot_start_shows_the_end_of_its_log() -> None:
     caught.value.log.unlink()
 
 
-SUBSETS: dict[str, tuple[Sequence[Program], Sequence[Program]]] = {
-    "etcd alone": ([Program.ETCD], [Program.ETCD]),
-    "an API server needs etcd": ([Program.APISERVER], BASE),
-    "a scheduler needs both": ([Program.SCHEDULER], [*BASE, Program.SCHEDULER]),
+SUBSETS: dict[str, tuple[Sequence[GoProgram], Sequence[GoProgram]]] = {
+    "etcd alone": ([GoProgram.ETCD], [GoProgram.ETCD]),
+    "an API server needs etcd": ([GoProgram.APISERVER], BASE),
+    "a scheduler needs both": ([GoProgram.SCHEDULER], [*BASE, GoProgram.SCHEDULER]),
 }
 
 
 @pytest.mark.parametrize(("asked", "running"), SUBSETS.values(), ids=SUBSETS.keys())
 def test_a_subset_brings_what_it_stands_on(
-    asked: Sequence[Program], running: Sequence[Program], start_control_plane: StartControlPlane
+    asked: Sequence[GoProgram], running: Sequence[GoProgram], start_control_plane: StartControlPlane
 ) -> None:
     plane = start_control_plane(ControlPlaneSpec(components=asked))
     assert list(plane.programs) == list(running)
@@ -174,7 +176,7 @@ def test_a_component_may_join_later(start_control_plane: StartControlPlane) -> N
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "registry.example/pause"}]}}
     pods = f"{plane.server}/api/v1/namespaces/default/pods"
     assert plane.probe.request("POST", pods, pod)[0] == 201
-    plane.start(Program.SCHEDULER)
+    plane.start(GoProgram.SCHEDULER)
     assert wait_until(lambda: plane.probe.get(f"{pods}/p")["spec"].get("nodeName") == "n", 20.0)
 
 
@@ -192,11 +194,11 @@ def test_stopping_ends_every_process_and_is_safe_to_repeat() -> None:
     assert not folder.exists()
     plane.stop()
     with pytest.raises(KeyError):
-        plane.pid(Program.ETCD)
+        plane.pid(GoProgram.ETCD)
 
 
 @pytest.mark.parametrize("fsync", [False, True], ids=["tests: memory is enough", "benchmarks: on disk"])
 def test_etcd_waits_for_the_disk_only_when_asked(fsync: bool, start_control_plane: StartControlPlane) -> None:
-    plane = start_control_plane(ControlPlaneSpec(components=[Program.ETCD], fsync=fsync))
-    command = Path(f"/proc/{plane.pid(Program.ETCD)}/cmdline").read_bytes().decode().split("\0")
+    plane = start_control_plane(ControlPlaneSpec(components=[GoProgram.ETCD], fsync=fsync))
+    command = Path(f"/proc/{plane.pid(GoProgram.ETCD)}/cmdline").read_bytes().decode().split("\0")
     assert ("--unsafe-no-fsync" in command) is not fsync

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, Program
+from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, GoProgram
 from ullage.testing.controlplane.fixtures import StartControlPlane
 from ullage.testing.controlplane.launcher import wait_until
 
@@ -166,10 +166,10 @@ def test_a_node_that_is_not_kwoks_is_left_alone(workload_control_plane: ControlP
 
 
 def test_with_node_lifecycle_a_silent_node_is_tainted(start_control_plane: StartControlPlane) -> None:
-    impatient = {Program.CONTROLLER_MANAGER: ["--node-startup-grace-period=3s", "--node-monitor-period=1s"]}
+    impatient = {GoProgram.CONTROLLER_MANAGER: ["--node-startup-grace-period=3s", "--node-monitor-period=1s"]}
     plane = start_control_plane(
         ControlPlaneSpec(
-            components=[Program.CONTROLLER_MANAGER, Program.KWOK], node_lifecycle=True, extra_flags=impatient
+            components=[GoProgram.CONTROLLER_MANAGER, GoProgram.KWOK], node_lifecycle=True, extra_flags=impatient
         )
     )
     cluster = Cluster(plane, "lifecycle")
@@ -185,7 +185,7 @@ def test_with_node_lifecycle_a_silent_node_is_tainted(start_control_plane: Start
 
 
 def test_karpenter_makes_a_node_for_a_pending_pod(start_control_plane: StartControlPlane) -> None:
-    everything = [Program.CONTROLLER_MANAGER, Program.SCHEDULER, Program.KWOK, Program.KARPENTER]
+    everything = [GoProgram.CONTROLLER_MANAGER, GoProgram.SCHEDULER, GoProgram.KWOK, GoProgram.KARPENTER]
     cluster = Cluster(start_control_plane(ControlPlaneSpec(components=everything)), "karpenter")
     reference = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
     kind = {"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass"}
@@ -205,7 +205,7 @@ def test_karpenter_makes_a_node_for_a_pending_pod(start_control_plane: StartCont
     eventually(lambda: cluster.phases() == ["Running"], "the pod runs on a node Karpenter made")
     node = cluster.node(cluster.pods()[0]["spec"]["nodeName"])
     assert node["metadata"]["labels"]["karpenter.sh/nodepool"] == "default"
-    assert cluster.plane.is_running(Program.KARPENTER)
+    assert cluster.plane.is_running(GoProgram.KARPENTER)
 
 
 def spec_of(pod_template: dict[str, Any]) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from ullage.decide.accounting import account_for_bound
-from ullage.decide.planning import Known
-from ullage.kube.manifests import Manifests, read_manifests
-from ullage.kube.resource import JsonObject
+from ullage.decide.explain.planning import PlanInputs
+from ullage.decide.placement.observed_gpus import account_for_bound, hold_in_use
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.manifests.manifests import Manifests, read_manifests
 from ullage.model.pod import Pod
-from ullage.state.placements import Placements
+from ullage.state.snapshot import ClusterSnapshot
 
 H100 = "NVIDIA H100 80GB HBM3"
 A100 = "NVIDIA A100-SXM4-40GB"
@@ -105,9 +105,10 @@ class Scene:
 
     def __init__(self, *objects: JsonObject | Iterable[JsonObject]) -> None:
         found = read(*objects)
-        self.placements = Placements(found.state)
+        self.placements = ClusterSnapshot(found.state)
         self.unnamed = account_for_bound(self.placements)
-        self.known = Known(unreadable_claims=found.unreadable_claims)
+        hold_in_use(self.placements, sorted(found.state.inventories))
+        self.known = PlanInputs(unreadable_claims=found.unreadable_claims)
         self.now = max((one.reported_at for one in found.state.inventories.values()), default=0.0)
 
     def pod(self, name: str) -> Pod:

@@ -6,33 +6,33 @@ The page about placement has this table for people.
 import pytest
 
 from tests.decide.scenes import Scene, claim, leased, pod
-from ullage.decide.claim_status import claim_standing
-from ullage.decide.claiming import last_user_of, with_claim
-from ullage.decide.explaining import Explanation, explain_pod
-from ullage.decide.hopeless import hopeless_reason
-from ullage.kube.resource import JsonObject
-from ullage.model.event import ObjectKey
+from ullage.decide.claims.status import claim_standing
+from ullage.decide.explain.pod import PodExplanation, explain_pod
+from ullage.decide.placement.claiming import last_user_of, with_claim
+from ullage.decide.placement.hopeless import hopeless_reason
+from ullage.kube.client.resource import JsonObject
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
-from ullage.model.refusal import Refusal
+from ullage.model.refusal import SchedulingFailure
 from ullage.model.verdict import Reason
 
 LATE = "2030-01-01T00:00:01Z"
 ID_SEVEN = {"policy": "preferIds", "preferIds": [7]}
 
 
-def explained(scene: Scene) -> Explanation:
+def explained(scene: Scene) -> PodExplanation:
     return explain_pod(scene.placements, scene.pod("waits"), scene.known, now=scene.now)
 
 
-def refusal(scene: Scene, explanation: Explanation) -> Refusal:
+def refusal(scene: Scene, explanation: PodExplanation) -> SchedulingFailure:
     """As the scheduler remembers it."""
     pod, reasons = scene.pod("waits"), [ground.reason for ground in explanation.grounds]
     asking = with_claim(pod, scene.placements, scene.known.unreadable_claims)
     final = hopeless_reason(asking if isinstance(asking, Pod) else pod, reasons, scene.placements)
-    return Refusal(word=final or reasons[0], message=explanation.message, hopeless=final is not None)
+    return SchedulingFailure(word=final or reasons[0], message=explanation.message, hopeless=final is not None)
 
 
-def claim_says(scene: Scene, why: Refusal, key: ObjectKey) -> tuple[str, str]:
+def claim_says(scene: Scene, why: SchedulingFailure, key: ObjectKey) -> tuple[str, str]:
     user = last_user_of(key, scene.placements)
     mine = user is not None and user.key.name == "waits"
     standing = claim_standing(scene.placements.state.claims[key], user, refusal=why if mine else None)

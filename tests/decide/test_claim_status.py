@@ -5,24 +5,23 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ullage.decide.claim_status import A_MOMENT, A_WHILE, claim_standing, is_for_others_to_say, patience, says
+from ullage.decide.claims.status import A_MOMENT, A_WHILE, claim_standing, is_for_others_to_say, patience, says
 from ullage.kube.objects.meta import ObjectMeta
-from ullage.kube.objects.pod import Pod as KubePod
-from ullage.kube.objects.pod import PodSpec, PodStatus
+from ullage.kube.objects.pod import KubePod, PodSpec, PodStatus
 from ullage.kube.read import read_pod
 from ullage.model.allocation import ALLOCATED, Allocation
-from ullage.model.claim import Claim, ClaimPhase, DeviceAsk
-from ullage.model.event import ObjectKey
+from ullage.model.claim import Claim, ClaimPhase, DeviceRequest
+from ullage.model.claim_status import LONGEST_MESSAGE
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
-from ullage.model.refusal import Refusal
-from ullage.model.standing import LONGEST_MESSAGE
+from ullage.model.refusal import SchedulingFailure
 
-CLAIM = Claim(key=ObjectKey("default", "c"), uid="c1", generation=3, ask=DeviceAsk(count=2), phase=ClaimPhase.BOUND)
+CLAIM = Claim(key=ObjectKey("default", "c"), uid="c1", generation=3, ask=DeviceRequest(count=2), phase=ClaimPhase.BOUND)
 RESERVED = Allocation("node-b", (3, 2))
-FULL = Refusal(word="TooFewGpus", message="0/3 nodes fit")
-NEVER = Refusal(word="ClaimTooLarge", message="no node has 16 GPUs", hopeless=True)
-MISSING = Refusal(word="ClaimMissing", message="GpuClaim default/c is not there")
-IN_USE = Refusal(word="ClaimInUse", message="it belongs to another")
+FULL = SchedulingFailure(word="TooFewGpus", message="0/3 nodes fit")
+NEVER = SchedulingFailure(word="ClaimTooLarge", message="no node has 16 GPUs", hopeless=True)
+MISSING = SchedulingFailure(word="ClaimMissing", message="GpuClaim default/c is not there")
+IN_USE = SchedulingFailure(word="ClaimInUse", message="it belongs to another")
 
 
 def a_pod(node: str = "", allocated: str = "", phase: str = "Pending", **meta: Any) -> Pod:
@@ -79,7 +78,7 @@ BOUND = a_pod("node-a", "node-a:1,0", "Running")
 def test_a_claim_stands_as_its_pod_does(
     pod: Pod | None,
     reserved: Allocation | None,
-    refusal: Refusal | None,
+    refusal: SchedulingFailure | None,
     phase: ClaimPhase,
     word: str,
     node: str,
@@ -105,7 +104,7 @@ def test_a_template_says_so() -> None:
 
 
 def test_a_message_is_cut_to_what_a_status_may_carry() -> None:
-    long = Refusal(word="TooFewGpus", message="x" * 5000)
+    long = SchedulingFailure(word="TooFewGpus", message="x" * 5000)
     assert len(claim_standing(CLAIM, a_pod(), refusal=long).message) == LONGEST_MESSAGE
 
 

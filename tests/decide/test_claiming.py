@@ -1,16 +1,22 @@
 """What a pod may ask for through its claim, and when it may not ask at all."""
 
+from random import Random
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.decide.scenes import Scene, claim, leased, pod
-from ullage.decide.claiming import claim_of, last_user_of, owner_of, with_claim
-from ullage.kube.gpu_write import claim_copy
-from ullage.kube.resource import JsonObject
+from ullage.decide.placement.claiming import claim_of, last_user_of, owner_of, with_claim
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.write.gpu import claim_copy
 from ullage.model.claim import copy_key
-from ullage.model.event import ObjectKey, Vanished
-from ullage.model.pod import Pod
+from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
+from ullage.model.pod import Phase, Pod, age_order
 from ullage.model.resources import GPU
 from ullage.model.verdict import CURES, Reason, Verdict
+from ullage.state.snapshot import ClusterSnapshot
 
 EARLY, LATE = "2030-01-01T00:00:00Z", "2030-01-01T00:00:01Z"
 
@@ -126,7 +132,7 @@ def test_a_finished_pod_lets_its_claim_go() -> None:
 def test_a_deleted_pod_lets_its_claim_go() -> None:
     scene = Scene(claim("c"), pod("older", claim="c", created=EARLY), pod("waits", claim="c"))
     older = scene.pod("older")
-    scene.placements.apply(Vanished(older.key, older))
+    scene.placements.apply(Deleted(older.key, older))
     assert isinstance(asked(scene), Pod)
 
 
@@ -204,3 +210,41 @@ def test_who_used_a_claim_last(pods: list[JsonObject], user: str | None) -> None
 
 def test_every_reason_says_what_could_cure_it() -> None:
     assert set(CURES) == set(Reason) - {Reason.FITS}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32))
+def test_the_owner_is_who_a_search_finds(seed: int) -> None:
+    """Pods that name one claim come, are placed, are tried elsewhere, finish and go; the oldest is always known."""
+    rng, placements = Random(seed), Scene(leased("a"), claim("c"), pod("waits", claim="c")).placements
+    like = placements.state.pods[ObjectKey("team", "waits")]
+    for _ in range(40):
+        at = ObjectKey("team", rng.choice("pqrst"))
+        known = placements.state.pods.get(at)
+        facts = {"created": float(ord(at.name) % 3), "deleting": rng.random() < 0.2, "node": rng.choice(("", "", "a"))}
+        new = replace(like, key=at, uid=at.name, phase=rng.choice((Phase.PENDING, Phase.FAILED)), **facts)
+        if known is None:
+            placements.apply(Added(at, new))
+        else:
+            placements.apply(Deleted(at, known) if rng.random() < 0.3 else Updated(at, known, new))
+        with placements.what_if() as trial:
+            for waiting in [one for one in placements.state.pods.values() if one.key not in placements.pods]:
+                if not waiting.phase.over and rng.random() < 0.2:
+                    placements.place(waiting, "a")
+                    if rng.random() < 0.5:
+                        trial.keep()
+            assert (owner_of(CLAIM, placements), last_user_of(CLAIM, placements)) == searched(placements)
+        assert (owner_of(CLAIM, placements), last_user_of(CLAIM, placements)) == searched(placements)
+
+
+CLAIM = ObjectKey("team", "c")
+
+
+def searched(placements: ClusterSnapshot) -> tuple[Pod | None, Pod | None]:
+    """Owner and last user, as the page about claims defines them."""
+    naming = placements.state.pods_naming(CLAIM)
+    live = [one for one in naming if not one.phase.over]
+    holding = [one for one in live if one.key in placements.pods]
+    owner = min(holding or [one for one in live if not one.deleting], key=age_order, default=None)
+    over = [one for one in naming if one.phase.over]
+    return owner, owner or max(over, key=age_order, default=None)

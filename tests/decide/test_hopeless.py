@@ -3,9 +3,9 @@
 import pytest
 
 from tests.decide.scenes import Scene, claim, leased, node, pod
-from ullage.decide.claiming import with_claim
-from ullage.decide.hopeless import hopeless_reason
-from ullage.kube.resource import JsonObject
+from ullage.decide.placement.claiming import with_claim
+from ullage.decide.placement.hopeless import hopeless_reason
+from ullage.kube.client.resource import JsonObject
 from ullage.model.pod import Pod
 from ullage.model.verdict import Reason
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from tests.decide.scenes import A100, Scene, claim, leased, node, pod, pod_group, quota
-from ullage.decide.advice import STEPS
-from ullage.decide.explaining import Explanation, explain_pod
-from ullage.decide.plan_schedule import SchedulePlan, plan_schedule
+from tests.decide.scenes import A100, Scene, claim, leased, node, pod, pod_group, quota, report
+from ullage.decide.explain.advice import STEPS
+from ullage.decide.explain.plan_schedule import SchedulePlan, plan_schedule
+from ullage.decide.explain.pod import PodExplanation, explain_pod
 from ullage.model.verdict import Reason
 
 HOST = "kubernetes.io/hostname"
@@ -159,6 +159,7 @@ def test_a_quota_on_one_model_leaves_the_other() -> None:
     assert placed(plan(scene)) == {"p": "b:0"}
 
 
+KEPT: dict[str, Any] = {"taints": [{"key": "gpu.scheduling/leased", "value": "true", "effect": "NoSchedule"}]}
 TAINTED: dict[str, Any] = {"taints": [{"key": "team", "value": "x", "effect": "NoSchedule"}]}
 
 
@@ -166,6 +167,16 @@ TAINTED: dict[str, Any] = {"taints": [{"key": "team", "value": "x", "effect": "N
     ("objects", "said"),
     [
         pytest.param([node("n", 1, **TAINTED), pod("p", 1)], "tolerate taint team=x:NoSchedule, as on n", id="taint"),
+        pytest.param(
+            [node("n", 1, **KEPT), pod("p", 1)],
+            "name a GpuClaim in the annotation gpu.scheduling/claim: n gives its GPUs by claims only",
+            id="a-leased-node-is-not-to-be-tolerated",
+        ),
+        pytest.param(
+            [node("n", 8, **KEPT), report("n", 8), claim("c"), pod("p", claim="c")],
+            "create team/p again while the webhook runs, for n",
+            id="a-pod-nobody-prepared",
+        ),
         pytest.param([node("n", 1, unschedulable=True), pod("p", 1)], "uncordon n", id="cordon"),
         pytest.param(
             [node("n", 4), pod("r", 3, on="n"), pod("p", 2)], "1 more nvidia.com/gpu free on n", id="count-short"
@@ -230,7 +241,7 @@ def test_every_reason_has_a_step() -> None:
     assert set(STEPS) == set(Reason)
 
 
-def explained(scene: Scene, name: str) -> Explanation:
+def explained(scene: Scene, name: str) -> PodExplanation:
     return explain_pod(scene.placements, scene.pod(name), scene.known, now=scene.now)
 
 
@@ -279,3 +290,45 @@ def test_a_member_of_a_gang_that_does_not_fit_is_told_so() -> None:
 def test_the_same_objects_give_the_same_plan_in_any_order(policy: str) -> None:
     objects = [*leased("a"), *leased("b"), *leased("c"), *(pod(f"p{n}", 1 + n % 4) for n in range(9))]
     assert plan(Scene(objects), policy) == plan(Scene(objects[::-1]), policy)
+
+
+def storage(kind: str, name: str, **body: Any) -> dict[str, Any]:
+    version = "storage.k8s.io/v1" if kind == "StorageClass" else "v1"
+    meta = {"name": name} | ({"namespace": "team"} if kind == "PersistentVolumeClaim" else {})
+    return {"apiVersion": version, "kind": kind, "metadata": meta} | body
+
+
+def disk_claim(name: str) -> dict[str, Any]:
+    spec = {
+        "storageClassName": "local",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return storage("PersistentVolumeClaim", name, spec=spec)
+
+
+def mounting(name: str, claim_name: str) -> dict[str, Any]:
+    return pod(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim_name}}])
+
+
+def test_one_local_disk_is_planned_for_one_pod_only() -> None:
+    on_a = {"nodeSelectorTerms": [{"matchExpressions": [{"key": HOST, "operator": "In", "values": ["a"]}]}]}
+    disk = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "nodeAffinity": {"required": on_a},
+    }
+    late = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    found = plan(
+        Scene(
+            node("a", labels={HOST: "a"}),
+            node("b", labels={HOST: "b"}),
+            storage("StorageClass", "local", **late),
+            storage("PersistentVolume", "disk", spec=disk, status={"phase": "Available"}),
+            [disk_claim("first"), disk_claim("second")],
+            [mounting("one", "first"), mounting("two", "second")],
+        )
+    )
+    assert placed(found) == {"one": "a:"}
+    assert reasons(found) == {"two": ["VolumeElsewhere"]}

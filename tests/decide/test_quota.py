@@ -8,62 +8,62 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tests.decide.preempt.fleets import A100, GIB, H100, NOW, WHOLE, a_node, a_pod, fleet, leased
-from ullage.decide.quota import QuotaTable, least_taken, quota_verdict, together
-from ullage.decide.seat.deciding import Refusal, Seat, Seating, hold
-from ullage.model.claim import Claim, DeviceAsk, Exclusivity
-from ullage.model.device import MigSlice
-from ullage.model.event import Appeared, ObjectKey, Vanished
+from tests.decide.preemption.fleets import A100, GIB, H100, NOW, WHOLE, a_node, a_pod, fleet, leased
+from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
+from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict, together
+from ullage.model.claim import Claim, DeviceRequest, Exclusivity
+from ullage.model.device import MigInstance
+from ullage.model.fact_event import Added, Deleted, ObjectKey
 from ullage.model.pod import Pod
-from ullage.model.quota import Limits, Quota, Usage
-from ullage.model.verdict import CURES, Reason, Wake
+from ullage.model.quota import Quota, QuotaLimits, QuotaUsage
+from ullage.model.verdict import CURES, ClusterEvent, Reason
 
-HALF = DeviceAsk(exclusivity=Exclusivity.SHARED, memory=40 * GIB)
-MIG = DeviceAsk(exclusivity=Exclusivity.MIG, memory=20 * GIB)
+HALF = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=40 * GIB)
+MIG = DeviceRequest(exclusivity=Exclusivity.MIG, memory=20 * GIB)
 
 
 def a_quota(name: str = "q", *, namespace: str = "n", **limits: Any) -> Quota:
-    return Quota(key=ObjectKey(namespace, name), uid=name, generation=1, limits=Limits(**limits))
+    return Quota(key=ObjectKey(namespace, name), uid=name, generation=1, limits=QuotaLimits(**limits))
 
 
-def usage(gpus: int = 0, shares: int = 0, **by_model: int) -> Usage:
-    return Usage(gpus=gpus, by_model=tuple(sorted(by_model.items())), shares=shares)
+def usage(gpus: int = 0, shares: int = 0, **by_model: int) -> QuotaUsage:
+    return QuotaUsage(gpus=gpus, by_model=tuple(sorted(by_model.items())), shares=shares)
 
 
 @pytest.mark.parametrize(
     ("limits", "used", "more", "detail"),
     [
-        pytest.param(Limits(), usage(99), usage(99), "", id="no-limit"),
-        pytest.param(Limits(gpus=4), usage(2), usage(2), "", id="up-to-the-limit"),
-        pytest.param(Limits(gpus=4), usage(3), usage(2), "2 GPUs asked, 3 of 4 are held", id="above-it"),
-        pytest.param(Limits(gpus=0), usage(), usage(1), "1 GPUs asked, 0 of 0 are held", id="zero-is-a-limit"),
-        pytest.param(Limits(gpus=0), usage(), usage(shares=500), "", id="shares-are-no-whole-gpus"),
-        pytest.param(Limits(gpus=1), usage(3), usage(shares=500), "", id="above-it-already-shares-still-go"),
+        pytest.param(QuotaLimits(), usage(99), usage(99), "", id="no-limit"),
+        pytest.param(QuotaLimits(gpus=4), usage(2), usage(2), "", id="up-to-the-limit"),
+        pytest.param(QuotaLimits(gpus=4), usage(3), usage(2), "2 GPUs asked, 3 of 4 are held", id="above-it"),
+        pytest.param(QuotaLimits(gpus=0), usage(), usage(1), "1 GPUs asked, 0 of 0 are held", id="zero-is-a-limit"),
+        pytest.param(QuotaLimits(gpus=0), usage(), usage(shares=500), "", id="shares-are-no-whole-gpus"),
+        pytest.param(QuotaLimits(gpus=1), usage(3), usage(shares=500), "", id="above-it-already-shares-still-go"),
         pytest.param(
-            Limits(shares=900),
+            QuotaLimits(shares=900),
             usage(shares=500),
             usage(shares=500),
             "500 thousandths of shared GPUs asked, 500 of 900 are held",
             id="shares",
         ),
         pytest.param(
-            Limits(by_model=(("H100", 2),)),
+            QuotaLimits(by_model=(("H100", 2),)),
             usage(2, H100=2),
             usage(1, H100=1),
             "1 H100 GPUs asked, 2 of 2 are held",
             id="model",
         ),
-        pytest.param(Limits(by_model=(("H100", 2),)), usage(2, H100=2), usage(1, A100=1), "", id="another-model"),
+        pytest.param(QuotaLimits(by_model=(("H100", 2),)), usage(2, H100=2), usage(1, A100=1), "", id="another-model"),
         pytest.param(
-            Limits(by_model=(("H100", 2),)),
-            Usage(gpus=2, by_model=(("NVIDIA H100 80GB HBM3", 1), ("NVIDIA H100 PCIe", 1))),
-            Usage(gpus=1, by_model=(("NVIDIA H100 NVL", 1),)),
+            QuotaLimits(by_model=(("H100", 2),)),
+            QuotaUsage(gpus=2, by_model=(("NVIDIA H100 80GB HBM3", 1), ("NVIDIA H100 PCIe", 1))),
+            QuotaUsage(gpus=1, by_model=(("NVIDIA H100 NVL", 1),)),
             "1 H100 GPUs asked, 2 of 2 are held",
             id="all-products-of-that-name",
         ),
     ],
 )
-def test_verdicts(limits: Limits, used: Usage, more: Usage, detail: str) -> None:
+def test_verdicts(limits: QuotaLimits, used: QuotaUsage, more: QuotaUsage, detail: str) -> None:
     verdict = quota_verdict(limits, used, more)
     assert (verdict.reason is Reason.FITS) == (not detail)
     assert verdict.detail == detail
@@ -73,61 +73,61 @@ def test_a_quota_refusal_never_buys_a_node_nor_evicts_anybody() -> None:
     cure = CURES[Reason.QUOTA_EXCEEDED]
     assert not cure.another_node
     assert not cure.fewer_pods
-    assert cure.wakes_on == {Wake.POD_LEFT, Wake.QUOTA_CHANGED}
+    assert cure.wakes_on == {ClusterEvent.POD_LEFT, ClusterEvent.QUOTA_CHANGED}
 
 
 @pytest.mark.parametrize(
     ("ask", "expected"),
     [
-        pytest.param(DeviceAsk(count=3), usage(3), id="any-model"),
-        pytest.param(DeviceAsk(count=3, model="H100"), usage(3, H100=3), id="the-model-asked-for"),
+        pytest.param(DeviceRequest(count=3), usage(3), id="any-model"),
+        pytest.param(DeviceRequest(count=3, model="H100"), usage(3, H100=3), id="the-model-asked-for"),
         pytest.param(structs.replace(HALF, count=2), usage(shares=2), id="shares-of-an-unknown-gpu"),
         pytest.param(MIG, usage(shares=1), id="an-instance-of-an-unknown-gpu"),
     ],
 )
-def test_the_least_an_ask_takes(ask: DeviceAsk, expected: Usage) -> None:
+def test_the_least_an_ask_takes(ask: DeviceRequest, expected: QuotaUsage) -> None:
     assert least_taken(ask) == expected
 
 
 def test_the_least_an_ask_takes_of_a_product() -> None:
-    assert least_taken(DeviceAsk(count=2), H100, 80 * GIB).by_model == ((H100, 2),)
+    assert least_taken(DeviceRequest(count=2), H100, 80 * GIB).by_model == ((H100, 2),)
     assert least_taken(HALF, H100, 80 * GIB) == usage(shares=500)
     assert least_taken(MIG, H100, 80 * GIB) == usage(shares=250)
 
 
-def seated(seating: Seating, name: str, gpus: int, ask: DeviceAsk = WHOLE, **facts: Any) -> Pod:
+def seated(seating: PlacementEngine, name: str, gpus: int, ask: DeviceRequest = WHOLE, **facts: Any) -> Pod:
     pod = a_pod(name, gpus=gpus, ask=ask, **facts)
     seat = seating.seat(pod, now=NOW)
-    assert isinstance(seat, Seat)
+    assert isinstance(seat, Placement)
     hold(seating.placements, pod, seat)
     return pod
 
 
 def test_what_is_held_is_counted_by_kind() -> None:
     node, inventory = leased("m", 1)
-    slices = tuple(MigSlice(f"MIG-{n}", "2g.20gb", 20 * GIB) for n in range(3))
+    slices = tuple(MigInstance(f"MIG-{n}", "2g.20gb", 20 * GIB) for n in range(3))
     split = structs.replace(inventory, devices=(structs.replace(inventory.devices[0], mig=slices),))
     seating = fleet(leased("a", 4), leased("b", 2, model=A100), node, split, a_node("counted", 4))
-    seated(seating, "whole", 2, DeviceAsk(model="H100"))
-    seated(seating, "older", 1, DeviceAsk(model="A100"))
+    seated(seating, "whole", 2, DeviceRequest(model="H100"))
+    seated(seating, "older", 1, DeviceRequest(model="A100"))
     seated(seating, "half", 1, HALF)
     seated(seating, "slices", 2, MIG)
     seated(seating, "elsewhere", 1, namespace="other")
     table = QuotaTable(seating.placements)
-    expected = Usage(gpus=3, by_model=((A100, 1), (H100, 2)), shares=500 + 2 * 250)
+    expected = QuotaUsage(gpus=3, by_model=((A100, 1), (H100, 2)), shares=500 + 2 * 250)
     assert table.usage("n") == expected
     seating.placements.place(a_pod("plain", gpus=3), "counted")
     assert table.usage("n") == together((expected, usage(3))), (
         "GPUs a device plugin chooses: of what model is not known"
     )
     seating.placements.remove(ObjectKey("n", "whole"))
-    assert table.usage("n") == Usage(gpus=4, by_model=((A100, 1),), shares=1000)
-    assert table.usage("nobody") == Usage()
+    assert table.usage("n") == QuotaUsage(gpus=4, by_model=((A100, 1),), shares=1000)
+    assert table.usage("nobody") == QuotaUsage()
 
 
 def test_a_share_of_a_whole_gpu_is_a_share_if_its_claim_says_so() -> None:
     """A pod that is heard of again does not say what it asked for: its claim does."""
-    ask = DeviceAsk(exclusivity=Exclusivity.SHARED, memory=80 * GIB)
+    ask = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=80 * GIB)
     pod = structs.replace(a_pod("p", on="a", gpus=(0,)), claim="c", shape=a_pod("q").shape)
     claim = Claim(key=ObjectKey("n", "c"), uid="c", generation=1, ask=ask)
     assert QuotaTable(fleet(leased("a", 1), pod, claim).placements).usage("n") == usage(shares=1000)
@@ -158,7 +158,7 @@ def test_seats_a_namespace_may_have(quotas: list[Quota], pod: Pod, expected: str
     seating = fleet(leased("a", 2, model=A100), leased("b", 4), *quotas)
     table = QuotaTable(seating.placements)
     answer = seating.seat(pod, now=NOW, closed=table.closed([pod]))
-    if isinstance(answer, Refusal):
+    if isinstance(answer, NoFit):
         assert set(answer.reasons) == {Reason(expected)}
     else:
         assert answer.node == expected
@@ -174,7 +174,7 @@ def test_a_gang_is_asked_about_as_a_whole() -> None:
     seats = []
     for pod in pods:
         seat = seating.seat(pod, now=NOW)
-        assert isinstance(seat, Seat)
+        assert isinstance(seat, Placement)
         seats.append((pod, seat))
     assert table.verdict(seats[:1])
     assert table.verdict(seats).detail == "4 GPUs asked, 0 of 3 are held"
@@ -185,9 +185,9 @@ def test_a_quota_that_appears_and_goes_is_heeded() -> None:
     table = QuotaTable(seating.placements)
     pod, quota = a_pod("p", gpus=2), a_quota(gpus=1)
     assert table.closed([pod]) is None
-    seating.placements.apply(Appeared(quota.key, quota))
+    seating.placements.apply(Added(quota.key, quota))
     assert table.closed([pod]) is not None
-    seating.placements.apply(Vanished(quota.key, quota))
+    seating.placements.apply(Deleted(quota.key, quota))
     assert table.closed([pod]) is None
 
 
@@ -201,10 +201,10 @@ def test_nobody_ever_holds_more_than_allowed_and_sums_do_not_drift(seed: int) ->
     for step in range(25):
         if seating.placements.pods and rng.random() < 0.3:
             seating.placements.remove(rng.choice(sorted(seating.placements.pods)))
-        ask = rng.choice((WHOLE, DeviceAsk(model="H100"), HALF))
+        ask = rng.choice((WHOLE, DeviceRequest(model="H100"), HALF))
         pod = a_pod(f"p{step}", gpus=rng.randint(1, 3), ask=ask)
         answer = seating.seat(pod, now=NOW, closed=table.closed([pod]))
-        if isinstance(answer, Seat) and table.verdict([(pod, answer)]):
+        if isinstance(answer, Placement) and table.verdict([(pod, answer)]):
             hold(seating.placements, pod, answer)
         held = table.usage("n")
         assert held == QuotaTable(seating.placements).usage("n")

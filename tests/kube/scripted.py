@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from ullage.kube.calling import Patience
-from ullage.kube.rate import Rate
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Refused, Request, Response
+from ullage.kube.client.calling import RetryPolicy
+from ullage.kube.client.rate import RateLimiter
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request, Response, StreamRejected
 
 Answer = Response | Exception
 Batch = Sequence[bytes] | Exception
@@ -57,8 +57,10 @@ class ScriptedTransport:
         return msgspec.json.decode(self.requests[-1].body or b"null")
 
 
-def api_over(transport: ScriptedTransport, *, rate: Rate | None = None, patience: Patience | None = None) -> RestApi:
-    return RestApi(transport, rng=random.Random(1), rate=rate, patience=patience or Patience())
+def api_over(
+    transport: ScriptedTransport, *, rate: RateLimiter | None = None, patience: RetryPolicy | None = None
+) -> RestApi:
+    return RestApi(transport, rng=random.Random(1), rate=rate, patience=patience or RetryPolicy())
 
 
 def says(body: Any, status: int = 200, retry_after: float | None = None) -> Response:
@@ -83,5 +85,5 @@ def an_event(kind: str, thing: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"type": kind, "object": thing})
 
 
-def refused(response: Response) -> Refused:
-    return Refused(response)
+def refused(response: Response) -> StreamRejected:
+    return StreamRejected(response)

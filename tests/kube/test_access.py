@@ -9,8 +9,8 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 
 from ullage.errors import UserError
-from ullage.kube import access
-from ullage.kube.connect import connect, find_access
+from ullage.kube.auth import access
+from ullage.kube.auth.connect import connect, find_access
 from ullage.testing.controlplane.certificates import CertificateAuthority
 
 TOKEN_AUTH = "Bearer secret"

@@ -15,10 +15,10 @@ from aiohttp import web
 from tests.kube.scripted import a_pod, an_event
 from tests.kube.tlsserver import Handler, Served, serving
 from ullage import errors
-from ullage.kube.api import Binding, KubeApi
-from ullage.kube.calling import Patience
-from ullage.kube.connect import connect, find_access, open_api
-from ullage.kube.resources import PODS
+from ullage.kube.auth.connect import connect, find_access, open_api
+from ullage.kube.client.api import Binding, KubeApi
+from ullage.kube.client.calling import RetryPolicy
+from ullage.kube.client.resources import PODS
 from ullage.testing.controlplane.certificates import EXPIRED, Validity
 
 pytestmark = pytest.mark.fault
@@ -46,7 +46,7 @@ async def talking_to(
     """An API to a server of ours, found by a kubeconfig, that waits only a little before it asks again."""
     async with serving(handler, validity=validity) as served:
         path = a_kubeconfig(folder, served.server, served.authority.certificate, token="t")
-        api = open_api(find_access(path), seed=1, patience=Patience(attempts=3, first_wait=0.01))
+        api = open_api(find_access(path), seed=1, patience=RetryPolicy(attempts=3, first_wait=0.01))
         try:
             yield api, served
         finally:
@@ -62,7 +62,7 @@ async def test_an_unreachable_server_is_tried_again_and_then_named(tmp_path: Pat
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         server = f"https://127.0.0.1:{taken.getsockname()[1]}"
-        api = open_api(find_access(a_kubeconfig(tmp_path, server)), patience=Patience(attempts=3, first_wait=0.01))
+        api = open_api(find_access(a_kubeconfig(tmp_path, server)), patience=RetryPolicy(attempts=3, first_wait=0.01))
         with pytest.raises(errors.Unreachable, match=f"the API server at {server} refuses connections; check that"):
             await api.list(PODS)
         await api.close()

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ullage.errors import UserError
-from ullage.kube.credentials import Credential, FileCredentials, NoCredential, bearer, read_token
-from ullage.kube.tls import Pem, expires
-from ullage.sim.time import run_virtual
+from ullage.kube.auth.credentials import Credential, FileCredentials, NoCredential, bearer, read_token
+from ullage.kube.auth.tls import Pem, expires
+from ullage.sim.virtual_time import run_virtual
 from ullage.testing.controlplane.certificates import CertificateAuthority, Validity
 
 

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from tests.kube.tlsserver import ANONYMOUS, closing, serving
 from ullage.errors import Unreachable
-from ullage.kube.http import Endpoint, HttpTransport
-from ullage.kube.tls import Pem, Trust
-from ullage.kube.transport import Request
+from ullage.kube.auth.tls import Pem, ServerTrust
+from ullage.kube.client.transport import Request
+from ullage.kube.http.http import Endpoint, HttpTransport
 from ullage.testing.controlplane.certificates import EXPIRED, CertificateAuthority, Validity
 
 GET = Request("GET", "/api/v1/pods", timeout=10)
@@ -51,9 +51,9 @@ async def test_a_server_whose_certificate_is_for_the_future() -> None:
 
 async def test_a_server_of_another_authority() -> None:
     async with serving(hello) as served:
-        other = Trust(Pem(CertificateAuthority("another").certificate, "certificate-authority of 'c'"))
+        other = ServerTrust(Pem(CertificateAuthority("another").certificate, "certificate-authority of 'c'"))
         await expect(replace(served.endpoint(), trust=other), "issuer that is not in certificate-authority of 'c'")
-        await expect(replace(served.endpoint(), trust=Trust()), "not in this machine's trusted certificates")
+        await expect(replace(served.endpoint(), trust=ServerTrust()), "not in this machine's trusted certificates")
 
 
 async def test_a_server_of_another_name() -> None:
@@ -64,7 +64,7 @@ async def test_a_server_of_another_name() -> None:
 
 async def test_the_name_to_expect_may_be_given_and_checks_may_be_off() -> None:
     async with serving(hello) as served:
-        for trust in (replace(served.trust(), server_name="kubernetes.default.svc"), Trust(skip_verify=True)):
+        for trust in (replace(served.trust(), server_name="kubernetes.default.svc"), ServerTrust(skip_verify=True)):
             async with closing(HttpTransport(replace(served.endpoint(), trust=trust), ANONYMOUS)) as transport:
                 assert (await transport.send(GET)).status == 200
 

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 
 from tests.kube.scripted import ScriptedTransport, api_over, says, status
 from ullage.errors import Conflict, Unreadable
-from ullage.kube.edit import edit, graft
+from ullage.kube.client.edit import edit, graft
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import CONFIG_MAPS, LEASES, NODES
 from ullage.kube.objects.meta import Condition, OwnerReference
-from ullage.kube.objects.node import Node, Taint
-from ullage.kube.objects.pod import Container, Pod, ResourceRequirements, SchedulingGate
+from ullage.kube.objects.node import KubeNode, KubeTaint
+from ullage.kube.objects.pod import Container, KubePod, ResourceRequirements, SchedulingGate
 from ullage.kube.objects.policy import Lease
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import CONFIG_MAPS, LEASES, NODES
-from ullage.sim.time import run_virtual
+from ullage.sim.virtual_time import run_virtual
 
 POD: JsonObject = {
     "apiVersion": "v1",
@@ -50,16 +50,16 @@ POD: JsonObject = {
     },
     "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True", "lastProbeTime": "then"}]},
 }
-BEFORE = msgspec.convert(POD, Pod)
+BEFORE = msgspec.convert(POD, KubePod)
 MAIN, SIDE = BEFORE.spec.containers
 GATES = BEFORE.spec.scheduling_gates
 
 
-def spec(**changes: Any) -> Pod:
+def spec(**changes: Any) -> KubePod:
     return replace(BEFORE, spec=replace(BEFORE.spec, **changes))
 
 
-def meta(**changes: Any) -> Pod:
+def meta(**changes: Any) -> KubePod:
     return replace(BEFORE, metadata=replace(BEFORE.metadata, **changes))
 
 
@@ -136,12 +136,12 @@ EDITS = [
 
 
 @pytest.mark.parametrize(("after", "path", "expected"), EDITS)
-def test_a_change_arrives_and_nothing_else_does(after: Pod, path: tuple[str | int, ...], expected: Any) -> None:
+def test_a_change_arrives_and_nothing_else_does(after: KubePod, path: tuple[str | int, ...], expected: Any) -> None:
     untouched = deepcopy(POD)
     grafted = graft(POD, BEFORE, after)
     assert untouched == POD
     assert at(grafted, *path) == expected
-    assert msgspec.convert(grafted, Pod) == after
+    assert msgspec.convert(grafted, KubePod) == after
     # Everything beside the path is as it was.
     here, there = deepcopy(grafted), deepcopy(POD)
     for raw in (here, there):
@@ -188,7 +188,7 @@ def test_taints_with_one_key_and_two_effects_are_kept_apart() -> None:
     raw = {
         "spec": {"taints": [{"key": "k", "effect": "NoSchedule", "x": 1}, {"key": "k", "effect": "NoExecute", "x": 2}]}
     }
-    before = msgspec.convert(raw, Node)
+    before = msgspec.convert(raw, KubeNode)
     no_schedule, no_execute = before.spec.taints
     after = replace(before, spec=replace(before.spec, taints=(replace(no_execute, value="v"), no_schedule)))
     assert graft(raw, before, after)["spec"]["taints"] == [
@@ -223,15 +223,15 @@ RAW_NODES = with_unknown(
 
 @given(RAW_NODES)
 def test_no_change_changes_nothing(raw: JsonObject) -> None:
-    assert graft(raw, msgspec.convert(raw, Node), msgspec.convert(raw, Node)) == raw
+    assert graft(raw, msgspec.convert(raw, KubeNode), msgspec.convert(raw, KubeNode)) == raw
 
 
 @given(RAW_NODES, RAW_NODES)
 def test_the_result_reads_as_what_was_meant_whatever_the_change(raw: JsonObject, other: JsonObject) -> None:
-    before, after = msgspec.convert(raw, Node), msgspec.convert(other, Node)
+    before, after = msgspec.convert(raw, KubeNode), msgspec.convert(other, KubeNode)
     untouched = deepcopy(raw)
     grafted = graft(raw, before, after)
-    assert msgspec.convert(grafted, Node) == after
+    assert msgspec.convert(grafted, KubeNode) == after
     assert raw == untouched
     known = {"metadata", "spec", "status"}
     assert {key: grafted[key] for key in grafted if key not in known} == {
@@ -245,9 +245,9 @@ def test_the_result_reads_as_what_was_meant_whatever_the_change(raw: JsonObject,
 
 @given(RAW_NODES, st.data())
 def test_a_taint_more_leaves_every_other_taint_whole(raw: JsonObject, data: st.DataObject) -> None:
-    before = msgspec.convert(raw, Node)
+    before = msgspec.convert(raw, KubeNode)
     place = data.draw(st.integers(0, len(before.spec.taints)))
-    fresh = Taint(key="fresh", effect="NoSchedule")
+    fresh = KubeTaint(key="fresh", effect="NoSchedule")
     taints = (*before.spec.taints[:place], fresh, *before.spec.taints[place:])
     grafted = graft(raw, before, replace(before, spec=replace(before.spec, taints=taints)))
     written = grafted["spec"]["taints"]
@@ -316,7 +316,7 @@ def test_a_subresource_is_written_where_it_is_asked_for() -> None:
     raw = {"metadata": {"name": "x"}, "status": {"conditions": [], "nodeInfo": {"os": "linux"}}}
     transport = ScriptedTransport([says(raw), says(raw)])
 
-    def ready(node: Node) -> Node:
+    def ready(node: KubeNode) -> KubeNode:
         return replace(node, status=replace(node.status, conditions=(Condition(type="Ready", status="True"),)))
 
     run_virtual(edit(api_over(transport), NODES, "x", "", ready, subresource="status"))

@@ -7,13 +7,13 @@ import pytest
 
 from tests.kube.crds.bad_objects import CLAIMS, NODES, QUOTAS, Bad
 from ullage.errors import Unreadable
-from ullage.kube.gpu_read import read_claim, read_inventory, read_quota
+from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS
 from ullage.kube.objects.gpu import GpuClaim, GpuNodeStatus, GpuQuota
-from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS
-from ullage.model.claim import Claim, ClaimPhase, DeviceAsk, DevicePolicy, Exclusivity, TopologyMode
-from ullage.model.device import Device, GpuNodeKind, Health, Inventory, MigSlice
-from ullage.model.event import ObjectKey
-from ullage.model.quota import Limits, Quota
+from ullage.kube.read.gpu import read_claim, read_inventory, read_quota
+from ullage.model.claim import Claim, ClaimPhase, DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
+from ullage.model.device import Device, DeviceHealth, GpuNodeKind, Inventory, MigInstance
+from ullage.model.fact_event import ObjectKey
+from ullage.model.quota import Quota, QuotaLimits
 
 READERS: dict[str, Any] = {
     GPU_CLAIMS.id: lambda body: read_claim(msgspec.convert(body, GpuClaim)),
@@ -36,7 +36,7 @@ def test_what_the_api_server_refuses_is_unreadable_and_the_field_is_named(bad: B
 
 def test_a_claim_that_says_nothing_asks_for_one_whole_gpu() -> None:
     assert read_claim(a_claim({})) == Claim(
-        key=ObjectKey("n", "c"), uid="u", generation=3, ask=DeviceAsk(), phase=ClaimPhase.PENDING
+        key=ObjectKey("n", "c"), uid="u", generation=3, ask=DeviceRequest(), phase=ClaimPhase.PENDING
     )
 
 
@@ -64,7 +64,7 @@ def test_everything_a_claim_can_say() -> None:
         key=ObjectKey("n", "c"),
         uid="u",
         generation=3,
-        ask=DeviceAsk(
+        ask=DeviceRequest(
             count=2,
             policy=DevicePolicy.PREFER_IDS,
             prefer_ids=(1, 3),
@@ -126,10 +126,10 @@ def test_an_inventory_is_sorted_by_id() -> None:
     first = Device(
         id=0, uuid="GPU-0", model="H100", memory=80 << 30, island="i", bandwidth=900, peers=(1, 2), in_use_by=("u",)
     )
-    instance = MigSlice("MIG-1", "1g.10gb", 10 << 30)
-    second = Device(id=1, uuid="GPU-1", model="H100", memory=80 << 30, health=Health.UNHEALTHY, mig=(instance,))
+    instance = MigInstance("MIG-1", "1g.10gb", 10 << 30)
+    second = Device(id=1, uuid="GPU-1", model="H100", memory=80 << 30, health=DeviceHealth.UNHEALTHY, mig=(instance,))
     assert read_inventory(raw) == Inventory(
-        node="node-a", reported_at=60.0, devices=(first, second), kind=GpuNodeKind.COUNTED
+        node="node-a", reported_at=60.0, dated=60.0, devices=(first, second), kind=GpuNodeKind.COUNTED
     )
 
 
@@ -142,7 +142,9 @@ def test_a_node_whose_agent_has_not_looked_yet_is_as_old_as_can_be() -> None:
     [
         pytest.param({"devices": [a_device(16)]}, "id 16 is not between 0 and 15", id="id-beyond-the-masks"),
         pytest.param({"devices": [a_device(1), a_device(1)]}, "two GPUs have the same id", id="one-id-twice"),
-        pytest.param({"devices": [a_device(0, health="Ill")]}, "'Ill' is not a valid Health", id="unknown-health"),
+        pytest.param(
+            {"devices": [a_device(0, health="Ill")]}, "'Ill' is not a valid DeviceHealth", id="unknown-health"
+        ),
         pytest.param({"devices": [a_device(0, memory="many")]}, "'many' is not a quantity", id="memory-in-words"),
         pytest.param({"observedAt": "today"}, "today", id="no-time"),
         pytest.param({"kind": "Rented"}, "'Rented' is not a valid GpuNodeKind", id="unknown-kind"),
@@ -159,7 +161,7 @@ def test_a_quota_limits_only_what_it_names() -> None:
         "metadata": {"name": "q", "namespace": "n", "uid": "u", "generation": 1},
         "spec": {"byModel": {"b": 0, "a": 2}},
     }
-    limits = Limits(gpus=None, by_model=(("a", 2), ("b", 0)), shares=None)
+    limits = QuotaLimits(gpus=None, by_model=(("a", 2), ("b", 0)), shares=None)
     assert read_quota(msgspec.convert(body, GpuQuota)) == Quota(
         key=ObjectKey("n", "q"), uid="u", generation=1, limits=limits
     )

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ullage.clock import Instant
-from ullage.kube.api import MergePatch
-from ullage.kube.encoding import encode, to_json
-from ullage.kube.gpu_read import read_bytes, read_claim, read_inventory
-from ullage.kube.gpu_write import (
-    Aspect,
-    ClaimOutcome,
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.json_codec import encode, to_json
+from ullage.kube.objects.gpu import GpuClaim, GpuClaimSpec, GpuClaimStatus, GpuNodeReport, GpuNodeStatus, GpuQuotaStatus
+from ullage.kube.objects.meta import Condition, ObjectMeta
+from ullage.kube.read.gpu import read_bytes, read_claim, read_inventory
+from ullage.kube.write.gpu import (
+    ClaimStatusFields,
+    ConditionSpec,
     allocated_text,
     apply_status,
     claim_copy,
@@ -27,15 +29,13 @@ from ullage.kube.gpu_write import (
     with_aspect,
     write_bytes,
 )
-from ullage.kube.objects.gpu import GpuClaim, GpuClaimSpec, GpuClaimStatus, GpuNodeReport, GpuNodeStatus, GpuQuotaStatus
-from ullage.kube.objects.meta import Condition, ObjectMeta
 from ullage.model.claim import ClaimPhase
-from ullage.model.device import MOST_DEVICES, Device, GpuNodeKind, Health, Inventory, MigSlice
-from ullage.model.event import ObjectKey
-from ullage.model.quota import Usage
+from ullage.model.device import MOST_DEVICES, Device, DeviceHealth, GpuNodeKind, Inventory, MigInstance
+from ullage.model.fact_event import ObjectKey
+from ullage.model.quota import QuotaUsage
 
 NOW, LATER = Instant(60.0), Instant(120.0)
-BOUND = ClaimOutcome(phase=ClaimPhase.BOUND, node="node-a", gpu_ids=(3, 1), message="placed")
+BOUND = ClaimStatusFields(phase=ClaimPhase.BOUND, node="node-a", gpu_ids=(3, 1), message="placed")
 META = ObjectMeta(name="c", namespace="n", uid="u", resource_version="7")
 
 
@@ -63,7 +63,7 @@ def test_a_bound_claim_names_what_it_holds() -> None:
 @pytest.mark.parametrize("phase", [ClaimPhase.PENDING, ClaimPhase.FAILED])
 def test_a_claim_that_holds_nothing_names_nothing(phase: ClaimPhase) -> None:
     held = claim_status(GpuClaimStatus(), BOUND, generation=1, now=NOW)
-    refused = ClaimOutcome(phase=phase, node="node-a", gpu_ids=(1,), reason="TooFewGpus")
+    refused = ClaimStatusFields(phase=phase, node="node-a", gpu_ids=(1,), reason="TooFewGpus")
     status = claim_status(held, refused, generation=1, now=LATER)
     assert (status.node_name, status.gpu_ids, status.allocated, status.message) == ("", (), "", "")
     (condition,) = status.conditions
@@ -72,20 +72,20 @@ def test_a_claim_that_holds_nothing_names_nothing(phase: ClaimPhase) -> None:
 
 
 def test_where_a_device_plugin_chooses_only_the_node_is_named() -> None:
-    counted = ClaimOutcome(phase=ClaimPhase.BOUND, node="node-a")
+    counted = ClaimStatusFields(phase=ClaimPhase.BOUND, node="node-a")
     status = claim_status(GpuClaimStatus(), counted, generation=1, now=NOW)
     assert (status.node_name, status.gpu_ids, status.allocated) == ("node-a", (), "")
 
 
 OUTCOMES = [
     pytest.param(BOUND, id="bound"),
-    pytest.param(ClaimOutcome(phase=ClaimPhase.BOUND, node="node-a", reason="Bound"), id="by-count"),
-    pytest.param(ClaimOutcome(phase=ClaimPhase.FAILED, reason="NodeTooSmall", message="no"), id="failed"),
+    pytest.param(ClaimStatusFields(phase=ClaimPhase.BOUND, node="node-a", reason="Bound"), id="by-count"),
+    pytest.param(ClaimStatusFields(phase=ClaimPhase.FAILED, reason="NodeTooSmall", message="no"), id="failed"),
 ]
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_status_we_wrote_is_known_from_the_facts_alone(outcome: ClaimOutcome) -> None:
+def test_a_status_we_wrote_is_known_from_the_facts_alone(outcome: ClaimStatusFields) -> None:
     status = claim_status(GpuClaimStatus(), outcome, generation=2, now=NOW)
     raw = GpuClaim(metadata=META, spec=GpuClaimSpec(), status=status)
     claim = read_claim(raw)
@@ -137,9 +137,9 @@ def test_a_template_too_long_for_a_label_is_annotated_all_the_same() -> None:
 
 def test_a_conditions_time_moves_only_with_its_status() -> None:
     other = Condition(type="Zealous", status="True", reason="Yes", last_transition_time="1970-01-01T00:00:01Z")
-    once = with_aspect((other,), Aspect("Ready", True, "Fine"), generation=1, now=NOW)
-    again = with_aspect(once, Aspect("Ready", True, "StillFine", "really"), generation=2, now=LATER)
-    unknown = with_aspect(again, Aspect("Ready", None, "Lost"), generation=2, now=LATER)
+    once = with_aspect((other,), ConditionSpec("Ready", True, "Fine"), generation=1, now=NOW)
+    again = with_aspect(once, ConditionSpec("Ready", True, "StillFine", "really"), generation=2, now=LATER)
+    unknown = with_aspect(again, ConditionSpec("Ready", None, "Lost"), generation=2, now=LATER)
     assert [one.type for one in again] == ["Ready", "Zealous"]
     assert (again[0].reason, again[0].observed_generation) == ("StillFine", 2)
     assert again[0].last_transition_time == "1970-01-01T00:01:00Z"
@@ -149,7 +149,7 @@ def test_a_conditions_time_moves_only_with_its_status() -> None:
 
 def test_a_patch_takes_away_what_is_no_longer_said() -> None:
     held = claim_status(GpuClaimStatus(), BOUND, generation=1, now=NOW)
-    freed = claim_status(held, ClaimOutcome(phase=ClaimPhase.PENDING), generation=1, now=LATER)
+    freed = claim_status(held, ClaimStatusFields(phase=ClaimPhase.PENDING), generation=1, now=LATER)
     patch = patch_status(META, held, freed)
     assert isinstance(patch, MergePatch)
     assert patch.body["metadata"] == {"name": "c", "namespace": "n", "resourceVersion": "7"}
@@ -170,8 +170,8 @@ def test_a_write_is_conditional_only_if_a_version_is_known() -> None:
 
 
 def test_a_quota_says_what_is_used_even_if_it_is_nothing() -> None:
-    fine = Aspect("Exhausted", False, "WithinLimits")
-    status = quota_status(GpuQuotaStatus(), Usage(by_model=(("H100", 1),)), fine, generation=1, now=NOW)
+    fine = ConditionSpec("Exhausted", False, "WithinLimits")
+    status = quota_status(GpuQuotaStatus(), QuotaUsage(by_model=(("H100", 1),)), fine, generation=1, now=NOW)
     assert to_json(status)["used"] == {"gpus": 0, "byModel": {"H100": 1}, "sharesMilli": 0}
 
 
@@ -203,14 +203,14 @@ def test_what_is_no_allocation_is_refused(text: str) -> None:
 words = st.text("abcGPU-01", min_size=1, max_size=12)
 ids = st.integers(0, MOST_DEVICES - 1)
 several_ids = st.sets(ids).map(lambda found: tuple(sorted(found)))
-slices = st.builds(MigSlice, uuid=words, profile=words, memory=st.integers(0, 1 << 40))
+slices = st.builds(MigInstance, uuid=words, profile=words, memory=st.integers(0, 1 << 40))
 devices = st.builds(
     Device,
     id=ids,
     uuid=words,
     model=words,
     memory=st.integers(0, 1 << 40),
-    health=st.sampled_from(Health),
+    health=st.sampled_from(DeviceHealth),
     island=st.just("") | words,
     bandwidth=st.integers(0, 1800),
     peers=several_ids,
@@ -234,7 +234,7 @@ def test_an_inventory_is_read_back_as_it_was_written(inventory: Inventory) -> No
     body = {"metadata": {"name": "node-a"}, "spec": {"nodeName": "node-a"}, "status": to_json(report)}
     raw = msgspec.json.decode(encode(body), type=GpuNodeStatus)
     assert raw.status == report
-    assert read_inventory(raw) == inventory
+    assert read_inventory(raw) == msgspec.structs.replace(inventory, dated=inventory.reported_at)
 
 
 def test_a_node_without_healthy_gpus_says_so() -> None:

@@ -11,8 +11,8 @@ import yaml
 from kubernetes.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from ullage.errors import UserError
-from ullage.kube import kubeconfig
-from ullage.testing.controlplane import Program, binaries
+from ullage.kube.auth import kubeconfig
+from ullage.testing.controlplane import GoProgram, binaries
 
 
 def write(path: Path, content: Any) -> Path:
@@ -75,7 +75,7 @@ def test_kubectl_merges_them_so(tmp_path: Path, first: Any, second: Any, context
     files = [write(tmp_path / "1", first), write(tmp_path / "2", second)]
     chosen = kubeconfig.choose(kubeconfig.load(files), context)
     try:
-        kubectl = binaries.find(Program.KUBECTL)
+        kubectl = binaries.find(GoProgram.KUBECTL)
     except binaries.MissingProgram as missing:
         pytest.skip(str(missing))
     command = [str(kubectl), "config", "view", "--minify", "--raw", "-o", "json"]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ullage.errors import UserError
-from ullage.kube import documents
-from ullage.kube.manifests import Manifests, read_manifests
-from ullage.model.event import ObjectKey
+from ullage.kube.manifests import documents
+from ullage.kube.manifests.manifests import Manifests, read_manifests
+from ullage.model.fact_event import ObjectKey
 from ullage.model.resources import GPU
 
 NODE = """
@@ -142,12 +142,82 @@ def test_what_says_no_namespace_is_in_the_one_that_is_meant() -> None:
             {"cpu": 1000},
             id="sidecars-too",
         ),
+        pytest.param(
+            "{resources: {limits: {cpu: 3, memory: 1Ki}}, containers: [{}]}",
+            {"cpu": 3000, "memory": 1024000},
+            id="limit-of-the-whole-pod",
+        ),
+        pytest.param(
+            "{resources: {limits: {cpu: 3}, requests: {cpu: 2}}, containers: [{}]}",
+            {"cpu": 2000},
+            id="what-the-whole-pod-requests-stays",
+        ),
+        pytest.param(
+            "{resources: {limits: {cpu: 3, memory: 1Ki}}, containers: [{resources: {requests: {cpu: 1}}}]}",
+            {"cpu": 1000, "memory": 1024000},
+            id="what-containers-request-goes-before-the-limit-of-the-whole-pod",
+        ),
         pytest.param("{containers: [{resources: {requests: {cpu: 0.5}}}]}", {"cpu": 500}, id="a-number-as-quantity"),
         pytest.param("{containers: [{resources: {requests: null}}], tolerations: null}", {}, id="null-is-nothing"),
     ],
 )
 def test_requests_as_the_api_server_fills_them_in(spec: str, needed: dict[str, int]) -> None:
     assert only_pod(read(a_pod(spec))).requests == needed
+
+
+@pytest.mark.parametrize(
+    ("spec", "ports"),
+    [
+        pytest.param("{containers: [{ports: [{containerPort: 80}]}]}", [], id="in-its-own-network"),
+        pytest.param("{hostNetwork: true, containers: [{ports: [{containerPort: 80}]}]}", [80], id="in-the-host-s"),
+        pytest.param(
+            "{hostNetwork: true, containers: [{ports: [{containerPort: 80, hostPort: 81}]}]}", [81], id="as-said"
+        ),
+        pytest.param(
+            "{hostNetwork: true, containers: [{}], "
+            "initContainers: [{restartPolicy: Always, ports: [{containerPort: 80}]}]}",
+            [80],
+            id="of-a-sidecar",
+        ),
+    ],
+)
+def test_ports_of_the_host_as_the_api_server_fills_them_in(spec: str, ports: list[int]) -> None:
+    assert [one.port for one in only_pod(read(a_pod(spec))).shape.host_ports] == ports
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reference"),
+    [
+        pytest.param("", "", "", id="nobody-says-one"),
+        pytest.param(", uid: u-a", ", uid: u-b", "", id="only-the-controllers"),
+        pytest.param("", "", ", uid: u", id="only-the-references"),
+    ],
+)
+def test_controllers_written_without_uids_stay_apart_and_keep_their_pods(
+    first: str, second: str, reference: str
+) -> None:
+    """Of two that were one, a plan would take the pods of the one for pods of the other."""
+    found = read(
+        "".join(
+            f"""
+---
+apiVersion: apps/v1
+kind: ReplicaSet
+metadata: {{name: {name}{uid}}}
+spec: {{replicas: {replicas}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}-0, ownerReferences: [{{kind: ReplicaSet, name: {name}, controller: true{owner}}}]}}
+spec: {{containers: [{{}}]}}
+"""
+            for name, uid, replicas in (("a", first, 3), ("b", second, 5))
+            for owner in (f"{reference}-{name}" if reference else "",)
+        )
+    )
+    targets = {one.uid: one.target for one in found.workloads}
+    owned = {key.name: targets[pod.owner.uid] for key, pod in found.state.pods.items() if pod.owner is not None}
+    assert owned == {"a-0": 3, "b-0": 5}
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ullage.kube.pruning import pruned
+from ullage.kube.manifests.pruning import pruned
 
 SPEC: dict[str, Any] = {
     "containers": [

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from ullage.errors import Unreadable
-from ullage.kube.objects.node import Node as KubeNode
-from ullage.kube.objects.pod import Pod as KubePod
-from ullage.kube.objects.policy import DisruptionBudget
+from ullage.kube.objects.node import KubeNode
+from ullage.kube.objects.pod import KubePod
+from ullage.kube.objects.policy import KubePodDisruptionBudget
 from ullage.kube.read import pod_requests, read_budget, read_node, read_pod
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Owner, Phase
 
 
@@ -123,7 +123,7 @@ def test_a_nodes_readiness(conditions: list[dict[str, str]], ready: bool) -> Non
     ],
 )
 def test_whom_a_budget_protects(selector: dict[str, Any] | None, selects: bool) -> None:
-    budget = msgspec.convert({"metadata": {"name": "b"}, "spec": {"selector": selector}}, DisruptionBudget)
+    budget = msgspec.convert({"metadata": {"name": "b"}, "spec": {"selector": selector}}, KubePodDisruptionBudget)
     assert read_budget(budget).selector.matches({"app": "web"}) is selects
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ullage.kube.objects.dra import ResourceClaim, ResourceSlice
+from ullage.kube.objects.dra import KubeResourceClaim, KubeResourceSlice
 from ullage.kube.read import read_device_claim, read_device_slice
-from ullage.model.device_claim import AllocatedDevice
+from ullage.model.dra import AllocatedDevice
 
 
 def result(device: str, *, pool: str = "node-a", driver: str = "gpu.nvidia.com", **more: Any) -> dict[str, Any]:
@@ -54,9 +54,23 @@ def selecting(*names: str) -> dict[str, Any]:
 )
 def test_what_a_claim_holds(status: dict[str, Any], held: list[tuple[str, str, str]]) -> None:
     raw = {"metadata": {"name": "c", "namespace": "ns", "uid": "u"}, "spec": {"devices": {}}, "status": status}
-    claim = read_device_claim(msgspec.convert(raw, ResourceClaim))
+    claim = read_device_claim(msgspec.convert(raw, KubeResourceClaim))
     assert claim.devices == tuple(AllocatedDevice(*one) for one in held)
     assert str(claim.key) == "ns/c"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "labels", "holds"),
+    [
+        pytest.param("ullage-system", {"gpu.scheduling/reservation": "true"}, 0, id="ours-the-lease-says-it"),
+        pytest.param("ullage-system", {}, 1, id="beside-the-leases-and-not-ours"),
+        pytest.param("team", {"gpu.scheduling/reservation": "true"}, 1, id="labelled-by-somebody-else"),
+    ],
+)
+def test_our_own_reservations_hold_nothing(namespace: str, labels: dict[str, str], holds: int) -> None:
+    meta = {"name": "c", "namespace": namespace, "uid": "u", "labels": labels}
+    raw = {"metadata": meta, "status": {"allocation": {"devices": {"results": [result("gpu-1")]}}}}
+    assert len(read_device_claim(msgspec.convert(raw, KubeResourceClaim)).devices) == holds
 
 
 def device(name: str, deeper: bool = False, **attributes: str) -> dict[str, Any]:
@@ -87,7 +101,7 @@ def device(name: str, deeper: bool = False, **attributes: str) -> dict[str, Any]
 )
 def test_which_gpu_a_device_is(devices: list[dict[str, Any]], gpus: list[tuple[str, str]]) -> None:
     spec = {"driver": "gpu.nvidia.com", "nodeName": "n", "pool": {"name": "n"}, "devices": devices}
-    found = read_device_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, ResourceSlice))
+    found = read_device_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": spec}, KubeResourceSlice))
     assert (found.pool, found.gpus) == ("n", tuple(gpus))
     other = {**spec, "driver": "net.example.com"}
-    assert read_device_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": other}, ResourceSlice)).gpus == ()
+    assert read_device_slice(msgspec.convert({"metadata": {"name": "s"}, "spec": other}, KubeResourceSlice)).gpus == ()

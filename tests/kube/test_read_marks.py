@@ -6,13 +6,12 @@ import msgspec
 import pytest
 
 from ullage.errors import Unreadable
-from ullage.kube.objects.pod import Pod as KubePod
-from ullage.kube.objects.workload import Job
-from ullage.kube.objects.workload import Workload as KubeWorkload
-from ullage.kube.read.marks import read_marks
+from ullage.kube.objects.pod import KubePod
+from ullage.kube.objects.workload import KubeJob, KubeWorkload
+from ullage.kube.read.drain_info import read_marks
 from ullage.kube.read.pod import read_pod
 from ullage.kube.read.workload import read_workload
-from ullage.model.pod_marks import PodMarks, SafeToEvict
+from ullage.model.pod_marks import PodDrainInfo, SafeToEvict
 
 CA = "cluster-autoscaler.kubernetes.io"
 
@@ -34,37 +33,37 @@ DISK: dict[str, Any] = {"emptyDir": {}}
 MEMORY, HOST = {"emptyDir": {"medium": "Memory"}}, {"hostPath": {"path": "/x"}}
 RS = {"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True, "apiVersion": "apps/v1"}
 
-STORIES: dict[str, tuple[tuple[Any, ...], PodMarks]] = {
-    "nothing-said": ((), PodMarks()),
-    "a-mirror": (({"annotations": {"kubernetes.io/config.mirror": "x"}},), PodMarks(mirror=True)),
-    "as-a-daemon": (({"annotations": {f"{CA}/daemonset-pod": "true"}},), PodMarks(daemon=True)),
-    "safe": ((safe("true"),), PodMarks(safe_to_evict=SafeToEvict.YES)),
-    "not-safe": ((safe("false"),), PodMarks(safe_to_evict=SafeToEvict.NO)),
-    "later": ((safe("on-completion"),), PodMarks(safe_to_evict=SafeToEvict.ON_COMPLETION)),
-    "nonsense": ((safe("perhaps"),), PodMarks()),
+STORIES: dict[str, tuple[tuple[Any, ...], PodDrainInfo]] = {
+    "nothing-said": ((), PodDrainInfo()),
+    "a-mirror": (({"annotations": {"kubernetes.io/config.mirror": "x"}},), PodDrainInfo(mirror=True)),
+    "as-a-daemon": (({"annotations": {f"{CA}/daemonset-pod": "true"}},), PodDrainInfo(daemon=True)),
+    "safe": ((safe("true"),), PodDrainInfo(safe_to_evict=SafeToEvict.YES)),
+    "not-safe": ((safe("false"),), PodDrainInfo(safe_to_evict=SafeToEvict.NO)),
+    "later": ((safe("on-completion"),), PodDrainInfo(safe_to_evict=SafeToEvict.ON_COMPLETION)),
+    "nonsense": ((safe("perhaps"),), PodDrainInfo()),
     "karpenter-s-word": (
         ({"annotations": {"karpenter.sh/do-not-disrupt": "true"}},),
-        PodMarks(safe_to_evict=SafeToEvict.NO),
+        PodDrainInfo(safe_to_evict=SafeToEvict.NO),
     ),
-    "data-on-disk": ((None, volumes(a=DISK, b=MEMORY, c=HOST)), PodMarks(local_volumes=("a", "c"))),
+    "data-on-disk": ((None, volumes(a=DISK, b=MEMORY, c=HOST)), PodDrainInfo(local_volumes=("a", "c"))),
     "data-that-may-be-lost": (
         ({"annotations": {f"{CA}/safe-to-evict-local-volumes": "a, c"}}, volumes(a=DISK, c=HOST)),
-        PodMarks(),
+        PodDrainInfo(),
     ),
-    "not-ready": ((None, None, {"conditions": [{"type": "Ready", "status": "False"}]}), PodMarks(ready=False)),
-    "ready": ((None, None, {"conditions": [{"type": "Ready", "status": "True"}]}), PodMarks()),
+    "not-ready": ((None, None, {"conditions": [{"type": "Ready", "status": "False"}]}), PodDrainInfo(ready=False)),
+    "ready": ((None, None, {"conditions": [{"type": "Ready", "status": "True"}]}), PodDrainInfo()),
     "leaving": (
         ({"deletionTimestamp": "1970-01-01T00:01:40Z"}, {"terminationGracePeriodSeconds": 7}),
-        PodMarks(deleted_at=100.0, grace=7.0),
+        PodDrainInfo(deleted_at=100.0, grace=7.0),
     ),
-    "owned": (({"ownerReferences": [RS]},), PodMarks(owner_group="apps")),
-    "of-a-core-kind": (({"ownerReferences": [RS | {"apiVersion": "v1"}]},), PodMarks()),
-    "not-restarted": ((None, {"restartPolicy": "Never"}), PodMarks(restart="Never")),
+    "owned": (({"ownerReferences": [RS]},), PodDrainInfo(owner_group="apps")),
+    "of-a-core-kind": (({"ownerReferences": [RS | {"apiVersion": "v1"}]},), PodDrainInfo()),
+    "not-restarted": ((None, {"restartPolicy": "Never"}), PodDrainInfo(restart="Never")),
 }
 
 
 @pytest.mark.parametrize(("said", "marks"), STORIES.values(), ids=STORIES)
-def test_what_a_pod_says(said: tuple[Any, ...], marks: PodMarks) -> None:
+def test_what_a_pod_says(said: tuple[Any, ...], marks: PodDrainInfo) -> None:
     assert read_marks(a_pod(*said)) == marks
     assert read_pod(a_pod(*said)).marks is read_marks(a_pod(*said))
 
@@ -83,11 +82,50 @@ COUNTS: dict[str, tuple[str, dict[str, Any], tuple[int, int]]] = {
         {"spec": {"parallelism": 4, "completions": 5}, "status": {"active": 1, "succeeded": 4}},
         (1, 1),
     ),
+    "a-job-that-is-suspended": ("Job", {"spec": {"parallelism": 4, "suspend": True}, "status": {}}, (0, 0)),
+    "a-job-that-has-failed": (
+        "Job",
+        {"spec": {"parallelism": 4}, "status": {"conditions": [{"type": "Failed", "status": "True"}]}},
+        (0, 0),
+    ),
 }
 
 
 @pytest.mark.parametrize(("kind", "body", "counts"), COUNTS.values(), ids=COUNTS)
 def test_how_many_pods_a_controller_wants_and_has(kind: str, body: dict[str, Any], counts: tuple[int, int]) -> None:
-    struct: type[KubeWorkload] | type[Job] = Job if kind == "Job" else KubeWorkload
+    struct: type[KubeWorkload] | type[KubeJob] = KubeJob if kind == "Job" else KubeWorkload
     found = read_workload(msgspec.convert({"metadata": {"uid": "u"}} | body, struct), kind)
     assert (found.uid, found.kind, found.target, found.current) == ("u", kind, *counts)
+
+
+MADE = {
+    "metadata": {"labels": {"app": "web"}, "annotations": {"gpu.scheduling/claim-template": "four"}},
+    "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "2"}}}]},
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "cpu"),
+    [
+        pytest.param("ReplicaSet", {"replicas": 1, "template": MADE}, 2000, id="of-a-replica-set"),
+        pytest.param("StatefulSet", {"template": MADE}, 2000, id="of-a-stateful-set"),
+        pytest.param("Job", {"template": MADE}, 2000, id="of-a-job"),
+        pytest.param("ReplicaSet", {"replicas": 0, "template": MADE}, None, id="none-is-to-be"),
+        pytest.param("DaemonSet", {"template": MADE}, None, id="one-for-each-node"),
+        pytest.param("ReplicaSet", {"template": {"spec": {"containers": 5}}}, None, id="makes-no-sense"),
+        pytest.param(
+            "ReplicaSet",
+            {"template": {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "much"}}}]}}},
+            None,
+            id="no-quantity",
+        ),
+    ],
+)
+def test_a_pod_as_its_controller_would_make_it(kind: str, spec: dict[str, Any], cpu: int | None) -> None:
+    struct: type[KubeWorkload] | type[KubeJob] = KubeJob if kind == "Job" else KubeWorkload
+    body = {"metadata": {"uid": "u", "name": "web", "namespace": "n"}, "spec": spec}
+    found = read_workload(msgspec.convert(body, struct), kind).template
+    assert (found is None) == (cpu is None)
+    if found is not None and found.owner is not None:
+        assert (found.requests["cpu"], found.labels, found.claim_template) == (cpu, {"app": "web"}, "four")
+        assert (found.owner.kind, found.owner.uid, found.node, found.key.namespace) == (kind, "u", "", "n")

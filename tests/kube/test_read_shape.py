@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ullage.errors import Unreadable
-from ullage.kube.objects.pod import Pod as KubePod
+from ullage.kube.objects.pod import KubePod
 from ullage.kube.read import read_pod
 from ullage.model.pod import Pod
 

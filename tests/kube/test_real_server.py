@@ -11,17 +11,17 @@ import yaml
 from msgspec.structs import replace
 
 from ullage import errors
-from ullage.kube.api import EVERYTHING, Change, KubeApi, Selection
-from ullage.kube.calling import Patience
-from ullage.kube.connect import connect, find_access, open_api
-from ullage.kube.edit import edit
-from ullage.kube.http import HttpTransport
+from ullage.kube.auth.connect import connect, find_access, open_api
+from ullage.kube.client.api import EVERYTHING, KubeApi, ListSelector, WatchEventType
+from ullage.kube.client.calling import RetryPolicy
+from ullage.kube.client.edit import edit
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import CONFIG_MAPS, LEASES, NAMESPACES, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
+from ullage.kube.client.transport import Request
+from ullage.kube.http.http import HttpTransport
 from ullage.kube.objects.meta import ObjectMeta
-from ullage.kube.objects.pod import Container, Pod, PodSpec, SchedulingGate, TopologySpreadConstraint
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import CONFIG_MAPS, LEASES, NAMESPACES, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
-from ullage.kube.transport import Request
-from ullage.testing.controlplane import EXPIRED, ControlPlane, ControlPlaneSpec, Program, StaticToken
+from ullage.kube.objects.pod import Container, KubePod, PodSpec, SchedulingGate, TopologySpreadConstraint
+from ullage.testing.controlplane import EXPIRED, ControlPlane, ControlPlaneSpec, GoProgram, StaticToken
 
 pytestmark = pytest.mark.real
 
@@ -91,7 +91,7 @@ async def test_an_unknown_authority_is_named(control_plane: ControlPlane, tmp_pa
     del content["clusters"][0]["cluster"]["certificate-authority-data"]
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(content))
-    api = open_api(find_access(path), patience=Patience(attempts=1))
+    api = open_api(find_access(path), patience=RetryPolicy(attempts=1))
     with pytest.raises(errors.Unreachable, match="not in this machine's trusted certificates"):
         await api.list(PODS)
     await api.close()
@@ -131,7 +131,7 @@ async def test_pages_of_a_list_show_one_moment(api: KubeApi, namespace: str) -> 
     assert names == [f"c{number}" for number in range(7)]
     assert len(versions) == 1
     assert remaining == [4, 1, 0]
-    seen = await api.list(CONFIG_MAPS, namespace, selection=Selection(fields="metadata.name=late"))
+    seen = await api.list(CONFIG_MAPS, namespace, selection=ListSelector(fields="metadata.name=late"))
     assert len(seen.items) == 1
     async for page in api.pages(CONFIG_MAPS, namespace, at_least=seen.resource_version, chunk=100):
         assert len(page.items) == 8
@@ -143,7 +143,7 @@ async def test_a_watch_shows_what_happens_and_can_be_resumed(api: KubeApi, names
     await api.create(CONFIG_MAPS, big, namespace)
     await api.delete(CONFIG_MAPS, "c", namespace)
     events = await _events(api, namespace, start, 2)
-    assert [change for change, _ in events] == [Change.ADDED, Change.DELETED]
+    assert [change for change, _ in events] == [WatchEventType.ADDED, WatchEventType.DELETED]
     resumed = await _events(api, namespace, events[0][1], 1)
     assert resumed == events[1:]
 
@@ -157,13 +157,13 @@ async def test_a_bookmark_moves_a_quiet_watch_past_what_happens_elsewhere(api: K
     other = asyncio.create_task(create_elsewhere())
     seen = [event async for batch in api.watch(CONFIG_MAPS, namespace, since=start, seconds=5) for event in batch]
     elsewhere = await other
-    assert {(event.change, event.object) for event in seen} == {(Change.BOOKMARK, None)}
+    assert {(event.change, event.object) for event in seen} == {(WatchEventType.BOOKMARK, None)}
     assert int(seen[-1].resource_version) >= int(elsewhere["metadata"]["resourceVersion"])
 
 
 async def test_a_struct_can_be_created_and_its_unknown_fields_survive_an_edit(api: KubeApi, namespace: str) -> None:
     spread = TopologySpreadConstraint(topology_key="zone")
-    pod = Pod(
+    pod = KubePod(
         metadata=ObjectMeta(name="p", labels={"a": "b"}),
         spec=PodSpec(
             containers=(Container(name="c", image="i"),),
@@ -175,7 +175,7 @@ async def test_a_struct_can_be_created_and_its_unknown_fields_survive_an_edit(ap
     assert made.spec.topology_spread_constraints[0].max_skew == 1
     before = await api.get(PODS.whole(), "p", namespace)
 
-    def open_gate(found: Pod) -> Pod:
+    def open_gate(found: KubePod) -> KubePod:
         labels = found.metadata.labels | {"c": "d"}
         gates = found.spec.scheduling_gates[1:]
         return replace(
@@ -223,20 +223,20 @@ async def test_a_crash_of_the_server_in_the_middle_of_a_watch(start_control_plan
     spec = ControlPlaneSpec(tokens=[StaticToken(token="t0ken", user="jane", groups=("system:masters",))])
     plane = await asyncio.to_thread(start_control_plane, spec)
     api = open_api(
-        find_access(plane.kubeconfig_with_token("t0ken")), seed=1, patience=Patience(attempts=30, longest_wait=1.0)
+        find_access(plane.kubeconfig_with_token("t0ken")), seed=1, patience=RetryPolicy(attempts=30, longest_wait=1.0)
     )
     try:
         await api.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, "default")
         start = (await api.list(CONFIG_MAPS)).resource_version
         watch = asyncio.create_task(_first(api, start))
         await asyncio.sleep(0.5)
-        await asyncio.to_thread(plane.kill, Program.APISERVER)
+        await asyncio.to_thread(plane.kill, GoProgram.APISERVER)
         with pytest.raises(errors.Unreachable):
             await watch
         with pytest.raises(errors.Unreachable, match="refuses connections; check that it runs"):
             await api.create(CONFIG_MAPS, {"metadata": {"name": "never"}}, "default")
         reading = asyncio.create_task(api.get(CONFIG_MAPS, "c", "default"))
-        await asyncio.to_thread(plane.start, Program.APISERVER)
+        await asyncio.to_thread(plane.start, GoProgram.APISERVER)
         assert (await reading)["metadata"]["name"] == "c"
         # A server that has just started remembers no changes from before.
         with pytest.raises(errors.Gone, match="too old resource version"):
@@ -248,14 +248,16 @@ async def test_a_crash_of_the_server_in_the_middle_of_a_watch(start_control_plan
 async def _first(api: KubeApi, since: str = "") -> None:
     """Watch secrets until something other than a bookmark comes."""
     async for batch in api.watch(SECRETS, since=since, seconds=60):
-        if any(event.change is not Change.BOOKMARK for event in batch):
+        if any(event.change is not WatchEventType.BOOKMARK for event in batch):
             return
 
 
-async def _events(api: KubeApi, namespace: str, since: str, count: int) -> list[tuple[Change, str]]:
-    seen: list[tuple[Change, str]] = []
+async def _events(api: KubeApi, namespace: str, since: str, count: int) -> list[tuple[WatchEventType, str]]:
+    seen: list[tuple[WatchEventType, str]] = []
     async for batch in api.watch(CONFIG_MAPS, namespace, since=since, selection=EVERYTHING, seconds=30):
-        seen += [(event.change, event.resource_version) for event in batch if event.change is not Change.BOOKMARK]
+        seen += [
+            (event.change, event.resource_version) for event in batch if event.change is not WatchEventType.BOOKMARK
+        ]
         if len(seen) >= count:
             break
     return seen

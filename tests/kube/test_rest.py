@@ -8,22 +8,22 @@ import pytest
 
 from tests.kube.scripted import ScriptedTransport, a_page, a_pod, api_over, says, status
 from ullage.errors import BadRequest, Gone, NotFound, Unreadable
-from ullage.kube.api import (
+from ullage.kube.client.api import (
     Apply,
     Binding,
     Deletion,
     JsonPatch,
     KubeApi,
+    ListSelector,
     MergePatch,
     Page,
     Propagation,
-    Selection,
 )
+from ullage.kube.client.resources import BUDGETS, CONFIG_MAPS, DEPLOYMENTS, LEASES, NODES, PODS
 from ullage.kube.objects.meta import LabelSelector, ObjectMeta
-from ullage.kube.objects.pod import Pod, PodSpec, TopologySpreadConstraint
-from ullage.kube.objects.policy import DisruptionBudget, DisruptionBudgetSpec, Lease, LeaseSpec
-from ullage.kube.resources import BUDGETS, CONFIG_MAPS, DEPLOYMENTS, LEASES, NODES, PODS
-from ullage.sim.time import run_virtual
+from ullage.kube.objects.pod import KubePod, PodSpec, TopologySpreadConstraint
+from ullage.kube.objects.policy import DisruptionBudgetSpec, KubePodDisruptionBudget, Lease, LeaseSpec
+from ullage.sim.virtual_time import run_virtual
 
 Call = Callable[[KubeApi], Awaitable[object]]
 
@@ -201,7 +201,7 @@ def test_a_name_that_would_mean_another_path_is_never_sent(call: Callable[[KubeA
 
 def test_defaults_the_server_requires_are_written_and_empty_ones_are_not() -> None:
     spread = TopologySpreadConstraint(topology_key="zone", label_selector=LabelSelector())
-    pod = Pod(metadata=ObjectMeta(name="p", namespace="n"), spec=PodSpec(topology_spread_constraints=(spread,)))
+    pod = KubePod(metadata=ObjectMeta(name="p", namespace="n"), spec=PodSpec(topology_spread_constraints=(spread,)))
     transport = ScriptedTransport([says({})])
     run_virtual(api_over(transport).create(PODS, pod))
     (written,) = transport.last_body["spec"]["topologySpreadConstraints"]
@@ -213,7 +213,9 @@ def test_defaults_the_server_requires_are_written_and_empty_ones_are_not() -> No
 
 
 def test_zero_is_written_where_it_is_not_the_default() -> None:
-    budget = DisruptionBudget(metadata=ObjectMeta(name="b", namespace="n"), spec=DisruptionBudgetSpec(min_available=0))
+    budget = KubePodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="n"), spec=DisruptionBudgetSpec(min_available=0)
+    )
     transport = ScriptedTransport([says({})])
     run_virtual(api_over(transport).create(BUDGETS, budget))
     assert transport.last_body["spec"] == {"minAvailable": 0}
@@ -224,14 +226,14 @@ def test_whole_objects_keep_fields_we_do_not_model() -> None:
     transport = ScriptedTransport([says(raw), says(raw)])
     api = api_over(transport)
     assert run_virtual(api.get(PODS.whole(), "p", "n")) == raw
-    assert run_virtual(api.get(PODS, "p", "n")) == msgspec.convert(raw, Pod)
+    assert run_virtual(api.get(PODS, "p", "n")) == msgspec.convert(raw, KubePod)
 
 
 def test_a_list_joins_its_pages_and_shows_one_moment() -> None:
     transport = ScriptedTransport(
         [a_page([a_pod("a"), a_pod("b")], "9", "next", 1), a_page([a_pod("c")], "9")],
     )
-    page = run_virtual(api_over(transport).list(PODS, "n", selection=Selection("x=y", "spec.nodeName="), chunk=2))
+    page = run_virtual(api_over(transport).list(PODS, "n", selection=ListSelector("x=y", "spec.nodeName="), chunk=2))
     assert [pod.metadata.name for pod in page.items] == ["a", "b", "c"]
     assert page.resource_version == "9"
     first, second = (dict(request.query) for request in transport.requests)
@@ -265,7 +267,7 @@ def test_an_answer_that_is_no_list_is_not_an_empty_one(body: dict[str, Any]) -> 
 def test_pages_ask_for_a_moment_only_once(at_least: str | None, query: dict[str, str]) -> None:
     transport = ScriptedTransport([a_page([a_pod("a")], "9", "next", 1), a_page([], "9")])
 
-    async def story() -> list[Page[Pod]]:
+    async def story() -> list[Page[KubePod]]:
         return [page async for page in api_over(transport).pages(PODS, at_least=at_least)]
 
     pages = run_virtual(story())

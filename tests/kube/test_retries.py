@@ -9,12 +9,12 @@ import pytest
 
 from tests.kube.scripted import Answer, ScriptedTransport, a_pod, api_over, says, status
 from ullage.errors import ApiError, ServerFailure, TooManyRequests, Unreachable
-from ullage.kube.api import Binding, KubeApi, MergePatch
-from ullage.kube.calling import Patience
-from ullage.kube.rate import Rate
-from ullage.kube.resources import NODES, PODS
-from ullage.kube.transport import Response
-from ullage.sim.time import run_virtual
+from ullage.kube.client.api import Binding, KubeApi, MergePatch
+from ullage.kube.client.calling import RetryPolicy
+from ullage.kube.client.rate import RateLimiter
+from ullage.kube.client.resources import NODES, PODS
+from ullage.kube.client.transport import Response
+from ullage.sim.virtual_time import run_virtual
 
 Write = Callable[[KubeApi], Coroutine[Any, Any, None]]
 
@@ -101,14 +101,14 @@ def test_the_server_is_left_alone_as_long_as_it_asks() -> None:
 def test_a_server_that_asks_for_more_than_our_patience_gets_no_second_call() -> None:
     transport = ScriptedTransport([busy(31), OK])
     with pytest.raises(TooManyRequests):
-        run_virtual(read(api_over(transport, patience=Patience(longest_wait=30))))
+        run_virtual(read(api_over(transport, patience=RetryPolicy(longest_wait=30))))
     assert len(transport.requests) == 1
 
 
 def test_attempts_are_bounded_and_waits_double_with_jitter() -> None:
     transport = ScriptedTransport([NO_ANSWER] * 10)
     with pytest.raises(Unreachable):
-        run_virtual(read(api_over(transport, patience=Patience(attempts=4, first_wait=1))))
+        run_virtual(read(api_over(transport, patience=RetryPolicy(attempts=4, first_wait=1))))
     moments = transport.moments
     waits = [later - sooner for sooner, later in pairwise(moments)]
     assert len(waits) == 3
@@ -128,10 +128,10 @@ def test_the_same_seed_waits_the_same() -> None:
 
 def test_every_attempt_keeps_to_the_rate() -> None:
     transport = ScriptedTransport([BUSY, OK, OK])
-    patience = Patience(first_wait=0.001)
+    patience = RetryPolicy(first_wait=0.001)
 
     async def story() -> None:
-        api = api_over(transport, rate=Rate(1, 1), patience=patience)
+        api = api_over(transport, rate=RateLimiter(1, 1), patience=patience)
         await asyncio.gather(read(api), read(api))
 
     run_virtual(story())

@@ -8,19 +8,19 @@ import pytest
 
 from tests.kube.scripted import Batch, ScriptedTransport, a_pod, an_event, api_over, refused, status
 from ullage import errors
-from ullage.kube.api import Change, Selection, WatchEvent
-from ullage.kube.objects.pod import Pod
-from ullage.kube.resources import CONFIG_MAPS, PODS
-from ullage.sim.time import run_virtual
+from ullage.kube.client.api import ListSelector, WatchEvent, WatchEventType
+from ullage.kube.client.resources import CONFIG_MAPS, PODS
+from ullage.kube.objects.pod import KubePod
+from ullage.sim.virtual_time import run_virtual
 
 ADDED = an_event("ADDED", a_pod("a", "5"))
 # A real bookmark of pods has null where our struct wants a list.
 BOOKMARK = an_event("BOOKMARK", {"kind": "Pod", "metadata": {"resourceVersion": "9"}, "spec": {"containers": None}})
 
 
-def watched(batches: list[Batch], **how: Any) -> tuple[list[Sequence[WatchEvent[Pod]]], Exception | None]:
+def watched(batches: list[Batch], **how: Any) -> tuple[list[Sequence[WatchEvent[KubePod]]], Exception | None]:
     """The batches a reader gets, and the error that ends the watch."""
-    seen: list[Sequence[WatchEvent[Pod]]] = []
+    seen: list[Sequence[WatchEvent[KubePod]]] = []
 
     async def story() -> Exception | None:
         try:
@@ -37,17 +37,17 @@ def test_events_come_in_the_batches_they_arrived_in() -> None:
     seen, error = watched([[ADDED, an_event("MODIFIED", a_pod("a", "6"))], [an_event("DELETED", a_pod("a", "7"))]])
     assert error is None
     assert [[(event.change, event.resource_version) for event in batch] for batch in seen] == [
-        [(Change.ADDED, "5"), (Change.MODIFIED, "6")],
-        [(Change.DELETED, "7")],
+        [(WatchEventType.ADDED, "5"), (WatchEventType.MODIFIED, "6")],
+        [(WatchEventType.DELETED, "7")],
     ]
     thing = seen[0][0].object
-    assert isinstance(thing, Pod)
+    assert isinstance(thing, KubePod)
     assert thing.metadata.name == "a"
 
 
 def test_a_bookmark_is_a_moment_without_an_object() -> None:
     seen, _ = watched([[BOOKMARK]])
-    assert seen == [[WatchEvent(Change.BOOKMARK, None, "9")]]
+    assert seen == [[WatchEvent(WatchEventType.BOOKMARK, None, "9")]]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_is_asked() -> None:
     transport = ScriptedTransport()
 
     async def story() -> None:
-        watch = api_over(transport).watch(PODS, "n", since="7", selection=Selection("a=b", "c=d"), seconds=60)
+        watch = api_over(transport).watch(PODS, "n", since="7", selection=ListSelector("a=b", "c=d"), seconds=60)
         assert [batch async for batch in watch] == []
 
     run_virtual(story())

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from aiohttp import web
 
-from ullage.kube.credentials import Credential, Credentials, FixedCredentials
-from ullage.kube.http import Endpoint, HttpTransport
-from ullage.kube.tls import Pem, Trust
+from ullage.kube.auth.credentials import Credential, Credentials, FixedCredentials
+from ullage.kube.auth.tls import Pem, ServerTrust
+from ullage.kube.http.http import Endpoint, HttpTransport
 from ullage.testing.controlplane.certificates import CertificateAuthority, Validity
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -28,8 +28,8 @@ class Served:
     requests: list[web.Request] = field(default_factory=list)
     connections: set[object] = field(default_factory=set)
 
-    def trust(self) -> Trust:
-        return Trust(Pem(self.authority.certificate, "the test's CA"))
+    def trust(self) -> ServerTrust:
+        return ServerTrust(Pem(self.authority.certificate, "the test's CA"))
 
     def endpoint(self) -> Endpoint:
         return Endpoint(self.server, self.trust())

@@ -6,12 +6,12 @@ import weakref
 import msgspec
 import pytest
 
-from ullage.model.claim import DeviceAsk
+from ullage.model.claim import DeviceRequest
 from ullage.model.node import Taint
 from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.model.shape import Shape, asking_for, interned, own_labels
-from ullage.model.terms import HostPort, NodeTerm, PodFilter, PodTerm, SpreadConstraint, Toleration
+from ullage.model.shape_terms import HostPort, NodeTerm, PodMatcher, PodTerm, SpreadConstraint, Toleration
 
 WEB = Selector((Requirement("app", Operator.IN, ("web",)),))
 
@@ -22,9 +22,9 @@ def a_rich_shape() -> Shape:
         node_affinity=(NodeTerm(labels=(Requirement("zone", Operator.EXISTS),)),),
         tolerations=(Toleration(key="gpu", exists=True),),
         host_ports=(HostPort(port=80),),
-        near=(PodTerm(topology_key="zone", pods=PodFilter(namespaces=("n",), selector=WEB)),),
+        near=(PodTerm(topology_key="zone", pods=PodMatcher(namespaces=("n",), selector=WEB)),),
         spread=(SpreadConstraint(topology_key="zone", selector=WEB),),
-        devices=DeviceAsk(count=2),
+        devices=DeviceRequest(count=2),
         namespace="n",
         labels=(("app", "web"),),
     )
@@ -64,14 +64,14 @@ def test_only_labels_that_are_looked_at_are_part_of_a_shape() -> None:
 )
 def test_a_claim_raises_the_need_of_gpus(requested: int, count: int, needed: int) -> None:
     plain = interned(Shape(requests=((GPU, requested),) if requested else ()))
-    shape = asking_for(plain, DeviceAsk(count=count), (("pool", "a"),))
+    shape = asking_for(plain, DeviceRequest(count=count), (("pool", "a"),))
     assert dict(shape.requests) == {GPU: needed}
     assert shape.node_selector == (("pool", "a"),)
-    assert shape is asking_for(plain, DeviceAsk(count=count), (("pool", "a"),))
+    assert shape is asking_for(plain, DeviceRequest(count=count), (("pool", "a"),))
 
 
 def test_a_claim_and_a_pod_that_want_different_nodes_get_none() -> None:
-    shape = asking_for(Shape(node_selector=(("pool", "b"),)), DeviceAsk(), (("pool", "a"),))
+    shape = asking_for(Shape(node_selector=(("pool", "b"),)), DeviceRequest(), (("pool", "a"),))
     assert shape.node_selector == (("pool", "a"), ("pool", "b"))
 
 

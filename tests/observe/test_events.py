@@ -3,27 +3,29 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ullage.errors import AlreadyExists, ApiError, Forbidden, NotFound, ServerFailure, Unreachable
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 from ullage.observe.events import (
     KINDS,
-    Announcement,
-    EventFate,
-    EventPace,
+    EventLimits,
+    EventMessage,
     EventReason,
     EventRecorder,
-    Record,
-    Subject,
+    EventSeries,
+    EventWriteResult,
+    ObjectReference,
 )
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 
-def about(name: str = "p", note: str = "0/3 nodes fit") -> Announcement:
-    return Announcement(Subject("Pod", ObjectKey("default", name), f"uid-{name}"), EventReason.FAILED_SCHEDULING, note)
+def about(name: str = "p", note: str = "0/3 nodes fit") -> EventMessage:
+    subject = ObjectReference("Pod", ObjectKey("default", name), f"uid-{name}")
+    return EventMessage(subject, EventReason.FAILED_SCHEDULING, note, topic=note)
 
 
 class Desk:
@@ -31,14 +33,14 @@ class Desk:
 
     def __init__(self, seconds: float = 0.1) -> None:
         self.seconds = seconds
-        self.there: dict[str, Record] = {}
+        self.there: dict[str, EventSeries] = {}
         self.order: list[str] = []
         self.under_way = 0
         self.most_at_once = 0
         self.failures: list[ApiError | None] = []
         self.does_it_anyway = False
 
-    async def create(self, record: Record) -> None:
+    async def create(self, record: EventSeries) -> None:
         await self._work()
         failure = self.failures.pop(0) if self.failures else None
         if failure is None or self.does_it_anyway:
@@ -49,7 +51,7 @@ class Desk:
         if failure is not None:
             raise failure
 
-    async def repeat(self, record: Record) -> None:
+    async def repeat(self, record: EventSeries) -> None:
         await self._work()
         if record.name not in self.there:
             raise NotFound(record.name)
@@ -71,10 +73,15 @@ class Desk:
 Story = Callable[[EventRecorder, Desk], Coroutine[Any, Any, None]]
 
 
-def played(story: Story, *, pace: EventPace = EventPace(), desk: Desk | None = None) -> tuple[Desk, Counter[EventFate]]:  # noqa: B008 - frozen
+def played(
+    story: Story,
+    *,
+    pace: EventLimits = EventLimits(),  # noqa: B008 - frozen
+    desk: Desk | None = None,
+) -> tuple[Desk, Counter[EventWriteResult]]:
     """What the desk holds after the story, and what became of each announcement."""
     at = desk or Desk()
-    fates: list[EventFate] = []
+    fates: list[EventWriteResult] = []
 
     async def play() -> None:
         async with EventRecorder(at, loop_clock(), instance="s-0", pace=pace, on_fate=fates.append) as recorder:
@@ -95,7 +102,7 @@ def test_different_things_are_different_events() -> None:
 
     desk, fates = played(story)
     assert desk.counts == [1, 1, 1]
-    assert fates == {EventFate.CREATED: 3}
+    assert fates == {EventWriteResult.CREATED: 3}
 
 
 def test_the_same_told_while_it_waits_is_one_event() -> None:
@@ -105,19 +112,43 @@ def test_the_same_told_while_it_waits_is_one_event() -> None:
 
     desk, fates = played(story)
     assert desk.counts == [5]
-    assert fates == {EventFate.CREATED: 1}
+    assert fates == {EventWriteResult.CREATED: 1}
 
 
-def test_the_same_told_within_five_minutes_is_counted_on_the_event_that_is_there() -> None:
+def test_the_same_told_within_the_hour_is_counted_on_the_event_that_is_there() -> None:
+    """Servers keep Events for an hour."""
+
     async def story(recorder: EventRecorder, _: Desk) -> None:
-        for pause in (0, 299, 299, 299, 301, 10):
+        for pause in (0, 3299, 3299, 3299, 3301, 10):
             await asyncio.sleep(pause)
             recorder.tell(about())
             await asyncio.sleep(0.5)
 
     desk, fates = played(story)
     assert desk.counts == [4, 2]
-    assert fates == {EventFate.CREATED: 2, EventFate.REPEATED: 4}
+    assert fates == {EventWriteResult.CREATED: 2, EventWriteResult.REPEATED: 4}
+
+
+def test_one_event_of_a_pod_and_a_reason_however_its_numbers_change() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        for number in range(200):
+            note = f"0/5000 nodes fit: {4000 - number} TooFewGpus, {1000 + number} NodeNotReady"
+            recorder.tell(replace(about(note=note), topic="TooFewGpus"))
+            await asyncio.sleep(1)
+
+    desk, fates = played(story)
+    assert desk.counts == [200]
+    assert desk.order == ["0/5000 nodes fit: 4000 TooFewGpus, 1000 NodeNotReady"]
+    assert fates[EventWriteResult.CREATED] == 1
+
+
+def test_what_waits_to_be_written_is_written_in_its_latest_words() -> None:
+    async def story(recorder: EventRecorder, _: Desk) -> None:
+        for words in ("1 of 4 members", "4 of 4 members"):
+            recorder.tell(replace(about(note=words), topic="GangIncomplete"))
+
+    desk, _ = played(story)
+    assert desk.order == ["4 of 4 members"]
 
 
 def test_the_same_told_while_its_first_telling_is_written_makes_no_second_event() -> None:
@@ -139,7 +170,7 @@ def test_an_event_that_has_expired_is_made_again() -> None:
 
     desk, fates = played(story)
     assert desk.counts == [1]
-    assert fates == {EventFate.CREATED: 2}
+    assert fates == {EventWriteResult.CREATED: 2}
 
 
 def test_the_oldest_is_dropped_when_too_much_waits() -> None:
@@ -147,9 +178,9 @@ def test_the_oldest_is_dropped_when_too_much_waits() -> None:
         for number in range(10):
             recorder.tell(about(note=str(number)))
 
-    desk, fates = played(story, pace=EventPace(most_waiting=3, at_once=1))
+    desk, fates = played(story, pace=EventLimits(most_waiting=3, at_once=1))
     assert desk.order == ["7", "8", "9"]
-    assert fates == {EventFate.DROPPED: 7, EventFate.CREATED: 3}
+    assert fates == {EventWriteResult.DROPPED: 7, EventWriteResult.CREATED: 3}
 
 
 def test_only_so_many_are_written_at_once() -> None:
@@ -157,7 +188,7 @@ def test_only_so_many_are_written_at_once() -> None:
         for number in range(20):
             recorder.tell(about(note=str(number)))
 
-    desk, _ = played(story, pace=EventPace(at_once=4))
+    desk, _ = played(story, pace=EventLimits(at_once=4))
     assert desk.most_at_once == 4
     assert len(desk.there) == 20
 
@@ -165,14 +196,14 @@ def test_only_so_many_are_written_at_once() -> None:
 @pytest.mark.parametrize(
     ("failures", "done", "expected"),
     [
-        pytest.param([Unreachable("x")], False, EventFate.CREATED, id="once-unreachable"),
-        pytest.param([Unreachable("x")], True, EventFate.CREATED, id="written-and-the-answer-lost"),
-        pytest.param([ServerFailure("x")] * 3, False, EventFate.FAILED, id="the-server-is-broken"),
-        pytest.param([Forbidden("x")], False, EventFate.FAILED, id="not-allowed"),
+        pytest.param([Unreachable("x")], False, EventWriteResult.CREATED, id="once-unreachable"),
+        pytest.param([Unreachable("x")], True, EventWriteResult.CREATED, id="written-and-the-answer-lost"),
+        pytest.param([ServerFailure("x")] * 3, False, EventWriteResult.FAILED, id="the-server-is-broken"),
+        pytest.param([Forbidden("x")], False, EventWriteResult.FAILED, id="not-allowed"),
     ],
 )
 def test_failures_are_counted_and_the_next_one_is_written(
-    failures: list[ApiError | None], done: bool, expected: EventFate
+    failures: list[ApiError | None], done: bool, expected: EventWriteResult
 ) -> None:
     desk = Desk()
     desk.failures, desk.does_it_anyway = failures, done
@@ -183,8 +214,8 @@ def test_failures_are_counted_and_the_next_one_is_written(
         recorder.tell(about(note="second"))
 
     _, fates = played(story, desk=desk)
-    assert fates == Counter([expected, EventFate.CREATED])
-    assert len(desk.there) == 1 + (expected is EventFate.CREATED)
+    assert fates == Counter([expected, EventWriteResult.CREATED])
+    assert len(desk.there) == 1 + (expected is EventWriteResult.CREATED)
 
 
 def test_closing_writes_what_waits_and_then_drops_what_is_left() -> None:
@@ -192,15 +223,15 @@ def test_closing_writes_what_waits_and_then_drops_what_is_left() -> None:
         for number in range(10):
             recorder.tell(about(note=str(number)))
 
-    pace = EventPace(at_once=1, farewell=5.0)
-    assert played(story, pace=pace)[1] == {EventFate.CREATED: 10}
+    pace = EventLimits(at_once=1, farewell=5.0)
+    assert played(story, pace=pace)[1] == {EventWriteResult.CREATED: 10}
     slow, fates = played(story, pace=pace, desk=Desk(seconds=2.0))
     assert len(slow.there) == 2
-    assert fates[EventFate.DROPPED] == 7
+    assert fates[EventWriteResult.DROPPED] == 7
 
 
 def test_telling_after_the_end_is_harmless() -> None:
-    fates: list[EventFate] = []
+    fates: list[EventWriteResult] = []
 
     async def story() -> None:
         async with EventRecorder(Desk(), loop_clock(), instance="s-0", on_fate=fates.append) as recorder:
@@ -208,14 +239,14 @@ def test_telling_after_the_end_is_harmless() -> None:
         recorder.tell(about())
 
     run_virtual(story())
-    assert fates == [EventFate.DROPPED]
+    assert fates == [EventWriteResult.DROPPED]
 
 
 def test_old_series_are_forgotten() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for number in range(50):
             recorder.tell(about(note=str(number)))
-        await asyncio.sleep(301)
+        await asyncio.sleep(3301)
         recorder.tell(about(note="new"))
         await asyncio.sleep(1)
         assert len(recorder._series) == 1
@@ -230,7 +261,7 @@ class Rush:
         self.is_on = True
 
 
-async def _told_in_a_rush(count: int, rush: Rush, desk: Desk, pace: EventPace) -> None:
+async def _told_in_a_rush(count: int, rush: Rush, desk: Desk, pace: EventLimits) -> None:
     async with EventRecorder(desk, loop_clock(), instance="s-0", pace=pace) as recorder:
         recorder.others_are_urgent = lambda: rush.is_on
         for number in range(count):
@@ -242,7 +273,7 @@ async def _told_in_a_rush(count: int, rush: Rush, desk: Desk, pace: EventPace) -
 
 def test_beside_more_urgent_writes_few_are_made_and_then_all() -> None:
     desk, rush = Desk(), Rush()
-    run_virtual(_told_in_a_rush(90, rush, desk, EventPace(at_once=40, at_once_beside_urgent=2)))
+    run_virtual(_told_in_a_rush(90, rush, desk, EventLimits(at_once=40, at_once_beside_urgent=2)))
     assert desk.most_at_once == 40, "once nothing urgent is left, all hands write"
     assert len(desk.there) == 90
 
@@ -250,14 +281,14 @@ def test_beside_more_urgent_writes_few_are_made_and_then_all() -> None:
 @pytest.mark.parametrize(
     ("pace", "at_once"),
     [
-        pytest.param(EventPace(at_once=8, at_once_beside_urgent=2), 2, id="few at once, as long as they may wait"),
-        pytest.param(EventPace(at_once=8, at_once_beside_urgent=2, patience=0.5), 8, id="not for longer than this"),
+        pytest.param(EventLimits(at_once=8, at_once_beside_urgent=2), 2, id="few at once, as long as they may wait"),
+        pytest.param(EventLimits(at_once=8, at_once_beside_urgent=2, patience=0.5), 8, id="not for longer than this"),
         pytest.param(
-            EventPace(at_once=8, at_once_beside_urgent=2, most_waiting=80), 8, id="nor until some are dropped"
+            EventLimits(at_once=8, at_once_beside_urgent=2, most_waiting=80), 8, id="nor until some are dropped"
         ),
     ],
 )
-def test_how_long_what_is_told_stands_back(pace: EventPace, at_once: int) -> None:
+def test_how_long_what_is_told_stands_back(pace: EventLimits, at_once: int) -> None:
     desk = Desk()
 
     async def story() -> None:

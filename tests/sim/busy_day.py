@@ -7,27 +7,30 @@ and calls get lost, watches break, history is compacted, replicas freeze, crash 
 import asyncio
 import hashlib
 import json
+import logging
 import random
 import sys
 from collections.abc import Callable
 
+import structlog
+
 from ullage.clock import Clock
-from ullage.control.election import Elector, LeaseName
-from ullage.control.guard import GuardedTransport
-from ullage.control.leadership import Leadership, lead
+from ullage.control.leader.election import ElectionLease, LeaderElector
+from ullage.control.leader.guard import GuardedTransport
+from ullage.control.leader.leadership import Leadership, lead
 from ullage.errors import ApiError, LeadershipLost
-from ullage.kube.api import DELETE_NOW, Binding
-from ullage.kube.objects.pod import Pod
-from ullage.kube.resources import NODES, PODS
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Request, Response
-from ullage.model.event import Event
+from ullage.kube.client.api import DELETE_NOW, Binding
+from ullage.kube.client.resources import NODES, PODS
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request, Response
+from ullage.kube.objects.pod import KubePod
+from ullage.model.fact_event import FactEvent
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
-from ullage.sim.process import Life, Process
-from ullage.sim.renewal import SimulatedRenewal
-from ullage.sim.time import loop_clock, run_virtual
-from ullage.watch.informer import Informer, Interest, run_all, wait_all_synced
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.sim.virtual_time import loop_clock, run_virtual
+from ullage.testing.simulated_renewal import SimulatedRenewal
+from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 
 Log = Callable[[str], None]
 SPACE = "default"
@@ -52,21 +55,23 @@ class WritingServer(SimulatedApiServer):
 class Scheduler:
     """One replica: watches always, binds while it leads."""
 
-    def __init__(self, life: Life, seed: int, log: Log) -> None:
+    def __init__(self, life: ProcessRun, seed: int, log: Log) -> None:
         self._life = life
         self._log = log
         self._rng = random.Random(f"{life.name} {seed}")
         self._changed = asyncio.Event()
         api = RestApi(life.transport, rng=self._rng)
         self._pods = Informer(
-            api, Interest(PODS, _place, chunk=7), self._hear, rng=self._rng, clock=life.clock, on_trouble=self._note
+            api, InformerSpec(PODS, _place, chunk=7), self._hear, rng=self._rng, clock=life.clock, on_trouble=self._note
         )
-        self._nodes = Informer(api, Interest(NODES, _name), self._hear, rng=self._rng, clock=life.clock)
+        self._nodes = Informer(api, InformerSpec(NODES, _name), self._hear, rng=self._rng, clock=life.clock)
 
     async def run(self) -> None:
         identity = f"{self._life.name}-{self._rng.randrange(10_000)}"
-        lease = LeaseName(SPACE, "scheduler", identity)
-        elector = Elector(RestApi(self._life.transport, rng=self._rng), lease, clock=self._life.clock, rng=self._rng)
+        lease = ElectionLease(SPACE, "scheduler", identity)
+        elector = LeaderElector(
+            RestApi(self._life.transport, rng=self._rng), lease, clock=self._life.clock, rng=self._rng
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(run_all(self._pods, self._nodes))
             while True:
@@ -93,7 +98,7 @@ class Scheduler:
                 self._log(f"{self._life.name}: {error}")
             await asyncio.sleep(0.5)
 
-    def _hear(self, event: Event[str]) -> None:
+    def _hear(self, event: FactEvent[str]) -> None:
         self._log(f"{self._life.name} hears {event}")
         self._changed.set()
 
@@ -101,7 +106,7 @@ class Scheduler:
         self._log(f"{self._life.name} is troubled: {error}")
 
 
-def _place(pod: Pod) -> str:
+def _place(pod: KubePod) -> str:
     return pod.spec.node_name
 
 
@@ -121,7 +126,9 @@ async def users(api: RestApi, rng: random.Random) -> None:
             await api.create(PODS, {"metadata": {"generateName": "job-"}, "spec": spec}, SPACE)
 
 
-async def trouble(server: WritingServer, replicas: list[tuple[Process, Weather]], rng: random.Random, log: Log) -> None:
+async def trouble(
+    server: WritingServer, replicas: list[tuple[SimulatedProcess, NetworkConditions]], rng: random.Random, log: Log
+) -> None:
     """Something goes wrong every few seconds."""
     while True:
         await asyncio.sleep(rng.uniform(2, 15))
@@ -146,15 +153,21 @@ async def day(seed: int, write: Callable[[str], None]) -> None:
     api = RestApi(InMemoryTransport(server), rng=random.Random(seed + 1))
     for number in range(3):
         await api.create(NODES, {"metadata": {"name": f"node-{number}"}})
-    odds = Odds({Fault.LOST: 0.03, Fault.REFUSED: 0.03, Fault.UNAVAILABLE: 0.02}, stream_cut=0.01)
-    replicas: list[tuple[Process, Weather]] = []
+    odds = FaultRates(
+        {NetworkFault.LOST: 0.03, NetworkFault.REFUSED: 0.03, NetworkFault.UNAVAILABLE: 0.02}, stream_cut=0.01
+    )
+    replicas: list[tuple[SimulatedProcess, NetworkConditions]] = []
     for number in range(3):
-        weather = Weather(seed=seed + number, latency=Latency(default=0.05, spread=4.0, watch=0.02), odds=odds)
+        weather = NetworkConditions(
+            seed=seed + number, latency=Latency(default=0.05, spread=4.0, watch=0.02), odds=odds
+        )
 
-        def connect(name: str = f"replica-{number}", weather: Weather = weather) -> InMemoryTransport:
+        def connect(name: str = f"replica-{number}", weather: NetworkConditions = weather) -> InMemoryTransport:
             return InMemoryTransport(server, user=name, weather=weather)
 
-        replicas.append((Process(f"replica-{number}", connect, lambda life: Scheduler(life, seed, log).run()), weather))
+        replicas.append(
+            (SimulatedProcess(f"replica-{number}", connect, lambda life: Scheduler(life, seed, log).run()), weather)
+        )
         replicas[-1][0].start()
     others = [asyncio.create_task(users(api, rng)), asyncio.create_task(trouble(server, replicas, rng, log))]
     await asyncio.sleep(DURATION)
@@ -165,4 +178,6 @@ async def day(seed: int, write: Callable[[str], None]) -> None:
 
 
 if __name__ == "__main__":
+    # What is logged bears the time of the world outside.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     run_virtual(day(int(sys.argv[1]), lambda line: print(line)))  # noqa: T201 - printing is what it is for

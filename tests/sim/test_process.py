@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from ullage.errors import Unreachable
-from ullage.kube.transport import Request, Response
-from ullage.sim.process import Life, Process
-from ullage.sim.time import Deadlock, run_scaled, run_virtual
+from ullage.kube.client.transport import Request, Response
+from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.sim.virtual_time import Deadlock, run_scaled, run_virtual
 
 GET = Request("GET", "/things")
 DELETE = Request("DELETE", "/things/one")
@@ -46,11 +46,11 @@ def now() -> float:
 
 
 async def run_program(
-    program: Callable[[Life], Coroutine[Any, Any, None]], *, crash_at: float | None = None
+    program: Callable[[ProcessRun], Coroutine[Any, Any, None]], *, crash_at: float | None = None
 ) -> list[str]:
     """One process with that program, crashed at a moment or run for 100 s; gives back what arrived at its server."""
     arrived: list[str] = []
-    process = Process("worker", lambda: Wire(arrived), program)
+    process = SimulatedProcess("worker", lambda: Wire(arrived), program)
     process.start()
     await asyncio.sleep(100 if crash_at is None else crash_at)
     if crash_at is not None:
@@ -60,29 +60,29 @@ async def run_program(
     return arrived
 
 
-async def sleeps(life: Life) -> None:  # noqa: ARG001 - one of several ways to wait
+async def sleeps(life: ProcessRun) -> None:  # noqa: ARG001 - one of several ways to wait
     await asyncio.sleep(1)
 
 
-async def asks(life: Life) -> None:
+async def asks(life: ProcessRun) -> None:
     await life.transport.send(GET)
 
 
-async def watches(life: Life) -> None:
+async def watches(life: ProcessRun) -> None:
     async for _ in life.transport.stream(GET):
         return
 
 
 @pytest.mark.parametrize("wait", [sleeps, asks, watches])
-def test_a_thinking_process_hears_nothing_until_it_is_done(wait: Callable[[Life], Awaitable[None]]) -> None:
+def test_a_thinking_process_hears_nothing_until_it_is_done(wait: Callable[[ProcessRun], Awaitable[None]]) -> None:
     heard: list[tuple[str, float]] = []
 
-    def program(name: str, cost: float) -> Callable[[Life], Coroutine[Any, Any, None]]:
-        async def listen(life: Life) -> None:
+    def program(name: str, cost: float) -> Callable[[ProcessRun], Coroutine[Any, Any, None]]:
+        async def listen(life: ProcessRun) -> None:
             await wait(life)
             heard.append((name, now()))
 
-        async def main(life: Life) -> None:
+        async def main(life: ProcessRun) -> None:
             listening = asyncio.create_task(listen(life))
             await asyncio.sleep(0.5)
             await life.charge(cost)
@@ -94,7 +94,7 @@ def test_a_thinking_process_hears_nothing_until_it_is_done(wait: Callable[[Life]
     async def story() -> None:
         arrived: list[str] = []
         for name, cost in (("thinker", 5.0), ("idler", 0.0)):
-            Process(name, lambda: Wire(arrived), program(name, cost)).start()
+            SimulatedProcess(name, lambda: Wire(arrived), program(name, cost)).start()
         await asyncio.sleep(60)
 
     run_virtual(story())
@@ -104,7 +104,7 @@ def test_a_thinking_process_hears_nothing_until_it_is_done(wait: Callable[[Life]
 def test_thoughts_of_one_thread_follow_each_other() -> None:
     ended: list[float] = []
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         async def think() -> None:
             await life.charge(2)
             ended.append(now())
@@ -125,7 +125,7 @@ def test_another_thread_of_the_process_goes_on_while_the_first_thinks() -> None:
             await asyncio.sleep(1)
             ticks.append(now())
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         life.spawn(tick(), name="renewal", thread="renewal")
         await life.charge(10)
 
@@ -141,7 +141,7 @@ def test_a_frozen_process_stands_still_in_all_threads() -> None:
             await asyncio.sleep(1)
             ticks.append(now())
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         life.spawn(tick(), name="renewal", thread="renewal")
         await asyncio.sleep(1.5)
         life.freeze(10)
@@ -153,7 +153,7 @@ def test_a_frozen_process_stands_still_in_all_threads() -> None:
 def test_a_deadline_that_passes_while_thinking_is_noticed_afterwards() -> None:
     seen: list[float] = []
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         async def wait() -> None:
             try:
                 async with asyncio.timeout(2):
@@ -170,14 +170,14 @@ def test_a_deadline_that_passes_while_thinking_is_noticed_afterwards() -> None:
     assert seen == [6.0]
 
 
-async def deletes_in_the_end(life: Life) -> None:
+async def deletes_in_the_end(life: ProcessRun) -> None:
     try:
         await asyncio.sleep(50)
     finally:
         await life.transport.send(DELETE)
 
 
-async def deletes_after_a_pause(life: Life) -> None:
+async def deletes_after_a_pause(life: ProcessRun) -> None:
     try:
         await asyncio.sleep(50)
     finally:
@@ -185,7 +185,7 @@ async def deletes_after_a_pause(life: Life) -> None:
         await life.transport.send(DELETE)
 
 
-async def never_gives_up(life: Life) -> None:
+async def never_gives_up(life: ProcessRun) -> None:
     while True:
         try:
             await asyncio.sleep(50)
@@ -194,21 +194,21 @@ async def never_gives_up(life: Life) -> None:
             continue
 
 
-async def deletes_from_a_child(life: Life) -> None:
+async def deletes_from_a_child(life: ProcessRun) -> None:
     asyncio.create_task(deletes_in_the_end(life))  # noqa: RUF006 - the process keeps it
     async with asyncio.TaskGroup() as group:
         group.create_task(never_gives_up(life))
         group.create_task(deletes_after_a_pause(life))
 
 
-async def deletes_after_thinking(life: Life) -> None:
+async def deletes_after_thinking(life: ProcessRun) -> None:
     try:
         await life.charge(50)
     finally:
         await life.transport.send(DELETE)
 
 
-async def is_about_to_start_a_child(life: Life) -> None:
+async def is_about_to_start_a_child(life: ProcessRun) -> None:
     await asyncio.sleep(10)
     asyncio.create_task(deletes_in_the_end(life))  # noqa: RUF006 - the process keeps it
     await asyncio.sleep(0)
@@ -226,7 +226,7 @@ async def is_about_to_start_a_child(life: Life) -> None:
     ],
 )
 def test_the_clean_up_of_a_crashed_process_reaches_nobody(
-    program: Callable[[Life], Coroutine[Any, Any, None]],
+    program: Callable[[ProcessRun], Coroutine[Any, Any, None]],
 ) -> None:
     assert run_virtual(run_program(program, crash_at=10)) == []
 
@@ -238,12 +238,12 @@ def test_without_a_crash_the_same_clean_up_does_arrive() -> None:
 def test_a_process_can_crash_itself_in_the_middle_of_a_line() -> None:
     arrived: list[str] = []
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         await life.transport.send(GET)
         process.crash()
         await life.transport.send(DELETE)
 
-    process = Process("worker", lambda: Wire(arrived), main)
+    process = SimulatedProcess("worker", lambda: Wire(arrived), main)
 
     async def story() -> None:
         process.start()
@@ -257,7 +257,7 @@ def test_a_stopped_process_cleans_up_with_the_api_at_hand() -> None:
     arrived: list[str] = []
 
     async def story() -> float:
-        process = Process("worker", lambda: Wire(arrived), deletes_in_the_end)
+        process = SimulatedProcess("worker", lambda: Wire(arrived), deletes_in_the_end)
         process.start()
         await asyncio.sleep(10)
         await process.stop()
@@ -270,15 +270,15 @@ def test_a_stopped_process_cleans_up_with_the_api_at_hand() -> None:
 
 def test_a_restarted_process_has_a_new_life_and_the_old_one_stays_dead() -> None:
     arrived: list[str] = []
-    lives: list[Life] = []
+    lives: list[ProcessRun] = []
 
-    async def main(life: Life) -> None:
+    async def main(life: ProcessRun) -> None:
         lives.append(life)
         await life.transport.send(GET)
         await asyncio.sleep(50)
 
     async def story() -> None:
-        process = Process("worker", lambda: Wire(arrived), main)
+        process = SimulatedProcess("worker", lambda: Wire(arrived), main)
         process.start()
         with pytest.raises(RuntimeError, match="is running"):
             process.start()
@@ -295,7 +295,7 @@ def test_a_restarted_process_has_a_new_life_and_the_old_one_stays_dead() -> None
 
 
 def test_a_broken_process_ends_the_simulation() -> None:
-    async def main(life: Life) -> None:  # noqa: ARG001 - a program
+    async def main(life: ProcessRun) -> None:  # noqa: ARG001 - a program
         await asyncio.sleep(1)
         raise ZeroDivisionError
 
@@ -304,11 +304,11 @@ def test_a_broken_process_ends_the_simulation() -> None:
 
 
 def test_a_deadlock_is_found_inside_a_process() -> None:
-    async def main(life: Life) -> None:  # noqa: ARG001 - a program
+    async def main(life: ProcessRun) -> None:  # noqa: ARG001 - a program
         await asyncio.Event().wait()
 
     async def story() -> None:
-        Process("worker", lambda: Wire([]), main).start()
+        SimulatedProcess("worker", lambda: Wire([]), main).start()
         await asyncio.Event().wait()
 
     with pytest.raises(Deadlock, match=r"worker/main in .*main at .*test_process\.py:\d+"):

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from ullage.kube.resources import CONFIG_MAPS
-from ullage.kube.rest import RestApi
+from ullage.kube.client.resources import CONFIG_MAPS
+from ullage.kube.client.rest import RestApi
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Latency, Weather
-from ullage.sim.process import Life, Process
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import Latency, NetworkConditions
+from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 pytestmark = pytest.mark.story
 
 
-def api_of(life: Life) -> RestApi:
+def api_of(life: ProcessRun) -> RestApi:
     return RestApi(life.transport, rng=random.Random(1))
 
 
-async def marks_and_cleans_up(life: Life) -> None:
+async def marks_and_cleans_up(life: ProcessRun) -> None:
     api = api_of(life)
     await api.create(CONFIG_MAPS, {"metadata": {"name": "mark"}}, "default")
     try:
@@ -31,12 +31,12 @@ async def marks_and_cleans_up(life: Life) -> None:
 
 
 async def names_after(
-    program: Callable[[Life], Coroutine[Any, Any, None]], end: Callable[[Process], object]
+    program: Callable[[ProcessRun], Coroutine[Any, Any, None]], end: Callable[[SimulatedProcess], object]
 ) -> list[str]:
     """Which marks are there after a process ran for 10 s, was ended in that way, and a minute has passed."""
     server = SimulatedApiServer(loop_clock(), seed=1)
-    weather = Weather(latency=Latency(default=0.5))
-    process = Process("worker", lambda: InMemoryTransport(server, weather=weather), program)
+    weather = NetworkConditions(latency=Latency(default=0.5))
+    process = SimulatedProcess("worker", lambda: InMemoryTransport(server, weather=weather), program)
     process.start()
     await asyncio.sleep(10)
     result = end(process)
@@ -48,11 +48,11 @@ async def names_after(
 
 
 def test_a_crashed_process_does_not_clean_up() -> None:
-    assert run_virtual(names_after(marks_and_cleans_up, Process.crash)) == ["mark"]
+    assert run_virtual(names_after(marks_and_cleans_up, SimulatedProcess.crash)) == ["mark"]
 
 
 def test_a_stopped_process_does() -> None:
-    assert run_virtual(names_after(marks_and_cleans_up, Process.stop)) == []
+    assert run_virtual(names_after(marks_and_cleans_up, SimulatedProcess.stop)) == []
 
 
 def test_a_request_on_its_way_arrives_while_its_sender_thinks() -> None:
@@ -61,7 +61,7 @@ def test_a_request_on_its_way_arrives_while_its_sender_thinks() -> None:
         server = SimulatedApiServer(clock, seed=1)
         answered: list[float] = []
 
-        async def main(life: Life) -> None:
+        async def main(life: ProcessRun) -> None:
             async def create() -> None:
                 await api_of(life).create(CONFIG_MAPS, {"metadata": {"name": "mark"}}, "default")
                 answered.append(clock.steady())
@@ -71,8 +71,8 @@ def test_a_request_on_its_way_arrives_while_its_sender_thinks() -> None:
             await life.charge(30)
             await creating
 
-        weather = Weather(latency=Latency(default=2.0))
-        Process("worker", lambda: InMemoryTransport(server, weather=weather), main).start()
+        weather = NetworkConditions(latency=Latency(default=2.0))
+        SimulatedProcess("worker", lambda: InMemoryTransport(server, weather=weather), main).start()
         await asyncio.sleep(1.5)
         observer = RestApi(InMemoryTransport(server), rng=random.Random(1))
         assert await observer.get(CONFIG_MAPS, "mark", "default")

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.model.budget import Budget
-from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
+from ullage.model.disruption_budget import PodDisruptionBudget
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
@@ -15,7 +15,7 @@ from ullage.model.selector import parse_selector
 from ullage.model.shape import Shape, interned
 from ullage.state.cluster import ClusterState, Fact
 from ullage.state.dump import dump, load
-from ullage.state.invariants import broken
+from ullage.testing.checks.invariants import broken
 
 
 def a_node(name: str = "a", *, gpus: int = 8) -> Node:
@@ -48,11 +48,11 @@ def a_pod(name: str = "p", *, gpus: int = 1, on: str = "", phase: Phase = Phase.
     )
 
 
-def appeared(fact: Node | Pod) -> Event[Fact]:
-    return Appeared(fact.key if isinstance(fact, Pod) else ObjectKey("", fact.name), fact)
+def appeared(fact: Node | Pod) -> FactEvent[Fact]:
+    return Added(fact.key if isinstance(fact, Pod) else ObjectKey("", fact.name), fact)
 
 
-def state_of(events: Iterable[Event[Fact]]) -> ClusterState:
+def state_of(events: Iterable[FactEvent[Fact]]) -> ClusterState:
     state = ClusterState()
     for event in events:
         state.apply(event)
@@ -81,14 +81,14 @@ def test_a_pod_heard_of_before_its_node_counts() -> None:
 )
 def test_a_pod_that_holds_nothing_any_more_frees_its_node(after: Pod) -> None:
     before = a_pod(on="a")
-    state = state_of([appeared(a_node()), appeared(before), Changed(before.key, before, after)])
+    state = state_of([appeared(a_node()), appeared(before), Updated(before.key, before, after)])
     assert dict(state.used_on("a")) == {}
     assert not list(broken(state))
 
 
 def test_what_vanishes_is_forgotten() -> None:
     pod = a_pod(on="a")
-    state = state_of([appeared(a_node()), appeared(pod), Vanished(pod.key, pod), Synced("pods")])
+    state = state_of([appeared(a_node()), appeared(pod), Deleted(pod.key, pod), Synced("pods")])
     assert not state.pods
     assert not state.used_on("a")
     assert state.synced == {"pods"}
@@ -119,17 +119,17 @@ def test_sums_never_drift_from_the_facts(steps: list[tuple[str, Pod | None]]) ->
             else a_pod(name, gpus=wanted.requests.get(GPU, 0) // 1000, on=wanted.node, phase=wanted.phase)
         )
         if old is None and new is not None:
-            state.apply(Appeared(key, new))
+            state.apply(Added(key, new))
         elif old is not None and new is not None:
-            state.apply(Changed(key, old, new))
+            state.apply(Updated(key, old, new))
         elif old is not None:
-            state.apply(Vanished(key, old))
+            state.apply(Deleted(key, old))
         assert not list(broken(state))
 
 
 def test_a_dump_comes_back_whole_and_equal_to_the_byte() -> None:
     key = ObjectKey("n", "b")
-    budget = Budget(
+    budget = PodDisruptionBudget(
         key=key,
         uid="u",
         selector=parse_selector("app in (web,db),!old"),
@@ -139,7 +139,7 @@ def test_a_dump_comes_back_whole_and_equal_to_the_byte() -> None:
         desired_healthy=2,
         evict_unhealthy=False,
     )
-    state = state_of([appeared(a_pod(on="a")), appeared(a_node()), Appeared(key, budget), Synced("pods")])
+    state = state_of([appeared(a_pod(on="a")), appeared(a_node()), Added(key, budget), Synced("pods")])
     text = dump(state, now=12.25)
     again, moment = load(text)
     assert moment == 12.25

@@ -3,9 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ullage.model.event import ObjectKey
-from ullage.model.verdict import Wake
-from ullage.state.queue import Place, QueuePace, SchedulingQueue
+from ullage.model.fact_event import ObjectKey
+from ullage.model.verdict import ClusterEvent
+from ullage.state.overtaken import TRIES_AFTER_NEWS
+from ullage.state.queue import QueueBackoff, QueueState, SchedulingQueue
 
 
 def key(name: str) -> ObjectKey:
@@ -27,13 +28,13 @@ def all_of(queue: SchedulingQueue, now: float) -> list[str]:
 
 
 def test_a_pod_may_be_refused_for_weeks() -> None:
-    pace = QueuePace()
+    pace = QueueBackoff()
     assert [pace.backoff(times) for times in (1, 2, 5, 100_000)] == [1.0, 2.0, 10.0, 10.0]
     queue = queue_of(("p", 0))
     for now in range(0, 5_000 * 300, 300):
         assert all_of(queue, now) == ["p"]
-        queue.refuse(key("p"), [Wake.POD_LEFT], now=now)
-        queue.wake(Wake.POD_LEFT, now=now + 1)
+        queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=now)
+        queue.wake(ClusterEvent.POD_LEFT, now=now + 1)
 
 
 def test_priority_goes_before_age_and_age_before_name() -> None:
@@ -44,31 +45,31 @@ def test_priority_goes_before_age_and_age_before_name() -> None:
 def test_a_refused_pod_sleeps_until_news_that_helps() -> None:
     queue = queue_of(("p", 0))
     assert all_of(queue, 10) == ["p"]
-    queue.refuse(key("p"), [Wake.POD_LEFT], now=10)
-    queue.wake(Wake.NODE_CHANGED, now=20)
+    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=10)
+    queue.wake(ClusterEvent.NODE_CHANGED, now=20)
     assert all_of(queue, 20) == []
-    queue.wake(Wake.POD_LEFT, now=21)
+    queue.wake(ClusterEvent.POD_LEFT, now=21)
     assert all_of(queue, 21) == ["p"]
 
 
 def test_a_pod_refused_again_sleeps_for_its_latest_reason_only() -> None:
     queue = queue_of(("p", 0))
     assert all_of(queue, 10) == ["p"]
-    queue.refuse(key("p"), [Wake.POD_LEFT], now=10)
-    queue.refuse(key("p"), [Wake.NODE_CHANGED], now=11)
-    queue.wake(Wake.POD_LEFT, now=30)
+    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=10)
+    queue.refuse(key("p"), [ClusterEvent.NODE_CHANGED], now=11)
+    queue.wake(ClusterEvent.POD_LEFT, now=30)
     assert all_of(queue, 30) == []
-    queue.wake(Wake.NODE_CHANGED, now=31)
+    queue.wake(ClusterEvent.NODE_CHANGED, now=31)
     assert all_of(queue, 31) == ["p"]
 
 
 def test_a_pod_that_left_while_asleep_is_not_woken_as_another() -> None:
     queue = queue_of(("p", 0))
     assert all_of(queue, 10) == ["p"]
-    queue.refuse(key("p"), [Wake.POD_LEFT], now=10)
+    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=10)
     queue.remove(key("p"))
     queue.add(key("p"), priority=0, now=20)
-    queue.wake(Wake.POD_LEFT, now=30)
+    queue.wake(ClusterEvent.POD_LEFT, now=30)
     assert all_of(queue, 30) == ["p"]
 
 
@@ -78,8 +79,8 @@ def test_back_off_doubles_up_to_ten_seconds() -> None:
     now = 0.0
     for _ in range(6):
         assert queue.pop(now=now) == key("p")
-        queue.refuse(key("p"), [Wake.POD_LEFT], now=now)
-        queue.wake(Wake.POD_LEFT, now=now)
+        queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=now)
+        queue.wake(ClusterEvent.POD_LEFT, now=now)
         assert queue.pop(now=now) is None
         deadline = queue.next_deadline()
         assert deadline is not None
@@ -91,9 +92,9 @@ def test_back_off_doubles_up_to_ten_seconds() -> None:
 def test_news_that_comes_while_a_pod_is_decided_on_is_not_lost() -> None:
     queue = queue_of(("p", 0))
     queue.pop(now=0)
-    queue.wake(Wake.POD_LEFT, now=0)
-    queue.refuse(key("p"), [Wake.POD_LEFT], now=0)
-    assert queue.place_of(key("p")) is Place.BACKING_OFF
+    queue.wake(ClusterEvent.POD_LEFT, now=0)
+    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=0)
+    assert queue.place_of(key("p")) is QueueState.BACKING_OFF
     assert all_of(queue, 1) == ["p"]
 
 
@@ -135,7 +136,11 @@ def test_a_pod_that_came_back_is_a_new_one() -> None:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from(["add", "pop", "refuse", "retry", "wake", "remove"]), st.sampled_from("abc")), max_size=60
+    st.tuples(
+        st.sampled_from(["add", "pop", "overtaken", "put back", "refuse", "retry", "wake", "remove"]),
+        st.sampled_from("abc"),
+    ),
+    max_size=60,
 )
 
 
@@ -147,18 +152,21 @@ def test_a_waiting_pod_is_always_handed_out_in_the_end(steps: list[tuple[str, st
         match step:
             case "add":
                 queue.add(key(name), priority=0, now=now)
-            case "pop":
-                popped = queue.pop(now=now)
+            case "pop" | "overtaken":
+                popped = queue.pop(now=now) if step == "pop" else queue.pop_overtaken(now=now)
                 assert popped is None or popped.name not in out
                 out |= {popped.name} if popped else set()
+            case "put back" if name in out:
+                queue.put_back(key(name), now=now)
+                out.discard(name)
             case "refuse" if name in out:
-                queue.refuse(key(name), [Wake.POD_LEFT], now=now)
+                queue.refuse(key(name), [ClusterEvent.POD_LEFT], now=now, kind=name)
                 out.discard(name)
             case "retry" if name in out:
                 queue.retry(key(name), now=now)
                 out.discard(name)
             case "wake":
-                queue.wake(Wake.POD_LEFT, now=now)
+                queue.wake(ClusterEvent.POD_LEFT, now=now)
             case "remove":
                 queue.remove(key(name))
                 out.discard(name)
@@ -178,3 +186,61 @@ def test_who_sleeps_is_not_tried_again_while_nothing_at_all_was_heard() -> None:
     queue.note()
     assert queue.pop(now=1100.0) is None, "it is not its time yet"
     assert queue.pop(now=1200.0) == key
+
+
+def backing_off(*kinds: str) -> SchedulingQueue:
+    """Pods p0, p1, … of these kinds, refused at 10 and helped by news at once."""
+    queue = queue_of(*((f"p{number}", 0) for number in range(len(kinds))))
+    all_of(queue, 10)
+    for number, kind in enumerate(kinds):
+        queue.refuse(key(f"p{number}"), [ClusterEvent.POD_LEFT], now=10, kind=kind)
+    queue.wake(ClusterEvent.POD_LEFT, now=10)
+    return queue
+
+
+def all_overtaken(queue: SchedulingQueue, now: float) -> list[str]:
+    """Everybody who is tried before the end of a back-off; there is no place for anybody."""
+    tried = []
+    while (popped := queue.pop_overtaken(now=now)) is not None:
+        tried.append(popped.name)
+        queue.put_back(popped, now=now)
+    return tried
+
+
+def test_the_first_of_each_kind_is_tried_after_news_and_keeps_its_back_off() -> None:
+    queue = backing_off("a", "b", "a", "b")
+    assert all_overtaken(queue, 10.1) == ["p0", "p1"]
+    assert all_overtaken(queue, 10.2) == [], "until there is news"
+    queue.wake(ClusterEvent.NODE_CHANGED, now=10.3)
+    assert all_overtaken(queue, 10.3) == [], "that help"
+    queue.wake(ClusterEvent.POD_LEFT, now=10.4)
+    assert all_overtaken(queue, 10.4) == ["p0", "p1"]
+    assert all_of(queue, 10.9) == []
+    assert all_of(queue, 11) == ["p0", "p1", "p2", "p3"]
+    assert all_overtaken(queue, 11) == []
+
+
+def test_only_who_is_ahead_of_the_next_is_tried_before_it() -> None:
+    queue = backing_off("a")
+    queue.add(key("urgent"), priority=1, now=10)
+    assert all_overtaken(queue, 10) == []
+    assert all_of(queue, 10) == ["urgent"]
+    queue.add(key("late"), priority=0, now=10)
+    assert all_overtaken(queue, 10) == ["p0"]
+
+
+def test_news_are_worth_so_many_tries() -> None:
+    queue = backing_off(*(f"kind {number}" for number in range(100)))
+    assert len(all_overtaken(queue, 10)) == TRIES_AFTER_NEWS
+
+
+def test_who_lost_a_place_waits_out_its_back_off() -> None:
+    queue = backing_off("a", "b")
+    queue.retry(key("p0"), now=10)
+    assert all_overtaken(queue, 10) == ["p1"]
+
+
+def test_who_leaves_the_queue_leaves_the_line() -> None:
+    queue = backing_off("a", "a")
+    queue.remove(key("p0"))
+    assert all_overtaken(queue, 10) == ["p1"]

@@ -4,25 +4,25 @@ from random import Random
 
 import msgspec
 
-from ullage.model.device import Device, Health, Inventory
-from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
+from ullage.model.device import Device, DeviceHealth, Inventory
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.model.shape import Shape, interned, own_labels
-from ullage.model.terms import (
+from ullage.model.shape_terms import (
     ClaimUse,
     HostPort,
     NodeTerm,
-    PodFilter,
+    PodMatcher,
     PodTerm,
     SpreadConstraint,
     Toleration,
     WeightedPodTerm,
 )
-from ullage.model.volume import StorageClass, Volume, VolumeClaim
+from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.cluster import ClusterState, Fact
 
 ZONE, HOST, TIER = "topology.kubernetes.io/zone", "kubernetes.io/hostname", "tier"
@@ -178,7 +178,7 @@ def a_pod_term(rng: Random, namespace: str) -> PodTerm:
     spaces = Selector((Requirement("env", Operator.IN, ("prod",)),)) if rng.random() < 0.5 else Selector()
     return PodTerm(
         topology_key=rng.choice((ZONE, HOST, TIER)),
-        pods=PodFilter(namespaces=places, namespace_selector=None if places else spaces, selector=a_selector(rng)),
+        pods=PodMatcher(namespaces=places, namespace_selector=None if places else spaces, selector=a_selector(rng)),
     )
 
 
@@ -204,7 +204,7 @@ def an_inventory(rng: Random, node: str) -> Inventory:
                 uuid=f"{node}-{number}",
                 model=rng.choice(("A", "H")),
                 memory=80,
-                health=rng.choice(tuple(Health)),
+                health=rng.choice(tuple(DeviceHealth)),
                 island=rng.choice(("", "i", "j")),
             )
             for number in range(rng.randint(0, 4))
@@ -212,9 +212,9 @@ def an_inventory(rng: Random, node: str) -> Inventory:
     )
 
 
-def a_volume_claim(rng: Random, key: ObjectKey) -> VolumeClaim:
+def a_volume_claim(rng: Random, key: ObjectKey) -> PersistentVolumeClaim:
     volume = rng.choice(("", "v1", "v1", "v2"))
-    return VolumeClaim(
+    return PersistentVolumeClaim(
         key=key,
         uid="",
         deleting=rng.random() < 0.05,
@@ -227,8 +227,8 @@ def a_volume_claim(rng: Random, key: ObjectKey) -> VolumeClaim:
     )
 
 
-def a_volume(rng: Random, name: str) -> Volume:
-    return Volume(
+def a_volume(rng: Random, name: str) -> PersistentVolume:
+    return PersistentVolume(
         name=name,
         labels={},
         storage_class="late",
@@ -250,13 +250,13 @@ def a_storage_class(rng: Random, name: str) -> StorageClass:
     )
 
 
-def a_step(rng: Random, state: ClusterState) -> Event[Fact]:
+def a_step(rng: Random, state: ClusterState) -> FactEvent[Fact]:
     """Something that may be heard next: a thing appears, changes or goes."""
     kind = rng.choice(("node", *["pod"] * 4, "namespace", "inventory", *["claim"] * 2, "volume", "class"))
     key, old, new = _next_of(rng, state, kind)
     if old is None:
-        return Appeared(key, new)
-    return Vanished(key, old) if rng.random() < 0.3 else Changed(key, old, new)
+        return Added(key, new)
+    return Deleted(key, old) if rng.random() < 0.3 else Updated(key, old, new)
 
 
 def _slightly_changed(rng: Random, pod: Pod) -> Pod:

@@ -11,15 +11,15 @@ import pytest
 
 from ullage.clock import WallClock
 from ullage.errors import NotFound, Unreachable
-from ullage.kube.api import Binding, KubeApi
-from ullage.kube.connect import find_access
-from ullage.kube.http import HttpTransport
-from ullage.kube.resources import NODES, PODS
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Request, Response
+from ullage.kube.auth.connect import find_access
+from ullage.kube.client.api import Binding, KubeApi
+from ullage.kube.client.resources import NODES, PODS
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request, Response
+from ullage.kube.http.http import HttpTransport
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_node, a_pod
-from ullage.testing.lossy_proxy import Fate, Loss, LossyProxy, is_bind, is_write
+from ullage.testing.lossy_proxy import Loss, LossyProxy, RequestFate, is_bind, is_write
 
 
 class JsonOnly(HttpTransport):
@@ -73,12 +73,14 @@ async def test_what_is_not_lost_passes_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("loss", "fate", "done", "done_later"),
     [
-        pytest.param(Loss(is_bind, answer_lost=1.0), Fate.ANSWER_LOST, "n", "n", id="answer-lost-and-done"),
-        pytest.param(Loss(is_bind, request_lost=1.0), Fate.REQUEST_LOST, "", "", id="request-lost-and-not-done"),
-        pytest.param(Loss(is_bind, late=1.0, latest=0.4), Fate.LATE, "", "n", id="late-and-done-after-the-cut"),
+        pytest.param(Loss(is_bind, answer_lost=1.0), RequestFate.ANSWER_LOST, "n", "n", id="answer-lost-and-done"),
+        pytest.param(Loss(is_bind, request_lost=1.0), RequestFate.REQUEST_LOST, "", "", id="request-lost-and-not-done"),
+        pytest.param(Loss(is_bind, late=1.0, latest=0.4), RequestFate.LATE, "", "n", id="late-and-done-after-the-cut"),
     ],
 )
-async def test_a_bind_is_lost_where_it_says(tmp_path: Path, loss: Loss, fate: Fate, done: str, done_later: str) -> None:
+async def test_a_bind_is_lost_where_it_says(
+    tmp_path: Path, loss: Loss, fate: RequestFate, done: str, done_later: str
+) -> None:
     async with scene(tmp_path, loss) as on:
         with pytest.raises(Unreachable):
             await on.through.bind("p", "default", Binding("n"))
@@ -92,7 +94,7 @@ async def test_a_stream_is_cut(tmp_path: Path) -> None:
     async with scene(tmp_path, Loss(lambda _: True, stream_cut=1.0)) as on:
         with pytest.raises(Unreachable):
             _ = [batch async for batch in on.through.watch(PODS, since="1")]
-        assert on.proxy.fates == {Fate.STREAM_CUT: 1}
+        assert on.proxy.fates == {RequestFate.STREAM_CUT: 1}
 
 
 async def test_only_what_is_concerned_suffers_and_the_first_loss_counts(tmp_path: Path) -> None:

@@ -6,16 +6,16 @@ import random
 import pytest
 
 from ullage.clock import WallClock
-from ullage.kube.api import DELETE_NOW, Binding
-from ullage.kube.resources import LEASES, NAMESPACES, NODES, PODS
-from ullage.kube.rest import RestApi
-from ullage.model.event import ObjectKey
-from ullage.model.lease import GpuLease, Hold
+from ullage.kube.client.api import DELETE_NOW, Binding
+from ullage.kube.client.resources import LEASES, NAMESPACES, NODES, PODS
+from ullage.kube.client.rest import RestApi
+from ullage.model.fact_event import ObjectKey
+from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_namespace, a_node, a_pod
-from ullage.testing.placement_history import Moment, PlacementHistory, begun_too_early, breaches
+from ullage.testing.checks.placement_history import Moment, PlacementHistory, begun_too_early, breaches
 
 
 def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = False) -> Pod:
@@ -38,7 +38,7 @@ def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = 
 
 
 def lease(gpu: int, **holders: int) -> GpuLease:
-    holds = tuple(Hold(f"uid-{name}", milli) for name, milli in holders.items())
+    holds = tuple(LeaseHold(f"uid-{name}", milli) for name, milli in holders.items())
     return GpuLease(
         name=f"gpu-n-{gpu}", node="n", device=gpu, holds=holds, shared=False, renewed=0.0, resource_version=""
     )

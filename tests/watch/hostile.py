@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ullage.errors import Unreachable
-from ullage.kube.resource import JsonObject
-from ullage.kube.transport import Refused, Request, Response
-from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.transport import Request, Response, StreamRejected
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 
 
 class Mishap(StrEnum):
@@ -53,6 +53,8 @@ class HostileServer:
     """Answers to the next requests, whatever they ask."""
     asked: list[str] = field(default_factory=list)
     """list, next page, watch: in the order they were asked for."""
+    lists: list[tuple[str | None, str | None]] = field(default_factory=list)
+    """Of each first page: not older than what, and how many at a time."""
     torn_pages: int = 0
     """So many times a second page finds its moment compacted away."""
     _history: list[tuple[int, str, JsonObject]] = field(default_factory=list)
@@ -109,10 +111,10 @@ class HostileServer:
 
     async def stream(self, request: Request) -> AsyncIterator[Sequence[bytes]]:
         if (refusal := self._refusal(request)) is not None:
-            raise Refused(refusal)
+            raise StreamRejected(refusal)
         position = int(request.query["resourceVersion"])
         if position < self.oldest:
-            raise Refused(status(410))
+            raise StreamRejected(status(410))
         if self._replay:
             self._replay, position = False, max(self.oldest, position - 5)
         watch = _Watch(asyncio.Event())
@@ -151,6 +153,8 @@ class HostileServer:
     def _refusal(self, request: Request) -> Response | None:
         kind = "watch" if "watch" in request.query else "next page" if "continue" in request.query else "list"
         self.asked.append(kind)
+        if kind == "list":
+            self.lists.append((request.query.get("resourceVersion"), request.query.get("limit")))
         if asyncio.get_running_loop().time() < self.unreachable_until:
             raise Unreachable("connection refused")
         return self.refusals.pop(0) if self.refusals else None
@@ -173,22 +177,22 @@ class Reader:
     def __init__(self) -> None:
         self.view: dict[ObjectKey, tuple[str, str]] = {}
         self.syncs = 0
-        self.events: list[Event[tuple[str, str]]] = []
+        self.events: list[FactEvent[tuple[str, str]]] = []
         self._uids: list[str] = []
 
-    def deliver(self, event: Event[tuple[str, str]]) -> None:
+    def deliver(self, event: FactEvent[tuple[str, str]]) -> None:
         self.events.append(event)
         match event:
-            case Appeared(key, new):
+            case Added(key, new):
                 assert key not in self.view, f"{key} appeared twice"
                 assert new[0] not in self._uids, f"{new[0]} was new before"
                 self._uids.append(new[0])
                 self.view[key] = new
-            case Changed(key, old, new):
+            case Updated(key, old, new):
                 assert self.view[key] == old != new
                 assert old[0] == new[0]
                 self.view[key] = new
-            case Vanished(key, old):
+            case Deleted(key, old):
                 assert self.view.pop(key) == old
             case Synced():
                 self.syncs += 1

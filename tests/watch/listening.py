@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from tests.watch.hostile import HostileServer, Reader, read
 from ullage.errors import ApiError
-from ullage.kube.calling import Patience
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import CONFIG_MAPS
-from ullage.kube.rest import RestApi
-from ullage.model.event import ObjectKey
-from ullage.sim.time import loop_clock
-from ullage.watch.informer import Informer, Interest, Pace
+from ullage.kube.client.calling import RetryPolicy
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import CONFIG_MAPS
+from ullage.kube.client.rest import RestApi
+from ullage.model.fact_event import ObjectKey
+from ullage.sim.virtual_time import loop_clock
+from ullage.watch.informer import Informer, InformerSpec, InformerTiming
 
 Fact = tuple[str, str]
-DEFAULT_PACE = Pace()
+DEFAULT_PACE = InformerTiming()
 
 
 @dataclass
@@ -37,15 +37,16 @@ async def listening(
     server: HostileServer,
     *,
     seed: int = 1,
-    pace: Pace = DEFAULT_PACE,
+    pace: InformerTiming = DEFAULT_PACE,
     chunk: int = 3,
     read: Callable[[JsonObject], Fact] = read,
+    at_hand: bool = False,
 ) -> AsyncIterator[World]:
     reader, troubles = Reader(), list[ApiError]()
     rng = random.Random(seed)
     informer = Informer(
-        RestApi(server, rng=rng, patience=Patience(attempts=1)),
-        Interest(CONFIG_MAPS, read, chunk=chunk, pace=pace),
+        RestApi(server, rng=rng, patience=RetryPolicy(attempts=1)),
+        InformerSpec(CONFIG_MAPS, read, chunk=chunk, pace=pace, at_hand=at_hand),
         reader.deliver,
         rng=rng,
         clock=loop_clock(),

@@ -9,13 +9,13 @@ import pytest
 from tests.watch.hostile import Mishap, Reader, read, status
 from tests.watch.listening import Fact, a_server, listening, one_key
 from ullage.errors import ApiError, Forbidden, Unauthorized, Unreachable, Unreadable
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import CONFIG_MAPS
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Response
-from ullage.model.event import Appeared, Changed, Synced, Vanished
-from ullage.sim.time import loop_clock, run_virtual
-from ullage.watch.informer import Informer, Interest, Pace, run_all, wait_all_synced
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import CONFIG_MAPS
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Response
+from ullage.model.fact_event import Added, Deleted, Synced, Updated
+from ullage.sim.virtual_time import loop_clock, run_virtual
+from ullage.watch.informer import Informer, InformerSpec, InformerTiming, run_all, wait_all_synced
 
 
 def test_a_list_then_every_change_in_order() -> None:
@@ -28,12 +28,12 @@ def test_a_list_then_every_change_in_order() -> None:
             world.server.delete("a")
             await asyncio.sleep(1)
             assert world.reader.events == [
-                Appeared(one_key("a"), (uid["a"], "1")),
-                Appeared(one_key("b"), (uid["b"], "1")),
+                Added(one_key("a"), (uid["a"], "1")),
+                Added(one_key("b"), (uid["b"], "1")),
                 Synced("configmaps"),
-                Changed(one_key("b"), (uid["b"], "1"), (uid["b"], "2")),
-                Appeared(one_key("c"), (world.server.things["c"]["metadata"]["uid"], "1")),
-                Vanished(one_key("a"), (uid["a"], "1")),
+                Updated(one_key("b"), (uid["b"], "1"), (uid["b"], "2")),
+                Added(one_key("c"), (world.server.things["c"]["metadata"]["uid"], "1")),
+                Deleted(one_key("a"), (uid["a"], "1")),
             ]
             assert dict(world.informer.facts) == world.reader.view
             assert len(world.informer.facts) == 2
@@ -69,11 +69,11 @@ def test_after_a_gap_only_the_differences_are_told() -> None:
             await asyncio.sleep(60)
             kinds = [(type(event).__name__, event.key.name) for event in world.reader.events[told:-1]]  # type: ignore[union-attr]  # the last one is Synced
             assert kinds == [
-                ("Vanished", "gone"),
-                ("Vanished", "replaced"),
-                ("Changed", "changed"),
-                ("Appeared", "new"),
-                ("Appeared", "replaced"),
+                ("Deleted", "gone"),
+                ("Deleted", "replaced"),
+                ("Updated", "changed"),
+                ("Added", "new"),
+                ("Added", "replaced"),
             ]
             assert world.reader.syncs == 2
             assert world.informer.counts.gaps == 1
@@ -210,7 +210,7 @@ def test_waits_grow_with_each_failure_and_follow_the_servers_wish() -> None:
 
 def test_a_resync_lists_again_and_tells_only_what_was_missed() -> None:
     async def story() -> None:
-        async with listening(a_server("a", "b"), pace=Pace(resync=600)) as world:
+        async with listening(a_server("a", "b"), pace=InformerTiming(resync=600)) as world:
             await world.informer.wait_synced()
             await asyncio.sleep(1)
             # A change the watch never spoke of.
@@ -273,7 +273,7 @@ def test_a_history_that_was_turned_back_is_believed() -> None:
     """As after etcd was restored from a backup: lower versions, and they are the truth."""
 
     async def story() -> None:
-        async with listening(a_server("a", "b"), pace=Pace(resync=600)) as world:
+        async with listening(a_server("a", "b"), pace=InformerTiming(resync=600)) as world:
             await world.informer.wait_synced()
             world.server.version = 50
             world.server.delete("b")
@@ -288,13 +288,30 @@ def test_a_history_that_was_turned_back_is_believed() -> None:
     run_virtual(story())
 
 
+def test_lists_at_hand_are_never_older_than_what_was_heard() -> None:
+    """The first takes what the server has; after a gap it must not be older; and a server that knows nothing so new,
+    because its past was put back, is asked without."""
+
+    async def story() -> None:
+        async with listening(a_server("a", "b"), at_hand=True) as world:
+            await world.informer.wait_synced()
+            heard = str(world.server.version)
+            world.server.happen(Mishap.COMPACT)
+            world.server.refusals = [status(410), status(504)]
+            await asyncio.sleep(60)
+            assert world.server.lists == [("0", None), (heard, None), (None, "3")]
+            assert world.reader.values == {"a": "1", "b": "1"}
+
+    run_virtual(story())
+
+
 def test_an_error_in_the_handler_ends_the_informer_loudly() -> None:
     async def story() -> None:
         def deliver(_: object) -> None:
             raise ZeroDivisionError
 
         api = RestApi(a_server("a"), rng=random.Random(1))
-        interest = Interest(CONFIG_MAPS, read)
+        interest = InformerSpec(CONFIG_MAPS, read)
         await Informer(api, interest, deliver, rng=random.Random(1), clock=loop_clock()).run()
 
     with pytest.raises(ZeroDivisionError):
@@ -307,7 +324,7 @@ def test_several_informers_sync_together() -> None:
         informers = [
             Informer(
                 RestApi(a_server(*names), rng=random.Random(1)),
-                Interest(CONFIG_MAPS, read),
+                InformerSpec(CONFIG_MAPS, read),
                 reader.deliver,
                 rng=random.Random(1),
                 clock=loop_clock(),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.watch.hostile import Mishap
 from tests.watch.listening import a_server, listening
-from ullage.sim.time import run_virtual
+from ullage.sim.virtual_time import run_virtual
 
 NAMES = st.sampled_from("abcd")
 STEPS = st.one_of(

@@ -13,17 +13,17 @@ import pytest
 
 from ullage.clock import WallClock
 from ullage.errors import ApiError, Forbidden, Unreachable
-from ullage.kube.api import Binding, MergePatch
-from ullage.kube.connect import connect, find_access
-from ullage.kube.http import HttpTransport, TransportOptions
-from ullage.kube.objects.pod import Pod
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import NAMESPACES, PODS
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Request, Response, Transport
-from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
-from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, Program
-from ullage.watch.informer import Informer, Interest, Pace
+from ullage.kube.auth.connect import connect, find_access
+from ullage.kube.client.api import Binding, MergePatch
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import NAMESPACES, PODS
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request, Response, Transport
+from ullage.kube.http.http import HttpTransport, TransportOptions
+from ullage.kube.objects.pod import KubePod
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, GoProgram
+from ullage.watch.informer import Informer, InformerSpec, InformerTiming
 
 pytestmark = pytest.mark.real
 
@@ -33,7 +33,7 @@ ROLE_BINDINGS = Resource[JsonObject](
 )
 
 
-def fact_of(pod: Pod) -> Fact:
+def fact_of(pod: KubePod) -> Fact:
     """uid, resourceVersion, node: equal only if nothing at all happened in between."""
     return pod.metadata.uid, pod.metadata.resource_version, pod.spec.node_name
 
@@ -64,25 +64,25 @@ class Handler:
         self.uids: set[str] = set()
         self.bound = 0
 
-    def deliver(self, event: Event[Fact]) -> None:
+    def deliver(self, event: FactEvent[Fact]) -> None:
         match event:
-            case Appeared(key, new):
+            case Added(key, new):
                 assert new[0] not in self.uids, f"{key} was seen as new twice"
                 assert key not in self.view
                 self.uids.add(new[0])
                 self.view[key] = new
-            case Changed(key, old, new):
+            case Updated(key, old, new):
                 assert self.view[key] == old
                 self.bound += new[2] != old[2]
                 self.view[key] = new
-            case Vanished(key, old):
+            case Deleted(key, old):
                 assert self.view.pop(key) == old
 
 
 @asynccontextmanager
-async def listening(transport: Transport, namespace: str, handler: Handler) -> AsyncIterator[Informer[Pod, Fact]]:
+async def listening(transport: Transport, namespace: str, handler: Handler) -> AsyncIterator[Informer[KubePod, Fact]]:
     rng = random.Random(7)
-    interest = Interest(PODS, fact_of, namespace=namespace, chunk=100)
+    interest = InformerSpec(PODS, fact_of, namespace=namespace, chunk=100)
     informer = Informer(RestApi(transport, rng=rng), interest, handler.deliver, rng=rng, clock=WallClock())
     task = asyncio.create_task(informer.run())
     try:
@@ -180,7 +180,7 @@ async def test_killing_the_api_server_and_etcd_loses_nothing(
         async with listening(wire, "churn", handler) as informer, asyncio.TaskGroup() as group:
             churning = [group.create_task(churn(api, "churn", seed)) for seed in range(4)]
             # The second time we are away from before the end until after the new start: what we knew last is forgotten.
-            for victims, away in (((Program.APISERVER, Program.ETCD), False), ((Program.APISERVER,), True)):
+            for victims, away in (((GoProgram.APISERVER, GoProgram.ETCD), False), ((GoProgram.APISERVER,), True)):
                 await asyncio.sleep(1.0)
                 wire.plugged = not away
                 await asyncio.sleep(0.5)
@@ -245,7 +245,7 @@ async def test_a_missing_role_is_named_and_healed_when_it_is_given(control_plane
     admin, handler, troubles = connect(control_plane.kubeconfig, seed=1), Handler(), list[ApiError]()
     rng = random.Random(7)
     api = connect(control_plane.kubeconfig_for("newcomer"), seed=1)
-    interest = Interest(PODS, fact_of, pace=Pace(longest_wait=0.5))
+    interest = InformerSpec(PODS, fact_of, pace=InformerTiming(longest_wait=0.5))
     informer = Informer(api, interest, handler.deliver, rng=rng, clock=WallClock(), on_trouble=troubles.append)
     task = asyncio.create_task(informer.run())
     try:

@@ -6,14 +6,14 @@ import random
 import pytest
 
 from tests.watch.hostile import Reader
-from ullage.kube.api import MergePatch
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import CONFIG_MAPS, NAMESPACES
-from ullage.kube.rest import RestApi
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import CONFIG_MAPS, NAMESPACES
+from ullage.kube.client.rest import RestApi
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.process import Life, Process
-from ullage.sim.time import loop_clock, run_virtual
-from ullage.watch.informer import Counts, Informer, Interest
+from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.sim.virtual_time import loop_clock, run_virtual
+from ullage.watch.informer import Informer, InformerCounts, InformerSpec
 
 pytestmark = pytest.mark.story
 
@@ -30,12 +30,12 @@ def read(thing: JsonObject) -> tuple[str, str]:
     ],
 )
 def test_a_busy_process_whose_watch_was_closed_misses_nothing(history: int, gaps: int) -> None:
-    reader, counts = Reader(), list[Counts]()
+    reader, counts = Reader(), list[InformerCounts]()
 
-    async def listen(life: Life) -> None:
+    async def listen(life: ProcessRun) -> None:
         rng = random.Random(1)
         api = RestApi(life.transport, rng=rng)
-        interest = Interest(CONFIG_MAPS, read, namespace="busy", chunk=50)
+        interest = InformerSpec(CONFIG_MAPS, read, namespace="busy", chunk=50)
         informer = Informer(api, interest, reader.deliver, rng=rng, clock=life.clock)
         counts.append(informer.counts)
         listening = asyncio.create_task(informer.run())
@@ -51,7 +51,7 @@ def test_a_busy_process_whose_watch_was_closed_misses_nothing(history: int, gaps
         names = [f"thing-{number}" for number in range(100)]
         for name in names:
             await api.create(CONFIG_MAPS, {"metadata": {"name": name}}, "busy")
-        Process("listener", lambda: InMemoryTransport(server), listen).start()
+        SimulatedProcess("listener", lambda: InMemoryTransport(server), listen).start()
         await asyncio.sleep(1.5)
         for turn in range(2000):
             await asyncio.sleep(0.001)

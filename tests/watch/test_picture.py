@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ullage.errors import Unreadable
-from ullage.kube.api import Served
+from ullage.kube.client.api import ServedResources
+from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES, PODS
+from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.install import install
-from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, PODS
-from ullage.kube.rest import RestApi
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.time import loop_clock, run_virtual
-from ullage.watch.picture import sources_served
+from ullage.sim.virtual_time import loop_clock, run_virtual
+from ullage.watch.sources import sources_served
 
 
 class Forgetful(RestApi):
@@ -21,7 +21,7 @@ class Forgetful(RestApi):
 
     forgets: tuple[str, ...] = ()
 
-    async def discover(self) -> Served:
+    async def discover(self) -> ServedResources:
         served = await super().discover()
         known = {name: versions for name, versions in served.versions.items() if name not in self.forgets}
         return replace(served, versions=known)

@@ -10,10 +10,10 @@ from playwright.async_api import Browser, Page, ViewportSize, expect
 from tests.web.chromium import Complaints
 from tests.web.worlds import World
 from ullage.clock import WallClock
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 from ullage.model.provisioner import DELETION_TAINT
-from ullage.observe.events import Announcement, EventReason, Subject
-from ullage.observe.serve import Address
+from ullage.observe.events import EventMessage, EventReason, ObjectReference
+from ullage.observe.probes import ListenAddress
 from ullage.web.live import LiveView, served
 
 WIDE = ViewportSize(width=1440, height=1000)
@@ -50,7 +50,7 @@ async def showing(chromium: Browser, make: Callable[[World, LiveView], None], **
     make(world, view)
     view.all_heard()
     complaints = Complaints()
-    async with served(view, Address("127.0.0.1", 0)) as url:
+    async with served(view, ListenAddress("127.0.0.1", 0)) as url:
         page = await chromium.new_page(**({"viewport": WIDE} | how))
         try:
             complaints.listen(page)
@@ -80,8 +80,8 @@ def small(world: World, view: LiveView) -> None:
     view.tell(decision("placed", EventReason.SCHEDULED))
 
 
-def decision(note: str, reason: EventReason, pod: str = "train") -> Announcement:
-    return Announcement(Subject("Pod", ObjectKey("team", pod)), reason, note)
+def decision(note: str, reason: EventReason, pod: str = "train") -> EventMessage:
+    return EventMessage(ObjectReference("Pod", ObjectKey("team", pod)), reason, note)
 
 
 def label(page: Page, node: str) -> Any:

@@ -3,7 +3,7 @@
 import pytest
 
 from ullage.errors import UserError
-from ullage.web.serve.access import COOKIE, Gate, check_may_listen, host_is_meant
+from ullage.web.serve.access import COOKIE, TokenGate, check_may_listen, host_is_meant
 
 TOKEN = "correct-horse-battery"
 
@@ -33,21 +33,21 @@ HEADERS: list[tuple[str, dict[str, str], dict[str, str], bool]] = [
     ("another token", {"Authorization": f"Bearer {TOKEN}x"}, {}, False),
     ("an empty token", {"Authorization": "Bearer "}, {}, False),
     ("another scheme", {"Authorization": f"Basic {TOKEN}"}, {}, False),
-    ("the cookie", {}, {COOKIE: Gate(TOKEN).cookie}, True),
+    ("the cookie", {}, {COOKIE: TokenGate(TOKEN).cookie}, True),
     ("the token as a cookie", {}, {COOKIE: TOKEN}, False),
     ("a cookie that is not ASCII", {}, {COOKIE: "é"}, False),
-    ("a good cookie and a bad token", {"Authorization": "Bearer x"}, {COOKIE: Gate(TOKEN).cookie}, False),
+    ("a good cookie and a bad token", {"Authorization": "Bearer x"}, {COOKIE: TokenGate(TOKEN).cookie}, False),
 ]
 
 
 @pytest.mark.parametrize(("headers", "cookies", "may"), [case[1:] for case in HEADERS], ids=[one[0] for one in HEADERS])
 def test_who_comes_in(headers: dict[str, str], cookies: dict[str, str], may: bool) -> None:
-    assert Gate(TOKEN).admits(headers, cookies) is may
+    assert TokenGate(TOKEN).admits(headers, cookies) is may
 
 
 def test_the_cookie_does_not_tell_the_token() -> None:
-    assert TOKEN not in Gate(TOKEN).cookie
-    assert Gate(TOKEN).cookie != Gate(f"{TOKEN}2").cookie
+    assert TOKEN not in TokenGate(TOKEN).cookie
+    assert TokenGate(TOKEN).cookie != TokenGate(f"{TOKEN}2").cookie
 
 
 @pytest.mark.parametrize(

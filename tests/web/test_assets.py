@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import ullage
-from ullage.decide.explaining import Outcome
+from ullage.decide.explain.pod import ExplainedState
 from ullage.model.verdict import Reason
 from ullage.observe.events import EventReason
-from ullage.web.serve.app import read_assets
-from ullage.web.view.rows import GpuState
+from ullage.web.serve.pages import read_assets
+from ullage.web.view.rows import GpuCell
 
 ASSETS = {name: body.decode() for name, (body, _) in read_assets().items()}
 REFERENCE = re.compile(r"""(?:src|href)="([^"]+)"|from "([^"]+)"|url\(([^)]+)\)""")
@@ -40,7 +40,7 @@ def test_no_script_or_style_is_in_the_page() -> None:
     assert re.findall(r"\s(?:style|on\w+)=", page) == []
 
 
-@pytest.mark.parametrize("reason", [*Reason, *Outcome])
+@pytest.mark.parametrize("reason", [*Reason, *ExplainedState])
 def test_every_reason_can_be_said_in_words(reason: str) -> None:
     assert re.search(rf"^\s+{reason}: \"", ASSETS["words.js"], re.MULTILINE)
 
@@ -50,8 +50,8 @@ def test_every_decision_has_a_sign(reason: EventReason) -> None:
     assert re.search(rf"\b{reason.value}: \[", ASSETS["lists.js"])
 
 
-@pytest.mark.parametrize("state", list(GpuState))
-def test_every_state_of_a_gpu_is_in_the_legend(state: GpuState) -> None:
+@pytest.mark.parametrize("state", list(GpuCell))
+def test_every_state_of_a_gpu_is_in_the_legend(state: GpuCell) -> None:
     assert f'<i class="g {state.value}">' in ASSETS["index.html"]
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from ullage.cli.main import run
-from ullage.kube.connect import connect
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.resources import NODES, PODS
 from ullage.kube.crds.install import install
-from ullage.kube.resources import NODES, PODS
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.controlplane import ControlPlane
 

@@ -4,20 +4,20 @@ import json
 
 import pytest
 
-from ullage.web.serve.hub import KEPT, MOST_BEHIND, MOST_LISTENERS, Hub, Listener, TooMany
-from ullage.web.view.patch import Patch, Section
+from ullage.web.serve.hub import KEPT, MOST_BEHIND, MOST_LISTENERS, BrowserStream, PatchHub, TooMany
+from ullage.web.view.patch import PageSection, ViewPatch
 from ullage.web.view.rows import NodeRow
 
 Frame = tuple[str, str, dict[str, object]]
 """Id, event, data."""
 
 
-def patch(number: int, *gone: str) -> Patch:
+def patch(number: int, *gone: str) -> ViewPatch:
     rows: dict[str, NodeRow | None] = {f"n{number}": NodeRow(name=f"n{number}")}
-    return Patch(now=float(number), sections={Section.NODES: {**rows, **dict.fromkeys(gone)}})
+    return ViewPatch(now=float(number), sections={PageSection.NODES: {**rows, **dict.fromkeys(gone)}})
 
 
-async def taken(listener: Listener, count: int) -> list[Frame]:
+async def taken(listener: BrowserStream, count: int) -> list[Frame]:
     """What waits for a browser."""
     found: list[Frame] = []
     frames = listener.frames(quiet=5.0)
@@ -29,7 +29,7 @@ async def taken(listener: Listener, count: int) -> list[Frame]:
 
 
 async def test_a_newcomer_gets_everything_and_then_patches() -> None:
-    hub = Hub("x")
+    hub = PatchHub("x")
     hub.publish(patch(1))
     hub.publish(patch(2, "n1"))
     with hub.listening("") as listener:
@@ -41,7 +41,7 @@ async def test_a_newcomer_gets_everything_and_then_patches() -> None:
 
 
 async def test_who_comes_back_gets_what_was_missed_and_nothing_else() -> None:
-    hub = Hub("x")
+    hub = PatchHub("x")
     for number in range(1, 6):
         hub.publish(patch(number))
     with hub.listening("x.3") as listener:
@@ -50,7 +50,7 @@ async def test_who_comes_back_gets_what_was_missed_and_nothing_else() -> None:
 
 
 async def test_who_missed_nothing_gets_nothing_at_first() -> None:
-    hub = Hub("x")
+    hub = PatchHub("x")
     hub.publish(patch(1))
     with hub.listening("x.1") as listener:
         hub.publish(patch(2))
@@ -59,7 +59,7 @@ async def test_who_missed_nothing_gets_nothing_at_first() -> None:
 
 @pytest.mark.parametrize("last", ["y.3", "x.99", "x.", "x.-1", "nonsense", "x.1"])
 async def test_who_was_away_too_long_or_elsewhere_gets_everything(last: str) -> None:
-    hub = Hub("x")
+    hub = PatchHub("x")
     for number in range(KEPT + 5):
         hub.publish(patch(number))
     with hub.listening(last) as listener:
@@ -67,7 +67,7 @@ async def test_who_was_away_too_long_or_elsewhere_gets_everything(last: str) -> 
 
 
 async def test_who_does_not_take_what_it_is_given_is_let_go() -> None:
-    hub = Hub("x")
+    hub = PatchHub("x")
     hub.publish(patch(0))
     with hub.listening("") as slow, hub.listening("") as fast:
         await taken(fast, 1)
@@ -79,12 +79,12 @@ async def test_who_does_not_take_what_it_is_given_is_let_go() -> None:
 
 
 async def test_silence_is_broken_now_and_then() -> None:
-    with Hub("x").listening("x.0") as listener:
+    with PatchHub("x").listening("x.0") as listener:
         assert (await anext(listener.frames(quiet=0.01))).startswith(b":")
 
 
 async def test_as_many_listen_as_may() -> None:
-    hub = Hub("x")
+    hub = PatchHub("x")
     doors = [hub.listening("") for _ in range(MOST_LISTENERS)]
     for door in doors:
         door.__enter__()

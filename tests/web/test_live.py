@@ -12,27 +12,29 @@ import pytest
 
 from tests.control.scheduling.fleet import SCHEDULER
 from tests.control.scheduling.stage import NS, Setting, Stage, play, staged
-from ullage.kube.api import MergePatch
-from ullage.kube.resources import GPU_CLAIMS, NODES, PODS
-from ullage.kube.rest import RestApi
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resources import GPU_CLAIMS, NODES, PODS
+from ullage.kube.client.rest import RestApi
 from ullage.model.allocation import ALLOCATED
 from ullage.model.provisioner import DELETION_TAINT
-from ullage.observe.serve import Address
+from ullage.observe.probes import ListenAddress
 from ullage.sim.apiserver import InMemoryTransport
-from ullage.sim.apiserver.weather import Fault, Odds, Weather
-from ullage.sim.time import run_scaled
+from ullage.sim.apiserver.network_faults import FaultRates, NetworkConditions, NetworkFault
+from ullage.sim.virtual_time import run_scaled
 from ullage.testing.builders import a_pod
 from ullage.web.live import LiveView, follow_cluster, served
-from ullage.web.view.patch import Mirror
+from ullage.web.view.patch import PatchSum
 
 pytestmark = pytest.mark.story
 
 
 @asynccontextmanager
-async def watched(stage: Stage, weather: Weather | None = None) -> AsyncIterator[LiveView]:
+async def watched(stage: Stage, weather: NetworkConditions | None = None) -> AsyncIterator[LiveView]:
     """A view that follows the stage."""
     view = LiveView(stage.clock, title="stage")
-    api = RestApi(InMemoryTransport(stage.server, user="dashboard", weather=weather or Weather()), rng=random.Random(7))
+    api = RestApi(
+        InMemoryTransport(stage.server, user="dashboard", weather=weather or NetworkConditions()), rng=random.Random(7)
+    )
     following = asyncio.ensure_future(follow_cluster(api, view, seed=7))
     try:
         yield view
@@ -41,7 +43,7 @@ async def watched(stage: Stage, weather: Weather | None = None) -> AsyncIterator
         await asyncio.gather(following, return_exceptions=True)
 
 
-def shown(view: LiveView, mirror: Mirror) -> dict[str, Any]:
+def shown(view: LiveView, mirror: PatchSum) -> dict[str, Any]:
     """The page as a browser has it now."""
     for _ in range(20):
         mirror.apply(view.patch())
@@ -55,7 +57,7 @@ async def submit(stage: Stage, name: str, gpus: int) -> None:
 
 def test_what_the_scheduler_does_is_seen_with_its_why() -> None:
     async def story(stage: Stage) -> None:
-        mirror = Mirror()
+        mirror = PatchSum()
         async with watched(stage) as view:
             await submit(stage, "small", 3)
             await submit(stage, "huge", 9)
@@ -86,7 +88,7 @@ def test_reasons_are_those_the_scheduler_writes() -> None:
             await submit(stage, "late", 2)
             await submit(stage, "huge", 9)
             await asyncio.sleep(30)
-            said = shown(view, Mirror())
+            said = shown(view, PatchSum())
             for name in ("late", "huge"):
                 condition = await stage.condition(name)
                 assert said["pending"][f"{NS}/{name}"]["message"] == condition.message
@@ -96,7 +98,7 @@ def test_reasons_are_those_the_scheduler_writes() -> None:
 
 def test_nodes_that_leave_are_seen_leaving() -> None:
     async def story(stage: Stage) -> None:
-        mirror = Mirror()
+        mirror = PatchSum()
         async with watched(stage) as view:
             await asyncio.sleep(5)
             assert "deletionTime" not in shown(view, mirror)["nodes"]["node-00"]
@@ -115,31 +117,31 @@ def test_nodes_that_leave_are_seen_leaving() -> None:
 
 def test_while_the_cluster_cannot_be_heard_the_page_says_so() -> None:
     async def story(stage: Stage) -> None:
-        weather = Weather(seed=3)
+        weather = NetworkConditions(seed=3)
         async with watched(stage, weather) as view:
             await asyncio.sleep(10)
             assert view.trouble() == ""
-            end = weather.script(lambda _: Fault.UNAVAILABLE)
-            weather.odds = Odds(stream_cut=1.0)
+            end = weather.script(lambda _: NetworkFault.UNAVAILABLE)
+            weather.odds = FaultRates(stream_cut=1.0)
             await submit(stage, "unheard", 1)
             await asyncio.sleep(30)
             assert view.trouble() != ""
             end()
-            weather.odds = Odds()
+            weather.odds = FaultRates()
             await asyncio.sleep(60)
             assert view.trouble() == ""
-            assert shown(view, Mirror())["totals"]["now"]["allocated"] == 1
+            assert shown(view, PatchSum())["totals"]["now"]["allocated"] == 1
 
     play(Setting(nodes=1), story)
 
 
 def test_what_may_not_be_read_is_said_and_the_rest_is_shown() -> None:
     async def story(stage: Stage) -> None:
-        weather = Weather(seed=3)
-        weather.script(lambda request: Fault.UNAVAILABLE if "/leases" in request.path else None)
+        weather = NetworkConditions(seed=3)
+        weather.script(lambda request: NetworkFault.UNAVAILABLE if "/leases" in request.path else None)
         async with watched(stage, weather) as view:
             await asyncio.sleep(30)
-            said = shown(view, Mirror())
+            said = shown(view, PatchSum())
             assert set(said["nodes"]) == {"node-00"}
             assert said["about"]["now"]["heard"]
             assert said["about"]["now"]["trouble"].startswith("leases.coordination.k8s.io: ")
@@ -152,7 +154,7 @@ def test_a_loop_that_runs_faster_is_served_at_the_worlds_pace() -> None:
         async with (
             staged(Setting(nodes=2)) as stage,
             watched(stage) as view,
-            served(view, Address("127.0.0.1", 0)) as url,
+            served(view, ListenAddress("127.0.0.1", 0)) as url,
         ):
             await submit(stage, "small", 3)
             for _ in range(100):
@@ -184,7 +186,7 @@ def test_a_claim_named_by_a_pod_shows_its_gang() -> None:
                 )
                 await stage.api.create(PODS, pod, NS)
             await asyncio.sleep(20)
-            said = shown(view, Mirror())
+            said = shown(view, PatchSum())
             assert {row["gang"] for row in said["pending"].values()} == {"llm"}
             assert all(row["message"].startswith("gang default/llm: ") for row in said["pending"].values())
 

@@ -7,24 +7,24 @@ from msgspec.structs import replace
 
 from tests.web.worlds import NOW, World
 from ullage.model.device import Device
-from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT
-from ullage.model.event import ObjectKey
+from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Owner
 from ullage.model.provisioner import DELETION_TAINT
-from ullage.web.view.patch import Section
-from ullage.web.view.picture import Picture
-from ullage.web.view.rows import About, NodeRow
+from ullage.web.view.model import DashboardModel
+from ullage.web.view.patch import PageSection
+from ullage.web.view.rows import NodeRow, PageInfo
 
 Tell = Callable[[World], object]
 
 
 def row_of(tell: Tell, *, now: float = NOW) -> NodeRow:
     """The row of node `n` after all this was told."""
-    picture = Picture()
+    picture = DashboardModel()
     world = World(picture.hear)
     world.node("n", gpus=4, islands=2)
     tell(world)
-    row = picture.patch(About(), now=now).sections[Section.NODES]["n"]
+    row = picture.patch(PageInfo(), now=now).sections[PageSection.NODES]["n"]
     assert isinstance(row, NodeRow)
     return row
 
@@ -50,16 +50,16 @@ def _counted(world: World) -> None:
 
 
 def _held_by_claim_status(world: World) -> None:
-    from ullage.model.claim import ClaimPhase, DeviceAsk
+    from ullage.model.claim import ClaimPhase, DeviceRequest
 
-    world.claim("c", DeviceAsk(count=2), phase=ClaimPhase.BOUND, node="n", gpu_ids=(2, 3))
+    world.claim("c", DeviceRequest(count=2), phase=ClaimPhase.BOUND, node="n", gpu_ids=(2, 3))
     world.pod("a", node="n", claim="c")
 
 
 def _without_report(world: World) -> None:
-    from ullage.model.event import Vanished
+    from ullage.model.fact_event import Deleted
 
-    world._hear(Vanished(ObjectKey("", "n"), world.inventories["n"]))
+    world._hear(Deleted(ObjectKey("", "n"), world.inventories["n"]))
     world.pod("a", gpus=1, node="n")
 
 
@@ -138,19 +138,19 @@ def test_a_node_whose_agent_fell_silent_is_stale() -> None:
 
 
 def test_a_node_of_a_pool_shows_its_gpus_before_they_are_there() -> None:
-    picture = Picture()
+    picture = DashboardModel()
     world = World(picture.hear)
     world.pool("h100", gpus=8)
     world.node("n", gpus=0, pool="h100", ready=False)
-    row = picture.patch(About(), now=NOW).sections[Section.NODES]["n"]
+    row = picture.patch(PageInfo(), now=NOW).sections[PageSection.NODES]["n"]
     assert isinstance(row, NodeRow)
     assert (row.states, row.model, row.ready) == ("cccccccc", "H100", False)
 
 
 def test_a_node_without_gpus_and_pool_has_none() -> None:
-    picture = Picture()
+    picture = DashboardModel()
     World(picture.hear).node("n", gpus=0)
-    row = picture.patch(About(), now=NOW).sections[Section.NODES]["n"]
+    row = picture.patch(PageInfo(), now=NOW).sections[PageSection.NODES]["n"]
     assert isinstance(row, NodeRow)
     assert row.states == ""
 

@@ -16,7 +16,7 @@ from tests.web.pages import WIDE, Show, decision, label, showing, small
 from tests.web.worlds import World
 from ullage.clock import WallClock
 from ullage.observe.events import EventReason
-from ullage.observe.serve import Address
+from ullage.observe.probes import ListenAddress
 from ullage.web.live import LiveView, served
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -180,7 +180,7 @@ async def test_the_page_comes_back_by_itself(chromium: Browser) -> None:
     for node in ("before", "after"):
         view = LiveView(clock)
         World(view.hear, clock.now()).node(node)
-        async with served(view, Address("127.0.0.1", port)) as url:
+        async with served(view, ListenAddress("127.0.0.1", port)) as url:
             if not port:
                 port = int(url.rsplit(":", 1)[1].strip("/"))
                 await page.goto(url)

@@ -7,23 +7,23 @@ from typing import Any
 from msgspec.structs import replace
 
 from tests.web.worlds import NOW, World
-from ullage.model.claim import DeviceAsk, TopologyMode
-from ullage.model.event import Event, ObjectKey
-from ullage.model.provisioner import BackOff, Failure
-from ullage.web.view.explained import explained
-from ullage.web.view.patch import ONLY, Mirror, Patch, Section
-from ullage.web.view.picture import Picture
-from ullage.web.view.rows import About, PendingRow, PoolRow, Totals
+from ullage.model.claim import DeviceRequest, TopologyMode
+from ullage.model.fact_event import FactEvent, ObjectKey
+from ullage.model.provisioner import BackOff, CloudFailure
+from ullage.web.view.explanation import explained
+from ullage.web.view.model import DashboardModel
+from ullage.web.view.patch import ONLY, PageSection, PatchSum, ViewPatch
+from ullage.web.view.rows import PageInfo, PendingRow, PoolRow, Totals
 
 
 class Scene:
     def __init__(self) -> None:
-        self.picture = Picture()
+        self.picture = DashboardModel()
         self.world = World(self.picture.hear)
-        self.mirror = Mirror()
+        self.mirror = PatchSum()
 
-    def patch(self, after: float = 0.0) -> Patch:
-        patch = self.picture.patch(About(), now=NOW + after)
+    def patch(self, after: float = 0.0) -> ViewPatch:
+        patch = self.picture.patch(PageInfo(), now=NOW + after)
         self.mirror.apply(patch)
         return patch
 
@@ -33,12 +33,12 @@ class Scene:
             self.patch()
 
     def pending(self, name: str) -> PendingRow:
-        row = self.mirror.snapshot().sections[Section.PENDING][f"team/{name}"]
+        row = self.mirror.snapshot().sections[PageSection.PENDING][f"team/{name}"]
         assert isinstance(row, PendingRow)
         return row
 
     def totals(self) -> Totals:
-        row = self.mirror.snapshot().sections[Section.TOTALS][ONLY]
+        row = self.mirror.snapshot().sections[PageSection.TOTALS][ONLY]
         assert isinstance(row, Totals)
         return row
 
@@ -49,7 +49,7 @@ def test_a_change_touches_its_node_alone() -> None:
         scene.world.node(f"n{number}")
     scene.patch()
     scene.world.pod("a", gpus=1, node="n7", ids=(0,))
-    assert list(scene.patch().sections[Section.NODES]) == ["n7"]
+    assert list(scene.patch().sections[PageSection.NODES]) == ["n7"]
 
 
 def test_a_report_that_says_nothing_new_is_not_told() -> None:
@@ -57,7 +57,7 @@ def test_a_report_that_says_nothing_new_is_not_told() -> None:
     scene.world.node("n")
     scene.patch()
     scene.world.report(replace(scene.world.inventories["n"], reported_at=NOW + 30))
-    assert Section.NODES not in scene.patch(30).sections
+    assert PageSection.NODES not in scene.patch(30).sections
 
 
 def test_a_node_that_falls_silent_is_told_without_a_word_from_it() -> None:
@@ -66,7 +66,7 @@ def test_a_node_that_falls_silent_is_told_without_a_word_from_it() -> None:
     scene.world.node("m")
     scene.patch()
     scene.world.report(replace(scene.world.inventories["m"], reported_at=NOW + 80))
-    assert list(scene.patch(100).sections[Section.NODES]) == ["n"]
+    assert list(scene.patch(100).sections[PageSection.NODES]) == ["n"]
 
 
 def test_a_node_that_is_gone_is_taken_away() -> None:
@@ -74,7 +74,7 @@ def test_a_node_that_is_gone_is_taken_away() -> None:
     scene.world.node("n")
     scene.patch()
     scene.world.remove_node("n")
-    assert scene.patch().sections[Section.NODES] == {"n": None}
+    assert scene.patch().sections[PageSection.NODES] == {"n": None}
 
 
 def test_the_sum_of_all_patches_is_what_a_newcomer_sees() -> None:
@@ -82,19 +82,19 @@ def test_the_sum_of_all_patches_is_what_a_newcomer_sees() -> None:
     for seed in range(8):
         rng = random.Random(seed)
         scene = Scene()
-        whole = Picture()
+        whole = DashboardModel()
         world = World(_both(scene.picture, whole))
         _live(world, rng, scene)
         scene.settle()
-        fresh = Mirror()
+        fresh = PatchSum()
         for _ in range(50):
-            fresh.apply(whole.patch(About(), now=NOW))
-        for section in (Section.NODES, Section.PENDING, Section.POOLS, Section.DECISIONS):
+            fresh.apply(whole.patch(PageInfo(), now=NOW))
+        for section in (PageSection.NODES, PageSection.PENDING, PageSection.POOLS, PageSection.DECISIONS):
             assert scene.mirror.snapshot().sections.get(section, {}) == fresh.snapshot().sections.get(section, {})
 
 
-def _both(one: Picture, other: Picture) -> Callable[[Event[Any]], None]:
-    def hear(event: Event[Any]) -> None:
+def _both(one: DashboardModel, other: DashboardModel) -> Callable[[FactEvent[Any]], None]:
+    def hear(event: FactEvent[Any]) -> None:
         one.hear(event)
         other.hear(event)
 
@@ -133,7 +133,7 @@ def test_pods_that_wait_have_the_reasons_of_the_scheduler() -> None:
     scene.world.pod("huge", gpus=16)
     scene.world.pod("gated", gpus=1, gated=True)
     scene.world.pod("lost", claim="nowhere")
-    scene.world.claim("island", DeviceAsk(count=4, topology=TopologyMode.REQUIRED))
+    scene.world.claim("island", DeviceRequest(count=4, topology=TopologyMode.REQUIRED))
     scene.world.pod("wired", claim="island")
     scene.settle()
     reasons = {name: scene.pending(name).reason for name in ("small", "large", "huge", "gated", "lost", "wired")}
@@ -150,7 +150,7 @@ def test_pods_that_wait_have_the_reasons_of_the_scheduler() -> None:
 def test_members_of_a_gang_wait_for_the_same_reason() -> None:
     scene = Scene()
     scene.world.node("n")
-    scene.world.claim("half", DeviceAsk(count=8), gang="llm", gang_min_member=2)
+    scene.world.claim("half", DeviceRequest(count=8), gang="llm", gang_min_member=2)
     for number in range(2):
         scene.world.pod(f"llm-{number}", claim_template="half")
     scene.settle()
@@ -179,15 +179,15 @@ def test_who_got_a_node_no_longer_waits() -> None:
     scene.settle()
     scene.world.bind("a", "n", (3,))
     patch = scene.patch()
-    assert patch.sections[Section.PENDING] == {"team/a": None}
+    assert patch.sections[PageSection.PENDING] == {"team/a": None}
     assert scene.totals().pending == 0
 
 
 def test_a_pool_says_what_it_has_wants_awaits_and_why_it_may_not_buy() -> None:
     scene = Scene()
-    blocked = BackOff(failure=Failure.CAPACITY, failures=1, until=NOW + 120, message="none left")
+    blocked = BackOff(failure=CloudFailure.CAPACITY, failures=1, until=NOW + 120, message="none left")
     scene.world.pool("h100", current=2, target=4, coming=1, back_off=blocked)
-    row = scene.patch().sections[Section.POOLS]["h100"]
+    row = scene.patch().sections[PageSection.POOLS]["h100"]
     assert isinstance(row, PoolRow)
     assert (row.current, row.target, row.coming, row.price) == (2, 4, 1, 98.32)
     assert (row.blocked, row.blocked_until) == ("NoCapacity: none left", NOW + 120)
@@ -241,8 +241,8 @@ def test_explaining_leaves_the_picture_as_it_was() -> None:
     scene.world.pod("next", gpus=8)
     scene.settle()
     explained(scene.picture, ObjectKey("team", "next"), now=NOW)
-    assert set(scene.patch().sections) <= {Section.TOTALS, Section.SERIES}
+    assert set(scene.patch().sections) <= {PageSection.TOTALS, PageSection.SERIES}
 
 
 def test_a_pod_that_is_not_there_is_not_explained() -> None:
-    assert explained(Picture(), ObjectKey("team", "nobody"), now=NOW) is None
+    assert explained(DashboardModel(), ObjectKey("team", "nobody"), now=NOW) is None

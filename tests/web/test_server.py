@@ -15,9 +15,9 @@ import pytest
 from tests.web.worlds import NOW, World
 from ullage.clock import Instant, WallClock
 from ullage.errors import UserError
-from ullage.observe.serve import Address
+from ullage.observe.probes import ListenAddress
 from ullage.web.live import LiveView, served
-from ullage.web.serve import app, hub
+from ullage.web.serve import hub, pages
 
 TOKEN = "correct-horse-battery"
 
@@ -43,7 +43,7 @@ class Show:
 @pytest.fixture
 async def show() -> AsyncIterator[Show]:
     show = Show()
-    async with served(show.view, Address("127.0.0.1", 0)) as url:
+    async with served(show.view, ListenAddress("127.0.0.1", 0)) as url:
         show.url = url
         yield show
 
@@ -105,7 +105,7 @@ async def test_who_comes_from_another_run_gets_everything(show: Show, session: a
 
 
 async def test_who_does_not_read_is_dropped(show: Show, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(app, "PATIENCE", 0.5)
+    monkeypatch.setattr(pages, "PATIENCE", 0.5)
     monkeypatch.setattr(hub, "MOST_BEHIND", 3)
     port = int(show.url.rsplit(":", 1)[1].strip("/"))
     with socket.create_connection(("127.0.0.1", port)) as silent:
@@ -169,7 +169,7 @@ async def test_a_name_that_is_not_ours_gets_nothing(show: Show, session: aiohttp
 
 async def test_with_a_token_nothing_is_shown_without_it(session: aiohttp.ClientSession) -> None:
     show = Show()
-    async with served(show.view, Address("127.0.0.1", 0), TOKEN) as url:
+    async with served(show.view, ListenAddress("127.0.0.1", 0), TOKEN) as url:
         for path in ("", "static/main.js", "api/snapshot", "api/stream", "api/explain/team/waits", "?token=wrong"):
             async with session.get(f"{url}{path}") as answer:
                 assert answer.status == 401, path
@@ -182,7 +182,7 @@ async def test_with_a_token_nothing_is_shown_without_it(session: aiohttp.ClientS
 
 
 async def test_a_token_in_the_address_becomes_a_cookie(session: aiohttp.ClientSession) -> None:
-    async with served(Show().view, Address("127.0.0.1", 0), TOKEN) as url:
+    async with served(Show().view, ListenAddress("127.0.0.1", 0), TOKEN) as url:
         async with session.get(url, params={"token": TOKEN}, allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (303, "/")
             cookie = answer.headers["Set-Cookie"]
@@ -195,20 +195,20 @@ async def test_a_token_in_the_address_becomes_a_cookie(session: aiohttp.ClientSe
 
 async def test_other_machines_are_not_let_in_without_a_token() -> None:
     with pytest.raises(UserError, match="a token is needed"):
-        async with served(Show().view, Address("0.0.0.0", 0)):
+        async with served(Show().view, ListenAddress("0.0.0.0", 0)):
             pass
 
 
 async def test_an_address_that_is_taken_is_an_error(show: Show) -> None:
     port = int(show.url.rsplit(":", 1)[1].strip("/"))
     with pytest.raises(OSError, match=re.escape(str(port))):
-        async with served(Show().view, Address("127.0.0.1", port)):
+        async with served(Show().view, ListenAddress("127.0.0.1", port)):
             pass
 
 
 async def test_nothing_is_left_when_it_ends(session: aiohttp.ClientSession) -> None:
     before = threading.active_count()
-    async with served(Show().view, Address("127.0.0.1", 0)) as url:
+    async with served(Show().view, ListenAddress("127.0.0.1", 0)) as url:
         answer = await session.get(f"{url}api/stream")
         await anext(events(answer))
     assert threading.active_count() == before

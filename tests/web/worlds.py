@@ -5,10 +5,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ullage.model.claim import Claim, DeviceAsk
-from ullage.model.device import MILLI_GPU, Device, GpuNodeKind, Health, Inventory
-from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
-from ullage.model.lease import GpuLease, Hold
+from ullage.model.claim import Claim, DeviceRequest
+from ullage.model.device import MILLI_GPU, Device, DeviceHealth, GpuNodeKind, Inventory
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Phase, Pod
 from ullage.model.pool_standing import LastDecision
@@ -17,12 +17,12 @@ from ullage.model.provisioner import (
     PROVISIONER_LABEL,
     GpuTemplate,
     NodeTemplate,
+    PoolThresholds,
     Provisioner,
-    Thresholds,
 )
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, interned
-from ullage.web.view.pools import Pool
+from ullage.web.view.pools import PoolView
 
 GIB = 2**30
 NOW = 1_767_225_600.0
@@ -31,13 +31,13 @@ NOW = 1_767_225_600.0
 class World:
     """Tells `hear` of everything it is told to make."""
 
-    def __init__(self, hear: Callable[[Event[Any]], None], now: float = NOW) -> None:
+    def __init__(self, hear: Callable[[FactEvent[Any]], None], now: float = NOW) -> None:
         self._hear = hear
         self.now = now
         self.nodes: dict[str, Node] = {}
         self.inventories: dict[str, Inventory] = {}
         self.pods: dict[ObjectKey, Pod] = {}
-        self.pools: dict[str, Pool] = {}
+        self.pools: dict[str, PoolView] = {}
 
     def node(self, name: str, *, gpus: int = 8, islands: int = 2, pool: str = "", **fields: Any) -> None:
         """A node whose agent has said what it has."""
@@ -61,7 +61,7 @@ class World:
         old = self.nodes.get(node.name)
         self.nodes[node.name] = node
         key = ObjectKey("", node.name)
-        self._hear(Appeared(key, node) if old is None else Changed(key, old, node))
+        self._hear(Added(key, node) if old is None else Updated(key, old, node))
 
     def taint(self, name: str, key: str, value: float | str, effect: str = "NoSchedule") -> None:
         node = self.nodes[name]
@@ -69,13 +69,13 @@ class World:
         self.put_node(replace(node, taints=(*node.taints, Taint(key, text, effect))))
 
     def remove_node(self, name: str) -> None:
-        self._hear(Vanished(ObjectKey("", name), self.nodes.pop(name)))
+        self._hear(Deleted(ObjectKey("", name), self.nodes.pop(name)))
 
     def report(self, inventory: Inventory) -> None:
         old = self.inventories.get(inventory.node)
         self.inventories[inventory.node] = inventory
         key = ObjectKey("", inventory.node)
-        self._hear(Appeared(key, inventory) if old is None else Changed(key, old, inventory))
+        self._hear(Added(key, inventory) if old is None else Updated(key, old, inventory))
 
     def counted(self, name: str) -> None:
         """Its GPUs are chosen by a device plugin."""
@@ -83,7 +83,9 @@ class World:
 
     def break_gpu(self, node: str, gpu: int) -> None:
         inventory = self.inventories[node]
-        devices = tuple(replace(one, health=Health.UNHEALTHY) if one.id == gpu else one for one in inventory.devices)
+        devices = tuple(
+            replace(one, health=DeviceHealth.UNHEALTHY) if one.id == gpu else one for one in inventory.devices
+        )
         self.report(replace(inventory, devices=devices))
 
     def devices(self, node: str, *devices: Device) -> None:
@@ -112,7 +114,7 @@ class World:
     def put_pod(self, pod: Pod) -> None:
         old = self.pods.get(pod.key)
         self.pods[pod.key] = pod
-        self._hear(Appeared(pod.key, pod) if old is None else Changed(pod.key, old, pod))
+        self._hear(Added(pod.key, pod) if old is None else Updated(pod.key, old, pod))
 
     def bind(self, name: str, node: str, ids: tuple[int, ...]) -> None:
         pod = self.pods[ObjectKey("team", name)]
@@ -120,27 +122,27 @@ class World:
 
     def remove_pod(self, name: str) -> None:
         key = ObjectKey("team", name)
-        self._hear(Vanished(key, self.pods.pop(key)))
+        self._hear(Deleted(key, self.pods.pop(key)))
 
-    def claim(self, name: str, ask: DeviceAsk, **fields: Any) -> None:
+    def claim(self, name: str, ask: DeviceRequest, **fields: Any) -> None:
         key = ObjectKey("team", name)
-        self._hear(Appeared(key, Claim(key=key, uid=f"uid-{name}", generation=1, ask=ask, **fields)))
+        self._hear(Added(key, Claim(key=key, uid=f"uid-{name}", generation=1, ask=ask, **fields)))
 
     def lease(self, node: str, gpu: int, holder: str) -> GpuLease:
         lease = GpuLease(
             name=f"gpu-{node}-{gpu}",
             node=node,
             device=gpu,
-            holds=(Hold(holder),),
+            holds=(LeaseHold(holder),),
             shared=False,
             renewed=self.now,
             resource_version="1",
         )
-        self._hear(Appeared(ObjectKey("ullage-system", lease.name), lease))
+        self._hear(Added(ObjectKey("ullage-system", lease.name), lease))
         return lease
 
     def free(self, lease: GpuLease) -> None:
-        self._hear(Vanished(ObjectKey("ullage-system", lease.name), lease))
+        self._hear(Deleted(ObjectKey("ullage-system", lease.name), lease))
 
     def pool(self, name: str, *, price: float = 98.32, gpus: int = 8, **standing: Any) -> None:
         facts = Provisioner(
@@ -152,14 +154,14 @@ class World:
                 price=round(price * MICROS),
                 resources={"cpu": 96_000, "memory": 1024 * GIB * 1000},
             ),
-            thresholds=Thresholds(max_size=16, **standing.pop("thresholds", {})),
+            thresholds=PoolThresholds(max_size=16, **standing.pop("thresholds", {})),
             provider="simulated",
             back_off=standing.pop("back_off", None),
         )
-        last = LastDecision(action="Provision", count=1, at=self.now, why="8 GPUs are waited for")
+        last = LastDecision(action="ScaleUp", count=1, at=self.now, why="8 GPUs are waited for")
         said: dict[str, Any] = {"current": 2, "target": 3, "coming": 1, "utilization": 80, "decision": last}
-        pool = Pool(facts, **(said | standing))
+        pool = PoolView(facts, **(said | standing))
         old = self.pools.get(name)
         self.pools[name] = pool
         key = ObjectKey("", name)
-        self._hear(Appeared(key, pool) if old is None else Changed(key, old, pool))
+        self._hear(Added(key, pool) if old is None else Updated(key, old, pool))

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tests.webhook.programs import DEPLOY, PROGRAM, Site, WebhookProgram
-from ullage.kube.api import KubeApi
-from ullage.kube.connect import connect
-from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, Program
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import KubeApi
+from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, GoProgram
 from ullage.testing.controlplane.binaries import find
 from ullage.testing.controlplane.fixtures import prepare
 
@@ -18,7 +18,7 @@ def plane() -> Iterator[ControlPlane]:
     """etcd and kube-apiserver, with what `ullage install` brings."""
     with prepare(ControlPlaneSpec()) as plane:
         subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
-        kubectl = (str(find(Program.KUBECTL)), f"--kubeconfig={plane.kubeconfig}")
+        kubectl = (str(find(GoProgram.KUBECTL)), f"--kubeconfig={plane.kubeconfig}")
         subprocess.run((*kubectl, "apply", "-f", str(DEPLOY / "rbac.yaml")), check=True, capture_output=True)
         yield plane
 

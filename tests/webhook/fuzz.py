@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 from ullage.model.allocation import CLAIM
 from ullage.testing.admission import CLAIMS_V1, a_review, encoded
 from ullage.testing.builders import a_container, a_pod

@@ -6,7 +6,7 @@ what stands before it in the list, `$$(NAME)` is a plain `$(NAME)`; where a name
 
 import re
 
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 
 _ANNOTATION = re.compile(r"metadata\.annotations\['(.+)'\]")
 _REFERENCE = re.compile(r"\$\$|\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ullage.testing.controlplane import ControlPlane, Program
+from ullage.testing.controlplane import ControlPlane, GoProgram
 from ullage.testing.controlplane.binaries import find
 from ullage.testing.controlplane.launcher import wait_until
 from ullage.testing.controlplane.ports import PortReservation, reserve_port
@@ -50,7 +50,7 @@ class Site:
 
     def kubectl(self, *arguments: str, kubeconfig: Path | None = None, stdin: str = "") -> str:
         """What it says; fails with its complaint."""
-        command = [str(find(Program.KUBECTL)), f"--kubeconfig={kubeconfig or self.alice}", *arguments]
+        command = [str(find(GoProgram.KUBECTL)), f"--kubeconfig={kubeconfig or self.alice}", *arguments]
         done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=60)
         if done.returncode:
             raise KubectlFailed(done.stderr)
@@ -80,12 +80,14 @@ class WebhookProgram:
     ) -> None:
         self.kill()
         sys.stderr.write(self.said())  # pytest shows it beside a failure
-        subprocess.run((PROGRAM, "webhook", "--remove", "--kubeconfig", self._site.webhook), check=True)
+        subprocess.run((PROGRAM, "webhook", "--remove", "--kubeconfig", self._site.alice), check=True)
 
     def start(self) -> None:
         """Returns when it is ready."""
         here = ("--address", f"127.0.0.1:{self.port}", "--listen", f"127.0.0.1:{self.probes}", "--drain", "0")
-        reach = ("--url", f"https://127.0.0.1:{self.port}", "--kubeconfig", str(self._site.webhook))
+        url = ("--url", f"https://127.0.0.1:{self.port}")
+        subprocess.run((PROGRAM, "webhook", "--install", *url, "--kubeconfig", self._site.alice), check=True)
+        reach = (*url, "--kubeconfig", str(self._site.webhook))
         with self._log.open("ab") as words:
             command: Sequence[str | Path] = (PROGRAM, "webhook", *here, *reach, *self._options)
             self._process = subprocess.Popen(command, stdout=words, stderr=subprocess.STDOUT)

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract.expect import eventually
+from ullage.certs.files import CertificateFiles, FileFollower, read_files
+from ullage.certs.serving import CertificateBundle, ReloadingTlsContext
+from ullage.certs.tls_secret import TlsSecret
 from ullage.clock import WallClock
 from ullage.errors import Unreachable, UserError
 from ullage.testing.admission import WORKSHOP
-from ullage.webhook.files import CertificateFiles, FileFollower, read_files
-from ullage.webhook.tls import Served, ServedCertificate
-from ullage.webhook.vault import Vault
 
 
 class Memory:
@@ -29,7 +29,7 @@ class Memory:
         self.told.append(trusted)
 
 
-def write(folder: Path, vault: Vault) -> CertificateFiles:
+def write(folder: Path, vault: TlsSecret) -> CertificateFiles:
     files = CertificateFiles(folder / "tls.crt", folder / "tls.key", folder / "ca.crt", look_every=0.02)
     files.certificate.write_bytes(vault.serving.certificate)
     files.key.write_bytes(vault.serving.key)
@@ -37,15 +37,17 @@ def write(folder: Path, vault: Vault) -> CertificateFiles:
     return files
 
 
-def a_vault() -> Vault:
+def a_vault() -> TlsSecret:
     return WORKSHOP.start(WallClock().now())
 
 
 @asynccontextmanager
-async def following(files: CertificateFiles, registry: Memory) -> AsyncIterator[tuple[FileFollower, ServedCertificate]]:
-    follower, certificate = FileFollower(files, registry), ServedCertificate()
+async def following(
+    files: CertificateFiles, registry: Memory
+) -> AsyncIterator[tuple[FileFollower, ReloadingTlsContext]]:
+    follower, certificate = FileFollower(files, registry), ReloadingTlsContext()
 
-    def serve(served: Served) -> None:
+    def serve(served: CertificateBundle) -> None:
         certificate.load(served)
 
     running = asyncio.ensure_future(follower.run(serve))
@@ -56,8 +58,8 @@ async def following(files: CertificateFiles, registry: Memory) -> AsyncIterator[
         await asyncio.wait({running})
 
 
-async def until_served(certificate: ServedCertificate, vault: Vault) -> None:
-    async def now() -> Served | None:
+async def until_served(certificate: ReloadingTlsContext, vault: TlsSecret) -> None:
+    async def now() -> CertificateBundle | None:
         return certificate.current
 
     await eventually(now, until=lambda served: served is not None and served.pair == vault.serving)

@@ -11,29 +11,29 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from ullage.certs.authority import is_issued_by, span_of
+from ullage.certs.rotator import CertRotator, SecretName
+from ullage.certs.serving import CertificateBundle
+from ullage.certs.tls_secret import CertIssuer, read_vault
 from ullage.clock import Clock
-from ullage.decide.admit.rotation import Lifetimes
+from ullage.decide.certs.rotation import CertLifetimes
 from ullage.errors import Unreachable
-from ullage.kube.api import DELETE_NOW, KubeApi
+from ullage.kube.admission.webhook_configs import MUTATING_NAME, WebhookEndpoint, bundles
+from ullage.kube.client.api import DELETE_NOW, KubeApi
+from ullage.kube.client.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
+from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.install import _established
-from ullage.kube.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
-from ullage.kube.rest import RestApi
-from ullage.kube.webhooks import MUTATING_NAME, Reach, bundles
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Latency, Weather
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import Latency, NetworkConditions
+from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_crd, a_namespace
 from ullage.watch.informer import run_all
-from ullage.webhook.authority import is_issued_by, span_of
-from ullage.webhook.keeper import Keeper, SecretName
-from ullage.webhook.registrar import Registrar
-from ullage.webhook.tls import Served
-from ullage.webhook.vault import Workshop, read_vault
+from ullage.webhook.registration import WebhookRegistrar
 
 pytestmark = pytest.mark.story
 
 MINUTE, HOUR = 60.0, 3600.0
-LIVES = Lifetimes(authority=30 * HOUR, serving=3 * HOUR, overlap=10 * MINUTE, backdated=5 * MINUTE)
+LIVES = CertLifetimes(authority=30 * HOUR, serving=3 * HOUR, overlap=10 * MINUTE, backdated=5 * MINUTE)
 NAMES = ("ullage-webhook.ullage-system.svc",)
 FOOTER = "-----END CERTIFICATE-----\n"
 
@@ -42,11 +42,11 @@ FOOTER = "-----END CERTIFICATE-----\n"
 class Replica:
     """A keeper at work: what it serves now, and how often that changed."""
 
-    keeper: Keeper
-    registrar: Registrar
-    served: list[Served] = field(default_factory=list)
+    keeper: CertRotator
+    registrar: WebhookRegistrar
+    served: list[CertificateBundle] = field(default_factory=list)
 
-    def serve(self, served: Served) -> None:
+    def serve(self, served: CertificateBundle) -> None:
         if not self.served or self.served[-1].pair != served.pair:
             self.served.append(served)
 
@@ -81,7 +81,9 @@ class Stage:
 
 
 def an_api(server: SimulatedApiServer, seed: int) -> RestApi:
-    return RestApi(InMemoryTransport(server, weather=Weather(seed=seed, latency=Latency())), rng=random.Random(seed))
+    return RestApi(
+        InMemoryTransport(server, weather=NetworkConditions(seed=seed, latency=Latency())), rng=random.Random(seed)
+    )
 
 
 async def serve_configurations(api: KubeApi) -> None:
@@ -92,19 +94,20 @@ async def serve_configurations(api: KubeApi) -> None:
         await _established(api, resource.id)
 
 
-def play(story: Callable[[Stage], Awaitable[None]], *, replicas: int = 2, lifetimes: Lifetimes = LIVES) -> None:
+def play(story: Callable[[Stage], Awaitable[None]], *, replicas: int = 2, lifetimes: CertLifetimes = LIVES) -> None:
     async def live() -> None:
         clock = loop_clock()
         server = SimulatedApiServer(clock, seed=7)
         api = an_api(server, 7)
         await serve_configurations(api)
         await api.create(NAMESPACES, a_namespace("ullage-system"))
+        await WebhookRegistrar(api, WebhookEndpoint(), ("scheduler",)).install()
         cast: list[Replica] = []
         for number in range(replicas):
             own = an_api(server, number)
-            registrar = Registrar(own, Reach(), ("scheduler",))
-            workshop = Workshop(NAMES, lifetimes)
-            cast.append(Replica(Keeper(own, SecretName(), workshop, registrar, clock, number), registrar))
+            registrar = WebhookRegistrar(own, WebhookEndpoint(), ("scheduler",))
+            workshop = CertIssuer(NAMES, lifetimes)
+            cast.append(Replica(CertRotator(own, SecretName(), workshop, registrar, clock, number), registrar))
         work = [asyncio.ensure_future(replica.run(clock, number)) for number, replica in enumerate(cast)]
         await asyncio.sleep(5)
         try:
@@ -170,9 +173,9 @@ def test_a_secret_that_is_deleted_is_made_anew_and_all_follow() -> None:
 def test_other_names_mean_another_certificate_by_the_same_authority() -> None:
     async def story(stage: Stage) -> None:
         before, trusted = stage.replicas[0].served[-1], await stage.trusted()
-        workshop = Workshop(("another.name",))
-        registrar = Registrar(stage.api, Reach(), ("scheduler",))
-        keeper = Keeper(stage.api, SecretName(), workshop, registrar, stage.clock, 9)
+        workshop = CertIssuer(("another.name",))
+        registrar = WebhookRegistrar(stage.api, WebhookEndpoint(), ("scheduler",))
+        keeper = CertRotator(stage.api, SecretName(), workshop, registrar, stage.clock, 9)
         served = await keeper.open()
         assert served.pair != before.pair
         assert is_issued_by(served.pair.certificate, trusted[0])
@@ -193,10 +196,10 @@ def test_an_authority_nobody_could_be_told_of_is_not_used() -> None:
         server = SimulatedApiServer(clock, seed=7)
         api = an_api(server, 7)
         await api.create(NAMESPACES, a_namespace("ullage-system"))
-        lifetimes = Lifetimes(authority=6 * HOUR, serving=HOUR, overlap=10 * MINUTE, backdated=5 * MINUTE)
-        keeper = Keeper(api, SecretName(), Workshop(NAMES, lifetimes), Mute(), clock, 1)
+        lifetimes = CertLifetimes(authority=6 * HOUR, serving=HOUR, overlap=10 * MINUTE, backdated=5 * MINUTE)
+        keeper = CertRotator(api, SecretName(), CertIssuer(NAMES, lifetimes), Mute(), clock, 1)
         first = await keeper.open()
-        served: list[Served] = []
+        served: list[CertificateBundle] = []
         running = asyncio.ensure_future(keeper.run(served.append))
         await asyncio.sleep(5.8 * HOUR)
         last = served[-1].pair.certificate

@@ -7,10 +7,10 @@ import click
 import pytest
 
 from ullage.cli.webhook import command, read_settings
-from ullage.decide.admit.policy import VisibleBy
+from ullage.decide.admission.policy import DeviceNaming
 from ullage.errors import UserError
-from ullage.observe.serve import Address
-from ullage.webhook.start import names_for
+from ullage.observe.probes import ListenAddress
+from ullage.webhook.wiring import names_for
 
 
 def options(*arguments: str) -> dict[str, Any]:
@@ -21,10 +21,10 @@ def options(*arguments: str) -> dict[str, Any]:
 
 def test_without_options_it_serves_a_cluster() -> None:
     settings = read_settings(options())
-    assert (settings.listen, settings.probes) == (Address("0.0.0.0", 9443), None)
+    assert (settings.listen, settings.probes) == (ListenAddress("0.0.0.0", 9443), None)
     assert names_for(settings.reach)[0] == "ullage-webhook.ullage-system.svc"
     assert settings.policy.schedulers == ("gpu-scheduler",)
-    assert settings.policy.visible_by is VisibleBy.UUID
+    assert settings.policy.visible_by is DeviceNaming.UUID
     assert settings.files is None
 
 
@@ -38,7 +38,7 @@ def test_what_is_given_counts() -> None:
     assert settings.files is not None
     assert (settings.files.certificate, settings.files.authority) == (Path("a.crt"), Path("ca.crt"))
     assert (settings.policy.schedulers, settings.policy.identities) == (("one", "two"), ("me",))
-    assert settings.policy.visible_by is VisibleBy.INDEX
+    assert settings.policy.visible_by is DeviceNaming.INDEX
     assert (settings.reach.namespace, settings.secret.namespace) == ("gpu", "gpu")
 
 

@@ -15,9 +15,11 @@ from tests.webhook.kubelet import containers_of, env_of
 from tests.webhook.programs import DEPLOY, KubectlFailed, Site, WebhookProgram
 from ullage.clock import WallClock
 from ullage.errors import ApiError, Forbidden, Invalid, ServerFailure
-from ullage.kube.api import DELETE_NOW, Binding, KubeApi, MergePatch
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import GPU_CLAIMS, LEASES, NAMESPACES, NODES, PODS
+from ullage.kube.admission.webhook_configs import MUTATING_NAME
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import DELETE_NOW, Binding, JsonPatch, KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import GPU_CLAIMS, LEASES, MUTATING_WEBHOOKS, NAMESPACES, NODES, PODS
 from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, VISIBLE_DEVICES, VISIBLE_INDICES, parse_allocation
 from ullage.testing.builders import GPU, a_container, a_namespace, a_node, a_pod
 
@@ -224,7 +226,7 @@ async def test_a_claim_in_use_and_an_impossible_one(alice: KubeApi, scheduler: K
     await alice.patch(GPU_CLAIMS, "c", MergePatch({"spec": {"devices": {"count": 1}}}), namespace)
     await alice.create(PODS, a_pod("p", annotations={CLAIM: "c"}), namespace)
     await scheduler.bind("p", namespace, Binding(node, annotations={ALLOCATED: f"{node}:0"}))
-    with refused(Invalid, reason="Invalid", says=f"while pod {namespace}/p holds GPUs by it"):
+    with refused(Invalid, reason="Invalid", says="while a pod holds GPUs by it"):
         await alice.patch(GPU_CLAIMS, "c", more, namespace)
     labels = MergePatch({"metadata": {"labels": {"a": "b"}}})
     await alice.patch(GPU_CLAIMS, "c", labels, namespace)
@@ -265,3 +267,74 @@ async def test_by_index_the_hosts_numbers_are_seen(
 
 def test_the_manifests_are_accepted(site: Site) -> None:
     site.kubectl("apply", "--dry-run=server", "-f", str(DEPLOY / "workload.yaml"))
+
+
+EVERYTHING = [{"operator": "Exists"}]
+ALL_GPUS = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_pods_without_a_claim_do_not_come_to_leased_gpus(alice: KubeApi, api: KubeApi, namespace: str) -> None:
+    """Whoever tolerates everything and wants to see all GPUs, by whatever scheduler; and whoever runs everywhere."""
+    greedy = a_pod("greedy", containers=[a_container() | {"env": [ALL_GPUS]}], tolerations=EVERYTHING)
+    plain = a_pod("plain", gpus=1, tolerations=EVERYTHING, schedulerName="gpu-scheduler")
+    for body in (greedy, plain):
+        stored = await alice.create(WHOLE, body, namespace)
+        required = stored["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        unwanted = {"key": "gpu.scheduling/node-kind", "operator": "NotIn", "values": ["leased"]}
+        assert required["nodeSelectorTerms"] == [{"matchExpressions": [unwanted]}]
+    logs = await alice.create(WHOLE, a_pod("logs", tolerations=EVERYTHING), namespace)
+    assert logs["spec"]["containers"][0]["env"] == [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+    assert "affinity" not in logs["spec"]
+    quiet = await alice.create(WHOLE, a_pod("quiet", gpus=1), namespace)
+    assert "affinity" not in quiet["spec"]
+    with refused(Forbidden, reason="Forbidden", says="LeasedTolerated: "):
+        late = {"op": "add", "path": "/spec/tolerations/-", "value": EVERYTHING[0]}
+        await alice.patch(PODS, "quiet", JsonPatch([late]), namespace)
+    await api.patch(NAMESPACES, namespace, MergePatch({"metadata": {"labels": {"gpu.scheduling/unconfined": "true"}}}))
+
+    async def let_in() -> JsonObject:
+        with suppress(ApiError):
+            await alice.delete(PODS, "exporter", namespace, how=DELETE_NOW)
+        return await alice.create(WHOLE, a_pod("exporter", **greedy["spec"]), namespace)
+
+    exporter = await eventually(let_in, until=lambda pod: "affinity" not in pod["spec"], seconds=10)
+    assert exporter["spec"]["containers"][0]["env"] == [ALL_GPUS]
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_a_claim_that_changes_after_the_pod_came_brings_it_to_no_other_kind_of_node(
+    alice: KubeApi, namespace: str
+) -> None:
+    counted = {"selector": {"matchLabels": {"gpu.scheduling/node-kind": "counted"}}}
+    await alice.create(GPU_CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"count": 1}, **counted}}, namespace)
+    pod = a_pod("p", annotations={CLAIM: "c"}, containers=[a_container() | {"env": [ALL_GPUS]}])
+    stored = await alice.create(WHOLE, pod, namespace)
+    await alice.patch(GPU_CLAIMS, "c", MergePatch({"spec": {"selector": None}}), namespace)
+    assert stored["spec"]["nodeSelector"] == {"gpu.scheduling/node-kind": "counted"}
+    assert not any(one["key"] == "gpu.scheduling/leased" for one in stored["spec"]["tolerations"])
+
+
+@pytest.mark.usefixtures("webhook")
+async def test_ways_around_the_env_are_refused(alice: KubeApi, namespace: str) -> None:
+    await claim(alice, namespace, "c")
+    privileged = a_container() | {"securityContext": {"privileged": True}}
+    with refused(Forbidden, reason="Forbidden", says="Unconfined: "):
+        await alice.create(PODS, a_pod("p", annotations={CLAIM: "c"}, containers=[privileged]), namespace)
+
+
+async def test_the_webhooks_own_role_is_to_rotate_what_is_trusted(webhook: WebhookProgram, site: Site) -> None:
+    assert webhook.reviews() >= 0
+    own = connect(site.webhook)
+    try:
+        body = {"metadata": {"name": "more"}, "webhooks": []}
+        with pytest.raises(Forbidden):
+            await own.create(MUTATING_WEBHOOKS, body)
+        with pytest.raises(Forbidden):
+            await own.delete(MUTATING_WEBHOOKS, MUTATING_NAME)
+        with pytest.raises(Forbidden):
+            await own.patch(PODS, "p", MergePatch({}), "default")
+        there = await own.get(MUTATING_WEBHOOKS, MUTATING_NAME)
+        assert all(hook["clientConfig"]["caBundle"] for hook in there["webhooks"])
+    finally:
+        await own.close()

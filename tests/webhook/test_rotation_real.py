@@ -14,39 +14,39 @@ import pytest
 from tests.contract.expect import eventually
 from tests.webhook.programs import Site
 from tests.webhook.test_files import write
+from ullage.certs.rotator import SecretName
+from ullage.certs.serving import ReloadingTlsContext
+from ullage.certs.tls_secret import CertIssuer, read_vault
 from ullage.clock import WallClock
-from ullage.decide.admit.policy import AdmissionPolicy
-from ullage.decide.admit.rotation import Lifetimes
+from ullage.decide.admission.policy import AdmissionPolicy
+from ullage.decide.certs.rotation import CertLifetimes
 from ullage.errors import Unreadable, UserError
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.connect import connect
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import MUTATING_WEBHOOKS, PODS, SECRETS, VALIDATING_WEBHOOKS
-from ullage.kube.webhooks import GUARD_NAME, MUTATING_NAME, Reach, bundles
+from ullage.kube.admission.webhook_configs import GUARD_NAME, MUTATING_NAME, WebhookEndpoint, bundles
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import MUTATING_WEBHOOKS, PODS, SECRETS, VALIDATING_WEBHOOKS
 from ullage.model.allocation import CLAIM
-from ullage.observe.serve import Address
+from ullage.observe.probes import ListenAddress
 from ullage.testing.builders import a_pod
-from ullage.webhook.keeper import SecretName
-from ullage.webhook.registrar import Registrar
-from ullage.webhook.start import Webhook, WebhookSettings
-from ullage.webhook.tls import ServedCertificate
-from ullage.webhook.vault import Workshop, read_vault
+from ullage.webhook.registration import WebhookRegistrar
+from ullage.webhook.wiring import Webhook, WebhookSettings
 
 pytestmark = pytest.mark.real
 
-FAST = Lifetimes(authority=18.0, serving=6.0, overlap=3.0, backdated=60.0)
+FAST = CertLifetimes(authority=18.0, serving=6.0, overlap=3.0, backdated=60.0)
 """A certificate lives for 4 s; after 12 s another authority is trusted, after 15 s it is used."""
 WHOLE = PODS.whole()
 
 
-def settings(site: Site, secret: str, lifetimes: Lifetimes | None = None) -> WebhookSettings:
+def settings(site: Site, secret: str, lifetimes: CertLifetimes | None = None) -> WebhookSettings:
     port = site.port()
     return WebhookSettings(
         policy=AdmissionPolicy(),
-        listen=Address("127.0.0.1", port),
-        reach=Reach(url=f"https://127.0.0.1:{port}"),
+        listen=ListenAddress("127.0.0.1", port),
+        reach=WebhookEndpoint(url=f"https://127.0.0.1:{port}"),
         secret=SecretName(name=secret),
-        lifetimes=lifetimes or Lifetimes(),
+        lifetimes=lifetimes or CertLifetimes(),
         drain=0.0,
     )
 
@@ -55,6 +55,7 @@ def settings(site: Site, secret: str, lifetimes: Lifetimes | None = None) -> Web
 async def serving(site: Site, settings: WebhookSettings, seed: int = 1) -> AsyncIterator[Webhook]:
     """A replica in this process, ready; over connections of its own."""
     api = connect(site.plane.kubeconfig)
+    await WebhookRegistrar(api, settings.reach, settings.policy.identities).install()
     webhook = Webhook(api, settings, WallClock(), seed=seed)
     running = asyncio.ensure_future(webhook.run())
     try:
@@ -72,7 +73,7 @@ async def serving(site: Site, settings: WebhookSettings, seed: int = 1) -> Async
 @pytest.fixture(autouse=True)
 async def _unregistered_afterwards(api: KubeApi) -> AsyncIterator[None]:
     yield
-    await Registrar(api, Reach(), ()).remove()
+    await WebhookRegistrar(api, WebhookEndpoint(), ()).remove()
 
 
 async def trusted(api: KubeApi) -> set[str]:
@@ -111,7 +112,7 @@ class Load:
     async def calls(self, url: str, port: int) -> None:
         """An API server keeps its connections; this one makes a new one each time, trusting what is registered now."""
         while True:
-            (bundle,) = bundles(await self._api.get(MUTATING_WEBHOOKS, MUTATING_NAME))
+            (bundle,) = set(bundles(await self._api.get(MUTATING_WEBHOOKS, MUTATING_NAME)))
             context = ssl.create_default_context(cadata=b64decode(bundle).decode())
             _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
             self.certificates.add(writer.get_extra_info("ssl_object").getpeercert(binary_form=True))
@@ -132,7 +133,7 @@ async def test_certificates_and_authorities_change_under_load_without_a_failed_a
 ) -> None:
     first = settings(site, f"rotation-{seconds:.0f}", FAST)
     # The second replica shares the Secret and the name, and listens elsewhere.
-    second = replace(first, listen=Address("127.0.0.1", site.port()))
+    second = replace(first, listen=ListenAddress("127.0.0.1", site.port()))
     load = Load(site, api)
     async with AsyncExitStack() as replicas:
         one = await replicas.enter_async_context(serving(site, first, seed=1))
@@ -160,10 +161,10 @@ async def test_certificates_and_authorities_change_under_load_without_a_failed_a
 
 async def test_two_replicas_make_one_secret(site: Site, api: KubeApi) -> None:
     one = settings(site, "shared")
-    two = replace(one, listen=Address("127.0.0.1", site.port()))
+    two = replace(one, listen=ListenAddress("127.0.0.1", site.port()))
     async with asyncio.TaskGroup() as group:
         stop = asyncio.Event()
-        shown: list[ServedCertificate] = []
+        shown: list[ReloadingTlsContext] = []
 
         async def replica(chosen: WebhookSettings, seed: int) -> None:
             async with serving(site, chosen, seed) as webhook:
@@ -188,14 +189,17 @@ async def test_what_is_trusted_is_put_back(site: Site, api: KubeApi) -> None:
         await api.patch(MUTATING_WEBHOOKS, MUTATING_NAME, MergePatch({"webhooks": hooks}))
         assert await trusted(api) != good
         await eventually(lambda: trusted(api), until=lambda now: now == good)
+
+
+async def test_a_configuration_that_is_deleted_is_an_admins_to_install_again(site: Site, api: KubeApi) -> None:
+    chosen = settings(site, "gone")
+    async with serving(site, chosen):
+        good = await trusted(api)
         await api.delete(VALIDATING_WEBHOOKS, GUARD_NAME)
-
-        async def there() -> list[str]:
-            found = await api.list(VALIDATING_WEBHOOKS)
-            return [one["metadata"]["name"] for one in found.items]
-
-        await eventually(there, until=lambda names: GUARD_NAME in names)
-        assert await trusted(api) == good
+        await asyncio.sleep(2)
+        assert GUARD_NAME not in [one["metadata"]["name"] for one in (await api.list(VALIDATING_WEBHOOKS)).items]
+        await WebhookRegistrar(api, chosen.reach, chosen.policy.identities).install()
+        await eventually(lambda: trusted(api), until=lambda now: now == good)
 
 
 async def test_a_secret_that_is_not_ours_is_left_alone(site: Site, api: KubeApi) -> None:
@@ -235,7 +239,7 @@ async def test_a_secret_of_ours_that_cannot_be_read_is_made_anew(site: Site, api
 
 
 async def test_given_files_are_served_and_swapped(site: Site, api: KubeApi, tmp_path: Path) -> None:
-    workshop = Workshop(("127.0.0.1",))
+    workshop = CertIssuer(("127.0.0.1",))
     first, second = workshop.start(WallClock().now()), workshop.start(WallClock().now())
     files = replace(write(tmp_path, first), look_every=0.2)
     chosen = replace(settings(site, "never-made"), files=files)

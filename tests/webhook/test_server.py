@@ -6,16 +6,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from ullage.certs.authority import CertificatePair, der_of
+from ullage.certs.serving import CertificateBundle, check_served
 from ullage.clock import WallClock
-from ullage.decide.admit.rotation import Step
+from ullage.decide.certs.rotation import CertStep
 from ullage.errors import Unreachable, UserError
 from ullage.testing.admission import UID, WORKSHOP, AdmissionStage, a_large_pod, a_review, a_server, encoded, trusting
 from ullage.testing.builders import a_pod
-from ullage.webhook.authority import Pair, der_of
-from ullage.webhook.server import Limits
-from ullage.webhook.tls import Served, check_served
+from ullage.webhook.server import RequestLimits
 
-SMALL = Limits(body=100_000, body_seconds=0.3, large=1000, large_at_once=2)
+SMALL = RequestLimits(body=100_000, body_seconds=0.3, large=1000, large_at_once=2)
 GOOD = encoded(a_review(a_pod("p")))
 
 
@@ -50,7 +50,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
 
 
 async def test_slow_large_bodies_do_not_hold_up_small_ones() -> None:
-    async with a_server(Limits(large=20_000, large_at_once=1)) as stage:
+    async with a_server(RequestLimits(large=20_000, large_at_once=1)) as stage:
         slow = [
             asyncio.ensure_future(stage.session.post(f"{stage.url}/mutate", data=pieces(50_000, pause=0.2)))
             for _ in range(3)
@@ -84,37 +84,37 @@ async def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_stay()
     async with a_server() as stage:
         reader, writer = await asyncio.open_connection("127.0.0.1", stage.address.port, ssl=trusting(stage.vault))
         request = b"POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(GOOD)
-        renewed = WORKSHOP.advance(stage.vault, Step.RENEW_SERVING, WallClock().now())
+        renewed = WORKSHOP.advance(stage.vault, CertStep.RENEW_SERVING, WallClock().now())
         before = await shown(stage)
-        assert stage.certificate.load(Served(renewed.serving, renewed.trusted)) is True
+        assert stage.certificate.load(CertificateBundle(renewed.serving, renewed.trusted)) is True
         assert await shown(stage) == der_of(renewed.serving.certificate) != before
         writer.write(request + GOOD)
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 200")
         writer.close()
-        assert stage.certificate.load(Served(renewed.serving, renewed.trusted)) is False
+        assert stage.certificate.load(CertificateBundle(renewed.serving, renewed.trusted)) is False
 
 
 async def test_a_pair_that_does_not_belong_together_changes_nothing() -> None:
     async with a_server() as stage:
         before = await shown(stage)
         other = WORKSHOP.start(WallClock().now())
-        wrong = Pair(other.serving.certificate, stage.vault.serving.key)
+        wrong = CertificatePair(other.serving.certificate, stage.vault.serving.key)
         with pytest.raises(UserError, match="belong together"):
-            stage.certificate.load(Served(wrong, None))
+            stage.certificate.load(CertificateBundle(wrong, None))
         assert await shown(stage) == before
 
 
 async def test_the_own_check_sees_what_callers_see() -> None:
     async with a_server() as stage:
-        good = Served(stage.vault.serving, stage.vault.trusted)
+        good = CertificateBundle(stage.vault.serving, stage.vault.trusted)
         await check_served(stage.address, good, "127.0.0.1")
-        await check_served(stage.address, Served(good.pair, None), "any.name")
+        await check_served(stage.address, CertificateBundle(good.pair, None), "any.name")
         other = WORKSHOP.start(WallClock().now())
         with pytest.raises(Unreachable, match="does not answer"):
-            await check_served(stage.address, Served(other.serving, other.trusted), "127.0.0.1")
+            await check_served(stage.address, CertificateBundle(other.serving, other.trusted), "127.0.0.1")
         with pytest.raises(Unreachable, match="another certificate"):
-            await check_served(stage.address, Served(other.serving, None), "127.0.0.1")
+            await check_served(stage.address, CertificateBundle(other.serving, None), "127.0.0.1")
 
 
 async def test_a_large_review_is_answered_like_a_small_one() -> None:

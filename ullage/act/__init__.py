@@ -1,1 +1,1 @@
-"""Hands: perform one action with its preconditions and return its outcome. Hands never decide."""
+"""Actuators: perform one intent with its preconditions and return its outcome. Actuators never decide."""

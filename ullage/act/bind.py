@@ -1,104 +1,129 @@
-"""Binds a pod that holds its GPUs, or gives them back. What one pod and a whole gang have in common.
+"""Bind a pod that holds its GPUs, or release them. Used for single pods and for members of gangs.
 
-Binding and telling the pod its GPUs is one write. A bind whose answer was lost is never undone on suspicion: the pod is
-first written to, so that a bind still on its way must fail on its resourceVersion, and then read; what it says decides.
+The bind and the annotations that name the GPUs are one write. A bind whose response was lost is not undone on
+suspicion: the pod is fenced first, so that a bind still under way fails on its resourceVersion. Then the pod is read,
+and its state decides.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 from ullage import errors
+from ullage.act.device_reservations import DeviceReservations
 from ullage.act.fence import fence, look
-from ullage.act.leases import Holder, Holding, LeaseBook
-from ullage.kube.api import Binding, KubeApi
-from ullage.kube.objects.pod import Pod
-from ullage.model.action import Place
+from ullage.act.leases import HeldLease, LeaseClient, LeaseHolder
+from ullage.kube.client.api import Binding, KubeApi
+from ullage.kube.objects.pod import KubePod
+from ullage.model.action import BindPod
 from ullage.model.allocation import ALLOCATED, MIG_UUID, SHARE, VISIBLE_DEVICES, VISIBLE_INDICES
 from ullage.model.device import MILLI_GPU
-from ullage.model.outcome import NotPlaced, Placed, PlaceOutcome, Setback
+from ullage.model.outcome import BindFailure, PlaceOutcome, PodBound, PodNotBound
 
 _LOST_ANSWER = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
 
 
-class Binder:
-    """The second half of a placement. Safe to run for many pods at once."""
+class BindStep:
+    """Second half of a placement. Safe to run for many pods at once."""
 
-    def __init__(self, api: KubeApi, book: LeaseBook) -> None:
+    def __init__(self, api: KubeApi, book: LeaseClient) -> None:
         self._api = api
         self._book = book
+        self._reservations = DeviceReservations(api, book.namespace)
 
-    async def bind(self, action: Place, holdings: Sequence[Holding]) -> PlaceOutcome:
-        """Every way this can end is an outcome. Without success, what is held is given back where that is safe."""
+    async def withhold(self, action: BindPod, holdings: Sequence[HeldLease]) -> PodNotBound | None:
+        """Withhold leased GPUs from kube-scheduler's DRA allocation. None once they are withheld."""
+        try:
+            other = await self._reservations.withhold(action, holdings)
+        except errors.ApiError as error:
+            return PodNotBound(
+                action, BindFailure.API_FAILED, f"its GPUs cannot be withheld from ResourceClaims: {error}"
+            )
+        if other is None:
+            return None
+        return PodNotBound(action, BindFailure.GPU_TAKEN, f"a GPU of its node was given to ResourceClaim {other}")
+
+    async def bind(self, action: BindPod, holdings: Sequence[HeldLease]) -> PlaceOutcome:
+        """Bind the pod. Every end is an outcome. On failure its Leases are released where that is safe."""
         setback = await self._bind(action)
         if setback is None:
-            return Placed(action)
+            return PodBound(action)
         if setback.leaked:
-            return setback  # it may be bound yet, to exactly these GPUs
+            return setback  # the pod may still become bound, with exactly these GPUs
         return await self.give_back(setback, holdings)
 
-    async def give_back(self, setback: NotPlaced, holdings: Sequence[Holding]) -> NotPlaced:
-        """The same setback, and whether leases may be left after it."""
+    async def give_back(self, setback: PodNotBound, holdings: Sequence[HeldLease]) -> PodNotBound:
+        """Release the Leases. Returns the same failure, with `leaked` set if Leases may be left."""
         try:
             kept = await self._book.release(holder_of(setback.action), holdings)
         except errors.ApiError:
             return replace(setback, leaked=True)
         return replace(setback, leaked=setback.leaked or bool(kept))
 
-    async def _bind(self, action: Place) -> NotPlaced | None:
-        """None if the pod is bound as asked."""
+    async def _bind(self, action: BindPod) -> PodNotBound | None:
+        """Send the bind. None if the pod is bound as asked."""
         try:
             await self._api.bind(action.pod.name, action.pod.namespace, _binding(action))
         except errors.NotFound as error:
-            return NotPlaced(action, Setback.POD_GONE, str(error))
+            return PodNotBound(action, BindFailure.POD_GONE, str(error))
         except errors.Conflict as error:
-            return await self._settle(action, Setback.POD_CHANGED, str(error))
+            return await self._settle(action, BindFailure.POD_CHANGED, str(error))
         except _LOST_ANSWER as error:
-            return await self._settle(action, Setback.API_FAILED, str(error), closing=True)
+            return await self._settle(action, BindFailure.API_FAILED, str(error), closing=True)
+        except errors.Forbidden as error:
+            return PodNotBound(action, BindFailure.FORBIDDEN, str(error))
         except errors.ApiError as error:
-            return NotPlaced(action, Setback.REFUSED, str(error))
+            return PodNotBound(action, BindFailure.REFUSED, str(error))
         return None
 
-    async def _settle(self, action: Place, setback: Setback, why: str, *, closing: bool = False) -> NotPlaced | None:
-        """Look at the pod itself. Bound as asked is success, whoever did it."""
+    async def _settle(
+        self, action: BindPod, setback: BindFailure, why: str, *, closing: bool = False
+    ) -> PodNotBound | None:
+        """Read the pod to settle an unclear bind. Bound as asked is success, also if another client did it.
+
+        With `closing`, fence the pod first.
+        """
         mark = f"{action.node}@{action.resource_version}"
         try:
             pod = await (fence(self._api, action.pod, action.uid, mark) if closing else look(self._api, action.pod))
         except errors.ApiError as error:
-            return NotPlaced(action, Setback.API_FAILED, f"{why}; and then: {error}", leaked=True)
+            return PodNotBound(action, BindFailure.API_FAILED, f"{why}; and then: {error}", leaked=True)
         if pod is None:
-            return NotPlaced(action, Setback.POD_GONE, f"pod {action.pod} is gone")
+            return PodNotBound(action, BindFailure.POD_GONE, f"pod {action.pod} is gone")
         if pod.metadata.uid != action.uid:
-            return NotPlaced(action, Setback.POD_GONE, "another pod has its name now")
+            return PodNotBound(action, BindFailure.POD_GONE, "another pod has its name now")
         if _is_as_asked(pod, action):
             return None
-        written_to = setback is Setback.POD_CHANGED and _waits(pod)
-        return NotPlaced(action, setback, why, again_as=pod.metadata.resource_version if written_to else "")
+        written_to = setback is BindFailure.POD_CHANGED and _waits(pod)
+        return PodNotBound(action, setback, why, again_as=pod.metadata.resource_version if written_to else "")
 
-    async def as_it_is(self, action: Place) -> Place | NotPlaced:
-        """The same for the pod as it is now: most that is written on a waiting pod changes nothing about its place.
+    async def as_it_is(self, action: BindPod) -> BindPod | PodNotBound:
+        """The same action with the pod's current resourceVersion; or a failure if the pod is not pending any more.
 
-        To be asked before GPUs are held: whoever means to take them away after that, writes on the pod first.
+        Most writes on a pending pod do not affect its placement.
+        To be called before Leases are taken: a client that takes them away later writes on the pod first.
         """
         try:
             pod = await look(self._api, action.pod)
         except errors.ApiError as error:
-            return NotPlaced(action, Setback.API_FAILED, str(error))
+            return PodNotBound(action, BindFailure.API_FAILED, str(error))
         if pod is None or pod.metadata.uid != action.uid:
-            return NotPlaced(action, Setback.POD_GONE, f"pod {action.pod} is gone")
+            return PodNotBound(action, BindFailure.POD_GONE, f"pod {action.pod} is gone")
         if _waits(pod):
             return replace(action, resource_version=pod.metadata.resource_version)
-        return action if _is_as_asked(pod, action) else NotPlaced(action, Setback.POD_CHANGED, "it no longer waits")
+        return (
+            action if _is_as_asked(pod, action) else PodNotBound(action, BindFailure.POD_CHANGED, "it no longer waits")
+        )
 
 
-def _waits(pod: Pod) -> bool:
+def _waits(pod: KubePod) -> bool:
     return not pod.spec.node_name and pod.metadata.deletion_timestamp is None
 
 
-def holder_of(action: Place) -> Holder:
-    return Holder(action.pod, action.uid)
+def holder_of(action: BindPod) -> LeaseHolder:
+    return LeaseHolder(action.pod, action.uid)
 
 
-def _binding(action: Place) -> Binding:
+def _binding(action: BindPod) -> Binding:
     notes = {}
     if action.allocation is not None:
         notes = {
@@ -111,12 +136,12 @@ def _binding(action: Place) -> Binding:
     return Binding(action.node, uid=action.uid, resource_version=action.resource_version, annotations=notes)
 
 
-def _indices(action: Place) -> str:
-    """What programs see that count GPUs. MIG instances cannot be counted: they go by UUID there, too."""
+def _indices(action: BindPod) -> str:
+    """Device indices for programs that address GPUs by number. MIG instances have none: their UUIDs are used."""
     counted = not any(uuid.startswith(MIG_UUID) for uuid in action.visible)
     return ",".join(map(str, action.devices) if counted else action.visible)
 
 
-def _is_as_asked(pod: Pod, action: Place) -> bool:
+def _is_as_asked(pod: KubePod, action: BindPod) -> bool:
     wanted = "" if action.allocation is None else str(action.allocation)
     return pod.spec.node_name == action.node and pod.metadata.annotations.get(ALLOCATED, "") == wanted

@@ -1,65 +1,70 @@
-"""Holding GPUs: one Lease per device in one namespace, taken all or none, and let go only when it is safe.
+"""GPU Leases: one Lease per device in one namespace, taken all or none, and released only when that is safe.
 
-The holder of a Lease is a pod's uid, not a scheduler: whoever schedules that pod may go on with what another began. So
-a Lease found to be this pod's is *adopted by a write*; its resourceVersion changes, and whoever held it by the old one
-can no longer let it go. Letting go needs a fresh look at the pod: what its bound allocation names is never released;
-and of what was adopted, whoever held it before may be about to bind the pod to it, so that bind is fenced off first.
-Shared devices keep their shares in an annotation, changed by compare-and-swap. Nothing is decided here.
+The holder of a Lease is a pod's uid, not a scheduler: another scheduler may continue with the same pod. So a Lease that
+is this pod's already is *adopted by a write*. Its resourceVersion changes, and a process that knows the old one can no
+longer release it. A release reads the pod afresh: devices in its bound allocation are never released. The earlier
+holder of an adopted Lease may be about to bind the pod, so that bind is fenced first. Shared devices keep their shares
+and MIG instances in annotations, changed by compare-and-swap. Nothing is decided here.
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import msgspec
 
 from ullage import errors
 from ullage.act.fence import fence, look
 from ullage.clock import Clock
-from ullage.kube.api import Deletion, KubeApi
-from ullage.kube.moment import write_micro_time
-from ullage.kube.objects.meta import ObjectMeta
-from ullage.kube.objects.policy import Lease, LeaseSpec
-from ullage.kube.resources import LEASES
-from ullage.model.allocation import ALLOCATED, lease_name, parse_allocation
+from ullage.kube.client.api import Deletion, KubeApi
+from ullage.kube.client.resources import LEASES
+from ullage.kube.objects.policy import Lease
+from ullage.kube.read.leases import (
+    SHARED_HOLDER,
+    kept_from,
+    new_lease,
+    parts_of,
+    read_holder,
+    renewed,
+    stamps_of,
+    with_parts,
+)
+from ullage.kube.timestamps import write_micro_time
+from ullage.model.action import BindPod
+from ullage.model.allocation import Allocation, lease_name
 from ullage.model.device import MILLI_GPU
-from ullage.model.event import ObjectKey
-
-MANAGED = "gpu.scheduling/managed"
-NODE = "gpu.scheduling/node"
-DEVICE = "gpu.scheduling/device"
-POD = "gpu.scheduling/pod"
-SHARES = "gpu.scheduling/shares"
-STAMPS = "gpu.scheduling/share-stamps"
-"""By pod uid, which write its share is from: the Lease's resourceVersion changes with every neighbour's."""
-SHARED_HOLDER = "shared"
+from ullage.model.fact_event import ObjectKey
+from ullage.model.lease import HolderPod, LeaseHold
 
 _UNSETTLED = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
-"""Answers after which a write may or may not have happened."""
+"""Errors after which a write may or may not have happened."""
 _SWAPS = 8
-_decode_numbers = msgspec.json.Decoder(dict[str, int]).decode
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """Who holds: a pod, and that very one."""
+class LeaseHolder:
+    """Holder of a Lease: a pod, by key and uid."""
 
     pod: ObjectKey
     uid: str
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
-    """A Lease as last written for its holder. Only as such may it be let go: another write has adopted it."""
+class HeldLease:
+    """Lease as last written for its holder. A later write is an adoption: this record can no longer release it."""
 
     node: str
     device: int
     resource_version: str
     milli: int = MILLI_GPU
     stamp: int = 0
-    """Of a share, instead of the resourceVersion; see `STAMPS`."""
+    """Stamp of shares and MIG instances, checked instead of the resourceVersion; see `STAMPS`."""
     adopted: bool = False
-    """It was this pod's before: somebody else may count on it."""
+    """The Lease was this pod's before: another process may be about to bind with it."""
+    instances: tuple[str, ...] = ()
+    """UUIDs of held MIG instances, where instances are held instead of the device."""
+
+    @property
+    def whole(self) -> bool:
+        return self.milli == MILLI_GPU and not self.instances
 
     @property
     def name(self) -> str:
@@ -67,50 +72,71 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserved:
-    """All of them are held."""
+class LeasesAcquired:
+    """All requested devices are held."""
 
-    holdings: tuple[Holding, ...]
+    holdings: tuple[HeldLease, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """None is held: this device has another holder, or too little of it is left."""
+class DeviceTaken:
+    """No device is held: this one has another holder, or too little of it is left."""
 
     device: int
     by: str
 
 
 @dataclass(frozen=True, slots=True)
-class Want:
-    """Devices of one node, and how much of each."""
+class LeaseRequest:
+    """Request for devices of one node with the share of each, or for MIG instances with their devices."""
 
     node: str
     devices: tuple[int, ...]
     milli: int = MILLI_GPU
+    instances: tuple[str, ...] = ()
+    """UUIDs in the order of `devices`, where instances are requested. A device with several is repeated."""
+
+    @classmethod
+    def of(cls, action: BindPod) -> "LeaseRequest":
+        """Lease request of a bind."""
+        return cls(action.node, action.devices, action.milli, action.instances)
+
+    @property
+    def leases(self) -> tuple[int, ...]:
+        """Devices whose Leases are taken, each once."""
+        return tuple(dict.fromkeys(self.devices))
+
+    def parts(self, uid: str, device: int) -> tuple[LeaseHold, ...]:
+        """Shares or MIG instances this pod requests of one device. Empty where it requests the whole device."""
+        if self.instances:
+            named = zip(self.devices, self.instances, strict=True)
+            return tuple(LeaseHold(uid, 0, instance) for one, instance in named if one == device)
+        return () if self.milli == MILLI_GPU else (LeaseHold(uid, self.milli),)
 
 
-class LeaseBook:
-    """Takes and releases Leases through the API. Keeps nothing in memory: the API server is the book."""
+class LeaseClient:
+    """Takes and releases Leases through the API. Keeps no state: the Leases on the API server are the state."""
 
     def __init__(self, api: KubeApi, namespace: str, clock: Clock) -> None:
         self._api = api
         self._namespace = namespace
+        self.namespace = namespace
         self._clock = clock
 
-    async def reserve(self, holder: Holder, want: Want) -> Reserved | Taken:
-        """All devices or none. Raises ApiError where the API could not be asked.
+    async def reserve(self, holder: LeaseHolder, want: LeaseRequest) -> LeasesAcquired | DeviceTaken:
+        """Take all devices or none. Raises ApiError where the API could not be reached.
 
-        What could not be given back after a failure either is this pod's to adopt next time, or the sweeper's to free.
+        Leases that could not be released after a failure are adopted by this pod's next attempt, or freed by the
+        LeaseGarbageCollector.
         """
-        if len(want.devices) == 1:  # as most pods want: nothing to do side by side, and nothing to give back
-            one = await self.take(holder, want, want.devices[0])
-            return one if isinstance(one, Taken) else Reserved((one,))
-        taking = (self.take(holder, want, device) for device in want.devices)
+        if len(want.leases) == 1:  # the usual case: no concurrency, and nothing to release
+            one = await self.take(holder, want, want.leases[0])
+            return one if isinstance(one, DeviceTaken) else LeasesAcquired((one,))
+        taking = (self.take(holder, want, device) for device in want.leases)
         results = await asyncio.gather(*taking, return_exceptions=True)
-        held = tuple(result for result in results if isinstance(result, Holding))
-        if len(held) == len(want.devices):
-            return Reserved(held)
+        held = tuple(result for result in results if isinstance(result, HeldLease))
+        if len(held) == len(want.leases):
+            return LeasesAcquired(held)
         failures = [result for result in results if isinstance(result, BaseException)]
         try:
             await self.release(holder, held)
@@ -118,98 +144,99 @@ class LeaseBook:
             failures.append(error)
         if failures:
             raise failures[0]
-        return next(result for result in results if isinstance(result, Taken))
+        return next(result for result in results if isinstance(result, DeviceTaken))
 
-    async def take(self, holder: Holder, want: Want, device: int) -> Holding | Taken:
-        """One device. After an ApiError its Lease may be there or not."""
-        whole = want.milli == MILLI_GPU
-        return await (self._take_whole if whole else self._take_share)(holder, want, device)
+    async def take(self, holder: LeaseHolder, want: LeaseRequest, device: int) -> HeldLease | DeviceTaken:
+        """Take one device. After an ApiError its Lease may exist or not."""
+        parts = want.parts(holder.uid, device)
+        if parts:
+            return await self._take_parts(want.node, device, parts)
+        return await self._take_whole(holder, want.node, device)
 
-    async def release(self, holder: Holder, holdings: Sequence[Holding]) -> tuple[Holding, ...]:
-        """Let go of what the pod's bound allocation does not name. Idempotent. Returns what had to be kept.
+    async def release(self, holder: LeaseHolder, holdings: Sequence[HeldLease]) -> tuple[HeldLease, ...]:
+        """Release Leases that the pod's bound allocation does not name. Idempotent. Returns those that were kept.
 
-        Kept is also what somebody else has written since: it is theirs to let go now.
+        A Lease that another process has written since is kept, too: that process releases it.
         """
         if not holdings:
             return ()
-        named = await self._allocated(holder, closing=any(holding.adopted for holding in holdings))
-        kept = [holding for holding in holdings if (holding.node, holding.device) in named]
-        free = [holding for holding in holdings if (holding.node, holding.device) not in named]
+        pod = await self._bound(holder, closing=any(holding.adopted for holding in holdings))
+        kept = [holding for holding in holdings if pod is not None and _is_named(holding, pod)]
+        free = [holding for holding in holdings if holding not in kept]
         gone = await asyncio.gather(*(self._let_go(holder, holding) for holding in free))
         return (*kept, *(holding for holding, done in zip(free, gone, strict=True) if not done))
 
-    async def _allocated(self, holder: Holder, *, closing: bool) -> frozenset[tuple[str, int]]:
-        """What the pod, read afresh, is bound to. Nothing if it is gone, replaced, over, or not bound.
+    async def _bound(self, holder: LeaseHolder, *, closing: bool) -> HolderPod | None:
+        """The pod, read afresh, if it is bound; None if it is gone, replaced, finished, or not bound.
 
-        With `closing`, it is not going to be bound by anything decided so far either.
+        With `closing`, a pod that is not bound is fenced: no bind decided so far can succeed.
         """
         pod = await look(self._api, holder.pod)
         if closing and pod is not None and pod.metadata.uid == holder.uid and not pod.spec.node_name:
             pod = await fence(self._api, holder.pod, holder.uid, f"release@{pod.metadata.resource_version}")
-        if pod is None or pod.metadata.uid != holder.uid or not pod.spec.node_name:
-            return frozenset()
-        text = pod.metadata.annotations.get(ALLOCATED, "")
-        if not text or pod.status.phase in ("Succeeded", "Failed"):
-            return frozenset()
-        allocation = parse_allocation(text)
-        return frozenset((allocation.node, device) for device in allocation.devices)
+        found = None if pod is None else read_holder(pod)
+        return None if found is None or found.uid != holder.uid or not found.node or found.over else found
 
-    async def _take_whole(self, holder: Holder, want: Want, device: int) -> Holding | Taken:
-        lease = self._lease(want.node, device, holder.uid, {POD: str(holder.pod)})
+    async def _take_whole(self, holder: LeaseHolder, node: str, device: int) -> HeldLease | DeviceTaken:
+        lease = new_lease(self._namespace, Allocation(node, (device,)), holder.uid, self._now(), holder.pod)
         try:
             made = await self._api.create(LEASES, lease, self._namespace)
-            return Holding(want.node, device, made.metadata.resource_version)
+            return HeldLease(node, device, made.metadata.resource_version)
         except (errors.AlreadyExists, *_UNSETTLED) as error:
-            return await self._adopt(holder, want.node, device, error)
+            return await self._adopt(holder, node, device, error)
 
-    async def _adopt(self, holder: Holder, node: str, device: int, because: errors.ApiError) -> Holding | Taken:
-        """The Lease is there, or may be. If it is this pod's, make it ours by a write."""
+    async def _adopt(
+        self, holder: LeaseHolder, node: str, device: int, because: errors.ApiError
+    ) -> HeldLease | DeviceTaken:
+        """Adopt a Lease that exists or may exist: if it is this pod's, renew it by a write."""
         for _ in range(_SWAPS):
             try:
                 there = await self._api.get(LEASES, lease_name(node, device), self._namespace)
             except errors.NotFound:
                 raise because from None
             if there.spec.holder_identity != holder.uid:
-                return Taken(device, there.spec.holder_identity or "")
+                return DeviceTaken(device, there.spec.holder_identity or "")
             try:
-                mine = await self._api.replace(LEASES, _renewed(there, self._now()))
-                return Holding(node, device, mine.metadata.resource_version, adopted=True)
+                mine = await self._api.replace(LEASES, renewed(there, self._now()))
+                return HeldLease(node, device, mine.metadata.resource_version, adopted=True)
             except (errors.Conflict, errors.NotFound) as error:
                 because = error
         raise because
 
-    async def _take_share(self, holder: Holder, want: Want, device: int) -> Holding | Taken:
-        """Add this pod's share to the device's Lease, if there is room for it."""
-        name = lease_name(want.node, device)
-        refusal: errors.ApiError = errors.Conflict(f"lease {name}: others were always faster")
+    async def _take_parts(self, node: str, device: int, parts: tuple[LeaseHold, ...]) -> HeldLease | DeviceTaken:
+        """Add these shares or MIG instances to the device's Lease, if they are free."""
+        refusal: errors.ApiError = errors.Conflict(f"lease {lease_name(node, device)}: others were always faster")
         for _ in range(_SWAPS):
+            there = await self._find(lease_name(node, device))
+            by = None if there is None else kept_from(there, parts)
+            if by is not None:
+                return DeviceTaken(device, by)
+            mine = {hold.part for hold in parts}
+            adopted = there is not None and any(hold.part in mine for hold in parts_of(there))
             try:
-                there = await self._api.get(LEASES, name, self._namespace)
-            except errors.NotFound:
-                there = None
-            shares = {} if there is None else read_shares(there)
-            if there is not None and there.spec.holder_identity != SHARED_HOLDER:
-                return Taken(device, there.spec.holder_identity or "")
-            if sum(milli for uid, milli in shares.items() if uid != holder.uid) + want.milli > MILLI_GPU:
-                return Taken(device, SHARED_HOLDER)
-            try:
-                written = await self._write_share(holder, want, device, there)
+                written = await self._write_parts(node, device, parts, there)
                 version, stamp = written.metadata.resource_version, written.spec.lease_transitions or 0
-                return Holding(want.node, device, version, want.milli, stamp, adopted=holder.uid in shares)
+                instances = tuple(hold.instance for hold in parts if hold.instance)
+                return HeldLease(node, device, version, parts[0].milli, stamp, adopted, instances)
             except (errors.Conflict, errors.AlreadyExists, errors.NotFound, *_UNSETTLED) as error:
                 refusal = error
         raise refusal
 
-    async def _write_share(self, holder: Holder, want: Want, device: int, there: Lease | None) -> Lease:
-        if there is None:
-            lease = self._lease(want.node, device, SHARED_HOLDER, {})
-            return await self._api.create(LEASES, _with_share(lease, holder.uid, want.milli), self._namespace)
-        renewed = _renewed(there, self._now())
-        return await self._api.replace(LEASES, _with_share(renewed, holder.uid, want.milli))
+    async def _find(self, name: str) -> Lease | None:
+        try:
+            return await self._api.get(LEASES, name, self._namespace)
+        except errors.NotFound:
+            return None
 
-    async def _let_go(self, holder: Holder, holding: Holding) -> bool:
-        if holding.milli != MILLI_GPU:
-            return await self._let_go_share(holder, holding)
+    async def _write_parts(self, node: str, device: int, parts: tuple[LeaseHold, ...], there: Lease | None) -> Lease:
+        if there is None:
+            lease = new_lease(self._namespace, Allocation(node, (device,)), SHARED_HOLDER, self._now())
+            return await self._api.create(LEASES, with_parts(lease, parts), self._namespace)
+        return await self._api.replace(LEASES, with_parts(renewed(there, self._now()), parts))
+
+    async def _let_go(self, holder: LeaseHolder, holding: HeldLease) -> bool:
+        if not holding.whole:
+            return await self._let_go_parts(holder, holding)
         try:
             await self._api.delete(
                 LEASES, holding.name, self._namespace, how=Deletion(resource_version=holding.resource_version)
@@ -220,18 +247,20 @@ class LeaseBook:
             return False
         return True
 
-    async def _let_go_share(self, holder: Holder, holding: Holding) -> bool:
-        """Take this pod's share out; the last one out deletes the Lease."""
+    async def _let_go_parts(self, holder: LeaseHolder, holding: HeldLease) -> bool:
+        """Remove this pod's shares or MIG instances from the Lease; with none left, delete it."""
         for _ in range(_SWAPS):
             try:
                 there = await self._api.get(LEASES, holding.name, self._namespace)
-                shares = read_shares(there)
-                if holder.uid not in shares:
+                held, names = parts_of(there), holding.instances or (holder.uid,)
+                mine = {hold.part for hold in held if hold.uid == holder.uid and hold.part in names}
+                if not mine:
                     return True
-                if _read(there, STAMPS).get(holder.uid) != holding.stamp:
+                stamps = stamps_of(there)
+                if any(stamps.get(part) != holding.stamp for part in mine):
                     return False
-                if len(shares) > 1:
-                    await self._api.replace(LEASES, _with_share(_renewed(there, self._now()), holder.uid, 0))
+                if len(held) > len(mine):
+                    await self._api.replace(LEASES, with_parts(renewed(there, self._now()), without=mine))
                 else:
                     how = Deletion(resource_version=there.metadata.resource_version)
                     await self._api.delete(LEASES, holding.name, self._namespace, how=how)
@@ -242,50 +271,13 @@ class LeaseBook:
                 continue
         return False
 
-    def _lease(self, node: str, device: int, holder: str, annotations: Mapping[str, str]) -> Lease:
-        now = self._now()
-        labels = {MANAGED: "true"}
-        return Lease(
-            metadata=ObjectMeta(
-                name=lease_name(node, device),
-                namespace=self._namespace,
-                labels=labels,
-                annotations={NODE: node, DEVICE: str(device), **annotations},
-            ),
-            spec=LeaseSpec(holder_identity=holder, acquire_time=now, renew_time=now, lease_transitions=0),
-        )
-
     def _now(self) -> str:
         return write_micro_time(self._clock.now())
 
 
-def read_shares(lease: Lease) -> dict[str, int]:
-    """Milli-GPUs by pod uid. Raises Unreadable where somebody wrote something else there."""
-    return _read(lease, SHARES)
-
-
-def _read(lease: Lease, annotation: str) -> dict[str, int]:
-    try:
-        return _decode_numbers(lease.metadata.annotations.get(annotation, "{}"))
-    except msgspec.DecodeError as error:
-        raise errors.Unreadable(f"lease {lease.metadata.name}: annotation {annotation}: {error}") from error
-
-
-def _write(numbers: Mapping[str, int]) -> str:
-    return msgspec.json.encode(dict(sorted(numbers.items()))).decode()
-
-
-def _renewed(lease: Lease, now: str) -> Lease:
-    transitions = (lease.spec.lease_transitions or 0) + 1
-    spec = msgspec.structs.replace(lease.spec, renew_time=now, lease_transitions=transitions)
-    return msgspec.structs.replace(lease, spec=spec)
-
-
-def _with_share(lease: Lease, uid: str, milli: int) -> Lease:
-    """This pod's share is so large now, by this very write; 0 takes it out."""
-    shares = {**read_shares(lease), uid: milli}
-    shares = {holder: part for holder, part in shares.items() if part}
-    stamps = {**_read(lease, STAMPS), uid: lease.spec.lease_transitions or 0}
-    kept = {holder: stamp for holder, stamp in stamps.items() if holder in shares}
-    annotations = {**lease.metadata.annotations, SHARES: _write(shares), STAMPS: _write(kept)}
-    return msgspec.structs.replace(lease, metadata=msgspec.structs.replace(lease.metadata, annotations=annotations))
+def _is_named(holding: HeldLease, pod: HolderPod) -> bool:
+    """True if the bound allocation names the held device or instances, or cannot be read."""
+    if pod.devices is None:
+        return True
+    names = holding.instances or ("",)
+    return pod.node == holding.node and any(pod.was_given(holding.device, name) for name in names)

@@ -1,60 +1,69 @@
-"""Performs a placement: get the volumes ready, hold the GPUs, then bind; or give everything back."""
+"""Bind a pod: prepare its volumes, take the Leases of its GPUs, then bind; on failure release the Leases."""
 
 from dataclasses import replace
 
 from ullage import errors
-from ullage.act.bind import Binder, holder_of
-from ullage.act.leases import Holding, LeaseBook, Taken, Want
-from ullage.act.volumes import VOLUME_WAIT, VolumeSelector
-from ullage.kube.api import KubeApi
-from ullage.model.action import Place
-from ullage.model.outcome import NotPlaced, PlaceOutcome, Setback
+from ullage.act.bind import BindStep, holder_of
+from ullage.act.leases import DeviceTaken, HeldLease, LeaseClient, LeaseRequest
+from ullage.act.volumes import VolumeBinder, prepare_volumes
+from ullage.kube.client.api import KubeApi
+from ullage.model.action import BindPod
+from ullage.model.outcome import BindFailure, PlaceOutcome, PodNotBound
 
 MOST_RETRIES = 2
-"""For pods that somebody wrote to between decision and bind."""
+"""Retries of a bind that failed because the pod was written between decision and bind."""
 
 
-class Placer:
-    """Hands for `Place`. Safe to run for many pods at once, and twice for the same pod."""
+class PodBinder:
+    """Actuator of `BindPod`. Safe to run for many pods at once, and twice for the same pod."""
 
-    def __init__(self, api: KubeApi, book: LeaseBook, *, volume_wait: float = VOLUME_WAIT) -> None:
+    def __init__(self, api: KubeApi, book: LeaseClient, volumes: VolumeBinder | None = None) -> None:
+        """Without `volumes`, pods whose volumes wait for their first consumer cannot be bound."""
         self._book = book
-        self._binder = Binder(api, book)
-        self._volumes = VolumeSelector(api, wait=volume_wait)
+        self._binder = BindStep(api, book)
+        self._volumes = volumes
 
-    async def perform(self, action: Place) -> PlaceOutcome:
-        """Every way this can end is an outcome."""
-        unready = await self._volumes.prepare(action)
+    async def perform(self, action: BindPod) -> PlaceOutcome:
+        """Bind the pod. Every end is an outcome."""
+        unready = await prepare_volumes(self._volumes, action)
         if unready is not None:
             return unready
         return await self.persist(action, await self._try(action))
 
-    async def persist(self, action: Place, outcome: PlaceOutcome) -> PlaceOutcome:
-        """What comes of it in the end, where it failed only because somebody wrote on the pod that waits."""
+    async def persist(self, action: BindPod, outcome: PlaceOutcome) -> PlaceOutcome:
+        """Retry while the bind failed only because the pending pod was written. Returns the last outcome."""
         for _ in range(MOST_RETRIES):
-            if not isinstance(outcome, NotPlaced) or not outcome.again_as:
+            if not isinstance(outcome, PodNotBound) or not outcome.again_as:
                 break
-            # GPUs are held anew after the pod was looked at: whoever takes them away writes on the pod first.
+            # Leases are taken anew after the pod was read: a component that takes them away writes on the pod first.
             outcome = await self._try(replace(action, resource_version=outcome.again_as))
         return replace(outcome, action=action)
 
-    async def _try(self, action: Place) -> PlaceOutcome:
+    async def _try(self, action: BindPod) -> PlaceOutcome:
         holdings = await self._hold(action)
-        if isinstance(holdings, NotPlaced):
+        if isinstance(holdings, PodNotBound):
             return holdings
+        open_to_others = await self._binder.withhold(action, holdings)
+        if open_to_others is not None:
+            return await self._binder.give_back(open_to_others, holdings)
         return await self._binder.bind(action, holdings)
 
-    async def _hold(self, action: Place) -> tuple[Holding, ...] | NotPlaced:
+    async def _hold(self, action: BindPod) -> tuple[HeldLease, ...] | PodNotBound:
         if not action.devices:
             return ()
         try:
-            reserved = await self._book.reserve(holder_of(action), Want(action.node, action.devices, action.milli))
+            reserved = await self._book.reserve(holder_of(action), LeaseRequest.of(action))
         except errors.ApiError as error:
-            return NotPlaced(action, Setback.API_FAILED, str(error), leaked=True)
-        return taken(action, reserved) if isinstance(reserved, Taken) else reserved.holdings
+            return PodNotBound(action, api_setback(error), str(error), leaked=True)
+        return taken(action, reserved) if isinstance(reserved, DeviceTaken) else reserved.holdings
 
 
-def taken(action: Place, device: Taken) -> NotPlaced:
-    """A GPU that was to be this pod's is another's."""
+def api_setback(error: errors.ApiError) -> BindFailure:
+    """Bind failure for an API error."""
+    return BindFailure.FORBIDDEN if isinstance(error, errors.Forbidden) else BindFailure.API_FAILED
+
+
+def taken(action: BindPod, device: DeviceTaken) -> PodNotBound:
+    """Failure of a bind whose GPU is held by another pod."""
     words = f"GPU {device.device} is held by {device.by}"
-    return NotPlaced(action, Setback.GPU_TAKEN, words, device=device.device)
+    return PodNotBound(action, BindFailure.GPU_TAKEN, words, device=device.device)

@@ -1,42 +1,42 @@
-"""Performs a refusal: the pod's condition PodScheduled says why it has no place, and its nomination is set or cleared.
+"""Mark pods unschedulable: write condition PodScheduled with the reason, and set or clear the nominated node.
 
-Nothing is written where the pod says so already: each write would wake everybody who watches pods. All other conditions
-and fields of the status are left as they are. A pod that was bound, replaced or deleted meanwhile is left alone.
+Nothing is written where the pod says so already: each write would wake every watcher of pods. All other conditions and
+fields of the status are left as they are. A pod that was bound, replaced or deleted meanwhile is not written.
 """
 
 from msgspec.structs import replace
 
-from ullage.act import conditions
-from ullage.act.waiting_pod import Unwritten, write_status
+from ullage.act.waiting_pod import PodStatusUnwritten, write_status
 from ullage.clock import Clock
-from ullage.kube.api import KubeApi
-from ullage.kube.moment import write_time
+from ullage.kube.client.api import KubeApi
 from ullage.kube.objects.meta import Condition
-from ullage.kube.objects.pod import Pod
-from ullage.model.refusal import NotRefused, Refuse, Refused, RefuseOutcome
+from ullage.kube.objects.pod import KubePod
+from ullage.kube.timestamps import write_time
+from ullage.kube.write import conditions
+from ullage.model.refusal import MarkUnschedulable, PodMarked, PodNotMarked, RefuseOutcome
 
 SCHEDULED = "PodScheduled"
 _LONGEST_MESSAGE = 8192
 
 
-class Refuser:
-    """Hands for `Refuse`. Safe to run for many pods at once."""
+class PodConditionWriter:
+    """Actuator of `MarkUnschedulable`. Safe to run for many pods at once."""
 
     def __init__(self, api: KubeApi, clock: Clock) -> None:
         self._api = api
         self._clock = clock
 
-    async def perform(self, action: Refuse) -> RefuseOutcome:
-        """Every way this can end is an outcome."""
+    async def perform(self, action: MarkUnschedulable) -> RefuseOutcome:
+        """Write the condition. Every end is an outcome."""
         now = write_time(self._clock.now())
         written = await write_status(self._api, action.pod, action.uid, lambda pod: _told(pod, action, now))
-        if isinstance(written, Unwritten):
-            return NotRefused(action, written.setback, written.detail)
-        return Refused(action, written)
+        if isinstance(written, PodStatusUnwritten):
+            return PodNotMarked(action, written.setback, written.detail)
+        return PodMarked(action, written)
 
 
-def _told(pod: Pod, action: Refuse, now: str) -> Pod:
-    """The pod as it is to be. Equal to the pod as it is where it says so already."""
+def _told(pod: KubePod, action: MarkUnschedulable, now: str) -> KubePod:
+    """Wanted state of the pod. Equal to the pod itself where it says so already."""
     status = pod.status
     condition = _condition(pod, action, conditions.found(status.conditions, SCHEDULED), now)
     said = conditions.put(status.conditions, condition)
@@ -44,7 +44,7 @@ def _told(pod: Pod, action: Refuse, now: str) -> Pod:
     return replace(pod, status=replace(status, conditions=said, nominated_node_name=nominated))
 
 
-def _condition(pod: Pod, action: Refuse, before: Condition | None, now: str) -> Condition:
+def _condition(pod: KubePod, action: MarkUnschedulable, before: Condition | None, now: str) -> Condition:
     reason, message = action.why.waiting.value, action.why.message[:_LONGEST_MESSAGE]
     if before is not None and (before.status, before.reason, before.message) == ("False", reason, message):
         return before

@@ -1,87 +1,93 @@
-"""Gets the volumes of a pod ready that wait for their first consumer, as kube-scheduler does before it binds a pod.
+"""Prepare volumes that wait for their first consumer, as kube-scheduler does before it binds a pod.
 
-A claim whose volume has to be made is told the node, and whoever makes volumes of its class does the rest. A volume
-that is there already is promised to its claim. Then the volume controller has to bind the two. Which volume goes to
-which claim is not decided here, nor is it checked that the node reaches what was made for it.
+A claim whose volume has to be provisioned gets the selected node as annotation, and the provisioner of its StorageClass
+does the rest. An existing volume is reserved for its claim by `claimRef`. Then the volume controller binds the two; the
+informers that run anyway deliver that. They may lag behind our own write, so a failure counts only after a fresh read.
+Which volume goes to which claim is not decided here, nor is it checked that the node reaches a new volume.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ullage import errors
-from ullage.act.together import ended
-from ullage.act.until import until
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.edit import edit
-from ullage.kube.objects.storage import Volume, VolumeClaim
+from ullage.act.change_feed import ChangeFeed, Changes, Followed
+from ullage.act.wait_for import PASSING
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.edit import edit
+from ullage.kube.client.resource import Resource
+from ullage.kube.client.resources import PERSISTENT_VOLUMES, VOLUME_CLAIMS
+from ullage.kube.objects.storage import KubePersistentVolume, KubePersistentVolumeClaim
 from ullage.kube.read import read_volume, read_volume_claim
-from ullage.kube.resources import PERSISTENT_VOLUMES, VOLUME_CLAIMS
 from ullage.model import volume as facts
-from ullage.model.action import Place, VolumePromise
-from ullage.model.event import ObjectKey
-from ullage.model.outcome import NotPlaced, Setback
+from ullage.model.action import BindPod, VolumeAssignment
+from ullage.model.fact_event import ObjectKey
+from ullage.model.outcome import BindFailure, PodNotBound
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-"""On a volume that was not promised to its claim by its owner: the promise ends with the claim."""
+"""Annotation of a volume that its owner did not reserve for the claim: the reservation ends with the claim."""
 VOLUME_WAIT = 600.0
-"""Seconds a volume may take to be made, as kube-scheduler has it."""
+"""Seconds a volume may take to be provisioned, as in kube-scheduler."""
 
 _ATTEMPTS = 6
+_PAUSE = 2.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class NotReady:
-    """The pod cannot be bound to the node: this claim gets no volume there."""
+class VolumesNotReady:
+    """The pod cannot be bound to the node: a claim gets no volume there."""
 
     detail: str
 
 
 class _Hopeless(Exception):
-    """This claim gets no volume here."""
+    """The claim gets no volume on this node."""
 
 
-class VolumeSelector:
-    """Hands for the volumes of a placement. Safe to run for many pods at once, and twice for the same claim."""
+class VolumeBinder:
+    """Actuator for the volumes of a bind. Safe to run for many pods at once, and twice for the same claim."""
 
-    def __init__(self, api: KubeApi, *, wait: float = VOLUME_WAIT) -> None:
+    def __init__(self, api: KubeApi, feed: ChangeFeed, *, wait: float = VOLUME_WAIT) -> None:
+        """`feed` gets the events of claims and volumes."""
         self._api = api
+        self._feed = feed
         self._wait = wait
 
-    async def prepare(self, action: Place) -> NotPlaced | None:
-        """None where nothing stands in the way of the bind. Every other way this can end is an outcome, too."""
-        if not action.volumes:
-            return None
-        try:
-            ready = await self.ready(action.pod.namespace, action.volumes, action.node, action.promises)
-        except errors.ApiError as error:
-            return NotPlaced(action, Setback.API_FAILED, str(error))
-        return None if ready is None else NotPlaced(action, Setback.VOLUME_NOT_READY, ready.detail)
-
     async def ready(
-        self, namespace: str, claims: Sequence[str], node: str, promises: Sequence[VolumePromise] = ()
-    ) -> NotReady | None:
-        """None once all claims are bound. Raises ApiError where the API could not be asked."""
+        self, namespace: str, claims: Sequence[str], node: str, promises: Sequence[VolumeAssignment] = ()
+    ) -> VolumesNotReady | None:
+        """Wait until all claims are bound: None, or why they are not. Raises ApiError where the API is unreachable."""
         promised = {promise.claim: promise.volume for promise in promises}
-        keys = [ObjectKey(namespace, claim) for claim in claims]
-        try:
-            for key in keys:
-                await (self._promise(key, promised[key.name]) if key.name in promised else self._select(key, node))
-            async with asyncio.timeout(self._wait):
-                await _all_of([self._bound(key, node, promised.get(key.name, "")) for key in keys])
-        except _Hopeless as hopeless:
-            return NotReady(str(hopeless))
-        except TimeoutError:
-            return NotReady(f"no volume within {self._wait:g} s for all of {', '.join(claims)}")
+        waits = [_Wait(ObjectKey(namespace, claim), node, promised.get(claim, "")) for claim in claims]
+        followed = [one for wait in waits for one in wait.followed]
+        with self._feed.following(*followed) as changes:
+            try:
+                unbound = [wait for wait in waits if not await self._ask_for(wait)]
+                async with asyncio.timeout(self._wait):
+                    while unbound:
+                        await changes.next()
+                        unbound = [wait for wait in unbound if not await self._is_bound(wait, changes)]
+            except _Hopeless as hopeless:
+                return VolumesNotReady(str(hopeless))
+            except TimeoutError:
+                return VolumesNotReady(f"no volume within {self._wait:g} s for all of {', '.join(claims)}")
         return None
 
-    async def _select(self, key: ObjectKey, node: str) -> None:
-        """Tell the claim for which node its volume is to be made, unless it has one."""
+    async def _ask_for(self, wait: "_Wait") -> bool:
+        """Reserve or request the claim's volume. True if the claim is bound already."""
+        return await (self._promise(wait.key, wait.volume) if wait.volume else self._select(wait.key, wait.node))
 
-        def selected(raw: VolumeClaim) -> VolumeClaim:
+    async def _select(self, key: ObjectKey, node: str) -> bool:
+        """Write the selected node on the claim, unless it is bound. True if it is bound."""
+
+        def selected(raw: KubePersistentVolumeClaim) -> KubePersistentVolumeClaim:
             claim = _usable(key, raw)
             if claim.bound or claim.selected_node == node:
                 return raw
@@ -91,12 +97,13 @@ class VolumeSelector:
             return replace(raw, metadata=replace(raw.metadata, annotations=notes))
 
         try:
-            await edit(self._api, VOLUME_CLAIMS, key.name, key.namespace, selected)
+            told = await edit(self._api, VOLUME_CLAIMS, key.name, key.namespace, selected)
         except errors.NotFound as error:
             raise _Hopeless(str(error)) from error
+        return _usable(key, told).bound
 
-    async def _promise(self, key: ObjectKey, name: str) -> None:
-        """Write on the volume whose it is, unless the claim has one."""
+    async def _promise(self, key: ObjectKey, name: str) -> bool:
+        """Reserve the volume for the claim, unless the claim is bound. True if it is bound."""
         refusal: errors.ApiError = errors.Conflict(f"volume {name}: others were always faster")
         for _ in range(_ATTEMPTS):
             try:
@@ -109,10 +116,10 @@ class VolumeSelector:
             except errors.Conflict as error:
                 refusal = error
             else:
-                return
+                return claim.bound
         raise refusal
 
-    async def _write_promise(self, raw: Volume, claim: facts.VolumeClaim) -> None:
+    async def _write_promise(self, raw: KubePersistentVolume, claim: facts.PersistentVolumeClaim) -> None:
         volume = read_volume(raw)
         if volume.deleting or (volume.promised_to is not None and not volume.belongs_to(claim)):
             raise _Hopeless(f"volume {volume.name} is not to be had for claim {claim.key}")
@@ -126,35 +133,84 @@ class VolumeSelector:
         body = {"metadata": meta, "spec": {"claimRef": reference | where}}
         await self._api.patch(PERSISTENT_VOLUMES, volume.name, MergePatch(body))
 
-    async def _bound(self, key: ObjectKey, node: str, volume: str) -> None:
-        """Until the claim is bound. Raises where that is not going to happen."""
+    async def _is_bound(self, wait: "_Wait", changes: Changes) -> bool:
+        """True if the claim is bound now. Raises _Hopeless where it cannot become bound."""
+        said = [wait.judge(changes.latest.pop(one)) for one in wait.followed if one in changes.latest]
+        if _Said.BOUND in said:
+            return True
+        if _Said.BAD not in said:
+            return False
+        claim = _usable(wait.key, await self._afresh(VOLUME_CLAIMS, wait.key))
+        if claim.bound:
+            return True
+        if wait.volume:
+            raw = await self._afresh(PERSISTENT_VOLUMES, ObjectKey("", wait.volume))
+            if raw is None or read_volume(raw).promised_to != wait.key:
+                raise _Hopeless(f"volume {wait.volume} is no longer there for claim {wait.key}")
+        elif claim.selected_node != wait.node:
+            raise _Hopeless(f"the volume of claim {wait.key} could not be made for {wait.node}")
+        return False
 
-        def claim_is_bound(raw: VolumeClaim | None) -> bool | None:
-            claim = _usable(key, raw)
-            if not (claim.bound or volume or claim.selected_node == node):
-                raise _Hopeless(f"the volume of claim {key} could not be made for {node}")
-            return claim.bound or None
-
-        def promise_is_void(raw: Volume | None) -> str | None:
-            promised_to = None if raw is None else read_volume(raw).promised_to
-            return None if promised_to == key else f"volume {volume} is no longer there for claim {key}"
-
-        if not volume:
-            await until(self._api, VOLUME_CLAIMS, key, claim_is_bound)
-            return
-        void = asyncio.create_task(until(self._api, PERSISTENT_VOLUMES, ObjectKey("", volume), promise_is_void))
-        bound = asyncio.create_task(until(self._api, VOLUME_CLAIMS, key, claim_is_bound))
-        try:
-            await asyncio.wait((bound, void), return_when=asyncio.FIRST_COMPLETED)
-            if not bound.done():
-                raise _Hopeless(await void)
-            await bound
-        finally:
-            await ended(bound, void)
+    async def _afresh(self, resource: Resource[T], key: ObjectKey) -> T | None:
+        """Object as it is now; None if there is none. Passing errors are retried: the caller sets a deadline."""
+        while True:
+            try:
+                return await self._api.get(resource, key.name, key.namespace)
+            except errors.NotFound:
+                return None
+            except PASSING:
+                await asyncio.sleep(_PAUSE)
 
 
-def _usable(key: ObjectKey, raw: VolumeClaim | None) -> facts.VolumeClaim:
-    """The claim's facts. Raises where nothing can come of it any more."""
+async def prepare_volumes(selector: VolumeBinder | None, action: BindPod) -> PodNotBound | None:
+    """Prepare the volumes of a bind. None if the pod can be bound; else its failure."""
+    if not action.volumes:
+        return None
+    if selector is None:
+        raise ValueError(f"pod {action.pod} has volumes that wait for it, and nobody here to get them ready")
+    try:
+        ready = await selector.ready(action.pod.namespace, action.volumes, action.node, action.promises)
+    except errors.ApiError as error:
+        return PodNotBound(action, BindFailure.API_FAILED, str(error))
+    return None if ready is None else PodNotBound(action, BindFailure.VOLUME_NOT_READY, ready.detail)
+
+
+class _Said(Enum):
+    """Meaning of an observed change for a wait."""
+
+    BOUND = auto()
+    NOTHING = auto()
+    BAD = auto()
+    """The wait may have failed, or the event is older than our own write."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wait:
+    """Claim that waits for a volume provisioned for the node, or for the volume reserved for it."""
+
+    key: ObjectKey
+    node: str
+    volume: str
+
+    @property
+    def followed(self) -> tuple[Followed, ...]:
+        claim = (facts.PersistentVolumeClaim, self.key)
+        return (claim, (facts.PersistentVolume, ObjectKey("", self.volume))) if self.volume else (claim,)
+
+    def judge(self, fact: facts.PersistentVolumeClaim | facts.PersistentVolume | None) -> _Said:
+        match fact:
+            case facts.PersistentVolumeClaim(bound=True, deleting=False, lost=False):
+                return _Said.BOUND
+            case facts.PersistentVolumeClaim(deleting=False, lost=False):
+                return _Said.NOTHING if self.volume or fact.selected_node == self.node else _Said.BAD
+            case facts.PersistentVolume():
+                return _Said.NOTHING if fact.promised_to == self.key else _Said.BAD
+            case _:
+                return _Said.BAD
+
+
+def _usable(key: ObjectKey, raw: KubePersistentVolumeClaim | None) -> facts.PersistentVolumeClaim:
+    """The claim as a fact. Raises _Hopeless if it is gone, being deleted or lost."""
     if raw is None:
         raise _Hopeless(f"claim {key} is gone")
     claim = read_volume_claim(raw)
@@ -163,12 +219,3 @@ def _usable(key: ObjectKey, raw: VolumeClaim | None) -> facts.VolumeClaim:
     if claim.lost:
         raise _Hopeless(f"claim {key} has lost its volume {claim.volume}")
     return claim
-
-
-async def _all_of(waits: Sequence[Coroutine[None, None, None]]) -> None:
-    """Until all are through, or the first one fails: then the others are not waited for."""
-    tasks = [asyncio.create_task(wait) for wait in waits]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        await ended(*tasks)

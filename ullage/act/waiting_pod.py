@@ -1,38 +1,40 @@
-"""Writes on the status of a pod that waits for a place: on that very pod, and only while it still waits."""
+"""Write the status of a pending pod: only on the pod of this uid, and only while it is pending."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ullage import errors
-from ullage.kube.api import KubeApi
-from ullage.kube.edit import edit
-from ullage.kube.objects.pod import Pod
-from ullage.kube.resources import PODS
-from ullage.model.event import ObjectKey
-from ullage.model.refusal import NotTold
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.edit import edit
+from ullage.kube.client.resources import PODS
+from ullage.kube.objects.pod import KubePod
+from ullage.model.fact_event import ObjectKey
+from ullage.model.refusal import MarkFailure
 
 
 @dataclass(frozen=True, slots=True)
-class Unwritten:
-    """Nothing was written, as far as we know."""
+class PodStatusUnwritten:
+    """The status was not written, as far as is known."""
 
-    setback: NotTold
+    setback: MarkFailure
     detail: str
 
 
 class _LeaveAlone(Exception):
-    """The pod is none of our business any more."""
+    """The pod must not be written: it is bound, being deleted or replaced."""
 
-    def __init__(self, setback: NotTold, detail: str) -> None:
+    def __init__(self, setback: MarkFailure, detail: str) -> None:
         super().__init__(detail)
         self.setback = setback
 
 
-async def write_status(api: KubeApi, key: ObjectKey, uid: str, change: Callable[[Pod], Pod]) -> bool | Unwritten:
-    """Whether there was anything to write. Every other way this can end is an outcome, too."""
+async def write_status(
+    api: KubeApi, key: ObjectKey, uid: str, change: Callable[[KubePod], KubePod]
+) -> bool | PodStatusUnwritten:
+    """Write the changed status. Returns whether there was anything to write, or why nothing was written."""
     written = False
 
-    def checked(pod: Pod) -> Pod:
+    def checked(pod: KubePod) -> KubePod:
         nonlocal written
         _check(pod, uid)
         changed = change(pod)
@@ -42,18 +44,18 @@ async def write_status(api: KubeApi, key: ObjectKey, uid: str, change: Callable[
     try:
         await edit(api, PODS, key.name, key.namespace, checked, subresource="status")
     except _LeaveAlone as alone:
-        return Unwritten(alone.setback, str(alone))
+        return PodStatusUnwritten(alone.setback, str(alone))
     except errors.NotFound as error:
-        return Unwritten(NotTold.POD_GONE, str(error))
+        return PodStatusUnwritten(MarkFailure.POD_GONE, str(error))
     except errors.ApiError as error:
-        return Unwritten(NotTold.API_FAILED, str(error))
+        return PodStatusUnwritten(MarkFailure.API_FAILED, str(error))
     return written
 
 
-def _check(pod: Pod, uid: str) -> None:
+def _check(pod: KubePod, uid: str) -> None:
     if pod.metadata.uid != uid:
-        raise _LeaveAlone(NotTold.POD_GONE, "another pod has its name now")
+        raise _LeaveAlone(MarkFailure.POD_GONE, "another pod has its name now")
     if pod.metadata.deletion_timestamp is not None:
-        raise _LeaveAlone(NotTold.POD_GONE, "it is being deleted")
+        raise _LeaveAlone(MarkFailure.POD_GONE, "it is being deleted")
     if pod.spec.node_name:
-        raise _LeaveAlone(NotTold.POD_BOUND, f"it is on {pod.spec.node_name}")
+        raise _LeaveAlone(MarkFailure.POD_BOUND, f"it is on {pod.spec.node_name}")

@@ -1,1 +1,1 @@
-"""The node daemon: reads the GPUs of its node and keeps the cluster's word on them true."""
+"""Node agent: reads the GPUs of its node and keeps the node's GpuNodeStatus and Node true."""

@@ -1,17 +1,19 @@
-"""What a look found, as gauges."""
+"""Gauges of the agent, set from one poll."""
 
 from collections.abc import Mapping, Sequence
 
-from ullage.agent.rounds import Findings
-from ullage.decide.inventory.usage import Stray, Tenancy
-from ullage.model.device import Health
+from ullage.agent.poller import PollResult
+from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess
+from ullage.model.device import DeviceHealth
 from ullage.observe.agent_metrics import AGENT_GPUS, ECC, IDLE, MEMORY_USED, STRAYS, UTILISATION, AgentMetrics
 
 Reading = dict[tuple[str, ...], float]
 
 
-def show(metrics: AgentMetrics, findings: Findings, tenancies: Mapping[int, Tenancy], strays: Sequence[Stray]) -> None:
-    """Everything there is to show of this look."""
+def show(
+    metrics: AgentMetrics, findings: PollResult, tenancies: Mapping[int, GpuTenancy], strays: Sequence[UnleasedProcess]
+) -> None:
+    """Set every gauge from this poll."""
     devices = findings.stock.devices
     utilisation: Reading = {}
     memory: Reading = {}
@@ -28,7 +30,7 @@ def show(metrics: AgentMetrics, findings: Findings, tenancies: Mapping[int, Tena
     metrics.show(UTILISATION, utilisation)
     metrics.show(MEMORY_USED, memory)
     metrics.show(ECC, errors)
-    metrics.show(AGENT_GPUS, {(health.value,): sum(d.health is health for d in devices) for health in Health})
+    metrics.show(AGENT_GPUS, {(health.value,): sum(d.health is health for d in devices) for health in DeviceHealth})
     metrics.show(IDLE, {(str(gpu),): max(0.0, findings.at - one.idle_since) for gpu, one in tenancies.items()})
     metrics.show(STRAYS, {(str(gpu),): sum(s.device == gpu for s in strays) for gpu in {s.device for s in strays}})
 

@@ -1,43 +1,47 @@
-"""What kubelet says of this node's GPUs, in our own terms: is there a device plugin, and whom did it give which GPU."""
+"""Device plugin state, from kubelet: does a plugin manage GPUs of this node, and the pods it gave each GPU to."""
 
 from collections.abc import Mapping
 
 import structlog
 
-from ullage.agent.podresources import KubeletSilent, PodResources
-from ullage.decide.inventory.stock import Stock
-from ullage.model.event import ObjectKey
+from ullage.agent.podresources import KubeletUnavailable, PodResources
+from ullage.decide.inventory.known_gpus import KnownGpus
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 
 log = structlog.get_logger()
 
 
 class Kubelet:
-    """Remembers the last answer: a kubelet that restarts does not take anybody's GPU away."""
+    """Keeps kubelet's last answer: a kubelet that restarts takes no pod's GPU away."""
 
     def __init__(self, resources: PodResources | None) -> None:
-        """None: there is no kubelet to ask."""
+        """`resources` is None where there is no kubelet to ask."""
         self._resources = resources
         self._given: dict[int, tuple[str, ...]] = {}
         self._complaint = ""
 
     async def has_plugin(self) -> bool | None:
-        """Whether a device plugin manages GPUs here; None where nobody can say."""
+        """True if a device plugin manages GPUs here; None where kubelet cannot be asked."""
         if self._resources is None:
             return None
         try:
             return bool(await self._resources.managed())
-        except KubeletSilent as silent:
+        except KubeletUnavailable as silent:
             self._complain(str(silent))
             return None
 
-    async def given(self, stock: Stock, pods: Mapping[ObjectKey, Pod]) -> dict[int, tuple[str, ...]]:
-        """By GPU id: uids of the pods the plugin gave it to. As last heard, where kubelet does not answer now."""
+    def served(self) -> tuple[str, ...]:
+        """Uids of pods that have GPUs by a plugin, as far as kubelet was ever asked which."""
+        return tuple(dict.fromkeys(uid for uids in self._given.values() for uid in uids))
+
+    async def given(self, stock: KnownGpus, pods: Mapping[ObjectKey, Pod]) -> dict[int, tuple[str, ...]]:
+        """Uids of the pods the plugin gave a GPU to, by GPU id. The last answer where kubelet does not answer now."""
         if self._resources is None:
             return {}
         try:
             answer = await self._resources.given()
-        except KubeletSilent as silent:
+        except KubeletUnavailable as silent:
             self._complain(str(silent))
             return self._given
         self._complaint = ""
@@ -55,7 +59,7 @@ class Kubelet:
         return self._given
 
     def _complain(self, text: str) -> None:
-        """Once, until it is well again or something else is wrong."""
+        """Log the problem once, until it is over or another one takes its place."""
         if text != self._complaint:
             log.warning("kubelet silent", why=text)
         self._complaint = text

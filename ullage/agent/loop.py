@@ -1,89 +1,91 @@
-"""The agent's two loops: one looks at the GPUs, the other tells the cluster. The first never waits for the second."""
+"""AgentLoop: one loop polls the GPUs, another writes to the API. Polling never waits for writing."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
 
-from ullage.act.sweep import Broom
+from ullage.act.lease_release import LeaseReleaser
+from ullage.agent.conditions import conditions_of, word_of
 from ullage.agent.gauges import show
+from ullage.agent.gpu_reader import GpuReader
 from ullage.agent.kubelet import Kubelet
-from ullage.agent.publishing import Publisher
-from ullage.agent.reader import GpuReader
-from ullage.agent.rounds import Findings, Rounds
-from ullage.agent.strays import StrayWatch
+from ullage.agent.poller import GpuPoller, PollResult
+from ullage.agent.status_writer import NodeStatusWriter
+from ullage.agent.unleased_processes import UnleasedProcessTracker
 from ullage.clock import Clock, Instant
 from ullage.decide.inventory.health import is_fault
-from ullage.decide.inventory.kind import Mode, kind_of
-from ullage.decide.inventory.stock import Item, Stock, newly_unwell, remembered, unwell
-from ullage.decide.inventory.usage import Stray, Tenancy, rights_of, strays, tenancies
+from ullage.decide.inventory.known_gpus import KnownGpu, KnownGpus, newly_unwell, remembered, unwell
+from ullage.decide.inventory.node_kind import KindChoice, NodeEvidence, NodeKindMode, choose_kind, gpu_pods
+from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess, rights_of, strays, tenancies
 from ullage.errors import ApiError, NotFound
-from ullage.kube.gpu_write import READY, Aspect
+from ullage.kube.objects.node import KubeNode
 from ullage.model.allocation import lease_name
-from ullage.model.device import GpuNodeKind, Health, Inventory
-from ullage.model.event import ObjectKey
+from ullage.model.device import DeviceHealth, GpuNodeKind, Inventory
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.observe.agent_metrics import AgentMetrics, ReportOutcome
-from ullage.observe.events import Announcement, EventReason, EventRecorder, Subject
-from ullage.state.gpus import KIND_LABEL
-
-ALL_HEALTHY = "AllHealthy"
-"""A node status' condition: no GPU has to be kept from pods."""
+from ullage.observe.events import EventMessage, EventReason, EventRecorder, ObjectReference
+from ullage.state.device_columns import KIND_LABEL
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class AgentPace:
-    """How often. Seconds."""
+class AgentTiming:
+    """Intervals of polls and reports, in seconds."""
 
     look: float = 2.0
     report: float = 30.0
-    """Models, links and instances are looked at as often."""
+    """Also the interval at which models, links and MIG instances are read."""
     retry: float = 2.0
-    """After the API failed; twice as long each time it fails again."""
+    """First pause after an API failure; doubled with each further one."""
     longest_retry: float = 8.0
     breath: float = 0.2
-    """At least, between two looks: a storm of Xids is not a storm of looks."""
+    """Shortest time between two polls: a storm of Xids must not become a storm of polls."""
     spacing: float = 1.0
-    """At least, between two reports."""
+    """Shortest time between two reports."""
 
 
 @dataclass(frozen=True, slots=True)
-class Eyes:
-    """What the agent sees the node with."""
+class AgentSensors:
+    """Inputs of the agent: GPU reader, poller, kubelet, and the pods and Node as last observed."""
 
     reader: GpuReader
-    rounds: Rounds
+    rounds: GpuPoller
     kubelet: Kubelet
     pods: Mapping[ObjectKey, Pod]
-    """Those on this node, as last heard."""
+    """Pods on this node, as last observed."""
+    node: Callable[[], Awaitable[KubeNode | None]]
+    """The Node as last observed; None if there is none."""
+    has_dra: Callable[[], bool] = lambda: False
+    """True if a DRA driver publishes GPUs of this node."""
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
-    """What it tells the cluster with."""
+class AgentReporters:
+    """Outputs of the agent: GpuNodeStatus and Node, Leases, Events and metrics."""
 
-    publisher: Publisher
-    leases: Broom
+    publisher: NodeStatusWriter
+    leases: LeaseReleaser
     events: EventRecorder
     metrics: AgentMetrics
 
 
-class Agent:
+class AgentLoop:
     """The agent of one node. `run` until cancelled."""
 
     def __init__(
         self,
         node: str,
-        eyes: Eyes,
-        voice: Voice,
+        eyes: AgentSensors,
+        voice: AgentReporters,
         clock: Clock,
         *,
-        mode: Mode = Mode.AUTO,
-        pace: AgentPace = AgentPace(),  # noqa: B008 - frozen
+        mode: NodeKindMode = NodeKindMode.AUTO,
+        pace: AgentTiming = AgentTiming(),  # noqa: B008 - frozen
     ) -> None:
         self._node = node
         self._eyes = eyes
@@ -91,13 +93,16 @@ class Agent:
         self._clock = clock
         self._mode = mode
         self._pace = pace
-        self._about_node = Subject("Node", ObjectKey("", node))
-        self._kind = GpuNodeKind.LEASED
-        self._findings: Findings | None = None
-        self._strays = StrayWatch()
+        self._about_node = ObjectReference("Node", ObjectKey("", node))
+        self._choice = KindChoice()
+        self._complaint = ""
+        self.homeless = False
+        """The cluster has no Node of this name: there is nothing to report on."""
+        self._findings: PollResult | None = None
+        self._strays = UnleasedProcessTracker()
         self._rights: Mapping[int, tuple[str, ...]] = {}
-        """By GPU id: uids of the pods that hold it, as of the last look."""
-        self._tenancies: dict[int, Tenancy] = {}
+        """Uids of the pods that hold each GPU, by GPU id, as of the last poll."""
+        self._tenancies: dict[int, GpuTenancy] = {}
         self._retry = pace.retry / 2
         self._look_now = asyncio.Event()
         self._news = asyncio.Event()
@@ -105,7 +110,7 @@ class Agent:
         self.reported_at: Instant | None = None
 
     async def run(self, boot_id: str = "") -> None:
-        """Look and tell until cancelled."""
+        """Poll and report until cancelled."""
         await self._begin_when_possible(boot_id)
         self._eyes.reader.listen(self._heard)
         async with asyncio.TaskGroup() as group:
@@ -117,32 +122,59 @@ class Agent:
             try:
                 return await self._begin(boot_id)
             except ApiError as error:
-                log.warning("cannot begin", error=str(error))
+                self._complain("cannot begin", str(error))
                 await asyncio.sleep(self._pace.retry)
 
     async def _begin(self, boot_id: str) -> None:
-        """Go on where the agent before left off: GPUs keep their ids."""
+        """Go on from the last report of an earlier agent: GPUs keep their ids."""
         node = await self._voice.publisher.node()
-        self._about_node = Subject("Node", ObjectKey("", self._node), node.metadata.uid)
+        self._about_node = ObjectReference("Node", ObjectKey("", self._node), node.metadata.uid)
         report, reported_boot = await self._voice.publisher.last_report()
         if report is not None:
             self._eyes.rounds.stock = remembered(report, same_boot=not boot_id or boot_id == reported_boot)
         await self._voice.publisher.introduce(boot_id)
-        await self._choose_kind()
+        await self._choose_kind(node)
 
-    async def _choose_kind(self) -> None:
-        node, before = await self._voice.publisher.node(), self._kind
-        self._kind = kind_of(
-            self._mode,
-            plugin=await self._eyes.kubelet.has_plugin() if self._mode is Mode.AUTO else None,
+    async def _choose_kind(self, node: KubeNode) -> None:
+        before = self._choice
+        self._choice = choose_kind(self._mode, before, await self._evidence(node), now=self._clock.steady())
+        if (self._choice.kind, self._choice.next) == (before.kind, before.next):
+            return
+        self._news.set()
+        if self._mode is NodeKindMode.AUTO:  # else the operator has set the kind
+            kind, following = word_of(self._choice.kind), word_of(self._choice.next)
+            log.info("node kind", kind=kind, next=following, why=self._choice.why)
+
+    async def _evidence(self, node: KubeNode) -> NodeEvidence:
+        if self._mode is not NodeKindMode.AUTO:
+            return NodeEvidence()
+        leased, others = gpu_pods(self._eyes.pods.values(), self._eyes.kubelet.served())
+        return NodeEvidence(
+            plugin=await self._eyes.kubelet.has_plugin(),
+            dra=self._eyes.has_dra(),
             label=node.metadata.labels.get(KIND_LABEL, ""),
             advertised=str(node.status.capacity.get(GPU, "0")) not in ("", "0"),
+            leased_pods=leased,
+            other_pods=others,
         )
-        if self._kind is not before:
-            self._news.set()
+
+    @property
+    def _kind(self) -> GpuNodeKind:
+        """Kind of the node. COUNTED while it is not settled: a device plugin may be choosing."""
+        return self._choice.kind or GpuNodeKind.COUNTED
+
+    def node_changed(self) -> None:
+        """The Node's own fields of ours were changed by others, or it is another Node."""
+        self._news.set()
+
+    def _complain(self, event: str, text: str) -> None:
+        """Log the problem once, until it is over or another one takes its place."""
+        if text != self._complaint:
+            log.warning(event, error=text)
+        self._complaint = text
 
     def _heard(self, uuid: str, xid: int) -> None:
-        """An Xid: remember it, and look at once."""
+        """Remember an Xid and poll at once."""
         gpu = next((str(d.id) for d in self._eyes.rounds.stock.devices if d.uuid == uuid), uuid)
         self._voice.metrics.xid(gpu, xid)
         self._eyes.rounds.heard(uuid, xid)
@@ -173,34 +205,34 @@ class Agent:
         self._take_in(findings, given if counted else rights_of(self._eyes.pods.values()))
         self._tell_unwell(before, findings.stock)
 
-    def _take_in(self, findings: Findings, rights: Mapping[int, tuple[str, ...]]) -> None:
-        """Compare with what was known, and wake who tells the cluster if it matters there."""
+    def _take_in(self, findings: PollResult, rights: Mapping[int, tuple[str, ...]]) -> None:
+        """Compare with the previous poll, and wake the report loop if the API has to be updated."""
         self._strays.note(strays(findings.occupants, rights))
         busy = {device.id: _utilisation(findings, device.uuid) for device in findings.stock.devices}
         self._tenancies = tenancies(self._tenancies, rights, busy, now=findings.at)
         before, held = self._findings, self._rights
         self._findings, self._rights, self.looked_at = findings, rights, findings.at
-        ill = {device.id for device in findings.stock.devices if device.health is not Health.HEALTHY}
-        # Whether an unhealthy GPU is held decides whether it is still counted.
+        ill = {device.id for device in findings.stock.devices if device.health is not DeviceHealth.HEALTHY}
+        # An unhealthy GPU is still counted while it is held.
         if before is None or _differs(before, findings) or self._strays.suspects or ill & (held.keys() ^ rights.keys()):
             self._news.set()
         show(self._voice.metrics, findings, self._tenancies, self._strays.at_large)
 
-    def _tell_unwell(self, before: Stock, after: Stock) -> None:
+    def _tell_unwell(self, before: KnownGpus, after: KnownGpus) -> None:
         for item in newly_unwell(before, after):
             gpu = item.device
             note = f"GPU {gpu.id} ({gpu.uuid}) of {self._node} is {gpu.health.value}: {item.why}"
             log.warning("gpu unwell", gpu=gpu.id, uuid=gpu.uuid, health=gpu.health.value, why=item.why)
             for about in self._pods_on(item) or (self._about_node,):
-                self._voice.events.tell(Announcement(about, EventReason.GPU_UNHEALTHY, note, self._about_node))
+                self._voice.events.tell(EventMessage(about, EventReason.GPU_UNHEALTHY, note, self._about_node))
 
-    def _pods_on(self, item: Item) -> tuple[Subject, ...]:
+    def _pods_on(self, item: KnownGpu) -> tuple[ObjectReference, ...]:
         uids = dict.fromkeys((*self._rights.get(item.device.id, ()), *item.device.in_use_by))
         return tuple(about for uid in uids if (about := self._pod(uid)) is not None)
 
-    def _pod(self, uid: str) -> Subject | None:
+    def _pod(self, uid: str) -> ObjectReference | None:
         key = next((pod.key for pod in self._eyes.pods.values() if pod.uid == uid), None)
-        return None if key is None else Subject("Pod", key, uid)
+        return None if key is None else ObjectReference("Pod", key, uid)
 
     async def _keep_telling(self, boot_id: str) -> None:
         wait = 0.0
@@ -215,37 +247,55 @@ class Agent:
             await asyncio.sleep(self._pace.spacing)
 
     async def _tell(self, boot_id: str) -> float:
-        """Write what was found last. Returns for how long that holds."""
+        """Write the latest poll result. Returns the seconds for which it holds."""
         findings = self._findings
         if findings is None:
             return self._pace.report
-        inventory = Inventory(node=self._node, reported_at=findings.at, devices=findings.stock.devices, kind=self._kind)
         try:
-            await self._voice.publisher.report(inventory, _aspects(findings))
-            self._voice.metrics.reported(ReportOutcome.WRITTEN)
-            self.reported_at = findings.at
-            await self._voice.publisher.mark(inventory, self._rights)
-            await self._ask_about_strays()
-            await self._choose_kind()
+            node = await self._home(boot_id)
+            if node is None:
+                return self._pace.report
+            await self._choose_kind(node)
+            await self._write(node, findings)
         except ApiError as error:
             self._voice.metrics.reported(ReportOutcome.FAILED)
-            log.warning("report failed", error=str(error))
+            self._complain("report failed", str(error))
             if isinstance(error, NotFound):
                 await self._introduce_again(boot_id)
             self._retry = min(2 * self._retry, self._pace.longest_retry)
             return self._retry
-        self._retry = self._pace.retry / 2
+        self._retry, self._complaint = self._pace.retry / 2, ""
         return self._pace.report
 
+    async def _write(self, node: KubeNode, findings: PollResult) -> None:
+        inventory = Inventory(node=self._node, reported_at=findings.at, devices=findings.stock.devices, kind=self._kind)
+        await self._voice.publisher.report(inventory, conditions_of(findings, self._choice))
+        self._voice.metrics.reported(ReportOutcome.WRITTEN)
+        self.reported_at = findings.at
+        if self._choice.kind is not None:
+            await self._voice.publisher.mark(node, inventory, self._rights)
+        await self._ask_about_strays()
+
+    async def _home(self, boot_id: str) -> KubeNode | None:
+        """The Node as it is now. A missing Node is logged once, and nothing is written until there is one."""
+        node = await self._eyes.node()
+        self.homeless = node is None
+        if node is None:
+            self._complain("node gone", f"the cluster has no node {self._node}; nothing is reported until it is back")
+        elif node.metadata.uid != self._about_node.uid:
+            await self._voice.publisher.introduce(boot_id)
+            self._about_node = ObjectReference("Node", ObjectKey("", self._node), node.metadata.uid)
+        return node
+
     async def _introduce_again(self, boot_id: str) -> None:
-        """Somebody deleted our GpuNodeStatus."""
+        """Write the GpuNodeStatus again: it or the Node was deleted."""
         try:
             await self._voice.publisher.introduce(boot_id)
         except ApiError as error:
-            log.warning("introduction failed", error=str(error))
+            self._complain("introduction failed", str(error))
 
     async def _ask_about_strays(self) -> None:
-        """A pod that is gone may still hold the GPU's Lease: then it is in quarantine, and nobody is astray."""
+        """Read the Leases of suspects. If a pod that is gone still holds the Lease, the GPU is in quarantine."""
         for stray in self._strays.suspects:
             lease = await self._voice.leases.lease(lease_name(self._node, stray.device)) if stray.pod else None
             if lease is not None and any(hold.uid == stray.pod for hold in lease.holds):
@@ -254,33 +304,22 @@ class Agent:
             self._tell_stray(stray)
             self._strays.told(stray)
 
-    def _tell_stray(self, stray: Stray) -> None:
+    def _tell_stray(self, stray: UnleasedProcess) -> None:
         who = f"of pod {stray.pod}" if stray.pod else "of the host"
         note = f"process {stray.pid} {who} uses GPU {stray.device} of {self._node}, which was not given to it"
         log.warning("stray process", gpu=stray.device, pid=stray.pid, pod=stray.pod)
         about = self._pod(stray.pod) or self._about_node
-        self._voice.events.tell(Announcement(about, EventReason.GPU_USED_WITHOUT_LEASE, note, self._about_node))
+        self._voice.events.tell(EventMessage(about, EventReason.GPU_USED_WITHOUT_LEASE, note, self._about_node))
 
 
-def _utilisation(findings: Findings, uuid: str) -> int | None:
+def _utilisation(findings: PollResult, uuid: str) -> int | None:
     sight = findings.sight(uuid)
     return None if sight is None or sight.vitals is None else sight.vitals.utilisation
 
 
-def _differs(one: Findings, other: Findings) -> bool:
+def _differs(one: PollResult, other: PollResult) -> bool:
     return (one.stock.devices, one.look.trouble, unwell(one.stock)) != (
         other.stock.devices,
         other.look.trouble,
         unwell(other.stock),
     )
-
-
-def _aspects(findings: Findings) -> tuple[Aspect, ...]:
-    look, wrong = findings.look, unwell(findings.stock)
-    ready = Aspect(READY, True, "GpusRead", f"{len(findings.stock.items)} GPUs")
-    if look.trouble:
-        ready = Aspect(
-            READY, None if look.silent else False, "DriverSilent" if look.silent else "DriverFailed", look.trouble
-        )
-    well = Aspect(ALL_HEALTHY, not wrong, "SomeUnhealthy" if wrong else "AllHealthy", wrong[:1024])
-    return well, ready

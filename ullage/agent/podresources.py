@@ -1,7 +1,7 @@
-"""Which devices kubelet's device plugins gave to which pods: the PodResources API, over its unix socket.
+"""PodResources API of kubelet, over its unix socket: the devices that device plugins gave to each pod.
 
-The few messages of `podresources/v1` we read are taken apart here by their field numbers, so that nothing generated is
-needed; `grpcio` carries them and is imported only when asked.
+The few messages of `podresources/v1` that are needed are decoded here by their field numbers, so no generated code is
+needed; `grpcio` carries them and is imported only when used.
 """
 
 import importlib
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ullage.errors import UserError
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 
 T = TypeVar("T")
 
@@ -22,13 +22,13 @@ _ALLOCATABLE = "/v1.PodResourcesLister/GetAllocatableResources"
 _ANSWER_LIMIT = 16 << 20
 
 
-class KubeletSilent(Exception):
-    """kubelet could not be asked, or its answer made no sense."""
+class KubeletUnavailable(Exception):
+    """kubelet could not be asked, or its answer could not be decoded."""
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What a pod was given of one resource."""
+class AllocatedDevices:
+    """Devices of one resource that a pod was given."""
 
     pod: ObjectKey
     resource: str
@@ -36,7 +36,7 @@ class Given:
 
 
 class PodResources:
-    """Asks kubelet. Each call opens a connection of its own: kubelet comes and goes."""
+    """Asks kubelet. Each call opens a connection of its own: kubelet restarts."""
 
     def __init__(self, socket: Path = SOCKET, *, timeout: float = 2.0) -> None:
         self._socket = socket
@@ -44,20 +44,20 @@ class PodResources:
 
     @staticmethod
     def check() -> None:
-        """Raises UserError where nobody could ask."""
+        """Raises UserError where `grpcio` is not installed."""
         _grpc()
 
-    async def given(self) -> tuple[Given, ...]:
-        """Devices of our vendor that pods have. Raises KubeletSilent."""
+    async def given(self) -> tuple[AllocatedDevices, ...]:
+        """Devices of our vendor that pods have. Raises KubeletUnavailable."""
         return await self._ask(_LIST, _read_list)
 
     async def managed(self) -> frozenset[str]:
-        """Ids of our vendor's devices that device plugins manage here. Raises KubeletSilent."""
+        """Ids of our vendor's devices that device plugins manage here. Raises KubeletUnavailable."""
         return await self._ask(_ALLOCATABLE, _read_allocatable)
 
     async def _ask(self, method: str, read: Callable[[bytes], T]) -> T:
         if not self._socket.exists():
-            raise KubeletSilent(f"{self._socket} is not there")
+            raise KubeletUnavailable(f"{self._socket} is not there")
         grpc = _grpc()
         options = [("grpc.max_receive_message_length", _ANSWER_LIMIT)]
         async with grpc.aio.insecure_channel(f"unix://{self._socket.absolute()}", options=options) as channel:
@@ -65,11 +65,11 @@ class PodResources:
             try:
                 answer = await call(b"", timeout=self._timeout)
             except grpc.aio.AioRpcError as error:
-                raise KubeletSilent(f"kubelet at {self._socket}: {error.code().name} {error.details()}") from error
+                raise KubeletUnavailable(f"kubelet at {self._socket}: {error.code().name} {error.details()}") from error
         try:
             return read(answer)
         except ValueError as error:
-            raise KubeletSilent(f"kubelet at {self._socket}: {error}") from error
+            raise KubeletUnavailable(f"kubelet at {self._socket}: {error}") from error
 
 
 def _grpc() -> Any:
@@ -81,7 +81,7 @@ def _grpc() -> Any:
     return module
 
 
-def _read_list(answer: bytes) -> tuple[Given, ...]:
+def _read_list(answer: bytes) -> tuple[AllocatedDevices, ...]:
     found = []
     for pod in _parts(answer, 1):
         key = ObjectKey(_text(pod, 2), _text(pod, 1))
@@ -89,7 +89,7 @@ def _read_list(answer: bytes) -> tuple[Given, ...]:
             for devices in _parts(container, 2):
                 resource = _text(devices, 1)
                 if resource.startswith(VENDOR):
-                    found.append(Given(key, resource, tuple(part.decode() for part in _parts(devices, 2))))
+                    found.append(AllocatedDevices(key, resource, tuple(part.decode() for part in _parts(devices, 2))))
     return tuple(found)
 
 

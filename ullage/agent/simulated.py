@@ -1,11 +1,21 @@
-"""GPUs that are not there: boards by name, for clusters without hardware and for stories about what may happen."""
+"""Simulated GPUs: boards by name, for clusters without hardware and for tests."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ullage.agent.reader import OnXid
-from ullage.decide.inventory.sights import Card, Counters, FarEnd, Link, Look, Process, Sight, Trouble, Vitals
+from ullage.agent.gpu_reader import OnXid
+from ullage.decide.inventory.gpu_readings import (
+    GpuErrorCounters,
+    GpuInfo,
+    GpuProcess,
+    GpuReadError,
+    GpuReading,
+    GpuSample,
+    GpuScan,
+    Nvlink,
+    NvlinkPeerType,
+)
 from ullage.errors import UserError
 from ullage.model.device import MOST_DEVICES
 
@@ -13,7 +23,7 @@ MIB = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class GpuProduct:
     """A GPU as its driver names it, and how several of it are wired on one board."""
 
     name: str
@@ -25,19 +35,19 @@ class Product:
     """GPUs that are linked without a switch; 0 where there are switches."""
 
 
-PRODUCTS: Mapping[str, Product] = {
-    "B200-SXM": Product("NVIDIA B200", 183359, links=18, rate=50),
-    "H200-SXM": Product("NVIDIA H200", 143771, links=18),
-    "H100-SXM": Product("NVIDIA H100 80GB HBM3", 81559, links=18),
-    "H100-NVL": Product("NVIDIA H100 NVL", 95830, links=12, group=2),
-    "H100-PCIe": Product("NVIDIA H100 PCIe", 81559),
-    "A100-SXM": Product("NVIDIA A100-SXM4-80GB", 81920, links=12),
-    "A100-PCIe": Product("NVIDIA A100 80GB PCIe", 81920),
-    "V100-SXM": Product("Tesla V100-SXM2-32GB", 32768, links=1, group=4),
-    "A10G": Product("NVIDIA A10G", 23028),
-    "L4": Product("NVIDIA L4", 23034),
-    "L40S": Product("NVIDIA L40S", 46068),
-    "T4": Product("Tesla T4", 15360),
+PRODUCTS: Mapping[str, GpuProduct] = {
+    "B200-SXM": GpuProduct("NVIDIA B200", 183359, links=18, rate=50),
+    "H200-SXM": GpuProduct("NVIDIA H200", 143771, links=18),
+    "H100-SXM": GpuProduct("NVIDIA H100 80GB HBM3", 81559, links=18),
+    "H100-NVL": GpuProduct("NVIDIA H100 NVL", 95830, links=12, group=2),
+    "H100-PCIe": GpuProduct("NVIDIA H100 PCIe", 81559),
+    "A100-SXM": GpuProduct("NVIDIA A100-SXM4-80GB", 81920, links=12),
+    "A100-PCIe": GpuProduct("NVIDIA A100 80GB PCIe", 81920),
+    "V100-SXM": GpuProduct("Tesla V100-SXM2-32GB", 32768, links=1, group=4),
+    "A10G": GpuProduct("NVIDIA A10G", 23028),
+    "L4": GpuProduct("NVIDIA L4", 23034),
+    "L40S": GpuProduct("NVIDIA L40S", 46068),
+    "T4": GpuProduct("Tesla T4", 15360),
 }
 
 _SHORT = {"B200": "B200-SXM", "H200": "H200-SXM", "H100": "H100-SXM", "A100": "A100-SXM", "V100": "V100-SXM"}
@@ -45,14 +55,14 @@ _WORD = re.compile(r"(?:(?P<count>[0-9]+)[xX])?(?P<name>[A-Za-z0-9-]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Board:
-    """So many of one product."""
+class SimulatedBoard:
+    """A number of GPUs of one product."""
 
     count: int
-    product: Product
+    product: GpuProduct
 
 
-def read_board(text: str) -> Board:
+def read_board(text: str) -> SimulatedBoard:
     """`8xH100-SXM`, `4xA100-PCIe`, `L4`. Raises UserError."""
     said = _WORD.fullmatch(text)
     names = {name.upper(): name for name in PRODUCTS} | _SHORT
@@ -61,25 +71,27 @@ def read_board(text: str) -> Board:
     if product is None or not 1 <= count <= MOST_DEVICES:
         known = ", ".join(sorted(PRODUCTS))
         raise UserError(f"--simulate {text}: expected 1 to {MOST_DEVICES} of a known GPU, such as 8xH100-SXM ({known})")
-    return Board(count, PRODUCTS[product])
+    return SimulatedBoard(count, PRODUCTS[product])
 
 
 class SimulatedReader:
-    """A `GpuReader` over a board; what happens to its GPUs is up to whoever holds it."""
+    """A GpuReader over a board; the caller decides what happens to its GPUs."""
 
-    def __init__(self, board: Board, node: str) -> None:
+    def __init__(self, board: SimulatedBoard, node: str) -> None:
         """UUIDs are made from the node's name: the same each time, and no two nodes share one."""
-        self.vitals = [Vitals(counters=Counters(uncorrected_now=0), utilisation=0, memory_used=0)] * board.count
-        self.troubles: dict[int, Trouble] = {}
+        self.vitals = [
+            GpuSample(counters=GpuErrorCounters(uncorrected_now=0), utilisation=0, memory_used=0)
+        ] * board.count
+        self.troubles: dict[int, GpuReadError] = {}
         self.hangs = False
         """The driver as a whole does not answer."""
         self._cards = [_card(board, node, gpu) for gpu in range(board.count)]
         self._on_xid: OnXid = lambda _uuid, _xid: None
 
-    async def look(self, *, thorough: bool) -> Look:
+    async def look(self, *, thorough: bool) -> GpuScan:
         if self.hangs:
-            return Look(trouble="the driver gives no answer", silent=True)
-        return Look(tuple(self._see(gpu, thorough) for gpu in range(len(self._cards))))
+            return GpuScan(trouble="the driver gives no answer", silent=True)
+        return GpuScan(tuple(self._see(gpu, thorough) for gpu in range(len(self._cards))))
 
     def listen(self, on_xid: OnXid) -> None:
         self._on_xid = on_xid
@@ -88,25 +100,25 @@ class SimulatedReader:
         return None
 
     def runs(self, gpu: int, *pids: int, utilisation: int = 0) -> None:
-        """These processes are on the GPU from now on, and no others."""
-        processes = tuple(Process(pid) for pid in pids)
+        """Put these processes on the GPU, and no others."""
+        processes = tuple(GpuProcess(pid) for pid in pids)
         self.vitals[gpu] = replace(self.vitals[gpu], processes=processes, utilisation=utilisation)
 
     def dies(self, gpu: int) -> None:
-        """It falls off the bus, and the driver says so."""
-        self.troubles[gpu] = Trouble.LOST
+        """Let the GPU fall off the bus, and report its Xid."""
+        self.troubles[gpu] = GpuReadError.LOST
         self._on_xid(self._cards[gpu].uuid, 79)
 
-    def _see(self, gpu: int, thorough: bool) -> Sight:
+    def _see(self, gpu: int, thorough: bool) -> GpuReading:
         card = self._cards[gpu]
         if gpu in self.troubles:
-            return Sight(uuid=card.uuid, trouble=self.troubles[gpu])
-        return Sight(uuid=card.uuid, card=card if thorough else None, vitals=self.vitals[gpu])
+            return GpuReading(uuid=card.uuid, trouble=self.troubles[gpu])
+        return GpuReading(uuid=card.uuid, card=card if thorough else None, vitals=self.vitals[gpu])
 
 
-def _card(board: Board, node: str, gpu: int) -> Card:
+def _card(board: SimulatedBoard, node: str, gpu: int) -> GpuInfo:
     product = board.product
-    return Card(
+    return GpuInfo(
         uuid=f"GPU-{node}-{gpu}",
         bus_id=_bus(gpu),
         model=product.name,
@@ -120,9 +132,9 @@ def _bus(gpu: int) -> str:
     return f"00000000:{gpu + 1:02X}:00.0"
 
 
-def _links(board: Board, gpu: int) -> list[Link]:
+def _links(board: SimulatedBoard, gpu: int) -> list[Nvlink]:
     product = board.product
     if not product.group:
-        return [Link(FarEnd.SWITCH)] * product.links if board.count > 1 else []
+        return [Nvlink(NvlinkPeerType.SWITCH)] * product.links if board.count > 1 else []
     group = range(gpu - gpu % product.group, min(gpu - gpu % product.group + product.group, board.count))
-    return [Link(FarEnd.GPU, _bus(other)) for other in group if other != gpu for _ in range(product.links)]
+    return [Nvlink(NvlinkPeerType.GPU, _bus(other)) for other in group if other != gpu for _ in range(product.links)]

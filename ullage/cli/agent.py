@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import LISTEN_HELP, identity, listen_address, until_stopped
+from ullage.cli.process import LISTEN_HELP, identity, listen_address, until_stopped
 
 if TYPE_CHECKING:
-    from ullage.agent.reader import GpuReader
-    from ullage.agent.start import AgentSettings, Host
-    from ullage.observe.serve import Address
+    from ullage.agent.gpu_reader import GpuReader
+    from ullage.agent.wiring import AgentHost, AgentSettings
+    from ullage.observe.probes import ListenAddress
 
 KUBELET_SOCKET = "/var/lib/kubelet/pod-resources/kubelet.sock"
 
@@ -51,39 +51,39 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
 
     Needs the NVIDIA driver (or --simulate), and what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C.
     """
-    from ullage.agent.start import AgentSettings
-    from ullage.decide.inventory.kind import Mode
+    from ullage.agent.wiring import AgentSettings
+    from ullage.decide.inventory.node_kind import NodeKindMode
 
     simulate: str | None = options["simulate"]
     node = options["node_name"] or os.environ.get("NODE_NAME") or socket.gethostname()
-    wanted = Mode.LEASED if simulate and options["mode"] == "auto" else Mode(options["mode"])
+    wanted = NodeKindMode.LEASED if simulate and options["mode"] == "auto" else NodeKindMode(options["mode"])
     settings = AgentSettings(node, wanted, options["namespace"])
     # Where we choose the GPUs, and where there are none, kubelet has nothing to say of them.
-    asks_kubelet = wanted is not Mode.LEASED and not simulate
+    asks_kubelet = wanted is not NodeKindMode.LEASED and not simulate
     places = _Places(simulate, Path(options["kubelet_socket"]) if asks_kubelet else None, Path(options["proc"]))
     choice = ClusterChoice.of(kubeconfig, context)
     asyncio.run(until_stopped(_serve(choice, settings, places, listen_address(listen))))
 
 
 class _Places:
-    """Where the machine is looked at."""
+    """Sources the agent reads the machine from: NVML or simulated GPUs, the kubelet's socket, and /proc."""
 
     def __init__(self, board: str | None, kubelet: Path | None, proc: Path) -> None:
         self._board = board
         self._kubelet = kubelet
         self._proc = proc
 
-    async def open(self, node: str) -> "Host":
+    async def open(self, node: str) -> "AgentHost":
         """Raises UserError where there are no GPUs to be read."""
         from ullage.agent.podresources import PodResources
-        from ullage.agent.processes import ProcFolder
-        from ullage.agent.start import Host
+        from ullage.agent.processes import ProcFs
+        from ullage.agent.wiring import AgentHost
 
         resources = None
         if self._kubelet is not None:
             PodResources.check()
             resources = PodResources(self._kubelet)
-        return Host(await self._reader(node), ProcFolder(self._proc), resources)
+        return AgentHost(await self._reader(node), ProcFs(self._proc), resources)
 
     async def _reader(self, node: str) -> "GpuReader":
         if self._board:
@@ -95,15 +95,17 @@ class _Places:
         return await NvmlReader.open()
 
 
-async def _serve(choice: ClusterChoice, settings: "AgentSettings", places: _Places, address: "Address | None") -> None:
+async def _serve(
+    choice: ClusterChoice, settings: "AgentSettings", places: _Places, address: "ListenAddress | None"
+) -> None:
     import secrets
 
-    from ullage.agent.start import NodeAgent
+    from ullage.agent.wiring import NodeAgent
     from ullage.clock import WallClock
     from ullage.errors import UserError
-    from ullage.kube.connect import find_access, open_api
-    from ullage.kube.resources import GPU_NODE_STATUSES
-    from ullage.observe.serve import serving
+    from ullage.kube.auth.connect import find_access, open_api
+    from ullage.kube.client.resources import GPU_NODE_STATUSES
+    from ullage.observe.probes import serving
 
     host = await places.open(settings.node)
     api = open_api(find_access(choice.kubeconfig, choice.context))

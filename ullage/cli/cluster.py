@@ -8,31 +8,31 @@ from typing import Any, TypeVar
 
 import click
 
-from ullage.kube.api import KubeApi
+from ullage.kube.client.api import KubeApi
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterChoice:
-    """Which cluster: a kubeconfig and a context, or what kubectl would take."""
+    """Choice of a cluster: a kubeconfig and a context, or kubectl's defaults."""
 
     kubeconfig: Path | None
     context: str | None
 
     @classmethod
     def of(cls, kubeconfig: str | None, context: str | None) -> "ClusterChoice":
-        """From the options as given."""
+        """Make a choice from the options given."""
         return cls(Path(kubeconfig) if kubeconfig else None, context)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[KubeApi]:
         """A connection that is closed again."""
-        from ullage.kube.calling import Patience
-        from ullage.kube.connect import find_access, open_api
+        from ullage.kube.auth.connect import find_access, open_api
+        from ullage.kube.client.calling import RetryPolicy
 
-        # Somebody waits: a server that hangs is asked twice, not for minutes as a loop would.
-        api = open_api(find_access(self.kubeconfig, self.context), patience=Patience(attempts=2, longest_wait=5.0))
+        # A user waits: a server that hangs is asked twice, not for minutes as a loop would.
+        api = open_api(find_access(self.kubeconfig, self.context), patience=RetryPolicy(attempts=2, longest_wait=5.0))
         try:
             yield api
         finally:

@@ -22,7 +22,7 @@ def show(file: str | None, output: str) -> None:
     """Print every setting with its meaning: the defaults, or as a FILE has them."""
     import json
 
-    from ullage.config.describing import as_plain, as_yaml
+    from ullage.config.docs import as_plain, as_yaml
     from ullage.config.loading import load_settings
     from ullage.config.settings import Settings
 
@@ -35,10 +35,10 @@ def show(file: str | None, output: str) -> None:
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 def check(files: tuple[str, ...]) -> None:
     """Read settings files and say all that is wrong: file, line, setting, and what is allowed. Exit code 1 then."""
-    from ullage.config.document import SettingsError
     from ullage.config.loading import load_settings
     from ullage.config.reload import changes
     from ullage.config.settings import Settings
+    from ullage.config.yaml_document import SettingsError
 
     problems = 0
     for file in files:

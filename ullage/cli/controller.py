@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.drain_options import draining_options, is_given, read_draining
-from ullage.cli.running import (
+from ullage.cli.process import (
     LISTEN_HELP,
     api_of_term,
     check_served,
@@ -22,18 +21,21 @@ from ullage.cli.running import (
     pages,
     until_stopped,
 )
+from ullage.cli.setting_options import draining_options, is_given, read_draining
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
+    from ullage.config.karpenter import Karpenter
     from ullage.control.draining.settings import DrainingSettings
-    from ullage.control.draining.start import Draining
-    from ullage.control.leadership import Leadership
-    from ullage.control.provisioning.start import ControllerSettings, Provisioning
-    from ullage.kube.access import Access
+    from ullage.control.draining.wiring import DrainController
+    from ullage.control.leader.leadership import Leadership
+    from ullage.control.provisioning.wiring import ControllerSettings, ProvisioningController
+    from ullage.kube.auth.access import ClusterAccess
     from ullage.model.provisioner import FleetBudget
-    from ullage.observe.drain_metrics import DrainMetrics
+    from ullage.observe.draining_metrics import DrainMetrics
+    from ullage.observe.karpenter_metrics import KarpenterMetrics
+    from ullage.observe.probes import ListenAddress
     from ullage.observe.provisioning_metrics import ProvisioningMetrics
-    from ullage.observe.serve import Address
 
 ELECTION = "ullage-controller"
 
@@ -105,17 +107,19 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
 
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """Of all that runs here."""
+    """Settings of all loops of this process."""
 
     controller: "ControllerSettings"
     draining: "DrainingSettings"
+    karpenter: "Karpenter | None" = None
+    """None where no settings file switches it on."""
 
 
 def read_all(options: dict[str, Any]) -> _Settings:
-    """From the options as given, and from the settings file, which counts after them. Raises UserError."""
+    """Read the options and the settings file; options override the file. Raises UserError."""
     from ullage.config.loading import load_settings
     from ullage.control.configured import draining_settings, provisioning_settings
-    from ullage.control.provisioning.start import ControllerSettings
+    from ullage.control.provisioning.wiring import ControllerSettings
 
     if options["settings_file"] is None:
         return _Settings(read_settings(options, ControllerSettings()), read_draining(options))
@@ -123,12 +127,14 @@ def read_all(options: dict[str, Any]) -> _Settings:
     if not is_given("namespace"):
         options = {**options, "namespace": said.scheduling.lease_namespace}
     return _Settings(
-        read_settings(options, provisioning_settings(said)), read_draining(options, draining_settings(said))
+        read_settings(options, provisioning_settings(said)),
+        read_draining(options, draining_settings(said)),
+        said.karpenter if said.karpenter.enabled else None,
     )
 
 
 def read_settings(options: dict[str, Any], chosen: "ControllerSettings") -> "ControllerSettings":
-    """What was chosen, with the options put over it. Raises UserError."""
+    """Return the chosen settings, overridden by the options given. Raises UserError."""
     given = read_budget(options["max_gpus"], options["max_price_per_hour"])
     usual = chosen.provisioning
     budget = type(given)(
@@ -142,6 +148,7 @@ def read_settings(options: dict[str, Any], chosen: "ControllerSettings") -> "Con
         chosen,
         provisioning=replace(usual, budget=budget, schedulers=tuple(options["schedulers"]) or usual.schedulers),
         providers=providers,
+        lease_namespace=options["namespace"],
     )
 
 
@@ -158,7 +165,7 @@ def read_provider_settings(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
 
 
 def read_budget(gpus: int | None, price: str | None) -> "FleetBudget":
-    """What all pools together may have."""
+    """Read the limits of all pools together. Raises UserError."""
     from decimal import Decimal, InvalidOperation
 
     from ullage.model.provisioner import MICROS, FleetBudget
@@ -174,12 +181,15 @@ def read_budget(gpus: int | None, price: str | None) -> "FleetBudget":
 
 @dataclass(slots=True)
 class _Process:
-    """What outlives a term of leadership."""
+    """State that outlives a term of leadership."""
 
     metrics: "ProvisioningMetrics"
     drain_metrics: "DrainMetrics"
-    provisioning: "Provisioning | None" = field(default=None)
-    draining: "Draining | None" = field(default=None)
+    karpenter_metrics: "KarpenterMetrics"
+    provisioning: "ProvisioningController | None" = field(default=None)
+    draining: "DrainController | None" = field(default=None)
+    election: str = ""
+    """Problem that keeps it from standing for election; empty if there is none."""
 
     def refresh(self) -> None:
         from ullage.clock import WallClock
@@ -191,48 +201,71 @@ class _Process:
             show(self.metrics, self.provisioning.loop.plan, now=WallClock().now())
 
     def unready(self) -> str:
-        """Whoever waits to lead is ready to."""
-        return "" if self.provisioning is None or self.provisioning.ready else "the cluster has not been read yet"
+        """Return the problem that keeps it from being ready; empty if none. A replica that waits to lead is ready."""
+        return self.election if self.provisioning is None else self.provisioning.unready
+
+    def elects(self, trouble: str) -> None:
+        self.election = trouble
+
+    def stuck(self) -> str:
+        """Return the loops that are stuck; empty if none is."""
+        running = [one.loop.health for one in (self.provisioning, self.draining) if one is not None]
+        return "; ".join(said for health in running if (said := health.stuck()))
 
 
 async def _controlling(
-    choice: ClusterChoice, settings: _Settings, election: str | None, address: "Address | None"
+    choice: ClusterChoice, settings: _Settings, election: str | None, address: "ListenAddress | None"
 ) -> None:
     from prometheus_client import CollectorRegistry
 
-    from ullage.kube.connect import find_access
-    from ullage.kube.resources import NODE_PROVISIONERS
-    from ullage.observe.drain_metrics import DrainMetrics
+    from ullage.kube.auth.connect import find_access
+    from ullage.kube.client.resources import NODE_PROVISIONERS
+    from ullage.observe.draining_metrics import DrainMetrics
+    from ullage.observe.karpenter_metrics import KarpenterMetrics
     from ullage.observe.provisioning_metrics import ProvisioningMetrics
 
     access = find_access(choice.kubeconfig, choice.context)
     await check_served(access, NODE_PROVISIONERS)
     registry = CollectorRegistry()
-    process = _Process(ProvisioningMetrics(registry), DrainMetrics(registry))
+    process = _Process(ProvisioningMetrics(registry), DrainMetrics(registry), KarpenterMetrics(registry))
 
     async def term(leadership: "Leadership | None") -> None:
         await _serve(access, settings, process, leadership)
 
-    async with pages(address, registry, unready=process.unready, refresh=process.refresh):
-        await (term(None) if election is None else led(choice, election, ELECTION, term))
+    async with pages(address, registry, unready=process.unready, refresh=process.refresh, stuck=process.stuck):
+        await (term(None) if election is None else led(choice, election, ELECTION, term, process.elects))
 
 
-async def _serve(access: "Access", settings: _Settings, process: _Process, leadership: "Leadership | None") -> None:
+async def _serve(
+    access: "ClusterAccess", settings: _Settings, process: _Process, leadership: "Leadership | None"
+) -> None:
     """Provision and drain for one term. With a leadership, nothing is bought or given back once it is over."""
     from functools import partial
 
     from ullage.clock import WallClock
-    from ullage.control.cloud_guard import GuardedProvider
-    from ullage.control.draining.start import Draining
-    from ullage.control.provisioning.start import Host, Provisioning
+    from ullage.control.draining.wiring import DrainController
+    from ullage.control.karpenter.wiring import KarpenterController
+    from ullage.control.leader.cloud_guard import GuardedProvider
+    from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
 
-    host = Host(instance=identity(), metrics=process.metrics)
+    host = ControllerEnvironment(instance=identity(), metrics=process.metrics)
     if leadership is not None:
         host = replace(host, guard=partial(GuardedProvider, leadership=leadership))
     async with api_of_term(access, leadership) as api:
-        provisioning = Provisioning(api, settings.controller, WallClock(), seed=secrets.randbits(32), host=host)
+        provisioning = ProvisioningController(
+            api, settings.controller, WallClock(), seed=secrets.randbits(32), host=host
+        )
         process.provisioning = provisioning
-        process.draining = Draining(provisioning, settings.draining, metrics=process.drain_metrics)
+        process.draining = DrainController(provisioning, settings.draining, metrics=process.drain_metrics)
+        if settings.karpenter is not None:
+            KarpenterController(
+                provisioning,
+                settings.karpenter,
+                schedulers=settings.controller.provisioning.schedulers,
+                lease_namespace=settings.draining.lease_namespace,
+                seed=secrets.randbits(32),
+                metrics=process.karpenter_metrics,
+            )
         try:
             await process.draining.run()
         finally:

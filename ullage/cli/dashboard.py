@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import listen_address, run_fast
+from ullage.cli.process import listen_address, run_fast
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
-    from ullage.observe.serve import Address
+    from ullage.observe.probes import ListenAddress
 
 POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
 
@@ -79,10 +79,10 @@ def _token(file: str | None) -> str:
 
 
 async def _serving(
-    choice: ClusterChoice, address: "Address", token: str, *, opens: bool, namespace: str, policy: str
+    choice: ClusterChoice, address: "ListenAddress", token: str, *, opens: bool, namespace: str, policy: str
 ) -> None:
     from ullage.clock import WallClock
-    from ullage.kube.connect import find_access, open_api
+    from ullage.kube.auth.connect import find_access, open_api
     from ullage.web.live import LiveView, follow_cluster, served
 
     access = find_access(choice.kubeconfig, choice.context)

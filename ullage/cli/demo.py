@@ -11,7 +11,8 @@ SCENARIOS = {
     "crowding": "a fleet that cannot grow: packing against fragmentation, gangs, preemption",
     "ebb": "load leaves a large pool: nodes are drained in parallel, budgets are kept",
 }
-"""What `--help` says of them, without importing a simulator for it. A test holds it to the catalogue."""
+"""Scenarios with their description in `--help`, kept here so that it does not import a simulator. A test compares
+them with the catalogue."""
 
 EXAMPLES = """\b
 Examples:
@@ -24,7 +25,7 @@ Examples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What was asked for on the command line."""
+    """Options given on the command line."""
 
     scenario: str
     speed: float

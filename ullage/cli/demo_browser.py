@@ -7,7 +7,7 @@ import webbrowser
 
 
 def open_browser(url: str) -> bool:
-    """Whether it is tried: where nobody could see a window, it is not."""
+    """Open the URL in a browser, in the background. False, and nothing is opened, on Linux without a display."""
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         return False
     threading.Thread(target=_open, args=(url,), name="browser", daemon=True).start()

@@ -1,4 +1,5 @@
-"""Shows a demo: the world of a story, beside it an API over HTTP, a dashboard and a terminal, and takes all down."""
+"""Demo: a story's world, with an API over HTTP, a dashboard and a terminal view beside it; all are stopped at the
+end."""
 
 import asyncio
 import importlib.resources
@@ -20,36 +21,36 @@ from ullage.cli.demo_browser import open_browser
 from ullage.clock import Instant, WallClock
 from ullage.errors import InvariantBroken
 from ullage.observe.log import configure
-from ullage.observe.serve import Address
+from ullage.observe.probes import ListenAddress
 from ullage.sim import demo
-from ullage.sim.demo import picture
+from ullage.sim.demo import terminal_model
+from ullage.sim.demo.captions import Caption, CaptionFeed
 from ullage.sim.demo.catalog import story_named
+from ullage.sim.demo.cluster import play, staged
 from ullage.sim.demo.gpu_map import Palette
-from ullage.sim.demo.programme import Programme, Told
+from ullage.sim.demo.informers import TerminalInformers
 from ullage.sim.demo.screen import Addresses, Frame, clock_of, line_of
-from ullage.sim.demo.sights import Watching
-from ullage.sim.demo.stage import play, staged
-from ullage.sim.http import Serving, serving
-from ullage.sim.time import run_scaled
+from ullage.sim.http import ServeOptions, serving
+from ullage.sim.virtual_time import run_scaled
 from ullage.sim.world.world import World
 from ullage.web.live import LiveView, follow_cluster, served
 
-_LOOPBACK = Address("127.0.0.1", 0)
+_LOOPBACK = ListenAddress("127.0.0.1", 0)
 _HEAD_START = 86_400.0
 """Clients that work out ages themselves compare with their own clock: the story's begins a day earlier."""
 _FRAME_SECONDS = 0.4
 _EXAMPLE = "claim.yaml"
 _COUNTED = {
     "Scheduled": ("pod placed", "pods placed"),
-    "NodesBought": ("purchase of nodes", "purchases of nodes"),
+    "NodesLaunched": ("purchase of nodes", "purchases of nodes"),
     "PodEvicted": ("pod moved", "pods moved"),
     "NodeRemoved": ("node given back", "nodes given back"),
 }
 
 
 def show(asked: DemoOptions) -> None:
-    """Until it is over, or somebody asks it to stop."""
-    told = Programme(story_named(asked.scenario))
+    """Run the demo until it is over, or the user stops it."""
+    told = CaptionFeed(story_named(asked.scenario))
     configure(level="error")  # whatever is worth telling is told on the screen
     epoch = Instant(WallClock().now() - _HEAD_START)
     showing = _Show(asked, told)
@@ -63,7 +64,7 @@ async def _until_stopped(work: Coroutine[Any, Any, None], asked: DemoOptions) ->
     stopped = False
 
     def stop() -> None:
-        """Once: whoever is impatient must not keep it from cleaning up."""
+        """Stop once: further signals must not interrupt the clean-up."""
         nonlocal stopped
         if not stopped:
             stopped = True
@@ -87,9 +88,9 @@ async def _until_stopped(work: Coroutine[Any, Any, None], asked: DemoOptions) ->
 
 
 class _Show:
-    """One showing."""
+    """One run of the demo."""
 
-    def __init__(self, asked: DemoOptions, programme: Programme) -> None:
+    def __init__(self, asked: DemoOptions, programme: CaptionFeed) -> None:
         self._asked = asked
         self._programme = programme
         self._console = Console()
@@ -97,10 +98,10 @@ class _Show:
         self._words: Counter[str] = Counter()
         self._elapsed = 0.0
         self.broken = ""
-        """What must always hold and did not, in a sentence."""
+        """First breach of an invariant, in a sentence; empty if there was none."""
 
     async def run(self) -> None:
-        """For ever."""
+        """Run until cancelled."""
         self._programme.listen(self._count)
         try:
             with _folder() as folder:
@@ -113,16 +114,16 @@ class _Show:
         async with staged(self._programme.story, asked.seed) as world:
             view = LiveView(world.clock, title=f"demo: {asked.scenario}", speed=asked.speed)
             async with (
-                serving(world.server, Serving(kubeconfig=folder / "kubeconfig")) as api,
+                serving(world.server, ServeOptions(kubeconfig=folder / "kubeconfig")) as api,
                 served(view, _LOOPBACK) as url,
             ):
                 example = str(folder / _EXAMPLE)
                 await self._play(world, view, Addresses(dashboard=url, kubeconfig=str(api.kubeconfig), example=example))
 
     async def _play(self, world: World, view: LiveView, addresses: Addresses) -> None:
-        """Everybody who looks on is there before the story begins."""
+        """Start all observers before the story begins."""
         began = world.clock.now() - world.elapsed
-        watching = Watching(world.api, world.clock, self._programme.tell, seed=self._asked.seed, began=began)
+        watching = TerminalInformers(world.api, world.clock, self._programme.tell, seed=self._asked.seed, began=began)
         self._programme.listen(lambda told: _caption(view, told))
         async with asyncio.TaskGroup() as group:
             group.create_task(watching.run(), name="what the terminal shows")
@@ -136,20 +137,20 @@ class _Show:
             group.create_task(self._watch_over(world), name="invariants")
 
     async def _watch_over(self, world: World) -> None:
-        """A breach is told like anything else, and remembered: who looks on may still want to look."""
+        """Report and remember a breach of an invariant; the demo goes on, so that it can be looked at."""
         await world.broken()
         if (violation := world.violation) is not None:
             self.broken = violation.breach
-            told = Told(at=violation.at, who="demo", word="InvariantBroken", text=violation.breach, warning=True)
+            told = Caption(at=violation.at, who="demo", word="InvariantBroken", text=violation.breach, warning=True)
             self._programme.tell(told)
 
-    async def _draw(self, world: World, watching: Watching, addresses: Addresses) -> None:
+    async def _draw(self, world: World, watching: TerminalInformers, addresses: Addresses) -> None:
         with Live(console=self._console, screen=True, auto_refresh=False) as live:
             while True:
                 live.update(self._frame(world, watching, addresses), refresh=True)
                 await asyncio.sleep(_FRAME_SECONDS * self._asked.speed)
 
-    async def _print(self, world: World, _watching: Watching, addresses: Addresses) -> None:
+    async def _print(self, world: World, _watching: TerminalInformers, addresses: Addresses) -> None:
         for line in (
             f"dashboard: {addresses.dashboard}",
             f"kubectl:   {addresses.look}",
@@ -161,19 +162,19 @@ class _Show:
             self._elapsed = world.elapsed
             await asyncio.sleep(_FRAME_SECONDS * self._asked.speed)
 
-    def _frame(self, world: World, watching: Watching, addresses: Addresses) -> Frame:
+    def _frame(self, world: World, watching: TerminalInformers, addresses: Addresses) -> Frame:
         now, self._elapsed = world.clock.now(), world.elapsed
         return Frame(
             programme=self._programme,
-            pools=picture.pools(watching.sights, now),
-            waiting=picture.waiting(watching.sights, now),
+            pools=terminal_model.pools(watching.sights, now),
+            waiting=terminal_model.waiting(watching.sights, now),
             elapsed=self._elapsed,
             speed=self._asked.speed,
             addresses=addresses,
             palette=self._palette,
         )
 
-    def _count(self, told: Told) -> None:
+    def _count(self, told: Caption) -> None:
         self._words[told.word] += 1
 
     def _farewell(self) -> str:
@@ -184,7 +185,7 @@ class _Show:
 
 @contextmanager
 def _folder() -> Iterator[Path]:
-    """Where the kubeconfig and the example are, for as long as the demo runs."""
+    """Temporary folder for the kubeconfig and the example, removed when the demo ends."""
     with tempfile.TemporaryDirectory(prefix="ullage-demo-") as name:
         folder = Path(name)
         text = importlib.resources.files(demo).joinpath(_EXAMPLE).read_text()
@@ -192,11 +193,11 @@ def _folder() -> Iterator[Path]:
         yield folder
 
 
-def _caption(view: LiveView, told: Told) -> None:
+def _caption(view: LiveView, told: Caption) -> None:
     if told.who == "story":
         view.caption = told.text
 
 
 def _say(line: str) -> None:
-    """At once: somebody may be reading along in a pipe."""
+    """Print a line and flush it: the output may be read through a pipe."""
     click.echo(line)

@@ -35,9 +35,9 @@ def command(output: str | None, kubeconfig: str | None, context: str | None) -> 
 
 async def _read(choice: ClusterChoice) -> bytes:
     from ullage.clock import WallClock
-    from ullage.control.cluster_objects import read_objects
+    from ullage.kube.manifests.cluster_dump import read_objects
     from ullage.state.dump import dump
-    from ullage.watch.picture import read_picture
+    from ullage.watch.sources import read_picture
 
     async with choice.connected() as api:
         state = await read_picture(api)
@@ -50,7 +50,7 @@ def _warn(text: str) -> None:
 
 
 def _replace(path: Path, text: bytes) -> None:
-    """All or nothing: a full disk or Ctrl-C leaves what was there. A link stays one; a device is written to."""
+    """Write all or nothing: a full disk or Ctrl-C leaves the old content. A link stays one; a device is written to."""
     try:
         if path.exists() and not path.is_file():
             path.write_bytes(text)

@@ -1,4 +1,4 @@
-"""What `simulate` and `replay` share: run recipes, show how far they are, and say what came of it."""
+"""Shared by `simulate` and `replay`: run experiments, show their progress and report their results."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from ullage.cli.lines import aligned
-from ullage.cli.progress import Shown, shown
+from ullage.cli.progress import ProgressDisplay, shown
+from ullage.cli.table import aligned
 from ullage.errors import UserError
 from ullage.observe.log import configure
 
 if TYPE_CHECKING:
-    from ullage.sim.experiment.recipe import Recipe
-    from ullage.sim.experiment.running import Outcome, Prepared
+    from ullage.sim.experiment.run import PreparedRun, RunOutcome
+    from ullage.sim.experiment.run_spec import RunSpec
 
 MOST_ACROSS = 80
 """Letters of all labels; runs with more are shown one a line."""
@@ -24,8 +24,8 @@ _BROKEN = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Showing:
-    """Where results go."""
+class ResultOutput:
+    """Output of results: format, report file, comparison and replay file."""
 
     output: str = "table"
     report: str | None = None
@@ -35,8 +35,8 @@ class Showing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Where:
-    """Who computes."""
+class RunLocation:
+    """Place where runs are computed: local processes, or a Ray cluster."""
 
     processes: int | None = None
     ray: str | None = None
@@ -79,7 +79,7 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def run_and_show(recipes: "Sequence[Recipe]", where: Where, showing: Showing) -> None:
+def run_and_show(recipes: "Sequence[RunSpec]", where: RunLocation, showing: ResultOutput) -> None:
     """Run them all, then print and write what was asked for. Exits with 1 where something broke."""
     _hush()
     with shown([recipe.label for recipe in recipes], quiet=showing.quiet) as told:
@@ -87,9 +87,9 @@ def run_and_show(recipes: "Sequence[Recipe]", where: Where, showing: Showing) ->
     show(outcomes, showing)
 
 
-def show_one(run: "Prepared", showing: Showing) -> None:
-    """The same of one run that is no recipe's."""
-    from ullage.sim.experiment.running import play
+def show_one(run: "PreparedRun", showing: ResultOutput) -> None:
+    """Run and report one prepared run."""
+    from ullage.sim.experiment.run import play
 
     _hush()
     with shown([run.label], quiet=showing.quiet) as told:
@@ -98,18 +98,20 @@ def show_one(run: "Prepared", showing: Showing) -> None:
 
 
 def _hush() -> None:
-    """Loops of a simulation log as live ones do, thousands of times as fast: only those who asked for it see that."""
+    """Silence the loops' logs unless asked for: simulated loops log thousands of times as fast as live ones."""
     root = click.get_current_context().find_root()
     if root.get_parameter_source("log_level") in (None, ParameterSource.DEFAULT):
         configure(level="error")
 
 
-def _run(recipes: "Sequence[Recipe]", where: Where, keep_steps: bool, told: Shown) -> "list[Outcome]":
-    def done(place: int, _: "Outcome") -> None:
+def _run(
+    recipes: "Sequence[RunSpec]", where: RunLocation, keep_steps: bool, told: ProgressDisplay
+) -> "list[RunOutcome]":
+    def done(place: int, _: "RunOutcome") -> None:
         told.done(recipes[place].label)
 
     if where.ray is not None:
-        from ullage.sim.experiment.on_ray import run_on_ray
+        from ullage.sim.experiment.ray_workers import run_on_ray
 
         return run_on_ray(where.ray, recipes, keep_steps=keep_steps, on_done=done)
     from ullage.sim.experiment.workers import run_all
@@ -118,7 +120,7 @@ def _run(recipes: "Sequence[Recipe]", where: Where, keep_steps: bool, told: Show
     return run_all(recipes, processes=processes, keep_steps=keep_steps, on_progress=told.far, on_done=done)
 
 
-def show(outcomes: "Sequence[Outcome]", showing: Showing) -> None:
+def show(outcomes: "Sequence[RunOutcome]", showing: ResultOutput) -> None:
     """Print and write. Exits with 1 where something broke."""
     from ullage.sim.report.comparison import compared
 
@@ -139,18 +141,18 @@ def show(outcomes: "Sequence[Outcome]", showing: Showing) -> None:
         raise click.exceptions.Exit(_BROKEN)
 
 
-def as_json(outcomes: "Sequence[Outcome]", differences: Sequence[Any]) -> str:
-    """For programs."""
+def as_json(outcomes: "Sequence[RunOutcome]", differences: Sequence[Any]) -> str:
+    """Results as JSON, for programs."""
     import json
 
-    from ullage.sim.report.sheet import FORMAT
+    from ullage.sim.report.run_sheet import FORMAT
 
     runs = [outcome.sheet.as_json() | {"violation": _violation(outcome)} for outcome in outcomes]
     return json.dumps({"format": FORMAT, "runs": runs, "comparison": list(differences)}, indent=2, sort_keys=True)
 
 
-def as_lines(outcomes: "Sequence[Outcome]", differences: Sequence[Any]) -> list[str]:
-    """For people."""
+def as_lines(outcomes: "Sequence[RunOutcome]", differences: Sequence[Any]) -> list[str]:
+    """Results as lines of text, for people."""
     from ullage.sim.report import text
 
     sheets = [outcome.sheet for outcome in outcomes]
@@ -164,12 +166,12 @@ def as_lines(outcomes: "Sequence[Outcome]", differences: Sequence[Any]) -> list[
     return lines
 
 
-def _violation(outcome: "Outcome") -> dict[str, Any] | None:
+def _violation(outcome: "RunOutcome") -> dict[str, Any] | None:
     found = outcome.violation
     return None if found is None else {"sentence": found.sentence, "at": found.at, "story": list(found.story)}
 
 
-def _tell_violation(outcome: "Outcome", path: str) -> None:
+def _tell_violation(outcome: "RunOutcome", path: str) -> None:
     found = outcome.violation
     if found is None:
         return

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ullage.cli.lines import aligned
-from ullage.cli.scene import Scene, SceneChoice, scene_options
+from ullage.cli.cluster_input import ClusterInput, ClusterInputChoice, scene_options
+from ullage.cli.table import aligned
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
-    from ullage.decide.explaining import Explanation
-    from ullage.model.event import ObjectKey
+    from ullage.decide.explain.pod import PodExplanation
+    from ullage.model.fact_event import ObjectKey
     from ullage.model.pod import Pod
 
 KINDS = ("pod", "pods", "po")
@@ -38,7 +38,7 @@ Examples:
     show_default=True,
     help="For whom to print.",
 )
-def command(where: SceneChoice, what: str, policy: str, output: str) -> None:
+def command(where: ClusterInputChoice, what: str, policy: str, output: str) -> None:
     """Say what every node answers to a pod: the first rule that refuses it, or that it fits; and what would help.
 
     Where there are NodeProvisioners, that includes which of them buys a node for it, or why none does.
@@ -47,7 +47,7 @@ def command(where: SceneChoice, what: str, policy: str, output: str) -> None:
     of it in the queue is said beside. Without -f the cluster of the kubeconfig is read; nothing in it is changed. With
     -f the time is that of the newest GpuNodeStatus report in the files.
     """
-    from ullage.decide.explaining import explain_pod
+    from ullage.decide.explain.pod import explain_pod
 
     named = _parsed(what)
     scene = where.load()
@@ -62,15 +62,15 @@ def command(where: SceneChoice, what: str, policy: str, output: str) -> None:
         click.echo("\n".join(as_lines(said)))
 
 
-def _with_what_is_bought(said: "Explanation", scene: Scene, pod: "Pod", policy: str) -> "Explanation":
-    """For a pod that nodes refuse: what the NodeProvisioners do about it, after what else would help."""
-    from ullage.decide.assigning import Assigner
-    from ullage.decide.explaining import Outcome
-    from ullage.decide.pool.foretelling import foretold
+def _with_what_is_bought(said: "PodExplanation", scene: ClusterInput, pod: "Pod", policy: str) -> "PodExplanation":
+    """Add what the NodeProvisioners do for a pod that nodes refuse, after the other remedies."""
+    from ullage.decide.explain.pod import ExplainedState
+    from ullage.decide.explain.scale_up import foretold
+    from ullage.decide.scheduling.assignment import PodAssigner
 
-    if said.verdict != Outcome.UNSCHEDULABLE:
+    if said.verdict != ExplainedState.UNSCHEDULABLE:
         return said
-    assigner = Assigner(scene.placements, policy, scene.known.unreadable_claims)
+    assigner = PodAssigner(scene.placements, policy, scene.known.unreadable_claims)
     return replace(said, steps=(*said.steps, *foretold(assigner, pod, scene.provisioners, now=scene.now)))
 
 
@@ -81,8 +81,8 @@ def _parsed(what: str) -> tuple[str, str]:
     return ("", rest[0]) if len(rest) == 1 else (rest[0], rest[1])
 
 
-def _found(scene: Scene, namespace: str, name: str) -> "Pod":
-    from ullage.model.event import ObjectKey
+def _found(scene: ClusterInput, namespace: str, name: str) -> "Pod":
+    from ullage.model.fact_event import ObjectKey
 
     key = ObjectKey(namespace or scene.namespace, name)
     pods = scene.placements.state.pods
@@ -100,8 +100,8 @@ def _like(key: "ObjectKey", pods: "list[ObjectKey]") -> list[str]:
     return sorted(str(one) for one in pods if one.name in names)[:MOST_NAMES]
 
 
-def as_json(said: "Explanation") -> dict[str, Any]:
-    """For programs: every node."""
+def as_json(said: "PodExplanation") -> dict[str, Any]:
+    """Explanation as JSON, for programs: every node."""
     return {
         "pod": str(said.pod),
         "verdict": str(said.verdict),
@@ -114,8 +114,8 @@ def as_json(said: "Explanation") -> dict[str, Any]:
     }
 
 
-def as_lines(said: "Explanation") -> list[str]:
-    """For people: nodes grouped by what they say, and named while they are few."""
+def as_lines(said: "PodExplanation") -> list[str]:
+    """Explanation as lines of text, for people: nodes grouped by their answer, and named while they are few."""
     lines = [f"{said.pod}: {said.verdict}: {said.message}"]
     groups: dict[str, dict[str, list[str]]] = {}
     for node, verdict in said.nodes.items():

@@ -5,7 +5,7 @@ import asyncio
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.kube.api import KubeApi
+from ullage.kube.client.api import KubeApi
 
 EXAMPLES = """\b
 Examples:
@@ -28,10 +28,10 @@ def command(namespace: str, kubeconfig: str | None, context: str | None) -> None
 
 
 async def _install(choice: ClusterChoice, namespace: str) -> list[str]:
+    from ullage.kube.client.resources import KUBE_POD_GROUPS, POD_GROUPS
     from ullage.kube.crds.catalog import OURS, POD_GROUP
     from ullage.kube.crds.install import install
-    from ullage.kube.resources import KUBE_POD_GROUPS, POD_GROUPS
-    from ullage.watch.picture import is_served
+    from ullage.watch.sources import is_served
 
     async with choice.connected() as api:
         gangs_known = await is_served(api, POD_GROUPS) or KUBE_POD_GROUPS in await api.discover()
@@ -42,9 +42,9 @@ async def _install(choice: ClusterChoice, namespace: str) -> list[str]:
 
 
 async def ensure_namespace(api: KubeApi, name: str) -> None:
-    """It is there afterwards."""
+    """Create the namespace if it does not exist."""
     from ullage.errors import AlreadyExists
-    from ullage.kube.resources import NAMESPACES
+    from ullage.kube.client.resources import NAMESPACES
 
     try:
         await api.create(NAMESPACES, {"metadata": {"name": name}})

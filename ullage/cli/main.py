@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import click
 
 from ullage import __version__
-from ullage.cli.complaint import complain
+from ullage.cli.error_messages import complain
 from ullage.observe.log import LEVELS, configure
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """Where a verb lives and what `--help` says of it in a line."""
+    """Module of a verb, and its line in `--help`."""
 
     module: str
     summary: str

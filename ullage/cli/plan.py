@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ullage.cli.lines import aligned
+from ullage.cli.cluster_input import ClusterInputChoice, scene_options
 from ullage.cli.plan_drain import drain
 from ullage.cli.plan_scale import scale
-from ullage.cli.scene import SceneChoice, scene_options
+from ullage.cli.table import aligned
 
 if TYPE_CHECKING:
-    from ullage.decide.plan_schedule import GangPlan, Placement, SchedulePlan, Unplaced
+    from ullage.decide.explain.plan_schedule import GangPlan, PlannedPlacement, SchedulePlan, UnschedulablePod
 
 UNSCHEDULABLE = 3
 """Exit code of `--exit-code` where a pod has no place."""
@@ -53,13 +53,13 @@ command.add_command(drain)
 @click.option(
     "--exit-code", is_flag=True, help=f"Exit with {UNSCHEDULABLE} if a pod has no place; otherwise that is 0."
 )
-def schedule(where: SceneChoice, policy: str, output: str, exit_code: bool) -> None:
+def schedule(where: ClusterInputChoice, policy: str, output: str, exit_code: bool) -> None:
     """Decide where every pod without a node would go, whatever scheduler it names, with the code of `ullage scheduler`.
 
     Without -f the cluster of the kubeconfig is read; nothing in it is changed. With -f pods that have a nodeName run
     there, and the time is that of the newest GpuNodeStatus report in the files: the same files give the same plan.
     """
-    from ullage.decide.plan_schedule import plan_schedule
+    from ullage.decide.explain.plan_schedule import plan_schedule
 
     scene = where.load()
     plan = plan_schedule(scene.placements, scene.known, now=scene.now, policy=policy)
@@ -74,7 +74,7 @@ def schedule(where: SceneChoice, policy: str, output: str, exit_code: bool) -> N
 
 
 def as_json(plan: "SchedulePlan") -> dict[str, Any]:
-    """For programs."""
+    """Plan as JSON, for programs."""
     return {
         "placements": [_placement(one) for one in plan.placements],
         "unschedulable": [_unplaced(one) for one in plan.unschedulable],
@@ -82,7 +82,7 @@ def as_json(plan: "SchedulePlan") -> dict[str, Any]:
     }
 
 
-def _placement(one: "Placement") -> dict[str, Any]:
+def _placement(one: "PlannedPlacement") -> dict[str, Any]:
     choice = one.seat.choice
     written: dict[str, Any] = {
         "pod": str(one.pod),
@@ -102,7 +102,7 @@ def _placement(one: "Placement") -> dict[str, Any]:
     return written
 
 
-def _unplaced(one: "Unplaced") -> dict[str, Any]:
+def _unplaced(one: "UnschedulablePod") -> dict[str, Any]:
     reasons = [
         {"reason": why.reason.value, "nodes": why.nodes, "example": why.example or None, "detail": why.detail}
         for why in one.grounds
@@ -123,7 +123,7 @@ def _gang(one: "GangPlan") -> dict[str, Any]:
 
 
 def as_lines(plan: "SchedulePlan") -> list[str]:
-    """For people."""
+    """Plan as lines of text, for people."""
     lines: list[str] = []
     if plan.placements:
         rows = [("POD", "NODE", "GPUS", "ISLANDS", "SCORE"), *map(_placement_row, plan.placements)]
@@ -137,7 +137,7 @@ def as_lines(plan: "SchedulePlan") -> list[str]:
     return [*lines, f"{len(plan.placements)} placed, {len(plan.unschedulable)} without a place"]
 
 
-def _placement_row(one: "Placement") -> tuple[str, str, str, str, str]:
+def _placement_row(one: "PlannedPlacement") -> tuple[str, str, str, str, str]:
     written = _placement(one)
     gpus = ",".join(map(str, written["gpus"])) or ("by count" if "byCount" in written else "-")
     if "shareMilli" in written:
@@ -146,7 +146,7 @@ def _placement_row(one: "Placement") -> tuple[str, str, str, str, str]:
     return str(one.pod), one.seat.node, gpus, str(written["islands"] or "-"), score
 
 
-def _reason_lines(one: "Unplaced") -> list[str]:
+def _reason_lines(one: "UnschedulablePod") -> list[str]:
     rows = [
         (f"  {why.nodes} {'node' if why.nodes == 1 else 'nodes'}", why.reason.value, _example(why.example, why.detail))
         for why in one.grounds

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ullage.cli.drain_options import is_given, policy_options, read_policy, threshold_options
-from ullage.cli.lines import aligned
-from ullage.cli.scene import Scene, SceneChoice, scene_options
+from ullage.cli.cluster_input import ClusterInput, ClusterInputChoice, scene_options
+from ullage.cli.setting_options import is_given, policy_options, read_policy, threshold_options
+from ullage.cli.table import aligned
 
 if TYPE_CHECKING:
     from ullage.cli.cluster import ClusterChoice
-    from ullage.decide.drain.facts import DrainFacts, DrainPlan
-    from ullage.model.drain import Removable, Unremovable, Workload
+    from ullage.decide.draining.inputs import DrainInputs, DrainPlan
+    from ullage.model.draining import RemovableNode, UnremovableNode, WorkloadReplicas
 
 EXAMPLES = """\b
 Examples:
@@ -40,7 +40,7 @@ _MOST_NAMED = 3
     show_default=True,
     help="For whom to print.",
 )
-def drain(where: SceneChoice, policy: str, pools: tuple[str, ...], output: str, **options: Any) -> None:
+def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output: str, **options: Any) -> None:
     """Find nodes that can be removed all together: every pod on them has a place elsewhere, every budget lasts.
 
     Decides with the code of `ullage controller`, for this moment: how long nodes have been unneeded does not matter.
@@ -48,12 +48,12 @@ def drain(where: SceneChoice, policy: str, pools: tuple[str, ...], output: str, 
     GpuNodeStatus report in the files, else of the newest pod: the same files give the same plan. Pools that are drained
     have thresholds of their own, unless --gpu-utilization-threshold is given.
     """
-    from ullage.decide.assigning import Assigner
-    from ullage.decide.drain.plan import plan_drain
+    from ullage.decide.draining.plan import plan_drain
+    from ullage.decide.scheduling.assignment import PodAssigner
 
     scene = where.load()
     facts = _facts(scene, pools, where)
-    assigner = Assigner(scene.placements, policy, scene.known.unreadable_claims)
+    assigner = PodAssigner(scene.placements, policy, scene.known.unreadable_claims)
     rules = read_policy(options)
     if not is_given("gpu_utilization_threshold"):
         drained = (one for one in scene.provisioners if one.consolidation.drains)
@@ -67,11 +67,11 @@ def drain(where: SceneChoice, policy: str, pools: tuple[str, ...], output: str, 
         click.echo("\n".join(as_lines(plan)))
 
 
-def _facts(scene: Scene, chosen: tuple[str, ...], where: SceneChoice) -> "DrainFacts":
-    from ullage.decide.drain.eligibility import under_removal
-    from ullage.decide.drain.estate import least_size
-    from ullage.decide.drain.facts import DrainFacts, PoolFloor
-    from ullage.decide.pool.facts import machines_of_nodes, pool_nodes
+def _facts(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoice) -> "DrainInputs":
+    from ullage.decide.draining.eligibility import under_removal
+    from ullage.decide.draining.estate import least_size
+    from ullage.decide.draining.inputs import DrainInputs, PoolMinimum
+    from ullage.decide.provisioning.pool_nodes import machines_of_nodes, pool_nodes
     from ullage.model.provisioner import PROVISIONER_LABEL
 
     pool_of = {node.name: node.labels.get(PROVISIONER_LABEL, "") for node in scene.placements.state.nodes.values()}
@@ -79,7 +79,7 @@ def _facts(scene: Scene, chosen: tuple[str, ...], where: SceneChoice) -> "DrainF
     pools = {one.name: one for one in scene.provisioners}
     machines = machines_of_nodes(pools.values(), scene.placements)
     floors = {
-        name: PoolFloor(
+        name: PoolMinimum(
             nodes=sum(pool_of[node] == name for node in staying),
             least=least_size(one, pool_nodes(one, machines, scene.placements, now=_moment(scene))),
             least_empty=one.thresholds.min_unutilized_nodes,
@@ -87,7 +87,7 @@ def _facts(scene: Scene, chosen: tuple[str, ...], where: SceneChoice) -> "DrainF
         for name, one in pools.items()
     }
     workloads, kinds = (scene.workloads, ()) if where.files else asyncio.run(_live_workloads(where.cluster))
-    return DrainFacts(
+    return DrainInputs(
         candidates={node for node, pool in pool_of.items() if pool in chosen} if chosen else None,
         pools=floors,
         prices={node: pools[pool].template.price for node, pool in pool_of.items() if pool in pools},
@@ -96,14 +96,14 @@ def _facts(scene: Scene, chosen: tuple[str, ...], where: SceneChoice) -> "DrainF
     )
 
 
-async def _live_workloads(choice: "ClusterChoice") -> "tuple[list[Workload], tuple[str, ...]]":
+async def _live_workloads(choice: "ClusterChoice") -> "tuple[list[WorkloadReplicas], tuple[str, ...]]":
     """Controllers in the cluster, and the kinds of which we may see all."""
     from ullage.errors import Forbidden, NotFound
+    from ullage.kube.client.resource import Resource
+    from ullage.kube.client.resources import DAEMON_SETS, JOBS, REPLICA_SETS, STATEFUL_SETS
     from ullage.kube.read.workload import read_workload
-    from ullage.kube.resource import Resource
-    from ullage.kube.resources import DAEMON_SETS, JOBS, REPLICA_SETS, STATEFUL_SETS
 
-    found: list[Workload] = []
+    found: list[WorkloadReplicas] = []
     seen: list[str] = []
     resources: tuple[Resource[Any], ...] = (REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS)
     async with choice.connected() as api:
@@ -117,7 +117,7 @@ async def _live_workloads(choice: "ClusterChoice") -> "tuple[list[Workload], tup
     return found, tuple(seen)
 
 
-def _moment(scene: Scene) -> float:
+def _moment(scene: ClusterInput) -> float:
     """Files without a report have no time of their own."""
     if scene.now:
         return scene.now
@@ -126,7 +126,7 @@ def _moment(scene: Scene) -> float:
 
 
 def as_json(plan: "DrainPlan") -> dict[str, Any]:
-    """For programs."""
+    """Plan as JSON, for programs."""
     return {
         "removable": [
             {
@@ -146,12 +146,12 @@ def as_json(plan: "DrainPlan") -> dict[str, Any]:
     }
 
 
-def _staying(plan: "DrainPlan") -> "list[Unremovable]":
-    """Those that stay, and those that wait for a pod to finish, by name."""
-    from ullage.model.drain import Unremovable, WhyStays
+def _staying(plan: "DrainPlan") -> "list[UnremovableNode]":
+    """Nodes that stay, and nodes that wait for a pod to finish, by name."""
+    from ullage.model.draining import UnremovableNode, UnremovableReason
 
     waiting = [
-        Unremovable(node=one.node, why=WhyStays.WAITS_FOR_COMPLETION, pod=one.waits_for[0])
+        UnremovableNode(node=one.node, why=UnremovableReason.WAITS_FOR_COMPLETION, pod=one.waits_for[0])
         for one in plan.removable
         if one.waits_for
     ]
@@ -159,7 +159,7 @@ def _staying(plan: "DrainPlan") -> "list[Unremovable]":
 
 
 def as_lines(plan: "DrainPlan") -> list[str]:
-    """For people."""
+    """Plan as lines of text, for people."""
     lines: list[str] = []
     going, staying = [one for one in plan.removable if not one.waits_for], _staying(plan)
     if going:
@@ -173,11 +173,11 @@ def as_lines(plan: "DrainPlan") -> list[str]:
     return [*lines, f"{len(going)} of {len(going) + len(staying)} nodes can go together, {moves} pods would move"]
 
 
-def _going_row(one: "Removable") -> tuple[str, ...]:
+def _going_row(one: "RemovableNode") -> tuple[str, ...]:
     named = ", ".join(f"{move.pod} -> {move.to}" for move in one.moves[:_MOST_NAMED])
     more = f" and {len(one.moves) - _MOST_NAMED} more" if len(one.moves) > _MOST_NAMED else ""
     return one.node, one.why.value, str(len(one.moves)), f"{named}{more}" or "-"
 
 
-def _staying_row(one: "Unremovable") -> tuple[str, ...]:
+def _staying_row(one: "UnremovableNode") -> tuple[str, ...]:
     return one.node, one.why.value, "-" if one.pod is None else str(one.pod), one.detail or "-"

@@ -1,16 +1,16 @@
-"""`ullage plan scale`: what the controller would buy, taint, spare and delete, loop by loop, until it settles."""
+"""`ullage plan scale`: what the controller would buy, taint, untaint and delete, loop by loop, until it settles."""
 
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ullage.cli.cluster_input import ClusterInputChoice, scene_options
 from ullage.cli.controller import read_budget
-from ullage.cli.lines import aligned
-from ullage.cli.scene import SceneChoice, scene_options
+from ullage.cli.table import aligned
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
-    from ullage.decide.plan_scale import ScalePlan, ScaleStep
+    from ullage.decide.explain.plan_scale import ScalePlan, ScaleStep
 
 EXAMPLES = """\b
 Examples:
@@ -39,7 +39,7 @@ _MOST_NAMED = 3
     help="For whom to print.",
 )
 def scale(
-    where: SceneChoice,
+    where: ClusterInputChoice,
     policy: str,  # noqa: ARG001 - packing is the pools'
     max_gpus: int | None,
     max_price_per_hour: str | None,
@@ -50,7 +50,7 @@ def scale(
     Nodes come at once, clouds never fail and pods stay. Without -f the cluster of the kubeconfig is read; nothing in it
     is changed, and no cloud is asked.
     """
-    from ullage.decide.plan_scale import plan_scale
+    from ullage.decide.explain.plan_scale import plan_scale
 
     budget = read_budget(max_gpus, max_price_per_hour)
     scene = where.load()
@@ -66,7 +66,7 @@ def scale(
 
 
 def as_json(plan: "ScalePlan") -> dict[str, Any]:
-    """For programs."""
+    """Plan as JSON, for programs."""
     return {
         "steps": [_step(one) for one in plan.steps],
         "pools": {name: {"from": before, "to": after} for name, (before, after) in plan.sizes.items()},
@@ -95,7 +95,7 @@ def _step(one: "ScaleStep") -> dict[str, Any]:
 
 
 def as_lines(plan: "ScalePlan") -> list[str]:
-    """For people."""
+    """Plan as lines of text, for people."""
     lines: list[str] = []
     if plan.steps:
         rows = [("LOOP", "AFTER", "PROVISIONER", "STEP", "COUNT", "SIZE", "NODES", "WHY"), *map(_row, plan.steps)]

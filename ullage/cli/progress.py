@@ -1,4 +1,4 @@
-"""How far simulations are: bars where somebody watches, a line now and then where nobody does. On standard error."""
+"""Progress of simulations on standard error: bars on a terminal, else a line every 10 seconds."""
 
 import sys
 import threading
@@ -10,24 +10,23 @@ from typing import TYPE_CHECKING, Protocol
 import click
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
-    from ullage.sim.experiment.running import Progress
+    from ullage.sim.experiment.run import RunProgress
 
 _LINE_SECONDS = 10.0
 
 
-class Shown(Protocol):
-    """What is told while runs go on. May be called from another thread."""
+class ProgressDisplay(Protocol):
+    """Receives the progress of runs. Its methods may be called from another thread."""
 
-    def far(self, progress: "Progress") -> None: ...
+    def far(self, progress: "RunProgress") -> None: ...
 
     def done(self, label: str) -> None: ...
 
 
 @contextmanager
-def shown(labels: Sequence[str], *, quiet: bool = False) -> Iterator[Shown]:
+def shown(labels: Sequence[str], *, quiet: bool = False) -> Iterator[ProgressDisplay]:
     """Progress of runs with these labels."""
     if quiet:
         yield _Silence()
@@ -39,11 +38,11 @@ def shown(labels: Sequence[str], *, quiet: bool = False) -> Iterator[Shown]:
 
 
 class _Silence:
-    def far(self, progress: "Progress") -> None:
-        """Nobody wants to know."""
+    def far(self, progress: "RunProgress") -> None:
+        """Ignore it."""
 
     def done(self, label: str) -> None:
-        """Nobody wants to know."""
+        """Ignore it."""
 
 
 class _Bars:
@@ -51,10 +50,11 @@ class _Bars:
 
     def __init__(self, labels: Sequence[str]) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
 
         self._runs = len(labels)
-        self._bars: RichProgress = Progress(
+        self._bars = RichProgress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=None),
             TextColumn("{task.percentage:>3.0f} %"),
@@ -67,7 +67,7 @@ class _Bars:
         self._tasks: dict[str, TaskID] = {}
         self._began: dict[str, float] = {}
         self._shares: dict[str, float] = {}
-        """Of each run, what is behind it."""
+        """Completed share of each run."""
         self._all: TaskID | None = None
 
     def __enter__(self) -> "_Bars":
@@ -79,7 +79,7 @@ class _Bars:
     def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
-    def far(self, progress: "Progress") -> None:
+    def far(self, progress: "RunProgress") -> None:
         if progress.label not in self._tasks:
             self._tasks[progress.label] = self._bars.add_task(progress.label, total=1.0, said="")
             self._began[progress.label] = time.monotonic()
@@ -110,7 +110,7 @@ class _Lines:
         self._said: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def far(self, progress: "Progress") -> None:
+    def far(self, progress: "RunProgress") -> None:
         now, label = time.monotonic(), progress.label
         with self._lock:
             began = self._began.setdefault(label, now)
@@ -127,9 +127,9 @@ class _Lines:
             click.echo(f"{label}: done ({self._ended} of {self._runs})", err=True)
 
 
-def _said(progress: "Progress", took: float) -> str:
+def _said(progress: "RunProgress", took: float) -> str:
     """Simulated time, pods, and how many times faster than life."""
-    from ullage.sim.report.scale import spoken, spoken_time
+    from ullage.sim.report.axes import spoken, spoken_time
 
     speed = f", {spoken(progress.elapsed / took)}x" if took > 0.5 else ""
     return f"{spoken_time(progress.elapsed)}, {progress.pods:,} of {progress.pods_in_all:,} pods{speed}"

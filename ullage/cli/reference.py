@@ -9,12 +9,13 @@ from pathlib import Path
 import click
 
 from ullage.cli.main import VERBS, ullage
-from ullage.config.describing import settings_page
+from ullage.config.docs import settings_page
 from ullage.observe.admission_metrics import ADMISSION_METRICS
 from ullage.observe.agent_metrics import AGENT_METRICS
-from ullage.observe.drain_metrics import DRAIN_METRICS
-from ullage.observe.metrics import metrics_page
+from ullage.observe.draining_metrics import DRAIN_METRICS
+from ullage.observe.karpenter_metrics import KARPENTER_METRICS
 from ullage.observe.provisioning_metrics import PROVISIONING_METRICS
+from ullage.observe.scheduler_metrics import metrics_page
 
 
 def command_line() -> str:
@@ -38,7 +39,7 @@ def _block(text: str) -> list[str]:
 
 
 def _metrics() -> str:
-    return metrics_page(ADMISSION_METRICS, AGENT_METRICS, PROVISIONING_METRICS, DRAIN_METRICS)
+    return metrics_page(ADMISSION_METRICS, AGENT_METRICS, PROVISIONING_METRICS, DRAIN_METRICS, KARPENTER_METRICS)
 
 
 PAGES = {"cli.md": command_line, "metrics.md": _metrics, "settings.md": settings_page}

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ullage.cli.experiments import Showing, Where, common_options, run_and_show, show_one
+from ullage.cli.experiments import ResultOutput, RunLocation, common_options, run_and_show, show_one
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
     from ullage.config.settings import Settings
-    from ullage.sim.experiment.recipe import Recipe
+    from ullage.sim.experiment.run_spec import RunSpec
     from ullage.sim.workload.job import Workload
     from ullage.state.dump import Dump
 
@@ -38,7 +38,7 @@ Examples:
 @click.option("--jobs", "processes", type=click.IntRange(min=1), metavar="N", help="Runs at once. Default: cores.")
 @common_options
 def command(file: str, policies: tuple[str, ...], **options: Any) -> None:
-    """What would have happened to a cluster with other settings.
+    """Simulate what would have happened to a cluster with other settings.
 
     FILE is a dump of `ullage dump`: from that moment on the cluster goes on as a simulated one, with the live loops. Or
     it is the file a broken simulation left: then exactly that is run again. A POLICY is a settings file or the name of
@@ -50,7 +50,7 @@ def command(file: str, policies: tuple[str, ...], **options: Any) -> None:
         text = Path(file).read_bytes()
     except OSError as error:
         raise UserError(f"{file}: {(error.strerror or 'cannot be read').lower()}; check the path") from error
-    showing = Showing(
+    showing = ResultOutput(
         output=options["output"],
         report=options["report"],
         compare=options["compare"],
@@ -60,16 +60,16 @@ def command(file: str, policies: tuple[str, ...], **options: Any) -> None:
     if is_replay(text):
         _see_again(file, text, options, showing)
     else:
-        run_and_show(_recipes(file, text, policies, options), Where(processes=options["processes"]), showing)
+        run_and_show(_recipes(file, text, policies, options), RunLocation(processes=options["processes"]), showing)
 
 
-def _see_again(file: str, text: bytes, options: dict[str, Any], showing: Showing) -> None:
+def _see_again(file: str, text: bytes, options: dict[str, Any], showing: ResultOutput) -> None:
     """The very run that broke; with --settings, with those instead of its own."""
     from dataclasses import replace
 
     from ullage.config.loading import load_settings
     from ullage.control.configured import draining_settings, provisioning_settings, scheduler_settings
-    from ullage.sim.experiment.running import Prepared
+    from ullage.sim.experiment.run import PreparedRun
     from ullage.sim.world.violation import load_replay
 
     if options["compare"] or options["workload"]:
@@ -84,14 +84,14 @@ def _see_again(file: str, text: bytes, options: dict[str, Any], showing: Showing
             draining=draining_settings(settings),
         )
     spec = replace(spec, invariants=options["invariants"])
-    show_one(Prepared(label=Path(file).stem, spec=spec, arrivals=arrivals), showing)
+    show_one(PreparedRun(label=Path(file).stem, spec=spec, arrivals=arrivals), showing)
 
 
-def _recipes(file: str, text: bytes, policies: tuple[str, ...], options: dict[str, Any]) -> "list[Recipe]":
+def _recipes(file: str, text: bytes, policies: tuple[str, ...], options: dict[str, Any]) -> "list[RunSpec]":
     from ullage.cli.simulate import named_policies, stem
     from ullage.config.loading import load_settings
     from ullage.config.settings import Settings
-    from ullage.sim.experiment.continuing import read_cluster
+    from ullage.sim.experiment.from_dump import read_cluster
 
     if bool(policies) != options["compare"] or len(policies) == 1:
         raise UserError("--compare: name at least two policies, such as: --compare packing spread")
@@ -103,12 +103,12 @@ def _recipes(file: str, text: bytes, policies: tuple[str, ...], options: dict[st
     return [_recipe(dump, label, settings, options) for label, settings in cells]
 
 
-def _recipe(dump: "Dump", label: str, settings: "Settings", options: dict[str, Any]) -> "Recipe":
-    from ullage.sim.experiment.continuing import restored_fleet, restored_objects
-    from ullage.sim.experiment.recipe import Recipe
+def _recipe(dump: "Dump", label: str, settings: "Settings", options: dict[str, Any]) -> "RunSpec":
+    from ullage.sim.experiment.from_dump import restored_fleet, restored_objects
+    from ullage.sim.experiment.run_spec import RunSpec
 
     pods_run = None if options["pods_run"] is None else _seconds(options, "pods_run")
-    return Recipe(
+    return RunSpec(
         label=label,
         workload=_workload(options),
         fleet=restored_fleet(dump),
@@ -131,7 +131,7 @@ def _workload(options: dict[str, Any]) -> "Workload":
 
 
 def _seconds(options: dict[str, Any], name: str) -> float:
-    from ullage.config.kinds import read_duration
+    from ullage.config.values import read_duration
 
     seconds = read_duration(options[name])
     if not seconds:
@@ -140,7 +140,7 @@ def _seconds(options: dict[str, Any], name: str) -> float:
 
 
 def _warn_of_others(dump: "Dump", settings: "Settings") -> None:
-    from ullage.sim.experiment.continuing import not_ours
+    from ullage.sim.experiment.from_dump import not_ours
 
     others = not_ours(dump, tuple(settings.scheduling.policies()))
     if others:

@@ -1,5 +1,8 @@
 """`ullage scheduler`: places every pod that names it, GPU or not, until it is stopped."""
 
+import asyncio
+import hashlib
+import re
 import secrets
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -7,17 +10,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import LISTEN_HELP, api_of_term, check_served, identity, led, listen_address, pages, run_fast
+from ullage.cli.process import LISTEN_HELP, api_of_term, check_served, identity, led, listen_address, pages, run_fast
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ullage.control.leadership import Leadership
-    from ullage.control.scheduling.start import Scheduler, SchedulerSettings
-    from ullage.kube.access import Access
-    from ullage.observe.metrics import SchedulerMetrics
-    from ullage.observe.serve import Address
+    from ullage.control.leader.leadership import Leadership
+    from ullage.control.scheduling.wiring import Scheduler, SchedulerSettings
+    from ullage.kube.auth.access import ClusterAccess
+    from ullage.kube.client.api import KubeApi
+    from ullage.observe.probes import ListenAddress
+    from ullage.observe.scheduler_metrics import SchedulerMetrics
 
 ELECTION = "ullage-scheduler"
 POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
@@ -53,7 +57,7 @@ Examples:
     "--leader-election/--no-leader-election",
     default=True,
     show_default=True,
-    help="Wait for the lease of the one active scheduler.",
+    help="Wait for the lease of the one active scheduler of the first --profile.",
 )
 @click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
 @cluster_options
@@ -67,7 +71,7 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
 
 
 def read_settings(options: "Mapping[str, Any]") -> "SchedulerSettings":
-    """From the settings file and the options as given, which count first. Raises UserError."""
+    """Read the settings file and the options; options override the file. Raises UserError."""
     from ullage.config.loading import load_settings
     from ullage.config.settings import Settings
     from ullage.control.configured import refuse_chance, scheduler_settings
@@ -99,58 +103,141 @@ def read_profiles(texts: tuple[str, ...]) -> dict[str, str]:
     return profiles
 
 
+def election_of(profiles: "Mapping[str, str]") -> str:
+    """The Lease by which one of several replicas leads. Those with another first profile elect their own leader."""
+    from ullage.control.scheduling.wiring import DEFAULT_NAME
+
+    first = next(iter(profiles))
+    if first == DEFAULT_NAME:
+        return ELECTION
+    named = f"{ELECTION}-{first}"
+    if re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", named):
+        return named
+    return f"{ELECTION}-{hashlib.sha256(first.encode()).hexdigest()[:16]}"
+
+
 @dataclass(slots=True)
 class _Process:
-    """What outlives a term of leadership."""
+    """State that outlives a term of leadership."""
 
     metrics: "SchedulerMetrics"
     scheduler: "Scheduler | None" = field(default=None)
+    leads: bool = False
+    election: str = ""
+    """Problem that keeps it from standing for election; empty if there is none."""
 
     def refresh(self) -> None:
         from ullage.clock import WallClock
         from ullage.control.scheduling.gauges import show
 
-        if self.scheduler is not None:
+        if self.scheduler is not None and self.leads:
             show(self.metrics, self.scheduler.desk, now=WallClock().now())
 
     def unready(self) -> str:
-        """Whoever waits to lead is ready to."""
-        return "" if self.scheduler is None or self.scheduler.ready else "the cluster has not been read yet"
+        """Return the problem that keeps it from being ready; empty if none. A standby is ready if it can lead."""
+        return self.election or ("" if self.scheduler is None else self.scheduler.unready)
+
+    def elects(self, trouble: str) -> None:
+        self.election = trouble
 
 
 async def _scheduling(
-    choice: ClusterChoice, settings: "SchedulerSettings", elect: bool, address: "Address | None"
+    choice: ClusterChoice, settings: "SchedulerSettings", elect: bool, address: "ListenAddress | None"
 ) -> None:
     from prometheus_client import CollectorRegistry
 
-    from ullage.kube.connect import find_access
-    from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES
-    from ullage.observe.metrics import SchedulerMetrics
+    from ullage.kube.auth.connect import find_access
+    from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES
+    from ullage.observe.scheduler_metrics import SchedulerMetrics
 
     access = find_access(choice.kubeconfig, choice.context)
     await check_served(access, GPU_CLAIMS, GPU_NODE_STATUSES)
     process = _Process(SchedulerMetrics(CollectorRegistry()))
 
-    async def term(leadership: "Leadership | None") -> None:
-        await _serve(access, settings, process, leadership)
-
     async with pages(address, process.metrics.registry, unready=process.unready, refresh=process.refresh):
-        await (led(choice, settings.lease_namespace, ELECTION, term) if elect else term(None))
+        if elect:
+            async with _Standby(access, settings, process) as standby:
+                election = election_of(settings.profiles)
+                await led(choice, settings.lease_namespace, election, standby.lead, process.elects)
+        else:
+            await _serve(access, settings, process)
 
 
-async def _serve(
-    access: "Access", settings: "SchedulerSettings", process: _Process, leadership: "Leadership | None"
-) -> None:
-    """Schedule for one term."""
+async def _serve(access: "ClusterAccess", settings: "SchedulerSettings", process: _Process) -> None:
+    """Schedule without an election."""
+    async with api_of_term(access, None) as api:
+        process.scheduler, process.leads = _new_scheduler(api, settings, process), True
+        await process.scheduler.run()
+
+
+def _new_scheduler(api: "KubeApi", settings: "SchedulerSettings", process: _Process) -> "Scheduler":
     from ullage.clock import WallClock
-    from ullage.control.scheduling.start import Scheduler
+    from ullage.control.scheduling.wiring import Scheduler
 
-    async with api_of_term(access, leadership) as api:
-        seed = secrets.randbits(32)
-        process.scheduler = Scheduler(
-            api, settings, WallClock(), instance=identity(), seed=seed, metrics=process.metrics
-        )
+    seed = secrets.randbits(32)
+    return Scheduler(api, settings, WallClock(), instance=identity(), seed=seed, metrics=process.metrics)
+
+
+class _Standby:
+    """A scheduler that observes everything and decides nothing before it leads: then its snapshot is complete already.
+
+    One for each term: a replica that lost the Lease cannot know what became of its last writes, and observes everything
+    anew.
+    """
+
+    def __init__(self, access: "ClusterAccess", settings: "SchedulerSettings", process: _Process) -> None:
+        self._access = access
+        self._settings = settings
+        self._process = process
+        self._failure: BaseException | None = None
+
+    async def __aenter__(self) -> "_Standby":
+        self._whole = asyncio.current_task()
+        self._begin()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._end()
+        if self._failure is not None:
+            raise self._failure
+
+    async def lead(self, leadership: "Leadership") -> None:
+        """Run one term, with the present snapshot."""
+        self._transport.elected(leadership)
+        self._process.leads = True
+        self._elected.set()
         try:
-            await process.scheduler.run()
+            await self._running
         finally:
-            process.scheduler = None
+            await self._end()
+            self._begin()
+
+    def _begin(self) -> None:
+        import random
+
+        from ullage.control.leader.guard import StandbyTransport
+        from ullage.kube.client.rest import RestApi
+        from ullage.kube.http.http import HttpTransport
+
+        self._wire = HttpTransport(self._access.endpoint, self._access.credentials)
+        self._transport = StandbyTransport(self._wire)
+        self._elected = asyncio.Event()
+        self._process.leads = False
+        api = RestApi(self._transport, rng=random.Random())
+        self._process.scheduler = scheduler = _new_scheduler(api, self._settings, self._process)
+        self._running = asyncio.create_task(scheduler.run(self._elected.wait), name="scheduler")
+
+        self._running.add_done_callback(self._ended)
+
+    def _ended(self, running: "asyncio.Task[None]") -> None:
+        """End the process with the failure of a standby, instead of waiting for an election to show it."""
+        failed = not running.cancelled() and running.exception() is not None
+        if failed and not self._process.leads and self._whole is not None:
+            self._failure = running.exception()
+            self._whole.cancel()
+
+    async def _end(self) -> None:
+        self._process.leads = False
+        self._running.cancel()
+        await asyncio.wait((self._running,))
+        await self._wire.close()

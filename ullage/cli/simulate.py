@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ullage.cli.experiments import Showing, Where, common_options, run_and_show
+from ullage.cli.experiments import ResultOutput, RunLocation, common_options, run_and_show
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ullage.config.settings import Settings
-    from ullage.sim.experiment.recipe import Recipe
-    from ullage.sim.fleet.fleet import Fleet
+    from ullage.sim.experiment.run_spec import RunSpec
+    from ullage.sim.fleet.fleet import SimulatedFleet
     from ullage.sim.workload.job import Workload
 
 FORMATS = ("auto", "openb", "csv", "jsonl", "swf", "synthetic")
@@ -87,8 +87,8 @@ def command(policies: tuple[str, ...], **options: Any) -> None:
     (with --compare) is a settings file, or the name of a GPU policy: fragmentation, best-fit, packing, spread, random.
     """
     recipes = _recipes(policies, options)
-    where = Where(processes=options["processes"], ray=options["ray"])
-    showing = Showing(
+    where = RunLocation(processes=options["processes"], ray=options["ray"])
+    showing = ResultOutput(
         output=options["output"],
         report=options["report"],
         compare=options["compare"],
@@ -98,7 +98,7 @@ def command(policies: tuple[str, ...], **options: Any) -> None:
     run_and_show(recipes, where, showing)
 
 
-def _recipes(policies: tuple[str, ...], options: dict[str, Any]) -> "list[Recipe]":
+def _recipes(policies: tuple[str, ...], options: dict[str, Any]) -> "list[RunSpec]":
     from ullage.config.loading import load_settings
     from ullage.config.settings import Settings
     from ullage.sim.experiment.grid import grid, read_axis
@@ -145,18 +145,18 @@ def named_policies(names: "Sequence[str]", base: "Settings") -> "list[tuple[str,
 
 
 def stem(path: str) -> str:
-    """What a file is called in reports: without folder and ending, so that reports do not depend on where it is."""
+    """Return a file's name in reports: without folder and ending, so that reports do not depend on its folder."""
     from pathlib import Path
 
     return Path(path).stem
 
 
-def _with_workloads(cells: "list[tuple[str, Settings, int]]", options: dict[str, Any]) -> "list[Recipe]":
+def _with_workloads(cells: "list[tuple[str, Settings, int]]", options: dict[str, Any]) -> "list[RunSpec]":
     """Each seed has its own workload where that is made up; else all share one."""
-    from ullage.config.kinds import read_duration
-    from ullage.sim.experiment.recipe import Recipe
+    from ullage.config.values import read_duration
+    from ullage.sim.experiment.run_spec import RunSpec
     from ullage.sim.fleet.reading import read_fleet
-    from ullage.sim.workload.rows import BadRows
+    from ullage.sim.workload.table_reader import BadRows
 
     duration = None
     if options["duration"] is not None and not (duration := read_duration(options["duration"])):
@@ -166,7 +166,7 @@ def _with_workloads(cells: "list[tuple[str, Settings, int]]", options: dict[str,
     workloads = {seed: _workload(options, seed, bad_rows) for seed in dict.fromkeys(seed for _, _, seed in cells)}
     _tell(fleet, next(iter(workloads.values())))
     return [
-        Recipe(
+        RunSpec(
             label=label,
             workload=workloads[seed],
             fleet=fleet,
@@ -191,8 +191,8 @@ def _workload(options: dict[str, Any], seed: int, bad_rows: Any) -> "Workload":
     )
 
 
-def _tell(fleet: "Fleet", workload: "Workload") -> None:
-    """What was left out, and what is odd."""
+def _tell(fleet: "SimulatedFleet", workload: "Workload") -> None:
+    """Print skipped rows and warnings to standard error."""
     skipped = (*fleet.skipped, *workload.skipped)
     for line in skipped[:_MOST_TOLD]:
         click.echo(f"left out: {line}", err=True)

@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.running import LISTEN_HELP, listen_address, until_stopped
+from ullage.cli.process import LISTEN_HELP, listen_address, until_stopped
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
-    from ullage.kube.api import KubeApi
-    from ullage.observe.serve import Address
-    from ullage.webhook.files import CertificateFiles
-    from ullage.webhook.start import WebhookSettings
+    from ullage.certs.files import CertificateFiles
+    from ullage.kube.client.api import KubeApi
+    from ullage.observe.probes import ListenAddress
+    from ullage.webhook.callers import Callers
+    from ullage.webhook.wiring import WebhookSettings
 
 EXAMPLES = """\b
 Examples:
   ullage webhook --listen 0.0.0.0:9440
   ullage webhook --tls-cert /tls/tls.crt --tls-key /tls/tls.key --ca-file /tls/ca.crt
   ullage webhook --visible-devices index
+  ullage webhook --install
   ullage webhook --remove
 """
 
@@ -45,10 +47,21 @@ Examples:
     "--ca-file", metavar="FILE", help="What API servers are told to trust. Default: left to whoever keeps caBundle."
 )
 @click.option(
+    "--client-ca-file",
+    metavar="FILE",
+    help="Answer only who shows a certificate of this authority: an API server that was given one.",
+)
+@click.option(
+    "--client-name",
+    "client_names",
+    multiple=True,
+    help="Common name of that certificate; may be repeated. Default: any.",
+)
+@click.option(
     "--register/--no-register",
     default=True,
     show_default=True,
-    help="Write the webhook configurations, and keep what they trust current.",
+    help="Keep what the webhook configurations trust current.",
 )
 @click.option(
     "--scheduler-name",
@@ -74,18 +87,29 @@ Examples:
     help="How containers name their GPUs.",
 )
 @click.option(
+    "--allow-unconfined",
+    is_flag=True,
+    help="Let pods with claims be privileged, mount the host's devices, or ask for devices by CDI annotations.",
+)
+@click.option(
     "--drain", type=click.FloatRange(min=0), default=5.0, show_default=True, help="Seconds to serve on when stopped."
 )
+@click.option("--install", is_flag=True, help="Write the webhook configurations, and do nothing else.")
 @click.option("--remove", is_flag=True, help="Delete the webhook configurations, and do nothing else.")
 @cluster_options
-def command(kubeconfig: str | None, context: str | None, remove: bool, **options: Any) -> None:
+def command(kubeconfig: str | None, context: str | None, install: bool, remove: bool, **options: Any) -> None:
     """Prepare pods with GPU claims so that they see exactly the GPUs leased to them, and guard what the scheduler says.
 
-    Needs what `ullage install` brings. Makes and renews its own certificates; several replicas may run. Pods with our
-    annotations cannot be created while no replica runs: use --remove before the last one goes for good.
+    Needs what `ullage install` brings. Makes and renews its own certificates; several replicas may run. API servers
+    call it once --install, with an admin's rights, has told them to; from then on pods with our annotations cannot be
+    created while no replica runs: use --remove before the last one goes for good.
     """
     choice = ClusterChoice.of(kubeconfig, context)
     settings = read_settings(options)
+    if install:
+        done = asyncio.run(_install(choice, settings))
+        click.echo(f"installed {', '.join(done)}")
+        return
     if remove:
         gone = asyncio.run(_remove(choice, settings))
         click.echo(f"deleted {', '.join(gone)}" if gone else "there was nothing to delete")
@@ -94,31 +118,45 @@ def command(kubeconfig: str | None, context: str | None, remove: bool, **options
 
 
 def read_settings(options: dict[str, Any]) -> "WebhookSettings":
-    """From the options as given. Raises UserError."""
-    from ullage.decide.admit.policy import AdmissionPolicy, VisibleBy
-    from ullage.kube.webhooks import Reach
-    from ullage.webhook.keeper import SecretName
-    from ullage.webhook.start import WebhookSettings, names_for
+    """Read the webhook's settings from the options. Raises UserError."""
+    from ullage.certs.rotator import SecretName
+    from ullage.decide.admission.policy import AdmissionPolicy, DeviceNaming
+    from ullage.kube.admission.webhook_configs import WebhookEndpoint
+    from ullage.webhook.wiring import WebhookSettings, names_for
 
-    address: Address | None = listen_address(options["address"], "--address")
+    address: ListenAddress | None = listen_address(options["address"], "--address")
     if address is None:
         raise UserError("--address: give HOST:PORT")
-    reach = Reach(options["namespace"], options["service"], url=options["url"])
+    reach = WebhookEndpoint(options["namespace"], options["service"], url=options["url"])
     names_for(reach)  # complain now about a URL nobody can call
     return WebhookSettings(
-        policy=AdmissionPolicy(options["schedulers"], options["identities"], VisibleBy(options["visible_devices"])),
+        policy=AdmissionPolicy(
+            options["schedulers"],
+            options["identities"],
+            DeviceNaming(options["visible_devices"]),
+            unconfined=options["allow_unconfined"],
+        ),
         listen=address,
         probes=listen_address(options["listen"]),
         reach=reach,
         register=options["register"],
         secret=SecretName(options["namespace"], options["secret"]),
         files=_files(options["tls_cert"], options["tls_key"], options["ca_file"]),
+        callers=_callers(options["client_ca_file"], options["client_names"]),
         drain=options["drain"],
     )
 
 
+def _callers(authority: str | None, names: tuple[str, ...]) -> "Callers":
+    from ullage.webhook.callers import Callers
+
+    if names and authority is None:
+        raise UserError("--client-name: give --client-ca-file, too: a name says nothing without an authority")
+    return Callers(Path(authority) if authority else None, names)
+
+
 def _files(certificate: str | None, key: str | None, authority: str | None) -> "CertificateFiles | None":
-    from ullage.webhook.files import CertificateFiles
+    from ullage.certs.files import CertificateFiles
 
     if certificate is None and key is None and authority is None:
         return None
@@ -127,17 +165,24 @@ def _files(certificate: str | None, key: str | None, authority: str | None) -> "
     return CertificateFiles(Path(certificate), Path(key), Path(authority) if authority else None)
 
 
-async def _remove(choice: ClusterChoice, settings: "WebhookSettings") -> list[str]:
-    from ullage.webhook.registrar import Registrar
+async def _install(choice: ClusterChoice, settings: "WebhookSettings") -> list[str]:
+    from ullage.webhook.registration import WebhookRegistrar
 
     async with choice.connected() as api:
-        return await Registrar(api, settings.reach, settings.policy.identities).remove()
+        return await WebhookRegistrar(api, settings.reach, settings.policy.identities).install()
+
+
+async def _remove(choice: ClusterChoice, settings: "WebhookSettings") -> list[str]:
+    from ullage.webhook.registration import WebhookRegistrar
+
+    async with choice.connected() as api:
+        return await WebhookRegistrar(api, settings.reach, settings.policy.identities).remove()
 
 
 async def _serve(choice: ClusterChoice, settings: "WebhookSettings") -> None:
     from ullage.clock import WallClock
-    from ullage.kube.connect import find_access, open_api
-    from ullage.webhook.start import Webhook
+    from ullage.kube.auth.connect import find_access, open_api
+    from ullage.webhook.wiring import Webhook
 
     api = open_api(find_access(choice.kubeconfig, choice.context))
     try:
@@ -148,8 +193,8 @@ async def _serve(choice: ClusterChoice, settings: "WebhookSettings") -> None:
 
 
 async def _check(api: "KubeApi") -> None:
-    """Before waiting for anything: can this cluster be served at all?"""
-    from ullage.kube.resources import GPU_CLAIMS
+    """Check before the start that this cluster can be served at all. Raises UserError."""
+    from ullage.kube.client.resources import GPU_CLAIMS
 
     if GPU_CLAIMS not in await api.discover():
         raise UserError(f"the cluster does not serve {GPU_CLAIMS.kind}; run `ullage install` first")

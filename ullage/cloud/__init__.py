@@ -1,1 +1,1 @@
-"""Where nodes come from: one small protocol (`api`), and the providers that speak it. No decisions are made here."""
+"""Cloud providers: the protocol (`api`) and its implementations. No decisions are made here."""

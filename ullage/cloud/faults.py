@@ -1,4 +1,4 @@
-"""Misfortune on demand, for providers that run on nothing but this machine."""
+"""Fault injection for providers that run on this machine alone."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -7,45 +7,45 @@ from ullage.cloud.api import CloudError, OutcomeUnknown
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """An error instead of an answer; `happened` says whether the call was carried out all the same."""
+class CloudFault:
+    """Error in place of an answer. `happened` says whether the call was carried out all the same."""
 
     error: CloudError
     happened: bool = False
 
 
-class Faults:
-    """What goes wrong next, by call: `create`, `delete`, `list`. Everything else goes well."""
+class CloudFaults:
+    """Faults of the next calls, by verb: `create`, `delete`, `list`. Calls without a fault succeed."""
 
     def __init__(self) -> None:
-        self._coming: dict[str, deque[Fault]] = {}
+        self._coming: dict[str, deque[CloudFault]] = {}
         self.never_joins = 0
-        """So many of the next instances never become nodes."""
+        """Number of next instances that never become nodes."""
 
     def fail(self, verb: str, error: CloudError, times: int = 1) -> None:
-        """The next calls end in this error, and nothing happens."""
-        self._coming.setdefault(verb, deque()).extend([Fault(error)] * times)
+        """Let the next calls end in this error without effect."""
+        self._coming.setdefault(verb, deque()).extend([CloudFault(error)] * times)
 
     def lose_answer(self, verb: str) -> None:
-        """The next call is carried out, and nobody hears of it."""
-        lost = Fault(OutcomeUnknown(f"{verb}: no answer"), happened=True)
+        """Let the next call take effect and lose its answer."""
+        lost = CloudFault(OutcomeUnknown(f"{verb}: no answer"), happened=True)
         self._coming.setdefault(verb, deque()).append(lost)
 
-    def before(self, verb: str) -> Fault | None:
-        """To be asked once when a call begins. Raises the error of one that does not happen."""
+    def before(self, verb: str) -> CloudFault | None:
+        """Take the fault of a call, once when the call begins. Raises the error of a call that has no effect."""
         waiting = self._coming.get(verb)
         fault = waiting.popleft() if waiting else None
         if fault is not None and not fault.happened:
             raise fault.error
         return fault
 
-    def after(self, fault: Fault | None) -> None:
-        """To be told when the call has been carried out. Raises the error of one whose answer is lost."""
+    def after(self, fault: CloudFault | None) -> None:
+        """End a call that has taken effect. Raises the error of a call whose answer is lost."""
         if fault is not None:
             raise fault.error
 
     def joins(self) -> bool:
-        """Whether the next instance becomes a node."""
+        """True if the next instance becomes a node. Counts `never_joins` down."""
         if self.never_joins:
             self.never_joins -= 1
             return False

@@ -1,18 +1,18 @@
-"""What a Kubernetes API server says, for providers whose cloud is one."""
+"""Errors of a Kubernetes API server as cloud errors, for providers whose cloud is one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ullage.cloud.api import OutcomeUnknown, Refused, Throttled
+from ullage.cloud.api import OutcomeUnknown, RequestRejected, Throttled
 from ullage.errors import ApiError, Conflict, Gone, ServerFailure, TooManyRequests, Unreachable, Unreadable
 
 _MAY_HAVE_HAPPENED = (Unreachable, Unreadable, ServerFailure, Conflict, Gone)
-"""Of a conflict we know that somebody was faster, and that it can be tried again."""
+"""Errors after which a write may have taken effect; and Conflict: another writer was faster, a retry may succeed."""
 
 
 @contextmanager
 def as_cloud_errors(what: str) -> Iterator[None]:
-    """The errors of the API inside the block become those of a cloud."""
+    """Turn API errors raised in the block into cloud errors."""
     try:
         yield
     except TooManyRequests as error:
@@ -20,4 +20,4 @@ def as_cloud_errors(what: str) -> Iterator[None]:
     except _MAY_HAVE_HAPPENED as error:
         raise OutcomeUnknown(f"{what}: {error.message}") from error
     except ApiError as error:
-        raise Refused(f"{what}: {error.message}") from error
+        raise RequestRejected(f"{what}: {error.message}") from error

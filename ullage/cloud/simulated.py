@@ -1,7 +1,7 @@
-"""A cloud in memory: machines take their time to boot, run out, are slow to be listed, and fail on demand.
+"""Cloud in memory: instances take time to boot, run out, are listed late, and fail on demand.
 
-Runs on any event loop, virtual ones included. Whoever wants nodes to come of its machines passes `on_boot`. What a
-pool's parameters say (`bootSeconds`, `capacity`) counts more than what is said of the cloud as a whole.
+Runs on any event loop, virtual ones included. Pass `on_boot` to make nodes of its instances. Parameters of a pool
+(`bootSeconds`, `capacity`) take precedence over those of the cloud as a whole.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from ullage.clock import Clock
-from ullage.cloud.api import Created, CreateRequest, NoCapacity, PoolRef, QuotaReached, Refused
-from ullage.cloud.faults import Faults
+from ullage.cloud.api import CreateRequest, CreateResult, NoCapacity, PoolRef, QuotaReached, RequestRejected
+from ullage.cloud.faults import CloudFaults
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.provisioner import NodeTemplate
 
@@ -19,19 +19,19 @@ OnBoot = Callable[[Instance, CreateRequest], Awaitable[None]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Behaviour:
-    """How this cloud is. May be changed while it runs."""
+class CloudBehaviour:
+    """Latency, boot time, list lag and limits of this cloud. May be changed while it runs."""
 
     latency: float = 0.0
     """Seconds every call takes."""
     boot: float = 0.0
-    """Seconds from being made to being a node."""
+    """Seconds from creation to being a node."""
     list_lag: float = 0.0
-    """Seconds by which lists are old."""
+    """Age of lists in seconds."""
     capacity: dict[str, int] = field(default_factory=dict)
-    """Machines there are at most of a pool; as many as you like where it says nothing."""
+    """Largest number of instances by pool; a pool without an entry is not limited."""
     quota: int | None = None
-    """Machines the account may have."""
+    """Largest number of instances of the account."""
 
 
 @dataclass(slots=True)
@@ -45,22 +45,22 @@ class _Machine:
 
 
 class SimulatedCloud:
-    """Remembers machines that are gone for as long as old lists may tell of them."""
+    """CloudProvider in memory. Remembers deleted instances for as long as old lists may have them."""
 
     name = "simulated"
 
-    def __init__(self, clock: Clock, behaviour: Behaviour | None = None, *, on_boot: OnBoot | None = None) -> None:
-        self.behaviour = behaviour or Behaviour()
-        self.faults = Faults()
+    def __init__(self, clock: Clock, behaviour: CloudBehaviour | None = None, *, on_boot: OnBoot | None = None) -> None:
+        self.behaviour = behaviour or CloudBehaviour()
+        self.faults = CloudFaults()
         self.made = 0
-        """Machines ever made."""
+        """Instances ever made."""
         self.on_made: Callable[[Instance, CreateRequest], None] = lambda _instance, _request: None
         self.on_gone: Callable[[str], None] = lambda _id: None
         self._clock = clock
         self._on_boot = on_boot
         self._machines: dict[str, _Machine] = {}
         self._gone: dict[str, _Machine] = {}
-        self._purchases: dict[str, tuple[CreateRequest, Created]] = {}
+        self._purchases: dict[str, tuple[CreateRequest, CreateResult]] = {}
         self._booting: list[tuple[float, int, _Machine]] = []
         self._changed = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
@@ -70,15 +70,15 @@ class SimulatedCloud:
         return self.behaviour.list_lag
 
     def listen(self, on_change: Callable[[], None]) -> None:
-        """Be told whenever lists say something else than before."""
+        """Register a callback for every change of the lists."""
         self._listeners.append(on_change)
 
     def adopt(self, name: str, request: CreateRequest) -> None:
-        """A machine that has been there all along, and is a node."""
+        """Add an instance that is a node already."""
         now = self._clock.now()
         self._add(_Machine(name, request, now, now, joins=True))
 
-    async def create(self, request: CreateRequest) -> Created:
+    async def create(self, request: CreateRequest) -> CreateResult:
         await asyncio.sleep(self.behaviour.latency / 2)
         fault = self.faults.before("create")
         created = self._create(request)
@@ -109,12 +109,12 @@ class SimulatedCloud:
         return [self._seen(machine) for machine in known if machine.since <= moment]
 
     async def templates(self, pool: PoolRef) -> Sequence[NodeTemplate]:
-        """Of those asked for before: it makes whatever is asked of it."""
+        """Templates of the pool's purchases: this cloud makes every template it is asked for."""
         known = {id(one.template): one.template for one, _ in self._purchases.values() if one.pool.name == pool.name}
         return list(known.values())
 
     async def run(self) -> None:
-        """Boots machines when their time has come, and tells `on_boot`."""
+        """Boot instances when they are due, and call `on_boot`."""
         while True:
             self._changed.clear()
             while self._booting and self._booting[0][0] <= self._clock.now():
@@ -131,12 +131,12 @@ class SimulatedCloud:
                 pass
 
     async def close(self) -> None:
-        """It has no connections."""
+        """Nothing to close."""
 
-    def _create(self, request: CreateRequest) -> Created:
+    def _create(self, request: CreateRequest) -> CreateResult:
         if known := self._purchases.get(request.token):
             if (known[0].count, known[0].pool.name) != (request.count, request.pool.name):
-                raise Refused(f"token {request.token} was used for another purchase")
+                raise RequestRejected(f"token {request.token} was used for another purchase")
             return known[1]
         count = request.count
         shortfall: NoCapacity | QuotaReached | None = None
@@ -149,7 +149,7 @@ class SimulatedCloud:
             shortfall = QuotaReached(f"the account may have {self.behaviour.quota} machines")
         if shortfall is not None and count < max(1, request.least):
             raise shortfall
-        created = Created(tuple(self._make(request) for _ in range(count)), shortfall)
+        created = CreateResult(tuple(self._make(request) for _ in range(count)), shortfall)
         self._purchases[request.token] = request, created
         self._changed.set()
         return created
@@ -174,7 +174,7 @@ class SimulatedCloud:
         self._tell()
 
     def _tell(self) -> None:
-        """Now, or when lists know of it."""
+        """Call the listeners: now, or when lists have the change."""
         for listener in self._listeners:
             if self.behaviour.list_lag > 0:
                 asyncio.get_running_loop().call_later(self.behaviour.list_lag, listener)

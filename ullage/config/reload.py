@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.config.schema import declared, sections
+from ullage.config.declaration import declared, sections
 from ullage.config.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SettingChange:
     """One setting that differs. Values are as they would stand in a file."""
 
     path: str
@@ -21,10 +21,10 @@ class Change:
         return f"{self.path}: {self.old!r} -> {self.new!r}{' (needs a restart)' if self.restart else ''}"
 
 
-def changes(old: Settings, new: Settings) -> tuple[Change, ...]:
-    """All that differs, in the order settings are declared."""
+def changes(old: Settings, new: Settings) -> tuple[SettingChange, ...]:
+    """Settings that differ, in the order they are declared."""
     return tuple(
-        Change(f"{name}.{one.name}", one.kind.write(before), one.kind.write(after), restart=not one.live)
+        SettingChange(f"{name}.{one.name}", one.kind.write(before), one.kind.write(after), restart=not one.live)
         for name, section in sections(Settings)
         for one in declared(section)
         if (before := getattr(getattr(old, name), one.attribute))

@@ -1,20 +1,35 @@
-"""All settings there are: one file for the live programs and for the simulator, so that what was tried is what runs.
+"""All settings: one file for the live programs and for the simulator, so that what was simulated is what runs.
 
-Frozen records with the defaults. Reading files is in `loading`; who takes which setting is in `control.configured`.
+Frozen records with the defaults. Reading files is in `loading`; `control.configured` hands each setting to its
+component.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ullage.config.kinds import Choice, Duration, Maybe, Named, Number, Price, Several, Share, Switch, Text, Whole
-from ullage.config.schema import setting
-from ullage.decide.score.policies import CHANCE, DEFAULT_POLICY
+from ullage.config.declaration import setting
+from ullage.config.karpenter import Karpenter
+from ullage.config.values import (
+    Boolean,
+    Duration,
+    Fraction,
+    IntRange,
+    MapOf,
+    Nullable,
+    OneOf,
+    PositiveFloat,
+    Price,
+    SubsetOf,
+    Text,
+)
+from ullage.decide.placement.score.policies import CHANCE, DEFAULT_POLICY
 
 LIVE_POLICIES = ("fragmentation", "best-fit", "packing", "spread")
 POLICIES = (*LIVE_POLICIES, CHANCE)
 """With a baseline to compare with: no live scheduler places by chance."""
 LOOPS = ("scheduler", "provisioning", "draining")
-"""What runs in a simulation, by name. The scheduler brings claims and the sweeping of Leases with it."""
+"""Loops that run in a simulation, by name. `scheduler` includes the claim controller and the Lease garbage
+collector."""
 DEFAULT_SCHEDULER = "gpu-scheduler"
 
 _NOTHING: Mapping[str, str] = {}
@@ -22,23 +37,23 @@ _NO_PROVIDERS: Mapping[str, Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scheduling:
-    """How pods are placed: `ullage scheduler`."""
+class SchedulingSettings:
+    """Placement of pods: `ullage scheduler`."""
 
     policy: str = setting(
         DEFAULT_POLICY,
-        Choice(POLICIES),
+        OneOf(POLICIES),
         f"How GPUs are packed for pods that name {DEFAULT_SCHEDULER}. {CHANCE} is for simulations only.",
     )
     profiles: Mapping[str, str] = setting(
         _NOTHING,
-        Named(Choice(POLICIES), "SCHEDULER"),
+        MapOf(OneOf(POLICIES), "SCHEDULER"),
         f"Further scheduler names pods may use, each with its policy. {DEFAULT_SCHEDULER} here overrides policy.",
     )
     lease_namespace: str = setting("ullage-system", Text(), "Where the Leases of GPUs are kept.")
-    sweep_leases: bool = setting(True, Switch(), "Free the Leases of pods that are gone.")
-    parallel_placements: int = setting(64, Whole(1, 1024), "Pods being bound at the same time.")
-    parallel_refusals: int = setting(8, Whole(1, 256), "Refusals being written at the same time.")
+    sweep_leases: bool = setting(True, Boolean(), "Free the Leases of pods that are gone.")
+    parallel_placements: int = setting(64, IntRange(1, 1024), "Pods being bound at the same time.")
+    parallel_refusals: int = setting(8, IntRange(1, 256), "Refusals being written at the same time.")
     first_backoff: float = setting(1.0, Duration(), "How long a pod waits after its first refusal; doubles.")
     longest_backoff: float = setting(10.0, Duration(), "The longest it waits after news that may help it.")
     longest_sleep: float = setting(300.0, Duration(1.0), "The longest it waits without news.")
@@ -49,94 +64,110 @@ class Scheduling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provisioning:
-    """How pools of nodes grow and shrink: `ullage controller`."""
+class ProvisioningSettings:
+    """Size of node pools: `ullage controller`."""
 
-    max_gpus: int | None = setting(None, Maybe(Whole()), "GPUs all pools together may have.")
+    max_gpus: int | None = setting(None, Nullable(IntRange()), "GPUs all pools together may have.")
     max_price_per_hour: int | None = setting(
-        None, Maybe(Price()), "What the nodes of all pools together may cost, by their pricePerHour."
+        None, Nullable(Price()), "What the nodes of all pools together may cost, by their pricePerHour."
     )
     pause: float = setting(1.0, Duration(), "Time between two plans at least: news come in crowds.")
-    parallel_actions: int = setting(16, Whole(1, 256), "Actions under way at the same time.")
+    parallel_actions: int = setting(16, IntRange(1, 256), "Actions under way at the same time.")
     protected_for: float = setting(300.0, Duration(1.0), "Time until a node that was protected is asked about again.")
     providers: Mapping[str, Mapping[str, str]] = setting(
         _NO_PROVIDERS,
-        Named(Named(Text(), "KEY"), "PROVIDER"),
+        MapOf(MapOf(Text(), "KEY"), "PROVIDER"),
         "What cloud providers need to know, such as aws: {cluster: prod}.",
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draining:
-    """When nodes are drained and removed, for all pools together: `ullage controller`. What concerns one pool is in the
+class DrainingSettings:
+    """Draining and removal of nodes, for all pools together: `ullage controller`. Settings of one pool are in the
     consolidation of its NodeProvisioner."""
 
     drain_unmanaged: bool = setting(
-        False, Switch(), "Drain nodes of no NodeProvisioner, too, and leave them cordoned to their owner."
+        False, Boolean(), "Drain nodes of no NodeProvisioner, too, and leave them cordoned to their owner."
     )
     unneeded_time: float = setting(600.0, Duration(), "How long an unmanaged node is a candidate before it goes.")
     unready_time: float = setting(1200.0, Duration(), "The same for one that is not ready.")
     utilization_threshold: float = setting(
-        0.5, Share(), "Unmanaged nodes with more of their CPU or memory requested stay."
+        0.5, Fraction(), "Unmanaged nodes with more of their CPU or memory requested stay."
     )
-    gpu_utilization_threshold: float = setting(0.5, Share(), "The same of nodes with GPUs, by their GPUs alone.")
-    max_scale_down_parallelism: int = setting(100, Whole(2, 5000), "Nodes being removed at once, whoever owns them.")
+    gpu_utilization_threshold: float = setting(0.5, Fraction(), "The same of nodes with GPUs, by their GPUs alone.")
+    max_scale_down_parallelism: int = setting(100, IntRange(1, 5000), "Nodes being removed at once, whoever owns them.")
     max_drain_parallelism: int = setting(
-        50, Whole(0, 5000), "Of them, nodes with pods to evict. Fewer than maxScaleDownParallelism."
+        50,
+        IntRange(0, 5000),
+        "Of them, nodes with pods to evict, at most maxScaleDownParallelism. 1: one node after another.",
     )
+    candidate_labels: Mapping[str, str] = setting(
+        _NOTHING, MapOf(Text(), "LABEL"), "Only nodes with all of these labels may be drained."
+    )
+    destination_labels: Mapping[str, str] = setting(
+        _NOTHING, MapOf(Text(), "LABEL"), "Pods are planned to move only to nodes with all of these labels."
+    )
+    min_nodes_total: int = setting(0, IntRange(), "Nodes the cluster keeps, whatever could be drained.")
+    min_cores_total: int = setting(0, IntRange(), "Cores its nodes keep offering in all.")
+    min_memory_total: int = setting(0, IntRange(), "The same of memory, in GiB.")
+    min_gpus_total: int = setting(0, IntRange(), "The same of GPUs.")
     delay_after_taint: float = setting(5.0, Duration(), "From tainting a node to looking at it again.")
     delay_after_failure: float = setting(180.0, Duration(), "How long a node is left alone whose removal failed.")
     max_eviction_time: float = setting(120.0, Duration(), "How long a pod's disruption budget is asked again.")
     max_graceful_termination: float = setting(600.0, Duration(), "The longest grace a pod gets.")
     scan_interval: float = setting(5.0, Duration(), "Time between two plans at least.")
     plan_time: float = setting(10.0, Duration(), "How long one plan may look for nodes to remove.")
-    count_daemon_sets: bool = setting(True, Switch(), "Whether what DaemonSets request counts as use.")
-    count_mirror_pods: bool = setting(True, Switch(), "Whether what mirror pods request counts as use.")
-    unready_nodes_go: bool = setting(True, Switch(), "Nodes that are not ready may go, too.")
+    min_nodes_evaluated: int = setting(10, IntRange(), "Nodes every plan looks at, however long that takes.")
+    count_daemon_sets: bool = setting(True, Boolean(), "Whether what DaemonSets request counts as use.")
+    count_mirror_pods: bool = setting(True, Boolean(), "Whether what mirror pods request counts as use.")
+    unready_nodes_go: bool = setting(True, Boolean(), "Nodes that are not ready may go, too.")
     in_turn: bool = setting(
-        False, Switch(), "Let a node go whose pods its disruption budget lets go only one after another."
+        False, Boolean(), "Let a node go whose pods its disruption budget lets go only one after another."
     )
-    system_pods_stay: bool = setting(True, Switch(), "Pods of kube-system without a disruption budget keep their node.")
-    local_storage_stays: bool = setting(True, Switch(), "Pods with data on their node keep it.")
+    system_pods_stay: bool = setting(
+        True, Boolean(), "Pods of kube-system without a disruption budget keep their node."
+    )
+    local_storage_stays: bool = setting(True, Boolean(), "Pods with data on their node keep it.")
     custom_controllers_stay: bool = setting(
-        True, Switch(), "Pods of controllers that are not Kubernetes' own keep their node."
+        True, Boolean(), "Pods of controllers that are not Kubernetes' own keep their node."
     )
-    min_replicas: int = setting(0, Whole(), "Pods of ReplicaSets with fewer replicas keep their node.")
+    min_replicas: int = setting(0, IntRange(), "Pods of ReplicaSets with fewer replicas keep their node.")
     system_pod_timeout: float = setting(3600.0, Duration(), "Age at which a pod of kube-system may move after all.")
     recheck: float = setting(300.0, Duration(), "How long a node is left alone whose pods had no place elsewhere.")
     evictions_kept: float = setting(120.0, Duration(), "How long an evicted pod that is not back yet is looked after.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulation:
-    """How the simulated world is: `ullage simulate` and `ullage replay`. Live programs do not look at it."""
+class SimulationSettings:
+    """Simulated cluster: `ullage simulate` and `ullage replay`. Live programs ignore this section."""
 
-    loops: tuple[str, ...] = setting(LOOPS, Several(LOOPS), "Which loops run.")
+    loops: tuple[str, ...] = setting(LOOPS, SubsetOf(LOOPS), "Which loops run.")
     ends: str = setting(
         "running",
-        Choice(("running", "clock")),
+        OneOf(("running", "clock")),
         "When a pod of a workload ends: when it has run as long as its duration says (running), or so long after its "
         "arrival, whether it got a place or not (clock: the times of the trace are kept).",
     )
     evicted: str = setting(
         "again",
-        Choice(("again", "lost")),
+        OneOf(("again", "lost")),
         "What becomes of a workload's pods that are evicted or preempted: they come again and begin anew, as those of "
         "a Job do (again), or not at all (lost). Pods that do not come again keep their nodes from being drained.",
     )
-    load: float = setting(1.0, Number(), "How many times as fast pods arrive as the workload says.")
+    load: float = setting(1.0, PositiveFloat(), "How many times as fast pods arrive as the workload says.")
     api_latency: float = setting(0.004, Duration(), "How long a call of the Kubernetes API takes.")
     boot_time: float = setting(120.0, Duration(), "From buying a node to its being one, where the fleet does not say.")
     faults: bool = setting(
-        False, Switch(), "Watches end, and agents and kubelets have to say that they live: slower, and closer to life."
+        False, Boolean(), "Watches end, and agents and kubelets have to say that they live: slower, and closer to life."
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything. A program looks at its own sections."""
+    """All settings. Each program reads its own sections."""
 
-    scheduling: Scheduling = field(default_factory=Scheduling)
-    provisioning: Provisioning = field(default_factory=Provisioning)
-    draining: Draining = field(default_factory=Draining)
-    simulation: Simulation = field(default_factory=Simulation)
+    scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
+    provisioning: ProvisioningSettings = field(default_factory=ProvisioningSettings)
+    draining: DrainingSettings = field(default_factory=DrainingSettings)
+    karpenter: Karpenter = field(default_factory=Karpenter)
+    simulation: SimulationSettings = field(default_factory=SimulationSettings)

@@ -1,35 +1,45 @@
-"""The settings file to what each loop takes. Live programs and the simulator ask here, so that they cannot differ."""
+"""Settings file as the settings of each loop. Live programs and the simulator share this, so that they cannot
+differ."""
 
-from ullage.act.drain import DrainPace
-from ullage.act.drain_pods import EvictionPace
+from collections.abc import Mapping
+
+from ullage.act.node_removal import DrainPace
+from ullage.act.pod_eviction import EvictionPace
 from ullage.config.settings import LIVE_POLICIES, Settings
 from ullage.control.draining.settings import DrainingSettings
 from ullage.control.provisioning.loop import ProvisioningSettings
-from ullage.control.provisioning.start import ControllerSettings
-from ullage.control.scheduling.loop import Pipeline
-from ullage.control.scheduling.start import SchedulerSettings
-from ullage.decide.drain.facts import DrainPolicy, RuleSwitches
+from ullage.control.provisioning.wiring import ControllerSettings
+from ullage.control.scheduling.loop import BindPipeline
+from ullage.control.scheduling.wiring import SchedulerSettings
+from ullage.decide.draining.inputs import DrainPolicy, RuleSwitches
+from ullage.decide.draining.node_lists import LabelledNodes, NodeListFilter
 from ullage.errors import UserError
 from ullage.model.provisioner import FleetBudget
-from ullage.state.queue import QueuePace
+from ullage.model.resources import GIB, GPU, MILLI
+from ullage.state.queue import QueueBackoff
 
 
 def scheduler_settings(settings: Settings) -> SchedulerSettings:
-    """Of `ullage scheduler`."""
+    """Settings of `ullage scheduler`."""
     chosen = settings.scheduling
     return SchedulerSettings(
         profiles=chosen.policies(),
         lease_namespace=chosen.lease_namespace,
-        pipeline=Pipeline(placements=chosen.parallel_placements, refusals=chosen.parallel_refusals),
+        pipeline=BindPipeline(
+            placements=chosen.parallel_placements,
+            refusals=chosen.parallel_refusals,
+            hide_gpu_pods=settings.karpenter.enabled,
+        ),
         sweep=chosen.sweep_leases,
-        pace=QueuePace(chosen.first_backoff, chosen.longest_backoff, chosen.longest_sleep),
+        pace=QueueBackoff(chosen.first_backoff, chosen.longest_backoff, chosen.longest_sleep),
     )
 
 
 def provisioning_settings(settings: Settings) -> ControllerSettings:
-    """Of `ullage controller`, as far as pools are concerned."""
+    """Settings of `ullage controller` for pools."""
     chosen = settings.provisioning
     return ControllerSettings(
+        lease_namespace=settings.scheduling.lease_namespace,
         provisioning=ProvisioningSettings(
             budget=FleetBudget(gpus=chosen.max_gpus, price=chosen.max_price_per_hour),
             schedulers=tuple(settings.scheduling.policies()),
@@ -42,7 +52,7 @@ def provisioning_settings(settings: Settings) -> ControllerSettings:
 
 
 def draining_settings(settings: Settings) -> DrainingSettings:
-    """Of `ullage controller`, as far as draining is concerned."""
+    """Settings of `ullage controller` for draining."""
     chosen = settings.draining
     evictions = EvictionPace(deadline=chosen.max_eviction_time, most_grace=chosen.max_graceful_termination)
     return DrainingSettings(
@@ -52,12 +62,31 @@ def draining_settings(settings: Settings) -> DrainingSettings:
         unready=chosen.unready_time,
         most_at_once=chosen.max_scale_down_parallelism,
         most_drains=chosen.max_drain_parallelism,
+        node_filters=labelled(candidates=chosen.candidate_labels, destinations=chosen.destination_labels),
+        least_nodes=chosen.min_nodes_total,
+        least_resources=least_resources(
+            cores=chosen.min_cores_total, memory_gib=chosen.min_memory_total, gpus=chosen.min_gpus_total
+        ),
+        least_tried=chosen.min_nodes_evaluated,
         policy=_drain_policy(settings),
         pace=DrainPace(after_taint=chosen.delay_after_taint, evictions=evictions),
         after_failure=chosen.delay_after_failure,
         pause=chosen.scan_interval,
         plan_seconds=chosen.plan_time,
     )
+
+
+def labelled(*, candidates: Mapping[str, str], destinations: Mapping[str, str]) -> tuple[NodeListFilter, ...]:
+    """A filter by labels, where any are said."""
+    if not candidates and not destinations:
+        return ()
+    return (LabelledNodes(candidates=dict(candidates), destinations=dict(destinations)),)
+
+
+def least_resources(*, cores: int, memory_gib: int, gpus: int) -> dict[str, int]:
+    """Minimum resources of a cluster, in thousandths by resource. Zeros are left out."""
+    said = {"cpu": cores * MILLI, "memory": memory_gib * GIB * MILLI, GPU: gpus * MILLI}
+    return {name: amount for name, amount in said.items() if amount}
 
 
 def _drain_policy(settings: Settings) -> DrainPolicy:

@@ -1,5 +1,5 @@
-"""Nouns: units, quantities, selectors, nodes, pods, devices, events, actions.
+"""Facts and other frozen records: units, quantities, selectors, nodes, pods, devices, events, intents, outcomes.
 
-Everything here is a frozen record or a function of its arguments, and imports nothing else of ours.
-No clock, no chance, no log, no file, no network; and no judgement: that is `decide`.
+Everything here is a frozen record or a function of its arguments. Of ours it imports only `errors`.
+No clock, no randomness, no log, no file, no network. Decisions are made in `decide`.
 """

@@ -1,58 +1,66 @@
-"""Every intent there is. Frozen; each says why. Performing one is `act`'s business, choosing one is `decide`'s."""
+"""Intents of the scheduler. Frozen; each says why. `decide` chooses them, `act` performs them."""
 
 from dataclasses import dataclass
 
 from ullage.model.allocation import Allocation
 from ullage.model.device import MILLI_GPU
-from ullage.model.event import ObjectKey
+from ullage.model.dra import WithheldGpu
+from ullage.model.fact_event import ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
-class VolumePromise:
-    """This PersistentVolume, which is there already, is for that claim of the pod's namespace."""
+class VolumeAssignment:
+    """Assignment of an existing PersistentVolume to a PersistentVolumeClaim of the pod's namespace."""
 
     claim: str
     volume: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Bind this very pod, as it was when it was decided on, to a node, with exactly these devices."""
+class BindPod:
+    """Bind this pod to a node with exactly these devices, if it has not changed since the decision."""
 
     pod: ObjectKey
     uid: str
     resource_version: str
-    """As decided on: whatever changes the pod first, wins."""
+    """Version of the pod that was decided on. It is the precondition of the bind: an earlier change of the pod wins."""
     node: str
     why: str
     devices: tuple[int, ...] = ()
-    """To be leased. Empty for pods without GPUs, and on nodes whose device plugin chooses."""
+    """Devices to be leased. Empty for pods without GPUs, and on nodes whose device plugin chooses."""
     milli: int = MILLI_GPU
-    """How much of each device."""
+    """Thousandths of each device."""
     visible: tuple[str, ...] = ()
-    """What the containers are to see: UUIDs of devices or of MIG instances."""
+    """UUIDs the containers are to see: of devices or of MIG instances."""
     volumes: tuple[str, ...] = ()
     """PersistentVolumeClaims of the pod's namespace that wait for their first consumer: bound before the pod is."""
-    promises: tuple[VolumePromise, ...] = ()
-    """Those of them that get a volume that is there already; for the others one is made for the node."""
+    promises: tuple[VolumeAssignment, ...] = ()
+    """Volumes that exist already, for claims among `volumes`. For the other claims a volume is made for the node."""
+    withheld: tuple[WithheldGpu, ...] = ()
+    """Devices among `devices` that kube-scheduler could allocate too. They are withheld from it before the bind."""
 
     @property
     def allocation(self) -> Allocation | None:
         return Allocation(self.node, self.devices) if self.devices else None
 
+    @property
+    def instances(self) -> tuple[str, ...]:
+        """UUIDs of the MIG instances to be leased, in the order of `devices`; of whole devices and shares none."""
+        return () if self.milli else self.visible
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlaceGang:
+class BindGang:
     """Bind these pods, all of one gang. None is bound before the devices of all are held."""
 
     gang: ObjectKey
-    places: tuple[Place, ...]
+    places: tuple[BindPod, ...]
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Victim:
-    """This very pod is to make room for one of higher priority."""
+    """Pod to evict for one of higher priority."""
 
     pod: ObjectKey
     uid: str
@@ -62,19 +70,19 @@ class Victim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preempt:
-    """Nominate a node for this very pod, and evict these others: by the Eviction API, which keeps to their budgets."""
+    """Nominate a node for this pod, and evict the victims by the Eviction API, which honours disruption budgets."""
 
     pod: ObjectKey
     uid: str
     node: str
     victims: tuple[Victim, ...]
-    """The least important first. None where those who are in the way are leaving already."""
+    """The least important first. Empty where the pods in the way are leaving already."""
     why: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictGang:
-    """Evict every member of a gang that is on a node: part of it is of no use to anybody."""
+    """Evict every member of a gang that is on a node: part of a gang is of no use."""
 
     gang: ObjectKey
     victims: tuple[Victim, ...]

@@ -1,4 +1,4 @@
-"""Admission: what is asked of the webhook, and what it answers. Nouns only; judging is `decide.admit`'s.
+"""Admission requests to the webhook, and its answers. Records only; `decide.admit` decides.
 
 A pod is seen here as a user wrote it: its containers with their env, not what placement makes of it.
 """
@@ -10,52 +10,52 @@ from enum import StrEnum
 import msgspec
 
 from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES, VISIBLE_INDICES
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 
 UNSETTLED_BIND = "gpu.scheduling/unsettled-bind"
-"""Written by the scheduler on a pod whose bind got no answer."""
+"""Annotation the scheduler writes on a pod whose bind got no answer."""
 
 OUTPUTS = (ALLOCATED, SHARE, UNSETTLED_BIND, VISIBLE_DEVICES, VISIBLE_INDICES)
-"""Annotations only the scheduler may write: they say who has which GPU. Sorted."""
+"""Annotations only the scheduler may write: they name the GPUs a pod holds. Sorted."""
 
 INPUTS = (CLAIM, CLAIM_TEMPLATE)
 """Annotations a user writes, once: at the pod's creation."""
 
 LEASED_TAINT = "gpu.scheduling/leased"
-"""Keeps pods that other schedulers place off nodes whose GPUs are leased."""
+"""Taint that keeps pods of other schedulers off nodes whose GPUs are leased."""
 
 Annotations = Mapping[str, str]
 
 
-class Role(StrEnum):
-    """What a container is for."""
+class ContainerRole(StrEnum):
+    """Role of a container in its pod."""
 
     INIT = "init"
     SIDECAR = "sidecar"
-    """An init container that stays."""
+    """Init container that keeps running."""
     APP = "app"
     EPHEMERAL = "ephemeral"
 
 
-class Spot(msgspec.Struct, frozen=True, gc=False):
-    """Where a container is found in its pod: the list its role is in, and the place there."""
+class ContainerPath(msgspec.Struct, frozen=True, gc=False):
+    """Path of a container in its pod: the list of its role, and the index in that list."""
 
-    role: Role
+    role: ContainerRole
     index: int
 
 
 class EnvVar(msgspec.Struct, frozen=True, gc=False):
-    """A variable: a literal `value`, or the value of an `annotation` of the pod. One that is neither is foreign."""
+    """Environment variable: a literal `value`, or an `annotation` of the pod as its value. Any other is foreign."""
 
     name: str
     value: str | None = None
     annotation: str | None = None
 
 
-class AskedContainer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One container as it was asked for."""
+class AdmissionContainer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One container as it was requested."""
 
-    spot: Spot
+    spot: ContainerPath
     name: str
     env: tuple[EnvVar, ...] = ()
     gpus_milli: int = 0
@@ -63,8 +63,8 @@ class AskedContainer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedPod:
-    """A pod as it was asked for."""
+class AdmissionPod:
+    """Pod as it was requested."""
 
     key: ObjectKey
     annotations: Annotations = field(default_factory=dict)
@@ -72,13 +72,21 @@ class AskedPod:
     node: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerated: tuple[str, ...] = ()
-    """Keys of taints it tolerates with every value and effect NoSchedule; an empty one stands for all keys."""
-    containers: tuple[AskedContainer, ...] = ()
+    """Keys of taints the pod tolerates with every value and effect NoSchedule; an empty one stands for all keys."""
+    tolerates_leased: bool = False
+    """True if the taint of leased nodes does not keep the pod off."""
+    keeps_off_leased: bool = False
+    """True if the pod's own selector or affinity keeps it off leased nodes, whatever it tolerates."""
+    asks_for_gpus: bool = False
+    """True if the pod requests GPUs by number, env, annotations or mounts: by other means than a GpuClaim."""
+    loopholes: tuple[str, ...] = ()
+    """Fields by which its containers could reach GPUs that are not theirs."""
+    containers: tuple[AdmissionContainer, ...] = ()
     """Init containers and sidecars in their order, then the others."""
 
     @property
     def claim(self) -> str:
-        """The claim or template it names; empty where none."""
+        """Claim or template the pod names; empty where none."""
         return self.annotations.get(CLAIM) or self.annotations.get(CLAIM_TEMPLATE) or ""
 
 
@@ -94,71 +102,85 @@ class SetScheduler:
 
 @dataclass(frozen=True, slots=True)
 class SetEnv:
-    """Take these entries (by their place) out of a container's env, and put these first."""
+    """Drop entries of a container's env, by index, and put these first."""
 
-    spot: Spot
+    spot: ContainerPath
     drop: tuple[int, ...]
     put: tuple[EnvVar, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class RequestGpus:
-    """Requests and limits of nvidia.com/gpu of a container."""
+    """Set requests and limits of nvidia.com/gpu of a container."""
 
-    spot: Spot
+    spot: ContainerPath
     count: int
 
 
 @dataclass(frozen=True, slots=True)
-class Tolerate:
-    """A NoSchedule taint with this key, whatever its value."""
+class AddToleration:
+    """Tolerate NoSchedule taints with this key, whatever their value."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class SelectNodes:
-    """Only nodes with this label."""
+class AddNodeSelector:
+    """Allow only nodes with this label."""
 
     key: str
     value: str
 
 
-PodChange = DropAnnotation | SetScheduler | SetEnv | RequestGpus | Tolerate | SelectNodes
+@dataclass(frozen=True, slots=True)
+class AvoidNodes:
+    """Allow no nodes with this label, whatever else the pod's spec says of its node."""
+
+    key: str
+    value: str
 
 
-class Objection(StrEnum):
-    """Why something is not let in. The closed list: it labels the metric and begins the message."""
+PodChange = DropAnnotation | SetScheduler | SetEnv | RequestGpus | AddToleration | AddNodeSelector | AvoidNodes
+
+
+class DenialReason(StrEnum):
+    """Reason for a denial. Closed list: it labels the metric and begins the message."""
 
     FOREIGN_OUTPUT = "ForeignOutput"
     CLAIM_FIXED = "ClaimFixed"
     TWO_CLAIMS = "TwoClaims"
+    CLAIM_UNNAMED = "ClaimUnnamed"
+    """The annotation that should name its claim is empty."""
     NODE_CHOSEN = "NodeChosen"
     ENV_MISSING = "EnvMissing"
+    UNCONFINED = "Unconfined"
+    """Its containers could reach GPUs that are not theirs, whatever env they have."""
+    LEASED_TOLERATED = "LeasedTolerated"
+    """A pod without a claim would get to nodes whose GPUs are leased to others."""
     CLAIM_IMPOSSIBLE = "ClaimImpossible"
     CLAIM_HELD = "ClaimHeld"
     CLAIM_UNKNOWN = "ClaimUnknown"
-    """The API server could not be asked about a claim: time helps."""
+    """The API server could not be asked about a claim. A later attempt may succeed."""
     MALFORMED = "Malformed"
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """Let in, with these changes. Warnings are shown to whoever asked."""
+class AdmissionAllowed:
+    """Admitted with these changes. Warnings are shown to the client that made the request."""
 
     changes: tuple[PodChange, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """Not let in."""
+class AdmissionDenied:
+    """Denied."""
 
-    objection: Objection
+    objection: DenialReason
     message: str
 
 
-Judgement = Admitted | Refused
+Judgement = AdmissionAllowed | AdmissionDenied
 
-AS_IT_IS = Admitted()
-"""Let in, unchanged."""
+AS_IT_IS = AdmissionAllowed()
+"""Admitted, unchanged."""

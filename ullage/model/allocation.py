@@ -1,6 +1,7 @@
-"""Which GPUs a pod was given, as it is written on the pod and on Leases."""
+"""Allocation of GPUs to a pod, as it is written on the pod and on Leases."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 CLAIM = "gpu.scheduling/claim"
@@ -8,11 +9,11 @@ CLAIM_TEMPLATE = "gpu.scheduling/claim-template"
 ALLOCATED = "gpu.scheduling/allocated"
 VISIBLE_DEVICES = "gpu.scheduling/visible-devices"
 VISIBLE_INDICES = "gpu.scheduling/visible-indices"
-"""The same devices by their number on the node (`0,1`); MIG instances, which have none, by UUID."""
+"""Annotation: the same devices by their number on the node (`0,1`); MIG instances, which have none, by UUID."""
 MIG_UUID = "MIG-"
-"""How UUIDs of MIG instances begin."""
+"""Prefix of UUIDs of MIG instances."""
 SHARE = "gpu.scheduling/share-milli"
-"""How much of each device, in thousandths; whole ones where it is missing."""
+"""Annotation: thousandths of each device. Whole devices where it is missing."""
 
 _LONGEST_NAME = 253
 _DIGEST_LENGTH = 16
@@ -30,7 +31,7 @@ class Allocation:
 
 
 def parse_allocation(text: str) -> Allocation:
-    """The allocation a pod's annotation names. Raises ValueError with the text in it."""
+    """Allocation in a pod's annotation. Raises ValueError with the text in it."""
     node, colon, ids = text.rpartition(":")
     devices = ids.split(",") if ids else []
     if not node or not colon or not devices or not all(part.isdecimal() for part in devices):
@@ -38,8 +39,19 @@ def parse_allocation(text: str) -> Allocation:
     return Allocation(node, tuple(int(part) for part in devices))
 
 
+def unnamed_claim(annotations: Mapping[str, str]) -> str:
+    """Annotation that should name a claim or a template and is empty: a user's mistake, unlike no annotation."""
+    return next((key for key in (CLAIM, CLAIM_TEMPLATE) if not annotations.get(key, "-").strip()), "")
+
+
+def given_instances(visible: str, share: str) -> tuple[str, ...]:
+    """MIG instances among the devices a pod's containers see (`VISIBLE_DEVICES`). With a share of 0 all are."""
+    seen = [uuid for uuid in visible.split(",") if uuid]
+    return tuple(uuid for uuid in seen if share == "0" or uuid.startswith(MIG_UUID))
+
+
 def lease_name(node: str, device: int) -> str:
-    """The one Lease of this GPU: `gpu-node-a-0`, or with a digest of the node's name where that is too long."""
+    """Name of the Lease of this GPU: `gpu-node-a-0`, or with a digest of the node's name where that is too long."""
     plain = f"gpu-{node}-{device}"
     if len(plain) <= _LONGEST_NAME:
         return plain

@@ -1,16 +1,19 @@
-"""What a pod asks of GPUs, as a GpuClaim says it, and what the claim's status says has become of it."""
+"""GpuClaim: the GPUs a pod asks for, and the allocation in the claim's status."""
 
 from enum import StrEnum
 
 import msgspec
 
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 
 TEMPLATE = "gpu.scheduling/template"
-"""On a claim that was made for one pod: the claim it is a copy of."""
+"""Annotation of a claim that was made for one pod: the claim it is a copy of."""
 
 _LONGEST_NAME = 253
 _UID_SHOWN = 8
+
+PROTECTION = "gpu.scheduling/claim-protection"
+"""Finalizer of claims in use, as PersistentVolumeClaims have one."""
 
 
 class DevicePolicy(StrEnum):
@@ -38,8 +41,8 @@ class ClaimPhase(StrEnum):
     FAILED = "Failed"
 
 
-class DeviceAsk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Which GPUs would do. Hashable: it is part of a pod's shape."""
+class DeviceRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """GPUs asked for. Hashable: it is part of a pod's shape."""
 
     count: int = 1
     policy: DevicePolicy = DevicePolicy.CONTIGUOUS
@@ -47,7 +50,7 @@ class DeviceAsk(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     exclusivity: Exclusivity = Exclusivity.EXCLUSIVE
     model: str = ""
     memory: int = 0
-    """Bytes of each GPU's memory: the least it must have, and for Shared and MIG what is taken of it."""
+    """Bytes of each GPU's memory: the least it must have, and for Shared and MIG the amount taken of it."""
     tflops: int = 0
     topology: TopologyMode = TopologyMode.PREFERRED
     min_bandwidth: int = 0
@@ -60,36 +63,44 @@ class Claim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     key: ObjectKey
     uid: str
     generation: int
-    ask: DeviceAsk
+    ask: DeviceRequest
     node_labels: tuple[tuple[str, str], ...] = ()
     """Labels a node must have, sorted."""
     gang: str = ""
     gang_min_member: int = 0
     pool: str = ""
     template: str = ""
-    """The claim this one is a copy of."""
+    """Claim this one is a copy of."""
     pod: str = ""
-    """The one pod a copy was made for, by name."""
+    """Name of the pod a copy was made for."""
     pod_uid: str = ""
     phase: ClaimPhase = ClaimPhase.PENDING
-    """From here on: what its status says."""
+    """Phase. This field and those that follow are read from the status."""
     node: str = ""
     gpu_ids: tuple[int, ...] = ()
     word: str = ""
-    """Why it is in this phase. Empty where the status was never written, or contradicts itself."""
+    """Reason of the phase, one word. Empty where the status was never written, or contradicts itself."""
     message: str = ""
     observed: int = 0
-    """The generation the status is about."""
+    """Generation the status is about."""
     since: float = 0.0
-    """When it began or ceased to hold GPUs."""
+    """Unix second at which the claim began or ceased to hold GPUs."""
     opaque: bool = False
     """The status says more than these fields, so it has to be read before it is written."""
     resource_version: str = ""
-    """The state of the claim these facts were read from."""
+    """Version of the claim these facts were read from."""
+    deleting: bool = False
+    """The claim is being deleted: no further pod is placed by it."""
+    finalizers: tuple[str, ...] = ()
+
+    @property
+    def protected(self) -> bool:
+        """True if the claim outlives its deletion until no pod uses it."""
+        return PROTECTION in self.finalizers
 
 
 def copy_key(pod: ObjectKey, uid: str) -> ObjectKey:
-    """Where the copy of a template is that is made for this very pod: `train-0-5f3c9a1e`."""
+    """Key of the copy of a template made for this pod: `train-0-5f3c9a1e`."""
     tail = f"-{uid[:_UID_SHOWN]}"
     kept = pod.name[: _LONGEST_NAME - len(tail)].rstrip("-.")
     return ObjectKey(pod.namespace, f"{kept}{tail}")

@@ -1,25 +1,25 @@
-"""Making a claim of its own for a pod that names a template."""
+"""Creation of a pod's own claim from the template it names."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyClaim:
-    """Make a claim for this very pod, as this template says."""
+class CreateClaimFromTemplate:
+    """Create a claim for this pod from this template."""
 
     pod: ObjectKey
     uid: str
     template: str
     template_uid: str
     generation: int
-    """Of the template: two with the same uid and generation say the same."""
+    """Generation of the template: templates with the same uid and generation are equal."""
 
 
-class NotCopying(StrEnum):
-    """Why a pod has no claim of its own. The closed list: it labels the metric."""
+class ClaimCreateFailure(StrEnum):
+    """Reason a pod has no claim of its own. Closed list: it labels the metric."""
 
     TEMPLATE_GONE = "TemplateGone"
     NAME_TAKEN = "NameTaken"
@@ -27,21 +27,21 @@ class NotCopying(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
+class ClaimCreated:
     """The pod has its claim."""
 
-    action: CopyClaim
+    action: CreateClaimFromTemplate
     written: bool
-    """False where it was there already."""
+    """False where the claim existed already."""
 
 
 @dataclass(frozen=True, slots=True)
-class NotCopied:
-    """The pod has none of its own."""
+class ClaimNotCreated:
+    """The pod has no claim of its own."""
 
-    action: CopyClaim
-    setback: NotCopying
+    action: CreateClaimFromTemplate
+    setback: ClaimCreateFailure
     detail: str = ""
 
 
-CopyOutcome = Copied | NotCopied
+CopyOutcome = ClaimCreated | ClaimNotCreated

@@ -1,35 +1,37 @@
-"""GPUs as placement sees them: identity, health, and which of them are wired together."""
+"""GPUs as placement sees them: identity, health, and NVLink islands."""
 
 from enum import StrEnum
 
 import msgspec
 
 MILLI_GPU = 1000
-"""A whole device, in the unit shares are counted in."""
+"""Whole device, in the unit of shares."""
 
 KIND_LABEL = "gpu.scheduling/node-kind"
-"""On a node: who chooses its GPUs, in lower case. Its agent sets it."""
+"""Label of a node: its GpuNodeKind in lower case. Its agent sets it."""
 
 MOST_DEVICES = 16
-"""No node has more: claims above it can never be satisfied, and masks fit in 16 bits."""
+"""Largest number of GPUs of a node: claims above it can never be satisfied, and masks fit in 16 bits."""
 
 
-class Health(StrEnum):
+class DeviceHealth(StrEnum):
     HEALTHY = "Healthy"
     UNHEALTHY = "Unhealthy"
     UNKNOWN = "Unknown"
 
 
 class GpuNodeKind(StrEnum):
-    """Who chooses the GPUs on a node."""
+    """Chooser of a node's GPUs."""
 
     LEASED = "Leased"
-    """We do: exact GPUs are ours to give."""
+    """Ullage chooses exact GPUs and leases them."""
     COUNTED = "Counted"
-    """A device plugin does: we place by count and read back what it chose."""
+    """A device plugin chooses: Ullage places by count and reads back the choice."""
+    DRA = "DRA"
+    """kube-scheduler chooses, by ResourceClaims: Ullage places no pod with GPUs there."""
 
 
-class MigSlice(msgspec.Struct, frozen=True, gc=False):
+class MigInstance(msgspec.Struct, frozen=True, gc=False):
     """One MIG instance on a device."""
 
     uuid: str
@@ -39,27 +41,50 @@ class MigSlice(msgspec.Struct, frozen=True, gc=False):
 
 
 class Device(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """One GPU. `island` names the NVLink group it belongs to; an empty one means it stands alone."""
+    """One GPU. `island` names its NVLink group; empty where it has none."""
 
     id: int
     uuid: str
     model: str
     memory: int
     """Bytes."""
-    health: Health = Health.HEALTHY
+    health: DeviceHealth = DeviceHealth.HEALTHY
     island: str = ""
     bandwidth: int = 0
     """GB/s to its peers in the island."""
     peers: tuple[int, ...] = ()
     in_use_by: tuple[str, ...] = ()
-    """UIDs of pods whose processes were seen on it."""
-    mig: tuple[MigSlice, ...] = ()
+    """UIDs of pods whose processes were observed on it."""
+    mig: tuple[MigInstance, ...] = ()
 
 
 class Inventory(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a node's agent says it has, and when it said so."""
+    """GPUs of a node as its agent reports them, with the time of the report."""
 
     node: str
     reported_at: float
+    """Time of the report: by our clock where it was observed to change, else by the agent's (`observed_inventory`)."""
     devices: tuple[Device, ...]
     kind: GpuNodeKind = GpuNodeKind.LEASED
+    dated: float = 0.0
+    """Time of the report, by the agent's clock."""
+    clock_ahead: float = 0.0
+    """Seconds the agent's clock was ahead of ours when its last report was observed; 0 where that is not known."""
+
+
+NEVER_OLD = 253_402_300_799.0
+"""9999-12-31T23:59:59Z: date of a report that need not be repeated, as of simulated agents without heartbeats."""
+
+
+def observed_inventory(old: Inventory | None, new: Inventory, now: float) -> Inventory:
+    """Report as observed at this moment, after `old`: its age counts by our clock, whatever its agent's says.
+
+    A report observed for the first time may be of any age: its agent's date is believed, but never one in the future.
+    """
+    if new.dated >= NEVER_OLD:
+        return new
+    if old is None:
+        return msgspec.structs.replace(new, reported_at=min(new.dated, now))
+    if new.dated == old.dated:
+        return msgspec.structs.replace(new, reported_at=old.reported_at, clock_ahead=old.clock_ahead)
+    return msgspec.structs.replace(new, reported_at=now, clock_ahead=new.dated - now)

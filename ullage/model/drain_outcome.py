@@ -1,61 +1,63 @@
-"""What came of removing a node. Outcomes go back into the loop as news; none of them is an exception."""
+"""Outcomes of removing a node. They return to the drain loop as values; none is an exception."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ullage.model.drain import RemoveNode
-from ullage.model.event import ObjectKey
+from ullage.model.draining import RemoveNode
+from ullage.model.fact_event import ObjectKey
 
 
-class DrainSetback(StrEnum):
-    """Why a node was not removed after all. The closed list: it labels the metric, and Events name it."""
+class RemovalFailure(StrEnum):
+    """Reason a node was not removed. Closed list: it labels the metric, and Events name it."""
 
     OCCUPIED = "Occupied"
-    """A pod came that the plan did not know."""
+    """A pod arrived that the plan does not list."""
     POD_MUST_STAY = "PodMustStay"
-    """A pod must not be moved any more; or a gang's disruption budgets do not last for all of it."""
+    """A pod must not be moved any more; or a gang's disruption budgets do not suffice for all its members."""
     NO_PLACE = "NoPlaceToMovePods"
-    """Somebody took the place a pod was to go to: evicting it would make a new node necessary."""
+    """The place a pod was to go to is taken: evicting the pod would make a new node necessary."""
+    BUDGET_SPENT = "NotEnoughPdb"
+    """A pod's disruption budget allows no eviction now, and no pod has been evicted: the node is tried again later."""
     PROTECTED = "Protected"
-    """Its owner wants it kept."""
+    """The node's owner wants it kept."""
     NODE_CHANGED = "NodeChanged"
-    """It is gone, or another, or no longer tainted."""
+    """The node is gone, was replaced, or is no longer tainted."""
     EVICTION_REFUSED = "EvictionRefused"
     PODS_REMAIN = "PodsRemain"
     """Pods were evicted and not gone in time."""
     NO_INSTANCE = "NoInstance"
-    """The provider does not know a machine for it any more."""
+    """The provider has no instance for the node any more."""
     CLOUD_FAILED = "CloudFailed"
     API_FAILED = "ApiFailed"
 
 
 class EvictionResult(StrEnum):
-    """What became of asking a pod to go. The closed list: it labels the metric."""
+    """Result of evicting a pod. Closed list: it labels the metric."""
 
     EVICTED = "Evicted"
     REFUSED = "EvictionRefused"
-    """Until the deadline, or for good."""
+    """Refused until the deadline, or for good."""
     REMAINS = "PodsRemain"
-    """It was evicted, and was not gone in time."""
+    """The pod was evicted, and was not gone in time."""
     FAILED = "ApiFailed"
-    """Nobody answered until the deadline."""
+    """The API server did not answer until the deadline."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """A pod that was asked to go."""
+    """Pod whose eviction was requested."""
 
     pod: ObjectKey
     uid: str
     node: str
-    """That is being removed: a member of a gang may have been on another."""
+    """Node that is being removed. A member of a gang may have been on another."""
     result: EvictionResult
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeGone:
-    """The node is removed; or empty, cordoned, and left to whoever owns it."""
+class NodeRemoved:
+    """The node is removed; or it is empty, cordoned and left to its owner."""
 
     action: RemoveNode
     uid: str
@@ -65,15 +67,15 @@ class NodeGone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeStays:
+class NodeNotRemoved:
     """The node is not removed, and takes pods again."""
 
     action: RemoveNode
     uid: str
-    setback: DrainSetback
+    setback: RemovalFailure
     detail: str
     pod: ObjectKey | None = None
     evicted: int = 0
 
 
-DrainOutcome = NodeGone | NodeStays
+DrainOutcome = NodeRemoved | NodeNotRemoved

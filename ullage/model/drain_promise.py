@@ -1,27 +1,27 @@
-"""A removal with what it counts on, and what can speak against it when it comes to that."""
+"""Removal plan of a node with its assumptions, and the violations found before it is carried out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ullage.model.drain import RemoveNode
-from ullage.model.drain_outcome import DrainSetback
-from ullage.model.event import ObjectKey
+from ullage.model.drain_outcome import RemovalFailure
+from ullage.model.draining import RemoveNode
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """A removal, and what it counts on."""
+class RemovalPlan:
+    """Removal of a node, with the assumptions it was planned on."""
 
     action: RemoveNode
     uid: str
-    """Of the node."""
+    """Uid of the node."""
     pods: Mapping[ObjectKey, str] = field(default_factory=dict)
-    """Uids of the pods that may be evicted: no others."""
+    """Uids of the pods that may be evicted. No others may."""
     gangs: Mapping[ObjectKey, tuple[ObjectKey, ...]] = field(default_factory=dict)
-    """Those among them that go together or not at all."""
+    """Gangs among them, whose members are evicted together or not at all."""
     owned: bool = True
-    """It is a pool's: its machine is deleted. Otherwise it is left to its owner when it is empty."""
+    """True if the node is of a pool: its instance is deleted. Otherwise the empty node is left to its owner."""
 
     @property
     def node(self) -> str:
@@ -32,9 +32,9 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True)
-class Objection:
-    """Why it is not right any more."""
+class PlanViolation:
+    """Assumption of a removal plan that no longer holds."""
 
-    setback: DrainSetback
+    setback: RemovalFailure
     detail: str
     pod: ObjectKey | None = None

@@ -2,13 +2,13 @@
 
 import msgspec
 
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 
 
 class PodGroup(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a PodGroup says of the gang that has its name."""
+    """Facts of one PodGroup: minimum size and timeout of the gang of the same name."""
 
     key: ObjectKey
     min_member: int = 1
     timeout: float | None = None
-    """Seconds the gang may take; None where it does not say."""
+    """Seconds the gang may take to be placed; None where the PodGroup does not say."""

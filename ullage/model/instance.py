@@ -1,4 +1,4 @@
-"""A machine at a cloud, as its provider lists it. It may have become a Node, or not yet, or never."""
+"""Instance of a cloud, as its provider lists it. It may have become a Node, or not yet, or never."""
 
 from enum import StrEnum
 
@@ -7,25 +7,25 @@ import msgspec
 
 class InstanceState(StrEnum):
     REQUESTED = "Requested"
-    """Accepted, and not yet a machine with an id of its own."""
+    """Accepted by the cloud, and without an instance id yet."""
     PENDING = "Pending"
     RUNNING = "Running"
     STOPPING = "Stopping"
-    """On its way out; it takes no pods and is not counted."""
+    """Being terminated: it takes no pods and is not counted."""
 
 
 class Instance(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Facts of one machine."""
+    """Facts of one instance."""
 
     id: str
     pool: str
-    """The provisioner it was made for."""
+    """Provisioner it was made for."""
     since: float
     state: InstanceState = InstanceState.RUNNING
     token: str = ""
-    """Of the purchase it was made by, where the provider can tell."""
+    """Token of the purchase it was made by, where the provider knows it."""
     node: str = ""
-    """The name of its Node, as far as it is known."""
+    """Name of its Node, where known."""
     provider_id: str = ""
-    """As the Node's spec has it."""
+    """providerID, as in the Node's spec."""
     zone: str = ""

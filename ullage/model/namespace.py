@@ -1,9 +1,9 @@
-"""A namespace as decisions see it: rules about other pods may select namespaces by label."""
+"""Namespace as decisions see it: rules about other pods may select namespaces by label."""
 
 import msgspec
 
 NAME_LABEL = "kubernetes.io/metadata.name"
-"""The API server gives it to every namespace."""
+"""Label the API server gives to every namespace."""
 
 
 class Namespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -14,5 +14,5 @@ class Namespace(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def labels_of_unheard(name: str) -> dict[str, str]:
-    """What any namespace of this name has at least."""
+    """Labels that every namespace of this name has at least."""
     return {NAME_LABEL: name}

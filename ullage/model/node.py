@@ -1,4 +1,4 @@
-"""A node as decisions see it."""
+"""Node as decisions see it."""
 
 import msgspec
 
@@ -23,6 +23,6 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     images: tuple[tuple[str, int], ...] = ()
     """Names of images it has, with their size in bytes, sorted."""
     kept: bool = False
-    """Its owner says that it is not to be removed."""
+    """The node's owner forbids its removal."""
     provider_id: str = ""
-    """What its cloud calls its machine."""
+    """Instance of the node, in its cloud's spelling (`spec.providerID`)."""

@@ -1,61 +1,63 @@
-"""What came of an action. Outcomes go back into the loop as news; none of them is an exception."""
+"""Outcomes of the scheduler's intents. They return to its core as values; none is an exception."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ullage.model.action import EvictGang, Place, PlaceGang, Preempt, Victim
-from ullage.model.refusal import NotTold
+from ullage.model.action import BindGang, BindPod, EvictGang, Preempt, Victim
+from ullage.model.refusal import MarkFailure
 
 
-class Setback(StrEnum):
-    """Why a placement did not happen. The closed list: it labels the metric."""
+class BindFailure(StrEnum):
+    """Reason a placement did not happen. Closed list: it labels the metric."""
 
     GPU_TAKEN = "GpuTaken"
     POD_CHANGED = "PodChanged"
     POD_GONE = "PodGone"
+    FORBIDDEN = "Forbidden"
+    """The API server forbids a write: a role is missing, or a webhook does not know the scheduler's user."""
     REFUSED = "Refused"
     API_FAILED = "ApiFailed"
     VOLUME_NOT_READY = "VolumeNotReady"
     """A claim of the pod got no volume on the node."""
     GANG_FELL_APART = "GangFellApart"
-    """What another member of its gang needs was not to be had."""
+    """Another member of the gang could not get what it needs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PodBound:
     """The pod is bound as asked, and holds its leases."""
 
-    action: Place
+    action: BindPod
 
 
 @dataclass(frozen=True, slots=True)
-class NotPlaced:
-    """The pod is not bound by this action, and holds nothing because of it, except where `leaked` says so."""
+class PodNotBound:
+    """The pod is not bound by this intent, and holds nothing because of it, except where `leaked` says so."""
 
-    action: Place
-    setback: Setback
+    action: BindPod
+    setback: BindFailure
     detail: str
     device: int | None = None
-    """The one that was taken, where that is what happened."""
+    """The device that was taken, where `setback` is GPU_TAKEN."""
     leaked: bool = False
-    """Leases may be left: the pod adopts them next time, or the sweeper frees them."""
+    """Leases may be left over: the pod adopts them at its next attempt, or the LeaseGarbageCollector frees them."""
     again_as: str = ""
-    """The resourceVersion of the pod where it still waits, and was only written to by somebody: worth another try."""
+    """resourceVersion of a pod that still waits and was only written to by another client: worth another attempt."""
 
 
-PlaceOutcome = Placed | NotPlaced
+PlaceOutcome = PodBound | PodNotBound
 
 
 @dataclass(frozen=True, slots=True)
-class GangOutcome:
-    """What came of each member, in the action's order."""
+class GangBindOutcome:
+    """Outcome of each member, in the order of the intent."""
 
-    action: PlaceGang
+    action: BindGang
     outcomes: tuple[PlaceOutcome, ...]
 
 
-class NotEvicted(StrEnum):
-    """Why a pod was not evicted. The closed list: it labels the metric."""
+class EvictionFailure(StrEnum):
+    """Reason a pod was not evicted. Closed list: it labels the metric."""
 
     BUDGET_SPENT = "BudgetSpent"
     """Its disruption budget allows no more for now."""
@@ -65,26 +67,26 @@ class NotEvicted(StrEnum):
     API_FAILED = "ApiFailed"
 
 
-Spared = tuple[tuple[Victim, NotEvicted], ...]
-"""Who was not evicted, and why."""
+Spared = tuple[tuple[Victim, EvictionFailure], ...]
+"""Victims that were not evicted, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptOutcome:
-    """Nobody was evicted where the pod could not be given its nomination."""
+    """Outcome of a preemption. No pod is evicted where the nomination could not be written."""
 
     action: Preempt
     evicted: tuple[Victim, ...] = ()
-    """Those who are gone already count."""
+    """Victims that were gone already count as evicted."""
     refused: Spared = ()
     nominated: bool = True
-    setback: NotTold | None = None
-    """Why it was not nominated."""
+    setback: MarkFailure | None = None
+    """Reason the pod was not nominated."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvictGangOutcome:
-    """What came of each victim; whoever is gone already counts as evicted."""
+    """Outcome for each victim. Victims that were gone already count as evicted."""
 
     action: EvictGang
     evicted: tuple[Victim, ...]

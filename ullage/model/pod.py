@@ -1,12 +1,12 @@
-"""A pod as decisions see it."""
+"""Pod as decisions see it."""
 
 from enum import StrEnum
 
 import msgspec
 
 from ullage.model.device import MILLI_GPU
-from ullage.model.event import ObjectKey
-from ullage.model.pod_marks import UNMARKED, PodMarks
+from ullage.model.fact_event import ObjectKey
+from ullage.model.pod_marks import UNMARKED, PodDrainInfo
 from ullage.model.shape import Shape
 
 
@@ -19,12 +19,12 @@ class Phase(StrEnum):
 
     @property
     def over(self) -> bool:
-        """It holds nothing any more."""
+        """The pod holds nothing any more."""
         return self in (Phase.SUCCEEDED, Phase.FAILED)
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
-    """The controller that would make the pod again."""
+    """Controller that would recreate the pod."""
 
     kind: str
     name: str
@@ -32,7 +32,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
 
 class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Facts of one pod. What placement looks at is in its `shape`, which many pods share."""
+    """Facts of one pod. The fields placement uses are in its `shape`, which many pods share."""
 
     key: ObjectKey
     uid: str
@@ -47,34 +47,48 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     shape: Shape
     owner: Owner | None
     gpu_ids: tuple[int, ...] = ()
-    """The GPUs of its node that are its own, as its allocation says."""
+    """GPUs of its node that it holds, by its allocation."""
     gpu_share: int = MILLI_GPU
-    """How much of each, in thousandths."""
+    """Thousandths of each of these GPUs."""
     gpu_instances: tuple[str, ...] = ()
-    """UUIDs of the MIG instances that are its own."""
+    """UUIDs of the MIG instances it holds."""
     claim: str = ""
-    """The GpuClaim of its namespace it names."""
+    """GpuClaim of its namespace it names."""
     claim_template: str = ""
-    """The GpuClaim of its namespace it asks for a copy of."""
+    """GpuClaim of its namespace it asks for a copy of."""
+    claim_unnamed: str = ""
+    """Annotation that should name one of these, and is empty."""
     device_claims: tuple[str, ...] = ()
-    """ResourceClaims of its own (Kubernetes' device allocation), by the names it gives them."""
+    """ResourceClaims of the pod (Dynamic Resource Allocation), by the names it gives them."""
     nominated: str = ""
-    """The node that is being made free for it."""
+    """Node that is being made free for it."""
     unplaced: str = ""
-    """Why it has no node, by its own scheduler: the reason of its condition PodScheduled where that is False."""
+    """Reason of its condition PodScheduled where that is False. Its own scheduler writes it."""
+    bind_error: str = ""
+    """Message of its scheduler about a failed placement, where that is the reason it has no node."""
     preempts: bool = True
-    """Whether others of lower priority may be evicted for it."""
-    marks: PodMarks = UNMARKED
-    """What draining looks at."""
+    """True if pods of lower priority may be evicted for it."""
+    marks: PodDrainInfo = UNMARKED
+    """Fields draining uses."""
+    capacity_failure: str = ""
+    """Last failure of its capacity request, from its annotation (`model.karpenter`)."""
     resource_version: str = ""
-    """The state of the pod these facts were read from: what is decided on them holds only for it."""
+    """Version of the pod these facts were read from. Decisions on them hold only for this version."""
 
     @property
     def requests(self) -> dict[str, int]:
-        """What the scheduler must find on a node, in thousandths."""
+        """Requests a node must have room for, in thousandths."""
         return dict(self.shape.requests)
 
     @property
     def holds_room(self) -> bool:
-        """It counts on its node until it is over; one that is being deleted still does."""
+        """True if it takes up room on its node: until it is over. A pod that is being deleted still does."""
         return bool(self.node) and not self.phase.over
+
+
+AgeOrder = tuple[bool, float, ObjectKey]
+
+
+def age_order(pod: Pod) -> AgeOrder:
+    """Sort key, oldest first. A pod without a creation time has not been created yet and comes last."""
+    return not pod.created, pod.created, pod.key

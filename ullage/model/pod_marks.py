@@ -1,4 +1,4 @@
-"""What draining looks at in a pod, and placement does not."""
+"""Fields of a pod that draining uses and placement does not."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ DEFAULT_GRACE = 30.0
 
 
 class SafeToEvict(StrEnum):
-    """What a pod's owner says of moving it."""
+    """Owner's word on evicting a pod, from its annotation."""
 
     UNSAID = ""
     YES = "true"
@@ -16,24 +16,24 @@ class SafeToEvict(StrEnum):
     ON_COMPLETION = "on-completion"
 
 
-class PodMarks(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What draining looks at in a pod, and placement does not. Most pods have the same."""
+class PodDrainInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Fields of a pod that draining uses and placement does not. Most pods have equal ones."""
 
     mirror: bool = False
-    """kubelet made it from a file of its node."""
+    """Static pod: kubelet made it from a file of its node."""
     daemon: bool = False
-    """Annotated to be treated as a DaemonSet's."""
+    """Annotated to be treated as a DaemonSet's pod."""
     safe_to_evict: SafeToEvict = SafeToEvict.UNSAID
     local_volumes: tuple[str, ...] = ()
-    """Volumes whose data would be lost with the node, those left out that it says are safe to lose."""
+    """Volumes whose data would be lost with the node, without those the pod declares safe to lose."""
     restart: str = "Always"
     ready: bool = True
     """False only where a condition says so."""
     deleted_at: float | None = None
-    """When it is to be gone, if it is being deleted."""
+    """Unix second by which it must be gone, if it is being deleted."""
     grace: float = DEFAULT_GRACE
     owner_group: str = ""
-    """The API group of its controller."""
+    """API group of its controller."""
 
 
-UNMARKED = PodMarks()
+UNMARKED = PodDrainInfo()

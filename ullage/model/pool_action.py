@@ -1,11 +1,11 @@
-"""What can be done to a pool of nodes. Frozen; each says why. One kind of them per loop."""
+"""Intents on a pool of nodes. Frozen; each says why. A step of a pool has intents of one kind."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provision:
-    """Ask the provider for nodes. The token makes asking again harmless."""
+class ScaleUp:
+    """Request nodes from the provider. The token makes a repeated request harmless."""
 
     provisioner: str
     count: int
@@ -13,16 +13,16 @@ class Provision:
     token: str
     why: str
     zone: str = ""
-    """Where they must come up; empty leaves it to the provider."""
+    """Zone the nodes must come up in; empty leaves it to the provider."""
     least: int = 0
-    """Fewer than this are of no use, and are not to be made: a gang waits for them."""
+    """Smallest useful number: fewer are not to be made, because a gang waits for them."""
     again: bool = False
-    """It has been asked for before, and the answer is not known."""
+    """Repeated request: the outcome of the first is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doom:
-    """Taint an empty node with the moment after which it may be deleted."""
+class TaintForDeletion:
+    """Taint an empty node with the instant after which it may be deleted."""
 
     node: str
     delete_after: float
@@ -30,7 +30,7 @@ class Doom:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spare:
+class Untaint:
     """Take the deletion taint off a node."""
 
     node: str
@@ -38,14 +38,16 @@ class Spare:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deprovision:
-    """Delete a node's instance, and the Node. Only while no pod that matters is on it: look again before."""
+class TerminateInstance:
+    """Delete a node's instance, and the Node. The actuator checks again that no pod that matters is on it."""
 
     node: str
     instance: str
     why: str
     lost: bool = False
-    """It never became a usable node."""
+    """The instance failed to register as a usable node, and is given up."""
+    departed: bool = False
+    """The instance had a Node, as far as is known, and that Node was deleted."""
 
 
-PoolAction = Provision | Doom | Spare | Deprovision
+PoolAction = ScaleUp | TaintForDeletion | Untaint | TerminateInstance

@@ -1,62 +1,64 @@
-"""What came of an action on a pool. Outcomes go back into the loop as news; none of them is an exception."""
+"""Outcomes of intents on a pool. They return to the loop as values; none is an exception."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from ullage.model.instance import Instance
-from ullage.model.pool_action import Deprovision, Doom, Provision, Spare
-from ullage.model.provisioner import Failure
+from ullage.model.pool_action import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.provisioner import CloudFailure
 
 
-class PoolSetback(StrEnum):
-    """Why something was not done. The closed list: it labels the metric."""
+class PoolFailure(StrEnum):
+    """Reason an intent on a node was not performed. Closed list: it labels the metric."""
 
     OCCUPIED = "Occupied"
     """A pod that matters came to the node."""
     PROTECTED = "Protected"
-    """Somebody wants the node kept."""
+    """The node is annotated to be kept."""
     NODE_CHANGED = "NodeChanged"
-    """The node is gone, or another, or no longer tainted."""
+    """The node is gone, was replaced, or is no longer tainted."""
     NO_INSTANCE = "NoInstance"
-    """The provider does not know a machine for the node."""
+    """The provider has no instance for the node."""
     CLOUD_FAILED = "CloudFailed"
     API_FAILED = "ApiFailed"
 
 
 @dataclass(frozen=True, slots=True)
-class PoolDone:
-    """It is so."""
+class PoolActionDone:
+    """The intent was performed."""
 
-    action: Doom | Spare | Deprovision
+    action: TaintForDeletion | Untaint | TerminateInstance
 
 
 @dataclass(frozen=True, slots=True)
-class PoolNotDone:
-    """It is not so, or nobody knows: it is decided on again."""
+class PoolActionFailed:
+    """The intent was not performed, or its result is unknown. The next plan decides again."""
 
-    action: Doom | Spare | Deprovision
-    setback: PoolSetback
+    action: TaintForDeletion | Untaint | TerminateInstance
+    setback: PoolFailure
     detail: str
+    retry_after: float = 0.0
+    """Seconds the cloud asked to wait; 0 where it did not say."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bought:
-    """Instances were made: all that were asked for, or fewer because of `failure`."""
+class NodesLaunched:
+    """Instances were made: all that were requested, or fewer because of `failure`."""
 
-    action: Provision
+    action: ScaleUp
     instances: tuple[Instance, ...]
-    failure: Failure | None = None
+    failure: CloudFailure | None = None
     detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class NotBought:
-    """Nothing was made; or, without a failure, nobody knows."""
+class LaunchFailed:
+    """No instance was made; or, without a failure, the outcome is unknown."""
 
-    action: Provision
-    failure: Failure | None
+    action: ScaleUp
+    failure: CloudFailure | None
     detail: str
     retry_after: float = 0.0
 
 
-PoolOutcome = PoolDone | PoolNotDone | Bought | NotBought
+PoolOutcome = PoolActionDone | PoolActionFailed | NodesLaunched | LaunchFailed

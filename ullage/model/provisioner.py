@@ -1,8 +1,9 @@
-"""Pools of GPU nodes as decisions see them: what a new node would be, how many there may be, and those there are.
+"""Pools of GPU nodes as decisions see them: node template, size bounds, and existing nodes.
 
 GPUs are counted in thousandths, prices in millionths of the currency per hour: exact sums, no rounding drift.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -12,18 +13,27 @@ from ullage.model.node import Node, Taint
 from ullage.model.resources import GPU
 
 PROVISIONER_LABEL = "gpu.scheduling/provisioner"
-"""Which pool a node is of."""
+"""Label of a node: the pool it belongs to."""
 DELETION_TAINT = "gpu.scheduling/deletion-time"
-"""Keeps pods off a node that is to go; its value is the Unix second after which it may."""
+"""Taint that marks a node for deletion and keeps pods off. Its value is the Unix second after which it may be deleted.
+"""
 KEEP_ANNOTATION = "gpu.scheduling/scale-down-disabled"
+KEEP_ANNOTATIONS = (KEEP_ANNOTATION, "cluster-autoscaler.kubernetes.io/scale-down-disabled")
+"""Annotations of nodes their owners want kept. Cluster Autoscaler's own counts too, so that its users need no change.
+"""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 HOST_LABEL = "kubernetes.io/hostname"
 CAPACITY_LABEL = "gpu.scheduling/capacity-type"
 
 STAY_BEHIND = ("DaemonSet", "Node")
-"""Owners of pods that go with their node: it may be deleted with them on it."""
+"""Owner kinds of pods that leave with their node: the node may be deleted with them on it."""
 
 MICROS = 1_000_000
+
+
+def is_kept(annotations: Mapping[str, str]) -> bool:
+    """True if the node's owner forbids its removal."""
+    return any(annotations.get(name) == "true" for name in KEEP_ANNOTATIONS)
 
 
 class CapacityType(StrEnum):
@@ -37,28 +47,28 @@ class TaintEffect(StrEnum):
     NO_EXECUTE = "NoExecute"
 
 
-class Failure(StrEnum):
-    """What can be wrong with a cloud. The closed list: it labels the metric and the condition."""
+class CloudFailure(StrEnum):
+    """Kind of failure of a cloud. Closed list: it labels the metric and the condition."""
 
     CAPACITY = "NoCapacity"
     QUOTA = "QuotaReached"
     THROTTLED = "Throttled"
     REFUSED = "Refused"
     NEVER_JOINED = "NeverJoined"
-    """An instance was made, and no usable node came of it."""
+    """An instance was made, and failed to register as a usable node."""
     UNKNOWN = "OutcomeUnknown"
-    """The answer to a purchase was lost: it is asked for again."""
+    """The answer to a purchase was lost: the purchase is requested again."""
 
 
 class GpuTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The GPUs of a new node, all alike."""
+    """GPUs of a new node, all alike."""
 
     model: str
     count: int
     memory: int = 0
     """Bytes of each."""
     islands: int = 1
-    """Equal NVLink groups; as many as GPUs means that each stands alone."""
+    """Number of equal NVLink islands; as many as GPUs means that no GPU is joined to another."""
     bandwidth: int = 0
     kind: GpuNodeKind = GpuNodeKind.LEASED
 
@@ -79,56 +89,56 @@ class GpuTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class NodeTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a new node of a pool will be like."""
+    """Properties of a new node of a pool."""
 
     gpus: GpuTemplate
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     resources: dict[str, int] = {}
-    """Allocatable in thousandths, GPUs left out: `gpus` says how many."""
+    """Allocatable in thousandths, without GPUs: `gpus` gives those."""
     capacity_type: CapacityType = CapacityType.ON_DEMAND
     price: int = 0
     """Millionths per hour and node."""
     zones: tuple[str, ...] = ()
-    """Where nodes may come up; anywhere if none is named."""
+    """Zones nodes may come up in; any zone if empty."""
 
 
 class ConsolidationPolicy(StrEnum):
-    """Who takes nodes away from a pool."""
+    """Loop that removes nodes from a pool."""
 
     EMPTY_ONLY = "EmptyOnly"
-    """The provisioner, when they are empty."""
+    """The provisioner removes nodes that are empty."""
     DRAIN = "Drain"
-    """The drain loop, also those whose pods have a place elsewhere."""
+    """The drain loop removes nodes, also those whose pods fit elsewhere."""
 
 
 class Consolidation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """How nodes go. Times in seconds."""
+    """Rules for removing nodes of a pool. Times in seconds."""
 
     policy: ConsolidationPolicy = ConsolidationPolicy.EMPTY_ONLY
     unneeded: float = 600.0
     unready: float = 1200.0
     used_milli: int = 500
-    """GPUs in use, in thousandths of those of a node, up to which it may go."""
+    """Largest use at which a node may be removed: GPUs in use, in thousandths of the node's GPUs."""
     most_at_once: int = 10
     most_drains: int = 5
     deprecated: tuple[str, ...] = ()
-    """Fields that were given by an old name."""
+    """Fields that were given by a deprecated name."""
 
     @property
     def drains(self) -> bool:
         return self.policy is ConsolidationPolicy.DRAIN
 
 
-class Thresholds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """How large a pool may be, and when it shrinks. Times in seconds."""
+class PoolThresholds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Size bounds of a pool, and its scale-down rules. Times in seconds."""
 
     min_size: int = 0
     max_size: int
     min_utilization_percent: int = 0
-    """GPUs in use below which nodes go; 0 never shrinks."""
+    """Share of GPUs in use below which nodes are removed; 0 never shrinks the pool."""
     min_unutilized_nodes: int = 0
-    """Empty nodes that stay whatever utilisation says. They are kept, never bought."""
+    """Empty nodes that are kept whatever the utilization. They are never bought."""
     scale_down_delay: float = 600.0
     scale_up_batch: float = 0.0
     boot_deadline: float = 900.0
@@ -137,28 +147,28 @@ class Thresholds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class BackOff(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Why a provisioner may not buy, and until when."""
+    """Back-off of a provisioner: the failure, and the instant until which it may not buy."""
 
-    failure: Failure
+    failure: CloudFailure
     failures: int
-    """In a row."""
+    """Consecutive failures."""
     until: float
     message: str = ""
 
 
 class Purchase(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """Nodes asked for whose outcome is not known yet."""
+    """Nodes requested from a cloud, with the outcome not known yet."""
 
     serial: int
     count: int
     since: float
     zone: str = ""
     least: int = 0
-    """Fewer than this are of no use."""
+    """Smallest useful number."""
 
 
-class Awaited(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """An instance the provider said it made, which may not be listed yet."""
+class AwaitedInstance(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Instance the provider reported as made, which may not be listed yet."""
 
     instance: str
     since: float
@@ -171,15 +181,15 @@ class Provisioner(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     uid: str
     generation: int
     template: NodeTemplate
-    thresholds: Thresholds
+    thresholds: PoolThresholds
     provider: str
     parameters: dict[str, str] = {}
     consolidation: Consolidation = Consolidation()
     purchase: Purchase | None = None
-    """The open one, if any."""
+    """Open purchase, if any."""
     purchases: int = 0
-    """How many were begun: the next one's serial."""
-    awaited: tuple[Awaited, ...] = ()
+    """Number of purchases begun. It is the serial of the next one."""
+    awaited: tuple[AwaitedInstance, ...] = ()
     back_off: BackOff | None = None
 
 
@@ -187,35 +197,52 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One node or instance of a pool. Capacity and use in thousandths of GPUs."""
 
     name: str
-    """Of the Node, or of the instance where there is none yet."""
+    """Name of the Node, or of the instance where there is no Node yet."""
     instance: str = ""
-    """As the provider knows it; empty where it does not."""
+    """Instance id of the provider; empty where it lists none."""
     since: float = 0.0
     capacity: int
-    """As it will be, where its GPUs have not appeared yet."""
+    """GPUs in thousandths; the expected number where they have not appeared yet."""
     used: int = 0
-    """Requested by pods on it."""
+    """Requested by pods on the node."""
     assumed: int = 0
-    """Wanted by waiting pods that would fit on it."""
+    """Requested by pending pods that would fit on the node."""
     empty: bool = True
-    """No pod on it that matters, and none assumed."""
+    """No pod on it that matters, and no pending pod assumed to it."""
     registered: bool = True
-    """There is a Node to taint."""
+    """True if there is a Node to taint."""
     coming: bool = False
     lost: bool = False
     protected: bool = False
     delete_after: float | None = None
-    """The time in its taint."""
+    """Deletion time in its taint."""
+    due_at: float | None = None
+    """Instant at which it is due by counted seconds, where a wrong clock says otherwise."""
+    given_up_at: float | None = None
+    """Instant at which it is given up, where its deadline has passed and it has not been observed for long."""
+    departed: bool = False
+    """Instance whose Node was deleted, as far as is known."""
+    silent_for: float = 0.0
+    """Seconds for which its agent has been silent; 0 while it is not."""
+    silence_excused: bool = False
+    """Its agent is silent, and its GPUs count as if it were not: no replacement is bought."""
     draining: bool = False
-    """Its pods are being moved away, and then it goes: that is not ours to undo."""
+    """Its pods are being moved away, and then it is removed. The drain loop owns that; provisioning does not undo it.
+    """
 
     @property
     def doomed(self) -> bool:
         return self.delete_after is not None
 
+    @property
+    def goes_at(self) -> float:
+        """Instant after which it may be deleted; infinite where it is not marked for deletion."""
+        moment = self.delete_after if self.due_at is None else self.due_at
+        return float("inf") if self.delete_after is None or moment is None else moment
+
 
 class FleetBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What all pools together may have. What is None is not limited."""
+    """Upper bounds on all pools together. None is no bound."""
 
     gpus: int | None = None
     price: int | None = None
@@ -223,7 +250,7 @@ class FleetBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def token_of(provisioner: Provisioner, serial: int) -> str:
-    """What a purchase is called, so that asking again buys nothing more. Fits the shortest limit there is (64)."""
+    """Token of a purchase, so that a repeated request buys nothing more. Fits the shortest limit of all clouds (64)."""
     return f"ullage-{provisioner.uid[:36]}-{serial}"
 
 
@@ -235,7 +262,7 @@ def labels_of(provisioner: Provisioner, zone: str = "") -> dict[str, str]:
 
 
 def template_node(provisioner: Provisioner, name: str, *, zone: str = "", now: float) -> tuple[Node, Inventory]:
-    """A node as it will be when it has come up, and what its agent will say."""
+    """Node as it will be when it has come up, and the inventory its agent will report."""
     gpus = provisioner.template.gpus
     offered = {"pods": 110_000} | provisioner.template.resources | {GPU: gpus.count * MILLI_GPU}
     node = Node(

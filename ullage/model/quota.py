@@ -1,14 +1,14 @@
-"""How many GPUs a namespace may hold: limits, what is used of them, and the strictest of several."""
+"""GPU quotas of namespaces: limits, usage, and the strictest of several limits."""
 
 from collections.abc import Iterable
 
 import msgspec
 
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 
 
-class Limits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """The most that may be held at once. None and models that are not named are not limited."""
+class QuotaLimits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Upper bounds on GPUs held at once. None and models that are not named are not limited."""
 
     gpus: int | None = None
     """Whole GPUs, of whatever model."""
@@ -18,8 +18,8 @@ class Limits(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Parts of GPUs, in thousandths."""
 
 
-class Usage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What is held. Models of which nothing is held need not be named."""
+class QuotaUsage(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """GPUs held. Models of which nothing is held need not be named."""
 
     gpus: int = 0
     by_model: tuple[tuple[str, int], ...] = ()
@@ -32,11 +32,11 @@ class Quota(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     key: ObjectKey
     uid: str
     generation: int
-    limits: Limits
+    limits: QuotaLimits
 
 
-def strictest(several: Iterable[Limits]) -> Limits:
-    """What holds where several limits apply: the lowest of each kind. Of none: no limit."""
+def strictest(several: Iterable[QuotaLimits]) -> QuotaLimits:
+    """Limits in force where several apply: the lowest of each kind. Without any, no limit."""
     gpus: int | None = None
     shares: int | None = None
     by_model: dict[str, int] = {}
@@ -45,7 +45,7 @@ def strictest(several: Iterable[Limits]) -> Limits:
         shares = _lower(shares, limits.shares)
         for model, count in limits.by_model:
             by_model[model] = min(count, by_model.get(model, count))
-    return Limits(gpus=gpus, by_model=tuple(sorted(by_model.items())), shares=shares)
+    return QuotaLimits(gpus=gpus, by_model=tuple(sorted(by_model.items())), shares=shares)
 
 
 def _lower(one: int | None, other: int | None) -> int | None:

@@ -1,4 +1,4 @@
-"""Amounts of resources by name, in exact thousandths: what nodes offer and pods ask for.
+"""Amounts of resources by name, in exact thousandths: allocatable of nodes, requests of pods.
 
 Plain dicts of integers: `{"cpu": 500, "nvidia.com/gpu": 2000}`. A name that is absent is zero.
 """
@@ -9,10 +9,11 @@ Amounts = Mapping[str, int]
 
 GPU = "nvidia.com/gpu"
 MILLI = 1000
+GIB = 1 << 30
 
 
 def total(parts: Iterable[Amounts]) -> dict[str, int]:
-    """The sum, name by name."""
+    """Sum, name by name."""
     result: dict[str, int] = {}
     for part in parts:
         for name, amount in part.items():
@@ -21,7 +22,7 @@ def total(parts: Iterable[Amounts]) -> dict[str, int]:
 
 
 def at_least(one: Amounts, other: Amounts) -> dict[str, int]:
-    """The larger of the two, name by name."""
+    """Larger of the two, name by name."""
     result = dict(one)
     for name, amount in other.items():
         result[name] = max(result.get(name, 0), amount)
@@ -29,5 +30,5 @@ def at_least(one: Amounts, other: Amounts) -> dict[str, int]:
 
 
 def whole_gpus(amounts: Amounts) -> int:
-    """How many whole GPUs are in there."""
+    """Number of whole GPUs in these amounts."""
     return amounts.get(GPU, 0) // MILLI

@@ -27,7 +27,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Absent keys satisfy NotIn and DoesNotExist, as in Kubernetes."""
+        """True if the labels satisfy it. Absent keys satisfy NotIn and DoesNotExist, as in Kubernetes."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.IN:
@@ -53,7 +53,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All requirements must hold; none at all match everything."""
+    """Conjunction of requirements. Without any it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -70,7 +70,7 @@ _EXISTS = re.compile(rf"(!?)\s*({_KEY})")
 
 
 def parse_selector(text: str) -> Selector:
-    """`app=web,tier in (a,b),!old` and the rest of the string syntax. Raises ValueError naming the bad part."""
+    """Selector from its string syntax: `app=web,tier in (a,b),!old`. Raises ValueError naming the bad part."""
     parts = [part.strip() for part in re.split(r",(?![^()]*\))", text)]
     return Selector(tuple(_parse_requirement(part) for part in parts)) if text.strip() else Selector()
 

@@ -1,10 +1,11 @@
-"""What placement looks at in a pod, and nothing else: pods of one shape fit the same nodes.
+"""Shape of a pod: the fields placement uses, and no others. Pods of one shape fit the same nodes.
 
-Priority, age, name and owner are not part of it. Labels and namespace are, only where the shape's own rules about other
-pods look at them, and then only the labels those rules name: a thousand pods of one workload have one shape.
+Priority, age, name and owner are not part of it. Labels and namespace are part of it only where the shape's own rules
+about other pods look at them, and then only the labels those rules name: a thousand pods of one workload have one
+shape.
 
-One rule cannot be seen from a shape: pods that are already placed may keep others away by *their* labels. Who asks
-that must look at the pod.
+One rule cannot be seen from a shape: anti-affinity of placed pods may match a pod by the labels the shape leaves out.
+Code that checks this rule must look at the pod.
 """
 
 import weakref
@@ -13,15 +14,15 @@ from functools import lru_cache
 
 import msgspec
 
-from ullage.model.claim import DeviceAsk, Exclusivity
+from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.resources import GPU, MILLI
-from ullage.model.terms import (
+from ullage.model.shape_terms import (
     ClaimUse,
     HostPort,
     NodeTerm,
     Pairs,
-    Part,
     PodTerm,
+    ShapePart,
     SpreadConstraint,
     Toleration,
     WeightedNodeTerm,
@@ -29,19 +30,19 @@ from ullage.model.terms import (
 )
 
 
-class Shape(Part, frozen=True, gc=True, kw_only=True, cache_hash=True, weakref=True):
-    """Everything of a pod that decides where it may go. Hashable; equal shapes are one object after `interned`."""
+class Shape(ShapePart, frozen=True, gc=True, kw_only=True, cache_hash=True, weakref=True):
+    """Fields of a pod that decide on which nodes it fits. Hashable; equal shapes are one object after `interned`."""
 
     requests: tuple[tuple[str, int], ...] = ()
-    """What must be free on the node, in thousandths, sorted by name. Each pod takes one of the node's pod slots too."""
+    """Requests that must be free on the node, in thousandths, sorted by name. Each pod takes one pod slot too."""
     scored_cpu: int = 0
     scored_memory: int = 0
-    """The same for scoring only: containers that ask for nothing count as 100m of cpu and 200 MiB."""
+    """Requests for scoring only, as is `scored_cpu`: containers without requests count as 100m of cpu and 200 MiB."""
     node_name: str = ""
-    """The one node it may go on. Where a pod is bound is a fact of the pod: here it would make a shape per node."""
+    """Node the pod's spec asks for. The node of a bound pod is a fact of the pod: here it would multiply shapes."""
     node_selector: Pairs = ()
     node_affinity: tuple[NodeTerm, ...] | None = None
-    """Alternatives, one of which must hold; None asks for nothing, an empty tuple for the impossible."""
+    """Alternatives, one of which must hold. None requires nothing; an empty tuple cannot be satisfied."""
     preferred_nodes: tuple[WeightedNodeTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     host_ports: tuple[HostPort, ...] = ()
@@ -53,16 +54,16 @@ class Shape(Part, frozen=True, gc=True, kw_only=True, cache_hash=True, weakref=T
     spread: tuple[SpreadConstraint, ...] = ()
     claims: tuple[ClaimUse, ...] = ()
     images: tuple[str, ...] = ()
-    """Of every container and image volume, with the tag spelled out, sorted; twice if used twice."""
+    """Images of every container and image volume, with the tag spelled out, sorted; twice if used twice."""
     containers: int = 0
-    devices: DeviceAsk | None = None
+    devices: DeviceRequest | None = None
     namespace: str = ""
     labels: Pairs = ()
     """Set only where `near`, `spread` or the like look at them; see `looks_at_itself`."""
 
     @property
     def looks_at_itself(self) -> bool:
-        """Whether a rule of this shape may select the pod itself."""
+        """True if a rule of this shape may select the pod itself."""
         return bool(self.near or self.away or self.preferred_pods or self.spread)
 
 
@@ -70,7 +71,7 @@ _KNOWN: "weakref.WeakKeyDictionary[Shape, weakref.ref[Shape]]" = weakref.WeakKey
 
 
 def interned(shape: Shape) -> Shape:
-    """The one object that stands for all shapes equal to this one, for as long as anybody holds it."""
+    """Canonical object of all shapes equal to this one, for as long as it is referenced."""
     known = _KNOWN.get(shape)
     one = None if known is None else known()
     if one is None:
@@ -80,16 +81,16 @@ def interned(shape: Shape) -> Shape:
 
 
 def own_labels(labels: Mapping[str, str], keys: Iterable[str]) -> Pairs:
-    """The labels a shape keeps: those its own rules name."""
+    """Labels a shape keeps: those its own rules name."""
     return tuple((key, labels[key]) for key in sorted(set(keys)) if key in labels)
 
 
 @lru_cache(maxsize=4096)  # asked again with every attempt to place a pod
-def asking_for(shape: Shape, ask: DeviceAsk, node_labels: Pairs = ()) -> Shape:
-    """The shape of a pod with a claim: it needs these devices, on a node with these labels.
+def asking_for(shape: Shape, ask: DeviceRequest, node_labels: Pairs = ()) -> Shape:
+    """Shape of a pod with a claim: it needs these devices, on a node with these labels.
 
-    Its need of whole GPUs is the larger of what it requests and the claim's count. Parts of GPUs are no whole ones: a
-    node with one GPU has room for as many shares as fit on it, so they are counted on the devices alone.
+    Its need of whole GPUs is the larger of its request and the claim's count. Parts of GPUs are no whole ones: a node
+    with one GPU has room for as many shares as fit on it, so they are counted on the devices alone.
     """
     requests = dict(shape.requests)
     if ask.exclusivity is Exclusivity.EXCLUSIVE:

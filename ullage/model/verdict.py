@@ -1,6 +1,6 @@
-"""Why a pod may not go on a node: the closed list, and what could change each answer.
+"""Reasons a pod does not fit on a node: the closed list, and the changes that could cure each.
 
-The same word labels the metric, the Event, `explain` and the dashboard. A new reason is one line in `REASONS`.
+The same word labels the metric, the Event, `explain` and the dashboard. Every Reason but FITS has its Cure in `CURES`.
 """
 
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """In the order the rules are asked; the first that refuses is the reason."""
+    """Reason of a verdict. Listed in the order of the rules; the first rule that refuses gives the reason."""
 
     FITS = "Fits"
     NOT_THE_NODE_NAMED = "NotTheNodeNamed"
@@ -41,9 +41,9 @@ class Reason(StrEnum):
     NO_ISLAND_LARGE_ENOUGH = "NoIslandLargeEnough"
     BANDWIDTH_TOO_LOW = "BandwidthTooLow"
     SCHEDULING_GATED = "SchedulingGated"
-    """From here on reasons are about the pod itself: they hold on every node."""
+    """This reason and the following ones are about the pod itself: they hold on every node."""
     RESOURCE_CLAIMS = "ResourceClaims"
-    """Kubernetes' own device allocation is kube-scheduler's to do."""
+    """Dynamic Resource Allocation is kube-scheduler's to do."""
     CLAIM_MISSING = "ClaimMissing"
     CLAIM_INVALID = "ClaimInvalid"
     CLAIM_IN_USE = "ClaimInUse"
@@ -51,11 +51,11 @@ class Reason(StrEnum):
     GANG_SIZE_UNKNOWN = "GangSizeUnknown"
     QUOTA_EXCEEDED = "QuotaExceeded"
     GANG_INCOMPLETE = "GangIncomplete"
-    """Fewer members are there than the gang needs."""
+    """Fewer members exist than the gang needs."""
 
 
-class Wake(StrEnum):
-    """Kinds of news that can change a refusal."""
+class ClusterEvent(StrEnum):
+    """Kinds of changes that can make a refused pod schedulable."""
 
     NODE_APPEARED = "NodeAppeared"
     NODE_CHANGED = "NodeChanged"
@@ -66,30 +66,32 @@ class Wake(StrEnum):
     CLAIM_CHANGED = "ClaimChanged"
     QUOTA_CHANGED = "QuotaChanged"
     GANG_CHANGED = "GangChanged"
-    """A member was made, or the gang's size changed."""
+    """A member was created, or the gang's size changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cure:
-    """What could turn a refusal into a fit."""
+    """Changes that could turn a refusal into a fit."""
 
     fewer_pods: bool
-    """Taking pods off this node could help: preemption may look here."""
+    """Taking pods off this node could help: preemption may consider it."""
     another_node: bool
-    """A node like this one, but empty, could help: provisioning may look here."""
-    wakes_on: frozenset[Wake]
+    """An empty node like this one could help: provisioning may consider it."""
+    wakes_on: frozenset[ClusterEvent]
 
 
-def _cure(*wakes: Wake, fewer_pods: bool = False, another_node: bool = False) -> Cure:
-    return Cure(fewer_pods, another_node, frozenset({Wake.NODE_APPEARED, *wakes}))
+def _cure(*wakes: ClusterEvent, fewer_pods: bool = False, another_node: bool = False) -> Cure:
+    return Cure(fewer_pods, another_node, frozenset({ClusterEvent.NODE_APPEARED, *wakes}))
 
 
-_NODE = _cure(Wake.NODE_CHANGED)
-_FULL = _cure(Wake.NODE_CHANGED, Wake.POD_LEFT, fewer_pods=True, another_node=True)
-_VOLUME = _cure(Wake.NODE_CHANGED, Wake.VOLUME_CHANGED)
-_GPUS_FULL = _cure(Wake.POD_LEFT, Wake.INVENTORY_CHANGED, fewer_pods=True, another_node=True)
-_GPUS_WRONG = _cure(Wake.INVENTORY_CHANGED)
-_PODS = _cure(Wake.NODE_CHANGED, Wake.POD_LEFT, Wake.POD_ARRIVED, fewer_pods=True, another_node=True)
+_NODE = _cure(ClusterEvent.NODE_CHANGED)
+_FULL = _cure(ClusterEvent.NODE_CHANGED, ClusterEvent.POD_LEFT, fewer_pods=True, another_node=True)
+_VOLUME = _cure(ClusterEvent.NODE_CHANGED, ClusterEvent.VOLUME_CHANGED)
+_GPUS_FULL = _cure(ClusterEvent.POD_LEFT, ClusterEvent.INVENTORY_CHANGED, fewer_pods=True, another_node=True)
+_GPUS_WRONG = _cure(ClusterEvent.INVENTORY_CHANGED)
+_PODS = _cure(
+    ClusterEvent.NODE_CHANGED, ClusterEvent.POD_LEFT, ClusterEvent.POD_ARRIVED, fewer_pods=True, another_node=True
+)
 
 CURES: Mapping[Reason, Cure] = {
     Reason.NOT_THE_NODE_NAMED: _NODE,
@@ -103,13 +105,13 @@ CURES: Mapping[Reason, Cure] = {
     Reason.INSUFFICIENT_RESOURCES: _FULL,
     Reason.VOLUME_NOT_READY: _VOLUME,
     Reason.VOLUME_ELSEWHERE: _VOLUME,
-    Reason.VOLUME_IN_USE: _cure(Wake.POD_LEFT, Wake.VOLUME_CHANGED, fewer_pods=True),
+    Reason.VOLUME_IN_USE: _cure(ClusterEvent.POD_LEFT, ClusterEvent.VOLUME_CHANGED, fewer_pods=True),
     Reason.SPREAD_KEY_MISSING: _NODE,
     Reason.SPREAD_TOO_UNEVEN: _PODS,
-    Reason.POD_AFFINITY_UNMET: _cure(Wake.NODE_CHANGED, Wake.POD_ARRIVED),
+    Reason.POD_AFFINITY_UNMET: _cure(ClusterEvent.NODE_CHANGED, ClusterEvent.POD_ARRIVED),
     Reason.POD_ANTI_AFFINITY: _PODS,
     Reason.EXISTING_ANTI_AFFINITY: _PODS,
-    Reason.NO_GPUS: _cure(Wake.NODE_CHANGED, Wake.INVENTORY_CHANGED),
+    Reason.NO_GPUS: _cure(ClusterEvent.NODE_CHANGED, ClusterEvent.INVENTORY_CHANGED),
     Reason.INVENTORY_STALE: _GPUS_WRONG,
     Reason.GPU_MODEL_MISMATCH: _GPUS_WRONG,
     Reason.GPU_MEMORY_TOO_SMALL: _GPUS_WRONG,
@@ -120,21 +122,21 @@ CURES: Mapping[Reason, Cure] = {
     Reason.NO_MIG_INSTANCE: _GPUS_FULL,
     Reason.NO_ISLAND_LARGE_ENOUGH: _GPUS_FULL,
     Reason.BANDWIDTH_TOO_LOW: _GPUS_FULL,
-    # No node helps against these: neither one that comes nor one that is emptied.
+    # No node cures these: neither a new one nor an emptied one.
     Reason.SCHEDULING_GATED: Cure(False, False, frozenset()),
     Reason.RESOURCE_CLAIMS: Cure(False, False, frozenset()),
-    Reason.CLAIM_MISSING: Cure(False, False, frozenset({Wake.CLAIM_CHANGED})),
-    Reason.CLAIM_INVALID: Cure(False, False, frozenset({Wake.CLAIM_CHANGED})),
-    Reason.CLAIM_IN_USE: Cure(False, False, frozenset({Wake.CLAIM_CHANGED, Wake.POD_LEFT})),
-    Reason.GANG_SIZE_UNKNOWN: Cure(False, False, frozenset({Wake.CLAIM_CHANGED, Wake.GANG_CHANGED})),
-    Reason.QUOTA_EXCEEDED: Cure(False, False, frozenset({Wake.POD_LEFT, Wake.QUOTA_CHANGED})),
-    Reason.GANG_INCOMPLETE: Cure(False, False, frozenset({Wake.GANG_CHANGED})),
+    Reason.CLAIM_MISSING: Cure(False, False, frozenset({ClusterEvent.CLAIM_CHANGED})),
+    Reason.CLAIM_INVALID: Cure(False, False, frozenset({ClusterEvent.CLAIM_CHANGED})),
+    Reason.CLAIM_IN_USE: Cure(False, False, frozenset({ClusterEvent.CLAIM_CHANGED, ClusterEvent.POD_LEFT})),
+    Reason.GANG_SIZE_UNKNOWN: Cure(False, False, frozenset({ClusterEvent.CLAIM_CHANGED, ClusterEvent.GANG_CHANGED})),
+    Reason.QUOTA_EXCEEDED: Cure(False, False, frozenset({ClusterEvent.POD_LEFT, ClusterEvent.QUOTA_CHANGED})),
+    Reason.GANG_INCOMPLETE: Cure(False, False, frozenset({ClusterEvent.GANG_CHANGED})),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A reason with what a person would want to know of it."""
+    """Answer of one node: a reason, with its detail for people."""
 
     reason: Reason
     detail: str = ""

@@ -1,10 +1,10 @@
-"""Volumes as decisions see them: claims, the volumes behind them, and the classes new volumes are made by."""
+"""Volumes as decisions see them: claims, their volumes, and the storage classes new volumes are made by."""
 
 import msgspec
 
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 from ullage.model.selector import Selector
-from ullage.model.terms import NodeTerm, Pairs
+from ullage.model.shape_terms import NodeTerm, Pairs
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
@@ -14,7 +14,7 @@ ZONE_KEYS = (
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
 )
-"""Labels of volumes that bind them to places, oldest spelling first."""
+"""Labels of volumes that bind them to zones and regions, oldest spelling first."""
 
 TODAYS_KEY = {ZONE_KEYS[0]: ZONE_KEYS[2], ZONE_KEYS[1]: ZONE_KEYS[3]}
 
@@ -22,23 +22,23 @@ Allowed = tuple[tuple[str, tuple[str, ...]], ...]
 """Labels with the values they may have; all must hold."""
 
 
-class VolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class PersistentVolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Facts of one PersistentVolumeClaim."""
 
     key: ObjectKey
     uid: str
     owner: str = ""
-    """The uid of its controller."""
+    """Uid of its controller."""
     deleting: bool = False
     lost: bool = False
     """Its volume is gone."""
     volume: str = ""
-    """The volume it names."""
+    """Volume it names."""
     bound: bool = False
-    """Both sides agree: the volume is its own."""
+    """True if the binding is complete: the volume is its own."""
     storage_class: str = ""
     selected_node: str = ""
-    """Where its volume is to be made."""
+    """Node its volume is to be made for."""
     size: int = 0
     access: tuple[str, ...] = ()
     mode: str = "Filesystem"
@@ -50,7 +50,7 @@ class VolumeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return "ReadWriteOncePod" in self.access
 
 
-class Volume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class PersistentVolume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Facts of one PersistentVolume."""
 
     name: str
@@ -69,7 +69,7 @@ class Volume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     zones: Allowed = ()
     """Zone and region labels, each with the set of places it names."""
 
-    def belongs_to(self, claim: VolumeClaim) -> bool:
+    def belongs_to(self, claim: PersistentVolumeClaim) -> bool:
         return self.promised_to == claim.key and self.promised_uid in ("", claim.uid)
 
 
@@ -81,7 +81,7 @@ class StorageClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     waits_for_consumer: bool = False
     """Volumes are made or bound when a pod that mounts them has a node."""
     topologies: tuple[Allowed, ...] = ()
-    """Where volumes may be made: alternatives; none at all allow every place."""
+    """Topologies volumes may be made in: alternatives. Empty allows every place."""
 
     @property
     def makes_volumes(self) -> bool:
@@ -89,7 +89,7 @@ class StorageClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def zones_of(labels: Pairs) -> Allowed:
-    """The places in a volume's labels (`a__b` names two). A label with an empty place says nothing."""
+    """Places in a volume's labels (`a__b` names two). A label with an empty place says nothing."""
     by_key = dict(labels)
     found = ((key, tuple(part.strip() for part in by_key[key].split("__"))) for key in ZONE_KEYS if key in by_key)
     return tuple((key, tuple(sorted(set(places)))) for key, places in found if all(places))

@@ -1,1 +1,2 @@
-"""Telling: structured logs, metrics, Kubernetes Events, alert rules. Nothing here changes what is decided or done."""
+"""Observability: structured logs, metrics, Kubernetes Events, alert rules. Nothing here changes what is decided or
+done."""

@@ -4,24 +4,24 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from ullage.observe.metrics import Kind, Metric
+from ullage.observe.scheduler_metrics import Metric, MetricType
 
 REVIEWS = Metric(
     "ullage_admission_reviews",
-    Kind.COUNTER,
+    MetricType.COUNTER,
     "Reviews by path (mutate, validate) and outcome: Patched, AsItIs, or why they were refused.",
     ("path", "outcome"),
 )
 REVIEW_SECONDS = Metric(
     "ullage_admission_review_seconds",
-    Kind.HISTOGRAM,
+    MetricType.HISTOGRAM,
     "Time from the whole review read to the answer made.",
     ("path",),
     (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0),
 )
 CERTIFICATE_END = Metric(
     "ullage_admission_certificate_expiry_seconds",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     "When the certificate served now ends, in seconds since the epoch.",
 )
 
@@ -44,6 +44,6 @@ class AdmissionMetrics:
         )
 
     def reviewed(self, path: str, outcome: str, seconds: float) -> None:
-        """One review was answered."""
+        """Count one answered review."""
         self._reviews.labels(path, outcome).inc()
         self._seconds.labels(path).observe(seconds)

@@ -1,6 +1,6 @@
-"""The metrics of the node agent: one list with what each means, and the instruments made from it.
+"""Metrics of the node agent: one list with descriptions, and the instruments made from it.
 
-Each agent speaks of the GPUs of its own node, so a GPU is named by its id; which node it is, whoever scrapes knows.
+Each agent reports the GPUs of its own node, so a GPU is named by its id. The scraper knows the node.
 """
 
 from collections.abc import Mapping, Sequence
@@ -8,44 +8,44 @@ from enum import StrEnum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from ullage.observe.metrics import Kind, Metric
+from ullage.observe.scheduler_metrics import Metric, MetricType
 
 AGENT_GPUS = Metric(
-    "ullage_agent_gpus", Kind.GAUGE, "GPUs of the node by health (Healthy, Unhealthy, Unknown).", ("health",)
+    "ullage_agent_gpus", MetricType.GAUGE, "GPUs of the node by health (Healthy, Unhealthy, Unknown).", ("health",)
 )
 UTILISATION = Metric(
-    "ullage_agent_gpu_utilisation_percent", Kind.GAUGE, "How busy a GPU is, where it says so.", ("gpu",)
+    "ullage_agent_gpu_utilisation_percent", MetricType.GAUGE, "How busy a GPU is, where it says so.", ("gpu",)
 )
-MEMORY_USED = Metric("ullage_agent_gpu_memory_used_bytes", Kind.GAUGE, "Memory in use on a GPU.", ("gpu",))
+MEMORY_USED = Metric("ullage_agent_gpu_memory_used_bytes", MetricType.GAUGE, "Memory in use on a GPU.", ("gpu",))
 IDLE = Metric(
     "ullage_agent_gpu_idle_seconds",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     "For GPUs that pods hold: how long the same pods have held it without computing anything.",
     ("gpu",),
 )
 ECC = Metric(
     "ullage_agent_gpu_uncorrected_errors",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     "Uncorrected ECC errors of a GPU, since the driver was loaded (volatile) and ever (aggregate).",
     ("gpu", "window"),
 )
-XIDS = Metric("ullage_agent_xids", Kind.COUNTER, "Xids the driver reported, those of faulty programs included.",
+XIDS = Metric("ullage_agent_xids", MetricType.COUNTER, "Xids the driver reported, those of faulty programs included.",
               ("gpu", "xid"))  # fmt: skip
 STRAYS = Metric(
     "ullage_agent_stray_processes",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     "Processes on a GPU that was not given to their pod, or that are in no pod.",
     ("gpu",),
 )
 LOOK_SECONDS = Metric(
     "ullage_agent_look_seconds",
-    Kind.HISTOGRAM,
+    MetricType.HISTOGRAM,
     "Time to look at all GPUs once.",
     buckets=(0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0),
 )
 REPORTS = Metric(
     "ullage_agent_reports",
-    Kind.COUNTER,
+    MetricType.COUNTER,
     "Reports of the node's GPUs by outcome (written, failed).",
     ("outcome",),
 )
@@ -87,7 +87,7 @@ class AgentMetrics:
         self._reports = Counter(REPORTS.name, REPORTS.help, REPORTS.labels, registry=registry)
 
     def show(self, metric: Metric, reading: Reading) -> None:
-        """This is what the gauge says now, and all of it."""
+        """Set the gauge to this reading; series that are not in it are removed."""
         gauge = self._gauges[metric.name]
         for gone in sorted(self._shown.get(metric.name, frozenset()) - reading.keys()):
             gauge.remove(*gone)

@@ -1,8 +1,8 @@
-"""Kubernetes Events, told without ever holding up whoever has something to tell.
+"""Kubernetes Events, recorded without ever delaying the caller.
 
-`tell` only notes it. Tasks of the recorder's own write what was noted, a few at a time, oldest first. What is told
-again while it waits is counted, and what is told again within minutes is added to the Event that is there. When too
-much waits, the oldest is dropped and counted. How an Event is spelled is the writer's business.
+`tell` only queues an Event. The recorder's own tasks write queued Events, a few at a time, oldest first. An Event
+repeated while it is queued is counted; one repeated within the hour is added to the existing Event. When too many are
+queued, the oldest is dropped and counted. The writer decides the form of an Event.
 """
 
 import asyncio
@@ -13,9 +13,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Protocol, Self
 
+import structlog
+
 from ullage import errors
 from ullage.clock import Clock, Instant
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
+from ullage.observe.once import OnceLog
+
+_log = structlog.get_logger("events")
 
 _TRANSIENT = (errors.Unreachable, errors.ServerFailure, errors.TooManyRequests)
 _LONGEST_NAME = 253
@@ -23,79 +28,102 @@ _DIGEST_LENGTH = 16
 
 
 class EventReason(StrEnum):
-    """What can be told. The closed list; people filter by these words."""
+    """Reasons of Events. A closed list: people filter by these words."""
 
     SCHEDULED = "Scheduled"
     FAILED_SCHEDULING = "FailedScheduling"
     CLAIM_REFUSED = "ClaimRefused"
-    """Something is wrong with the claim a pod names."""
+    """The claim a pod names cannot be used."""
     PREEMPTED = "Preempted"
-    """Told of the pod that had to go."""
+    """Reported on the pod that was evicted."""
     GANG_WAITING = "GangWaiting"
     GANG_TIMED_OUT = "GangTimedOut"
     GPU_FREED = "GpuFreed"
     GPU_QUARANTINED = "GpuQuarantined"
     GPU_UNHEALTHY = "GpuUnhealthy"
-    """Told of every pod on it, or of its node."""
+    """Reported on every pod on the GPU, or on its node."""
     GPU_USED_WITHOUT_LEASE = "GpuUsedWithoutLease"
-    NODES_BOUGHT = "NodesBought"
-    """These and the following are told of NodeProvisioners, and of the nodes concerned."""
+    NODES_LAUNCHED = "NodesLaunched"
+    """This and the following are reported on NodeProvisioners, and on the nodes concerned."""
     CAPACITY_BLOCKED = "CapacityBlocked"
     """The cloud has no more of these machines, or we may not have them."""
-    PURCHASE_FAILED = "PurchaseFailed"
-    NODE_NEVER_JOINED = "NodeNeverJoined"
-    NODE_TAINTED = "NodeTainted"
-    NODE_SPARED = "NodeSpared"
+    SCALE_UP_FAILED = "ScaleUpFailed"
+    NODE_FAILED_TO_REGISTER = "NodeFailedToRegister"
+    INSTANCE_WITHOUT_NODE = "InstanceWithoutNode"
+    """The Node of a machine was deleted and did not come back: the machine is given back."""
+    AGENTS_SILENT = "AgentsSilent"
+    """No agent reports the GPUs of some nodes of a pool."""
+    TRIGGERED_SCALE_UP = "TriggeredScaleUp"
+    """Reported on pods for which nodes were bought; this and the next have Cluster Autoscaler's names."""
+    NOT_TRIGGER_SCALE_UP = "NotTriggerScaleUp"
+    NODE_TAINTED_FOR_DELETION = "NodeTaintedForDeletion"
+    NODE_UNTAINTED = "NodeUntainted"
     NODE_REMOVED = "NodeRemoved"
     NODE_NOT_REMOVED = "NodeNotRemoved"
     NODE_DRAINING = "NodeDraining"
-    """Its pods are asked to go elsewhere, and then it goes."""
+    """The node's pods are being evicted; then the node is removed."""
     NODE_DRAINED = "NodeDrained"
-    """It is empty and cordoned, and left to its owner."""
+    """The node is empty and cordoned, and left to its owner."""
     POD_EVICTED = "PodEvicted"
-    """Told of pods whose node goes."""
+    """Reported on pods whose node is being removed."""
     POD_NOT_EVICTED = "PodNotEvicted"
     DEPRECATED_FIELD = "DeprecatedField"
+    SCALE_UP_TRIGGERED = "ScaleUpTriggered"
+    """Reported on a pending pod: Karpenter was asked for a node."""
+    NODE_HANDED_OVER = "NodeHandedOver"
+    """Reported on a pending pod: the node that was bought for it is now its own."""
+    HANDOVER_UNPROTECTED = "HandoverUnprotected"
+    """Reported on a NodePool: other pods may take a node before the pod it was bought for."""
 
 
 @dataclass(frozen=True, slots=True)
-class EventKind:
-    """How a reason is shown."""
+class EventStyle:
+    """Presentation of a reason in an Event."""
 
     action: str
-    """What was being done, in one word."""
+    """Action of the Event, in one word."""
     warning: bool = False
+    by_topic: bool = False
+    """Repeated on one object in texts that differ, if only in their numbers. The topic decides whether it is the
+    same Event, and the Event keeps its first text (an Event's note cannot be changed)."""
 
 
-KINDS: Mapping[EventReason, EventKind] = {
-    EventReason.SCHEDULED: EventKind("Binding"),
-    EventReason.FAILED_SCHEDULING: EventKind("Scheduling", warning=True),
-    EventReason.CLAIM_REFUSED: EventKind("Scheduling", warning=True),
-    EventReason.PREEMPTED: EventKind("Preempting"),
-    EventReason.GANG_WAITING: EventKind("Scheduling"),
-    EventReason.GANG_TIMED_OUT: EventKind("Scheduling", warning=True),
-    EventReason.GPU_FREED: EventKind("Sweeping"),
-    EventReason.GPU_QUARANTINED: EventKind("Sweeping", warning=True),
-    EventReason.GPU_UNHEALTHY: EventKind("Watching", warning=True),
-    EventReason.GPU_USED_WITHOUT_LEASE: EventKind("Watching", warning=True),
-    EventReason.NODES_BOUGHT: EventKind("ScalingUp"),
-    EventReason.CAPACITY_BLOCKED: EventKind("ScalingUp", warning=True),
-    EventReason.PURCHASE_FAILED: EventKind("ScalingUp", warning=True),
-    EventReason.NODE_NEVER_JOINED: EventKind("ScalingUp", warning=True),
-    EventReason.NODE_TAINTED: EventKind("ScalingDown"),
-    EventReason.NODE_SPARED: EventKind("ScalingDown"),
-    EventReason.NODE_REMOVED: EventKind("ScalingDown"),
-    EventReason.NODE_NOT_REMOVED: EventKind("ScalingDown", warning=True),
-    EventReason.NODE_DRAINING: EventKind("Draining"),
-    EventReason.NODE_DRAINED: EventKind("Draining"),
-    EventReason.POD_EVICTED: EventKind("Draining"),
-    EventReason.POD_NOT_EVICTED: EventKind("Draining", warning=True),
-    EventReason.DEPRECATED_FIELD: EventKind("Reading", warning=True),
+KINDS: Mapping[EventReason, EventStyle] = {
+    EventReason.SCHEDULED: EventStyle("Binding"),
+    EventReason.FAILED_SCHEDULING: EventStyle("Scheduling", warning=True, by_topic=True),
+    EventReason.CLAIM_REFUSED: EventStyle("Scheduling", warning=True, by_topic=True),
+    EventReason.PREEMPTED: EventStyle("Preempting"),
+    EventReason.GANG_WAITING: EventStyle("Scheduling", by_topic=True),
+    EventReason.GANG_TIMED_OUT: EventStyle("Scheduling", warning=True),
+    EventReason.GPU_FREED: EventStyle("Sweeping"),
+    EventReason.GPU_QUARANTINED: EventStyle("Sweeping", warning=True),
+    EventReason.GPU_UNHEALTHY: EventStyle("Watching", warning=True),
+    EventReason.GPU_USED_WITHOUT_LEASE: EventStyle("Watching", warning=True),
+    EventReason.NODES_LAUNCHED: EventStyle("ScalingUp"),
+    EventReason.CAPACITY_BLOCKED: EventStyle("ScalingUp", warning=True),
+    EventReason.SCALE_UP_FAILED: EventStyle("ScalingUp", warning=True),
+    EventReason.NODE_FAILED_TO_REGISTER: EventStyle("ScalingUp", warning=True),
+    EventReason.INSTANCE_WITHOUT_NODE: EventStyle("ScalingDown", warning=True),
+    EventReason.AGENTS_SILENT: EventStyle("Watching", warning=True),
+    EventReason.TRIGGERED_SCALE_UP: EventStyle("ScalingUp"),
+    EventReason.NOT_TRIGGER_SCALE_UP: EventStyle("ScalingUp"),
+    EventReason.NODE_TAINTED_FOR_DELETION: EventStyle("ScalingDown"),
+    EventReason.NODE_UNTAINTED: EventStyle("ScalingDown"),
+    EventReason.NODE_REMOVED: EventStyle("ScalingDown"),
+    EventReason.NODE_NOT_REMOVED: EventStyle("ScalingDown", warning=True),
+    EventReason.NODE_DRAINING: EventStyle("Draining"),
+    EventReason.NODE_DRAINED: EventStyle("Draining"),
+    EventReason.POD_EVICTED: EventStyle("Draining"),
+    EventReason.POD_NOT_EVICTED: EventStyle("Draining", warning=True),
+    EventReason.DEPRECATED_FIELD: EventStyle("Reading", warning=True),
+    EventReason.SCALE_UP_TRIGGERED: EventStyle("ScalingUp"),
+    EventReason.NODE_HANDED_OVER: EventStyle("ScalingUp"),
+    EventReason.HANDOVER_UNPROTECTED: EventStyle("Reading", warning=True),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class ObjectReference:
     """The object an Event is about."""
 
     kind: str
@@ -105,40 +133,47 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Announcement:
-    """Something worth telling."""
+class EventMessage:
+    """One Event to record."""
 
-    about: Subject
+    about: ObjectReference
     reason: EventReason
     note: str
-    related: Subject | None = None
+    related: ObjectReference | None = None
+    topic: str = ""
+    """Stable key of the Event, however its note is worded: for reasons with `by_topic`."""
+
+    @property
+    def identity(self) -> "tuple[ObjectReference, EventReason, str]":
+        """Equal for repetitions of one Event."""
+        return self.about, self.reason, self.topic if KINDS[self.reason].by_topic else self.note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class EventSeries:
     """An Event as it is to be on the API server."""
 
     name: str
-    announcement: Announcement
+    announcement: EventMessage
     first: Instant
     last: Instant
     count: int = 1
 
 
 class EventWriter(Protocol):
-    """Puts records where people find them. Raises ApiError."""
+    """Writes Events. Raises ApiError."""
 
-    async def create(self, record: Record) -> None:
-        """A new one. AlreadyExists means that it was written before."""
+    async def create(self, record: EventSeries) -> None:
+        """Create an Event. AlreadyExists means that it was written before."""
         ...
 
-    async def repeat(self, record: Record) -> None:
-        """One that is there has happened again. Raises NotFound where it is not there any more."""
+    async def repeat(self, record: EventSeries) -> None:
+        """Count one more occurrence on an existing Event. Raises NotFound if it is gone."""
         ...
 
 
-class EventFate(StrEnum):
-    """What became of what was told. The closed list: it labels the metric."""
+class EventWriteResult(StrEnum):
+    """Result of an Event write. A closed list: it labels the metric."""
 
     CREATED = "created"
     REPEATED = "repeated"
@@ -148,26 +183,26 @@ class EventFate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class EventPace:
+class EventLimits:
     """Limits. Times in seconds."""
 
     most_waiting: int = 10_000
     at_once: int = 32
     """Writes under way: a scheduler that has 64 placements under way, two writes each, makes Events as fast as this."""
     at_once_beside_urgent: int = 2
-    """Writes under way while more urgent ones are: what is told can wait, pods that are to start cannot."""
+    """Writes under way while more urgent ones are: Events can wait, pods that are to start cannot."""
     patience: float = 10.0
-    """How long what is told may wait for that."""
-    series: float = 300.0
-    """The same told again within this time is counted on the Event that is there."""
+    """Time an Event may wait for more urgent writes, in seconds."""
+    series: float = 3300.0
+    """Time within which a repetition is counted on the existing Event, in seconds. Servers keep Events for an hour."""
     most_series: int = 8192
     retries: tuple[float, ...] = (0.5, 2.0)
     """Waits before a write that failed for no fault of its own is tried again."""
     farewell: float = 5.0
-    """How long closing waits for what is still to be written."""
+    """Time closing waits for Events still to be written, in seconds."""
 
 
-_Same = tuple[Subject, EventReason, str]
+_Same = tuple[ObjectReference, EventReason, str]
 
 
 class EventRecorder:
@@ -179,8 +214,8 @@ class EventRecorder:
         clock: Clock,
         *,
         instance: str,
-        pace: EventPace = EventPace(),  # noqa: B008 - frozen
-        on_fate: Callable[[EventFate], None] = lambda _: None,
+        pace: EventLimits = EventLimits(),  # noqa: B008 - frozen
+        on_fate: Callable[[EventWriteResult], None] = lambda _: None,
     ) -> None:
         """`instance` tells replicas apart: two of them never make the same name."""
         self._writer = writer
@@ -188,11 +223,12 @@ class EventRecorder:
         self._instance = instance
         self._pace = pace
         self._on_fate = on_fate
+        self._log = OnceLog(_log)
         self.others_are_urgent: Callable[[], bool] = lambda: False
-        """Whether there are other writes that should come first."""
-        self._waiting: dict[_Same, Record] = {}
+        """Returns True while other writes should come first."""
+        self._waiting: dict[_Same, EventSeries] = {}
         self._being_written: set[_Same] = set()
-        self._series: dict[_Same, Record] = {}
+        self._series: dict[_Same, EventSeries] = {}
         self._bell = asyncio.Event()
         self._bell_of_reserves = asyncio.Event()
         self._closing = False
@@ -217,37 +253,37 @@ class EventRecorder:
             for task in self._tasks:
                 task.cancel()
             for _ in self._waiting:
-                self._on_fate(EventFate.DROPPED)
+                self._on_fate(EventWriteResult.DROPPED)
             self._waiting.clear()
         for ended in await asyncio.gather(*self._tasks, return_exceptions=True):
             if isinstance(ended, Exception):
                 raise ended  # a bug of ours; being cancelled is no exception of that kind
 
-    def tell(self, announcement: Announcement) -> None:
+    def tell(self, announcement: EventMessage) -> None:
         """Note it. Never waits, never fails."""
         if self._closing:
-            self._on_fate(EventFate.DROPPED)
+            self._on_fate(EventWriteResult.DROPPED)
             return
         now = self._clock.now()
-        same = (announcement.about, announcement.reason, announcement.note)
+        same = announcement.identity
         waiting = self._waiting.get(same)
         if waiting is not None:
-            self._waiting[same] = replace(waiting, count=waiting.count + 1, last=now)
+            self._waiting[same] = replace(waiting, announcement=announcement, count=waiting.count + 1, last=now)
             return
         if len(self._waiting) >= self._pace.most_waiting:
             del self._waiting[next(iter(self._waiting))]
-            self._on_fate(EventFate.DROPPED)
-        self._waiting[same] = Record(name="", announcement=announcement, first=now, last=now)
+            self._on_fate(EventWriteResult.DROPPED)
+        self._waiting[same] = EventSeries(name="", announcement=announcement, first=now, last=now)
         self._ring()
 
     def _ring(self) -> None:
-        """Wake whoever may write now."""
+        """Wake the writers that may write now."""
         self._bell.set()
         if not self._reserves_stand_back():
             self._bell_of_reserves.set()
 
     def _reserves_stand_back(self) -> bool:
-        """Whether more urgent writes come first. Whoever writes rings when done: this is asked again."""
+        """True while reserve writers wait for more urgent writes. Asked again each time a writer has finished."""
         if self._closing or not self.others_are_urgent() or len(self._waiting) >= self._pace.most_waiting // 2:
             return False
         oldest = next(iter(self._waiting.values()), None)
@@ -280,7 +316,7 @@ class EventRecorder:
                 self._ring()
         self._on_fate(fate)
 
-    async def _try(self, same: _Same, told: Record) -> EventFate:
+    async def _try(self, same: _Same, told: EventSeries) -> EventWriteResult:
         for wait in (*self._pace.retries, None):
             try:
                 return await self._put(same, told)
@@ -288,11 +324,12 @@ class EventRecorder:
                 if wait is None:
                     break
                 await asyncio.sleep(wait)
-            except errors.UllageError:
+            except errors.UllageError as error:
+                self._log.warning("events cannot be written", type(error).__name__, now=told.last, error=str(error))
                 break
-        return EventFate.FAILED
+        return EventWriteResult.FAILED
 
-    async def _put(self, same: _Same, told: Record) -> EventFate:
+    async def _put(self, same: _Same, told: EventSeries) -> EventWriteResult:
         there = self._in_series(same, told.last)
         if there is not None:
             again = replace(there, count=there.count + told.count, last=told.last)
@@ -302,18 +339,18 @@ class EventRecorder:
                 del self._series[same]  # Events do not last for ever
             else:
                 self._remember(same, again)
-                return EventFate.REPEATED
+                return EventWriteResult.REPEATED
         record = replace(told, name=self._name(told))
         with suppress(errors.AlreadyExists):  # then it is ours: written by an attempt whose answer was lost
             await self._writer.create(record)
         self._remember(same, record)
-        return EventFate.CREATED
+        return EventWriteResult.CREATED
 
-    def _in_series(self, same: _Same, now: Instant) -> Record | None:
+    def _in_series(self, same: _Same, now: Instant) -> EventSeries | None:
         there = self._series.get(same)
         return there if there is not None and now - there.last <= self._pace.series else None
 
-    def _remember(self, same: _Same, record: Record) -> None:
+    def _remember(self, same: _Same, record: EventSeries) -> None:
         """Keep it for its successors; forget those that are too old to have any, oldest first."""
         self._series.pop(same, None)
         self._series[same] = record
@@ -323,8 +360,8 @@ class EventRecorder:
                 break
             del self._series[oldest]
 
-    def _name(self, record: Record) -> str:
-        """One of its own, and always the same one: an attempt made twice makes one Event."""
+    def _name(self, record: EventSeries) -> str:
+        """Name of the Event. Always the same for one series: an attempt made twice makes one Event."""
         about = record.announcement.about
         parts = (self._instance, about.uid, record.announcement.reason, record.announcement.note, repr(record.first))
         digest = hashlib.sha256("\0".join((str(about.key), about.kind, *parts)).encode()).hexdigest()[:_DIGEST_LENGTH]

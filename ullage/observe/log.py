@@ -25,7 +25,7 @@ def configure(*, level: str = "info", form: LogFormat = "auto", stream: TextIO |
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
-        # Looked up for each line: whoever replaces standard error for a while takes it away again.
+        # Looked up for each line: a caller that replaces standard error for a while restores it later.
         logger_factory=lambda *_: structlog.PrintLogger(sys.stderr if stream is None else stream),
         cache_logger_on_first_use=False,
     )

@@ -1,4 +1,5 @@
-"""Another world for the same loops: an API server in memory, virtual time, simulated actors, faults.
+"""Simulation of everything outside our loops: API server in memory, virtual time, controllers, kubelets, clouds,
+faults.
 
-Replaces what is outside (API server, kubelets, controllers, clouds, time); never a decision.
+The loops run unchanged. The simulation replaces their surroundings and never a decision.
 """

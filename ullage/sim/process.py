@@ -1,9 +1,9 @@
-"""Simulated processes: each thinks on its own time, and dies without last words.
+"""Simulated processes: each has its own CPU time, and can crash without clean-up.
 
-A process has threads (mostly one). A thread that thinks is busy: none of its tasks takes a step until it is done, so
-answers, watch lines and timers wait, as they would behind a long computation; other processes go on. A crash cuts the
-process off from the API first and then drops its tasks: clean-up code may run up to its next await, and reaches nobody.
-Works on virtual and scaled loops. What a process does is no business of this module.
+A process has threads (mostly one). A thread that computes is busy: none of its tasks takes a step until it is done, so
+responses, watch lines and timers wait, as they would behind a long computation. Other processes go on. A crash first
+cuts the process off from the API and then drops its tasks: clean-up code may run up to its next await, and its writes
+reach no server. Works on virtual and scaled loops. This module does not know what a process does.
 """
 
 import asyncio
@@ -14,39 +14,39 @@ from typing import Any, Protocol, TypeVar
 
 from ullage.clock import Instant
 from ullage.errors import InvariantBroken, Unreachable
-from ullage.kube.transport import Request, Response, Transport
-from ullage.sim.time import loop_clock
+from ullage.kube.client.transport import Request, Response, Transport
+from ullage.sim.virtual_time import loop_clock
 
 T = TypeVar("T")
 
 MAIN = "main"
 
 _LAST_AWAITS = 20
-"""So many awaits in nested clean-up are cancelled one by one before it is cut short."""
+"""Awaits in nested clean-up that are cancelled one by one before the task is cut short."""
 
 
 class CuttableTransport(Transport, Protocol):
-    """A way to an API server that can be cut like a cable."""
+    """A transport to an API server that can be cut like a cable."""
 
     def cut(self) -> None:
-        """From now on nothing gets through; what is on its way gets no answer."""
+        """Block all requests from now on. Requests under way get no response."""
         ...
 
 
-class Thread:
-    """One thread of a process: while it is busy, none of its tasks moves."""
+class SimulatedThread:
+    """One thread of a process. While it is busy, none of its tasks takes a step."""
 
-    def __init__(self, life: "Life") -> None:
+    def __init__(self, life: "ProcessRun") -> None:
         self.life = life
         self.busy_until = 0.0
 
     def occupy(self, seconds: float) -> asyncio.Future[None]:
-        """Be busy for so long, after what keeps it busy already. The future is done when it is free."""
+        """Be busy for `seconds` after the present work ends. The future is done when the thread is free."""
         self.busy_until = max(self.busy_until, asyncio.get_running_loop().time()) + seconds
         return self._freed()
 
     def hold(self) -> asyncio.Future[None] | None:
-        """What a task has to wait for before its next step, if anything."""
+        """Future that a task has to await before its next step; None if the thread is free."""
         if self.busy_until > asyncio.get_running_loop().time():
             return self._freed()
         return None
@@ -63,15 +63,17 @@ def _finish(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-_THREAD: ContextVar[Thread | None] = ContextVar("simulated thread", default=None)
+_THREAD: ContextVar[SimulatedThread | None] = ContextVar("simulated thread", default=None)
 
 
 class _Paced(Coroutine[Any, None, T]):
-    """A coroutine that only steps while its thread is free, and is dropped at its next step after its process died."""
+    """A coroutine that only steps while its thread is free, and is dropped at its next step after its process run
+    ended.
+    """
 
-    def __init__(self, coro: Coroutine[Any, Any, T], thread: Thread) -> None:
+    def __init__(self, coro: Coroutine[Any, Any, T], thread: SimulatedThread) -> None:
         self.cr_await = coro
-        """Named as in native coroutines, so that whoever walks the chain of awaits finds the way."""
+        """Named as in native coroutines, so that code that walks the chain of awaits finds it."""
         self._thread = thread
         self._error: BaseException | None = None
 
@@ -102,7 +104,7 @@ class _Paced(Coroutine[Any, None, T]):
         raise TypeError("only a task drives this")
 
     def _drop(self) -> Any:
-        """Unwind, waiting for nothing: clean-up that awaits is cancelled on the spot, and cut short if it goes on."""
+        """Unwind without waiting: clean-up that awaits is cancelled on the spot, and cut short if it goes on."""
         for attempt in range(2 * _LAST_AWAITS):
             try:
                 if attempt < _LAST_AWAITS:
@@ -114,7 +116,7 @@ class _Paced(Coroutine[Any, None, T]):
                 break
             except RuntimeError:
                 continue  # it caught being closed, or it has ended with one: the next attempt will tell
-            except Exception:  # noqa: BLE001 - whatever its clean-up raised, nobody is left to hear it
+            except Exception:  # noqa: BLE001 - errors of the clean-up of an ended process are dropped
                 break
         else:
             raise InvariantBroken(f"a task of {self._thread.life.name} goes on after its death: {self.cr_await}")
@@ -122,9 +124,9 @@ class _Paced(Coroutine[Any, None, T]):
 
 
 class ProcessClock:
-    """The loop's time; thinking keeps the whole thread busy, not only the task that thinks."""
+    """Clock with the loop's time. `charge` keeps the whole thread busy, not only the calling task."""
 
-    def __init__(self, thread: Thread) -> None:
+    def __init__(self, thread: SimulatedThread) -> None:
         self._thread = thread
         self._clock = loop_clock()
 
@@ -139,32 +141,32 @@ class ProcessClock:
             await self._thread.occupy(cpu_seconds)
 
 
-class Life:
-    """One run of a process, from start to crash or end. A restarted process has another one."""
+class ProcessRun:
+    """One run of a process, from start to crash or end. A restart makes a new one."""
 
     def __init__(self, name: str, wire: CuttableTransport) -> None:
         self.name = name
         self.over = False
         self.transport: Transport = _LivingTransport(self, wire)
         self._wire = wire
-        self._threads = {MAIN: Thread(self)}
+        self._threads = {MAIN: SimulatedThread(self)}
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self.clock = ProcessClock(self._threads[MAIN])
         _keep_threads_apart(asyncio.get_running_loop())
 
     def spawn(self, coro: Coroutine[Any, Any, T], *, name: str, thread: str = MAIN) -> asyncio.Task[T]:
-        """Start a task in a thread of this process. Tasks it starts are of the same thread.
+        """Start a task in a thread of this process. Tasks it starts run in the same thread.
 
-        A task that breaks ends the simulation: a process that wants to survive its errors has to say how.
+        A task that raises ends the simulation: a process that is to survive errors has to handle them.
         """
         context = copy_context()
-        context.run(_THREAD.set, self._threads.setdefault(thread, Thread(self)))
+        context.run(_THREAD.set, self._threads.setdefault(thread, SimulatedThread(self)))
         task = asyncio.get_running_loop().create_task(coro, name=f"{self.name}/{name}", context=context)
         task.add_done_callback(self._raise_if_broken)
         return task
 
     async def charge(self, cpu_seconds: float) -> None:
-        """Think for so long."""
+        """Keep the thread busy for so many seconds."""
         await self.clock.charge(cpu_seconds)
 
     def freeze(self, seconds: float) -> None:
@@ -182,7 +184,7 @@ class Life:
             task.cancel()
 
     def adopt(self, task: asyncio.Task[Any]) -> None:
-        """Every task started by a task of this life belongs to it."""
+        """Add a task to this run. Every task started by a task of this run belongs to it."""
         self._tasks[task] = None
         task.add_done_callback(lambda done: self._tasks.pop(done, None))
 
@@ -192,19 +194,21 @@ class Life:
 
 
 class _LivingTransport:
-    """A process's way to the API, gone the moment it dies."""
+    """Transport of one process run. Fails once the run is over."""
 
-    def __init__(self, life: Life, wire: Transport) -> None:
+    def __init__(self, life: ProcessRun, wire: Transport) -> None:
         self._life = life
         self._wire = wire
 
     async def send(self, request: Request) -> Response:
         self._refuse_the_dead()
-        # Outside the thread, and shielded: what is on its way arrives, though its sender be busy or want it back.
+        # Outside the thread and shielded: a request under way arrives even if its sender is busy or cancelled.
         context = copy_context()
         context.run(_THREAD.set, None)
         call = asyncio.get_running_loop().create_task(self._wire.send(request), context=context)
-        call.add_done_callback(lambda done: done.cancelled() or done.exception())  # a dropped caller asks no more
+        call.add_done_callback(
+            lambda done: done.cancelled() or done.exception()
+        )  # a dropped caller never reads the result
         return await asyncio.shield(call)
 
     def stream(self, request: Request) -> AsyncIterator[Sequence[bytes]]:
@@ -220,22 +224,22 @@ class _LivingTransport:
             raise Unreachable(f"{self._life.name} is dead")
 
 
-Program = Callable[[Life], Coroutine[Any, Any, None]]
-"""What a process runs from start to end."""
+Program = Callable[[ProcessRun], Coroutine[Any, Any, None]]
+"""Main coroutine of a process, from start to end."""
 
 
-class Process:
-    """A name, a way to get connected, and a program that can be started, crashed and started again."""
+class SimulatedProcess:
+    """A name, a connect function and a program that can be started, crashed and started again."""
 
     def __init__(self, name: str, connect: Callable[[], CuttableTransport], program: Program) -> None:
         self.name = name
         self._connect = connect
         self._program = program
-        self._life: Life | None = None
+        self._life: ProcessRun | None = None
         self._main: asyncio.Task[None] | None = None
 
     @property
-    def life(self) -> Life:
+    def life(self) -> ProcessRun:
         """The present run, or the last one."""
         if self._life is None:
             raise RuntimeError(f"{self.name} was never started")
@@ -246,14 +250,14 @@ class Process:
         return self._main is not None and not self._main.done() and not self.life.over
 
     def start(self) -> None:
-        """Begin a new life with a new connection."""
+        """Begin a new run with a new connection."""
         if self.alive:
             raise RuntimeError(f"{self.name} is running")
-        self._life = Life(self.name, self._connect())
+        self._life = ProcessRun(self.name, self._connect())
         self._main = self._life.spawn(self._program(self._life), name=MAIN)
 
     def crash(self) -> None:
-        """Die now, as by SIGKILL. Nothing the process does afterwards reaches anybody."""
+        """End the process now, as by SIGKILL. Nothing it does afterwards reaches the API server."""
         self.life.end()
 
     def restart(self) -> None:
@@ -263,7 +267,7 @@ class Process:
         self.start()
 
     async def stop(self) -> None:
-        """Ask it to end, as by SIGTERM, and wait: clean-up code runs with the API at hand."""
+        """Ask the process to end, as by SIGTERM, and wait. Clean-up code can still use the API."""
         if self._main is not None and self.alive:
             self._main.cancel()
             await asyncio.wait((self._main,))

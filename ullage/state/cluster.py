@@ -1,45 +1,47 @@
-"""One picture of the cluster. `apply(event)` is its only mutator; everything else is read from it.
+"""State of the cluster. `apply(event)` is its only mutator; everything else is read from it.
 
 Sums (what is used on a node) are kept beside the facts they come from and changed with them; `invariants.broken` adds
 them up from nothing and compares.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from ullage.model.budget import Budget
 from ullage.model.claim import Claim
 from ullage.model.device import Inventory
-from ullage.model.device_claim import DeviceClaim, DeviceSlice
-from ullage.model.event import Appeared, Changed, Event, ObjectKey, Synced, Vanished
+from ullage.model.disruption_budget import PodDisruptionBudget
+from ullage.model.dra import ResourceClaim, ResourceSlice
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.gang import PodGroup
 from ullage.model.namespace import Namespace, labels_of_unheard
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL
 from ullage.model.quota import Quota
-from ullage.model.volume import StorageClass, Volume, VolumeClaim
+from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
+from ullage.state.by_age import PodsByAge
 
 Fact = (
     Node
     | Pod
-    | Budget
+    | PodDisruptionBudget
     | Namespace
     | Inventory
     | Claim
     | Quota
     | PodGroup
-    | VolumeClaim
-    | Volume
+    | PersistentVolumeClaim
+    | PersistentVolume
     | StorageClass
-    | DeviceClaim
-    | DeviceSlice
+    | ResourceClaim
+    | ResourceSlice
 )
 
 
 class _Index:
-    """Who belongs to whom, in the order they came."""
+    """Members by the object they belong to, in the order they came."""
 
     def __init__(self) -> None:
         self._members: dict[ObjectKey, dict[ObjectKey, None]] = {}
@@ -64,7 +66,7 @@ class _Index:
 
 
 class ClusterState:
-    """Everything as last heard, and who is on which node."""
+    """ClusterState: all facts as last observed, and the pods on each node."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -72,37 +74,40 @@ class ClusterState:
         """Nodes by the label of their pool, and name."""
         self._tainted: dict[str, Node] = {}
         self._pods: dict[ObjectKey, Pod] = {}
-        self._budgets: dict[ObjectKey, Budget] = {}
+        self._budgets: dict[ObjectKey, PodDisruptionBudget] = {}
         self._namespaces: dict[str, Namespace] = {}
         self._inventories: dict[str, Inventory] = {}
         self._claims: dict[ObjectKey, Claim] = {}
         self._quotas: dict[ObjectKey, Quota] = {}
         self._groups: dict[ObjectKey, PodGroup] = {}
-        self._volume_claims: dict[ObjectKey, VolumeClaim] = {}
-        self._volumes: dict[str, Volume] = {}
+        self._volume_claims: dict[ObjectKey, PersistentVolumeClaim] = {}
+        self._volumes: dict[str, PersistentVolume] = {}
         self._storage_classes: dict[str, StorageClass] = {}
-        self._device_claims: dict[ObjectKey, DeviceClaim] = {}
-        self._device_slices: dict[ObjectKey, DeviceSlice] = {}
+        self._device_claims: dict[ObjectKey, ResourceClaim] = {}
+        self._device_slices: dict[ObjectKey, ResourceSlice] = {}
         self._shelves: dict[type[Fact], dict[Any, Any]] = {
             Node: self._nodes,
             Pod: self._pods,
-            Budget: self._budgets,
+            PodDisruptionBudget: self._budgets,
             Namespace: self._namespaces,
             Inventory: self._inventories,
             Claim: self._claims,
             Quota: self._quotas,
             PodGroup: self._groups,
-            VolumeClaim: self._volume_claims,
-            Volume: self._volumes,
+            PersistentVolumeClaim: self._volume_claims,
+            PersistentVolume: self._volumes,
             StorageClass: self._storage_classes,
-            DeviceClaim: self._device_claims,
-            DeviceSlice: self._device_slices,
+            ResourceClaim: self._device_claims,
+            ResourceSlice: self._device_slices,
         }
         self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
         self._used: dict[str, dict[str, int]] = {}
         self._naming = _Index()
+        self._waiting_for = PodsByAge()
+        self._finished_with = PodsByAge()
         self._templated = _Index()
         self._of_gang = _Index()
+        self._gang_sizes: dict[ObjectKey, Counter[int]] = {}
         self._synced: set[str] = set()
 
     @property
@@ -111,11 +116,11 @@ class ClusterState:
 
     @property
     def tainted_nodes(self) -> Mapping[str, Node]:
-        """Those with any taint, by name."""
+        """Nodes with any taint, by name."""
         return self._tainted
 
     def nodes_of_pool(self, pool: str) -> Mapping[str, Node]:
-        """Those that carry its label, by name."""
+        """Nodes that carry the pool's label, by name."""
         return self._pools.get(pool, {})
 
     @property
@@ -123,7 +128,7 @@ class ClusterState:
         return MappingProxyType(self._pods)
 
     @property
-    def budgets(self) -> Mapping[ObjectKey, Budget]:
+    def budgets(self) -> Mapping[ObjectKey, PodDisruptionBudget]:
         return MappingProxyType(self._budgets)
 
     @property
@@ -132,7 +137,7 @@ class ClusterState:
 
     @property
     def inventories(self) -> Mapping[str, Inventory]:
-        """By node."""
+        """Inventories by node."""
         return MappingProxyType(self._inventories)
 
     @property
@@ -151,11 +156,11 @@ class ClusterState:
         return MappingProxyType(self._groups)
 
     @property
-    def volume_claims(self) -> Mapping[ObjectKey, VolumeClaim]:
+    def volume_claims(self) -> Mapping[ObjectKey, PersistentVolumeClaim]:
         return MappingProxyType(self._volume_claims)
 
     @property
-    def volumes(self) -> Mapping[str, Volume]:
+    def volumes(self) -> Mapping[str, PersistentVolume]:
         return MappingProxyType(self._volumes)
 
     @property
@@ -163,79 +168,93 @@ class ClusterState:
         return MappingProxyType(self._storage_classes)
 
     @property
-    def device_claims(self) -> Mapping[ObjectKey, DeviceClaim]:
+    def device_claims(self) -> Mapping[ObjectKey, ResourceClaim]:
         """ResourceClaims."""
         return MappingProxyType(self._device_claims)
 
     @property
-    def device_slices(self) -> Mapping[ObjectKey, DeviceSlice]:
+    def device_slices(self) -> Mapping[ObjectKey, ResourceSlice]:
         """ResourceSlices."""
         return MappingProxyType(self._device_slices)
 
     @property
     def synced(self) -> frozenset[str]:
-        """The sources (resource ids) of which everything has been heard at least once."""
+        """Sources (resource ids) whose first list is complete."""
         return frozenset(self._synced)
 
     def namespace_labels(self, name: str) -> Mapping[str, str]:
-        """Its labels; for one not heard of, those that every namespace of this name has."""
+        """Labels of a namespace; for one not observed, the label that every namespace of this name has."""
         known = self._namespaces.get(name)
         return labels_of_unheard(name) if known is None else known.labels
 
     def pods_on(self, node: str) -> Mapping[ObjectKey, Pod]:
-        """Pods that hold something on this node, whether or not the node itself has been heard of."""
+        """Pods that hold room on this node, even if the node itself has not been observed."""
         return MappingProxyType(self._on_node.get(node, {}))
 
     def pods_naming(self, claim: ObjectKey) -> list[Pod]:
         """Pods that name this GpuClaim as their own, whatever their phase. A claim that is not there may be named."""
         return [self._pods[key] for key in self._naming.of(claim)]
 
+    def oldest_naming(self, claim: ObjectKey) -> Pod | None:
+        """The first of the pods that name this GpuClaim as their own, without those that are over or being deleted."""
+        key = self._waiting_for.oldest(claim)
+        return None if key is None else self._pods[key]
+
+    def last_finished_with(self, claim: ObjectKey) -> Pod | None:
+        """The youngest of those that named this GpuClaim as their own and are over."""
+        key = self._finished_with.youngest(claim)
+        return None if key is None else self._pods[key]
+
     def pods_from_template(self, claim: ObjectKey) -> list[Pod]:
         """Pods that ask for a copy of this GpuClaim, whatever their phase."""
         return [self._pods[key] for key in self._templated.of(claim)]
 
     def is_template(self, claim: ObjectKey) -> bool:
-        """Whether any pod asks for a copy of it."""
+        """True if any pod asks for a copy of this GpuClaim."""
         return claim in self._templated
 
     @property
     def gangs(self) -> list[ObjectKey]:
-        """Those that GpuClaims name, in order."""
+        """Gangs that GpuClaims name, in order."""
         return sorted(self._of_gang.keys())
 
     def claims_of_gang(self, gang: ObjectKey) -> list[Claim]:
         """GpuClaims, templates among them, that name this gang."""
         return [self._claims[key] for key in self._of_gang.of(gang)]
 
+    def gang_size(self, gang: ObjectKey) -> int:
+        """The most members that one of its claims says it needs; 0 where none says."""
+        return max(self._gang_sizes.get(gang, ()), default=0)
+
     def used_on(self, node: str) -> Mapping[str, int]:
-        """What they hold together, in thousandths. A name without a holder is left out."""
+        """Sum of the requests of the node's pods, in thousandths by resource; unused resources are left out."""
         return MappingProxyType(self._used.get(node, {}))
 
     def free_on(self, node: str) -> dict[str, int]:
-        """What is left of what the node offers; below zero where it was promised twice."""
+        """Allocatable minus requests of the node's pods, in thousandths by resource. Negative where they exceed it."""
         used, offered = self._used.get(node, {}), self._nodes[node].allocatable
         left = {name: amount - used.get(name, 0) for name, amount in offered.items()}
         return left | {name: -amount for name, amount in used.items() if name not in offered}
 
-    def apply(self, event: Event[Fact]) -> None:
-        """Take in one thing that was heard."""
+    def apply(self, event: FactEvent[Fact]) -> None:
+        """Take in one event."""
         match event:
-            case Appeared(new=new):
+            case Added(new=new):
                 self._put(new)
-            case Changed(old=old, new=new):
+            case Updated(old=old, new=new):
                 self._take(old)
                 self._put(new)
-            case Vanished(old=old):
+            case Deleted(old=old):
                 self._take(old)
             case Synced(source=source):
                 self._synced.add(source)
 
     def _shelf(self, fact: Fact) -> tuple[dict[Any, Any], ObjectKey | str]:
-        """Where such facts are kept, and under what."""
+        """Return the table of facts of this kind, and the fact's key in it."""
         shelf = self._shelves[type(fact)]
         if isinstance(fact, Inventory):
             return shelf, fact.node
-        return shelf, fact.name if isinstance(fact, Node | Namespace | Volume | StorageClass) else fact.key
+        return shelf, fact.name if isinstance(fact, Node | Namespace | PersistentVolume | StorageClass) else fact.key
 
     def _put(self, fact: Fact) -> None:
         shelf, key = self._shelf(fact)
@@ -243,6 +262,7 @@ class ClusterState:
         if isinstance(fact, Pod):
             for index, named in self._named_by(fact):
                 index.add(named, fact.key)
+            self._in_line(fact, PodsByAge.add)
             if fact.holds_room:
                 self._on_node.setdefault(fact.node, {})[fact.key] = fact
                 self._count(fact, +1)
@@ -253,6 +273,7 @@ class ClusterState:
                 self._tainted[fact.name] = fact
         elif isinstance(fact, Claim) and fact.gang:
             self._of_gang.add(_gang_of(fact), fact.key)
+            self._gang_sizes.setdefault(_gang_of(fact), Counter())[fact.gang_min_member] += 1
 
     def _take(self, fact: Fact) -> None:
         shelf, key = self._shelf(fact)
@@ -261,6 +282,7 @@ class ClusterState:
         if isinstance(fact, Pod):
             for index, named in self._named_by(fact):
                 index.drop(named, fact.key)
+            self._in_line(fact, PodsByAge.drop)
             if fact.holds_room:
                 del self._on_node[fact.node][fact.key]
                 self._count(fact, -1)
@@ -270,15 +292,34 @@ class ClusterState:
             self._tainted.pop(fact.name, None)
         elif isinstance(fact, Claim) and fact.gang:
             self._of_gang.drop(_gang_of(fact), fact.key)
+            self._forget_size(fact)
 
     def _named_by(self, pod: Pod) -> list[tuple[_Index, ObjectKey]]:
-        """Where a pod is to be found by what it names."""
+        """Indices that list this pod, each with the GpuClaim the pod names."""
         named = []
         if pod.claim:
             named.append((self._naming, ObjectKey(pod.key.namespace, pod.claim)))
         if pod.claim_template:
             named.append((self._templated, ObjectKey(pod.key.namespace, pod.claim_template)))
         return named
+
+    def _in_line(self, pod: Pod, change: Callable[[PodsByAge, ObjectKey, Pod], None]) -> None:
+        """A pod joins or leaves those that name its claim, in the order of their age."""
+        if not pod.claim:
+            return
+        claim = ObjectKey(pod.key.namespace, pod.claim)
+        if pod.phase.over:
+            change(self._finished_with, claim, pod)
+        elif not pod.deleting:
+            change(self._waiting_for, claim, pod)
+
+    def _forget_size(self, claim: Claim) -> None:
+        sizes = self._gang_sizes[_gang_of(claim)]
+        sizes[claim.gang_min_member] -= 1
+        if not sizes[claim.gang_min_member]:
+            del sizes[claim.gang_min_member]
+        if not sizes:
+            del self._gang_sizes[_gang_of(claim)]
 
     def _count(self, pod: Pod, sign: int) -> None:
         used = self._used.setdefault(pod.node, {})

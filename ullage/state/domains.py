@@ -1,10 +1,10 @@
-"""Sums over domains: how many pods of a kind there are in each zone, on each host, for each value of a label."""
+"""Sums over domains: number of pods of a kind in each zone, on each host, or for each value of another label."""
 
 import numpy as np
 import numpy.typing as npt
 
-from ullage.state.labels import LabelColumn
-from ullage.state.tally import RowCounts
+from ullage.state.label_columns import LabelColumn
+from ullage.state.pod_counts import RowCounts
 
 _FEW = 64
 """Rows that are cheaper to add one by one than all anew."""
@@ -25,7 +25,7 @@ class DomainSums:
         """The last place is for rows without the label, and stays zero."""
         rows = self._codes >= 0
         self.present = np.bincount(self._codes[rows], minlength=len(column.values)) > 0
-        """Which values are domains: those with a row that takes part."""
+        """Values that are domains: those with at least one row that takes part."""
 
     def refresh(self) -> npt.NDArray[np.int64]:
         """The sums as they are now."""

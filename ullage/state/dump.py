@@ -1,46 +1,46 @@
-"""The picture as JSON and back, without loss: what `ullage dump` writes and a replay starts from."""
+"""Cluster state as JSON and back, without loss: written by `ullage dump`, read by a replay."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from ullage.model.budget import Budget
 from ullage.model.claim import Claim
 from ullage.model.device import Inventory
-from ullage.model.device_claim import DeviceClaim, DeviceSlice
-from ullage.model.event import Appeared, ObjectKey, Synced
+from ullage.model.disruption_budget import PodDisruptionBudget
+from ullage.model.dra import ResourceClaim, ResourceSlice
+from ullage.model.fact_event import Added, ObjectKey, Synced
 from ullage.model.gang import PodGroup
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.shape import interned
-from ullage.model.volume import StorageClass, Volume, VolumeClaim
+from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.cluster import ClusterState
 
 FORMAT = 2
 
 
 class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A picture at one moment. Sorted, so that two dumps of one state are equal to the byte."""
+    """State of the cluster at one moment. Sorted, so that two dumps of one state are equal to the byte."""
 
     format: int
     taken_at: float
     synced: tuple[str, ...]
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
-    budgets: tuple[Budget, ...]
+    budgets: tuple[PodDisruptionBudget, ...]
     namespaces: tuple[Namespace, ...] = ()
     inventories: tuple[Inventory, ...] = ()
     claims: tuple[Claim, ...] = ()
     quotas: tuple[Quota, ...] = ()
     groups: tuple[PodGroup, ...] = ()
-    volume_claims: tuple[VolumeClaim, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    volume_claims: tuple[PersistentVolumeClaim, ...] = ()
+    volumes: tuple[PersistentVolume, ...] = ()
     storage_classes: tuple[StorageClass, ...] = ()
-    device_claims: tuple[DeviceClaim, ...] = ()
-    device_slices: tuple[DeviceSlice, ...] = ()
+    device_claims: tuple[ResourceClaim, ...] = ()
+    device_slices: tuple[ResourceSlice, ...] = ()
     objects: tuple[dict[str, Any], ...] = ()
     """Manifests to go on from in a simulator, in an order in which each finds what it refers to."""
 
@@ -70,7 +70,7 @@ def dump(state: ClusterState, *, now: float, objects: Sequence[dict[str, Any]] =
 
 
 def read_dump(text: bytes) -> Dump:
-    """What a dump says. Raises ValueError that names the bad field."""
+    """Decode a dump. Raises ValueError that names the bad field."""
     try:
         picture = msgspec.json.decode(text, type=Dump)
     except msgspec.MsgspecError as error:
@@ -85,8 +85,10 @@ def load(text: bytes) -> tuple[ClusterState, float]:
     picture = read_dump(text)
     state = ClusterState()
     for pod in picture.pods:
-        state.apply(Appeared(pod.key, msgspec.structs.replace(pod, shape=interned(pod.shape))))
-    keyed: tuple[Budget | Claim | Quota | PodGroup | VolumeClaim | DeviceClaim | DeviceSlice, ...] = (
+        state.apply(Added(pod.key, msgspec.structs.replace(pod, shape=interned(pod.shape))))
+    keyed: tuple[
+        PodDisruptionBudget | Claim | Quota | PodGroup | PersistentVolumeClaim | ResourceClaim | ResourceSlice, ...
+    ] = (
         *picture.budgets,
         *picture.claims,
         *picture.quotas,
@@ -96,17 +98,17 @@ def load(text: bytes) -> tuple[ClusterState, float]:
         *picture.device_slices,
     )
     for fact in keyed:
-        state.apply(Appeared(fact.key, fact))
-    named: tuple[Node | Namespace | Volume | StorageClass, ...] = (
+        state.apply(Added(fact.key, fact))
+    named: tuple[Node | Namespace | PersistentVolume | StorageClass, ...] = (
         *picture.nodes,
         *picture.namespaces,
         *picture.volumes,
         *picture.storage_classes,
     )
     for one in named:
-        state.apply(Appeared(ObjectKey("", one.name), one))
+        state.apply(Added(ObjectKey("", one.name), one))
     for inventory in picture.inventories:
-        state.apply(Appeared(ObjectKey("", inventory.node), inventory))
+        state.apply(Added(ObjectKey("", inventory.node), inventory))
     for source in picture.synced:
         state.apply(Synced(source))
     return state, picture.taken_at

@@ -1,25 +1,27 @@
-"""Pods that wait to be placed, in the order they are tried: priority first, then age.
+"""Scheduling queue: pending pods in the order they are tried, by priority, then age.
 
-A refused pod sleeps until news that can change its verdict (`model.verdict.Wake`), then waits out a back-off that
-doubles with every refusal. Nothing sleeps for ever: after `longest_sleep` a pod is tried again, in case news was lost.
-Pure: time is an argument, and `next_deadline` says when to come back without news.
+A refused pod is unschedulable until a ClusterEvent that can change its verdict (`model.verdict`). Then it waits out a
+back-off that doubles with every refusal. Room that the event made free is offered to it meanwhile (`overtaken`), before
+any pod behind it. After `longest_sleep` every pod is tried again, in case an event was lost. Pure: time is an argument,
+and `next_deadline` is the time to come back without an event.
 """
 
 import heapq
 import itertools
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ullage.model.event import ObjectKey
-from ullage.model.verdict import Wake
+from ullage.model.fact_event import ObjectKey
+from ullage.model.verdict import ClusterEvent
+from ullage.state.overtaken import Order, Overtaken
 
 _MOST_DOUBLINGS = 32
 """A pod may be refused for weeks."""
 
 
 @dataclass(frozen=True, slots=True)
-class QueuePace:
+class QueueBackoff:
     """Seconds. The defaults are kube-scheduler's."""
 
     first_backoff: float = 1.0
@@ -30,14 +32,14 @@ class QueuePace:
         return min(self.longest_backoff, self.first_backoff * 2.0 ** min(max(refusals - 1, 0), _MOST_DOUBLINGS))
 
 
-class Place(StrEnum):
-    """Where in the queue a pod is."""
+class QueueState(StrEnum):
+    """Part of the queue a pod is in."""
 
     ACTIVE = "active"
     BACKING_OFF = "backing-off"
     ASLEEP = "asleep"
     OUT = "out"
-    """Taken by `pop` and not yet put back: somebody is deciding on it."""
+    """Taken by `pop` and not yet put back: a decision on it is under way."""
 
 
 @dataclass(slots=True)
@@ -45,31 +47,38 @@ class _Waiting:
     key: ObjectKey
     priority: int
     since: float
+    number: int
+    """Tells apart pods that joined at the same instant."""
     ticket: int
-    place: Place = Place.ACTIVE
+    place: QueueState = QueueState.ACTIVE
     refusals: int = 0
     refused_at: float = 0.0
-    wakes_on: frozenset[Wake] = frozenset()
+    wakes_on: frozenset[ClusterEvent] = frozenset()
     heard: int = 0
-    """How much news there had been when it was taken out: more since then may help it."""
+    """Number of ClusterEvents when the pod was taken out; a later one may help it."""
     said: int | None = None
-    """The same of everything that was heard, news or not."""
+    """Number of all events at that moment, of whatever kind."""
+    kind: Hashable = None
+    """Kind of the pod at its last refusal. Pods of one kind get one answer."""
+    line: tuple[Hashable, Order] | None = None
+    """Place in line while in back-off, if an event may have helped it."""
 
 
 class SchedulingQueue:
-    """The one queue of a scheduler."""
+    """SchedulingQueue: all pending pods of one scheduler."""
 
-    def __init__(self, pace: QueuePace = QueuePace()) -> None:  # noqa: B008 - frozen
+    def __init__(self, pace: QueueBackoff = QueueBackoff()) -> None:  # noqa: B008 - frozen
         self._pace = pace
         self._waiting: dict[ObjectKey, _Waiting] = {}
-        self._active: list[tuple[int, float, int, ObjectKey]] = []
+        self._active: list[Order] = []
         self._timers: list[tuple[float, int, ObjectKey]] = []
         self._tickets = itertools.count()
-        self._asleep: dict[Wake, dict[ObjectKey, _Waiting]] = {kind: {} for kind in Wake}
-        """Who sleeps until such news: a burst of news must not look at everybody who waits."""
+        self._asleep: dict[ClusterEvent, dict[ObjectKey, _Waiting]] = {kind: {} for kind in ClusterEvent}
+        """Unschedulable pods by the ClusterEvent they wait for, so that an event does not scan all pods."""
+        self._overtaken = Overtaken()
         self._news = 0
         self._said: int | None = None
-        """How much was heard; None where nobody tells."""
+        """Number of events observed; None if `note` is never called."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -77,13 +86,13 @@ class SchedulingQueue:
     def __contains__(self, key: ObjectKey) -> bool:
         return key in self._waiting
 
-    def place_of(self, key: ObjectKey) -> Place | None:
+    def place_of(self, key: ObjectKey) -> QueueState | None:
         found = self._waiting.get(key)
         return None if found is None else found.place
 
-    def depth(self) -> dict[Place, int]:
-        """How many are where."""
-        counts = dict.fromkeys(Place, 0)
+    def depth(self) -> dict[QueueState, int]:
+        """Number of pods in each part of the queue."""
+        counts = dict.fromkeys(QueueState, 0)
         for waiting in self._waiting.values():
             counts[waiting.place] += 1
         return counts
@@ -96,86 +105,123 @@ class SchedulingQueue:
         """A pod wants a place. One that waits already keeps its age; a changed priority counts from now on."""
         found = self._waiting.get(key)
         if found is None:
-            self._waiting[key] = found = _Waiting(key, priority, now, next(self._tickets))
+            self._waiting[key] = found = _Waiting(key, priority, now, next(self._tickets), 0)
             self._activate(found)
         elif found.priority != priority:
             found.priority = priority
-            if found.place is Place.ACTIVE:
+            if found.place is QueueState.ACTIVE:
                 self._activate(found)
 
     def remove(self, key: ObjectKey) -> None:
-        """It was placed, is gone, or is no longer ours. Idempotent."""
+        """Remove a pod that was placed, is gone, or belongs to another scheduler now. Idempotent."""
         found = self._waiting.pop(key, None)
         if found is not None:
-            self._put(found, Place.OUT)
+            self._put(found, QueueState.OUT)
 
     def pop(self, *, now: float) -> ObjectKey | None:
         """The next pod to decide on. It is out until it is refused, put back, or removed."""
         self._ring(now)
-        while self._active:
-            _, _, ticket, key = heapq.heappop(self._active)
-            found = self._waiting.get(key)
-            if found is not None and found.place is Place.ACTIVE and found.ticket == ticket:
-                self._take_out(found)
-                return key
-        return None
+        head = self._head()
+        if head is None:
+            return None
+        heapq.heappop(self._active)
+        self._take_out(self._waiting[head[-1]])
+        return head[-1]
 
-    def refuse(self, key: ObjectKey, wakes_on: Iterable[Wake], *, now: float) -> None:
-        """No place for it now. News that came while it was decided on counts."""
+    def pop_overtaken(self, *, now: float) -> ObjectKey | None:
+        """Take a pod in back-off that an event may have helped, ahead of the active queue. As with `pop`, it is out."""
+        self._ring(now)
+        key = self._overtaken.first(self._head())
+        if key is not None:
+            self._take_out(self._waiting[key])
+        return key
+
+    def put_back(self, key: ObjectKey, *, now: float) -> None:
+        """Return a pod to its back-off after a try by `pop_overtaken` found no place."""
+        found = self._waiting.get(key)
+        if found is not None and found.place is QueueState.OUT:
+            self._overtaken.tried()
+            self._back_off(found, now)
+            self._overtaken.in_vain(found.kind, found.wakes_on)
+
+    def refuse(self, key: ObjectKey, wakes_on: Iterable[ClusterEvent], *, now: float, kind: Hashable = None) -> None:
+        """Put a refused pod back. Events that came while it was decided on count.
+
+        `kind` stands for all pods that would be refused with it; one without is never tried before its back-off ends.
+        """
         found = self._waiting.get(key)
         if found is None:
             return
-        if found.place is not Place.OUT:
+        if found.place is not QueueState.OUT:
             self._take_out(found)
         found.refusals += 1
         found.refused_at = now
-        found.wakes_on = frozenset(wakes_on)
+        found.wakes_on, found.kind = frozenset(wakes_on), kind
         if found.heard != self._news:
             self._back_off(found, now)
         else:
             self._to_sleep(found, now)
+            self._overtaken.in_vain(kind, found.wakes_on)
 
     def retry(self, key: ObjectKey, *, now: float) -> None:
-        """It had a place and lost it (a conflict, an API error): try again after a back-off, whatever the news."""
+        """Retry a pod that lost its place (a conflict, an API error) after a back-off, whatever the events."""
         found = self._waiting.get(key)
         if found is not None:
             found.refusals += 1
             found.refused_at = now
+            found.kind = None
             self._back_off(found, now)
+
+    def postpone(self, key: ObjectKey, *, until: float) -> None:
+        """Hold the pod back until this instant, whatever the events. That does not count as a refusal."""
+        found = self._waiting.get(key)
+        if found is not None:
+            self._set_timer(found, QueueState.BACKING_OFF, until)
 
     def reconsider(self, key: ObjectKey, *, now: float) -> None:
-        """The pod itself asks for something else now: whatever it was refused for may no longer hold."""
+        """Try the pod again after a change of the pod itself: the reasons of its refusal may no longer hold."""
         found = self._waiting.get(key)
-        if found is not None and found.place is Place.OUT:
+        if found is not None and found.place is QueueState.OUT:
             found.heard = -1
-        elif found is not None and found.place is Place.ASLEEP:
+        elif found is not None and found.place is QueueState.ASLEEP:
             self._back_off(found, now)
 
-    def wake(self, news: Wake, *, now: float) -> None:
-        """Something happened: everybody it could help is tried again, after their back-off."""
+    def wake(self, news: ClusterEvent, *, now: float) -> None:
+        """Take in an event: every pod it could help is tried again after its back-off."""
         self._news += 1
+        self._overtaken.heard(news)
         for found in tuple(self._asleep[news].values()):
             self._back_off(found, now)
 
     def note(self) -> None:
-        """Something was heard, of whatever kind. Who sleeps is not tried again for nothing where this is told."""
+        """Note an event of any kind. Once used, `longest_sleep` retries a pod only if there was an event since."""
         self._said = (self._said or 0) + 1
 
     def next_deadline(self) -> float | None:
-        """When somebody's back-off or sleep ends, if anybody waits for that."""
+        """Return the next instant at which a back-off or `longest_sleep` ends; None if no pod waits for one."""
         while self._timers:
             moment, ticket, key = self._timers[0]
             found = self._waiting.get(key)
-            asleep = found is not None and found.place in (Place.BACKING_OFF, Place.ASLEEP)
+            asleep = found is not None and found.place in (QueueState.BACKING_OFF, QueueState.ASLEEP)
             if found is not None and asleep and found.ticket == ticket:
                 return moment
             heapq.heappop(self._timers)
         return None
 
+    def _head(self) -> Order | None:
+        """Return the head of the active queue; None if the queue is empty."""
+        while self._active:
+            _, _, ticket, key = self._active[0]
+            found = self._waiting.get(key)
+            if found is not None and found.place is QueueState.ACTIVE and found.ticket == ticket:
+                return self._active[0]
+            heapq.heappop(self._active)
+        return None
+
     def _activate(self, found: _Waiting) -> None:
-        self._put(found, Place.ACTIVE)
+        self._put(found, QueueState.ACTIVE)
         found.ticket = next(self._tickets)
-        # Age decides before the ticket does: who waited longest goes first, however often it was refused.
+        # Age decides before the ticket does: the pod that waited longest goes first, however often it was refused.
         heapq.heappush(self._active, (-found.priority, found.since, found.ticket, found.key))
 
     def _back_off(self, found: _Waiting, now: float) -> None:
@@ -183,36 +229,42 @@ class SchedulingQueue:
         if until <= now:
             self._activate(found)
         else:
-            self._set_timer(found, Place.BACKING_OFF, until)
+            self._set_timer(found, QueueState.BACKING_OFF, until)
+            if found.kind is not None:
+                found.line = (found.kind, (-found.priority, found.since, found.number, found.key))
+                self._overtaken.join(*found.line)
 
     def _to_sleep(self, found: _Waiting, now: float) -> None:
-        self._set_timer(found, Place.ASLEEP, now + self._pace.longest_sleep)
+        self._set_timer(found, QueueState.ASLEEP, now + self._pace.longest_sleep)
 
-    def _set_timer(self, found: _Waiting, place: Place, until: float) -> None:
+    def _set_timer(self, found: _Waiting, place: QueueState, until: float) -> None:
         self._put(found, place)
         found.ticket = next(self._tickets)
         heapq.heappush(self._timers, (until, found.ticket, found.key))
 
     def _take_out(self, found: _Waiting) -> None:
-        self._put(found, Place.OUT)
+        self._put(found, QueueState.OUT)
         found.heard = self._news
         found.said = self._said
 
-    def _put(self, found: _Waiting, place: Place) -> None:
-        if found.place is Place.ASLEEP:
+    def _put(self, found: _Waiting, place: QueueState) -> None:
+        if found.place is QueueState.ASLEEP:
             for kind in found.wakes_on:
                 self._asleep[kind].pop(found.key, None)
+        if found.line is not None:
+            self._overtaken.leave(*found.line)
+            found.line = None
         found.place = place
-        if place is Place.ASLEEP:
+        if place is QueueState.ASLEEP:
             for kind in found.wakes_on:
                 self._asleep[kind][found.key] = found
 
     def _ring(self, now: float) -> None:
-        """Whose time has come is active again."""
+        """Make pods active whose back-off or `longest_sleep` has ended."""
         while (moment := self.next_deadline()) is not None and moment <= now:
             _, _, key = heapq.heappop(self._timers)
             found = self._waiting[key]
-            if found.place is Place.ASLEEP and self._said is not None and found.said == self._said:
+            if found.place is QueueState.ASLEEP and self._said is not None and found.said == self._said:
                 self._to_sleep(found, now)  # nobody has said a word since: it would be refused just the same
             else:
                 self._activate(found)

@@ -1,1 +1,1 @@
-"""For tests, ours and yours: builders, a real control plane on loopback, and how tests are counted by tier."""
+"""Test support, for us and for users: builders, a real control plane on loopback, and the test tiers."""

@@ -13,22 +13,23 @@ from typing import Any
 import aiohttp
 from prometheus_client import CollectorRegistry
 
+from ullage.certs.serving import CertificateBundle, ReloadingTlsContext
+from ullage.certs.tls_secret import CertIssuer, TlsSecret
 from ullage.clock import WallClock
-from ullage.decide.admit.mutate import Found
-from ullage.decide.admit.policy import AdmissionPolicy
+from ullage.decide.admission.mutate import ClaimLookup
+from ullage.decide.admission.policy import AdmissionPolicy
 from ullage.errors import Unreachable
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import GPU_CLAIMS
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import GPU_CLAIMS
 from ullage.model.allocation import CLAIM
-from ullage.model.claim import Claim, DeviceAsk
-from ullage.model.event import ObjectKey
+from ullage.model.claim import Claim, DeviceRequest
+from ullage.model.fact_event import ObjectKey
 from ullage.observe.admission_metrics import AdmissionMetrics
-from ullage.observe.serve import Address
+from ullage.observe.probes import ListenAddress
 from ullage.testing.builders import a_container, a_pod
-from ullage.webhook.reviewing import Reviewer
-from ullage.webhook.server import Limits, serving_reviews
-from ullage.webhook.tls import Served, ServedCertificate
-from ullage.webhook.vault import Vault, Workshop
+from ullage.webhook.callers import ANYBODY, Callers
+from ullage.webhook.reviewer import AdmissionReviewer
+from ullage.webhook.server import RequestLimits, serving_reviews
 
 PODS_V1 = {"group": "", "version": "v1", "resource": "pods"}
 CLAIMS_V1 = {"group": GPU_CLAIMS.group, "version": "v1", "resource": GPU_CLAIMS.plural}
@@ -67,7 +68,7 @@ def a_large_pod(size: int) -> JsonObject:
 
 
 def encoded(review: Any) -> bytes:
-    """As it goes over the wire."""
+    """Encode a review as it is sent."""
     return json.dumps(review).encode()
 
 
@@ -78,30 +79,30 @@ class KnownClaims:
         self._down = down
         self._holders = holders
 
-    async def find(self, key: ObjectKey) -> Found:
+    async def find(self, key: ObjectKey) -> ClaimLookup:
         if self._down:
             raise Unreachable("connection refused")
-        return Found(Claim(key=key, uid="u", generation=1, ask=DeviceAsk(count=2)))
+        return ClaimLookup(Claim(key=key, uid="u", generation=1, ask=DeviceRequest(count=2)))
 
     async def holders(self, key: ObjectKey) -> Sequence[ObjectKey]:  # noqa: ARG002 - the same for each
         return self._holders
 
 
-def a_reviewer(**claims: Any) -> Reviewer:
+def a_reviewer(**claims: Any) -> AdmissionReviewer:
     """With claims in memory: see `KnownClaims`."""
-    return Reviewer(AdmissionPolicy(), KnownClaims(**claims))
+    return AdmissionReviewer(AdmissionPolicy(), KnownClaims(**claims))
 
 
-WORKSHOP = Workshop(("127.0.0.1",))
+WORKSHOP = CertIssuer(("127.0.0.1",))
 
 
 @dataclass(frozen=True)
 class AdmissionStage:
     """A server at work and a way to call it."""
 
-    address: Address
-    certificate: ServedCertificate
-    vault: Vault
+    address: ListenAddress
+    certificate: ReloadingTlsContext
+    vault: TlsSecret
     session: aiohttp.ClientSession
     metrics: AdmissionMetrics
 
@@ -110,22 +111,24 @@ class AdmissionStage:
         return f"https://{self.address}"
 
 
-def trusting(vault: Vault) -> ssl.SSLContext:
+def trusting(vault: TlsSecret) -> ssl.SSLContext:
     """A client that believes what this vault has issued."""
     return ssl.create_default_context(cadata=vault.trusted.decode())
 
 
 @asynccontextmanager
-async def a_server(limits: Limits | None = None) -> AsyncIterator[AdmissionStage]:
+async def a_server(limits: RequestLimits | None = None, callers: Callers = ANYBODY) -> AsyncIterator[AdmissionStage]:
     """Serves on a free port during the block."""
     vault = WORKSHOP.start(WallClock().now())
-    certificate = ServedCertificate()
-    certificate.load(Served(vault.serving, vault.trusted))
+    certificate = ReloadingTlsContext()
+    certificate.load(CertificateBundle(vault.serving, vault.trusted))
     metrics = AdmissionMetrics(CollectorRegistry())
-    here = Address("127.0.0.1", 0)
+    here = ListenAddress("127.0.0.1", 0)
     connector = aiohttp.TCPConnector(ssl=trusting(vault))
     async with (
-        serving_reviews(here, certificate.context, a_reviewer(), metrics, limits or Limits()) as address,
+        serving_reviews(
+            here, certificate.context, a_reviewer(), metrics, limits or RequestLimits(), callers
+        ) as address,
         aiohttp.ClientSession(connector=connector) as session,
     ):
         yield AdmissionStage(address, certificate, vault, session, metrics)

@@ -7,7 +7,7 @@ new objects each time; nothing here talks to an API server.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.kube.resource import JsonObject, Resource
+from ullage.kube.client.resource import JsonObject, Resource
 
 GPU = "nvidia.com/gpu"
 
@@ -20,12 +20,12 @@ def a_meta(name: str, labels: Strings | None = None, **more: Any) -> JsonObject:
 
 
 def with_meta(body: Mapping[str, Any], **metadata: Any) -> JsonObject:
-    """The same object with these fields of its metadata put over the old ones."""
+    """Copy of the object with these fields of its metadata replaced."""
     return {**body, "metadata": {**body.get("metadata", {}), **metadata}}
 
 
 def owned_by(body: Mapping[str, Any], owner: Mapping[str, Any], **reference: Any) -> JsonObject:
-    """The same object with `owner`, as the API server returned it, as its controller."""
+    """Copy of the object with `owner`, as the API server returned it, as its controller."""
     meta = owner["metadata"]
     link = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": meta["name"], "uid": meta["uid"]}
     return with_meta(body, ownerReferences=[{"controller": True} | link | reference])
@@ -91,7 +91,7 @@ def a_config_map(name: str, *, labels: Strings | None = None, **data: str) -> Js
 
 
 def a_lease(name: str, holder: str | None = None, **spec: Any) -> JsonObject:
-    """A lease, held by nobody unless said."""
+    """A Lease without a holder, unless one is given."""
     return {"metadata": a_meta(name), "spec": ({"holderIdentity": holder} if holder else {}) | spec}
 
 
@@ -158,4 +158,4 @@ SUBRESOURCES: Mapping[str, JsonObject] = {
     "status": {},
     "scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"},
 }
-"""How a definition says that its kind has a status of its own, and that it scales."""
+"""Subresources of a CustomResourceDefinition: a status, and the paths for scaling."""

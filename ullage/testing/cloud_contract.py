@@ -1,4 +1,4 @@
-"""What every CloudProvider must do, as tests that any provider can run.
+"""Contract of CloudProvider, as tests that any provider can run.
 
 A provider's own tests subclass `CloudContract` and give it a `bench`: the provider, requests that make sense to it, a
 way to wait until what was asked for can be seen, and a way to make its cloud misbehave. A trouble the cloud cannot
@@ -27,14 +27,14 @@ from ullage.cloud.api import (
     OutcomeUnknown,
     PoolRef,
     QuotaReached,
-    Refused,
+    RequestRejected,
     Throttled,
 )
 from ullage.model.instance import Instance, InstanceState
 
 
-class Trouble(StrEnum):
-    """What can be wrong with a cloud."""
+class CloudTrouble(StrEnum):
+    """Faults a cloud can have."""
 
     NO_CAPACITY = "there is none left"
     ONE_LEFT = "there is one left"
@@ -45,11 +45,11 @@ class Trouble(StrEnum):
 
 
 class CannotHappen(Exception):
-    """This cloud does not have that trouble, or does not tell."""
+    """Raised by a bench whose cloud cannot have that fault, or does not report it."""
 
 
-class Bench(Protocol):
-    """A provider with a cloud of its own, in which nobody else makes anything."""
+class ProviderBench(Protocol):
+    """A provider with a cloud of its own, in which no other client makes anything."""
 
     @property
     def provider(self) -> CloudProvider: ...
@@ -61,18 +61,18 @@ class Bench(Protocol):
     def request(self, pool: PoolRef, count: int, token: str, *, least: int = 1) -> CreateRequest: ...
 
     async def settle(self) -> None:
-        """Until what was asked for can be seen in lists."""
+        """Wait until all that was requested is visible in lists."""
         ...
 
-    async def trouble(self, trouble: Trouble) -> None:
-        """From now on; for LOST_ANSWER and DELETE_FAILS once. Raises CannotHappen."""
+    async def trouble(self, trouble: CloudTrouble) -> None:
+        """Cause the trouble from now on; LOST_ANSWER and DELETE_FAILS once. Raises CannotHappen."""
         ...
 
 
 class CloudContract:
     """Subclass it as a test class and define the fixture `bench`."""
 
-    async def test_what_is_asked_for_is_made_and_listed(self, bench: Bench) -> None:
+    async def test_what_is_asked_for_is_made_and_listed(self, bench: ProviderBench) -> None:
         created = await bench.provider.create(bench.request(bench.pool("one"), 3, "token-a"))
         assert (len(created.instances), created.shortfall) == (3, None)
         instances = await alive(bench)
@@ -80,7 +80,7 @@ class CloudContract:
         assert len({one.id for one in instances}) == 3
         assert all(one.since > 0 for one in instances)
 
-    async def test_the_same_token_makes_no_more(self, bench: Bench) -> None:
+    async def test_the_same_token_makes_no_more(self, bench: ProviderBench) -> None:
         request = bench.request(bench.pool("one"), 2, "token-a")
         first = await bench.provider.create(request)
         again = await bench.provider.create(request)
@@ -89,13 +89,13 @@ class CloudContract:
         assert len((await bench.provider.create(request)).instances) <= 2
         assert len(await alive(bench)) == 2
 
-    async def test_the_same_token_at_once_makes_no_more(self, bench: Bench) -> None:
+    async def test_the_same_token_at_once_makes_no_more(self, bench: ProviderBench) -> None:
         request = bench.request(bench.pool("one"), 2, "token-a")
         answers = await asyncio.gather(*(bench.provider.create(request) for _ in range(3)), return_exceptions=True)
         assert all(not isinstance(one, BaseException) or isinstance(one, OutcomeUnknown) for one in answers)
         assert len(await alive(bench)) == 2
 
-    async def test_the_same_token_makes_no_more_when_the_first_are_gone(self, bench: Bench) -> None:
+    async def test_the_same_token_makes_no_more_when_the_first_are_gone(self, bench: ProviderBench) -> None:
         request = bench.request(bench.pool("one"), 2, "token-a")
         await bench.provider.create(request)
         gone, kept = await alive(bench)
@@ -103,23 +103,23 @@ class CloudContract:
         await bench.provider.create(request)
         assert [one.id for one in await alive(bench)] == [kept.id]
 
-    async def test_a_token_is_for_one_purchase(self, bench: Bench) -> None:
+    async def test_a_token_is_for_one_purchase(self, bench: ProviderBench) -> None:
         await bench.provider.create(bench.request(bench.pool("one"), 1, "token-a"))
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRejected):
             await bench.provider.create(bench.request(bench.pool("one"), 2, "token-a"))
         assert len(await alive(bench)) == 1
 
-    async def test_another_token_makes_others(self, bench: Bench) -> None:
+    async def test_another_token_makes_others(self, bench: ProviderBench) -> None:
         await bench.provider.create(bench.request(bench.pool("one"), 1, "token-a"))
         await bench.provider.create(bench.request(bench.pool("one"), 2, "token-b"))
         assert len({one.id for one in await alive(bench)}) == 3
 
-    async def test_pools_are_told_apart(self, bench: Bench) -> None:
+    async def test_pools_are_told_apart(self, bench: ProviderBench) -> None:
         await bench.provider.create(bench.request(bench.pool("one"), 1, "token-a"))
         await bench.provider.create(bench.request(bench.pool("two"), 2, "token-b"))
         assert Counter(one.pool for one in await alive(bench)) == {"one": 1, "two": 2}
 
-    async def test_what_is_deleted_goes_and_the_others_stay(self, bench: Bench) -> None:
+    async def test_what_is_deleted_goes_and_the_others_stay(self, bench: ProviderBench) -> None:
         await bench.provider.create(bench.request(bench.pool("one"), 3, "token-a"))
         first, second, third = sorted(one.id for one in await alive(bench))
         await bench.provider.delete([second])
@@ -127,7 +127,7 @@ class CloudContract:
         await bench.provider.delete([first, third])
         assert await alive(bench) == []
 
-    async def test_deleting_again_harms_nobody(self, bench: Bench) -> None:
+    async def test_deleting_again_harms_nobody(self, bench: ProviderBench) -> None:
         await bench.provider.create(bench.request(bench.pool("one"), 2, "token-a"))
         gone, kept = await alive(bench)
         for _ in range(3):
@@ -136,42 +136,42 @@ class CloudContract:
         await bench.provider.delete([gone.id, kept.id])
         assert await alive(bench) == []
 
-    async def test_deleting_nothing_is_nothing(self, bench: Bench) -> None:
+    async def test_deleting_nothing_is_nothing(self, bench: ProviderBench) -> None:
         await bench.provider.delete([])
         assert await alive(bench) == []
 
-    async def test_where_there_is_none_left_nothing_is_made(self, bench: Bench) -> None:
-        await having(bench, Trouble.NO_CAPACITY)
+    async def test_where_there_is_none_left_nothing_is_made(self, bench: ProviderBench) -> None:
+        await having(bench, CloudTrouble.NO_CAPACITY)
         with pytest.raises(NoCapacity):
             await bench.provider.create(bench.request(bench.pool("one"), 2, "token-a"))
         assert await alive(bench) == []
 
-    async def test_fewer_than_asked_for_are_made_if_they_are_of_use(self, bench: Bench) -> None:
-        await having(bench, Trouble.ONE_LEFT)
+    async def test_fewer_than_asked_for_are_made_if_they_are_of_use(self, bench: ProviderBench) -> None:
+        await having(bench, CloudTrouble.ONE_LEFT)
         created = await bench.provider.create(bench.request(bench.pool("one"), 3, "token-a"))
         assert len(created.instances) == 1
         assert isinstance(created.shortfall, NoCapacity)
         assert len(await alive(bench)) == 1
 
-    async def test_fewer_than_are_of_use_are_not_made(self, bench: Bench) -> None:
-        await having(bench, Trouble.ONE_LEFT)
+    async def test_fewer_than_are_of_use_are_not_made(self, bench: ProviderBench) -> None:
+        await having(bench, CloudTrouble.ONE_LEFT)
         with pytest.raises(NoCapacity):
             await bench.provider.create(bench.request(bench.pool("one"), 3, "token-a", least=2))
         assert await alive(bench) == []
 
-    async def test_a_quota_is_told_from_a_lack_of_machines(self, bench: Bench) -> None:
-        await having(bench, Trouble.QUOTA)
+    async def test_a_quota_is_told_from_a_lack_of_machines(self, bench: ProviderBench) -> None:
+        await having(bench, CloudTrouble.QUOTA)
         with pytest.raises(QuotaReached):
             await bench.provider.create(bench.request(bench.pool("one"), 1, "token-a"))
         assert await alive(bench) == []
 
-    async def test_too_many_calls_are_told(self, bench: Bench) -> None:
-        await having(bench, Trouble.THROTTLED)
+    async def test_too_many_calls_are_told(self, bench: ProviderBench) -> None:
+        await having(bench, CloudTrouble.THROTTLED)
         with pytest.raises(Throttled):
             await bench.provider.create(bench.request(bench.pool("one"), 1, "token-a"))
 
-    async def test_a_lost_answer_is_found_again_by_its_token(self, bench: Bench) -> None:
-        await having(bench, Trouble.LOST_ANSWER)
+    async def test_a_lost_answer_is_found_again_by_its_token(self, bench: ProviderBench) -> None:
+        await having(bench, CloudTrouble.LOST_ANSWER)
         request = bench.request(bench.pool("one"), 2, "token-a")
         with pytest.raises(OutcomeUnknown):
             await bench.provider.create(request)
@@ -179,31 +179,31 @@ class CloudContract:
         assert len(created.instances) == 2
         assert len(await alive(bench)) == 2
 
-    async def test_a_delete_that_failed_can_be_repeated(self, bench: Bench) -> None:
+    async def test_a_delete_that_failed_can_be_repeated(self, bench: ProviderBench) -> None:
         await bench.provider.create(bench.request(bench.pool("one"), 2, "token-a"))
         gone, kept = await alive(bench)
-        await having(bench, Trouble.DELETE_FAILS)
+        await having(bench, CloudTrouble.DELETE_FAILS)
         with pytest.raises(OutcomeUnknown):
             await bench.provider.delete([gone.id])
         await bench.provider.delete([gone.id])
         assert [one.id for one in await alive(bench)] == [kept.id]
 
-    async def test_templates_have_gpus(self, bench: Bench) -> None:
+    async def test_templates_have_gpus(self, bench: ProviderBench) -> None:
         for template in await bench.provider.templates(bench.pool("one")):
             assert template.gpus.count > 0
             assert template.gpus.model
 
-    async def test_closing_twice_is_closing(self, bench: Bench) -> None:
+    async def test_closing_twice_is_closing(self, bench: ProviderBench) -> None:
         await bench.provider.close()
         await bench.provider.close()
 
-    def test_it_says_who_it_is_and_how_old_its_lists_are(self, bench: Bench) -> None:
+    def test_it_says_who_it_is_and_how_old_its_lists_are(self, bench: ProviderBench) -> None:
         assert bench.provider.name
         assert bench.provider.staleness >= 0
 
 
-async def alive(bench: Bench) -> Sequence[Instance]:
-    """What is there and stays, once it can be seen."""
+async def alive(bench: ProviderBench) -> Sequence[Instance]:
+    """Instances that are visible in lists and are not stopping."""
     await bench.settle()
     listed = await bench.provider.list([bench.pool("one"), bench.pool("two")])
     return [one for one in listed if one.state is not InstanceState.STOPPING]
@@ -214,7 +214,7 @@ def told_apart(instances: Sequence[Instance]) -> set[str]:
     return {one.id for one in instances if one.state is not InstanceState.REQUESTED}
 
 
-async def having(bench: Bench, trouble: Trouble) -> None:
+async def having(bench: ProviderBench, trouble: CloudTrouble) -> None:
     """The cloud misbehaves from now on, or the case cannot be."""
     try:
         await bench.trouble(trouble)

@@ -1,7 +1,7 @@
-"""An HTTP proxy on loopback that loses things: answers to requests that were done, requests, whole streams.
+"""Lossy HTTP proxy on loopback: loses responses to requests that were performed, requests, and whole streams.
 
-It stands between a program under test and an API server, speaks plain HTTP to the one and whatever `Transport` it is
-given to the other. What happens to a request depends on the seed and on which request it is, not on when it comes.
+It stands between a program under test and an API server. It speaks plain HTTP to the program, and the given `Transport`
+to the server. The fate of a request depends on the seed and on the request, not on its time.
 """
 
 import asyncio
@@ -19,39 +19,43 @@ from typing import Self
 from aiohttp import web
 
 from ullage.errors import Unreachable
-from ullage.kube.transport import JSON, Refused, Request, Response, Transport
-from ullage.kube.watching import closed_after
+from ullage.kube.client.transport import JSON, Request, Response, StreamRejected, Transport
+from ullage.kube.client.watch_decoder import closed_after
 
 
-class Fate(StrEnum):
-    """What can happen to a request, other than an answer. The program under test sees a broken connection each time."""
+class RequestFate(StrEnum):
+    """Fates of a request that is not answered normally. The program under test sees a broken connection each time."""
 
     ANSWER_LOST = "answer-lost"
     """The server has done it."""
     LATE = "late"
     """The server does it, some time after the program was cut off."""
     REQUEST_LOST = "request-lost"
-    """The server never hears of it."""
+    """The server never gets the request."""
     STREAM_CUT = "stream-cut"
-    """It was answered for a while."""
+    """The stream was answered for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Which requests suffer, and the odds of each fate. Where several losses concern a request, the first counts."""
+    """Requests concerned, and the odds of each fate. If several losses concern a request, the first counts."""
 
     concerns: Callable[[Request], bool]
     answer_lost: float = 0.0
     late: float = 0.0
     request_lost: float = 0.0
     stream_cut: float = 0.0
-    """Of a stream: per batch of lines."""
+    """Odds per batch of lines of a stream."""
     latest: float = 1.5
     """Seconds a late request may be under way."""
 
-    def fate(self, chance: random.Random) -> Fate | None:
+    def fate(self, chance: random.Random) -> RequestFate | None:
         draw = chance.random()
-        odds = ((Fate.ANSWER_LOST, self.answer_lost), (Fate.LATE, self.late), (Fate.REQUEST_LOST, self.request_lost))
+        odds = (
+            (RequestFate.ANSWER_LOST, self.answer_lost),
+            (RequestFate.LATE, self.late),
+            (RequestFate.REQUEST_LOST, self.request_lost),
+        )
         for fate, share in odds:
             draw -= share
             if draw < 0:
@@ -82,8 +86,8 @@ class LossyProxy:
         self._seen: Counter[str] = Counter()
         self._late: set[asyncio.Task[None]] = set()
         self._runner = web.ServerRunner(web.Server(self._serve, access_log=None), shutdown_timeout=0.1)
-        self.fates: Counter[Fate] = Counter()
-        """What has happened so far."""
+        self.fates: Counter[RequestFate] = Counter()
+        """Number of requests by fate so far."""
         self.server = ""
 
     async def __aenter__(self) -> Self:
@@ -103,7 +107,7 @@ class LossyProxy:
         await self._upstream.close()
 
     def write_kubeconfig(self, path: Path) -> Path:
-        """A kubeconfig that leads through here; who asks is whoever the upstream transport says it is."""
+        """Write a kubeconfig that leads through the proxy; the upstream transport decides the user."""
         named = {"name": "lossy"}
         config = {
             "apiVersion": "v1",
@@ -127,9 +131,9 @@ class LossyProxy:
             if fate is None:
                 return _written(await self._upstream.send(request))
             self.fates[fate] += 1
-            if fate is Fate.LATE:
+            if fate is RequestFate.LATE:
                 self._send_later(request, chance.uniform(0.0, loss.latest))
-            elif fate is Fate.ANSWER_LOST:
+            elif fate is RequestFate.ANSWER_LOST:
                 await self._upstream.send(request)
         except Unreachable:
             pass  # the program sees what we see: a connection that breaks
@@ -160,12 +164,12 @@ class LossyProxy:
             async with closed_after(self._upstream.stream(request)) as batches:
                 async for lines in batches:
                     if chance.random() < loss.stream_cut:
-                        self.fates[Fate.STREAM_CUT] += 1
+                        self.fates[RequestFate.STREAM_CUT] += 1
                         return _cut_off(asked)
                     if not answer.prepared:
                         await answer.prepare(asked)
                     await answer.write(b"".join(line + b"\n" for line in lines))
-        except Refused as refused:
+        except StreamRejected as refused:
             return _written(refused.response)
         except ConnectionError:
             return answer
@@ -187,7 +191,7 @@ def _written(response: Response) -> web.Response:
 
 
 def _cut_off(asked: web.BaseRequest) -> web.Response:
-    """End the connection without another byte. What is returned is written to nobody."""
+    """End the connection without another byte. The returned response is not sent."""
     if asked.transport is not None:
         asked.transport.abort()
     return web.Response(status=500)

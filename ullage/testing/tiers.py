@@ -1,4 +1,4 @@
-"""How tests are counted: every test belongs to one tier, and some of any tier run on the real control plane.
+"""Test tiers: every test belongs to one tier, and some of any tier run on the real control plane.
 
 A pytest plugin. It registers our markers, leaves the long sizes to `--full`, and ends the run with a table of what ran
 in which tier, so that nobody mistakes a green run without a control plane for a green run.

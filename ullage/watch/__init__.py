@@ -1,1 +1,2 @@
-"""Eyes: list and watch turned into typed events for `state`, without losing or repeating a change. No decisions."""
+"""Informers: list and watch turned into typed events for `state`, without losing or repeating a change. No
+decisions."""

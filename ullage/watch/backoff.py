@@ -1,9 +1,9 @@
-"""How long to wait before trying again: longer each time, never in step with others, reproducible by seed."""
+"""Back-off before a retry: growing, jittered so that clients do not retry in step, reproducible by seed."""
 
 import random
 
 
-class Backoff:
+class JitteredBackoff:
     """Doubles from `first` to `longest` seconds; each wait is drawn between half of that and all of it."""
 
     def __init__(self, rng: random.Random, *, first: float = 0.4, longest: float = 15.0) -> None:

@@ -1,8 +1,8 @@
-"""List and watch, kept up for ever: a resource becomes a cache of facts and a stream of events.
+"""Informer: list and watch, kept up for ever. A resource becomes a cache of facts and a stream of events.
 
-Nothing is lost and nothing is told twice, whatever the connection does. Each object is told as new once per uid; after
-a gap (410, or garbage twice in a row) a list is compared with the cache, and only the differences are told. Trouble
-never ends it and never stays unsaid. An error out of `deliver` or `read` is a bug, and ends it.
+No change is lost or delivered twice, whatever the connection does. Each object is added once per uid. After a gap (410,
+or garbage twice in a row) a list is compared with the cache, and only the differences are delivered. API errors never
+end it and are always reported. An error out of `deliver` or `read` is a bug, and ends it.
 """
 
 import asyncio
@@ -13,12 +13,13 @@ from typing import Any, Generic, TypeVar
 
 from ullage.clock import Clock, Instant
 from ullage.errors import ApiError, Gone, TooManyRequests, Unreadable
-from ullage.kube.api import EVERYTHING, Change, KubeApi, Selection, WatchEvent
-from ullage.kube.resource import Resource
-from ullage.kube.watching import closed_after
-from ullage.model.event import Event, ObjectKey, Synced
-from ullage.watch.backoff import Backoff
-from ullage.watch.cache import Cache, Version, is_later, version_of
+from ullage.kube.client.api import EVERYTHING, KubeApi, ListSelector, WatchEvent, WatchEventType
+from ullage.kube.client.resource import Resource
+from ullage.kube.client.watch_decoder import closed_after
+from ullage.model.fact_event import FactEvent, ObjectKey, Synced
+from ullage.watch.backoff import JitteredBackoff
+from ullage.watch.informer_cache import InformerCache, Version, is_later, version_of
+from ullage.watch.trouble import TroubleLog
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -28,8 +29,8 @@ _TOLD_AT_A_TIME = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How often an informer does what it does without being told to. All in seconds."""
+class InformerTiming:
+    """Timing of an informer, in seconds."""
 
     resync: float = 3600.0
     """A whole list this often, in case an event was lost where we cannot see it; a tenth more or less by chance."""
@@ -42,48 +43,53 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Interest(Generic[T, F]):
-    """Which objects, and what is kept of each. `read` may raise Unreadable for an object that makes no sense."""
+class InformerSpec(Generic[T, F]):
+    """Objects to follow, and the fact kept of each. `read` may raise Unreadable for an object that makes no sense."""
 
     resource: Resource[T]
     read: Callable[[T], F]
     namespace: str = ""
-    selection: Selection = EVERYTHING
+    selection: ListSelector = EVERYTHING
     chunk: int = 500
-    pace: Pace = Pace()
+    pace: InformerTiming = InformerTiming()
+    observed: Callable[[F | None, F, float], F] = lambda _old, new, _now: new
+    """Returns the fact to keep, from the fact kept before, the new one and the time: for timestamps by other clocks."""
+    at_hand: bool = False
+    """Lists come from the server's memory, in one piece and never older than what was delivered: for clients that
+    are many and want little each. A consistent list may cost a scan of all objects."""
 
 
 @dataclass(slots=True)
-class Counts:
-    """What happened so far, for metrics."""
+class InformerCounts:
+    """Counts since the start, for metrics."""
 
     events: int = 0
     """Events delivered."""
     lines: int = 0
-    """Lines heard in watches, bookmarks included."""
+    """Watch lines received, bookmarks included."""
     lists: int = 0
     resumes: int = 0
     """Watches that went on where the one before ended."""
     gaps: int = 0
     """Times the place where the last watch ended was no longer known to the server."""
     silences: int = 0
-    """Watches given up because nothing was heard."""
+    """Watches given up because nothing was received."""
     failures: int = 0
     unreadable: int = 0
     """Objects `read` could make nothing of."""
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
-    """How an informer is doing."""
+class InformerHealth:
+    """Health of an informer."""
 
     synced: bool
     heard: Instant | None
-    """When the server last said something: an event, a bookmark, a list."""
+    """Time of the server's last event, bookmark or list."""
     lag: float | None
     """Seconds since then. A healthy watch is never silent for much longer than a minute."""
     trouble: ApiError | None
-    """Why it is not listening now; None while all is well."""
+    """Error that keeps it from watching now; None while it watches."""
 
 
 class Informer(Generic[T, F]):
@@ -92,22 +98,28 @@ class Informer(Generic[T, F]):
     def __init__(
         self,
         api: KubeApi,
-        interest: Interest[T, F],
-        deliver: Callable[[Event[F]], None],
+        interest: InformerSpec[T, F],
+        deliver: Callable[[FactEvent[F]], None],
         *,
         rng: random.Random,
         clock: Clock,
-        on_trouble: Callable[[ApiError], None] = lambda _: None,
+        on_trouble: Callable[[ApiError], None] | None = None,
     ) -> None:
+        """`on_trouble` gets every failure; without it, each kind of trouble is logged once."""
         self._api = api
         self._interest = interest
         self._deliver = deliver
         self._rng = rng
         self._clock = clock
-        self._on_trouble = on_trouble
-        self._cache: Cache[T, F] = Cache(interest.read, self._unreadable)
-        self._backoff = Backoff(rng, first=interest.pace.first_wait, longest=interest.pace.longest_wait)
+        self._troubles = TroubleLog(interest.resource.id)
+        self._on_trouble = self._troubles.failed if on_trouble is None else on_trouble
+        self._cache: InformerCache[T, F] = InformerCache(interest.read, self._unreadable, self._observed)
+        self._backoff = JitteredBackoff(rng, first=interest.pace.first_wait, longest=interest.pace.longest_wait)
         self._position = ""
+        self._newest = "0"
+        """Latest resourceVersion ever received."""
+        self._asked_at_hand = False
+        """The list before was asked for from memory, not older than that, and was not given."""
         self._resync_at = 0.0
         self._torn_lists = 0
         self._watching_since: float | None = None
@@ -115,17 +127,17 @@ class Informer(Generic[T, F]):
         self._synced = asyncio.Event()
         self._heard: Instant | None = None
         self._trouble: ApiError | None = None
-        self.counts = Counts()
+        self.counts = InformerCounts()
 
     @property
     def facts(self) -> Mapping[ObjectKey, F]:
-        """What is known, by key. A live view; do not keep it across an await while counting on it."""
+        """Known facts by key. A live view; do not rely on it across an await."""
         return self._cache.facts
 
     @property
-    def health(self) -> Health:
+    def health(self) -> InformerHealth:
         lag = None if self._heard is None else self._clock.now() - self._heard
-        return Health(self._synced.is_set(), self._heard, lag, self._trouble)
+        return InformerHealth(self._synced.is_set(), self._heard, lag, self._trouble)
 
     @property
     def source(self) -> str:
@@ -133,7 +145,7 @@ class Informer(Generic[T, F]):
         return self._interest.resource.id
 
     async def wait_synced(self) -> None:
-        """Until the first list has been delivered."""
+        """Wait until the first list has been delivered."""
         await self._synced.wait()
 
     async def run(self) -> None:
@@ -147,7 +159,7 @@ class Informer(Generic[T, F]):
             await asyncio.sleep(wait)
 
     async def _listen(self) -> None:
-        """One watch, after a list where one is needed."""
+        """Run one watch, after a list where one is needed."""
         self._watching_since = None
         if not self._position or self._resync_due():
             await self._list()
@@ -157,17 +169,26 @@ class Informer(Generic[T, F]):
         await self._watch()
 
     async def _list(self) -> None:
-        """Take in a consistent list, page by page, and tell what it changes.
+        """Take in a list, page by page, and deliver what it changes.
 
-        Consistent, not `resourceVersion=0`: a list from a lagging server's memory may be older than what was told
-        already, and servers do not page such lists. With this one going back in time is impossible.
+        Consistent, not `resourceVersion=0`: a list from a lagging server's memory may be older than what was delivered
+        already, and servers do not page such lists. A consistent list cannot go back in time. A list `at_hand` cannot
+        either, as it is not older than what was received: only the first takes what there is.
         """
         what = self._interest
         listing = self._cache.listing()
         position = ""
         # A list torn twice, because its moment was compacted away between two pages, is asked for in one piece.
         chunk = what.chunk if self._torn_lists < _PATIENCE_WITH_PAGES else 0
-        pages = self._api.pages(what.resource, what.namespace, selection=what.selection, chunk=chunk)
+        # A server restored from a backup does not know the version received last: then it is asked without one.
+        at_hand, self._asked_at_hand = what.at_hand and not self._asked_at_hand, what.at_hand and self._newest != "0"
+        pages = self._api.pages(
+            what.resource,
+            what.namespace,
+            selection=what.selection,
+            chunk=0 if at_hand else chunk,
+            at_least=self._newest if at_hand else None,
+        )
         async with closed_after(pages):
             async for page in pages:
                 for thing in page.items:
@@ -178,6 +199,7 @@ class Informer(Generic[T, F]):
             if number % _TOLD_AT_A_TIME == 0:
                 await asyncio.sleep(0)
         self._position, self._torn_lists = position, 0
+        self._newest, self._asked_at_hand = position or self._newest, False
         self._resync_at = self._clock.steady() + what.pace.resync * self._rng.uniform(0.9, 1.1)
         self.counts.lists += 1
         self._all_is_well()
@@ -207,12 +229,16 @@ class Informer(Generic[T, F]):
             if not is_later(version_of(line.resource_version), since):
                 continue  # told before; a server that repeats itself must not bring back what is gone
             if line.object is not None:
-                news = self._cache.remove if line.change is Change.DELETED else self._cache.put
+                news = self._cache.remove if line.change is WatchEventType.DELETED else self._cache.put
                 for event in news(line.object):
                     self._tell(event)
             self._position = line.resource_version or self._position
+            self._newest = self._position or self._newest
 
-    def _tell(self, event: Event[F]) -> None:
+    def _observed(self, old: F | None, new: F) -> F:
+        return self._interest.observed(old, new, self._clock.now())
+
+    def _tell(self, event: FactEvent[F]) -> None:
         self.counts.events += 1
         self._deliver(event)
 
@@ -228,15 +254,16 @@ class Informer(Generic[T, F]):
     def _all_is_well(self) -> None:
         self._heard = self._clock.now()
         self._trouble = None
+        self._troubles.well()
 
     def _held(self) -> bool:
-        """Whether the last watch went on for a while, or until we ended it ourselves."""
+        """True if the last watch lasted `healthy` seconds, or until a resync was due."""
         if self._watching_since is None:
             return False
         return self._clock.steady() - self._watching_since >= self._interest.pace.healthy or self._resync_due()
 
     def _was_good(self) -> bool:
-        """Whether the last watch said anything, or at least held for a while."""
+        """True if the last watch delivered a line, or lasted `healthy` seconds."""
         return self._held() or (self._watching_since is not None and self.counts.lines > self._lines_before)
 
     def _wait_after_end(self) -> float:
@@ -246,7 +273,7 @@ class Informer(Generic[T, F]):
         return 0.0 if self._held() else self._backoff.next()
 
     def _wait_after(self, error: ApiError) -> float:
-        """Note what went wrong; how long to wait before the next attempt."""
+        """Record the error and return the seconds to wait before the next attempt."""
         good = self._was_good()
         # A gap costs the server a whole list: watches that soon end in one are not good, whatever they said before.
         if self._held() if isinstance(error, Gone) else good:
@@ -278,6 +305,6 @@ async def run_all(*informers: Informer[Any, Any]) -> None:
 
 
 async def wait_all_synced(*informers: Informer[Any, Any]) -> None:
-    """Until the first list of each has been delivered."""
+    """Wait until the first list of each has been delivered."""
     for informer in informers:
         await informer.wait_synced()

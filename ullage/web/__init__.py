@@ -1,4 +1,5 @@
-"""The dashboard: what the control plane sees and why it acted, in a browser. Read-only.
+"""Dashboard: the control plane's view of the cluster and the reasons for its actions, in a browser. Read-only.
 
-`view` is pure (facts in, rows out), `serve` is the HTTP side, `static` what a browser gets, `live` puts them together.
+`view` is pure (facts in, rows out), `serve` is the HTTP server, `static` has the browser's files, `live` assembles
+them.
 """

@@ -1,1 +1,1 @@
-"""Admission over HTTPS: a review comes in, `decide` says what to patch or refuse, the answer goes out."""
+"""Admission webhook over HTTPS: reads a review, lets `decide` choose the patch or the denial, and sends the answer."""

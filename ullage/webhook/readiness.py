@@ -1,20 +1,20 @@
-"""What still stands between us and callers, by name; ready when nothing does."""
+"""Readiness checks by name; the webhook is ready when none has trouble."""
 
 import asyncio
 from collections.abc import Mapping
 
-from ullage.observe.serve import Check
+from ullage.observe.probes import Check
 
 
 class Readiness:
-    """Everything is in the way until it is said to be well."""
+    """Every check counts as failed until it is reported well."""
 
     def __init__(self, *names: str) -> None:
         self._troubles = dict.fromkeys(names, "not yet")
         self._ready = asyncio.Event()
 
     def say(self, name: str, trouble: str = "") -> None:
-        """What is wrong with it now; nothing if all is well."""
+        """Record a check's trouble; empty if the check passes."""
         if name not in self._troubles:
             raise KeyError(name)
         self._troubles[name] = trouble

@@ -1,4 +1,4 @@
-"""HTTPS in front of the reviewer: limits on what comes in, and an answer in JSON to whatever comes."""
+"""HTTPS server in front of the reviewer: limits on requests, and an answer in JSON to every request."""
 
 import asyncio
 import ssl
@@ -9,21 +9,23 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from ullage.kube.admission import refusal_status
-from ullage.kube.webhooks import MUTATE_PATH, VALIDATE_PATH
+from ullage.kube.admission.reviews import refusal_status
+from ullage.kube.admission.webhook_configs import MUTATE_PATH, VALIDATE_PATH
 from ullage.observe.admission_metrics import AdmissionMetrics
-from ullage.observe.serve import Address
-from ullage.webhook.reviewing import Answered, Reviewer
+from ullage.observe.probes import ListenAddress
+from ullage.webhook.callers import ANYBODY, Callers
+from ullage.webhook.reviewer import AdmissionReviewer, ReviewAnswer
 
 _KEEP_ALIVE_SECONDS = 120.0
 """Longer than an API server keeps an idle connection: it must be the one to close it, or a call may be lost."""
 _TOO_LARGE = (413, "RequestEntityTooLarge")
 _TOO_SLOW = (408, "Timeout")
+_UNKNOWN_CALLER = (401, "Unauthorized")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a caller may ask of us."""
+class RequestLimits:
+    """Limits on request bodies: size, time and concurrency."""
 
     body: int = 7 << 20
     """Bytes. An API server takes objects of 3 MiB, and a review may hold two of them."""
@@ -34,7 +36,10 @@ class Limits:
 
 
 class _Pages:
-    def __init__(self, reviewer: Reviewer, metrics: AdmissionMetrics, limits: Limits) -> None:
+    def __init__(
+        self, reviewer: AdmissionReviewer, metrics: AdmissionMetrics, limits: RequestLimits, callers: Callers
+    ) -> None:
+        self._callers = callers
         self._reviewer = reviewer
         self._metrics = metrics
         self._limits = limits
@@ -47,8 +52,10 @@ class _Pages:
         return await self._reviewed(request, "validate", self._reviewer.validate)
 
     async def _reviewed(
-        self, request: web.Request, path: str, review: Callable[[bytes], Awaitable[Answered]]
+        self, request: web.Request, path: str, review: Callable[[bytes], Awaitable[ReviewAnswer]]
     ) -> web.Response:
+        if unwanted := self._callers.refusal(request.get_extra_info("peercert")):
+            return self._refused(path, _UNKNOWN_CALLER, unwanted)
         size = request.content_length
         if size is not None and size > self._limits.body:
             return self._refused(path, _TOO_LARGE, f"a review may have {self._limits.body} bytes, not {size}")
@@ -58,7 +65,7 @@ class _Pages:
             return await self._answered(request, path, review)
 
     async def _answered(
-        self, request: web.Request, path: str, review: Callable[[bytes], Awaitable[Answered]]
+        self, request: web.Request, path: str, review: Callable[[bytes], Awaitable[ReviewAnswer]]
     ) -> web.Response:
         try:
             async with asyncio.timeout(self._limits.body_seconds):
@@ -86,17 +93,19 @@ def _json(code: int, body: bytes) -> web.Response:
 
 @asynccontextmanager
 async def serving_reviews(
-    address: Address,
+    address: ListenAddress,
     context: ssl.SSLContext,
-    reviewer: Reviewer,
+    reviewer: AdmissionReviewer,
     metrics: AdmissionMetrics,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
-) -> AsyncIterator[Address]:
+    limits: RequestLimits = RequestLimits(),  # noqa: B008 - frozen
+    callers: Callers = ANYBODY,
+) -> AsyncIterator[ListenAddress]:
     """Serve during the block; gives the address taken. Reviews under way are answered before it ends.
 
     Raises OSError if the address cannot be taken.
     """
-    pages = _Pages(reviewer, metrics, limits)
+    callers.ask_for_certificates(context)
+    pages = _Pages(reviewer, metrics, limits, callers)
     app = web.Application(client_max_size=limits.body)
     app.add_routes([web.post(MUTATE_PATH, pages.mutate), web.post(VALIDATE_PATH, pages.validate)])
     runner = web.AppRunner(
@@ -111,6 +120,6 @@ async def serving_reviews(
     try:
         await web.TCPSite(runner, address.host, address.port, ssl_context=context, backlog=512).start()
         host, port, *_ = runner.addresses[0]
-        yield Address(host, port)
+        yield ListenAddress(host, port)
     finally:
         await runner.cleanup()

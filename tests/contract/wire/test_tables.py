@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.kinds import GADGET
 from tests.contract.wire.asking import MERGE, TABLE, Told, Wire
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import a_crd, a_lease, a_pod, a_pod_spec, with_meta
 
 PODS = "/api/v1/namespaces/{ns}/pods"

@@ -12,15 +12,15 @@ from typing import Any, TypeVar
 
 from tests.contract.kinds import NAMESPACE, NODE, POD
 from ullage.errors import ApiError, Conflict, NotFound
-from ullage.kube.api import Binding, Deletion, KubeApi, MergePatch, Selection
-from ullage.kube.connect import connect
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.rest import RestApi
-from ullage.sim.actors.shapes import ActorNode
-from ullage.sim.actors.start import ActorSettings, start_actors
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import Binding, Deletion, KubeApi, ListSelector, MergePatch
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.rest import RestApi
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Latency, Weather
-from ullage.sim.time import loop_clock
+from ullage.sim.apiserver.network_faults import Latency, NetworkConditions
+from ullage.sim.controllers.objects import ActorNode
+from ullage.sim.controllers.wiring import ControllerManagerSettings, start_actors
+from ullage.sim.virtual_time import loop_clock
 from ullage.testing.builders import a_node
 from ullage.testing.controlplane import ControlPlane
 
@@ -68,7 +68,7 @@ class Cluster:
         await self.api.delete(resource, name, self.namespace, how=how or Deletion())
 
     async def all(self, resource: Resource[JsonObject], labels: str = "") -> list[JsonObject]:
-        return list((await self.api.list(resource, self.namespace, selection=Selection(labels=labels))).items)
+        return list((await self.api.list(resource, self.namespace, selection=ListSelector(labels=labels))).items)
 
     async def pods(self, labels: str = "") -> list[JsonObject]:
         """Those that are not going."""
@@ -144,14 +144,16 @@ def has_kubelet(node: ActorNode) -> bool:
 
 
 @asynccontextmanager
-async def simulated_cluster(settings: ActorSettings = ActorSettings()) -> AsyncIterator[Cluster]:  # noqa: B008 - frozen
+async def simulated_cluster(
+    settings: ControllerManagerSettings = ControllerManagerSettings(),  # noqa: B008 - frozen
+) -> AsyncIterator[Cluster]:
     """Everything in memory. Calls and watches take their time, so that caches lag as they do in the world."""
     clock = loop_clock()
     server = SimulatedApiServer(clock, seed=7)
 
     def connected(user: str) -> RestApi:
         latency = Latency(default=0.004, spread=0.5, watch=0.02)
-        transport = InMemoryTransport(server, user=user, weather=Weather(seed=7, latency=latency))
+        transport = InMemoryTransport(server, user=user, weather=NetworkConditions(seed=7, latency=latency))
         return RestApi(transport, rng=random.Random(7))
 
     async with (
@@ -198,7 +200,7 @@ async def _bind_pods(cluster: Cluster) -> None:
     turn = 0
     while True:
         await cluster.schedules.wait()
-        waiting = Selection(fields="spec.nodeName=")
+        waiting = ListSelector(fields="spec.nodeName=")
         for pod in (await cluster.api.list(POD, cluster.namespace, selection=waiting)).items:
             if "deletionTimestamp" in pod["metadata"]:
                 continue

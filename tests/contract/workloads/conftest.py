@@ -6,9 +6,9 @@ import pytest
 
 from tests.contract.workloads.cluster import real_cluster, simulated_cluster
 from tests.contract.workloads.stories import Play, Story
-from ullage.sim.actors.start import ActorSettings
-from ullage.sim.time import run_virtual
-from ullage.testing.controlplane import WORKLOADS, ControlPlane, ControlPlaneSpec, Program
+from ullage.sim.controllers.wiring import ControllerManagerSettings
+from ullage.sim.virtual_time import run_virtual
+from ullage.testing.controlplane import WORKLOADS, ControlPlane, ControlPlaneSpec, GoProgram
 from ullage.testing.controlplane.fixtures import StartControlPlane
 
 GRACE_SECONDS = 20
@@ -19,7 +19,7 @@ GRACE_SECONDS = 20
 def play(request: pytest.FixtureRequest) -> Play:
     """Tells a story in one of the two worlds."""
     if request.param == "simulated":
-        return lambda story: _play_simulated(story, ActorSettings())
+        return lambda story: _play_simulated(story, ControllerManagerSettings())
     plane = request.getfixturevalue("workload_control_plane")
     return lambda story: _play_real(story, plane)
 
@@ -28,11 +28,13 @@ def play(request: pytest.FixtureRequest) -> Play:
 def play_with_heartbeats(request: pytest.FixtureRequest) -> Play:
     """The same in worlds where nodes must be heard of."""
     if request.param == "simulated":
-        settings = ActorSettings(heartbeats=True, node_silence_seconds=GRACE_SECONDS)
+        settings = ControllerManagerSettings(heartbeats=True, node_silence_seconds=GRACE_SECONDS)
         return lambda story: _play_simulated(story, settings)
     start: StartControlPlane = request.getfixturevalue("start_control_plane")
     flags = [f"--node-monitor-grace-period={GRACE_SECONDS}s", "--node-monitor-period=1s"]
-    spec = ControlPlaneSpec(components=WORKLOADS, node_lifecycle=True, extra_flags={Program.CONTROLLER_MANAGER: flags})
+    spec = ControlPlaneSpec(
+        components=WORKLOADS, node_lifecycle=True, extra_flags={GoProgram.CONTROLLER_MANAGER: flags}
+    )
     return lambda story: _play_real(story, start(spec))
 
 
@@ -44,7 +46,7 @@ def _play_real(story: Story, plane: ControlPlane) -> None:
     asyncio.run(live())
 
 
-def _play_simulated(story: Story, settings: ActorSettings) -> None:
+def _play_simulated(story: Story, settings: ControllerManagerSettings) -> None:
     async def live() -> None:
         async with simulated_cluster(settings) as cluster:
             await story(cluster)

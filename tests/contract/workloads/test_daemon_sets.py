@@ -3,7 +3,7 @@
 from tests.contract.kinds import DAEMON_SET, NODE
 from tests.contract.workloads.cluster import Cluster
 from tests.contract.workloads.stories import in_both_worlds
-from ullage.kube.api import MergePatch
+from ullage.kube.client.api import MergePatch
 from ullage.testing.builders import a_pod_spec, a_workload
 
 

@@ -3,7 +3,7 @@
 from tests.contract.kinds import DEPLOYMENT, POD, REPLICA_SET
 from tests.contract.workloads.cluster import Cluster, has_condition, names
 from tests.contract.workloads.stories import in_both_worlds
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import a_workload
 
 REVISION = "deployment.kubernetes.io/revision"

@@ -11,7 +11,7 @@ from tests.contract.workloads.cluster import (
     names,
 )
 from tests.contract.workloads.stories import in_both_worlds
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 from ullage.testing.builders import a_job
 
 INDEX = "batch.kubernetes.io/job-completion-index"

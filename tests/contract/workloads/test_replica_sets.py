@@ -3,7 +3,7 @@
 from tests.contract.kinds import POD, REPLICA_SET
 from tests.contract.workloads.cluster import Cluster, names
 from tests.contract.workloads.stories import in_both_worlds
-from ullage.kube.api import MergePatch
+from ullage.kube.client.api import MergePatch
 from ullage.testing.builders import a_pod, a_workload
 
 _FAILED = MergePatch({"status": {"phase": "Failed"}})

@@ -3,8 +3,8 @@
 from tests.contract.kinds import POD, STATEFUL_SET
 from tests.contract.workloads.cluster import STOPS_SLOWLY, Cluster, has_condition, is_ready, names
 from tests.contract.workloads.stories import in_both_worlds
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import VOLUME_CLAIMS
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import VOLUME_CLAIMS
 from ullage.testing.builders import a_workload
 
 

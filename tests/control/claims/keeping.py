@@ -8,44 +8,44 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.clock import Clock
-from ullage.control.claims.keeper import ClaimKeeper
-from ullage.kube.api import DELETE_NOW, Binding, KubeApi, MergePatch
+from ullage.control.claims.loop import ClaimController
+from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import GPU_CLAIMS, GPU_QUOTAS, PODS
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request
 from ullage.kube.crds.install import install
-from ullage.kube.gpu_read import read_claim
 from ullage.kube.objects.gpu import GpuClaim, GpuQuota
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import GPU_CLAIMS, GPU_QUOTAS, PODS
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Request
+from ullage.kube.read.gpu import read_claim
 from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE
 from ullage.model.claim import Claim, copy_key
-from ullage.model.event import Event, ObjectKey
+from ullage.model.fact_event import FactEvent, ObjectKey
 from ullage.model.pod import Pod
-from ullage.model.refusal import Refusal
+from ullage.model.refusal import SchedulingFailure
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Weather
-from ullage.sim.time import loop_clock, run_virtual
-from ullage.state.placements import Placements
+from ullage.sim.apiserver.network_faults import NetworkConditions
+from ullage.sim.virtual_time import loop_clock, run_virtual
+from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.builders import a_pod
 from ullage.watch.informer import Informer, run_all, wait_all_synced
-from ullage.watch.picture import sources_served
+from ullage.watch.sources import sources_served
 
 NS = "default"
 OURS = "gpu-scheduler"
-FULL = Refusal(word="TooFewGpus", message="0/3 nodes fit: 3 TooFewGpus")
+FULL = SchedulingFailure(word="TooFewGpus", message="0/3 nodes fit: 3 TooFewGpus")
 
 
 @dataclass
 class Kept:
     """A keeper at work, and the picture it shares."""
 
-    keeper: ClaimKeeper
-    placements: Placements
+    keeper: ClaimController
+    placements: ClusterSnapshot
 
     def pod(self, name: str, namespace: str = NS) -> Pod:
         return self.placements.state.pods[ObjectKey(namespace, name)]
 
-    def refuse(self, name: str, why: Refusal = FULL, namespace: str = NS) -> None:
+    def refuse(self, name: str, why: SchedulingFailure = FULL, namespace: str = NS) -> None:
         pod = self.pod(name, namespace)
         self.keeper.refused(pod.key, pod.uid, why)
 
@@ -53,10 +53,10 @@ class Kept:
 @asynccontextmanager
 async def kept(api: KubeApi, clock: Clock, *, names: tuple[str, ...] = (OURS,), seed: int = 1) -> AsyncIterator[Kept]:
     """A keeper runs during the block, and has heard everything there was."""
-    placements = Placements()
-    keeper = ClaimKeeper(api, clock, placements, names=names)
+    placements = ClusterSnapshot()
+    keeper = ClaimController(api, clock, placements, names=names)
 
-    def hear(event: Event[Any]) -> None:
+    def hear(event: FactEvent[Any]) -> None:
         placements.apply(event)
         keeper.hear(event)
 
@@ -126,7 +126,7 @@ class World:
     def __post_init__(self) -> None:
         self.clock = loop_clock()
         self.server = SimulatedApiServer(self.clock, seed=self.seed)
-        self.weather = Weather(seed=self.seed)
+        self.weather = NetworkConditions(seed=self.seed)
         self.weather.script(self._note)
 
     def _note(self, request: Request) -> None:

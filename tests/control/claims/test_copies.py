@@ -5,16 +5,16 @@ import asyncio
 import pytest
 
 from tests.control.claims.keeping import FULL, NS, OURS, Kept, Scene, World, kept, told
-from ullage.decide.claiming import claim_of, owner_of, with_claim
+from ullage.decide.placement.claiming import claim_of, owner_of, with_claim
 from ullage.errors import NotFound
-from ullage.kube.api import MergePatch
-from ullage.kube.resources import GPU_CLAIMS, JOBS, PODS
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resources import GPU_CLAIMS, JOBS, PODS
 from ullage.model.allocation import CLAIM_TEMPLATE
 from ullage.model.claim import TEMPLATE, copy_key
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.verdict import Reason, Verdict
-from ullage.sim.actors.start import ActorSettings, start_actors
+from ullage.sim.controllers.wiring import ControllerManagerSettings, start_actors
 from ullage.testing.builders import a_job, a_pod_spec
 
 pytestmark = pytest.mark.story
@@ -230,7 +230,7 @@ def test_the_pods_of_a_job_have_claims_that_go_with_them() -> None:
         job = a_job("train", pod=a_pod_spec(schedulerName=OURS), parallelism=3, completions=3)
         job["spec"]["template"]["metadata"]["annotations"] = {CLAIM_TEMPLATE: "t"}
         async with (
-            start_actors(scene.api, world.clock, ActorSettings(custom=(GPU_CLAIMS,))),
+            start_actors(scene.api, world.clock, ControllerManagerSettings(custom=(GPU_CLAIMS,))),
             kept(world.keepers_api, world.clock) as keeping,
         ):
             await scene.api.create(JOBS, job, NS)

@@ -5,16 +5,16 @@ import asyncio
 import pytest
 
 from tests.control.claims.keeping import NS, Scene, World, kept, told
-from ullage.kube.api import Binding, MergePatch
-from ullage.kube.gpu_write import EXHAUSTED
-from ullage.kube.resources import GPU_QUOTAS, NODES, PODS
+from ullage.kube.client.api import Binding, MergePatch
+from ullage.kube.client.resources import GPU_QUOTAS, NODES, PODS
+from ullage.kube.write.gpu import EXHAUSTED
 from ullage.model.allocation import ALLOCATED
-from ullage.model.refusal import Refusal
+from ullage.model.refusal import SchedulingFailure
 from ullage.testing.builders import a_node, a_pod
 
 pytestmark = pytest.mark.story
 
-OVER = Refusal(word="QuotaExceeded", message="0/1 nodes fit: 1 QuotaExceeded")
+OVER = SchedulingFailure(word="QuotaExceeded", message="0/1 nodes fit: 1 QuotaExceeded")
 
 
 async def used(scene: Scene, name: str = "q") -> int | None:

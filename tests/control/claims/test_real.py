@@ -8,15 +8,15 @@ import pytest
 from tests.contract.expect import eventually
 from tests.control.claims.keeping import NS, OURS, Scene, kept
 from ullage.clock import WallClock
-from ullage.kube.api import KubeApi
-from ullage.kube.connect import connect
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import GPU_CLAIMS, JOBS, NODES, PODS
 from ullage.kube.crds.install import install
-from ullage.kube.resources import GPU_CLAIMS, JOBS, NODES, PODS
 from ullage.model.allocation import CLAIM_TEMPLATE
 from ullage.model.claim import copy_key
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
 from ullage.testing.builders import a_job, a_node, a_pod_spec
-from ullage.testing.controlplane import ControlPlaneSpec, Program
+from ullage.testing.controlplane import ControlPlaneSpec, GoProgram
 from ullage.testing.controlplane.fixtures import StartControlPlane
 
 pytestmark = pytest.mark.real
@@ -27,12 +27,12 @@ SECONDS = 60.0
 @pytest.fixture
 async def scene(start_control_plane: StartControlPlane) -> AsyncIterator[Scene]:
     """A control plane of its own: a keeper looks at every claim there is."""
-    plane = start_control_plane(ControlPlaneSpec(components=(Program.CONTROLLER_MANAGER,)))
+    plane = start_control_plane(ControlPlaneSpec(components=(GoProgram.CONTROLLER_MANAGER,)))
     api: KubeApi = connect(plane.kubeconfig)
     await install(api)
     # The garbage collector asks for new kinds only now and then; from its start on it knows them.
-    await asyncio.to_thread(plane.kill, Program.CONTROLLER_MANAGER)
-    await asyncio.to_thread(plane.start, Program.CONTROLLER_MANAGER)
+    await asyncio.to_thread(plane.kill, GoProgram.CONTROLLER_MANAGER)
+    await asyncio.to_thread(plane.start, GoProgram.CONTROLLER_MANAGER)
     yield Scene(api)
     await api.close()
 

@@ -7,9 +7,9 @@ import pytest
 
 from tests.control.claims.keeping import NS, World, kept, told
 from ullage.errors import LeadershipLost
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.resources import GPU_CLAIMS
-from ullage.sim.apiserver.weather import Fault, Latency, Odds
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resources import GPU_CLAIMS
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkFault
 
 pytestmark = pytest.mark.story
 
@@ -59,7 +59,8 @@ def test_wrong_statuses_are_put_right_at_the_start_and_right_ones_are_left() -> 
             await asyncio.sleep(60)
         assert await scene.said("c0") == ("Pending", "Unused", "")
         assert await scene.said("c1") == ("Pending", "PodFinished", "")
-        assert sorted(world.writes) == [("PATCH", "c0/status"), ("PATCH", "c1/status")]
+        freed = [("PATCH", path) for path in ("c0", "c0/status", "c1", "c1/status")]
+        assert sorted(world.writes) == freed, "their statuses, and their protection"
 
     told(story())
 
@@ -94,7 +95,9 @@ def test_writes_that_fail_are_tried_again_less_and_less_often() -> None:
         world = World()
         scene = await world.scene()
         forbidden = world.weather.script(
-            lambda request: Fault.BROKEN if request.method == "PATCH" and request.path.endswith("/status") else None
+            lambda request: (
+                NetworkFault.BROKEN if request.method == "PATCH" and request.path.endswith("/status") else None
+            )
         )
         async with kept(world.keepers_api, world.clock):
             await scene.claim("c")
@@ -149,7 +152,7 @@ def test_bad_weather_delays_and_loses_nothing(seed: int) -> None:
         world = World(seed)
         scene = await world.scene()
         world.weather.latency = Latency(default=0.02, spread=1.0, watch=0.1)
-        world.weather.odds = Odds(dict.fromkeys(Fault, 0.1), stream_cut=0.1)
+        world.weather.odds = FaultRates(dict.fromkeys(NetworkFault, 0.1), stream_cut=0.1)
         async with kept(world.keepers_api, world.clock):
             for number in range(8):
                 await scene.claim(f"c{number}")

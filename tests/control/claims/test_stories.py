@@ -5,17 +5,18 @@ import asyncio
 import pytest
 
 from tests.control.claims.keeping import FULL, NS, World, kept, told
-from ullage.kube.api import MergePatch
-from ullage.kube.resources import GPU_CLAIMS, PODS
+from ullage.errors import AlreadyExists
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resources import GPU_CLAIMS, PODS
 from ullage.model.allocation import CLAIM, Allocation
-from ullage.model.event import ObjectKey
-from ullage.model.refusal import Refusal
-from ullage.sim.apiserver.weather import Latency
+from ullage.model.fact_event import ObjectKey
+from ullage.model.refusal import SchedulingFailure
+from ullage.sim.apiserver.network_faults import Latency
 
 pytestmark = pytest.mark.story
 
 POD = ObjectKey(NS, "p")
-NEVER = Refusal(word="NodeTooSmall", message="no node has 16 GPUs", hopeless=True)
+NEVER = SchedulingFailure(word="NodeTooSmall", message="no node has 16 GPUs", hopeless=True)
 
 
 def test_a_claim_follows_its_pod_from_the_cradle_to_the_grave() -> None:
@@ -44,7 +45,9 @@ def test_a_claim_follows_its_pod_from_the_cradle_to_the_grave() -> None:
     told(story())
 
 
-def test_a_bound_claim_costs_one_write_and_no_read() -> None:
+def test_a_bound_claim_costs_two_writes_and_no_read() -> None:
+    """One protects it, one says how it stands."""
+
     async def story() -> None:
         world = World()
         scene = await world.scene()
@@ -60,12 +63,12 @@ def test_a_bound_claim_costs_one_write_and_no_read() -> None:
             keeping.keeper.reserved(POD, None)
             await asyncio.sleep(60)
         assert await scene.said("c") == ("Bound", "Bound", "node-a:0")
-        assert asked == ["PATCH"]
+        assert asked == ["PATCH", "PATCH"]
 
     told(story())
 
 
-def test_a_queue_of_pods_costs_one_write_for_each() -> None:
+def test_a_queue_of_pods_costs_two_writes_for_each() -> None:
     """Claims and pods made beforehand, each pod leased and bound in its turn, over ten seconds."""
 
     async def story() -> None:
@@ -81,7 +84,8 @@ def test_a_queue_of_pods_costs_one_write_for_each() -> None:
                 await asyncio.sleep(0.1)
                 await scene.bind(f"p{number}", "node-a", number % 8)
             await asyncio.sleep(60)
-        assert sorted(world.writes) == sorted(("PATCH", f"c{number}/status") for number in range(100))
+        paths = (path for number in range(100) for path in (f"c{number}", f"c{number}/status"))
+        assert sorted(world.writes) == sorted(("PATCH", path) for path in paths)
 
     told(story())
 
@@ -112,7 +116,7 @@ def test_a_pod_that_is_never_tried_is_said_to_wait_in_the_end() -> None:
             await scene.claim("c")
             await scene.pod("p", "c")
             await asyncio.sleep(29)
-            assert world.writes == []
+            assert world.writes == [("PATCH", "c")], "it is protected from its first pod on"
             await asyncio.sleep(2)
             assert await scene.said("c") == ("Pending", "Waiting", "")
 
@@ -147,7 +151,7 @@ def test_changing_words_are_written_now_and_then() -> None:
             await scene.pod("p", "c")
             for second in range(120):
                 await asyncio.sleep(1)
-                keeping.refuse("p", Refusal(word="TooFewGpus", message=f"0/{second} nodes fit"))
+                keeping.refuse("p", SchedulingFailure(word="TooFewGpus", message=f"0/{second} nodes fit"))
         assert 4 <= len(world.writes) <= 6
 
     told(story())
@@ -174,7 +178,7 @@ def test_another_pod_of_the_same_name_inherits_nothing() -> None:
     told(story())
 
 
-def test_another_claim_of_the_same_name_starts_anew() -> None:
+def test_no_other_claim_has_its_name_while_its_pod_is_there() -> None:
     async def story() -> None:
         world = World()
         scene = await world.scene()
@@ -184,9 +188,15 @@ def test_another_claim_of_the_same_name_starts_anew() -> None:
             await scene.bind("p", "node-a", 0)
             await asyncio.sleep(1)
             await scene.api.delete(GPU_CLAIMS, "c", NS)
-            await scene.claim("c")
-            await asyncio.sleep(1)
+            with pytest.raises(AlreadyExists):
+                await scene.claim("c")
+            await asyncio.sleep(60)
             assert await scene.said("c") == ("Bound", "Bound", "node-a:0")
+            await scene.remove("p")
+            await asyncio.sleep(10)
+            await scene.claim("c")
+            await asyncio.sleep(2)
+            assert await scene.said("c") == ("Pending", "Unused", "")
 
     told(story())
 
@@ -202,7 +212,7 @@ def test_a_claim_two_pods_name_speaks_of_its_owner() -> None:
             await scene.pod("q", "c")
             await scene.bind("p", "node-a", 0)
             await asyncio.sleep(1)
-            keeping.refuse("q", Refusal(word="ClaimInUse", message="it belongs to p"))
+            keeping.refuse("q", SchedulingFailure(word="ClaimInUse", message="it belongs to p"))
             await asyncio.sleep(40)
             assert await scene.said("c") == ("Bound", "Bound", "node-a:0")
             await scene.remove("p")
@@ -220,7 +230,7 @@ def test_a_claim_that_comes_after_its_pod_is_not_said_to_be_missing() -> None:
         async with kept(world.keepers_api, world.clock) as keeping:
             await scene.pod("p", "c")
             await asyncio.sleep(0.1)
-            keeping.refuse("p", Refusal(word="ClaimMissing", message="GpuClaim c is not there"))
+            keeping.refuse("p", SchedulingFailure(word="ClaimMissing", message="GpuClaim c is not there"))
             await scene.claim("c")
             await asyncio.sleep(40)
             assert await scene.said("c") == ("Pending", "Waiting", "")

@@ -8,21 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.control.claims.keeping import FULL, NS, OURS, Kept, Scene, World, kept, told
-from ullage.decide.claim_status import claim_standing, says
-from ullage.decide.claiming import copy_of, last_user_of
+from ullage.decide.claims.status import claim_standing, says
+from ullage.decide.placement.claiming import copy_of, last_user_of
 from ullage.errors import ApiError
-from ullage.kube.gpu_read import read_claim
-from ullage.kube.resources import GPU_CLAIMS
-from ullage.model.refusal import Refusal
-from ullage.sim.apiserver.weather import Latency
-from ullage.state.placements import Placements
-from ullage.watch.picture import read_picture
+from ullage.kube.client.resources import GPU_CLAIMS
+from ullage.kube.read.gpu import read_claim
+from ullage.model.refusal import SchedulingFailure
+from ullage.sim.apiserver.network_faults import Latency
+from ullage.state.snapshot import ClusterSnapshot
+from ullage.watch.sources import read_picture
 
 pytestmark = pytest.mark.story
 
 CLAIMS = ("c0", "c1", "c2", "t")
 PODS = ("p0", "p1", "p2", "p3")
-HOPELESS = Refusal(word="ClaimInvalid", message="it makes no sense", hopeless=True)
+HOPELESS = SchedulingFailure(word="ClaimInvalid", message="it makes no sense", hopeless=True)
 
 
 class Walk:
@@ -72,7 +72,7 @@ class Walk:
 
 async def untrue(scene: Scene, keeping: Kept | None) -> list[str]:
     """What statuses say that is not so, by a picture read from nothing. Refusals are the keeper's to remember."""
-    placements = Placements(await read_picture(scene.api))
+    placements = ClusterSnapshot(await read_picture(scene.api))
     found = []
     for raw in (await scene.api.list(GPU_CLAIMS, NS)).items:
         claim = read_claim(raw)

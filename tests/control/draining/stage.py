@@ -10,20 +10,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.control.provisioning.stage import CountingCloud
+from tests.control.provisioning.stage import Clocks, CountingCloud, SkewedClock, Surroundings
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, a_scheduler, an_api
 from tests.kube.crds.bad_provisioners import SOUND, with_fields
-from ullage.act.drain import DrainPace
-from ullage.act.drain_pods import EvictionPace
+from ullage.act.node_removal import DrainPace
+from ullage.act.pod_eviction import EvictionPace
 from ullage.clock import Clock
 from ullage.control.draining.settings import DrainingSettings
-from ullage.control.draining.start import Draining
-from ullage.control.provisioning.start import ControllerSettings, Host, Provisioning
+from ullage.control.draining.wiring import DrainController
+from ullage.control.provisioning.wiring import ControllerEnvironment, ControllerSettings, ProvisioningController
 from ullage.errors import ApiError
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.crds.catalog import POD_GROUP
-from ullage.kube.crds.install import install
-from ullage.kube.resources import (
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resources import (
     BUDGETS,
     DEPLOYMENTS,
     EVENTS,
@@ -32,17 +30,19 @@ from ullage.kube.resources import (
     NODES,
     PODS,
 )
-from ullage.kube.rest import RestApi
-from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT
-from ullage.sim.actors.kubelet_behaviour import Behaviour, Span
-from ullage.sim.actors.start import ActorSettings, start_actors
+from ullage.kube.client.rest import RestApi
+from ullage.kube.crds.catalog import POD_GROUP
+from ullage.kube.crds.install import install
+from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Weather
-from ullage.sim.process import Life, Process
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import NetworkConditions
+from ullage.sim.controllers.wiring import ControllerManager, ControllerManagerSettings, start_actors
+from ullage.sim.kubelet.timings import DurationRange, KubeletTimings
+from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_budget, a_namespace, a_pod_spec, a_workload
 
-SOON = Span(0.1, 1.0)
+SOON = DurationRange(0.1, 1.0)
 GPUS = 4
 QUICK = DrainingSettings(
     pace=DrainPace(after_taint=2.0, evictions=EvictionPace(deadline=40.0)), after_failure=60.0, pause=2.0
@@ -57,12 +57,15 @@ class Stage:
     api: KubeApi
     clock: Clock
     cloud: CountingCloud
-    controller: Process
-    weather: Weather
+    controller: SimulatedProcess
+    weather: NetworkConditions
     """What befalls the controller's calls."""
-    drainings: list[Draining]
+    drainings: list[DrainController]
     """One for each life of the controller."""
     start: float
+    actors: ControllerManager
+    """Kubelets, and the controllers that make pods again."""
+    clocks: Clocks
     most_draining: int = 0
     """Nodes that were being drained at the same time."""
     broken: list[str] = field(default_factory=list)
@@ -106,11 +109,15 @@ class Stage:
     async def budget(self, name: str, **spec: Any) -> None:
         await self.api.create(BUDGETS, a_budget(name, {"app": name}, **spec), NS)
 
-    async def one_on_each(self, size: int, app: str = "web") -> None:
-        """A pool in which every node has one pod with one GPU: a quarter of it, so that a quarter would do."""
+    async def one_on_each(self, size: int, app: str = "web", *, apart: bool = False) -> None:
+        """A pool in which every node has one pod with one GPU: a quarter of it, so that a quarter would do.
+
+        `apart`: each pod is the only one of its owner.
+        """
         await self.pool(size)
         await self.deployment("filler", size, gpus=GPUS - 1)
-        await self.deployment(app, size)
+        for name, replicas in {f"{app}-{number}": 1 for number in range(size)}.items() if apart else [(app, size)]:
+            await self.deployment(name, replicas)
         await self.api.delete(DEPLOYMENTS, "filler", NS)
 
         async def filler_is_gone() -> bool:
@@ -186,29 +193,32 @@ class Stage:
 
 def a_controller(
     server: SimulatedApiServer,
-    cloud: CountingCloud,
+    around: Surroundings,
     settings: DrainingSettings,
-    drainings: list[Draining],
-    weather: Weather,
+    drainings: list[DrainController],
+    weather: NetworkConditions,
     seed: int,
-) -> Process:
+) -> SimulatedProcess:
     """A process that can be crashed and started again."""
     lives = iter(range(1, 1_000_000))
 
-    async def program(life: Life) -> None:
+    async def program(life: ProcessRun) -> None:
         rng = random.Random(f"{seed} {next(lives)}")
         api = RestApi(life.transport, rng=rng)
         while True:
             try:
                 seeded = rng.getrandbits(32)
-                host = Host(instance=f"controller-{seeded}", providers={"kwok": cloud})
-                provisioning = Provisioning(api, ControllerSettings(), life.clock, seed=seeded, host=host)
-                drainings.append(Draining(provisioning, settings))
+                host = ControllerEnvironment(instance=f"controller-{seeded}", providers={"kwok": around.cloud})
+                clock = SkewedClock(life.clock, around.clocks)
+                provisioning = ProvisioningController(api, ControllerSettings(), clock, seed=seeded, host=host)
+                drainings.append(DrainController(provisioning, settings))
                 await drainings[-1].run()
             except ApiError:
                 await asyncio.sleep(1.0)
 
-    return Process("controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program)
+    return SimulatedProcess(
+        "controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program
+    )
 
 
 @asynccontextmanager
@@ -220,12 +230,13 @@ async def staged(seed: int, settings: DrainingSettings) -> AsyncIterator[Stage]:
     await install(api, (POD_GROUP,))
     await api.create(NAMESPACES, a_namespace(LEASE_NAMESPACE))
     cloud = CountingCloud(an_api(server, seed + 7), clock)
-    weather, drainings = Weather(seed=seed, latency=LATENCY), list[Draining]()
-    controller = a_controller(server, cloud, settings, drainings, weather, seed)
-    scheduler = a_scheduler(server, 0, Weather(seed=seed, latency=LATENCY), seed)
-    played = ActorSettings(behaviour=Behaviour(seed=seed, stop=SOON), seed=seed)
-    async with start_actors(an_api(server, seed + 1), clock, played):
-        stage = Stage(server, api, clock, cloud, controller, weather, drainings, clock.now())
+    weather, drainings = NetworkConditions(seed=seed, latency=LATENCY), list[DrainController]()
+    around = Surroundings(cloud, {}, Clocks())
+    controller = a_controller(server, around, settings, drainings, weather, seed)
+    scheduler = a_scheduler(server, 0, NetworkConditions(seed=seed, latency=LATENCY), seed)
+    played = ControllerManagerSettings(behaviour=KubeletTimings(seed=seed, stop=SOON), seed=seed)
+    async with start_actors(an_api(server, seed + 1), clock, played) as actors:
+        stage = Stage(server, api, clock, cloud, controller, weather, drainings, clock.now(), actors, around.clocks)
         beside = [asyncio.ensure_future(cloud.run()), asyncio.ensure_future(_watched(stage))]
         controller.start()
         scheduler.start()

@@ -7,10 +7,11 @@ import pytest
 
 from tests.control.draining.stage import GPUS, QUICK, Stage, play
 from tests.control.scheduling.stage import NS, an_api
-from ullage.control.draining.start import draining_alone
-from ullage.control.provisioning.start import Host
-from ullage.kube.api import MergePatch
-from ullage.kube.resources import DEPLOYMENTS, NODES, PODS
+from ullage.control.draining.wiring import draining_alone
+from ullage.control.provisioning.wiring import ControllerEnvironment
+from ullage.decide.draining.node_lists import LabelledNodes
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resources import DEPLOYMENTS, NODES, PODS
 from ullage.testing.builders import a_node
 
 pytestmark = pytest.mark.story
@@ -64,6 +65,30 @@ def test_the_limits_of_all_pools_together_hold_too() -> None:
         assert stage.most_draining == 1
 
     play(story, settings=replace(QUICK, most_at_once=2, most_drains=1))
+
+
+def test_one_node_after_another() -> None:
+    """The way back from parallel drains: a limit of one is one, and not none."""
+
+    async def story(stage: Stage) -> None:
+        await stage.one_on_each(4)
+        await stage.may_shrink()
+        await stage.at_rest(1)
+        assert stage.most_draining == 1
+
+    play(story, settings=replace(QUICK, most_at_once=1, most_drains=1))
+
+
+def test_old_nodes_are_drained_into_new_ones() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.one_on_each(4)
+        new = (await stage.nodes())[0]
+        await stage.api.patch(NODES, new, MergePatch({"metadata": {"labels": {"generation": "new"}}}))
+        await stage.may_shrink()
+        await stage.at_rest(1)
+        assert await stage.nodes() == [new]
+
+    play(story, settings=replace(QUICK, node_filters=(LabelledNodes(destinations={"generation": "new"}),)))
 
 
 def test_it_is_said_when_the_limits_let_nobody_go() -> None:
@@ -175,6 +200,23 @@ def test_disruption_budgets_are_never_broken() -> None:
     play(story)
 
 
+def test_nodes_that_share_a_budget_do_not_wait_for_their_time_one_after_the_other() -> None:
+    """Their pods go one by one; how long they have been unneeded is counted for all of them together."""
+
+    async def story(stage: Stage) -> None:
+        await stage.one_on_each(6)
+        await stage.budget("web", maxUnavailable=1)
+        await asyncio.sleep(5)
+        began = stage.now
+        await stage.may_shrink()
+        await stage.has(2)
+        assert stage.now - began < 30 + 4 * 15, "30 s once, and a few for each node"
+        await stage.at_rest(2)
+        assert await stage.notes("NodeNotRemoved") == []
+
+    play(story)
+
+
 def test_a_node_that_is_needed_again_starts_anew() -> None:
     async def story(stage: Stage) -> None:
         await stage.one_on_each(2)
@@ -236,7 +278,7 @@ def test_draining_goes_on_where_nothing_is_bought() -> None:
         await stage.one_on_each(4)
         stage.controller.crash()
         await stage.may_shrink()
-        host = Host(providers={"kwok": stage.cloud})
+        host = ControllerEnvironment(providers={"kwok": stage.cloud})
         alone = draining_alone(an_api(stage.server, 5), QUICK, stage.clock, seed=5, host=host)
         running = asyncio.ensure_future(alone.run())
         await stage.at_rest(1)

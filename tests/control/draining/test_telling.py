@@ -4,36 +4,38 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from tests.control.provisioning.test_telling import Paper
-from tests.decide.drain.fleets import node, planned, pod
-from tests.decide.pool.pools import a_provisioner
-from ullage.control.draining.deciding import Decided
+from tests.decide.draining.fleets import node, planned, pod
+from tests.decide.provisioning.pools import a_provisioner
+from ullage.control.draining.deciding import DrainDecision
 from ullage.control.draining.gauges import count, show
-from ullage.control.draining.telling import DrainTeller
-from ullage.decide.drain.estate import Estate
-from ullage.decide.drain.turns import Going, Turns
-from ullage.model.drain import Move, RemoveNode, Unremovable, WhyGoes, WhyStays
+from ullage.control.draining.telling import DrainReporter
+from ullage.decide.draining.estate import DrainScope
+from ullage.decide.draining.parallelism import OngoingRemoval, RemovalBatch
 from ullage.model.drain_outcome import (
     DrainOutcome,
-    DrainSetback,
     Eviction,
     EvictionResult,
-    NodeGone,
-    NodeStays,
+    NodeNotRemoved,
+    NodeRemoved,
+    RemovalFailure,
 )
-from ullage.model.drain_promise import Promise
-from ullage.model.event import ObjectKey
+from ullage.model.drain_promise import RemovalPlan
+from ullage.model.draining import PodMove, RemoveNode, ScaleDownReason, UnremovableNode, UnremovableReason
+from ullage.model.fact_event import ObjectKey
 from ullage.model.provisioner import Consolidation
-from ullage.observe.drain_metrics import DrainMetrics
+from ullage.observe.draining_metrics import DrainMetrics
 
 POD = ObjectKey("n", "p")
-REMOVE = RemoveNode(node="a", reason=WhyGoes.UNDERUTILIZED, evict=(Move(POD, "b"),), why="Underutilized, 1 pod")
-EMPTY = RemoveNode(node="a", reason=WhyGoes.EMPTY, evict=(), why="Empty")
-STAYS = NodeStays(action=REMOVE, uid="a", setback=DrainSetback.OCCUPIED, detail="n/late is on it")
+REMOVE = RemoveNode(
+    node="a", reason=ScaleDownReason.UNDERUTILIZED, evict=(PodMove(POD, "b"),), why="Underutilized, 1 pod"
+)
+EMPTY = RemoveNode(node="a", reason=ScaleDownReason.EMPTY, evict=(), why="Empty")
+STAYS = NodeNotRemoved(action=REMOVE, uid="a", setback=RemovalFailure.OCCUPIED, detail="n/late is on it")
 
 
-def a_teller(paper: Paper) -> DrainTeller:
+def a_teller(paper: Paper) -> DrainReporter:
     nodes = {"a": node("a", labels={"gpu.scheduling/provisioner": "pool"}), "x": node("x")}
-    return DrainTeller(paper, nodes.get, lambda: {"pool": a_provisioner()})
+    return DrainReporter(paper, nodes.get, lambda: {"pool": a_provisioner()})
 
 
 def said(paper: Paper) -> list[str]:
@@ -43,13 +45,13 @@ def said(paper: Paper) -> list[str]:
 def ended(outcome: DrainOutcome) -> list[str]:
     paper = Paper()
     teller = a_teller(paper)
-    teller.begun(Promise(action=outcome.action, uid="a"))
+    teller.begun(RemovalPlan(action=outcome.action, uid="a"))
     teller.ended(outcome)
     return said(paper)
 
 
 def test_a_node_that_went() -> None:
-    assert ended(NodeGone(action=REMOVE, uid="a", instance="i-1")) == [
+    assert ended(NodeRemoved(action=REMOVE, uid="a", instance="i-1")) == [
         "Node/a NodeDraining: is removed: Underutilized, 1 pod",
         "Node/a NodeRemoved: removed: Underutilized, 1 pod",
         "NodeProvisioner/pool NodeRemoved: a removed: Underutilized, 1 pod",
@@ -64,8 +66,8 @@ def test_a_node_that_stays() -> None:
 
 
 def test_a_node_of_nobody() -> None:
-    action = RemoveNode(node="x", reason=WhyGoes.EMPTY, evict=(), why="Empty")
-    assert ended(NodeGone(action=action, uid="x", left_to_owner=True))[1:] == [
+    action = RemoveNode(node="x", reason=ScaleDownReason.EMPTY, evict=(), why="Empty")
+    assert ended(NodeRemoved(action=action, uid="x", left_to_owner=True))[1:] == [
         "Node/x NodeDrained: is empty and cordoned, and left to its owner"
     ]
 
@@ -100,8 +102,8 @@ def value(metrics: DrainMetrics, name: str, **labels: str) -> float | None:
 
 def test_outcomes_are_counted_empty_and_drained_apart() -> None:
     metrics = DrainMetrics(CollectorRegistry())
-    count(metrics, NodeGone(action=REMOVE, uid="a"), 7.0, gpu_model="H100")
-    count(metrics, NodeGone(action=EMPTY, uid="a"), 3.0, gpu_model="")
+    count(metrics, NodeRemoved(action=REMOVE, uid="a"), 7.0, gpu_model="H100")
+    count(metrics, NodeRemoved(action=EMPTY, uid="a"), 3.0, gpu_model="")
     count(metrics, STAYS, 9.0, gpu_model="H100")
     assert value(metrics, "ullage_scaled_down_nodes_total", reason="Underutilized") == 1
     assert value(metrics, "ullage_scaled_down_nodes_total", reason="Empty") == 1
@@ -115,11 +117,11 @@ def test_outcomes_are_counted_empty_and_drained_apart() -> None:
 def test_plans_are_shown_as_they_are_and_not_when_there_is_none() -> None:
     metrics = DrainMetrics(CollectorRegistry())
     plan = planned(node("a"), node("b"), node("c"), pod("p", "c", cpu=9), pod("q", "b"))
-    waiting = (Unremovable(node="a", why=WhyStays.NOT_LONG_ENOUGH),)
-    turns = Turns(waiting=waiting, throttled=frozenset({"pool"}))
-    estate = Estate(floors={}, prices={}, machines={})
-    going = [Going("x", "", True), Going("y", "", False), Going("z", "", False)]
-    show(metrics, Decided(plan, turns, estate, plan.memory), going)
+    waiting = (UnremovableNode(node="a", why=UnremovableReason.NOT_LONG_ENOUGH),)
+    turns = RemovalBatch(waiting=waiting, throttled=frozenset({"pool"}))
+    estate = DrainScope(floors={}, prices={}, machines={})
+    going = [OngoingRemoval("x", "", True), OngoingRemoval("y", "", False), OngoingRemoval("z", "", False)]
+    show(metrics, DrainDecision(plan, turns, estate, plan.memory), going)
     assert value(metrics, "ullage_unneeded_nodes") == len(plan.removable) > 0
     assert value(metrics, "ullage_unremovable_nodes", reason="NotUnderutilized") == 1
     assert value(metrics, "ullage_unremovable_nodes", reason="NotUnneededLongEnough") == 1

@@ -11,12 +11,20 @@ import pytest
 from tests.control.scheduling.fleet import each
 from tests.control.scheduling.programs import PROGRAM, Programs
 from ullage.errors import AlreadyExists, NotFound
-from ullage.kube.api import DELETE_NOW, KubeApi
-from ullage.kube.connect import find_access, open_api
+from ullage.kube.auth.connect import find_access, open_api
+from ullage.kube.client.api import DELETE_NOW, KubeApi
+from ullage.kube.client.resource import Resource
+from ullage.kube.client.resources import (
+    CONFIG_MAPS,
+    GPU_NODE_STATUSES,
+    LEASES,
+    NAMESPACES,
+    NODE_PROVISIONERS,
+    NODES,
+    PODS,
+)
 from ullage.kube.crds.catalog import OURS, POD_GROUP
 from ullage.kube.crds.install import install
-from ullage.kube.resource import Resource
-from ullage.kube.resources import CONFIG_MAPS, GPU_NODE_STATUSES, LEASES, NAMESPACES, NODE_PROVISIONERS, NODES, PODS
 from ullage.testing.builders import a_namespace
 from ullage.testing.controlplane import WORKLOADS, ControlPlane, ControlPlaneSpec
 from ullage.testing.controlplane.fixtures import prepare

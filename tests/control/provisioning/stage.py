@@ -5,6 +5,7 @@ The cloud is a process of its own and outlives the provisioner. Whatever it made
 
 import asyncio
 import random
+from collections import ChainMap
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,29 +13,29 @@ from typing import Any
 
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, a_scheduler, an_api
 from tests.kube.crds.bad_provisioners import SOUND, with_fields
-from ullage.clock import Clock
-from ullage.cloud.api import Created, CreateRequest
-from ullage.cloud.kwok import KwokProvider
+from ullage.clock import Clock, Instant
+from ullage.cloud.api import CloudProvider, CreateRequest, CreateResult
+from ullage.cloud.kwok.provider import KwokProvider
 from ullage.control.provisioning.loop import ProvisioningSettings
-from ullage.control.provisioning.start import ControllerSettings, Host, Provisioning
+from ullage.control.provisioning.wiring import ControllerEnvironment, ControllerSettings, ProvisioningController
 from ullage.errors import ApiError
-from ullage.kube.api import DELETE_NOW, KubeApi
+from ullage.kube.client.api import DELETE_NOW, KubeApi
+from ullage.kube.client.resources import NAMESPACES, NODE_PROVISIONERS, NODES, PODS
+from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import POD_GROUP
 from ullage.kube.crds.install import install
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.kube.resources import NAMESPACES, NODE_PROVISIONERS, NODES, PODS
-from ullage.kube.rest import RestApi
 from ullage.model.instance import Instance
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget
-from ullage.sim.actors.kubelet_behaviour import Behaviour, Span
-from ullage.sim.actors.start import ActorSettings, start_actors
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Weather
-from ullage.sim.process import Life, Process
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import NetworkConditions
+from ullage.sim.controllers.wiring import ControllerManagerSettings, start_actors
+from ullage.sim.kubelet.timings import DurationRange, KubeletTimings
+from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_namespace, a_pod
 
-SOON = Span(0.1, 1.0)
+SOON = DurationRange(0.1, 1.0)
 
 
 class CountingCloud(KwokProvider):
@@ -49,6 +50,9 @@ class CountingCloud(KwokProvider):
         self.deleted: dict[str, float] = {}
         self.with_pods: list[str] = []
         """Nodes that were deleted with a pod on them."""
+        self.delete_calls = 0
+        self.stop_mid_delete: Callable[[], None] | None = None
+        """Called once, when a Node is gone and its machine is not."""
         self._lists: list[tuple[float, list[Instance]]] = []
         self._books = api
 
@@ -56,13 +60,19 @@ class CountingCloud(KwokProvider):
     def staleness(self) -> float:  # type: ignore[override]  # a constant of the class becomes one of the story
         return self.lag
 
-    async def create(self, request: CreateRequest) -> Created:
+    async def create(self, request: CreateRequest) -> CreateResult:
         try:
             return await super().create(request)
         finally:
             await self._note()
 
     async def delete(self, ids: Any) -> None:
+        self.delete_calls += 1
+        stop, self.stop_mid_delete = self.stop_mid_delete, None
+        if stop is not None:
+            await self._joining.remove(ids[0])
+            stop()
+            await asyncio.Event().wait()
         for one in ids:
             for pod in (await self._books.list(PODS)).items:
                 if pod.spec.node_name == one and pod.status.phase not in ("Succeeded", "Failed"):
@@ -89,6 +99,30 @@ class CountingCloud(KwokProvider):
 
 
 @dataclass
+class Clocks:
+    """How wrong the controller's clock is, in seconds."""
+
+    skew: float = 0.0
+
+
+class SkewedClock:
+    """A process's clock that may be wrong. Seconds pass as they do."""
+
+    def __init__(self, inner: Clock, clocks: Clocks) -> None:
+        self._inner = inner
+        self._clocks = clocks
+
+    def now(self) -> Instant:
+        return Instant(self._inner.now() + self._clocks.skew)
+
+    def steady(self) -> float:
+        return self._inner.steady()
+
+    async def charge(self, cpu_seconds: float) -> None:
+        await self._inner.charge(cpu_seconds)
+
+
+@dataclass
 class Stage:
     """Everything at work."""
 
@@ -96,8 +130,11 @@ class Stage:
     api: KubeApi
     clock: Clock
     cloud: CountingCloud
-    controller: Process
+    controller: SimulatedProcess
     start: float
+    others: dict[str, CloudProvider] = field(default_factory=dict)
+    """Further providers, by name."""
+    clocks: Clocks = field(default_factory=Clocks)
     sizes: list[tuple[float, str, int]] = field(default_factory=list)
 
     @property
@@ -168,23 +205,39 @@ class Stage:
         return await self.until(so_many, seconds)
 
 
-def a_controller(server: SimulatedApiServer, cloud: CountingCloud, settings: ControllerSettings, seed: int) -> Process:
+@dataclass(frozen=True)
+class Surroundings:
+    """What a controller finds."""
+
+    cloud: CountingCloud
+    others: dict[str, CloudProvider]
+    clocks: Clocks
+
+
+def a_controller(
+    server: SimulatedApiServer, around: Surroundings, settings: ControllerSettings, seed: int
+) -> SimulatedProcess:
     """A process that can be crashed and started again."""
     lives = iter(range(1, 1_000_000))
 
-    async def program(life: Life) -> None:
+    async def program(life: ProcessRun) -> None:
         rng = random.Random(f"{seed} {next(lives)}")
         api = RestApi(life.transport, rng=rng)
         while True:
             try:
                 seeded = rng.getrandbits(32)
-                host = Host(instance=f"controller-{seeded}", providers={"kwok": cloud})
-                await Provisioning(api, settings, life.clock, seed=seeded, host=host).run()
+                host = ControllerEnvironment(
+                    instance=f"controller-{seeded}", providers=ChainMap(around.others, {"kwok": around.cloud})
+                )
+                clock = SkewedClock(life.clock, around.clocks)
+                await ProvisioningController(api, settings, clock, seed=seeded, host=host).run()
             except ApiError:
                 await asyncio.sleep(1.0)
 
-    weather = Weather(seed=seed, latency=LATENCY)
-    return Process("controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program)
+    weather = NetworkConditions(seed=seed, latency=LATENCY)
+    return SimulatedProcess(
+        "controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program
+    )
 
 
 @asynccontextmanager
@@ -197,11 +250,12 @@ async def staged(seed: int, budget: FleetBudget) -> AsyncIterator[Stage]:
     await api.create(NAMESPACES, a_namespace(LEASE_NAMESPACE))
     cloud = CountingCloud(an_api(server, seed + 7), clock)
     settings = ControllerSettings(provisioning=ProvisioningSettings(budget=budget))
-    controller = a_controller(server, cloud, settings, seed)
-    scheduler = a_scheduler(server, 0, Weather(seed=seed, latency=LATENCY), seed)
-    played = ActorSettings(behaviour=Behaviour(seed=seed, stop=SOON), seed=seed)
+    around = Surroundings(cloud, {}, Clocks())
+    controller = a_controller(server, around, settings, seed)
+    scheduler = a_scheduler(server, 0, NetworkConditions(seed=seed, latency=LATENCY), seed)
+    played = ControllerManagerSettings(behaviour=KubeletTimings(seed=seed, stop=SOON), seed=seed)
     async with start_actors(an_api(server, seed + 1), clock, played):
-        stage = Stage(server, api, clock, cloud, controller, clock.now())
+        stage = Stage(server, api, clock, cloud, controller, clock.now(), around.others, around.clocks)
         tending = asyncio.ensure_future(cloud.run())
         watching = asyncio.ensure_future(_watch_bounds(stage))
         controller.start()

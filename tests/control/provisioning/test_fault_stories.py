@@ -45,7 +45,7 @@ def test_a_create_that_times_out_and_failed_is_repeated() -> None:
         )
         await stage.served()
         assert len(stage.cloud.made) == 4
-        assert "PurchaseFailed" in await told(stage, "NodeProvisioner")
+        assert "ScaleUpFailed" in await told(stage, "NodeProvisioner")
 
     play(story)
 
@@ -86,7 +86,7 @@ def test_a_node_that_never_joins_is_replaced_and_reported() -> None:
         assert (len(stage.cloud.made), len(stage.cloud.deleted), len(await stage.nodes())) == (4, 1, 3)
         (lost,) = stage.cloud.deleted
         assert lost not in await stage.nodes()
-        assert "NodeNeverJoined" in await told(stage, "NodeProvisioner")
+        assert "NodeFailedToRegister" in await told(stage, "NodeProvisioner")
 
     play(story)
 
@@ -157,8 +157,8 @@ def test_a_budget_is_never_passed_whatever_waits() -> None:
 
 def test_a_protected_node_stays() -> None:
     async def story(stage: Stage) -> None:
-        from ullage.kube.api import MergePatch
-        from ullage.kube.resources import NODES
+        from ullage.kube.client.api import MergePatch
+        from ullage.kube.client.resources import NODES
 
         await stage.pool(scaleDownDelay="1m")
         await stage.pods(names(3))
@@ -174,7 +174,7 @@ def test_a_protected_node_stays() -> None:
     play(story)
 
 
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(n, marks=pytest.mark.full) for n in range(5, 50))])
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(n, marks=pytest.mark.full) for n in range(2, 50))])
 def test_crashes_at_any_moment_lead_to_the_same_end(seed: int) -> None:
     """SIGKILL at random moments while the pool grows and shrinks."""
 

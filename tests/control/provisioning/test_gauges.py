@@ -2,28 +2,28 @@
 
 from prometheus_client import CollectorRegistry
 
-from tests.decide.pool.pools import a_node, a_provisioner
+from tests.decide.provisioning.pools import a_node, a_provisioner
 from ullage.control.provisioning.gauges import count, show
-from ullage.decide.pool.demand import Demand
-from ullage.decide.pool.evaluate import evaluate
-from ullage.decide.pool.plan import FleetPlan, PoolPlan
-from ullage.decide.pool.reconcile import next_step
+from ullage.decide.provisioning.demand import FleetDemand
+from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
+from ullage.decide.provisioning.pool_size import evaluate
+from ullage.decide.provisioning.pool_step import next_step
 from ullage.model.instance import Instance
-from ullage.model.pool_action import Doom, Provision
-from ullage.model.pool_outcome import Bought, NotBought, PoolDone, PoolNotDone, PoolSetback
-from ullage.model.provisioner import BackOff, Failure, PoolNode
+from ullage.model.pool_action import ScaleUp, TaintForDeletion
+from ullage.model.pool_outcome import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolFailure
+from ullage.model.provisioner import BackOff, CloudFailure, PoolNode
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 
-BUY = Provision(provisioner="pool", count=2, serial=0, token="t", why="")
-DOOM = Doom(node="a", delete_after=1.0, why="")
+BUY = ScaleUp(provisioner="pool", count=2, serial=0, token="t", why="")
+DOOM = TaintForDeletion(node="a", delete_after=1.0, why="")
 
 
 def a_plan(name: str, *nodes: PoolNode) -> FleetPlan:
-    pool = a_provisioner(name, back_off=BackOff(failure=Failure.CAPACITY, failures=1, until=60.0))
+    pool = a_provisioner(name, back_off=BackOff(failure=CloudFailure.CAPACITY, failures=1, until=60.0))
     evaluation = evaluate(nodes, pool.thresholds)
     step = next_step(pool, nodes, evaluation, now=0.0)
     return FleetPlan(
-        pools={name: PoolPlan(provisioner=pool, nodes=nodes, evaluation=evaluation, step=step)}, demand=Demand()
+        pools={name: PoolPlan(provisioner=pool, nodes=nodes, evaluation=evaluation, step=step)}, demand=FleetDemand()
     )
 
 
@@ -48,10 +48,10 @@ def test_outcomes_are_counted() -> None:
     metrics = ProvisioningMetrics(CollectorRegistry())
     machines = (Instance(id="i", pool="pool", since=0.0),)
     outcomes = (
-        Bought(BUY, machines, Failure.CAPACITY, "one left"),
-        NotBought(BUY, None, "no answer"),
-        PoolDone(DOOM),
-        PoolNotDone(DOOM, PoolSetback.PROTECTED, ""),
+        NodesLaunched(BUY, machines, CloudFailure.CAPACITY, "one left"),
+        LaunchFailed(BUY, None, "no answer"),
+        PoolActionDone(DOOM),
+        PoolActionFailed(DOOM, PoolFailure.PROTECTED, ""),
     )
     for outcome in outcomes:
         count(metrics, outcome)
@@ -62,9 +62,9 @@ def test_outcomes_are_counted() -> None:
         if sample.name == "ullage_pool_actions_total"
     }
     assert counted == {
-        ("Provision", "NoCapacity"),
-        ("Provision", "OutcomeUnknown"),
-        ("Doom", "Done"),
-        ("Doom", "Protected"),
+        ("ScaleUp", "NoCapacity"),
+        ("ScaleUp", "OutcomeUnknown"),
+        ("TaintForDeletion", "Done"),
+        ("TaintForDeletion", "Protected"),
     }
     assert metrics.registry.get_sample_value("ullage_pool_instances_bought_total", {"provisioner": "pool"}) == 1

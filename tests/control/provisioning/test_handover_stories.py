@@ -14,26 +14,26 @@ from tests.control.provisioning.stage import CountingCloud, Stage, play
 from tests.control.provisioning.test_stories import names
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE
 from ullage.clock import Clock
-from ullage.cloud.api import Created, CreateRequest, PoolRef
-from ullage.cloud.kwok import KwokProvider
-from ullage.control.cloud_guard import GuardedProvider
+from ullage.cloud.api import CreateRequest, CreateResult, PoolRef
+from ullage.cloud.kwok.provider import KwokProvider
 from ullage.control.draining.settings import DrainingSettings
-from ullage.control.draining.start import Draining
-from ullage.control.election import Elector, LeaseName
-from ullage.control.guard import GuardedTransport
-from ullage.control.leadership import Leadership, lead
-from ullage.control.provisioning.start import ControllerSettings, Host, Provisioning
+from ullage.control.draining.wiring import DrainController
+from ullage.control.leader.cloud_guard import GuardedProvider
+from ullage.control.leader.election import ElectionLease, LeaderElector
+from ullage.control.leader.guard import GuardedTransport
+from ullage.control.leader.leadership import Leadership, lead
+from ullage.control.provisioning.wiring import ControllerEnvironment, ControllerSettings, ProvisioningController
 from ullage.errors import ApiError, LeadershipLost
-from ullage.kube.calling import Patience
-from ullage.kube.resources import LEASES
-from ullage.kube.rest import RestApi
-from ullage.kube.transport import Request
+from ullage.kube.client.calling import RetryPolicy
+from ullage.kube.client.resources import LEASES
+from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Request
 from ullage.model.instance import Instance
 from ullage.model.provisioner import NodeTemplate
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Weather
-from ullage.sim.process import Life, Process
-from ullage.sim.renewal import SimulatedRenewal
+from ullage.sim.apiserver.network_faults import NetworkConditions
+from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.testing.simulated_renewal import SimulatedRenewal
 
 pytestmark = [pytest.mark.story, pytest.mark.fault]
 
@@ -48,7 +48,7 @@ class Place(Protocol):
     server: SimulatedApiServer
     clock: Clock
     cloud: CountingCloud
-    controller: Process
+    controller: SimulatedProcess
 
     @property
     def now(self) -> float: ...
@@ -65,7 +65,7 @@ class FarCloud:
         self._who = who
         self._near = near
 
-    async def create(self, request: CreateRequest) -> Created:
+    async def create(self, request: CreateRequest) -> CreateResult:
         return await self._near.changes(self._who, f"create {request.token}", partial(self._inner.create, request))
 
     async def delete(self, ids: Sequence[str]) -> None:
@@ -126,24 +126,33 @@ class Switchboard:
 
 
 def a_replica(
-    stage: Place, name: str, near: Switchboard, weather: Weather, seed: int, draining: DrainingSettings | None = None
-) -> Process:
+    stage: Place,
+    name: str,
+    near: Switchboard,
+    weather: NetworkConditions,
+    seed: int,
+    draining: DrainingSettings | None = None,
+) -> SimulatedProcess:
     """A controller that stands for election, and drains where that is said."""
     rng = random.Random(f"{seed} {name}")
 
-    async def program(life: Life) -> None:
-        lease = LeaseName(LEASE_NAMESPACE, ELECTION, name)
-        own = RestApi(life.transport, rng=random.Random(rng.random()), patience=Patience(attempts=1))
-        candidate = SimulatedRenewal(life, Elector(own, lease, clock=stage.clock, rng=random.Random(rng.random())))
+    async def program(life: ProcessRun) -> None:
+        lease = ElectionLease(LEASE_NAMESPACE, ELECTION, name)
+        own = RestApi(life.transport, rng=random.Random(rng.random()), patience=RetryPolicy(attempts=1))
+        candidate = SimulatedRenewal(
+            life, LeaderElector(own, lease, clock=stage.clock, rng=random.Random(rng.random()))
+        )
 
         async def term(leadership: Leadership) -> None:
             api = RestApi(GuardedTransport(life.transport, leadership), rng=random.Random(rng.random()))
             cloud = FarCloud(stage.cloud, name, near)
-            host = Host(instance=name, providers={"kwok": cloud}, guard=partial(GuardedProvider, leadership=leadership))
+            host = ControllerEnvironment(
+                instance=name, providers={"kwok": cloud}, guard=partial(GuardedProvider, leadership=leadership)
+            )
             seeded = rng.getrandbits(32)
-            provisioning = Provisioning(api, ControllerSettings(), life.clock, seed=seeded, host=host)
+            provisioning = ProvisioningController(api, ControllerSettings(), life.clock, seed=seeded, host=host)
             if draining is not None:
-                Draining(provisioning, draining)
+                DrainController(provisioning, draining)
             await provisioning.run()
 
         while True:
@@ -152,17 +161,17 @@ def a_replica(
             except* (LeadershipLost, ApiError):
                 await asyncio.sleep(1.0)
 
-    return Process(name, lambda: InMemoryTransport(stage.server, user=name, weather=weather), program)
+    return SimulatedProcess(name, lambda: InMemoryTransport(stage.server, user=name, weather=weather), program)
 
 
 @asynccontextmanager
 async def two_replicas(
     stage: Place, seed: int, draining: DrainingSettings | None = None
-) -> AsyncIterator[tuple[Switchboard, list[Process], list[Weather]]]:
+) -> AsyncIterator[tuple[Switchboard, list[SimulatedProcess], list[NetworkConditions]]]:
     stage.controller.crash()
     near = Switchboard(stage)
     carrying = asyncio.ensure_future(near.run())
-    weathers = [Weather(seed=seed + place, latency=LATENCY) for place in range(2)]
+    weathers = [NetworkConditions(seed=seed + place, latency=LATENCY) for place in range(2)]
     pair = [a_replica(stage, f"c{place}", near, weathers[place], seed, draining) for place in range(2)]
     for one in pair:
         one.start()
@@ -175,7 +184,7 @@ async def two_replicas(
         await asyncio.gather(carrying, return_exceptions=True)
 
 
-def freeze_before_the_cloud_is_asked(one: Process, weather: Weather, rng: random.Random) -> None:
+def freeze_before_the_cloud_is_asked(one: SimulatedProcess, weather: NetworkConditions, rng: random.Random) -> None:
     """The worst moment: a purchase has been written down, or a node was found empty, and the answer is on its way."""
 
     def script(request: Request) -> None:
@@ -187,7 +196,7 @@ def freeze_before_the_cloud_is_asked(one: Process, weather: Weather, rng: random
     weather.script(script)
 
 
-async def trouble(pair: list[Process], weathers: list[Weather], rng: random.Random) -> None:
+async def trouble(pair: list[SimulatedProcess], weathers: list[NetworkConditions], rng: random.Random) -> None:
     """Again and again something happens to one of them."""
     while True:
         await asyncio.sleep(rng.uniform(5, 40))
@@ -206,7 +215,7 @@ async def trouble(pair: list[Process], weathers: list[Weather], rng: random.Rand
                 pair[place].start()
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(n, marks=pytest.mark.full) for n in range(3, 30))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 30))])
 def test_only_the_leader_buys_and_deletes(seed: int) -> None:
     async def story(stage: Stage) -> None:
         rng = random.Random(seed)

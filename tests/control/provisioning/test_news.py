@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ullage.control.provisioning.news import is_news
-from ullage.model.event import Appeared, Changed, Event, ObjectKey, Vanished
+from ullage.decide.provisioning.core import is_news
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.node import Node
 from ullage.model.pod import Phase, Pod
-from ullage.model.pod_marks import PodMarks
+from ullage.model.pod_marks import PodDrainInfo
 from ullage.model.shape import Shape, interned
 
 KEY = ObjectKey("default", "p")
@@ -30,24 +30,24 @@ POD = Pod(
 NODE = Node(name="n", uid="n", created=0.0, ready=True, unschedulable=False, labels={}, taints=(), allocatable={})
 
 
-def changed(**fields: Any) -> Event[Pod]:
-    return Changed(KEY, POD, replace(POD, **fields))
+def changed(**fields: Any) -> FactEvent[Pod]:
+    return Updated(KEY, POD, replace(POD, **fields))
 
 
-CASES: dict[str, tuple[Event[Any], bool]] = {
-    "a pod came": (Appeared(KEY, POD), True),
-    "a pod went": (Vanished(KEY, POD), True),
+CASES: dict[str, tuple[FactEvent[Any], bool]] = {
+    "a pod came": (Added(KEY, POD), True),
+    "a pod went": (Deleted(KEY, POD), True),
     "it started": (changed(phase=Phase.RUNNING, resource_version="2"), False),
     "somebody wrote on it": (changed(resource_version="2"), False),
-    "it became ready": (changed(marks=PodMarks(ready=True)), False),
+    "it became ready": (changed(marks=PodDrainInfo(ready=True)), False),
     "it finished": (changed(phase=Phase.SUCCEEDED), True),
     "it is leaving": (changed(deleting=True), True),
     "it was found unschedulable": (changed(unplaced="Unschedulable"), True),
     "a node is made free for it": (changed(nominated="n"), True),
-    "a node changed": (Changed(ObjectKey("", "n"), NODE, replace(NODE, ready=False)), True),
+    "a node changed": (Updated(ObjectKey("", "n"), NODE, replace(NODE, ready=False)), True),
 }
 
 
 @pytest.mark.parametrize(("event", "news"), CASES.values(), ids=CASES)
-def test_news(event: Event[Any], news: bool) -> None:
+def test_news(event: FactEvent[Any], news: bool) -> None:
     assert is_news(event) is news

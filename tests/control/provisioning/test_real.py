@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,11 +17,12 @@ from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.fleet import each
 from tests.control.scheduling.programs import ALONE
 from tests.kube.crds.bad_provisioners import with_fields
-from ullage.cloud.kwok import RECORDS
+from ullage.cloud.kwok.provider import RECORDS
+from ullage.cloud.registry import GROUP
 from ullage.errors import NotFound
-from ullage.kube.api import DELETE_NOW, KubeApi
-from ullage.kube.objects.node import Node
-from ullage.kube.resources import CONFIG_MAPS, EVENTS, NODE_PROVISIONERS, NODES, PODS
+from ullage.kube.client.api import DELETE_NOW, KubeApi
+from ullage.kube.client.resources import CONFIG_MAPS, EVENTS, NODE_PROVISIONERS, NODES, PODS
+from ullage.kube.objects.node import KubeNode
 from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL
 from ullage.testing.builders import a_pod
 from ullage.testing.controlplane import ControlPlane
@@ -42,7 +44,7 @@ class Observer:
     doomed: dict[str, float] = field(default_factory=dict)
     """When nodes may go that were tainted when they were last seen."""
 
-    async def look(self) -> list[Node]:
+    async def look(self) -> list[KubeNode]:
         pods = (await self.api.list(PODS)).items
         nodes = (await self.api.list(NODES)).items
         pools = [node.metadata.labels.get(PROVISIONER_LABEL, "") for node in nodes]
@@ -195,8 +197,8 @@ async def test_scenarios_a_and_c(plane: ControlPlane, api: KubeApi, programs: Po
         sizes = [(await api.get(NODE_PROVISIONERS, name)).status.target_size for name in "ac"]
         assert sizes == [kept, wanted]
         assert await observer.bought() == {"a": nodes, "c": nodes}
-        reasons = {"NodeTainted", "NodeSpared", "NodeRemoved"}
-        assert {("Node", one) for one in reasons} | {("NodeProvisioner", "NodesBought")} <= await looks.told()
+        reasons = {"NodeTaintedForDeletion", "NodeUntainted", "NodeRemoved"}
+        assert {("Node", one) for one in reasons} | {("NodeProvisioner", "NodesLaunched")} <= await looks.told()
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(500, marks=pytest.mark.full)])
@@ -250,3 +252,87 @@ async def test_a_controller_killed_at_random_moments(
             await killed(2)
             await until(looks.are(pool=(5, 0)), 90, programs)
             assert await observer.bought() == {"pool": 9 + 4 * turn}
+
+
+async def test_a_node_deleted_by_hand_is_no_failure(plane: ControlPlane, api: KubeApi, programs: PoolPrograms) -> None:
+    """`kubectl delete node`: its machine is kept for a while, then given back and replaced; nothing is backed off."""
+    grace = 15
+    await a_pool(api, "pool", minSize=2, minGPUUtilizationPercent=0, bootDeadline=f"{grace}s")
+    programs.controller(plane.kubeconfig, ALONE)
+    looks = Looks(api)
+    async with observed(api, pool=3) as observer:
+        await until(looks.are(pool=(2, 0)), 60, programs)
+        await asyncio.sleep(grace + 5)
+        await api.delete(NODES, sorted(node.metadata.name for node in (await api.list(NODES)).items)[0])
+        await asyncio.sleep(5)
+        status = (await api.get(NODE_PROVISIONERS, "pool")).status
+        assert (status.current_size, status.back_off) == (2, None), "the machine is still there"
+        await until(looks.are(pool=(2, 0)), grace + 60, programs)
+        assert await observer.bought() == {"pool": 3}
+        assert (await api.get(NODE_PROVISIONERS, "pool")).status.back_off is None
+        reasons = {reason for kind, reason in await looks.told() if kind == "NodeProvisioner"}
+        assert ("InstanceWithoutNode" in reasons, "NodeFailedToRegister" in reasons) == (True, False)
+
+
+BAD_CLOUD = '''
+import asyncio
+
+class BadCloud:
+    """Hangs when it is asked for nodes of one pool, and raises what it must not for any other."""
+
+    name = "bad"
+    staleness = 0.0
+
+    async def create(self, request):
+        if request.pool.name == "hangs":
+            await asyncio.Event().wait()
+        return {}["Reservations"]
+
+    async def delete(self, ids):
+        return None
+
+    async def list(self, pools):
+        return []
+
+    async def templates(self, pool):
+        return []
+
+    async def run(self):
+        raise OSError("no route to host")
+
+    async def close(self):
+        return None
+
+def make(surroundings):
+    return BadCloud()
+'''
+
+
+def a_package(folder: Path) -> None:
+    """A provider of another package, as if it were installed."""
+    (folder / "bad_cloud.py").write_text(BAD_CLOUD)
+    about = folder / "bad_cloud-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: bad-cloud\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{GROUP}]\nbad = bad_cloud:make\n")
+
+
+async def test_one_bad_provider_costs_other_pools_nothing(
+    plane: ControlPlane, api: KubeApi, programs: PoolPrograms, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a_package(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    for name in ("hangs", "raises"):
+        await a_pool(api, name, provider={"name": "bad"}, minSize=1)
+    programs.controller(plane.kubeconfig, ALONE)
+
+    async def is_blocked() -> bool:
+        conditions = (await api.get(NODE_PROVISIONERS, "raises")).status.conditions
+        return ("CapacityBlocked", "OutcomeUnknown") in {(one.type, one.reason) for one in conditions}
+
+    await until(is_blocked, 60, programs)
+    await a_pool(api, "good", minSize=2)
+    took = await until(Looks(api).are(good=(2, 0)), 60, programs)
+    assert took < 30
+    purchase = (await api.get(NODE_PROVISIONERS, "hangs")).status.purchase
+    assert purchase is not None, "it is still being asked for"

@@ -6,8 +6,8 @@ import pytest
 
 from tests.control.provisioning.stage import Stage, play
 from tests.control.scheduling.stage import NS
-from ullage.kube.api import MergePatch
-from ullage.kube.resources import EVENTS, PODS
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resources import EVENTS, PODS
 
 pytestmark = pytest.mark.story
 
@@ -31,8 +31,8 @@ def test_pods_get_nodes_and_nodes_go_when_they_leave() -> None:
         await stage.leave(*names(5))
         await stage.has(0)
         assert len(stage.cloud.made) == 5
-        assert await told(stage, "NodeProvisioner") >= {"NodesBought", "NodeTainted", "NodeRemoved"}
-        assert await told(stage, "Node") >= {"NodeTainted", "NodeRemoved"}
+        assert await told(stage, "NodeProvisioner") >= {"NodesLaunched", "NodeTaintedForDeletion", "NodeRemoved"}
+        assert await told(stage, "Node") >= {"NodeTaintedForDeletion", "NodeRemoved"}
 
     play(story)
 
@@ -111,7 +111,7 @@ def test_scenario_c(nodes: int) -> None:
         assert (await stage.status()).status.target_size == wanted
         assert DELAY <= await stage.has(wanted) - began <= DELAY + 5
         assert len(stage.cloud.made) == nodes
-        assert "NodeSpared" in await told(stage, "Node")
+        assert "NodeUntainted" in await told(stage, "Node")
 
     play(story)
 

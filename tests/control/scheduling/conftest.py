@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.control.scheduling.programs import PROGRAM, Programs
-from ullage.kube.api import KubeApi
-from ullage.kube.connect import connect
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import KubeApi
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
 from ullage.testing.controlplane.fixtures import StartControlPlane
 

@@ -5,14 +5,16 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+from msgspec.structs import replace
+
 from ullage.clock import Clock
 from ullage.errors import ApiError
-from ullage.kube.api import KubeApi
-from ullage.kube.gpu_write import apply_node, apply_status, node_report
-from ullage.kube.resource import Resource
-from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, NODES, POD_GROUPS, PODS
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resource import Resource
+from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES, NODES, POD_GROUPS, PODS
+from ullage.kube.write.gpu import apply_node, apply_status, node_report
 from ullage.model.allocation import CLAIM
-from ullage.model.device import Device, Inventory
+from ullage.model.device import Device, Inventory, MigInstance
 from ullage.testing.builders import a_node, a_pod
 
 AGENT = "test-agent"
@@ -20,6 +22,8 @@ GIB = 1 << 30
 SCHEDULER = "gpu-scheduler"
 REPORT_SECONDS = 30.0
 NOTHING: Mapping[str, Any] = {}
+Hardware = Mapping[str, tuple[Device, ...]]
+"""GPUs by node, where they are others than `devices`."""
 
 
 def devices(node: str) -> tuple[Device, ...]:
@@ -37,19 +41,35 @@ def devices(node: str) -> tuple[Device, ...]:
     )
 
 
-async def report(api: KubeApi, node: str, clock: Clock) -> None:
-    """What the agent of a node says, now."""
+def split(node: str, *, gpus: Iterable[int] = range(8), into: int = 7, made: str = "a") -> tuple[Device, ...]:
+    """The same, with these GPUs split into MIG instances. Instances that were made again are `made` another way."""
+    parts = set(gpus)
+    return tuple(
+        device
+        if device.id not in parts
+        else replace(
+            device,
+            mig=tuple(MigInstance(f"MIG-{node}-{device.id}-{made}{part}", "1g.10gb", 10 * GIB) for part in range(into)),
+        )
+        for device in devices(node)
+    )
+
+
+async def report(
+    api: KubeApi, node: str, clock: Clock, there: tuple[Device, ...] | None = None, *, ahead: float = 0.0
+) -> None:
+    """What the agent of a node says, now; its clock may be ahead of everybody else's."""
     made = await api.patch(GPU_NODE_STATUSES, node, apply_node(node, AGENT))
-    status = node_report(Inventory(node=node, reported_at=clock.now(), devices=devices(node)))
+    status = node_report(Inventory(node=node, reported_at=clock.now() + ahead, devices=there or devices(node)))
     await api.patch(GPU_NODE_STATUSES, node, apply_status(made.metadata, status, AGENT), subresource="status")
 
 
-async def keep_reporting(api: KubeApi, nodes: Iterable[str], clock: Clock) -> None:
+async def keep_reporting(api: KubeApi, nodes: Iterable[str], clock: Clock, hardware: Hardware = NOTHING) -> None:
     """Agents: every half minute, for ever, whatever happens to their API server."""
 
     async def tell(name: str) -> None:
         with suppress(ApiError):
-            await report(api, name, clock)
+            await report(api, name, clock, hardware.get(name))
 
     names = list(nodes)
     while True:
@@ -58,9 +78,11 @@ async def keep_reporting(api: KubeApi, nodes: Iterable[str], clock: Clock) -> No
 
 
 @asynccontextmanager
-async def reporting(api: KubeApi, nodes: Iterable[str], clock: Clock) -> AsyncIterator[None]:
+async def reporting(
+    api: KubeApi, nodes: Iterable[str], clock: Clock, hardware: Hardware = NOTHING
+) -> AsyncIterator[None]:
     """Agents at work inside the block. One that failed otherwise than by its API server fails the test."""
-    agents = asyncio.ensure_future(keep_reporting(api, nodes, clock))
+    agents = asyncio.ensure_future(keep_reporting(api, nodes, clock, hardware))
     try:
         yield
     finally:

@@ -4,26 +4,26 @@ import asyncio
 from collections.abc import Callable, Iterable
 
 from tests.control.scheduling.programs import Programs
-from ullage.kube.api import KubeApi
-from ullage.testing.placement_check import Reading, breaches, read_placements
+from ullage.kube.client.api import KubeApi
+from ullage.testing.checks.placement import PlacementReading, breaches, read_placements
 
 LEASE_NAMESPACE = "ullage-system"
 PAUSE_SECONDS = 0.3
 """Reading everything is work for the server under test, too."""
 
 
-async def read(api: KubeApi) -> Reading:
+async def read(api: KubeApi) -> PlacementReading:
     return await read_placements(api, LEASE_NAMESPACE)
 
 
 async def until(
     api: KubeApi,
-    holds: Callable[[Reading], bool],
+    holds: Callable[[PlacementReading], bool],
     seconds: float,
     programs: Programs,
     *,
-    wrong: Callable[[Reading], Iterable[str]] = breaches,
-) -> Reading:
+    wrong: Callable[[PlacementReading], Iterable[str]] = breaches,
+) -> PlacementReading:
     """Read until it holds. A program that ended meanwhile, or what is `wrong` at the end, is said."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
@@ -35,15 +35,15 @@ async def until(
     return reading
 
 
-async def settled(api: KubeApi, seconds: float, programs: Programs) -> Reading:
+async def settled(api: KubeApi, seconds: float, programs: Programs) -> PlacementReading:
     """Everything placed, and every lease that should be gone, gone."""
     return await until(api, lambda now: not unplaced(now) and not list(breaches(now)), seconds, programs)
 
 
-def unplaced(reading: Reading) -> list[str]:
+def unplaced(reading: PlacementReading) -> list[str]:
     return [str(pod.key) for pod in reading.pods if not pod.node]
 
 
-def _state(reading: Reading, wrong: list[str]) -> str:
+def _state(reading: PlacementReading, wrong: list[str]) -> str:
     waiting = unplaced(reading)
     return f"{len(waiting)} wait ({', '.join(waiting[:5])}), {len(wrong)} breaches ({'; '.join(wrong[:5])})"

@@ -9,32 +9,35 @@ from typing import Any
 
 from tests.control.scheduling.fleet import add_nodes, each, report
 from ullage.clock import Clock
-from ullage.control.scheduling.start import Scheduler, SchedulerSettings
+from ullage.control.scheduling.wiring import Scheduler, SchedulerSettings
 from ullage.errors import ApiError
-from ullage.kube.api import DELETE_NOW, KubeApi
+from ullage.kube.client.api import DELETE_NOW, KubeApi
+from ullage.kube.client.resources import EVENTS, GPU_CLAIMS, LEASES, NAMESPACES, PODS
+from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import POD_GROUP
 from ullage.kube.crds.install import install
 from ullage.kube.objects.gpu import GpuClaim
 from ullage.kube.objects.meta import Condition
-from ullage.kube.resources import EVENTS, GPU_CLAIMS, NAMESPACES, PODS
-from ullage.kube.rest import RestApi
-from ullage.sim.actors.kubelet_behaviour import Behaviour, Span
-from ullage.sim.actors.start import ActorSettings, start_actors
+from ullage.kube.read.leases import OUR_LEASES, read_gpu_lease
+from ullage.model.device import Device
+from ullage.model.lease import GpuLease
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Latency, Odds, Weather
-from ullage.sim.process import Life, Process
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions
+from ullage.sim.controllers.wiring import ControllerManagerSettings, start_actors
+from ullage.sim.kubelet.timings import DurationRange, KubeletTimings
+from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_namespace
-from ullage.testing.claim_check import claim_breaches, gang_breaches
-from ullage.testing.placement_check import Reading, breaches, read_placements
-from ullage.testing.placement_history import PlacementHistory
-from ullage.testing.waiting_check import read_fresh, waiting_for_nothing
+from ullage.testing.checks.claims import claim_breaches, gang_breaches
+from ullage.testing.checks.pending_pods import read_fresh, waiting_for_nothing
+from ullage.testing.checks.placement import PlacementReading, breaches, read_placements
+from ullage.testing.checks.placement_history import PlacementHistory
 
 LEASE_NAMESPACE = "ullage-system"
 NS = "default"
 LATENCY = Latency(default=0.004, spread=0.5, watch=0.01)
 REPORT_SECONDS = 30.0
-SOON = Span(0.1, 1.0)
+SOON = DurationRange(0.1, 1.0)
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,15 @@ class Setting:
     nodes: int
     schedulers: int = 1
     seed: int = 1
-    odds: Odds = field(default_factory=Odds)
+    odds: FaultRates = field(default_factory=FaultRates)
     """What befalls the calls of schedulers."""
     latency: Latency = LATENCY
-    stop: Span = SOON
+    stop: DurationRange = SOON
     """Seconds pods take to end when told to."""
     groups: bool = True
     """Whether the cluster has PodGroups from the start."""
+    leases_vanish: bool = False
+    """Users delete Leases, which have to be made again: in the end they are all there."""
 
 
 @dataclass
@@ -61,10 +66,14 @@ class Stage:
     clock: Clock
     server: SimulatedApiServer
     history: PlacementHistory
-    schedulers: list[Process] = field(default_factory=list)
-    weather: list[Weather] = field(default_factory=list)
+    schedulers: list[SimulatedProcess] = field(default_factory=list)
+    weather: list[NetworkConditions] = field(default_factory=list)
     silent: set[str] = field(default_factory=set)
     """Nodes whose agents do not report."""
+    hardware: dict[str, tuple[Device, ...]] = field(default_factory=dict)
+    """GPUs by node, where they are others than at first."""
+    agents_ahead: float = 0.0
+    """Seconds the clocks of all agents are ahead."""
 
     async def bound(self) -> dict[str, str]:
         """Pods with a node."""
@@ -88,7 +97,17 @@ class Stage:
     async def delete(self, *pods: str) -> None:
         await each(pods, lambda name: self.api.delete(PODS, name, NS, how=DELETE_NOW))
 
-    async def read(self) -> Reading:
+    async def becomes(self, node: str, devices: tuple[Device, ...]) -> None:
+        """The node's GPUs are these from now on, and its agent says so at once."""
+        self.hardware[node] = devices
+        await report(self.api, node, self.clock, devices)
+
+    async def leases(self) -> dict[int, GpuLease]:
+        """Of the only node, by GPU."""
+        found = (await self.api.list(LEASES, LEASE_NAMESPACE, selection=OUR_LEASES)).items
+        return {lease.device: lease for lease in map(read_gpu_lease, found)}
+
+    async def read(self) -> PlacementReading:
         return await read_placements(self.api, LEASE_NAMESPACE)
 
     async def wrong(self) -> list[str]:
@@ -117,7 +136,7 @@ class Stage:
     async def keep_reporting(self, names: list[str]) -> None:
         async def tell(name: str) -> None:
             with suppress(ApiError):
-                await report(self.api, name, self.clock)
+                await report(self.api, name, self.clock, self.hardware.get(name), ahead=self.agents_ahead)
 
         while True:
             await asyncio.sleep(REPORT_SECONDS)
@@ -128,11 +147,11 @@ def an_api(server: SimulatedApiServer, seed: int) -> RestApi:
     return RestApi(InMemoryTransport(server), rng=random.Random(seed))
 
 
-def a_scheduler(server: SimulatedApiServer, number: int, weather: Weather, seed: int) -> Process:
+def a_scheduler(server: SimulatedApiServer, number: int, weather: NetworkConditions, seed: int) -> SimulatedProcess:
     """A process that can be crashed and started again."""
     lives: Iterator[int] = iter(range(1, 1_000_000))
 
-    async def program(life: Life) -> None:
+    async def program(life: ProcessRun) -> None:
         attempt = next(lives)
         rng = random.Random(f"{seed} {number} {attempt}")
         api = RestApi(life.transport, rng=rng)
@@ -144,7 +163,7 @@ def a_scheduler(server: SimulatedApiServer, number: int, weather: Weather, seed:
             except ApiError:
                 await asyncio.sleep(1.0)  # what a program says before it is ready, its kubelet starts it again for
 
-    return Process(
+    return SimulatedProcess(
         f"scheduler-{number}", lambda: InMemoryTransport(server, user=f"scheduler-{number}", weather=weather), program
     )
 
@@ -161,7 +180,9 @@ async def staged(setting: Setting) -> AsyncIterator[Stage]:
     await api.create(NAMESPACES, a_namespace(LEASE_NAMESPACE))
     names = [f"node-{number:02d}" for number in range(setting.nodes)]
     await add_nodes(api, names, clock)
-    played = ActorSettings(behaviour=Behaviour(seed=seed, stop=setting.stop), custom=(GPU_CLAIMS,), seed=seed)
+    played = ControllerManagerSettings(
+        behaviour=KubeletTimings(seed=seed, stop=setting.stop), custom=(GPU_CLAIMS,), seed=seed
+    )
     async with (
         start_actors(an_api(server, seed + 1), clock, played),
         PlacementHistory(an_api(server, seed + 2), LEASE_NAMESPACE) as history,
@@ -169,7 +190,7 @@ async def staged(setting: Setting) -> AsyncIterator[Stage]:
         stage = Stage(api, clock, server, history)
         agents = asyncio.ensure_future(stage.keep_reporting(names))
         for number in range(setting.schedulers):
-            weather = Weather(seed=seed * 100 + number, latency=setting.latency, odds=setting.odds)
+            weather = NetworkConditions(seed=seed * 100 + number, latency=setting.latency, odds=setting.odds)
             stage.weather.append(weather)
             stage.schedulers.append(a_scheduler(server, number, weather, seed))
             stage.schedulers[-1].start()
@@ -181,7 +202,7 @@ async def staged(setting: Setting) -> AsyncIterator[Stage]:
                 process.crash()
             agents.cancel()
             await asyncio.gather(agents, return_exceptions=True)
-    assert list(history.breaches()) == []
+    assert list(history.breaches(restored=setting.leases_vanish)) == []
 
 
 def play(setting: Setting, story: Callable[[Stage], Awaitable[None]]) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.control.scheduling.stage import NS, Setting, Stage, play
 from ullage.errors import Invalid
-from ullage.kube.api import MergePatch
-from ullage.kube.resources import GPU_CLAIMS, NAMESPACES, POD_GROUPS, PODS
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resources import GPU_CLAIMS, NAMESPACES, POD_GROUPS, PODS
 from ullage.model.allocation import CLAIM, CLAIM_TEMPLATE
 from ullage.testing.builders import a_namespace, a_pod
 

@@ -15,16 +15,16 @@ from tests.control.scheduling.fleet import add_nodes, each, reporting, submit, s
 from tests.control.scheduling.programs import Programs
 from tests.control.scheduling.reading import LEASE_NAMESPACE, until
 from ullage.clock import WallClock
-from ullage.kube.api import KubeApi
-from ullage.kube.connect import connect
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import PODS
 from ullage.kube.crds.catalog import POD_GROUP
 from ullage.kube.crds.install import install
-from ullage.kube.resources import PODS
-from ullage.testing.claim_check import claim_breaches, gang_breaches, gangs
+from ullage.testing.checks.claims import claim_breaches, gang_breaches, gangs
+from ullage.testing.checks.pending_pods import read_fresh, waiting_for_nothing
+from ullage.testing.checks.placement import PlacementReading, breaches
+from ullage.testing.checks.placement_history import PlacementHistory
 from ullage.testing.controlplane import WORKLOADS, ControlPlaneSpec
-from ullage.testing.placement_check import Reading, breaches
-from ullage.testing.placement_history import PlacementHistory
-from ullage.testing.waiting_check import read_fresh, waiting_for_nothing
 
 pytestmark = pytest.mark.real
 
@@ -47,7 +47,7 @@ class Size:
     seconds: float
 
 
-SAMPLE = Size(nodes=20, claims=200, gangs=2, seconds=60.0)
+SAMPLE = Size(nodes=10, claims=100, gangs=1, seconds=60.0)
 FULL = Size(nodes=200, claims=2000, gangs=20, seconds=300.0)
 
 
@@ -80,25 +80,25 @@ async def submit_all(api: KubeApi, size: Size, seed: int) -> None:
     await each(range(size.claims), one)
 
 
-def everything_wrong(reading: Reading) -> Iterator[str]:
+def everything_wrong(reading: PlacementReading) -> Iterator[str]:
     yield from breaches(reading)
     yield from claim_breaches(reading)
     yield from gang_breaches(reading)
 
 
-def gpus_in_use(reading: Reading) -> int:
+def gpus_in_use(reading: PlacementReading) -> int:
     return sum(len(pod.gpu_ids) for pod in reading.pods if pod.holds_room)
 
 
-async def at_rest(api: KubeApi, size: Size, programs: Programs) -> Reading:
+async def at_rest(api: KubeApi, size: Size, programs: Programs) -> PlacementReading:
     """Everything said is true, and nobody waits who would fit."""
     total = size.nodes * GPUS_PER_NODE
 
-    def full_or_all_placed(reading: Reading) -> bool:
+    def full_or_all_placed(reading: PlacementReading) -> bool:
         placed = all(pod.node for pod in reading.pods)
         return placed or gpus_in_use(reading) == total or not any(_asks_for_one(reading))
 
-    def still(reading: Reading) -> bool:
+    def still(reading: PlacementReading) -> bool:
         return full_or_all_placed(reading) and not list(everything_wrong(reading))
 
     reading = await until(api, still, size.seconds, programs, wrong=everything_wrong)
@@ -107,12 +107,12 @@ async def at_rest(api: KubeApi, size: Size, programs: Programs) -> Reading:
     return reading
 
 
-def _asks_for_one(reading: Reading) -> Iterator[bool]:
+def _asks_for_one(reading: PlacementReading) -> Iterator[bool]:
     waiting = {pod.key.name for pod in reading.pods if not pod.node}
     return (claim.spec.devices.count == 1 for claim in reading.claims if claim.metadata.name in waiting)
 
 
-async def leave(api: KubeApi, reading: Reading) -> Sequence[str]:
+async def leave(api: KubeApi, reading: PlacementReading) -> Sequence[str]:
     """Everybody on a node ends, in the ordinary way: their kubelets let them go."""
     leaving = [pod.key for pod in reading.pods if pod.node]
     await each(leaving, lambda key: api.delete(PODS, key.name, key.namespace))

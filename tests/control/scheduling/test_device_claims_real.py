@@ -11,9 +11,9 @@ import pytest
 from tests.contract.expect import eventually
 from tests.control.scheduling.fleet import add_nodes, reporting, submit
 from ullage.clock import WallClock
-from ullage.kube.api import KubeApi, MergePatch
-from ullage.kube.connect import connect
-from ullage.kube.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from ullage.model.allocation import ALLOCATED
 from ullage.testing.builders import a_pod
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec

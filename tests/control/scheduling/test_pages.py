@@ -2,21 +2,22 @@
 
 import asyncio
 import re
-import subprocess
 
 import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.control.scheduling.fleet import add_nodes, submit
-from tests.control.scheduling.programs import ALONE, PROGRAM, Programs
+from tests.control.scheduling.programs import ALONE, Programs
 from tests.control.scheduling.reading import unplaced, until
-from tests.control.scheduling.test_desk import Sitting, wanting
-from tests.decide.preempt.fleets import H100, NOW, a_pod, leased
+from tests.control.scheduling.test_core import Sitting, wanting
+from tests.decide.preemption.fleets import H100, NOW, a_pod, leased
+from ullage.cli.main import run
+from ullage.cli.scheduler import election_of
 from ullage.clock import WallClock
 from ullage.control.scheduling.gauges import gpu_states, show
-from ullage.kube.api import KubeApi
-from ullage.observe.metrics import GpuState, SchedulerMetrics
+from ullage.kube.client.api import KubeApi
+from ullage.observe.scheduler_metrics import GpuMetricState, SchedulerMetrics
 from ullage.testing.controlplane import ControlPlane
 
 
@@ -24,9 +25,9 @@ def test_gpus_are_counted_by_state_and_model() -> None:
     whole, part = a_pod("whole", on="a", gpus=[0]), a_pod("part", on="a", gpus=[1], gpu_share=300)
     sitting = Sitting(leased("a", 4), whole, part)
     placements = sitting.desk.placements
-    fresh = {(GpuState.USED, H100): 1, (GpuState.PARTLY_USED, H100): 1, (GpuState.FREE, H100): 2}
+    fresh = {(GpuMetricState.USED, H100): 1, (GpuMetricState.PARTLY_USED, H100): 1, (GpuMetricState.FREE, H100): 2}
     assert gpu_states(placements, now=NOW) == fresh
-    assert gpu_states(placements, now=NOW + 3600.0) == {(GpuState.STALE, H100): 4}
+    assert gpu_states(placements, now=NOW + 3600.0) == {(GpuMetricState.STALE, H100): 4}
 
 
 def test_who_waits_is_shown() -> None:
@@ -50,11 +51,24 @@ def test_who_waits_is_shown() -> None:
         pytest.param(("--kubeconfig", "/nowhere/at-all"), "/nowhere/at-all", id="no-kubeconfig"),
     ],
 )
-def test_a_wrong_option_is_named(options: tuple[str, ...], said: str) -> None:
-    done = subprocess.run((PROGRAM, "scheduler", *options), capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+def test_a_wrong_option_is_named(options: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["scheduler", *options]) == 1
+    words = capsys.readouterr().err
+    assert said in words
+    assert "Traceback" not in words
+
+
+@pytest.mark.parametrize(
+    ("profiles", "lease"),
+    [
+        pytest.param({"gpu-scheduler": "packing"}, "ullage-scheduler", id="the-usual-one"),
+        pytest.param({"gpu-scheduler": "spread", "batch": "packing"}, "ullage-scheduler", id="with-another"),
+        pytest.param({"batch": "packing"}, "ullage-scheduler-batch", id="another-deployment"),
+        pytest.param({"a_b": "packing"}, "ullage-scheduler-648fa9b31bc7ff7e", id="no-name-of-a-lease"),
+    ],
+)
+def test_deployments_with_other_profiles_elect_leaders_of_their_own(profiles: dict[str, str], lease: str) -> None:
+    assert election_of(profiles) == lease
 
 
 async def scraped(session: aiohttp.ClientSession, at: str, line: str) -> str:

@@ -7,13 +7,13 @@ import pytest
 
 from tests.control.scheduling.fleet import submit, submit_gang
 from tests.control.scheduling.stage import NS, Setting, Stage, play
-from ullage.kube.resources import BUDGETS, PODS, PRIORITY_CLASSES
-from ullage.sim.actors.kubelet_behaviour import Span
+from ullage.kube.client.resources import BUDGETS, PODS, PRIORITY_CLASSES
+from ullage.sim.kubelet.timings import DurationRange
 from ullage.testing.builders import a_budget, a_priority_class
 
 pytestmark = pytest.mark.story
 
-SLOWLY = Span(8.0, 8.0)
+SLOWLY = DurationRange(8.0, 8.0)
 
 
 async def classes(stage: Stage) -> None:

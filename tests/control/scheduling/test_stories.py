@@ -7,11 +7,11 @@ import pytest
 
 from tests.control.scheduling.fleet import submit
 from tests.control.scheduling.stage import LEASE_NAMESPACE, NS, Setting, Stage, play
-from ullage.kube.api import MergePatch
-from ullage.kube.resources import DEPLOYMENTS, GPU_CLAIMS, GPU_QUOTAS, LEASES, PODS
+from ullage.kube.client.api import MergePatch
+from ullage.kube.client.resources import DEPLOYMENTS, GPU_CLAIMS, GPU_QUOTAS, LEASES, PODS
 from ullage.model.allocation import CLAIM_TEMPLATE
 from ullage.testing.builders import a_pod, a_workload
-from ullage.testing.placement_check import islands_of
+from ullage.testing.checks.placement import islands_of
 
 pytestmark = pytest.mark.story
 

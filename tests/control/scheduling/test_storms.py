@@ -12,17 +12,20 @@ import pytest
 
 from tests.control.scheduling.fleet import submit, submit_gang
 from tests.control.scheduling.stage import NS, Setting, Stage, play
-from ullage.kube.api import DELETE_NOW
-from ullage.kube.resources import PODS, PRIORITY_CLASSES
+from ullage.kube.client.api import DELETE_NOW
+from ullage.kube.client.resources import PODS, PRIORITY_CLASSES
 from ullage.model.pod import Pod
-from ullage.sim.apiserver.weather import Fault, Latency, Odds
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkFault
 from ullage.testing.builders import a_priority_class
-from ullage.testing.placement_history import begun_too_early
+from ullage.testing.checks.placement_history import begun_too_early
 
 pytestmark = pytest.mark.fault
 
 NODES = 4
-STORMY = Odds({Fault.LOST: 0.05, Fault.REFUSED: 0.03, Fault.BROKEN: 0.02, Fault.THROTTLED: 0.02}, stream_cut=0.02)
+STORMY = FaultRates(
+    {NetworkFault.LOST: 0.05, NetworkFault.REFUSED: 0.03, NetworkFault.BROKEN: 0.02, NetworkFault.THROTTLED: 0.02},
+    stream_cut=0.02,
+)
 SLOW = Latency(default=0.02, spread=4.0, watch=0.05)
 STORM_SECONDS = 90.0
 CALM_SECONDS = 900.0
@@ -88,7 +91,7 @@ class Bustle:
 async def end_well(stage: Stage) -> None:
     """The weather clears: everything comes to rest, and when all pods have ended nothing is left of them."""
     for weather in stage.weather:
-        weather.odds = Odds()
+        weather.odds = FaultRates()
     await stage.at_rest(CALM_SECONDS)
     for pod in (await stage.api.list(PODS, NS)).items:
         await stage.api.delete(PODS, pod.metadata.name, NS, how=DELETE_NOW)
@@ -125,11 +128,11 @@ def storm(seed: int, schedulers: int) -> None:
     play(Setting(nodes=NODES, schedulers=schedulers, seed=seed, odds=STORMY, latency=SLOW), story)
 
 
-@pytest.mark.parametrize("seed", [*range(3), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(3, 25))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 25))])
 def test_in_any_storm_what_must_hold_holds_and_all_ends_well(seed: int) -> None:
     storm(seed, schedulers=1)
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 15))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 15))])
 def test_two_schedulers_in_a_storm_never_give_a_gpu_twice(seed: int) -> None:
     storm(seed + 1000, schedulers=2)

@@ -5,34 +5,42 @@ from dataclasses import replace
 import pytest
 
 from tests.decide.inventory.cards import a_card, a_sight
+from ullage.decide.inventory.gpu_readings import GpuErrorCounters, GpuReadError, GpuReading, GpuSample
 from ullage.decide.inventory.health import health_of
-from ullage.decide.inventory.sights import Counters, Sight, Trouble, Vitals
-from ullage.model.device import Health, MigSlice
+from ullage.model.device import DeviceHealth, MigInstance
 
-HEALTHY, UNHEALTHY, UNKNOWN = Health.HEALTHY, Health.UNHEALTHY, Health.UNKNOWN
+HEALTHY, UNHEALTHY, UNKNOWN = DeviceHealth.HEALTHY, DeviceHealth.UNHEALTHY, DeviceHealth.UNKNOWN
 
 
 @pytest.mark.parametrize(
     ("counters", "health", "word"),
     [
-        pytest.param(Counters(), HEALTHY, "", id="counts-nothing"),
-        pytest.param(Counters(uncorrected_now=0, uncorrected_ever=12), HEALTHY, "", id="old-errors-are-history"),
-        pytest.param(Counters(uncorrected_now=2), UNHEALTHY, "2 uncorrected ECC", id="errors-since-the-driver-loaded"),
-        pytest.param(Counters(remap_pending=True), UNHEALTHY, "waits for a reset", id="remap-pending"),
-        pytest.param(Counters(remap_failed=True, remap_pending=True), UNHEALTHY, "could not", id="remap-failed"),
-        pytest.param(Counters(retirement_pending=True), UNHEALTHY, "waits for a reset", id="retirement-pending"),
-        pytest.param(Counters(retired_pages=59), HEALTHY, "", id="some-retired-pages"),
-        pytest.param(Counters(retired_pages=60), UNHEALTHY, "60 pages", id="too-many-retired-pages"),
+        pytest.param(GpuErrorCounters(), HEALTHY, "", id="counts-nothing"),
+        pytest.param(
+            GpuErrorCounters(uncorrected_now=0, uncorrected_ever=12), HEALTHY, "", id="old-errors-are-history"
+        ),
+        pytest.param(
+            GpuErrorCounters(uncorrected_now=2), UNHEALTHY, "2 uncorrected ECC", id="errors-since-the-driver-loaded"
+        ),
+        pytest.param(GpuErrorCounters(remap_pending=True), UNHEALTHY, "waits for a reset", id="remap-pending"),
+        pytest.param(
+            GpuErrorCounters(remap_failed=True, remap_pending=True), UNHEALTHY, "could not", id="remap-failed"
+        ),
+        pytest.param(
+            GpuErrorCounters(retirement_pending=True), UNHEALTHY, "waits for a reset", id="retirement-pending"
+        ),
+        pytest.param(GpuErrorCounters(retired_pages=59), HEALTHY, "", id="some-retired-pages"),
+        pytest.param(GpuErrorCounters(retired_pages=60), UNHEALTHY, "60 pages", id="too-many-retired-pages"),
     ],
 )
-def test_counters(counters: Counters, health: Health, word: str) -> None:
-    found = health_of(a_sight(0, Vitals(counters=counters)))
+def test_counters(counters: GpuErrorCounters, health: DeviceHealth, word: str) -> None:
+    found = health_of(a_sight(0, GpuSample(counters=counters)))
     assert found.health is health
     assert word in found.why
 
 
 def test_a_fabric_that_is_not_up() -> None:
-    found = health_of(a_sight(0, Vitals(fabric="not started")))
+    found = health_of(a_sight(0, GpuSample(fabric="not started")))
     assert (found.health, found.why) == (UNHEALTHY, "its NVLink fabric is not up: not started")
 
 
@@ -47,7 +55,7 @@ def test_a_fabric_that_is_not_up() -> None:
         pytest.param((999,), UNHEALTHY, "Xid 999", id="one-nobody-knows"),
     ],
 )
-def test_xids(xids: tuple[int, ...], health: Health, word: str) -> None:
+def test_xids(xids: tuple[int, ...], health: DeviceHealth, word: str) -> None:
     found = health_of(a_sight(0), xids)
     assert found.health is health
     assert word in found.why
@@ -56,30 +64,30 @@ def test_xids(xids: tuple[int, ...], health: Health, word: str) -> None:
 @pytest.mark.parametrize(
     ("trouble", "health"),
     [
-        (Trouble.LOST, UNHEALTHY),
-        (Trouble.RESET_REQUIRED, UNHEALTHY),
-        (Trouble.SILENT, UNHEALTHY),
-        (Trouble.MISSING, UNHEALTHY),
-        (Trouble.UNREADABLE, UNKNOWN),
+        (GpuReadError.LOST, UNHEALTHY),
+        (GpuReadError.RESET_REQUIRED, UNHEALTHY),
+        (GpuReadError.SILENT, UNHEALTHY),
+        (GpuReadError.MISSING, UNHEALTHY),
+        (GpuReadError.UNREADABLE, UNKNOWN),
     ],
 )
-def test_what_cannot_be_read_is_not_healthy(trouble: Trouble, health: Health) -> None:
-    found = health_of(Sight(uuid="GPU-0", trouble=trouble, detail="as the driver said"))
+def test_what_cannot_be_read_is_not_healthy(trouble: GpuReadError, health: DeviceHealth) -> None:
+    found = health_of(GpuReading(uuid="GPU-0", trouble=trouble, detail="as the driver said"))
     assert found.health is health
     assert "as the driver said" in found.why
 
 
 def test_what_nvml_says_counts_before_an_old_xid() -> None:
-    assert "bus" in health_of(Sight(uuid="GPU-0", trouble=Trouble.LOST), (48,)).why
+    assert "bus" in health_of(GpuReading(uuid="GPU-0", trouble=GpuReadError.LOST), (48,)).why
 
 
 @pytest.mark.parametrize(
     ("parts", "health"),
     [
         pytest.param((), UNHEALTHY, id="nothing-to-give"),
-        pytest.param((MigSlice("MIG-1", "1g.10gb", 10 << 30),), HEALTHY, id="parts"),
+        pytest.param((MigInstance("MIG-1", "1g.10gb", 10 << 30),), HEALTHY, id="parts"),
     ],
 )
-def test_a_gpu_with_mig_on(parts: tuple[MigSlice, ...], health: Health) -> None:
+def test_a_gpu_with_mig_on(parts: tuple[MigInstance, ...], health: DeviceHealth) -> None:
     card = replace(a_card(0), partitioned=True, mig=parts)
     assert health_of(a_sight(0, card=card)).health is health

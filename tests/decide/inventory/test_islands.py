@@ -5,16 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.decide.inventory.cards import a_card, switched, wired
+from ullage.decide.inventory.gpu_readings import GpuInfo, Nvlink, NvlinkPeerType
 from ullage.decide.inventory.islands import places
-from ullage.decide.inventory.sights import Card, FarEnd, Link
 
 CUBE_MESH = {(0, 1): 1, (0, 2): 1, (0, 3): 2, (1, 2): 2, (1, 3): 1, (2, 3): 2, (0, 4): 2, (1, 5): 2, (2, 6): 1,
              (3, 7): 1, (4, 5): 1, (4, 6): 1, (4, 7): 2, (5, 6): 2, (5, 7): 1, (6, 7): 2}  # fmt: skip
 FOUR = {(0, 1): 4, (0, 2): 4, (0, 3): 4, (1, 2): 4, (1, 3): 4, (2, 3): 4}
-HIDDEN = {gpu: a_card(gpu, [Link(FarEnd.UNKNOWN)] * 18, 50, [o for o in range(4) if o != gpu]) for gpu in range(4)}
+HIDDEN = {
+    gpu: a_card(gpu, [Nvlink(NvlinkPeerType.UNKNOWN)] * 18, 50, [o for o in range(4) if o != gpu]) for gpu in range(4)
+}
 
 
-def islands(cards: dict[int, Card]) -> dict[str, tuple[int, list[int]]]:
+def islands(cards: dict[int, GpuInfo]) -> dict[str, tuple[int, list[int]]]:
     """Members and bandwidth by name; what stands alone is left out."""
     found: dict[str, tuple[int, list[int]]] = {}
     for gpu, place in places(cards).items():
@@ -49,7 +51,7 @@ def islands(cards: dict[int, Card]) -> dict[str, tuple[int, list[int]]]:
         pytest.param({}, {}, id="no-gpus"),
     ],
 )
-def test_islands_of_a_board(cards: dict[int, Card], expected: dict[str, tuple[int, list[int]]]) -> None:
+def test_islands_of_a_board(cards: dict[int, GpuInfo], expected: dict[str, tuple[int, list[int]]]) -> None:
     assert islands(cards) == expected
 
 
@@ -59,7 +61,7 @@ def test_a_gpu_whose_links_are_down_leaves_the_island() -> None:
 
 
 def test_a_gpu_with_fewer_links_slows_its_island() -> None:
-    board = switched(8, 18) | {3: a_card(3, [Link(FarEnd.SWITCH)] * 6)}
+    board = switched(8, 18) | {3: a_card(3, [Nvlink(NvlinkPeerType.SWITCH)] * 6)}
     assert islands(board) == {"nvlink-0": (150, [*range(8)])}
 
 

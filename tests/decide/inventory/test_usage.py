@@ -2,9 +2,7 @@
 
 import pytest
 
-from ullage.decide.inventory.kind import Mode, kind_of
-from ullage.decide.inventory.usage import Stray, Tenancy, strays, tenancies
-from ullage.model.device import GpuNodeKind
+from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess, strays, tenancies
 
 
 @pytest.mark.parametrize(
@@ -12,15 +10,18 @@ from ullage.model.device import GpuNodeKind
     [
         pytest.param({0: {10: "a"}}, {0: ("a",)}, (), id="its-own-gpu"),
         pytest.param({0: {10: "a", 11: "a"}}, {0: ("a", "b")}, (), id="shared"),
-        pytest.param({1: {10: "a"}}, {0: ("a",)}, (Stray(1, 10, "a"),), id="the-neighbours-gpu"),
-        pytest.param({0: {10: ""}}, {0: ("a",)}, (Stray(0, 10),), id="somebody-on-the-host"),
+        pytest.param({1: {10: "a"}}, {0: ("a",)}, (UnleasedProcess(1, 10, "a"),), id="the-neighbours-gpu"),
+        pytest.param({0: {10: ""}}, {0: ("a",)}, (UnleasedProcess(0, 10),), id="somebody-on-the-host"),
         pytest.param(
-            {1: {9: "b"}, 0: {12: "b", 7: ""}}, {}, (Stray(0, 7), Stray(0, 12, "b"), Stray(1, 9, "b")), id="order"
+            {1: {9: "b"}, 0: {12: "b", 7: ""}},
+            {},
+            (UnleasedProcess(0, 7), UnleasedProcess(0, 12, "b"), UnleasedProcess(1, 9, "b")),
+            id="order",
         ),
     ],
 )
 def test_strays(
-    occupants: dict[int, dict[int, str]], rights: dict[int, tuple[str, ...]], expected: tuple[Stray, ...]
+    occupants: dict[int, dict[int, str]], rights: dict[int, tuple[str, ...]], expected: tuple[UnleasedProcess, ...]
 ) -> None:
     assert strays(occupants, rights) == expected
 
@@ -28,34 +29,15 @@ def test_strays(
 def test_a_holder_is_idle_since_it_last_computed() -> None:
     held = {0: ("a",), 1: ("b",)}
     first = tenancies({}, held, {0: 80, 1: 0}, now=100.0)
-    assert first == {0: Tenancy(("a",), 100.0), 1: Tenancy(("b",), 100.0)}
+    assert first == {0: GpuTenancy(("a",), 100.0), 1: GpuTenancy(("b",), 100.0)}
     second = tenancies(first, held, {0: 5, 1: 0}, now=200.0)
-    assert second == {0: Tenancy(("a",), 200.0), 1: Tenancy(("b",), 100.0)}
+    assert second == {0: GpuTenancy(("a",), 200.0), 1: GpuTenancy(("b",), 100.0)}
 
 
 def test_another_holder_starts_from_nothing_and_nobody_is_not_idle() -> None:
     first = tenancies({}, {0: ("a",), 1: ("b",)}, {0: 0, 1: 0}, now=100.0)
-    assert tenancies(first, {0: ("c",)}, {0: 0, 1: 0}, now=150.0) == {0: Tenancy(("c",), 150.0)}
+    assert tenancies(first, {0: ("c",)}, {0: 0, 1: 0}, now=150.0) == {0: GpuTenancy(("c",), 150.0)}
 
 
 def test_a_gpu_that_does_not_say_how_busy_it_is_says_nothing() -> None:
     assert tenancies({}, {0: ("a",)}, {0: None}, now=1.0) == {}
-
-
-LEASED, COUNTED = GpuNodeKind.LEASED, GpuNodeKind.COUNTED
-
-
-@pytest.mark.parametrize(
-    ("mode", "plugin", "label", "advertised", "kind"),
-    [
-        pytest.param(Mode.LEASED, True, "", True, LEASED, id="said-so"),
-        pytest.param(Mode.COUNTED, False, "leased", False, COUNTED, id="said-otherwise"),
-        pytest.param(Mode.AUTO, True, "leased", True, COUNTED, id="a-plugin-came"),
-        pytest.param(Mode.AUTO, False, "counted", True, LEASED, id="the-plugin-went"),
-        pytest.param(Mode.AUTO, None, "counted", False, COUNTED, id="kubelet-silent-label-stays"),
-        pytest.param(Mode.AUTO, None, "", True, COUNTED, id="kubelet-silent-somebody-advertises"),
-        pytest.param(Mode.AUTO, None, "", False, LEASED, id="kubelet-silent-nobody-advertises"),
-    ],
-)
-def test_kind(mode: Mode, plugin: bool | None, label: str, advertised: bool, kind: GpuNodeKind) -> None:
-    assert kind_of(mode, plugin=plugin, label=label, advertised=advertised) is kind

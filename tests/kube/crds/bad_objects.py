@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.kube.crds.bad_objects import Bad
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import NODE_PROVISIONERS
 
 LEFT_OUT = object()
 
@@ -101,22 +101,22 @@ BY_RULE = [
     bad(taint(key="gpu.scheduling/deletion-time"), "template.taints[0].key", "is set by", id="our-own-taint"),
     bad(taint(key="gpu.scheduling/draining"), "template.taints[0].key", "is set by", id="our-own-draining-taint"),
     bad(
-        {"consolidation": {"maxScaleDownParallelism": 5, "maxDrainParallelism": 5}},
+        {"consolidation": {"maxScaleDownParallelism": 5, "maxDrainParallelism": 6}},
         "consolidation.maxDrainParallelism",
-        "must be less than maxScaleDownParallelism",
-        id="drains-hold-up-empty-nodes",
+        "must not be more than maxScaleDownParallelism",
+        id="more-drains-than-removals",
     ),
     bad(
-        {"consolidation": {"maxDrainParallelism": 10}},
+        {"consolidation": {"maxDrainParallelism": 11}},
         "consolidation.maxDrainParallelism",
-        "must be less than maxScaleDownParallelism",
-        id="as-many-drains-as-are-usual-in-all",
+        "must not be more than maxScaleDownParallelism",
+        id="more-drains-than-are-usual-in-all",
     ),
     bad(
-        {"consolidation": {"maxEmptyBulkDelete": 3, "maxDrainParallelism": 3}},
+        {"consolidation": {"maxEmptyBulkDelete": 3, "maxDrainParallelism": 4}},
         "consolidation.maxDrainParallelism",
-        "must be less than maxScaleDownParallelism",
-        id="drains-hold-up-empty-nodes-by-the-old-name",
+        "must not be more than maxScaleDownParallelism",
+        id="more-drains-than-removals-by-the-old-name",
     ),
     bad(
         {"consolidation": {"maxEmptyBulkDelete": 3, "maxScaleDownParallelism": 3}},

@@ -5,17 +5,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ullage.kube.access import Access
-from ullage.kube.api import KubeApi
-from ullage.kube.connect import find_access, open_api
+from ullage.kube.auth.access import ClusterAccess
+from ullage.kube.auth.connect import find_access, open_api
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import NAMESPACES
 from ullage.kube.crds.catalog import OURS, POD_GROUP
 from ullage.kube.crds.install import install
-from ullage.kube.resources import NAMESPACES
 from ullage.testing.controlplane import ControlPlane
 
 
 @pytest.fixture(scope="session")
-def access(control_plane: ControlPlane) -> Access:
+def access(control_plane: ControlPlane) -> ClusterAccess:
     """The way into a server that knows our kinds."""
     found = find_access(control_plane.kubeconfig)
 
@@ -31,7 +31,7 @@ def access(control_plane: ControlPlane) -> Access:
 
 
 @pytest.fixture
-async def api(access: Access) -> AsyncIterator[KubeApi]:
+async def api(access: ClusterAccess) -> AsyncIterator[KubeApi]:
     opened = open_api(access, seed=0)
     try:
         yield opened

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ullage.errors import Invalid, Unreadable
-from ullage.kube.api import KubeApi
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.json_codec import to_json
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import GPU_CLAIMS
 from ullage.kube.crds.check import violations
-from ullage.kube.encoding import to_json
-from ullage.kube.gpu_read import read_claim
 from ullage.kube.objects.gpu import GpuClaim
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import GPU_CLAIMS
+from ullage.kube.read.gpu import read_claim
 
 pytestmark = pytest.mark.real
 

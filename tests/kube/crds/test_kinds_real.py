@@ -8,15 +8,15 @@ import pytest
 from tests.contract.expect import eventually
 from tests.kube.crds.bad_objects import CLAIMS, NODES, QUOTAS, Bad, devices
 from ullage.errors import Invalid, UserError
-from ullage.kube.api import JsonPatch, KubeApi, MergePatch
+from ullage.kube.client.api import JsonPatch, KubeApi, MergePatch
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import CRDS, GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS
 from ullage.kube.crds.catalog import GPU_CLAIM, OURS, POD_GROUP
-from ullage.kube.crds.definition import Definition
+from ullage.kube.crds.definition import CrdDefinition
 from ullage.kube.crds.install import install
 from ullage.kube.objects.gpu import GpuClaim
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import CRDS, GPU_CLAIMS, GPU_NODE_STATUSES, GPU_QUOTAS
 from ullage.testing.builders import a_crd
-from ullage.testing.controlplane import ControlPlane, Program
+from ullage.testing.controlplane import ControlPlane, GoProgram
 from ullage.testing.controlplane.binaries import find
 
 pytestmark = pytest.mark.real
@@ -25,7 +25,7 @@ CLAIM = GPU_CLAIMS.whole()
 
 
 async def kubectl(plane: ControlPlane, *arguments: str) -> str:
-    command = [str(find(Program.KUBECTL)), "--kubeconfig", str(plane.kubeconfig), *arguments]
+    command = [str(find(GoProgram.KUBECTL)), "--kubeconfig", str(plane.kubeconfig), *arguments]
     # No cache: what was discovered before our kinds were installed must not be believed.
     environment = {"KUBECACHEDIR": str(plane.kubeconfig.with_name("kubectl-cache")), "PATH": ""}
     done = await asyncio.to_thread(
@@ -35,7 +35,7 @@ async def kubectl(plane: ControlPlane, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("definition", [*OURS, POD_GROUP], ids=lambda definition: definition.resource.kind)
-async def test_definitions_are_accepted_and_structural(api: KubeApi, definition: Definition) -> None:
+async def test_definitions_are_accepted_and_structural(api: KubeApi, definition: CrdDefinition) -> None:
     crd = await api.get(CRDS, definition.resource.id)
     conditions = {one["type"]: one["status"] for one in crd["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}, "NonStructuralSchema would be here"
@@ -148,11 +148,11 @@ async def test_kubectl_shows_nodes_and_quotas(api: KubeApi, control_plane: Contr
     ("path", "words"),
     [
         pytest.param(
-            "gclaim.spec.devices", ["count\t<integer>", "How many GPUs", "enum: contiguous, spread"], id="claim"
+            "gclaim.spec.devices", ["count\t<integer>", "Number of GPUs", "enum: contiguous, spread"], id="claim"
         ),
         pytest.param("gclaim.spec.devices.memory", ["such as 40Gi"], id="memory-of-a-claim"),
         pytest.param("gns.status.devices", ["uuid\t<string> -required-", "NVLink island"], id="device"),
-        pytest.param("gq.spec", ["byModel\t<map[string]integer>", "Whole GPUs of each model."], id="quota"),
+        pytest.param("gq.spec", ["byModel\t<map[string]integer>", "Whole GPUs by model"], id="quota"),
     ],
 )
 @pytest.mark.usefixtures("api")
@@ -179,7 +179,7 @@ async def test_a_name_taken_by_another_kind_is_said(api: KubeApi) -> None:
     rival = Resource[JsonObject]("rival.ullage.dev", "v1", "gadgets", "RivalGadget", True, dict)
     await api.create(CRDS, a_crd(rival, {}))
     twin = Resource("rival.ullage.dev", "v1", "others", "RivalGadget", True, GpuClaim)
-    definition = Definition(resource=twin, short_names=(), columns=())
+    definition = CrdDefinition(resource=twin, short_names=(), columns=())
     try:
         with pytest.raises(UserError, match=r"others\.rival\.ullage\.dev: .* already in use"):
             await install(api, (definition,), seconds=30)

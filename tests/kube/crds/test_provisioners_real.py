@@ -11,13 +11,13 @@ from tests.kube.crds.bad_objects import Bad
 from tests.kube.crds.bad_provisioners import BY_RULE, BY_SCHEMA, LEFT_OUT, SOUND, with_fields
 from tests.kube.crds.test_kinds_real import kubectl
 from ullage.errors import Invalid, Unreadable
-from ullage.kube.api import KubeApi, MergePatch
+from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.json_codec import to_json
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.kube.crds.check import violations
-from ullage.kube.encoding import to_json
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.kube.provisioner_read import read_provisioner
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.kube.read.provisioner import read_provisioner
 from ullage.testing.controlplane import ControlPlane
 
 pytestmark = pytest.mark.real
@@ -127,15 +127,19 @@ async def test_kubectl_shows_provisioners(api: KubeApi, control_plane: ControlPl
         "currentSize": 3,
         "targetSize": 4,
         "gpuUtilizationPercent": 66,
-        "lastDecision": {"action": "Provision", "count": 1, "at": moment, "why": "demand"},
-        "conditions": [{"type": "Ready", "status": "True", "reason": "Reconciled", "lastTransitionTime": moment}],
+        "lastDecision": {"action": "ScaleUp", "count": 1, "at": moment, "why": "demand"},
+        "unmetPods": 5,
+        "conditions": [
+            {"type": "Ready", "status": "True", "reason": "Reconciled", "lastTransitionTime": moment},
+            {"type": "CapacityBlocked", "status": "True", "reason": "NoCapacity", "lastTransitionTime": moment},
+        ],
     }
     await api.patch(WHOLE, ns, MergePatch({"status": status}), subresource="status")
     head, row = (await kubectl(control_plane, "get", "np", ns)).splitlines()
-    assert head.split() == ["NAME", "CURRENT", "TARGET", "USED", "READY", "MODEL", "LAST", "AGE"]
-    assert row.split()[:-1] == [ns, "3", "4", "66", "True", "H100", "Provision"]
+    assert head.split() == [*("NAME", "CURRENT", "TARGET", "USED", "READY", "MODEL", "BACKOFF", "UNMET", "LAST", "AGE")]
+    assert row.split()[:-1] == [ns, "3", "4", "66", "True", "H100", "NoCapacity", "5", "ScaleUp"]
     _, wide = (await kubectl(control_plane, "get", "np", ns, "-o", "wide")).splitlines()
-    assert wide.split()[7:-1] == ["1", "10", "simulated", "98.32", "demand"]
+    assert wide.split()[9:-1] == ["1", "10", "simulated", "98.32", "demand"]
     chosen = await kubectl(control_plane, "get", "np", "-o", "name", "--field-selector", "spec.provider.name=aws")
     assert chosen == ""
     await api.delete(WHOLE, ns)

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from ullage.kube.api import DELETE_NOW, Binding, KubeApi
+from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi
+from ullage.kube.client.resources import EVENTS, GPU_NODE_STATUSES, NODES, PODS
+from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.install import install
-from ullage.kube.gpu_read import read_inventory
-from ullage.kube.resources import EVENTS, GPU_NODE_STATUSES, NODES, PODS
-from ullage.kube.rest import RestApi
-from ullage.model.device import GpuNodeKind, Health, Inventory
+from ullage.kube.read.gpu import read_inventory
+from ullage.model.device import DeviceHealth, GpuNodeKind, Inventory
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
-from ullage.sim.agents.fleet import AgentSettings, SimulatedAgents
+from ullage.sim.agents.fleet import SimulatedAgents, SimulatedAgentSettings
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_pod
 
 pytestmark = pytest.mark.story
@@ -68,7 +68,7 @@ async def yard(heartbeats: bool) -> AsyncIterator[Yard]:
     server = SimulatedApiServer(clock, seed=1)
     api = RestApi(InMemoryTransport(server), rng=random.Random(1))
     await install(api)
-    agents = SimulatedAgents(api, clock, AgentSettings(heartbeats=heartbeats))
+    agents = SimulatedAgents(api, clock, SimulatedAgentSettings(heartbeats=heartbeats))
     running = asyncio.ensure_future(agents.run())
     try:
         yield Yard(server, api, agents)
@@ -107,10 +107,10 @@ def test_a_dead_gpu_is_told_to_its_pod_and_counted_until_that_leaves() -> None:
     async def story(around: Yard) -> None:
         await around.node("a")
         await around.pod_on("a", "train", 2, 3)
-        around.agents.set_health("a", 3, Health.UNHEALTHY)
+        around.agents.set_health("a", 3, DeviceHealth.UNHEALTHY)
         await asyncio.sleep(5)
         said = await around.said("a")
-        assert [d.id for d in said.devices if d.health is Health.UNHEALTHY] == [3]
+        assert [d.id for d in said.devices if d.health is DeviceHealth.UNHEALTHY] == [3]
         told = [one for one in await around.events() if one["reason"] == "GpuUnhealthy"]
         assert [(one["regarding"]["kind"], one["regarding"]["name"]) for one in told] == [("Pod", "train")]
         assert "GPU 3" in told[0]["note"]
@@ -125,12 +125,12 @@ def test_a_dead_gpu_is_told_to_its_pod_and_counted_until_that_leaves() -> None:
 def test_a_repaired_gpu_is_healthy_again() -> None:
     async def story(around: Yard) -> None:
         await around.node("a")
-        around.agents.set_health("a", 0, Health.UNHEALTHY)
+        around.agents.set_health("a", 0, DeviceHealth.UNHEALTHY)
         await asyncio.sleep(5)
         assert await around.allocatable("a") == "7"
-        around.agents.set_health("a", 0, Health.HEALTHY)
+        around.agents.set_health("a", 0, DeviceHealth.HEALTHY)
         await asyncio.sleep(5)
-        assert all(d.health is Health.HEALTHY for d in (await around.said("a")).devices)
+        assert all(d.health is DeviceHealth.HEALTHY for d in (await around.said("a")).devices)
         assert await around.allocatable("a") == "8"
 
     play(story)
@@ -183,7 +183,7 @@ def test_the_agent_goes_with_its_node() -> None:
         around.agents.remove("a")
         await asyncio.sleep(5)
         with pytest.raises(KeyError):
-            around.agents.set_health("a", 0, Health.UNHEALTHY)
+            around.agents.set_health("a", 0, DeviceHealth.UNHEALTHY)
         assert not (await around.api.list(GPU_NODE_STATUSES)).items
 
     play(story)

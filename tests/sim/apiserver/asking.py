@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ullage.clock import Instant
-from ullage.kube.transport import Request, Response
+from ullage.kube.client.transport import Request, Response
 from ullage.sim.apiserver.server import SimulatedApiServer
-from ullage.sim.apiserver.watchers import Watcher
+from ullage.sim.apiserver.storage.watchers import Watcher
 
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.sim.apiserver.asking import JSON_PATCH, MAPS, MERGE, PODS, Client, a_map, a_pod
-from ullage.sim.apiserver.authorise import Asked
+from ullage.sim.apiserver.request.authorization import AuthorizationRequest
 from ullage.sim.apiserver.server import SimulatedApiServer
 
 
@@ -111,7 +111,7 @@ def test_yaml_is_read_and_what_nobody_reads_is_refused(client: Client) -> None:
 
 
 def test_who_may_not_is_told_what(clock: Any) -> None:
-    def only_reads(asked: Asked) -> bool:
+    def only_reads(asked: AuthorizationRequest) -> bool:
         return asked.verb in ("get", "list", "watch")
 
     client = Client(SimulatedApiServer(clock, authorise=only_reads), user="system:serviceaccount:a:b")

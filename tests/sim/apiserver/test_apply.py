@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sim.apiserver.asking import APPLY, MAPS, Client
-from ullage.sim.apiserver.fieldsets import dotted, leaves, merged, pruned
-from ullage.sim.apiserver.schema_types import ATOMIC, SET, MergeSchema, keyed, members
+from ullage.sim.apiserver.merge.field_sets import dotted, leaves, merged, pruned
+from ullage.sim.apiserver.merge.merge_schema import ATOMIC, SET, MergeSchema, keyed, members
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 NODES = "/api/v1/nodes"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ullage.sim.apiserver.cel import CelError, NotCel, compiled
+from ullage.kube.cel import CelError, NotCel, compiled
 
 SELF = {"self": {"a": 3, "s": "text", "l": [1, 2, 3], "m": {"k": "v"}, "x-y": 1, "namespace": "n", "f": 1.5, "n": None}}
 

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from tests.sim.apiserver.asking import MAPS, Client
 from ullage.model.quantity import quantity
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.quantities import canonical
-from ullage.sim.apiserver.registry import Registry
+from ullage.sim.apiserver.kinds.registry import KindRegistry
+from ullage.sim.apiserver.request import names
 from ullage.sim.apiserver.rules.builtin import builtin_kinds
-from ullage.sim.apiserver.shapes import COUNT, FLAG, STRINGS, TEXT, Shape, WrongType
+from ullage.sim.apiserver.types.quantities import canonical
+from ullage.sim.apiserver.types.shapes import COUNT, FLAG, STRINGS, TEXT, ObjectSchema, WrongType
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_names(rule: Any, good: list[str], bad: list[str]) -> None:
     assert [text for text in bad if not rule(text)] == []
 
 
-SHAPE = Shape({"spec": {"a": TEXT, "f": FLAG, "n": COUNT, "p": int, "m": STRINGS, "l": [{"x": int}], "o": {}}})
+SHAPE = ObjectSchema({"spec": {"a": TEXT, "f": FLAG, "n": COUNT, "p": int, "m": STRINGS, "l": [{"x": int}], "o": {}}})
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_typed_decoder_refuses(spec: Any, says: str) -> None:
 
 
 def test_versions_are_preferred_as_kubernetes_does() -> None:
-    registry = Registry(builtin_kinds())
+    registry = KindRegistry(builtin_kinds())
     kind = registry.find("apps", "v1", "deployments")
     assert kind is not None
     for version in ("v1alpha1", "v1beta2", "v2", "v10", "v1beta1", "nonsense"):

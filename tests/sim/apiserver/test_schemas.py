@@ -6,7 +6,7 @@ import pytest
 
 from tests.sim.apiserver.asking import DEFINITIONS, WIDGETS, Client, a_definition, a_widget
 from ullage.sim.apiserver.custom.formats import fits_format
-from ullage.sim.apiserver.custom.shaping import fill_defaults, prune
+from ullage.sim.apiserver.custom.pruning import fill_defaults, prune
 from ullage.sim.apiserver.custom.validate import check
 
 STRING: dict[str, Any] = {"type": "string"}

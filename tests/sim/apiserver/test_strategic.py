@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.sim.apiserver.asking import DEFINITIONS, WIDGETS, Client, a_definition, a_widget
-from ullage.sim.apiserver.patching import PatchFailed
+from ullage.sim.apiserver.merge.json_patches import PatchFailed
+from ullage.sim.apiserver.merge.strategic import strategic_merge
 from ullage.sim.apiserver.rules.merge_schemas import POD
-from ullage.sim.apiserver.strategic import strategic_merge
 
 STRATEGIC = "application/strategic-merge-patch+json"
 

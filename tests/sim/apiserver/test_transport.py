@@ -9,10 +9,10 @@ import pytest
 
 from tests.sim.apiserver.asking import MAPS, a_map
 from ullage.errors import Unreachable
-from ullage.kube.transport import Refused, Request
+from ullage.kube.client.transport import Request, StreamRejected
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.weather import Fault, Latency, Odds, Weather
-from ullage.sim.time import loop_clock, run_virtual
+from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.virtual_time import loop_clock, run_virtual
 
 pytestmark = pytest.mark.story
 
@@ -49,7 +49,7 @@ def on_virtual_time(
 
 @on_virtual_time
 async def test_a_call_takes_as_long_as_it_is_told(server: SimulatedApiServer) -> None:
-    weather = Weather(latency=Latency({"POST": 0.2}, default=0.1))
+    weather = NetworkConditions(latency=Latency({"POST": 0.2}, default=0.1))
     transport = InMemoryTransport(server, weather=weather)
     start = asyncio.get_running_loop().time()
     await transport.send(creation("a"))
@@ -59,7 +59,7 @@ async def test_a_call_takes_as_long_as_it_is_told(server: SimulatedApiServer) ->
 
 @on_virtual_time
 async def test_the_effect_lies_in_the_middle_of_the_call(server: SimulatedApiServer) -> None:
-    slow = InMemoryTransport(server, weather=Weather(latency=Latency(default=1.0)))
+    slow = InMemoryTransport(server, weather=NetworkConditions(latency=Latency(default=1.0)))
     task = asyncio.create_task(slow.send(creation("a")))
     watching = InMemoryTransport(server)
     await asyncio.sleep(0.4)
@@ -72,10 +72,10 @@ async def test_the_effect_lies_in_the_middle_of_the_call(server: SimulatedApiSer
 
 @pytest.mark.parametrize(
     ("fault", "happened"),
-    [(Fault.REFUSED, False), (Fault.LOST, True)],
+    [(NetworkFault.REFUSED, False), (NetworkFault.LOST, True)],
     ids=["refused-before-it-happened", "lost-after-it-happened"],
 )
-def test_a_lost_call_may_have_happened(fault: Fault, happened: bool) -> None:
+def test_a_lost_call_may_have_happened(fault: NetworkFault, happened: bool) -> None:
     async def main() -> None:
         transport = InMemoryTransport(SimulatedApiServer(loop_clock()))
         transport.weather.next_calls(fault)
@@ -87,9 +87,11 @@ def test_a_lost_call_may_have_happened(fault: Fault, happened: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "status"), [(Fault.THROTTLED, 429), (Fault.BROKEN, 500), (Fault.UNAVAILABLE, 503)], ids=str
+    ("fault", "status"),
+    [(NetworkFault.THROTTLED, 429), (NetworkFault.BROKEN, 500), (NetworkFault.UNAVAILABLE, 503)],
+    ids=str,
 )
-def test_a_server_in_trouble_says_so_and_does_nothing(fault: Fault, status: int) -> None:
+def test_a_server_in_trouble_says_so_and_does_nothing(fault: NetworkFault, status: int) -> None:
     async def main() -> None:
         transport = InMemoryTransport(SimulatedApiServer(loop_clock()))
         transport.weather.next_calls(fault, fault, where=lambda request: "watch" not in request.query)
@@ -98,7 +100,7 @@ def test_a_server_in_trouble_says_so_and_does_nothing(fault: Fault, status: int)
         answer = await transport.send(Request("GET", MAPS))
         assert json.loads(answer.body)["code"] == status
         assert await names(transport) == []
-        with pytest.raises(Refused):
+        with pytest.raises(StreamRejected):
             await anext(transport.stream(WATCH))
 
     run_virtual(main())
@@ -107,7 +109,9 @@ def test_a_server_in_trouble_says_so_and_does_nothing(fault: Fault, status: int)
 def test_dice_fall_the_same_way_for_the_same_seed() -> None:
     async def fates(seed: int) -> list[int]:
         transport = InMemoryTransport(SimulatedApiServer(loop_clock()))
-        transport.weather = Weather(seed=seed, odds=Odds({Fault.LOST: 0.3, Fault.THROTTLED: 0.3}))
+        transport.weather = NetworkConditions(
+            seed=seed, odds=FaultRates({NetworkFault.LOST: 0.3, NetworkFault.THROTTLED: 0.3})
+        )
         found: list[int] = []
         for number in range(40):
             try:
@@ -165,7 +169,7 @@ async def test_streams_deliver_in_batches_and_can_be_broken(server: SimulatedApi
 
 @on_virtual_time
 async def test_watches_can_lag(server: SimulatedApiServer) -> None:
-    transport = InMemoryTransport(server, weather=Weather(latency=Latency(watch=5.0)))
+    transport = InMemoryTransport(server, weather=NetworkConditions(latency=Latency(watch=5.0)))
     stream = transport.stream(WATCH)
     await transport.send(creation("a"))
     start = asyncio.get_running_loop().time()
@@ -197,7 +201,7 @@ async def test_a_consumer_that_sleeps_is_cut_off_and_finds_what_was_kept(server:
 
 @on_virtual_time
 async def test_a_call_slower_than_its_timeout_is_unanswered(server: SimulatedApiServer) -> None:
-    transport = InMemoryTransport(server, weather=Weather(latency=Latency(default=100.0)))
+    transport = InMemoryTransport(server, weather=NetworkConditions(latency=Latency(default=100.0)))
     start = asyncio.get_running_loop().time()
     with pytest.raises(Unreachable, match="no answer in 30 s"):
         await transport.send(creation("a"))

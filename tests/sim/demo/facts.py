@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 
 from ullage.clock import Instant
-from ullage.kube.moment import write_time
-from ullage.kube.objects.pod import Pod as KubePod
+from ullage.kube.objects.pod import KubePod
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.model.device import Health, Inventory
-from ullage.model.event import ObjectKey
+from ullage.kube.timestamps import write_time
+from ullage.model.device import DeviceHealth, Inventory
+from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.provisioner import PROVISIONER_LABEL, GpuTemplate
 from ullage.model.resources import GPU
+from ullage.sim.demo.informers import seen_pod
 from ullage.sim.demo.manifests import H100, pool
-from ullage.sim.demo.picture import SeenPod, Sights
-from ullage.sim.demo.sights import seen_pod
+from ullage.sim.demo.terminal_model import SeenPod, TerminalModel
 from ullage.testing.builders import a_pod
 
 NOW = 1_767_225_600.0
@@ -36,7 +36,7 @@ def a_node(name: str, pool: str = "") -> Node:
     )
 
 
-def inventory_of(node: str, broken: Sequence[int] = (), health: Health = Health.UNHEALTHY) -> Inventory:
+def inventory_of(node: str, broken: Sequence[int] = (), health: DeviceHealth = DeviceHealth.UNHEALTHY) -> Inventory:
     """Eight GPUs in two islands."""
     devices = tuple(
         msgspec.structs.replace(device, health=health) if device.id in broken else device
@@ -81,8 +81,8 @@ def sights(
     inventories: Sequence[Inventory] = (),
     pods: Sequence[SeenPod] = (),
     provisioners: Sequence[NodeProvisioner] = (),
-) -> Sights:
-    return Sights(
+) -> TerminalModel:
+    return TerminalModel(
         nodes={ObjectKey("", one.name): one for one in nodes},
         inventories={ObjectKey("", one.node): one for one in inventories},
         pods={one.facts.key: one for one in pods},

@@ -4,19 +4,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ullage.kube.gpu_read import read_inventory
+from ullage.kube.client.resources import BUDGETS, EVENTS, GPU_CLAIMS, GPU_NODE_STATUSES, LEASES, NODES, PODS
 from ullage.kube.objects.gpu import GpuClaim
-from ullage.kube.objects.node import Node
-from ullage.kube.objects.pod import Pod
-from ullage.kube.resources import BUDGETS, EVENTS, GPU_CLAIMS, GPU_NODE_STATUSES, LEASES, NODES, PODS
+from ullage.kube.objects.node import KubeNode
+from ullage.kube.objects.pod import KubePod
+from ullage.kube.read.gpu import read_inventory
 from ullage.model.device import Device
-from ullage.model.drain import DRAINING_TAINT
+from ullage.model.draining import DRAINING_TAINT
 from ullage.model.provisioner import PROVISIONER_LABEL
-from ullage.sim.demo.programme import Programme, Told
-from ullage.sim.demo.sights import Watching
-from ullage.sim.demo.stage import play, staged
+from ullage.sim.demo.captions import Caption, CaptionFeed
+from ullage.sim.demo.cluster import play, staged
+from ullage.sim.demo.informers import TerminalInformers
 from ullage.sim.demo.story import Story
-from ullage.sim.time import run_virtual
+from ullage.sim.virtual_time import run_virtual
 from ullage.sim.world.world import World
 
 NS = "default"
@@ -25,7 +25,7 @@ NS = "default"
 class Onlooker:
     """Reads the API, never the captions."""
 
-    def __init__(self, world: World, told: list[Told]) -> None:
+    def __init__(self, world: World, told: list[Caption]) -> None:
         self.world = world
         self.told = told
         self.most_draining = 0
@@ -42,15 +42,15 @@ class Onlooker:
     async def claim(self, name: str) -> GpuClaim:
         return await self.world.api.get(GPU_CLAIMS, name, NS)
 
-    async def pod(self, name: str) -> Pod:
+    async def pod(self, name: str) -> KubePod:
         return await self.world.api.get(PODS, name, NS)
 
-    async def pods(self, app: str) -> list[Pod]:
+    async def pods(self, app: str) -> list[KubePod]:
         """Of a Deployment or Job, those that are not on their way out."""
         found = (await self.world.api.list(PODS, NS)).items
         return [one for one in found if one.metadata.labels.get("app") == app and not one.metadata.deletion_timestamp]
 
-    async def nodes(self, pool: str = "") -> list[Node]:
+    async def nodes(self, pool: str = "") -> list[KubeNode]:
         found = (await self.world.api.list(NODES)).items
         return [one for one in found if pool in ("", one.metadata.labels.get(PROVISIONER_LABEL))]
 
@@ -66,7 +66,7 @@ class Onlooker:
     async def devices(self, node: str) -> tuple[Device, ...]:
         return read_inventory(await self.world.api.get(GPU_NODE_STATUSES, node)).devices
 
-    async def leased_to(self, *pods: Pod) -> list[str]:
+    async def leased_to(self, *pods: KubePod) -> list[str]:
         """Names of the Leases these pods hold."""
         uids = {pod.metadata.uid for pod in pods}
         leases = (await self.world.api.list(LEASES, "ullage-system")).items
@@ -83,16 +83,16 @@ class Onlooker:
         return True
 
 
-def look_on(story: Story, seen: Callable[[Onlooker], Awaitable[None]], *, seed: int = 1) -> list[Told]:
+def look_on(story: Story, seen: Callable[[Onlooker], Awaitable[None]], *, seed: int = 1) -> list[Caption]:
     """Tell a story while somebody looks on. Returns all that was told."""
-    told: list[Told] = []
+    told: list[Caption] = []
 
     async def live() -> None:
         async with staged(story, seed) as world:
-            programme = Programme(story)
+            programme = CaptionFeed(story)
             programme.listen(told.append)
             began = world.clock.now() - world.elapsed
-            watching = Watching(world.api, world.clock, programme.tell, seed=seed, began=began)
+            watching = TerminalInformers(world.api, world.clock, programme.tell, seed=seed, began=began)
             beside = [asyncio.ensure_future(watching.run()), asyncio.ensure_future(play(world, programme))]
             try:
                 await seen(Onlooker(world, told))

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.sim.demo.facts import NOW, a_node, a_pod_of, inventory_of, provisioner, sights
-from ullage.model.device import Health
+from ullage.model.device import DeviceHealth
 from ullage.model.node import Node, Taint
-from ullage.sim.demo.picture import NO_POOL, Cell, Use, pools, waiting
+from ullage.sim.demo.terminal_model import NO_POOL, GpuTile, GpuUse, pools, waiting
 
 TAINTED = {
     "candidate": Taint("gpu.scheduling/drain-candidate", str(int(NOW - 75)), "PreferNoSchedule"),
@@ -47,8 +47,18 @@ def test_gpus_are_drawn_island_by_island_with_their_holders() -> None:
     )
     (pool,) = pools(seen, NOW)
     first, second = pool.nodes[0].islands
-    assert first == (Cell(Use.LEASED, "train-0"), Cell(Use.BROKEN, "train-0"), Cell(Use.FREE), Cell(Use.FREE))
-    assert second == (Cell(Use.SHARED, "chat-x"), Cell(Use.FREE), Cell(Use.BROKEN), Cell(Use.FREE))
+    assert first == (
+        GpuTile(GpuUse.LEASED, "train-0"),
+        GpuTile(GpuUse.BROKEN, "train-0"),
+        GpuTile(GpuUse.FREE),
+        GpuTile(GpuUse.FREE),
+    )
+    assert second == (
+        GpuTile(GpuUse.SHARED, "chat-x"),
+        GpuTile(GpuUse.FREE),
+        GpuTile(GpuUse.BROKEN),
+        GpuTile(GpuUse.FREE),
+    )
     assert pool.used_percent == 38
 
 
@@ -86,9 +96,9 @@ def test_a_finished_or_leaving_pod_holds_and_waits_for_nothing() -> None:
     )
     assert waiting(seen, NOW) == []
     cells = [cell for island in pools(seen, NOW)[0].nodes[0].islands for cell in island]
-    assert {cell.use for cell in cells} == {Use.FREE}
+    assert {cell.use for cell in cells} == {GpuUse.FREE}
 
 
 def test_health_unknown_counts_as_broken() -> None:
-    seen = sights(nodes=[a_node("a")], inventories=[inventory_of("a", broken=(0,), health=Health.UNKNOWN)])
-    assert pools(seen, NOW)[0].nodes[0].islands[0][0].use is Use.BROKEN
+    seen = sights(nodes=[a_node("a")], inventories=[inventory_of("a", broken=(0,), health=DeviceHealth.UNKNOWN)])
+    assert pools(seen, NOW)[0].nodes[0].islands[0][0].use is GpuUse.BROKEN

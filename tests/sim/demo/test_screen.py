@@ -7,10 +7,10 @@ import pytest
 from rich.console import Console
 
 from tests.sim.demo.facts import NOW, a_node, a_pod_of, inventory_of, provisioner, sights
+from ullage.sim.demo.captions import Caption, CaptionFeed
 from ullage.sim.demo.gpu_map import Palette
-from ullage.sim.demo.picture import pools, waiting
-from ullage.sim.demo.programme import Programme, Told
 from ullage.sim.demo.screen import Addresses, Frame, line_of
+from ullage.sim.demo.terminal_model import pools, waiting
 from ullage.sim.demo.tour import TOUR
 
 ADDRESSES = Addresses(
@@ -20,7 +20,7 @@ ADDRESSES = Addresses(
 )
 
 
-def frame(programme: Programme, more_nodes: int = 0) -> Frame:
+def frame(programme: CaptionFeed, more_nodes: int = 0) -> Frame:
     more = [f"train-{number:04}" for number in range(more_nodes)]
     seen = sights(
         nodes=[a_node(name, pool="train") for name in ("train-a", "train-b", *more)],
@@ -43,18 +43,18 @@ def frame(programme: Programme, more_nodes: int = 0) -> Frame:
     )
 
 
-def drawn(programme: Programme, width: int, height: int, more_nodes: int = 0) -> list[str]:
+def drawn(programme: CaptionFeed, width: int, height: int, more_nodes: int = 0) -> list[str]:
     console = Console(file=io.StringIO(), width=width, height=height, color_system=None)
     with console.capture() as captured:
         console.print(frame(programme, more_nodes), height=height)
     return captured.get().rstrip("\n").splitlines()
 
 
-def a_programme(decisions: int = 3) -> Programme:
-    programme = Programme(TOUR)
+def a_programme(decisions: int = 3) -> CaptionFeed:
+    programme = CaptionFeed(TOUR)
     for number in range(decisions):
         programme.tell(
-            Told(
+            Caption(
                 at=float(60 * number),
                 who="scheduler",
                 word="Scheduled",
@@ -112,20 +112,20 @@ def test_it_fits_however_much_there_is(width: int, height: int, more_nodes: int)
 
 
 def test_a_long_why_is_cut_after_two_lines() -> None:
-    programme = Programme(TOUR)
-    programme.tell(Told(at=1, who="scheduler", word="FailedScheduling", about="x", text="no " * 200, warning=True))
+    programme = CaptionFeed(TOUR)
+    programme.tell(Caption(at=1, who="scheduler", word="FailedScheduling", about="x", text="no " * 200, warning=True))
     lines = [line for line in drawn(programme, 140, 42) if "no no" in line]
     assert len(lines) == 2
     assert lines[1].rstrip().endswith("…")
 
 
 def test_decisions_about_one_workload_fold_into_one_line() -> None:
-    programme = Programme(TOUR)
+    programme = CaptionFeed(TOUR)
     for number in range(16):
         programme.tell(
-            Told(at=number, who="scheduler", word="Scheduled", about=f"chat-6v8-{number:05}", text=f"to n{number}")
+            Caption(at=number, who="scheduler", word="Scheduled", about=f"chat-6v8-{number:05}", text=f"to n{number}")
         )
-    programme.tell(Told(at=100, who="scheduler", word="Scheduled", about="chat-6v8-later", text="to z"))
+    programme.tell(Caption(at=100, who="scheduler", word="Scheduled", about="chat-6v8-later", text="to z"))
     assert [(told.count, told.text) for told in programme.recent] == [(16, "to n15"), (1, "to z")]
 
 
@@ -140,14 +140,14 @@ def test_a_colour_once_given_stays() -> None:
     ("told", "line"),
     [
         pytest.param(
-            Told(at=3725, who="scheduler", word="Scheduled", about="a", text="to  b\nnow"),
+            Caption(at=3725, who="scheduler", word="Scheduled", about="a", text="to  b\nnow"),
             "[01:02:05] scheduler Scheduled a: to b now",
             id="decision",
         ),
         pytest.param(
-            Told(at=0, who="story", word="gang", text="Look."), "[00:00:00] gang: Look.", id="moment-of-the-story"
+            Caption(at=0, who="story", word="gang", text="Look."), "[00:00:00] gang: Look.", id="moment-of-the-story"
         ),
     ],
 )
-def test_lines_for_those_who_cannot_be_drawn_for(told: Told, line: str) -> None:
+def test_lines_for_those_who_cannot_be_drawn_for(told: Caption, line: str) -> None:
     assert line_of(told) == line

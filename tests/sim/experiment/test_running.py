@@ -11,26 +11,26 @@ import pytest
 
 from ullage.config.loading import override
 from ullage.config.settings import Settings
-from ullage.sim.experiment.recipe import Recipe, told_settings, world_spec
-from ullage.sim.experiment.running import Outcome, Progress, perform
+from ullage.sim.experiment.run import RunOutcome, RunProgress, perform
+from ullage.sim.experiment.run_spec import RunSpec, told_settings, world_spec
 from ullage.sim.experiment.workers import run_all
 from ullage.sim.fleet.reading import read_fleet
 from ullage.sim.report.page import page
-from ullage.sim.workload.job import Job, Workload
+from ullage.sim.workload.job import TraceJob, Workload
 from ullage.sim.workload.reading import read_workload
 
 pytestmark = pytest.mark.story
 PROGRAM = """
 import sys
 from tests.sim.experiment.test_running import a_recipe, written
-from ullage.sim.experiment.running import perform
+from ullage.sim.experiment.run import perform
 sys.stdout.write(written(perform(a_recipe(seed=int(sys.argv[1])))))
 """
 
 
-def a_recipe(*, seed: int = 1, policy: str = "fragmentation", jobs: int = 15) -> Recipe:
+def a_recipe(*, seed: int = 1, policy: str = "fragmentation", jobs: int = 15) -> RunSpec:
     settings = override(Settings(), "scheduling.policy", policy, "test")
-    return Recipe(
+    return RunSpec(
         label=policy,
         workload=read_workload("synthetic", seed=seed, most=jobs),
         fleet=read_fleet(["2*8xL4"]),
@@ -39,7 +39,7 @@ def a_recipe(*, seed: int = 1, policy: str = "fragmentation", jobs: int = 15) ->
     )
 
 
-def written(outcome: Outcome) -> str:
+def written(outcome: RunOutcome) -> str:
     return json.dumps(outcome.sheet.as_json(), sort_keys=True) + page([outcome.sheet], [])
 
 
@@ -65,7 +65,7 @@ def test_a_seed_gives_the_same_bytes_whatever_the_hashes_and_another_does_not() 
 
 def test_processes_give_what_one_after_another_gives() -> None:
     recipes = [a_recipe(policy=policy, jobs=6) for policy in ("packing", "spread")]
-    told: list[Progress] = []
+    told: list[RunProgress] = []
     done: list[int] = []
     alone = [perform(recipe, keep_steps=True) for recipe in recipes]
     together = run_all(
@@ -104,9 +104,9 @@ def test_settings_that_are_not_as_by_default_are_told() -> None:
 @pytest.mark.parametrize(("evicted", "finished"), [("again", 3), ("lost", 2)])
 def test_preempted_work_comes_again_or_is_lost(evicted: str, finished: int) -> None:
     jobs = (
-        Job(name="humble", at=0, seconds=600, gpus=8),
-        Job(name="modest", at=0, seconds=600, gpus=8),
-        Job(name="urgent", at=60, seconds=600, gpus=8, priority=100),
+        TraceJob(name="humble", at=0, seconds=600, gpus=8),
+        TraceJob(name="modest", at=0, seconds=600, gpus=8),
+        TraceJob(name="urgent", at=60, seconds=600, gpus=8, priority=100),
     )
     recipe = a_recipe()
     settings = override(recipe.settings, "simulation.evicted", evicted, "test")

@@ -7,34 +7,38 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 
 from ullage.clock import WallClock
+from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.install import install
-from ullage.kube.rest import RestApi
-from ullage.sim.actors.start import Actors, ActorSettings
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.http import Served, Serving, serving
+from ullage.sim.controllers.wiring import ControllerManager, ControllerManagerSettings
+from ullage.sim.http import ServedCluster, ServeOptions, serving
 
 PATIENCE_SECONDS = 20.0
 
 
 @asynccontextmanager
-async def served_cluster(how: Serving, *, actors: bool = False) -> AsyncIterator[Served]:
+async def served_cluster(how: ServeOptions, *, actors: bool = False) -> AsyncIterator[ServedCluster]:
     """Our kinds are installed; with actors, pods on nodes run and workloads keep their counts."""
     clock = WallClock()
     server = SimulatedApiServer(clock, seed=1)
     api = RestApi(InMemoryTransport(server), rng=random.Random(1))
     await install(api)
     async with serving(server, how) as served, asyncio.TaskGroup() as running:
-        acting = running.create_task(Actors(api, clock, ActorSettings(seed=1)).run()) if actors else None
+        acting = (
+            running.create_task(ControllerManager(api, clock, ControllerManagerSettings(seed=1)).run())
+            if actors
+            else None
+        )
         yield served
         if acting is not None:
             acting.cancel()
 
 
 @contextmanager
-def in_a_thread(how: Serving, *, actors: bool = False) -> Iterator[Served]:
+def in_a_thread(how: ServeOptions, *, actors: bool = False) -> Iterator[ServedCluster]:
     """The cluster on an event loop of its own, during the block."""
     ready, ended = threading.Event(), threading.Event()
-    found: list[Served] = []
+    found: list[ServedCluster] = []
     stop: list[Callable[[], object]] = []
 
     async def live() -> None:

@@ -9,9 +9,9 @@ import pytest
 from tests.sim.http.cluster import in_a_thread
 from tests.sim.http.kubectl import Kubectl
 from tests.sim.http.telling import kubectl_for
-from ullage.kube.connect import connect
+from ullage.kube.auth.connect import connect
 from ullage.kube.crds.install import install
-from ullage.sim.http import Serving
+from ullage.sim.http import ServeOptions
 from ullage.testing.controlplane import ControlPlane
 
 
@@ -27,7 +27,7 @@ def on_the_real_one(control_plane: ControlPlane, folder: Path) -> Kubectl:
 
 @pytest.fixture(scope="module")
 def on_the_simulated_one(folder: Path) -> Iterator[Kubectl]:
-    with in_a_thread(Serving(kubeconfig=folder / "simulated.kubeconfig")) as served:
+    with in_a_thread(ServeOptions(kubeconfig=folder / "simulated.kubeconfig")) as served:
         yield kubectl_for(served.kubeconfig, folder / "simulated")
 
 

@@ -6,7 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from ullage.testing.controlplane import Program
+from ullage.testing.controlplane import GoProgram
 from ullage.testing.controlplane.binaries import find
 
 PATIENCE_SECONDS = 60
@@ -60,7 +60,7 @@ class Kubectl:
         return Said(done.returncode, done.stdout, done.stderr)
 
     def command(self, *arguments: str) -> list[str]:
-        return [str(find(Program.KUBECTL)), "--kubeconfig", str(self.kubeconfig), *arguments]
+        return [str(find(GoProgram.KUBECTL)), "--kubeconfig", str(self.kubeconfig), *arguments]
 
     def environment(self) -> dict[str, str]:
         """Nothing of the user's own configuration."""

@@ -10,8 +10,8 @@ import pytest
 from tests.sim.http.cluster import in_a_thread
 from tests.sim.http.kubectl import Kubectl
 from tests.sim.http.telling import kubectl_for
-from ullage.sim.http import Address, Serving
-from ullage.testing.controlplane import MissingProgram, Program
+from ullage.sim.http import ListenAddress, ServeOptions
+from ullage.testing.controlplane import GoProgram, MissingProgram
 from ullage.testing.controlplane.binaries import find
 
 pytestmark = pytest.mark.real
@@ -33,7 +33,7 @@ spec: {nodeName: node-a, terminationGracePeriodSeconds: 1, containers: [{name: c
 @pytest.fixture(scope="module", autouse=True)
 def program() -> None:
     try:
-        find(Program.KUBECTL)
+        find(GoProgram.KUBECTL)
     except MissingProgram as missing:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(f"NO KUBECTL: {missing}", pytrace=False)
@@ -43,7 +43,7 @@ def program() -> None:
 @pytest.fixture(scope="module")
 def kubectl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubectl]:
     folder = tmp_path_factory.mktemp("alone")
-    with in_a_thread(Serving(kubeconfig=folder / "kubeconfig"), actors=True) as served:
+    with in_a_thread(ServeOptions(kubeconfig=folder / "kubeconfig"), actors=True) as served:
         yield kubectl_for(served.kubeconfig, folder / "home")
 
 
@@ -88,7 +88,7 @@ def test_what_needs_containers_is_refused_in_clear_words(kubectl: Kubectl) -> No
 
 
 def test_kubectl_shows_its_token_where_one_is_needed(tmp_path: Path) -> None:
-    how = Serving(kubeconfig=tmp_path / "kubeconfig", address=Address("0.0.0.0", 0))
+    how = ServeOptions(kubeconfig=tmp_path / "kubeconfig", address=ListenAddress("0.0.0.0", 0))
     with in_a_thread(how) as served:
         kubectl = kubectl_for(served.kubeconfig, tmp_path / "home")
         assert kubectl.run("get", "namespaces", "-o", "name").out.startswith("namespace/default\n")

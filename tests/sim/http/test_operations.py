@@ -10,7 +10,7 @@ from tests.sim.http.conftest import real_kubectl
 from tests.sim.http.kubectl import Kubectl
 from tests.sim.http.operations import STORY, settled
 from tests.sim.http.telling import Heard, Step, compare, kubectl_for, tell
-from ullage.sim.http import Serving
+from ullage.sim.http import ServeOptions
 from ullage.testing.controlplane import ControlPlane
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.real, pytest.mark.full]
 
 @pytest.fixture(scope="module")
 def acted(folder: Path) -> Iterator[Kubectl]:
-    with in_a_thread(Serving(kubeconfig=folder / "acted.kubeconfig"), actors=True) as served:
+    with in_a_thread(ServeOptions(kubeconfig=folder / "acted.kubeconfig"), actors=True) as served:
         yield kubectl_for(served.kubeconfig, folder / "acted")
 
 

@@ -18,14 +18,14 @@ import pytest
 
 from ullage.clock import WallClock
 from ullage.errors import UserError
-from ullage.kube.connect import connect
-from ullage.kube.resources import CONFIG_MAPS, NAMESPACES
-from ullage.kube.transport import Request, Response
+from ullage.kube.auth.connect import connect
+from ullage.kube.client.resources import CONFIG_MAPS, NAMESPACES
+from ullage.kube.client.transport import Request, Response
 from ullage.sim.apiserver import SimulatedApiServer
-from ullage.sim.apiserver.authorise import Asked
-from ullage.sim.apiserver.watchers import Watcher
-from ullage.sim.http import Address, Served, Serving, serving
-from ullage.sim.time import loop_clock, run_scaled, run_virtual
+from ullage.sim.apiserver.request.authorization import AuthorizationRequest
+from ullage.sim.apiserver.storage.watchers import Watcher
+from ullage.sim.http import ListenAddress, ServedCluster, ServeOptions, serving
+from ullage.sim.virtual_time import loop_clock, run_scaled, run_virtual
 from ullage.testing.builders import a_pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -48,7 +48,7 @@ def threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("HTTP of")]
 
 
-def is_open(address: Address) -> bool:
+def is_open(address: ListenAddress) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex((address.host, address.port)) == 0
 
@@ -80,7 +80,7 @@ async def test_nothing_is_left_behind_by_a_failure(server: SimulatedApiServer, t
     path, addresses = tmp_path / "config", []
 
     async def fail() -> None:
-        async with serving(server, Serving(kubeconfig=path)) as served:
+        async with serving(server, ServeOptions(kubeconfig=path)) as served:
             addresses.append(served.address)
             raise ZeroDivisionError
 
@@ -92,13 +92,13 @@ async def test_nothing_is_left_behind_by_a_failure(server: SimulatedApiServer, t
 async def test_a_taken_address_is_said(server: SimulatedApiServer) -> None:
     async with serving(server) as served:
         with pytest.raises(UserError, match=f"cannot listen on {served.address}"):
-            async with serving(server, Serving(address=served.address)):
+            async with serving(server, ServeOptions(address=served.address)):
                 pass
 
 
 async def test_a_kubeconfig_that_cannot_be_written_is_said(server: SimulatedApiServer, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot write the kubeconfig"):
-        async with serving(server, Serving(kubeconfig=tmp_path / "nowhere" / "config")):
+        async with serving(server, ServeOptions(kubeconfig=tmp_path / "nowhere" / "config")):
             pass
     assert threads() == []
 
@@ -161,7 +161,28 @@ async def test_names_of_others_are_not_answered_on_loopback(
                 assert answer.status == status, name
 
 
-def only_admins(asked: Asked) -> bool:
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/json"], ids=["untyped", "text", "json"])
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [("http://evil.example", 403), ("null", 403), ("http://127.0.0.1:1", 403), ("itself", 201), (None, 201)],
+    ids=["another-site", "a-sandbox", "another-port", "itself", "no-browser"],
+)
+async def test_pages_of_others_write_nothing_on_loopback(
+    server: SimulatedApiServer, session: aiohttp.ClientSession, kind: str | None, origin: str | None, status: int
+) -> None:
+    """A browser sends such a write without asking first; it does say whose page it is from."""
+    async with serving(server) as served:
+        said = {"Origin": served.url if origin == "itself" else origin} if origin else {}
+        typed = {"Content-Type": kind} if kind else {}
+        untyped = () if kind else ("Content-Type",)
+        body = json.dumps({"metadata": {"name": "m"}}).encode()
+        async with session.post(
+            served.url + MAPS, data=body, headers={**said, **typed}, skip_auto_headers=untyped
+        ) as answer:
+            assert answer.status == (415 if status == 201 and kind == "text/plain" else status)
+
+
+def only_admins(asked: AuthorizationRequest) -> bool:
     return asked.user == "system:admin"
 
 
@@ -174,7 +195,7 @@ async def test_users_can_be_impersonated(session: aiohttp.ClientSession) -> None
 
 
 async def test_others_than_loopback_need_the_token(server: SimulatedApiServer) -> None:
-    async with serving(server, Serving(address=Address("0.0.0.0", 0))) as served:
+    async with serving(server, ServeOptions(address=ListenAddress("0.0.0.0", 0))) as served:
         assert (served.url.startswith("https://127.0.0.1:"), len(served.token) > 30) == (True, True)
         api = connect(served.kubeconfig)
         assert len((await api.list(CONFIG_MAPS, "default")).items) == 0
@@ -207,7 +228,7 @@ def test_a_watch_lasts_by_the_clients_clock() -> None:
                 await asyncio.sleep(10.0)
             return seen
 
-    def watch(served: Served, seen: list[str]) -> None:
+    def watch(served: ServedCluster, seen: list[str]) -> None:
         with urllib.request.urlopen(f"{served.url}{MAPS}?watch=true&timeoutSeconds=3", timeout=20) as answer:
             seen.extend(json.loads(line)["object"]["metadata"]["name"] for line in answer)
 

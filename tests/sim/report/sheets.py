@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ullage.sim.report.sheet import RunSheet
+from ullage.sim.report.run_sheet import RunSheet
 
 
 def a_sheet(label: str = "one", **changed: Any) -> RunSheet:

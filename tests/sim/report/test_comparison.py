@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.sim.report.sheets import a_sheet
-from ullage.sim.report.comparison import Step, compared, parting
+from ullage.sim.report.comparison import ComparedDecision, compared, parting
 from ullage.sim.report.text import differences, reasons, summary, waiting
 
-A, B, C = (Step(float(n), "scheduler", "Scheduled", f"Pod default/p{n}", f"on node-{n}") for n in range(3))
+A, B, C = (ComparedDecision(float(n), "scheduler", "Scheduled", f"Pod default/p{n}", f"on node-{n}") for n in range(3))
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,11 @@ A, B, C = (Step(float(n), "scheduler", "Scheduled", f"Pod default/p{n}", f"on no
     ],
 )
 def test_where_runs_part(
-    first: list[Step], other: list[Step], after: int, next_first: Step | None, next_other: Step | None
+    first: list[ComparedDecision],
+    other: list[ComparedDecision],
+    after: int,
+    next_first: ComparedDecision | None,
+    next_other: ComparedDecision | None,
 ) -> None:
     found = parting(first, other)
     assert found is not None

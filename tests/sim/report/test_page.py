@@ -8,12 +8,12 @@ from xml.etree import ElementTree as Xml
 import pytest
 
 from tests.sim.report.sheets import a_sheet
-from ullage.sim.report.comparison import Step, compared
+from ullage.sim.report.axes import linear, logarithmic_time, spoken, spoken_time, time_axis
+from ullage.sim.report.comparison import ComparedDecision, compared
 from ullage.sim.report.page import page
-from ullage.sim.report.scale import linear, logarithmic_time, spoken, spoken_time, time_axis
 
 ONE, OTHER = a_sheet("plain"), a_sheet("a <b> & c", gpus={"hours": {"waste": 1.0}, "allocation": 0.9})
-SAME = Step(1.0, "scheduler", "Scheduled", "Pod default/a", "on node-1")
+SAME = ComparedDecision(1.0, "scheduler", "Scheduled", "Pod default/a", "on node-1")
 
 
 class _Tags(HTMLParser):

@@ -8,10 +8,10 @@ import random
 import sys
 
 from tests.sim.world.making import arrives, claim, fleet, pod, pool
-from ullage.sim.actors.kubelet_behaviour import Behaviour
-from ullage.sim.actors.start import ActorSettings
+from ullage.sim.controllers.wiring import ControllerManagerSettings
+from ullage.sim.kubelet.timings import KubeletTimings
 from ullage.sim.world.decisions import Decision
-from ullage.sim.world.run import Simulated, simulate
+from ullage.sim.world.run import SimulationResult, simulate
 from ullage.sim.world.scores import report_bytes
 from ullage.sim.world.spec import Arrival, WorldSpec
 
@@ -25,7 +25,7 @@ def spec(seed: int) -> WorldSpec:
         seed=seed,
         nodes=fleet(2),
         objects=(pool("emptied", most=3), drained),
-        actors=ActorSettings(seed=seed, behaviour=Behaviour(seed=seed)),
+        actors=ControllerManagerSettings(seed=seed, behaviour=KubeletTimings(seed=seed)),
     )
 
 
@@ -50,12 +50,15 @@ def _member(name: str, gang: str) -> dict[str, object]:
     return claim(name, 4, gangRef=gang, gangMinMember=3)
 
 
-def day(seed: int) -> tuple[Simulated, list[Decision]]:
+def day(seed: int) -> tuple[SimulationResult, list[Decision]]:
     told: list[Decision] = []
     return simulate(spec(seed), arrivals(seed), on_decision=told.append), told
 
 
-if __name__ == "__main__":
-    result, told = day(int(sys.argv[1]))
+def digest(result: SimulationResult, told: list[Decision]) -> str:
     text = report_bytes(result.report) + repr(result.violation).encode() + "\n".join(map(repr, told)).encode()
-    sys.stdout.write(hashlib.sha256(text).hexdigest())
+    return hashlib.sha256(text).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(digest(*day(int(sys.argv[1]))))

@@ -3,13 +3,13 @@
 from typing import Any
 
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
-from ullage.sim.actors.kubelet_behaviour import DURATION, INSTANT
-from ullage.sim.actors.start import ActorSettings
+from ullage.sim.controllers.wiring import ControllerManagerSettings
+from ullage.sim.kubelet.timings import DURATION, INSTANT
 from ullage.sim.world.spec import Arrival, FleetNode, WorldSpec
 
 GIB = 1 << 30
 HOUR = 3600.0
-AT_ONCE = ActorSettings(behaviour=INSTANT)
+AT_ONCE = ControllerManagerSettings(behaviour=INSTANT)
 """Pods start and stop in no time."""
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.sim.world.making import HOUR, arrives, claim, fleet, pod, pool, world
 from ullage.errors import UserError
 from ullage.sim.fleet.reading import read_fleet
-from ullage.sim.workload.arriving import Manner, arrivals
+from ullage.sim.workload.manifests import PodOptions, arrivals
 from ullage.sim.workload.reading import read_workload
 from ullage.sim.world.run import simulate
 from ullage.sim.world.spec import SCHEDULER
@@ -174,7 +174,7 @@ def test_a_trace_is_replayed_with_its_own_times(tmp_path: Path) -> None:
     (tmp_path / "pods.csv").write_text(TRACE)
     machines = read_fleet([str(tmp_path / "nodes.csv")])
     jobs = read_workload(str(tmp_path / "pods.csv")).jobs
-    coming = arrivals(jobs, Manner(ends="clock", share_of=machines.share_of))
+    coming = arrivals(jobs, PodOptions(ends="clock", share_of=machines.share_of))
 
     result = simulate(world(nodes=machines.nodes), coming)
 

@@ -1,4 +1,4 @@
-"""The library itself: found, started, and its errors told apart. `nvidia-ml-py` is imported only here, when needed."""
+"""NVML itself: loading, starting, and telling its errors apart. `nvidia-ml-py` is imported only here, when needed."""
 
 import importlib
 from collections.abc import Callable
@@ -11,13 +11,13 @@ T = TypeVar("T")
 Nvml = Any
 """The module `pynvml`; it has no types."""
 Handle = Any
-"""A GPU or a MIG instance, as the library knows it."""
+"""A GPU or a MIG instance, as NVML knows it."""
 
 _INSTEAD = "or simulate GPUs with --simulate 8xH100-SXM"
 
 
 def load() -> Nvml:
-    """The Python side of it. Raises UserError where it is not installed."""
+    """The module `pynvml`. Raises UserError where it is not installed."""
     try:
         return importlib.import_module("pynvml")
     except ModuleNotFoundError:
@@ -25,7 +25,7 @@ def load() -> Nvml:
 
 
 def start(nvml: Nvml) -> str:
-    """Begin; returns the version of the driver. Raises UserError where there is none that works."""
+    """Start NVML; returns the driver's version. Raises UserError where no driver works."""
     try:
         nvml.nvmlInit()
         return str(nvml.nvmlSystemGetDriverVersion())
@@ -42,7 +42,7 @@ def _no_driver(nvml: Nvml, error: Any) -> str:
 
 
 def optional(nvml: Nvml, ask: Callable[..., T], *about: Any) -> T | None:
-    """What a GPU or a driver may not know: None then. Every other error is raised."""
+    """Call `ask`; None where the GPU or the driver does not know the answer. Every other error is raised."""
     unknown = (
         nvml.NVML_ERROR_NOT_SUPPORTED,
         nvml.NVML_ERROR_FUNCTION_NOT_FOUND,
@@ -60,5 +60,5 @@ def optional(nvml: Nvml, ask: Callable[..., T], *about: Any) -> T | None:
 
 
 def text(value: str | bytes) -> str:
-    """The library says bytes or text, depending on its age."""
+    """Decode a string: older versions of the library return bytes."""
     return value.decode(errors="replace") if isinstance(value, bytes) else value

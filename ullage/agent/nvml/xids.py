@@ -1,4 +1,4 @@
-"""Listens for Xids in a thread of its own: the driver tells them as events, and waiting for one blocks."""
+"""XidListener: receives Xid events in a thread of its own, because waiting for one blocks."""
 
 import asyncio
 import ctypes
@@ -9,14 +9,14 @@ from contextlib import suppress
 from ullage.agent.nvml.library import Handle, Nvml, optional
 
 WAIT_MILLISECONDS = 500
-"""How long a wait lasts, and so how long stopping may take."""
+"""Length of one wait, and so the longest time that stopping takes."""
 
 Heard = Callable[[int | None, int], None]
-"""Told the address of the GPU's handle (None: any GPU) and the Xid, in the loop."""
+"""Called in the event loop with the address of the GPU's handle (None: any GPU) and the Xid."""
 
 
 class XidListener:
-    """Listens from the moment it is made until stopped."""
+    """Listens from its creation until stopped."""
 
     def __init__(self, nvml: Nvml, handles: Sequence[Handle], loop: asyncio.AbstractEventLoop, heard: Heard) -> None:
         self._nvml = nvml
@@ -27,7 +27,7 @@ class XidListener:
         threading.Thread(target=self._listen, name="xids", daemon=True).start()
 
     def stop(self) -> None:
-        """Tell nothing more. The thread ends by itself, soon."""
+        """Report nothing more. The thread ends within one wait."""
         self._stopped.set()
 
     def _listen(self) -> None:
@@ -39,7 +39,7 @@ class XidListener:
                 with suppress(nvml.NVMLError):
                     nvml.nvmlDeviceRegisterEvents(handle, nvml.nvmlEventTypeXidCriticalError, events)
         except nvml.NVMLError:
-            return  # looks will find what events do not tell
+            return  # polls will find what events do not report
         while not self._stopped.is_set():
             self._wait(events)
         optional(nvml, nvml.nvmlEventSetFree, events)
@@ -50,7 +50,7 @@ class XidListener:
             event = nvml.nvmlEventSetWait(events, WAIT_MILLISECONDS)
         except nvml.NVMLError as error:
             if error.value != nvml.NVML_ERROR_TIMEOUT:
-                self._stopped.wait(WAIT_MILLISECONDS / 1000)  # a driver in trouble must not be asked in a hurry
+                self._stopped.wait(WAIT_MILLISECONDS / 1000)  # no busy loop on a failing driver
             return
         if event.eventType == nvml.nvmlEventTypeXidCriticalError and not self._stopped.is_set():
             with suppress(RuntimeError):  # the loop is gone

@@ -1,18 +1,18 @@
-"""How purchases are spelled for EC2. Pure: a request in, the arguments of a call out.
+"""Arguments of the EC2 calls that make a purchase. Pure: a request in, the arguments of a call out.
 
 Parameters of a pool:
 
-* `launchTemplate`: name or id; required. It says how the machine boots and joins the cluster.
-* `launchTemplateVersion`: `$Default` unless said.
-* `instanceTypes`: with commas, the most wanted first; the launch template's if not said.
-* `subnets`: with commas; `zone:subnet` where purchases may be bound to a zone.
+* `launchTemplate`: name or id; required. It defines how the instance boots and joins the cluster.
+* `launchTemplateVersion`: `$Default` by default.
+* `instanceTypes`: separated by commas, the most wanted first; by default that of the launch template.
+* `subnets`: separated by commas; `zone:subnet` where purchases may be bound to a zone.
 * `purchase`: `Fleet` (CreateFleet, default) or `Run` (RunInstances: one type and one subnet).
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.cloud.api import CreateRequest, PoolRef, Refused
+from ullage.cloud.api import CreateRequest, PoolRef, RequestRejected
 from ullage.model.provisioner import PROVISIONER_LABEL, CapacityType
 
 CLUSTER_TAG = "gpu.scheduling/cluster"
@@ -23,7 +23,7 @@ Arguments = dict[str, Any]
 
 
 def tags(request: CreateRequest, cluster: str) -> list[Mapping[str, str]]:
-    """By which instances are found again: whose they are, of which pool, by which purchase."""
+    """Tags by which instances are found again: cluster, pool and token of the purchase."""
     said = {
         CLUSTER_TAG: cluster,
         POOL_TAG: request.pool.name,
@@ -34,15 +34,15 @@ def tags(request: CreateRequest, cluster: str) -> list[Mapping[str, str]]:
 
 
 def is_fleet(pool: PoolRef) -> bool:
-    """Which call a pool is bought with. Raises Refused."""
+    """True if the pool is bought with CreateFleet, False for RunInstances. Raises RequestRejected for anything else."""
     how = pool.parameters.get("purchase", "Fleet")
     if how not in ("Fleet", "Run"):
-        raise Refused(f"pool {pool.name}: provider parameter purchase is {how!r}; say Fleet or Run")
+        raise RequestRejected(f"pool {pool.name}: provider parameter purchase is {how!r}; say Fleet or Run")
     return how == "Fleet"
 
 
 def fleet_arguments(request: CreateRequest, cluster: str) -> Arguments:
-    """CreateFleet: an instant fleet, which is over when it has answered."""
+    """Arguments of CreateFleet: an instant fleet, which is complete when it has answered."""
     spot = request.template.capacity_type is CapacityType.SPOT
     options: Arguments = {"AllocationStrategy": "price-capacity-optimized" if spot else "lowest-price"}
     if request.least > 1:
@@ -67,7 +67,7 @@ def fleet_arguments(request: CreateRequest, cluster: str) -> Arguments:
 
 
 def run_arguments(request: CreateRequest, cluster: str) -> Arguments:
-    """RunInstances: as many as there are between the least and the count."""
+    """Arguments of RunInstances: as many as are available between `least` and `count`."""
     arguments: Arguments = {
         "ClientToken": request.token,
         "LaunchTemplate": _launch_template(request.pool),
@@ -88,20 +88,20 @@ def run_arguments(request: CreateRequest, cluster: str) -> Arguments:
 
 
 def words(text: str) -> list[str]:
-    """Parts between commas."""
+    """Parts of a text between commas."""
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _launch_template(pool: PoolRef) -> Arguments:
     name = pool.parameters.get("launchTemplate", "")
     if not name:
-        raise Refused(f"pool {pool.name}: provider parameter launchTemplate is not set")
+        raise RequestRejected(f"pool {pool.name}: provider parameter launchTemplate is not set")
     key = "LaunchTemplateId" if name.startswith("lt-") else "LaunchTemplateName"
     return {key: name, "Version": pool.parameters.get("launchTemplateVersion", "$Default")}
 
 
 def _overrides(request: CreateRequest) -> list[Arguments]:
-    """Every wanted type in every place that will do."""
+    """Every wanted instance type in every suitable subnet or zone."""
     types: Sequence[str] = words(request.pool.parameters.get("instanceTypes", "")) or [""]
     places = _places(request)
     found = [({"InstanceType": name} if name else {}) | place for name in types for place in places]
@@ -114,5 +114,5 @@ def _places(request: CreateRequest) -> list[Arguments]:
         return [{"SubnetId": subnet} for _, _, subnet in pairs] or [{}]
     inside = [{"SubnetId": subnet} for zone, _, subnet in pairs if zone == request.zone]
     if pairs and not inside:
-        raise Refused(f"pool {request.pool.name}: provider parameter subnets has none in zone {request.zone}")
+        raise RequestRejected(f"pool {request.pool.name}: provider parameter subnets has none in zone {request.zone}")
     return inside or [{"AvailabilityZone": request.zone}]

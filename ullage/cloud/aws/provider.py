@@ -1,4 +1,4 @@
-"""EC2 as a CloudProvider. boto3 blocks, so calls run in threads; retrying is the caller's, with the same token."""
+"""EC2 as a CloudProvider. boto3 blocks, so calls run in threads. The caller retries, with the same token."""
 
 import asyncio
 import re
@@ -9,7 +9,15 @@ from importlib import import_module
 from typing import Any
 
 from ullage.clock import Clock
-from ullage.cloud.api import CloudError, Created, CreateRequest, NoCapacity, OutcomeUnknown, PoolRef, Refused
+from ullage.cloud.api import (
+    CloudError,
+    CreateRequest,
+    CreateResult,
+    NoCapacity,
+    OutcomeUnknown,
+    PoolRef,
+    RequestRejected,
+)
 from ullage.cloud.aws.calls import CLUSTER_TAG, POOL_TAG, TOKEN_TAG, fleet_arguments, is_fleet, run_arguments, words
 from ullage.cloud.aws.errors import ALREADY_GONE, NOT_FOUND, error_of
 from ullage.errors import UserError
@@ -32,23 +40,23 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsSettings:
-    """Whose instances these are, and where. Credentials come from where boto3 looks for them."""
+    """Cluster, region and endpoint of the EC2 client. Credentials are found by boto3."""
 
     cluster: str
-    """The value of the tag by which this cluster's instances are known."""
+    """Value of the tag that identifies this cluster's instances."""
     region: str = ""
     endpoint: str = ""
-    """Another address of EC2, such as that of a double."""
+    """Alternative address of EC2, such as that of a test double."""
     seconds: float = 60.0
-    """How long an answer may take."""
+    """Read timeout of a call, in seconds."""
 
 
 class AwsProvider:
-    """One region of one account."""
+    """EC2 in one region of one account."""
 
     name = "aws"
     staleness = 30.0
-    """DescribeInstances is eventually consistent; AWS gives no bound, and this has room."""
+    """DescribeInstances is eventually consistent. AWS gives no bound; this value has a margin."""
 
     def __init__(self, settings: AwsSettings, clock: Clock) -> None:
         if not settings.cluster:
@@ -69,13 +77,13 @@ class AwsProvider:
         except self._botocore_errors.BotoCoreError as error:
             raise UserError(f"provider aws: {error}") from error
 
-    async def create(self, request: CreateRequest) -> Created:
+    async def create(self, request: CreateRequest) -> CreateResult:
         if is_fleet(request.pool):
             created = await self._create_fleet(request)
         else:
             created = await self._run_instances(request)
         if created.shortfall is not None and len(created.instances) < max(1, request.least):
-            # A fleet may come with fewer than asked for where it does not keep to its minimum: none is left behind.
+            # A fleet may have fewer instances than its minimum: then all of them are deleted.
             await self.delete([one.id for one in created.instances])
             raise created.shortfall
         return created
@@ -99,7 +107,7 @@ class AwsProvider:
         return sorted((_instance(one) for one in raw), key=lambda one: (one.since, one.id))
 
     async def templates(self, pool: PoolRef) -> Sequence[NodeTemplate]:
-        """Of the pool's instance types that have GPUs. Capacity, of which kubelet takes its part."""
+        """Templates of the pool's instance types that have GPUs. They give capacity; kubelet reserves a part of it."""
         types = words(pool.parameters.get("instanceTypes", ""))
         if not types:
             return ()
@@ -110,12 +118,12 @@ class AwsProvider:
         return [_template(by_name[name]) for name in types if by_name.get(name, {}).get("GpuInfo", {}).get("Gpus")]
 
     async def run(self) -> None:
-        """EC2 does the rest."""
+        """No background work: EC2 boots the instances."""
 
     async def close(self) -> None:
         await asyncio.to_thread(self._ec2.close)
 
-    async def _create_fleet(self, request: CreateRequest) -> Created:
+    async def _create_fleet(self, request: CreateRequest) -> CreateResult:
         arguments = fleet_arguments(request, self._settings.cluster)
         answer = await self._call("create fleet", lambda: self._ec2.create_fleet(**arguments))
         ids = [one for group in answer.get("Instances") or () for one in group.get("InstanceIds") or ()]
@@ -125,20 +133,20 @@ class AwsProvider:
                 error_of(one.get("ErrorCode", ""), one.get("ErrorMessage", "")) for one in answer.get("Errors") or ()
             ]
             shortfall = errors[0] if errors else NoCapacity(f"{len(ids)} of {request.count} were made")
-        return Created(tuple(self._made(request, ids)), shortfall)
+        return CreateResult(tuple(self._made(request, ids)), shortfall)
 
-    async def _run_instances(self, request: CreateRequest) -> Created:
+    async def _run_instances(self, request: CreateRequest) -> CreateResult:
         arguments = run_arguments(request, self._settings.cluster)
         try:
             answer = await self._call("run instances", lambda: self._ec2.run_instances(**arguments))
         except _AlreadyGone:
-            return Created(())
+            return CreateResult(())
         ids = [one["InstanceId"] for one in answer["Instances"]]
         few = NoCapacity(f"{len(ids)} of {request.count} were made") if len(ids) < request.count else None
-        return Created(tuple(self._made(request, ids)), few)
+        return CreateResult(tuple(self._made(request, ids)), few)
 
     def _made(self, request: CreateRequest, ids: Sequence[str]) -> Sequence[Instance]:
-        """Instances that may not be in lists yet. What is not known of them is left out."""
+        """Instances that may not be listed yet. Unknown fields are left out."""
         return [
             Instance(
                 id=one,
@@ -152,7 +160,7 @@ class AwsProvider:
         ]
 
     async def _terminate(self, ids: Sequence[str]) -> None:
-        """One id that is not there fails them all, so it is left out and the others are asked for again."""
+        """Terminate instances. An unknown id fails the whole call, so it is left out and the call repeated."""
         left = list(ids)
         while left:
             try:
@@ -182,14 +190,14 @@ class AwsProvider:
         except (errors.HTTPClientError, errors.ConnectionError, errors.IncompleteReadError) as error:
             raise OutcomeUnknown(f"{what}: {error}") from error
         except errors.BotoCoreError as error:
-            raise Refused(f"{what}: {error}") from error
+            raise RequestRejected(f"{what}: {error}") from error
 
 
-class _AlreadyGone(Refused):
-    """A purchase of which an instance has been terminated."""
+class _AlreadyGone(RequestRejected):
+    """Purchase of which an instance has been terminated."""
 
 
-class _NotThere(Refused):
+class _NotThere(RequestRejected):
     """Instances that EC2 does not know."""
 
     @property

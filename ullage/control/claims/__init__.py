@@ -1,1 +1,1 @@
-"""Keeps true what claims and quotas say of themselves, and gives pods that name a template a claim of their own."""
+"""Claim controller: status of claims and quotas, and claims made from templates for the pods that name one."""

@@ -1,1 +1,1 @@
-"""The loop that drains nodes whose pods have a place elsewhere, and removes them."""
+"""Draining: the loop that removes nodes whose pods have a place elsewhere."""

@@ -1,18 +1,18 @@
-"""Plans and outcomes of draining as numbers."""
+"""Metrics of drain plans and outcomes."""
 
 from collections import Counter
 from collections.abc import Iterable
 
-from ullage.control.draining.deciding import Decided
-from ullage.decide.drain.turns import Going
-from ullage.model.drain_outcome import DrainOutcome, NodeGone, NodeStays
-from ullage.observe.drain_metrics import DrainMetrics
+from ullage.control.draining.deciding import DrainDecision
+from ullage.decide.draining.parallelism import OngoingRemoval
+from ullage.model.drain_outcome import DrainOutcome, NodeNotRemoved, NodeRemoved
+from ullage.observe.draining_metrics import DrainMetrics
 
 PLAN, EMPTY, DRAINED = "PlanDrain", "RemoveEmptyNode", "RemoveDrainedNode"
 
 
-def show(metrics: DrainMetrics, decided: Decided | None, going: Iterable[Going]) -> None:
-    """How all nodes stand."""
+def show(metrics: DrainMetrics, decided: DrainDecision | None, going: Iterable[OngoingRemoval]) -> None:
+    """Set the gauges: removals under way, unneeded and unremovable nodes, throttling."""
     empties = [one.empty for one in going]
     metrics.pending(empty=sum(empties), drained=len(empties) - sum(empties))
     if decided is None:
@@ -27,10 +27,10 @@ def show(metrics: DrainMetrics, decided: Decided | None, going: Iterable[Going])
 
 
 def count(metrics: DrainMetrics, outcome: DrainOutcome, seconds: float, *, gpu_model: str) -> None:
-    """One removal that has ended."""
+    """Count one removal that has ended."""
     metrics.took(DRAINED if outcome.action.evict else EMPTY, seconds)
     match outcome:
-        case NodeGone(action=action):
+        case NodeRemoved(action=action):
             metrics.removed(action.reason.value, gpu_model)
-        case NodeStays(setback=setback):
+        case NodeNotRemoved(setback=setback):
             metrics.failed(setback.value)

@@ -1,43 +1,49 @@
-"""What an operator chooses for draining. What belongs to one pool is in its NodeProvisioner."""
+"""Settings of draining. Settings of one pool are in its NodeProvisioner."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ullage.act.drain import DrainPace
-from ullage.decide.drain.facts import DrainPolicy
+from ullage.act.node_removal import DrainPace
+from ullage.decide.draining.inputs import DrainPolicy
+from ullage.decide.draining.node_lists import NodeListFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainingSettings:
-    """Times in seconds."""
+    """Settings of draining for all pools. Times are in seconds."""
 
     unmanaged: bool = False
-    """Whether nodes of no NodeProvisioner are drained, too."""
+    """Drain nodes of no NodeProvisioner, too."""
     unneeded: float = 600.0
-    """How long those must have been candidates; pools say it themselves."""
+    """Time nodes of no NodeProvisioner must be candidates before removal. Pools have their own."""
     unready: float = 1200.0
     most_at_once: int = 100
-    """Nodes being removed at once, of all pools together."""
+    """Nodes removed at once, of all pools together."""
     most_drains: int = 50
-    """Of them, nodes with pods to evict. Fewer than `most_at_once`."""
+    """Nodes with pods to evict among them. If equal to `most_at_once`, drains can block removals of empty nodes."""
     least_nodes: int = 0
-    """Nodes the cluster keeps in all."""
+    """Minimum number of nodes of the cluster."""
+    least_resources: Mapping[str, int] = field(default_factory=dict)
+    """Minimum allocatable of all nodes together, in thousandths by resource."""
+    node_filters: tuple[NodeListFilter, ...] = ()
+    """Filters of destinations and candidates, applied in order."""
     lease_namespace: str = "ullage-system"
-    """Where the Leases of GPUs are: who holds one is about to come."""
+    """Namespace of GPU Leases. Holders that are not bound yet are incoming pods."""
     policy: DrainPolicy = field(default_factory=DrainPolicy)
     pace: DrainPace = field(default_factory=DrainPace)
     after_failure: float = 180.0
-    """How long a node is left alone that could not be removed."""
+    """Time before a node whose removal failed is tried again."""
     pause: float = 5.0
-    """Between two plans at least: news come in crowds."""
+    """Minimum time between two plans: events come in bursts."""
     plan_seconds: float = 10.0
-    """How long one plan may look for candidates."""
+    """Time one plan may search for candidates."""
     least_tried: int = 10
-    """Nodes every plan looks at, whatever the time."""
+    """Nodes every plan tries, even when its time is over."""
     most_marks: int = 50
-    """Soft taints put on or taken off in one loop."""
+    """Soft taints written or removed in one loop."""
     at_once: int = 16
-    """Writes on nodes under way at the same time."""
+    """Concurrent writes to Nodes."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.most_drains < self.most_at_once:
-            raise ValueError(f"drains must be fewer than all removals: {self.most_drains}, {self.most_at_once}")
+        if not 0 <= self.most_drains <= self.most_at_once:
+            raise ValueError(f"drains cannot be more than all removals: {self.most_drains}, {self.most_at_once}")

@@ -1,1 +1,1 @@
-"""The loop that keeps pools of GPU nodes at their size."""
+"""Provisioning loop: keeps pools of GPU nodes at their size."""

@@ -1,17 +1,17 @@
-"""Plans and outcomes as numbers."""
+"""Metrics of plans and outcomes."""
 
-from ullage.decide.pool.plan import FleetPlan, PoolPlan
-from ullage.model.pool_outcome import Bought, NotBought, PoolDone, PoolNotDone, PoolOutcome
-from ullage.model.provisioner import Failure
+from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
+from ullage.model.pool_outcome import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolOutcome
+from ullage.model.provisioner import CloudFailure
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 
 DONE = "Done"
 
 
 def show(metrics: ProvisioningMetrics, plan: FleetPlan, *, now: float) -> None:
-    """How all pools stand."""
+    """Set the gauges of all pools."""
     metrics.forget_others(plan.pools)
-    metrics.unmet(len(plan.demand.unmet))
+    metrics.unmet(len(plan.demand.unmet), {name: plan.unmet_by(name) for name in plan.pools})
     for name, pool in plan.pools.items():
         back_off = pool.provisioner.back_off
         metrics.pool(
@@ -24,18 +24,18 @@ def show(metrics: ProvisioningMetrics, plan: FleetPlan, *, now: float) -> None:
 
 
 def count(metrics: ProvisioningMetrics, outcome: PoolOutcome) -> None:
-    """One action that has ended."""
+    """Count one intent that has ended."""
     kind = type(outcome.action).__name__
     match outcome:
-        case PoolDone():
+        case PoolActionDone():
             metrics.action(kind, DONE)
-        case PoolNotDone(setback=setback):
+        case PoolActionFailed(setback=setback):
             metrics.action(kind, setback.value)
-        case Bought(action=action, instances=instances, failure=failure):
+        case NodesLaunched(action=action, instances=instances, failure=failure):
             metrics.action(kind, DONE if failure is None else failure.value)
             metrics.bought(action.provisioner, len(instances))
-        case NotBought(failure=failure):
-            metrics.action(kind, (failure or Failure.UNKNOWN).value)
+        case LaunchFailed(failure=failure):
+            metrics.action(kind, (failure or CloudFailure.UNKNOWN).value)
 
 
 def _states(pool: PoolPlan) -> dict[str, int]:

@@ -1,70 +1,98 @@
-"""The provisioner's loop: hear, list, decide, act, write down. Wakes on news, at its next deadline, or to list."""
+"""Provisioning loop: observe, list, decide, act, record. Wakes on a relevant change, at its next deadline, or to list.
+
+Pools do not wait for each other: a slow step goes on concurrently, and its pool gets no other step meanwhile.
+"""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
 
-from ullage.act.pool import PoolHands
+from ullage.act.concurrency import each
+from ullage.act.pools import PoolActuator
 from ullage.clock import Clock
-from ullage.control.provisioning.clouds import Clouds
-from ullage.control.provisioning.news import is_news
-from ullage.control.provisioning.statuses import Statuses
-from ullage.decide.assigning import Assigner
-from ullage.decide.pool.books import begun, given_up, pruned, settled
-from ullage.decide.pool.facts import with_their_nodes
-from ullage.decide.pool.plan import Fleet, FleetPlan, PoolPlan, plan_fleet
-from ullage.decide.pool.waiting import buys_for, waiting_turns
+from ullage.control.loop_health import LoopHealth
+from ullage.control.provisioning.instance_lists import InstanceLists
+from ullage.control.provisioning.restraint import DeleteRestraint
+from ullage.control.provisioning.statuses import ProvisionerStatuses
+from ullage.decide.provisioning.books import begun, given_up, pruned, settled
+from ullage.decide.provisioning.core import is_news
+from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, PoolPlan, plan_fleet
+from ullage.decide.provisioning.pool_nodes import with_their_nodes
+from ullage.decide.provisioning.sightings import Sightings
+from ullage.decide.provisioning.waiting import buys_for, waiting_turns
+from ullage.decide.provisioning.wording import some_of
+from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.errors import ApiError
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.model.event import Appeared, Changed, Event
+from ullage.model.fact_event import Added, Deleted, FactEvent, Synced, Updated
 from ullage.model.instance import Instance, InstanceState
-from ullage.model.pool_action import Deprovision, Provision
-from ullage.model.pool_outcome import Bought, NotBought, PoolDone, PoolNotDone, PoolOutcome, PoolSetback
+from ullage.model.lease import GpuLease
+from ullage.model.pod import Pod
+from ullage.model.pool_action import PoolAction, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.pool_outcome import (
+    LaunchFailed,
+    NodesLaunched,
+    PoolActionDone,
+    PoolActionFailed,
+    PoolFailure,
+    PoolOutcome,
+)
 from ullage.model.provisioner import PROVISIONER_LABEL, FleetBudget, Provisioner
-from ullage.state.placements import Placements
+from ullage.state.external_leases import ExternalLeases
+from ullage.state.snapshot import ClusterSnapshot
 
 _log = structlog.get_logger("provisioning")
 
 MODELLED_PLAN = 0.005
 """CPU seconds a plan costs in simulated time."""
+STEP_PATIENCE = 5.0
+"""Seconds the loop waits for the steps of pools before it plans again without the slower ones."""
+LEFT_GRACE = 60.0
+"""Seconds for which a GPU whose pod is gone and whose Lease remains counts as free: it is about to be freed.
+
+A GPU that is held for longer is in quarantine, and pending pods need another.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningSettings:
-    """What an operator chooses."""
+    """Settings of the provisioning loop."""
 
     budget: FleetBudget = field(default_factory=FleetBudget)
     schedulers: tuple[str, ...] = ("gpu-scheduler",)
-    """Pods that name one of these are judged here; others must have been found unschedulable by their own."""
+    """Schedulers whose pending pods count at once. Other pods count when their scheduler found them unschedulable."""
     pause: float = 1.0
-    """Seconds between two plans at least: news come in crowds."""
+    """Least number of seconds between two plans: changes come in bursts."""
     at_once: int = 16
-    """Actions under way at the same time."""
+    """Nodes of one pool tainted or untainted concurrently."""
     protected_for: float = 300.0
-    """Seconds until a node that was protected is asked about again."""
+    """Seconds until a node that was found protected is considered again."""
 
 
 class ProvisioningLoop:
-    """Runs all pools. Everything heard goes to `hear`; `run` goes on until cancelled."""
+    """Loop over all pools. All fact events go to `hear`; `run` goes on until cancelled."""
 
     def __init__(
         self,
-        statuses: Statuses,
-        clouds: Clouds,
-        hands: PoolHands,
+        statuses: ProvisionerStatuses,
+        clouds: InstanceLists,
+        hands: PoolActuator,
         clock: Clock,
         settings: ProvisioningSettings,
     ) -> None:
-        self.placements = Placements()
+        self.placements = ClusterSnapshot()
+        self.leases = ExternalLeases(self.placements)
         self.plan: FleetPlan | None = None
+        self.health = LoopHealth("provisioning", clock.steady)
         self.on_outcome: Callable[[PoolOutcome], None] = lambda _: None
         self.on_step: Callable[[Provisioner, Sequence[PoolOutcome]], None] = lambda *_: None
         self.on_planned: Callable[[float], None] = lambda _: None
-        """Told how long a plan took."""
-        self._assigner = Assigner(self.placements)
+        """Called with the seconds a plan took."""
+        self.on_plan: Callable[[FleetPlan], None] = lambda _: None
+        self._assigner = PodAssigner(self.placements)
         self._statuses = statuses
         self._clouds = clouds
         self._hands = hands
@@ -72,113 +100,185 @@ class ProvisioningLoop:
         self._settings = settings
         self._news = asyncio.Event()
         clouds.on_change = self._news.set
-        self._slots = asyncio.Semaphore(settings.at_once)
+        self._sightings = Sightings()
+        self._restraint = DeleteRestraint()
+        self._stepping: dict[str, asyncio.Task[bool]] = {}
+        """Pools whose step is under way."""
         self._protected: dict[str, float] = {}
-        self._counts = buys_for(settings.schedulers)
+        """Protected nodes, each with the instant until which it is, by the monotonic clock."""
+        self._buys_for = buys_for(settings.schedulers)
 
-    def hear(self, event: Event[Any]) -> None:
-        """One thing that was heard."""
-        fact = event.new if isinstance(event, Appeared | Changed) else getattr(event, "old", None)
+    def hear(self, event: FactEvent[Any]) -> None:
+        """Apply one fact event."""
+        fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
         if isinstance(fact, NodeProvisioner):
             self._statuses.hear(event)
+        elif isinstance(fact, GpuLease):
+            self.leases.apply(event)
         else:
             self.placements.apply(event)
+            if isinstance(fact, Pod):
+                self.leases.pod_heard(fact, gone=isinstance(event, Deleted))
+        if isinstance(event, Synced):
+            self.leases.apply(event)
         if not self._news.is_set() and is_news(event):
             self._news.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            self._news.clear()
-            if not await self.turn():
-                await self._wait()
-            await asyncio.sleep(self._settings.pause)
+        """Run until cancelled."""
+        try:
+            while True:
+                self._news.clear()
+                with self.health.round():
+                    done = await self.turn()
+                if not done:
+                    await self._wait()
+                await asyncio.sleep(self._settings.pause)
+        finally:
+            for task in self._stepping.values():
+                task.cancel()
 
     async def turn(self) -> bool:
-        """One loop over all pools. Whether anything was done."""
-        # 1. What the clouds have.
+        """Run one round over all pools. True if anything was done."""
+        # 1. List the instances of the clouds.
+        done = self._collect()
         provisioners = list(self._statuses.provisioners.values())
         if not provisioners:
             self.plan = None
-            return False
+            return done
         wrong = await self._clouds.refresh(provisioners)
         known = [self._pruned(one) for one in provisioners if self._clouds.has_listed(one.provider)]
         await self._adopt(known)
-        # 2. What should be.
+        # 2. Plan all pools.
         began = self._clock.steady()
         self.plan = plan = self._decided(known)
         self.on_planned(self._clock.steady() - began)
+        self.on_plan(plan)
         await self._clock.charge(MODELLED_PLAN)
-        # 3. One step of each pool towards it, and what became of it.
-        pools = list(plan.pools.values())
-        done = await asyncio.gather(*(self._step(pool) for pool in pools))
-        self._clouds.moving(any(node.coming or node.doomed for pool in pools for node in pool.nodes) or any(done))
+        # 3. Perform one step of each pool, and record its outcome.
+        done |= await self._step_all(plan)
+        nodes = [node for pool in plan.pools.values() for node in pool.nodes]
+        self._clouds.moving(done or any(node.coming or node.doomed or node.departed for node in nodes))
         for one in provisioners:
             if one.provider in wrong and not self._clouds.has_listed(one.provider):
                 await self._statuses.write_unready(one.name, wrong[one.provider])
-        return any(done)
+        return done
 
     def _decided(self, provisioners: list[Provisioner]) -> FleetPlan:
-        now = self._clock.now()
-        self._protected = {node: until for node, until in self._protected.items() if until > now}
-        fleet = Fleet(
+        now, steady = self._clock.now(), self._clock.steady()
+        self._protected = {node: until for node, until in self._protected.items() if until > steady}
+        instances = self._instances()
+        deletes = {one.name: self._restraint.seconds(one.name, one.provider, steady=steady) for one in provisioners}
+        fleet = FleetFacts(
             provisioners=provisioners,
-            instances=self._instances(),
+            instances=instances,
             protected=frozenset(self._protected),
             budget=self._settings.budget,
+            seen=self._sightings.look(provisioners, instances, self.placements.state, now=now, steady=steady),
+            deletes_at={name: now + seconds for name, seconds in deletes.items() if seconds},
         )
-        return plan_fleet(self._assigner.seating, fleet, waiting_turns(self._assigner, self._counts), now=now)
+        left = self._sightings.new_holders(self.leases.left, steady=steady, within=LEFT_GRACE)
+        with self.leases.lifted(left):
+            return plan_fleet(self._assigner.seating, fleet, waiting_turns(self._assigner, self._counts), now=now)
+
+    def _counts(self, pod: Pod) -> bool:
+        """True if nodes are bought for this pod. Not for one that holds its GPUs already: its bind is under way."""
+        return self._buys_for(pod) and not self.leases.holds(pod.uid)
+
+    async def _step_all(self, plan: FleetPlan) -> bool:
+        """Start a step of each idle pool. True if any step that ended within STEP_PATIENCE did something."""
+        begun_now = []
+        for name, pool in plan.pools.items():
+            if name not in self._stepping:
+                self._stepping[name] = asyncio.create_task(self._step(pool), name=f"step of {name}")
+                begun_now.append(self._stepping[name])
+        if not begun_now:
+            return False
+        _, slow = await asyncio.wait(begun_now, timeout=STEP_PATIENCE)
+        for task in slow:
+            task.add_done_callback(lambda _: self._news.set())
+        return self._collect()
+
+    def _collect(self) -> bool:
+        """Remove steps that have ended. True if any did something. Raises what they raised."""
+        over = {name: task for name, task in self._stepping.items() if task.done()}
+        for name in over:
+            del self._stepping[name]
+        results = [task.result() for task in over.values()]  # all of them: each may have raised
+        return any(results)
 
     async def _step(self, pool: PoolPlan) -> bool:
-        """Act, and write down how the pool stands."""
+        """Perform one pool's step, and write the pool's status."""
         facts, step = pool.provisioner, pool.step
         if step.recommended or not step.actions:
-            await self._statuses.write(pool, facts)
+            await self._write(pool, facts)
             return False
-        _log.info("step", provisioner=facts.name, kind=step.kind.value, actions=len(step.actions), why=step.why)
-        if any(isinstance(action, Provision) for action in step.actions):
+        _log.info("step", provisioner=facts.name, kind=step.kind.value, **_named(step.actions), why=step.why)
+        if any(isinstance(action, ScaleUp) for action in step.actions):
             return await self._buy(pool)
-        outcomes = await asyncio.gather(*(self._perform(facts, action) for action in step.actions))
+        outcomes = await self._perform_all(facts, step.actions)
         self.on_step(facts, outcomes)
-        lost = {instance for one in outcomes if (instance := _given_up(one))}
-        if lost:
-            facts = given_up(facts, lost, now=self._clock.now())
-        await self._statuses.write(pool, facts)
-        return any(isinstance(one, PoolDone) for one in outcomes)
+        never, departed = _given_up(outcomes)
+        if never or departed:
+            facts = given_up(facts, never, departed, now=self._clock.now())
+        await self._write(pool, facts)
+        return any(isinstance(one, PoolActionDone) for one in outcomes)
 
     async def _buy(self, pool: PoolPlan) -> bool:
-        """A purchase is written down before it is made, and again when its outcome is known."""
+        """Buy nodes. The purchase is recorded before it is made, and again when its outcome is known."""
         (action,) = pool.step.actions
-        if not isinstance(action, Provision):
+        if not isinstance(action, ScaleUp):
             return False
         facts = begun(pool.provisioner, action, now=self._clock.now())
-        if not await self._statuses.write(pool, facts):
+        if not await self._write(pool, facts):
             return False
-        outcome = await self._perform(facts, action)
+        (outcome,) = self._noted(facts, [await self._hands.perform(facts, action)])
         self.on_step(facts, (outcome,))
-        if isinstance(outcome, Bought | NotBought):
+        if isinstance(outcome, NodesLaunched | LaunchFailed):
             facts = settled(facts, outcome, now=self._clock.now())
         self._clouds.look_again()
-        await self._statuses.write(pool, facts)
-        return isinstance(outcome, Bought)
+        await self._write(pool, facts)
+        return isinstance(outcome, NodesLaunched)
 
-    async def _perform(self, provisioner: Provisioner, action: Any) -> PoolOutcome:
-        async with self._slots:
-            outcome = await self._hands.perform(provisioner, action)
-        match outcome:
-            case PoolDone(action=Deprovision(instance=instance)):
-                self._clouds.deleted(instance)
-            case PoolNotDone(setback=PoolSetback.PROTECTED):
-                self._protected[outcome.action.node] = self._clock.now() + self._settings.protected_for
-            case _:
-                pass
-        if isinstance(outcome, PoolNotDone | NotBought):
-            _log.warning("not done", provisioner=provisioner.name, action=type(action).__name__, why=outcome.detail)
-        self.on_outcome(outcome)
-        return outcome
+    async def _perform_all(self, provisioner: Provisioner, actions: Sequence[PoolAction]) -> list[PoolOutcome]:
+        """Perform intents: deletions in one call, the others node by node."""
+        deleted = [action for action in actions if isinstance(action, TerminateInstance)]
+        if deleted:
+            outcomes = await self._hands.deprovision(provisioner, deleted)
+            self._restraint.learn(provisioner.name, provisioner.provider, outcomes, steady=self._clock.steady())
+        else:
+
+            async def perform(action: PoolAction) -> PoolOutcome:
+                return await self._hands.perform(provisioner, action)
+
+            outcomes = list(await each(actions, perform, at_once=self._settings.at_once))
+        return self._noted(provisioner, outcomes)
+
+    def _noted(self, provisioner: Provisioner, outcomes: list[PoolOutcome]) -> list[PoolOutcome]:
+        for outcome in outcomes:
+            match outcome:
+                case PoolActionDone(action=TerminateInstance(instance=instance)):
+                    self._clouds.deleted(instance)
+                case NodesLaunched(instances=instances):
+                    names = some_of([one.id for one in instances])
+                    _log.info("bought", provisioner=provisioner.name, nodes=len(instances), names=names)
+                case PoolActionFailed(setback=PoolFailure.PROTECTED):
+                    self._protected[outcome.action.node] = self._clock.steady() + self._settings.protected_for
+                case _:
+                    pass
+            if isinstance(outcome, PoolActionFailed | LaunchFailed):
+                about = _named([outcome.action])
+                kind = type(outcome.action).__name__
+                _log.warning("not done", provisioner=provisioner.name, action=kind, **about, why=outcome.detail)
+            self.on_outcome(outcome)
+        return outcomes
+
+    async def _write(self, pool: PoolPlan, facts: Provisioner) -> bool:
+        unmet = 0 if self.plan is None else self.plan.unmet_by(facts.name)
+        return await self._statuses.write(pool, facts, trouble=self._clouds.trouble(facts.provider), unmet=unmet)
 
     async def _adopt(self, provisioners: list[Provisioner]) -> None:
-        """Nodes whose machines are ours get the labels of their pool, if they have them not."""
+        """Label nodes of our instances with the labels of their pool, where those are missing."""
         by_name = {one.name: one for one in provisioners}
         for machine in self._instances():
             node, pool = self.placements.state.nodes.get(machine.node), by_name.get(machine.pool)
@@ -199,23 +299,35 @@ class ProvisioningLoop:
         return pruned(provisioner, listed, staleness=staleness, now=self._clock.now())
 
     async def _wait(self) -> None:
-        """Until there is news, or somebody's time has come."""
-        moments = [self.plan.wake_at if self.plan is not None else None, self._clouds.next_list()]
+        """Wait for a relevant change, or until the next plan or list is due."""
+        waits = []
+        if self.plan is not None and self.plan.wake_at is not None:
+            waits.append(self.plan.wake_at - self._clock.now())
+        if (next_list := self._clouds.next_list()) is not None:
+            waits.append(next_list - self._clock.steady())
         if any(not self._clouds.has_listed(one.provider) for one in self._statuses.provisioners.values()):
-            moments.append(self._clock.now() + 10.0)
-        deadline = min((moment for moment in moments if moment is not None), default=None)
-        seconds = None if deadline is None else max(0.0, deadline - self._clock.now())
+            waits.append(10.0)
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(max(0.0, min(waits)) if waits else None):
                 await self._news.wait()
         except TimeoutError:
             return
 
 
-def _given_up(outcome: PoolOutcome) -> str:
-    """The instance that never became a node, if that is what ended."""
-    match outcome:
-        case PoolDone(action=Deprovision(lost=True, instance=instance)):
-            return instance
-        case _:
-            return ""
+def _given_up(outcomes: Iterable[PoolOutcome]) -> tuple[set[str], set[str]]:
+    """Instances given up: those that failed to register, and those whose Node was deleted."""
+    lost = [
+        one.action for one in outcomes if isinstance(one, PoolActionDone) and isinstance(one.action, TerminateInstance)
+    ]
+    never = {action.instance for action in lost if action.lost and not action.departed}
+    return never, {action.instance for action in lost if action.lost and action.departed}
+
+
+def _named(actions: Sequence[PoolAction]) -> dict[str, Any]:
+    """Log fields of intents: number of nodes, and names."""
+    names = [action.node or action.instance for action in actions if isinstance(action, TerminateInstance)]
+    names += [action.node for action in actions if isinstance(action, TaintForDeletion | Untaint)]
+    count = sum(action.count if isinstance(action, ScaleUp) else 1 for action in actions)
+    if not names:
+        return {"nodes": count}
+    return {"nodes": count, "names": some_of(names)}

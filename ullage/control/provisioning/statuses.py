@@ -1,33 +1,34 @@
-"""NodeProvisioners as they are now, and their statuses written. What was written counts before it is heard."""
+"""NodeProvisioners as they are now, and writes of their statuses. A written status counts before it is observed."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import structlog
 
 from ullage.clock import Clock
-from ullage.decide.pool.plan import PoolPlan
-from ullage.decide.pool.standing import standing_of
+from ullage.decide.provisioning.planner import PoolPlan
+from ullage.decide.provisioning.status import standing_of
 from ullage.errors import ApiError, NotFound, Unreadable
-from ullage.kube.api import KubeApi
-from ullage.kube.gpu_write import patch_status
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.kube.objects.provisioner import NodeProvisioner, NodeProvisionerStatus
-from ullage.kube.provisioner_read import read_decision, read_provisioner
-from ullage.kube.provisioner_write import (
+from ullage.kube.read.provisioner import read_decision, read_provisioner
+from ullage.kube.write.gpu import patch_status
+from ullage.kube.write.provisioner import (
     SCALE_DOWN_THROTTLED,
     provisioner_status,
     with_throttling,
     without_provider,
 )
-from ullage.kube.resources import NODE_PROVISIONERS
-from ullage.model.event import Appeared, Changed, Event, Vanished
+from ullage.model.fact_event import Added, Deleted, FactEvent, Updated
 from ullage.model.provisioner import Provisioner
-from ullage.watch.cache import is_later, version_of
+from ullage.watch.informer_cache import is_later, version_of
 
 _log = structlog.get_logger("provisioning")
 
 
-class Statuses:
-    """By name. Objects that make no sense are left alone, and named in the log once."""
+class ProvisionerStatuses:
+    """NodeProvisioners by name. Unreadable objects are left alone, and named in the log once."""
 
     def __init__(self, api: KubeApi, clock: Clock) -> None:
         self._api = api
@@ -35,11 +36,11 @@ class Statuses:
         self._raw: dict[str, NodeProvisioner] = {}
         self._facts: dict[str, Provisioner] = {}
 
-    def hear(self, event: Event[NodeProvisioner]) -> None:
+    def hear(self, event: FactEvent[NodeProvisioner]) -> None:
         match event:
-            case Appeared(new=raw) | Changed(new=raw):
+            case Added(new=raw) | Updated(new=raw):
                 self._take(raw)
-            case Vanished(key=key):
+            case Deleted(key=key):
                 self._raw.pop(key.name, None)
                 self._facts.pop(key.name, None)
             case _:
@@ -49,27 +50,30 @@ class Statuses:
     def provisioners(self) -> Mapping[str, Provisioner]:
         return self._facts
 
-    async def write(self, plan: PoolPlan, facts: Provisioner) -> bool:
-        """Write how a pool stands, with these facts about its purchases. Whether it is written: else, decide again."""
+    async def write(self, plan: PoolPlan, facts: Provisioner, *, trouble: str = "", unmet: int = 0) -> bool:
+        """Write the status of a pool, with these facts on its purchases. False if it was not written: decide again.
+
+        `trouble`: failure of its provider. `unmet`: pods no pool serves that this one may not buy for.
+        """
         raw = self._raw.get(facts.name)
         if raw is None:
             return False
         now = self._clock.now()
         before = read_decision(raw.status)
         plan = PoolPlan(provisioner=facts, nodes=plan.nodes, evaluation=plan.evaluation, step=plan.step)
-        standing = standing_of(plan, before=before, now=now)
+        standing = replace(standing_of(plan, before=before, now=now), trouble=trouble, unmet=unmet)
         status = provisioner_status(raw.status, standing, generation=raw.metadata.generation, now=now)
         return await self._write(raw, status)
 
     async def write_unready(self, name: str, message: str) -> None:
-        """Say that nothing can be decided on a pool, because its provider does not answer."""
+        """Write that nothing can be decided on a pool, because its provider does not answer."""
         raw = self._raw.get(name)
         if raw is not None:
             now, generation = self._clock.now(), raw.metadata.generation
             await self._write(raw, without_provider(raw.status, message, generation=generation, now=now))
 
     async def write_throttled(self, name: str, throttled: bool, *, said: bool) -> bool:
-        """Say whether nodes that could go have to wait. Where it is not to be `said`, what was said is corrected."""
+        """Write whether removable nodes have to wait. Unless `said`, only an existing condition is corrected."""
         raw = self._raw.get(name)
         if raw is None:
             return True

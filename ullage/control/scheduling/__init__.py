@@ -1,1 +1,1 @@
-"""The scheduler: what is heard is news for waiting pods, decisions are made one by one, writes go on beside them."""
+"""Scheduler loop: events wake pending pods, decisions are made one by one, writes run concurrently."""

@@ -1,29 +1,29 @@
-"""Brings the gauges of a scheduler up to date: what waits, and how the GPUs stand. Asked for when somebody scrapes."""
+"""Gauges of a scheduler: queue and GPU states. Brought up to date at each scrape."""
 
 from collections import Counter
 
-from ullage.control.scheduling.desk import Desk
-from ullage.decide.seat.freshness import STALE_AFTER
+from ullage.decide.placement.devices.freshness import STALE_AFTER
+from ullage.decide.scheduling.desk import SchedulerCore
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
-from ullage.observe.metrics import GpuState, SchedulerMetrics
-from ullage.state.gpus import Kind
-from ullage.state.placements import Placements
+from ullage.observe.scheduler_metrics import GpuMetricState, SchedulerMetrics
+from ullage.state.device_columns import NodeKindCode
+from ullage.state.snapshot import ClusterSnapshot
 
 
-def show(metrics: SchedulerMetrics, desk: Desk, *, now: float) -> None:
-    """As things are now."""
+def show(metrics: SchedulerMetrics, desk: SchedulerCore, *, now: float) -> None:
+    """Set the gauges to the present state."""
     metrics.show_queue(desk.queue.depth())
     metrics.gangs_waiting.set(desk.gangs_waiting)
     metrics.leases_held.set(desk.leases_held)
     metrics.show_gpus(gpu_states(desk.placements, now=now))
 
 
-def gpu_states(placements: Placements, *, now: float) -> dict[tuple[GpuState, str], int]:
-    """How many GPUs of each model are in each state."""
-    gpus, counts = placements.columns.gpus, Counter[tuple[GpuState, str]]()
+def gpu_states(placements: ClusterSnapshot, *, now: float) -> dict[tuple[GpuMetricState, str], int]:
+    """Number of GPUs by state and model."""
+    gpus, counts = placements.columns.gpus, Counter[tuple[GpuMetricState, str]]()
     models = {number: model for model, number in gpus.models.items()}
     for row in placements.columns.rows.values():
-        stale = gpus.kind[row] == Kind.LEASED and gpus.reported_at[row] < now - STALE_AFTER
+        stale = gpus.kind[row] == NodeKindCode.LEASED and gpus.reported_at[row] < now - STALE_AFTER
         exists, healthy = gpus.exists.item(row), gpus.healthy.item(row)
         free, model = gpus.free[row].tolist(), gpus.model[row].tolist()
         for place in range(MOST_DEVICES):
@@ -33,11 +33,11 @@ def gpu_states(placements: Placements, *, now: float) -> dict[tuple[GpuState, st
     return dict(counts)
 
 
-def _state(stale: bool, healthy: bool, free: int) -> GpuState:
+def _state(stale: bool, healthy: bool, free: int) -> GpuMetricState:
     if stale:
-        return GpuState.STALE
+        return GpuMetricState.STALE
     if not healthy:
-        return GpuState.UNHEALTHY
+        return GpuMetricState.UNHEALTHY
     if free >= MILLI_GPU:
-        return GpuState.FREE
-    return GpuState.PARTLY_USED if free > 0 else GpuState.USED
+        return GpuMetricState.FREE
+    return GpuMetricState.PARTLY_USED if free > 0 else GpuMetricState.USED

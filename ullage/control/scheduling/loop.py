@@ -1,4 +1,4 @@
-"""The scheduler's loop: hear, decide, assume, write, tell. Wakes on news or at the next deadline, never by a poll."""
+"""Scheduler loop: observe, decide, assume, write, report. Wakes on events or at the next deadline, never by a poll."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -6,57 +6,61 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.act.evict import Preempter
-from ullage.act.gang import GangPlacer
-from ullage.act.place import Placer
-from ullage.act.refuse import Refuser
+from ullage.act.gang_bind import GangBinder
+from ullage.act.place import PodBinder
+from ullage.act.preemption import PreemptionActuator
+from ullage.act.refuse import PodConditionWriter
 from ullage.clock import Clock
-from ullage.control.scheduling.decisions import Decision, Refused
-from ullage.control.scheduling.desk import Desk
-from ullage.control.scheduling.refusing import RefusalDesk, Spawn
-from ullage.control.scheduling.telling import Teller
-from ullage.model.action import EvictGang, Place, PlaceGang, Preempt
+from ullage.control.scheduling.bind_failures import BindFailures
+from ullage.control.scheduling.refusing import Spawn, UnschedulableWriter
+from ullage.control.scheduling.telling import SchedulerReporter
+from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable
+from ullage.decide.scheduling.desk import SchedulerCore
+from ullage.model.action import BindGang, BindPod, EvictGang, Preempt
 from ullage.model.allocation import Allocation
-from ullage.model.event import Event, ObjectKey
-from ullage.model.outcome import PlaceOutcome
-from ullage.model.refusal import Refusal
+from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.outcome import PlaceOutcome, PodNotBound
+from ullage.model.pod import Pod
+from ullage.model.refusal import SchedulingFailure
 
 DECISIONS_AT_A_TIME = 16
-"""Then others get their turn: answers to read, news to take in."""
+"""Decisions per turn; then other tasks of the event loop run: responses to read, events to take in."""
 
 MODELLED_DECISION = 0.000_15
 """CPU seconds a decision costs in simulated time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hands:
-    """What the loop acts with."""
+class SchedulerActuator:
+    """Actuators of the scheduling loop."""
 
-    placer: Placer
-    gang_placer: GangPlacer
-    preempter: Preempter
-    refuser: Refuser
+    placer: PodBinder
+    gang_placer: GangBinder
+    preempter: PreemptionActuator
+    refuser: PodConditionWriter
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
-    """How much may be under way at once."""
+class BindPipeline:
+    """Limits of concurrent writes."""
 
     placements: int = 64
     refusals: int = 8
-    """Writing why a pod waits must not slow down those that need not."""
+    """Writing why pods are refused must not slow down binds."""
+    hide_gpu_pods: bool = False
+    """Pods that ask for GPUs wait with a reason that autoscalers do not act on: their smart pods stand for them."""
 
 
 class SchedulerLoop:
-    """Runs a desk. Everything heard goes to `hear`; `run` goes on until cancelled."""
+    """Runs a SchedulerCore. Every event goes to `hear`; `run` goes on until cancelled."""
 
     def __init__(
         self,
-        desk: Desk,
-        hands: Hands,
-        teller: Teller,
+        desk: SchedulerCore,
+        hands: SchedulerActuator,
+        teller: SchedulerReporter,
         clock: Clock,
-        pipeline: Pipeline = Pipeline(),  # noqa: B008 - frozen
+        pipeline: BindPipeline = BindPipeline(),  # noqa: B008 - frozen
     ) -> None:
         self.desk = desk
         self._hands = hands
@@ -65,22 +69,29 @@ class SchedulerLoop:
         self._pipeline = pipeline
         self._news = asyncio.Event()
         self._placing = 0
-        self.on_refused: Callable[[ObjectKey, str, Refusal], None] = lambda _pod, _uid, _why: None
+        self.on_refused: Callable[[ObjectKey, str, SchedulingFailure], None] = lambda _pod, _uid, _why: None
         self.on_reserved: Callable[[ObjectKey, Allocation | None], None] = lambda _pod, _allocation: None
-        self._refusals = RefusalDesk(hands.refuser, teller, at_once=pipeline.refusals)
+        self._refusals = UnschedulableWriter(
+            hands.refuser, teller, clock, at_once=pipeline.refusals, hide_gpu_pods=pipeline.hide_gpu_pods
+        )
+        self._failures = BindFailures()
 
     @property
     def is_busy(self) -> bool:
-        """Whether there are so many placements under way that each must wait for the others."""
+        """True if at least half of the bind pipeline is in use, so that binds wait for one another."""
         return 2 * self._placing >= self._pipeline.placements
 
-    def hear(self, event: Event[Any]) -> None:
-        """One thing that was heard."""
+    def hear(self, event: FactEvent[Any]) -> None:
+        """Take in one event."""
         self.desk.hear(event, now=self._clock.now())
+        match event:
+            case Deleted(key=pod, old=Pod()) | Updated(key=pod, new=Pod(holds_room=True)):
+                self._refusals.drop(pod)
+                self._failures.forget(pod)
         self._news.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 self._news.clear()
@@ -92,7 +103,7 @@ class SchedulerLoop:
                     await self._wait()
 
     def _decide_some(self, spawn: Spawn) -> int:
-        """Decide until the pipeline is full, nobody is left, or others should have a turn."""
+        """Decide until the pipeline is full, no pod is left, or other tasks should have a turn."""
         decided = 0
         began = self._clock.steady()
         while decided < DECISIONS_AT_A_TIME and self._placing < self._pipeline.placements:
@@ -109,22 +120,22 @@ class SchedulerLoop:
     def _begin(self, decision: Decision, spawn: Spawn) -> None:
         """Set going what was decided; nothing is waited for."""
         match decision:
-            case Place():
+            case BindPod():
                 self._refusals.forget(decision.pod)
                 self._placing += _slots((decision,))
-                spawn(self._place(decision))
-            case PlaceGang():
+                spawn(self._place(decision, spawn))
+            case BindGang():
                 for place in decision.places:
                     self._refusals.forget(place.pod)
                 self._placing += _slots(decision.places)
-                spawn(self._place_gang(decision))
+                spawn(self._place_gang(decision, spawn))
             case EvictGang():
                 spawn(self._evict_gang(decision))
-            case Refused():
+            case PodsUnschedulable():
                 self._refuse(decision, spawn)
 
     async def _wait(self) -> None:
-        """Until there is news, a write has ended, or somebody's time has come."""
+        """Wait for an event, the end of a write, or the next deadline."""
         deadline = self.desk.next_deadline()
         seconds = None if deadline is None else max(0.0, deadline - self._clock.now())
         if self._placing >= self._pipeline.placements:
@@ -135,21 +146,24 @@ class SchedulerLoop:
         except TimeoutError:
             return
 
-    async def _place(self, action: Place) -> None:
+    async def _place(self, action: BindPod, spawn: Spawn) -> None:
         with self._slots_taken((action,)):
             began, waited = self._clock.steady(), self._waited(action)
             outcome = await self._hands.placer.perform(action)
         self._settle(outcome, waited, took=self._clock.steady() - began)
+        self._tell_failure(outcome, spawn)
 
-    async def _place_gang(self, action: PlaceGang) -> None:
+    async def _place_gang(self, action: BindGang, spawn: Spawn) -> None:
         with self._slots_taken(action.places):
             began, waited = self._clock.steady(), [self._waited(place) for place in action.places]
             outcome = await self._hands.gang_placer.perform(action)
         self._teller.gang_ended(outcome, waited=self.desk.gang_waited(action.gang, now=self._clock.now()))
         for one, so_far in zip(outcome.outcomes, waited, strict=True):
             self._settle(one, so_far, took=self._clock.steady() - began)
+        for one in outcome.outcomes:
+            self._tell_failure(one, spawn)
 
-    def _waited(self, action: Place) -> float:
+    def _waited(self, action: BindPod) -> float:
         """Seconds until now. To be asked before the write: a watch may be faster than the answer, and end the wait."""
         return self.desk.waited(action.pod, now=self._clock.now()) or 0.0
 
@@ -158,17 +172,27 @@ class SchedulerLoop:
         self.desk.settle(outcome, now=self._clock.now())
         self._news.set()
 
+    def _tell_failure(self, outcome: PlaceOutcome, spawn: Spawn) -> None:
+        """Report on the pod and its claim that it was not bound, and why, in the API server's words."""
+        if not isinstance(outcome, PodNotBound) or (why := self._failures.refusal(outcome)) is None:
+            return
+        pod = self.desk.placements.state.pods.get(outcome.action.pod)
+        if pod is None or pod.uid != outcome.action.uid or pod.node:
+            return
+        self.on_refused(pod.key, pod.uid, why)
+        self._refusals.note((pod,), why, spawn)
+
     async def _evict_gang(self, action: EvictGang) -> None:
         self._teller.gang_evicted(await self._hands.preempter.evict_gang(action))
 
-    def _refuse(self, refused: Refused, spawn: Spawn) -> None:
+    def _refuse(self, refused: PodsUnschedulable, spawn: Spawn) -> None:
         self._teller.refused(refused)
         for pod in refused.pods:
             self.on_refused(pod.key, pod.uid, refused.why)
         if refused.gave_up is not None:
             waited = self.desk.gang_waited(refused.gave_up, now=self._clock.now())
             self._teller.gang_gave_up(refused.pods, refused.why, waited=waited)
-        self._refusals.note(refused, spawn)
+        self._refusals.note(refused.pods, refused.why, spawn, unnominate=refused.unnominate)
         for action in refused.preempts:
             spawn(self._preempt(action))
 
@@ -179,8 +203,8 @@ class SchedulerLoop:
         self._news.set()
 
     @contextmanager
-    def _slots_taken(self, places: Sequence[Place]) -> Iterator[None]:
-        """They were counted when the work was begun. GPUs are being leased meanwhile, unless volumes come first."""
+    def _slots_taken(self, places: Sequence[BindPod]) -> Iterator[None]:
+        """Release the binds' pipeline slots at the end. GPUs are being leased meanwhile, unless volumes come first."""
         leasing = [place for place in places if place.devices and not place.volumes]
         for place in leasing:
             self.on_reserved(place.pod, place.allocation)
@@ -193,6 +217,6 @@ class SchedulerLoop:
                 self.on_reserved(place.pod, None)
 
 
-def _slots(places: Sequence[Place]) -> int:
-    """How much of the pipeline placements take. A volume may take minutes to be made: others must not wait for that."""
+def _slots(places: Sequence[BindPod]) -> int:
+    """Slots of the pipeline these binds take. Binds that wait for volumes take none: that may take minutes."""
     return sum(not place.volumes for place in places)

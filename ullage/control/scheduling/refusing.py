@@ -1,48 +1,200 @@
-"""Says on pods why they wait. Only the latest word on each pod is worth a write, and writes never pile up."""
+"""Write on pods why they are refused. Only the latest refusal of each pod is written, and writes never pile up.
 
-from collections.abc import Callable, Coroutine
+A verdict that was written already is not written again: a pod that waits for the same reason causes no request. The
+same verdict in other words (other counts, another member of its gang) is written again while it is new, at growing
+intervals.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ullage.act.refuse import Refuser
-from ullage.control.scheduling.decisions import Refused
-from ullage.control.scheduling.telling import Teller
-from ullage.model.event import ObjectKey
+from ullage.act.refuse import PodConditionWriter
+from ullage.clock import Clock
+from ullage.control.scheduling.telling import SchedulerReporter
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
-from ullage.model.refusal import NotRefused, NotTold, Refuse
+from ullage.model.refusal import (
+    SETTLED_AFTER,
+    MarkFailure,
+    MarkUnschedulable,
+    PodMarked,
+    PodNotMarked,
+    PodScheduledReason,
+    SchedulingFailure,
+)
+from ullage.model.resources import GPU
 
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
+AT_ONCE = 3
+"""Number of changes of a pod's verdict that are written at once."""
+FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
+"""Seconds between later ones, doubled each time."""
+A_MOMENT = 1.0
+"""Seconds: refusals due within this time are handled together."""
+CALM = 600.0
+"""Seconds without a write after which the pace begins anew."""
 
-class RefusalDesk:
+
+@dataclass(slots=True)
+class _Said:
+    """Last refusal written for a pod."""
+
+    uid: str
+    why: SchedulingFailure
+    since: float
+    """Time this verdict was first written."""
+    at: float
+    times: int = 1
+    """Writes in a row without a pause of CALM seconds between them."""
+
+
+class RefusalPace:
+    """Pace of refusal writes: the instant at which a refusal is worth one. Pure: time is an argument."""
+
+    def __init__(self) -> None:
+        self._said: dict[ObjectKey, _Said] = {}
+
+    def due(self, action: MarkUnschedulable, *, now: float) -> float | None:
+        """Return the instant to write the refusal; None if there is nothing to write."""
+        said = self._said.get(action.pod)
+        if said is None or said.uid != action.uid or action.nominated is not None:
+            return now
+        if said.why == action.why:
+            return None
+        if said.why.verdict == action.why.verdict:
+            return None if now - said.since > SETTLED_AFTER else max(now, said.at + self._pause(said, now, free=0))
+        return max(now, said.at + self._pause(said, now, free=AT_ONCE))
+
+    def is_new(self, pod: ObjectKey, uid: str, why: SchedulingFailure) -> bool:
+        """True if this verdict has not been written for the pod, in whatever words."""
+        said = self._said.get(pod)
+        return said is None or said.uid != uid or said.why.verdict != why.verdict
+
+    def told(self, action: MarkUnschedulable, *, now: float) -> None:
+        """Note that the refusal was written."""
+        said = self._said.get(action.pod)
+        if said is None or said.uid != action.uid:
+            self._said[action.pod] = _Said(action.uid, action.why, now, now)
+            return
+        if said.why.verdict != action.why.verdict:
+            said.since = now
+        said.times = 1 if now - said.at > CALM else said.times + 1
+        said.why, said.at = action.why, now
+
+    def forget(self, pod: ObjectKey) -> None:
+        """Forget a pod that has a place or is gone."""
+        self._said.pop(pod, None)
+
+    @staticmethod
+    def _pause(said: _Said, now: float, *, free: int) -> float:
+        times = 0 if now - said.at > CALM else said.times
+        return 0.0 if times < free else min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(max(times - max(free, 1), 0), 16))
+
+
+class UnschedulableWriter:
     """Writes refusals, a few at a time."""
 
-    def __init__(self, refuser: Refuser, teller: Teller, *, at_once: int) -> None:
+    def __init__(
+        self,
+        refuser: PodConditionWriter,
+        teller: SchedulerReporter,
+        clock: Clock,
+        *,
+        at_once: int,
+        hide_gpu_pods: bool = False,
+    ) -> None:
         self._refuser = refuser
         self._teller = teller
+        self._clock = clock
         self._at_once = at_once
-        self._noted: dict[ObjectKey, tuple[Pod, Refuse]] = {}
+        self._hide_gpu_pods = hide_gpu_pods
+        self._pace = RefusalPace()
+        self._noted: dict[ObjectKey, tuple[Pod, MarkUnschedulable]] = {}
+        self._later: dict[ObjectKey, tuple[float, Pod, MarkUnschedulable]] = {}
         self._under_way = 0
+        self._is_waiting = False
 
-    def note(self, refused: Refused, spawn: Spawn) -> None:
-        """These pods wait, for this reason."""
-        nominated = "" if refused.unnominate else None
-        for pod in refused.pods:
-            self._noted[pod.key] = pod, Refuse(pod=pod.key, uid=pod.uid, why=refused.why, nominated=nominated)
+    def note(self, pods: Sequence[Pod], why: SchedulingFailure, spawn: Spawn, *, unnominate: bool = False) -> None:
+        """Note that these pods are refused for this reason."""
+        now = self._clock.now()
+        for pod in pods:
+            nominated = "" if unnominate or self._unnominates(pod) else None
+            self.forget(pod.key)
+            action = MarkUnschedulable(pod=pod.key, uid=pod.uid, why=self._shown(pod, why), nominated=nominated)
+            due = self._pace.due(action, now=now)
+            if due is None:
+                continue
+            if due <= now:
+                self._noted[pod.key] = pod, action
+            else:
+                self._later[pod.key] = due, pod, action
+        self._begin(spawn)
+
+    def forget(self, pod: ObjectKey) -> None:
+        """Drop the pod's unwritten refusals: it is about to have a place."""
+        self._noted.pop(pod, None)
+        self._later.pop(pod, None)
+
+    def drop(self, pod: ObjectKey) -> None:
+        """Forget a pod that has a place or is gone."""
+        self.forget(pod)
+        self._pace.forget(pod)
+
+    def _shown(self, pod: Pod, why: SchedulingFailure) -> SchedulingFailure:
+        """Replace the reason Unschedulable, on which Karpenter acts, for a pod that a smart pod stands for."""
+        asks = pod.claim or pod.claim_template or GPU in dict(pod.shape.requests)
+        if not self._hide_gpu_pods or not asks or why.waiting is not PodScheduledReason.UNSCHEDULABLE:
+            return why
+        return replace(why, waiting=PodScheduledReason.FOR_GPUS)
+
+    def _unnominates(self, pod: Pod) -> bool:
+        """True if a write that is superseded now was to clear the pod's nomination."""
+        _, noted = self._noted.get(pod.key, (pod, None))
+        _, _, later = self._later.get(pod.key, (0.0, pod, None))
+        return any(one is not None and one.uid == pod.uid and one.nominated is not None for one in (noted, later))
+
+    def _begin(self, spawn: Spawn) -> None:
         while self._under_way < min(self._at_once, len(self._noted)):
             self._under_way += 1
             spawn(self._write())
+        if self._later and not self._is_waiting:
+            self._is_waiting = True
+            spawn(self._wait(spawn))
 
-    def forget(self, pod: ObjectKey) -> None:
-        """It has a place now: there is nothing to say any more."""
-        self._noted.pop(pod, None)
+    async def _wait(self, spawn: Spawn) -> None:
+        """Wait for the instant of each postponed refusal."""
+        try:
+            while self._later:
+                first = min(due for due, _, _ in self._later.values())
+                await asyncio.sleep(max(A_MOMENT, first - self._clock.now()))
+                now = self._clock.now()
+                for key in [key for key, (due, _, _) in self._later.items() if due <= now]:
+                    _, pod, action = self._later.pop(key)
+                    self._noted[key] = pod, action
+                self._begin(spawn)
+        finally:
+            self._is_waiting = False
 
     async def _write(self) -> None:
         try:
             while self._noted:
                 pod, action = self._noted.pop(next(iter(self._noted)))
-                outcome = await self._refuser.perform(action)
-                gone = isinstance(outcome, NotRefused) and outcome.setback is not NotTold.API_FAILED
-                if not gone:
-                    self._teller.refusal_written(pod, action.why)
+                await self._say(pod, action)
         finally:
             self._under_way -= 1
+
+    async def _say(self, pod: Pod, action: MarkUnschedulable) -> None:
+        new = self._pace.is_new(action.pod, action.uid, action.why)
+        outcome = await self._refuser.perform(action)
+        if isinstance(outcome, PodNotMarked) and outcome.setback is MarkFailure.API_FAILED:
+            self._teller.unwritten(action.pod, outcome.detail)
+        if isinstance(outcome, PodNotMarked) and outcome.setback is not MarkFailure.API_FAILED:
+            return  # it is gone, or has a place
+        if isinstance(outcome, PodMarked):
+            self._pace.told(action, now=self._clock.now())
+            new = new and outcome.written  # else it said so already: before this scheduler began
+        if new:
+            self._teller.refusal_written(pod, action.why)

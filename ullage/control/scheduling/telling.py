@@ -1,25 +1,47 @@
-"""Says what came of each decision: Events on the objects concerned, and metrics. Never holds anybody up."""
+"""Scheduler reporter: outcomes of decisions as Events on the objects concerned, and as metrics. Never blocks."""
 
 from collections.abc import Sequence
 
-from ullage.control.scheduling.decisions import Refused
-from ullage.model.action import Place
-from ullage.model.event import ObjectKey
-from ullage.model.outcome import EvictGangOutcome, GangOutcome, Placed, PlaceOutcome, PreemptOutcome
+import structlog
+
+from ullage.clock import Clock
+from ullage.decide.scheduling.decisions import PodsUnschedulable
+from ullage.model.action import BindPod
+from ullage.model.claim_status import ClaimStatus, QuotaStatus, RecordOutcome, StatusNotWritten, StatusWriteFailure
+from ullage.model.copying import ClaimCreateFailure, ClaimNotCreated, CopyOutcome
+from ullage.model.fact_event import ObjectKey
+from ullage.model.outcome import (
+    BindFailure,
+    EvictGangOutcome,
+    EvictionFailure,
+    GangBindOutcome,
+    PlaceOutcome,
+    PodBound,
+    PodNotBound,
+    PreemptOutcome,
+)
 from ullage.model.pod import Pod
-from ullage.model.refusal import Refusal
+from ullage.model.refusal import SchedulingFailure
 from ullage.model.verdict import Reason
-from ullage.observe.events import Announcement, EventReason, EventRecorder, Subject
-from ullage.observe.metrics import AttemptResult, BindOutcome, SchedulerMetrics
-from ullage.observe.metrics import GangOutcome as GangEnd
+from ullage.observe.events import EventMessage, EventReason, EventRecorder, ObjectReference
+from ullage.observe.once import OnceLog
+from ullage.observe.scheduler_metrics import AttemptResult, BindResult, SchedulerMetrics
+from ullage.observe.scheduler_metrics import GangResult as GangEnd
+
+_log = structlog.get_logger("scheduler")
+
+_OF_NO_CONCERN = (BindFailure.POD_GONE, BindFailure.POD_CHANGED, BindFailure.GANG_FELL_APART)
+"""Not reported: the pod is gone or was changed; and for a gang, the member that could not be placed is reported."""
 
 
-class Teller:
-    """The voice of a scheduler."""
+class SchedulerReporter:
+    """Reporter of a scheduler: Events, log lines and metrics."""
 
-    def __init__(self, events: EventRecorder, metrics: SchedulerMetrics) -> None:
+    def __init__(self, events: EventRecorder, metrics: SchedulerMetrics, clock: Clock) -> None:
         self._events = events
         self._metrics = metrics
+        self._clock = clock
+        self._log = OnceLog(_log)
 
     def decided(self, seconds: float) -> None:
         self._metrics.decision_seconds.observe(seconds)
@@ -27,28 +49,30 @@ class Teller:
     def placing_ended(self, outcome: PlaceOutcome, *, took: float, waited: float) -> None:
         """A pod was bound, or not. `waited` since it was first seen."""
         action = outcome.action
-        if not isinstance(outcome, Placed):
-            self._metrics.bind_seconds[BindOutcome.NOT_PLACED].observe(took)
+        if not isinstance(outcome, PodBound):
+            self._metrics.bind_seconds[BindResult.NOT_PLACED].observe(took)
             self._metrics.attempt(AttemptResult.SETBACK, outcome.setback)
+            self._log_failure(outcome)
             return
-        self._metrics.bind_seconds[BindOutcome.PLACED].observe(took)
+        self._metrics.bind_seconds[BindResult.PLACED].observe(took)
         self._metrics.attempt(AttemptResult.PLACED, Reason.FITS)
         self._metrics.queue_wait.observe(waited)
         self._tell(_pod(action.pod, action.uid), EventReason.SCHEDULED, _placed(action))
 
-    def gang_ended(self, outcome: GangOutcome, *, waited: float) -> None:
-        if all(isinstance(one, Placed) for one in outcome.outcomes):
+    def gang_ended(self, outcome: GangBindOutcome, *, waited: float) -> None:
+        if all(isinstance(one, PodBound) for one in outcome.outcomes):
             self._metrics.gang_wait[GangEnd.PLACED].observe(waited)
 
-    def refused(self, refused: Refused) -> None:
-        """An attempt came to nothing; the pods are told one by one, when that is written."""
+    def refused(self, refused: PodsUnschedulable) -> None:
+        """Count an attempt without a place; each pod gets its Event when the refusal is written."""
         for _ in refused.pods:
             self._metrics.attempt(AttemptResult.REFUSED, refused.why.word)
 
-    def refusal_written(self, pod: Pod, why: Refusal) -> None:
-        self._tell(_pod(pod.key, pod.uid), EventReason.FAILED_SCHEDULING, why.message)
+    def refusal_written(self, pod: Pod, why: SchedulingFailure) -> None:
+        about = _pod(pod.key, pod.uid)
+        self._events.tell(EventMessage(about, EventReason.FAILED_SCHEDULING, why.message, topic=why.word))
 
-    def gang_gave_up(self, pods: Sequence[Pod], why: Refusal, *, waited: float) -> None:
+    def gang_gave_up(self, pods: Sequence[Pod], why: SchedulingFailure, *, waited: float) -> None:
         self._metrics.gang_wait[GangEnd.TIMED_OUT].observe(waited)
         for pod in pods:
             self._tell(_pod(pod.key, pod.uid), EventReason.GANG_TIMED_OUT, why.message)
@@ -58,20 +82,58 @@ class Teller:
         for victim in outcome.evicted:
             self._metrics.preemptions.inc()
             note = f"made room for {outcome.action.pod} on {victim.node}: {outcome.action.why}"
-            self._events.tell(Announcement(_pod(victim.pod, victim.uid), EventReason.PREEMPTED, note, preemptor))
+            self._events.tell(EventMessage(_pod(victim.pod, victim.uid), EventReason.PREEMPTED, note, preemptor))
+        for victim, why in outcome.refused:
+            if why in (EvictionFailure.FORBIDDEN, EvictionFailure.API_FAILED):
+                pods = {"pod": str(victim.pod), "preemptor": str(outcome.action.pod)}
+                self._log.warning("pod not evicted", why, now=self._clock.now(), reason=why.value, **pods)
 
     def gang_evicted(self, outcome: EvictGangOutcome) -> None:
         for victim in outcome.evicted:
             self._tell(_pod(victim.pod, victim.uid), EventReason.GANG_TIMED_OUT, f"evicted: {outcome.action.why}")
 
-    def _tell(self, about: Subject, reason: EventReason, note: str) -> None:
-        self._events.tell(Announcement(about, reason, note))
+    def unwritten(self, about: ObjectKey, detail: str) -> None:
+        """Report a status or condition that could not be written."""
+        alike = detail.replace(about.name, "*")
+        self._log.warning("status not written", alike, now=self._clock.now(), about=str(about), detail=detail)
+
+    def claim_kept(self, outcome: RecordOutcome | CopyOutcome) -> None:
+        match outcome:
+            case StatusNotWritten(
+                standing=ClaimStatus(claim=key), setback=StatusWriteFailure.API_FAILED, detail=detail
+            ):
+                self.unwritten(key, detail)
+            case StatusNotWritten(
+                standing=QuotaStatus(quota=key), setback=StatusWriteFailure.API_FAILED, detail=detail
+            ):
+                self.unwritten(key, detail)
+            case ClaimNotCreated(setback=ClaimCreateFailure.API_FAILED, detail=detail):
+                self.unwritten(outcome.action.pod, detail)
+
+    def _log_failure(self, outcome: PodNotBound) -> None:
+        """Log once for all pods whose binds fail alike: the API server's message names the pod."""
+        action = outcome.action
+        if outcome.setback in _OF_NO_CONCERN:
+            return
+        alike = outcome.detail.replace(action.pod.name, "*").replace(action.node, "*")
+        self._log.warning(
+            "placement failed",
+            (outcome.setback, alike),
+            now=self._clock.now(),
+            pod=str(action.pod),
+            node=action.node,
+            reason=outcome.setback.value,
+            detail=outcome.detail,
+        )
+
+    def _tell(self, about: ObjectReference, reason: EventReason, note: str) -> None:
+        self._events.tell(EventMessage(about, reason, note))
 
 
-def _pod(key: ObjectKey, uid: str) -> Subject:
-    return Subject("Pod", key, uid)
+def _pod(key: ObjectKey, uid: str) -> ObjectReference:
+    return ObjectReference("Pod", key, uid)
 
 
-def _placed(action: Place) -> str:
+def _placed(action: BindPod) -> str:
     gpus = f" with GPU {','.join(map(str, action.devices))}" if action.devices else ""
     return f"Successfully assigned {action.pod} to {action.node}{gpus}: {action.why}"

@@ -1,1 +1,1 @@
-"""Gangs: pods that are placed together or not at all. Which seats they get, and what becomes of one that gets none."""
+"""Gangs: pods that are placed together or not at all. Placement, timeout and back-off of a gang."""

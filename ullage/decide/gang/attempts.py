@@ -1,6 +1,6 @@
-"""Ways to seat the members of a gang one after another. Each is tried in a what-if that leaves no trace.
+"""Ways to place the members of a gang one after another. Each is tried in a what-if and undone.
 
-What counts as enough, and which attempt wins, is not said here.
+`gang.placement` decides how many placements are enough and which attempt wins.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.fit.codes import FITS, Codes, first_of
-from ullage.decide.seat.deciding import Refusal, Seat, Seating, hold
-from ullage.decide.seat.view import CPU
-from ullage.model.event import ObjectKey
+from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
+from ullage.decide.placement.filters.codes import FITS, Codes, first_of
+from ullage.decide.placement.score_view import CPU
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.verdict import Reason
@@ -20,17 +20,17 @@ from ullage.model.verdict import Reason
 ZONE = "topology.kubernetes.io/zone"
 
 MOST_STEPS = 256
-"""Seats looked at before a search for a gang of unequal members gives up."""
+"""Placements tried before a search for a gang of unequal members gives up."""
 
 Rows = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """Who would sit where, and what the first without a seat was told."""
+class GangAttempt:
+    """Placements by member, and the NoFit of the first member without one."""
 
-    seats: dict[ObjectKey, Seat] = field(default_factory=dict)
-    refusal: Refusal | None = None
+    seats: dict[ObjectKey, Placement] = field(default_factory=dict)
+    refusal: NoFit | None = None
 
     @property
     def nodes(self) -> int:
@@ -38,12 +38,12 @@ class Attempt:
 
 
 def largest_first(members: Iterable[Pod]) -> list[Pod]:
-    """The order in which members are seated: who needs most first, then by name."""
+    """Members in the order they are placed: largest requests first, then by name."""
     return sorted(members, key=lambda pod: (*(-amount for amount in _size(pod)), pod.key))
 
 
 def interchangeable(members: Sequence[Pod]) -> bool:
-    """Whether it makes no difference who sits where, so that seating them one by one cannot go wrong."""
+    """True if members can swap nodes freely: one shape, no rule about itself. Placing them one by one then suffices."""
     shapes = {pod.shape for pod in members}
     return len(shapes) <= 1 and not any(shape.looks_at_itself for shape in shapes)
 
@@ -54,54 +54,56 @@ def _size(pod: Pod) -> tuple[int, int, int, int]:
     return requests.get(GPU, 0), memory, requests.get(CPU, 0), requests.get("memory", 0)
 
 
-class Attempts:
-    """Tries for one gang at one moment. `home` are the nodes its bound members are on."""
+class GangAttempts:
+    """Placement attempts for one gang at one instant. `home` are the nodes of its bound members."""
 
-    def __init__(self, seating: Seating, home: Iterable[str], *, now: float, closed: Codes | None = None) -> None:
+    def __init__(
+        self, seating: PlacementEngine, home: Iterable[str], *, now: float, closed: Codes | None = None
+    ) -> None:
         self._seating = seating
         self._placements = seating.placements
         self._home = tuple(dict.fromkeys(home))
         self._now = now
         self._closed = closed
 
-    def close(self, members: Sequence[Pod]) -> Attempt:
-        """In this order, on nodes the gang has already; a new one only where none of those will do."""
-        seats: dict[ObjectKey, Seat] = {}
-        refusal: Refusal | None = None
+    def close(self, members: Sequence[Pod]) -> GangAttempt:
+        """Place members in this order on nodes the gang already has; a new node only if none of those fits."""
+        seats: dict[ObjectKey, Placement] = {}
+        refusal: NoFit | None = None
         nodes = dict.fromkeys(self._home)
         with self._placements.what_if():
             for place, pod in enumerate(members):
                 node = self._node_for(pod, list(nodes), members[place:])
                 seat = None if node is None else self._seating.seat_on(pod, node, now=self._now)
-                if isinstance(seat, Seat):
+                if isinstance(seat, Placement):
                     hold(self._placements, pod, seat)
                     seats[pod.key] = seat
                     nodes[seat.node] = None
                 elif refusal is None:
                     refusal = self._refused(pod)
-        return Attempt(seats, refusal)
+        return GangAttempt(seats, refusal)
 
-    def by_policy(self, members: Sequence[Pod]) -> Attempt:
-        """In this order, each on the node that is best for it alone."""
-        seats: dict[ObjectKey, Seat] = {}
-        refusal: Refusal | None = None
+    def by_policy(self, members: Sequence[Pod]) -> GangAttempt:
+        """Place members in this order, each on the node that ranks best for it alone."""
+        seats: dict[ObjectKey, Placement] = {}
+        refusal: NoFit | None = None
         with self._placements.what_if():
             for pod in members:
                 answer = self._seating.seat(pod, now=self._now, closed=self._closed)
-                if isinstance(answer, Seat):
+                if isinstance(answer, Placement):
                     hold(self._placements, pod, answer)
                     seats[pod.key] = answer
                 else:
                     refusal = refusal or answer
-        return Attempt(seats, refusal)
+        return GangAttempt(seats, refusal)
 
-    def search(self, members: Sequence[Pod]) -> Attempt:
-        """All of these or none, by trying nodes in turn: finds what a fixed order misses, within `MOST_STEPS`."""
+    def search(self, members: Sequence[Pod]) -> GangAttempt:
+        """Place all of these members or none, by backtracking: finds what a fixed order misses, within `MOST_STEPS`."""
         found, _ = self._extended(members, MOST_STEPS)
-        return Attempt(found or {})
+        return GangAttempt(found or {})
 
-    def _extended(self, members: Sequence[Pod], steps: int) -> tuple[dict[ObjectKey, Seat] | None, int]:
-        """Seats for all of these, and how many steps are left."""
+    def _extended(self, members: Sequence[Pod], steps: int) -> tuple[dict[ObjectKey, Placement] | None, int]:
+        """Placements for all of these members (None if not found), and the number of steps left."""
         if not members:
             return {}, steps
         pod = members[0]
@@ -119,12 +121,12 @@ class Attempts:
                 return {pod.key: seat} | found, steps
         return None, steps
 
-    def _refused(self, pod: Pod) -> Refusal | None:
+    def _refused(self, pod: Pod) -> NoFit | None:
         answer = self._seating.seat(pod, now=self._now, closed=self._closed)
-        return answer if isinstance(answer, Refusal) else None
+        return answer if isinstance(answer, NoFit) else None
 
     def _fitting(self, pod: Pod) -> Rows:
-        """Rows that fit, in the order of their names."""
+        """Rows that fit the pod, in the order of node names."""
         by_name = self._placements.columns.by_name
         codes = self._seating.codes(pod, now=self._now)
         if self._closed is not None:
@@ -143,7 +145,7 @@ class Attempts:
         return columns.names[self._opened(fitting, rows, waiting) if row is None else row]
 
     def _opened(self, fitting: Rows, gang: list[int], waiting: Sequence[Pod]) -> int:
-        """The node to take next, near the others: the tightest that holds all who wait, else the roomiest."""
+        """Row of the next node, near the gang: the tightest that holds all waiting members, else the roomiest."""
         wanted, room = self._wanted(waiting), self._room(fitting, waiting)
         zones = self._placements.labels.column(ZONE).codes
         near = np.isin(zones[fitting], sorted({int(zones[row]) for row in gang}))
@@ -154,7 +156,7 @@ class Attempts:
         return int(fitting[holds][room[holds].argmin()] if holds.any() else fitting[room.argmax()])
 
     def _by_room(self, fitting: Rows, waiting: Sequence[Pod]) -> list[int]:
-        """The tightest first."""
+        """Rows by free room, the tightest first."""
         rows: list[int] = fitting[np.argsort(self._room(fitting, waiting), kind="stable")].tolist()
         return rows
 
@@ -170,12 +172,12 @@ class Attempts:
 
 
 def _measure(members: Sequence[Pod]) -> str:
-    """The resource a gang is measured by: GPUs if anybody needs one."""
+    """Resource a gang is measured by: GPUs if any member requests one, else CPU."""
     return GPU if any(name == GPU for pod in members for name, _ in pod.shape.requests) else CPU
 
 
 def _roomiest_zone(zones: npt.NDArray[np.int32], room: npt.NDArray[np.int64], wanted: int) -> npt.NDArray[np.bool_]:
-    """Rows of the tightest zone that holds all who wait, else of the roomiest; all rows if one of them holds all."""
+    """Rows of the tightest zone that holds all waiting members, else of the roomiest; all rows if one row holds all."""
     if (room >= wanted).any():
         return np.ones(len(zones), np.bool_)
     rooms = {zone: int(room[zones == zone].sum()) for zone in dict.fromkeys(zones.tolist())}

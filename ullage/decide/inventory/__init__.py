@@ -1,1 +1,1 @@
-"""What a node's GPUs are, from what was seen of them: identity, islands, health, users. Pure."""
+"""Inventory of a node's GPUs from GPU readings: identity, islands, health, users. Pure."""

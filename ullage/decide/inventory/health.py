@@ -1,20 +1,20 @@
-"""Whether a GPU may be given to anybody, from what was seen of it: ordered rules, the first that speaks decides."""
+"""GPU health from a reading and the Xids heard: ordered rules, the first that has a finding decides."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ullage.decide.inventory.sights import Sight, Trouble
-from ullage.model.device import Health
+from ullage.decide.inventory.gpu_readings import GpuReadError, GpuReading
+from ullage.model.device import DeviceHealth
 
 XIDS_OF_PROGRAMS = frozenset({13, 31, 43, 45, 66, 68, 69, 109})
-"""Illegal addresses, page faults, stopped channels and the like: what a program did wrong, not the GPU."""
+"""Illegal addresses, page faults, stopped channels and the like: faults of a program, not of the GPU."""
 
 XIDS_THAT_ONLY_TELL = frozenset({63, 92, 94, 154})
-"""Rows remapped, many corrected errors, an error that was contained, a change of the recovery action: where something
-is left to be done, a counter or NVML says so, too."""
+"""Rows remapped, many corrected errors, a contained error, a change of the recovery action. Where something is left to
+be done, a counter or NVML reports that, too."""
 
 MOST_RETIRED_PAGES = 60
-"""From here on the maker replaces the board."""
+"""From here on the vendor replaces the board."""
 
 _XIDS = {
     48: "double-bit ECC error",
@@ -31,76 +31,80 @@ _XIDS = {
 }
 
 _TROUBLES = {
-    Trouble.LOST: (Health.UNHEALTHY, "fell off the bus"),
-    Trouble.RESET_REQUIRED: (Health.UNHEALTHY, "needs a reset"),
-    Trouble.SILENT: (Health.UNHEALTHY, "does not answer"),
-    Trouble.MISSING: (Health.UNHEALTHY, "is not there any more"),
-    Trouble.UNREADABLE: (Health.UNKNOWN, "cannot be read"),
+    GpuReadError.LOST: (DeviceHealth.UNHEALTHY, "fell off the bus"),
+    GpuReadError.RESET_REQUIRED: (DeviceHealth.UNHEALTHY, "needs a reset"),
+    GpuReadError.SILENT: (DeviceHealth.UNHEALTHY, "does not answer"),
+    GpuReadError.MISSING: (DeviceHealth.UNHEALTHY, "is not there any more"),
+    GpuReadError.UNREADABLE: (DeviceHealth.UNKNOWN, "cannot be read"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """How a GPU is, and why it is not well."""
+class HealthFinding:
+    """Health of a GPU, and the reason if it is not healthy."""
 
-    health: Health
+    health: DeviceHealth
     why: str = ""
 
 
-WELL = Finding(Health.HEALTHY)
+WELL = HealthFinding(DeviceHealth.HEALTHY)
 
-Rule = Callable[[Sight, Sequence[int]], Finding | None]
-"""A GPU as it was seen, and the Xids heard of it."""
+Rule = Callable[[GpuReading, Sequence[int]], HealthFinding | None]
+"""Maps a GPU's reading and the Xids heard of it to a finding; None if the rule has none."""
 
 
 def is_fault(xid: int) -> bool:
-    """Whether this Xid speaks against the GPU. One that nobody here knows does."""
+    """True if this Xid is a fault of the GPU. Unknown Xids are."""
     return xid not in XIDS_OF_PROGRAMS and xid not in XIDS_THAT_ONLY_TELL
 
 
-def what_is_unreadable_is_not_given(sight: Sight, _xids: Sequence[int]) -> Finding | None:
+def what_is_unreadable_is_not_given(sight: GpuReading, _xids: Sequence[int]) -> HealthFinding | None:
     if sight.trouble is None:
         return None
     health, words = _TROUBLES[sight.trouble]
-    return Finding(health, f"{words} ({sight.detail})" if sight.detail else words)
+    return HealthFinding(health, f"{words} ({sight.detail})" if sight.detail else words)
 
 
-def faults_stay_until_somebody_looks(_sight: Sight, xids: Sequence[int]) -> Finding | None:
+def faults_stay_until_somebody_looks(_sight: GpuReading, xids: Sequence[int]) -> HealthFinding | None:
     faults = [xid for xid in xids if is_fault(xid)]
     if not faults:
         return None
     words = _XIDS.get(faults[0])
-    return Finding(Health.UNHEALTHY, f"Xid {faults[0]}: {words}" if words else f"Xid {faults[0]}")
+    return HealthFinding(DeviceHealth.UNHEALTHY, f"Xid {faults[0]}: {words}" if words else f"Xid {faults[0]}")
 
 
-def memory_waits_for_no_repair(sight: Sight, _xids: Sequence[int]) -> Finding | None:
+def memory_waits_for_no_repair(sight: GpuReading, _xids: Sequence[int]) -> HealthFinding | None:
     counters = sight.vitals.counters if sight.vitals is not None else None
     if counters is None:
         return None
     if counters.remap_failed:
-        return Finding(Health.UNHEALTHY, "a row of its memory could not be remapped")
+        return HealthFinding(DeviceHealth.UNHEALTHY, "a row of its memory could not be remapped")
     if counters.remap_pending:
-        return Finding(Health.UNHEALTHY, "a remapped row of its memory waits for a reset")
+        return HealthFinding(DeviceHealth.UNHEALTHY, "a remapped row of its memory waits for a reset")
     if counters.retirement_pending:
-        return Finding(Health.UNHEALTHY, "a retired page of its memory waits for a reset")
+        return HealthFinding(DeviceHealth.UNHEALTHY, "a retired page of its memory waits for a reset")
     if (counters.retired_pages or 0) >= MOST_RETIRED_PAGES:
-        return Finding(Health.UNHEALTHY, f"{counters.retired_pages} pages of its memory are retired")
+        return HealthFinding(DeviceHealth.UNHEALTHY, f"{counters.retired_pages} pages of its memory are retired")
     return None
 
 
-def memory_is_right(sight: Sight, _xids: Sequence[int]) -> Finding | None:
+def memory_is_right(sight: GpuReading, _xids: Sequence[int]) -> HealthFinding | None:
     errors = (sight.vitals.counters.uncorrected_now or 0) if sight.vitals is not None else 0
-    return Finding(Health.UNHEALTHY, f"{errors} uncorrected ECC errors since the driver was loaded") if errors else None
+    return (
+        HealthFinding(DeviceHealth.UNHEALTHY, f"{errors} uncorrected ECC errors since the driver was loaded")
+        if errors
+        else None
+    )
 
 
-def a_fabric_is_up(sight: Sight, _xids: Sequence[int]) -> Finding | None:
+def a_fabric_is_up(sight: GpuReading, _xids: Sequence[int]) -> HealthFinding | None:
     wrong = sight.vitals.fabric if sight.vitals is not None else ""
-    return Finding(Health.UNHEALTHY, f"its NVLink fabric is not up: {wrong}") if wrong else None
+    return HealthFinding(DeviceHealth.UNHEALTHY, f"its NVLink fabric is not up: {wrong}") if wrong else None
 
 
-def a_partitioned_gpu_has_parts(sight: Sight, _xids: Sequence[int]) -> Finding | None:
+def a_partitioned_gpu_has_parts(sight: GpuReading, _xids: Sequence[int]) -> HealthFinding | None:
     bare = sight.card is not None and sight.card.partitioned and not sight.card.mig
-    return Finding(Health.UNHEALTHY, "MIG is on and it has no instances") if bare else None
+    return HealthFinding(DeviceHealth.UNHEALTHY, "MIG is on and it has no instances") if bare else None
 
 
 RULES: Sequence[Rule] = (
@@ -113,6 +117,6 @@ RULES: Sequence[Rule] = (
 )
 
 
-def health_of(sight: Sight, xids: Sequence[int] = ()) -> Finding:
-    """The first rule that has something against it, else healthy."""
+def health_of(sight: GpuReading, xids: Sequence[int] = ()) -> HealthFinding:
+    """The first rule's finding, else healthy."""
     return next((found for rule in RULES if (found := rule(sight, xids)) is not None), WELL)

@@ -1,6 +1,6 @@
-"""Whose a process is: the pod, from the process' cgroups.
+"""Pod of a process, from the process' cgroups.
 
-kubelet names a pod's cgroup after its uid. Drivers and runtimes spell the way to it differently: `cgroupfs` has a
+kubelet names a pod's cgroup after its uid. Drivers and runtimes spell the path to it differently: `cgroupfs` has a
 folder `pod<uid>`, systemd a slice `kubepods-burstable-pod<uid>.slice` with underscores for dashes; containerd, CRI-O
 and Docker add their own below, some after a colon; kind and other nests put more in front.
 """
@@ -12,9 +12,9 @@ _POD = re.compile(rf"(?:^|[/-])pod(?P<uid>{_UID})(?=$|[./:])")
 
 
 def pod_of(cgroups: str) -> str:
-    """The uid of the pod these cgroups (the text of /proc/PID/cgroup) are in; empty if they are in none.
+    """Uid of the pod these cgroups (the text of /proc/PID/cgroup) are in; empty if they are in none.
 
-    A static pod's is a digest without dashes, as kubelet made it.
+    The uid of a static pod is a digest without dashes, as kubelet made it.
     """
     for line in cgroups.splitlines():
         path = line.split(":", 2)[-1]

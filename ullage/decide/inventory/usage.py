@@ -1,4 +1,4 @@
-"""Who is on which GPU, held against who may be: strangers, and holders who do nothing."""
+"""GPU use against Leases: processes of pods that do not hold the GPU, and holders whose GPU is idle."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -7,24 +7,24 @@ from ullage.model.pod import Pod
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Stray:
-    """A process on a GPU that was not given to its pod, or that is in no pod at all."""
+class UnleasedProcess:
+    """A process on a GPU that its pod does not hold, or that is in no pod at all."""
 
     device: int
     pid: int
     pod: str = ""
-    """The uid; empty for a process of the host."""
+    """Uid of the process' pod; empty for a process of the host."""
 
 
 Occupants = Mapping[int, Mapping[int, str]]
-"""By GPU id: process ids, each with the uid of its pod or nothing."""
+"""Process ids by GPU id, each with the uid of its pod; empty for a process of the host."""
 
 Rights = Mapping[int, Collection[str]]
-"""By GPU id: uids of the pods that may use it."""
+"""Uids of the pods that may use a GPU, by GPU id."""
 
 
 def rights_of(pods: Collection[Pod]) -> dict[int, tuple[str, ...]]:
-    """What the allocations on the pods of a node say."""
+    """Uids of the pods that hold each GPU, by the allocations on the pods of a node."""
     found: dict[int, tuple[str, ...]] = {}
     for pod in sorted(pods, key=lambda pod: pod.uid):
         for gpu in pod.gpu_ids:
@@ -32,11 +32,11 @@ def rights_of(pods: Collection[Pod]) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def strays(occupants: Occupants, rights: Rights) -> tuple[Stray, ...]:
-    """In order of GPU and process."""
+def strays(occupants: Occupants, rights: Rights) -> tuple[UnleasedProcess, ...]:
+    """Unleased processes, in order of GPU and process."""
     return tuple(
         sorted(
-            Stray(gpu, pid, pod)
+            UnleasedProcess(gpu, pid, pod)
             for gpu, processes in occupants.items()
             for pid, pod in processes.items()
             if not pod or pod not in rights.get(gpu, ())
@@ -45,18 +45,18 @@ def strays(occupants: Occupants, rights: Rights) -> tuple[Stray, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tenancy:
-    """A GPU that somebody holds."""
+class GpuTenancy:
+    """A GPU that pods hold."""
 
     holders: tuple[str, ...]
     idle_since: float
-    """When it was last seen to compute, or was given to them."""
+    """Instant at which it was last seen to compute, or was given to its holders."""
 
 
 def tenancies(
-    before: Mapping[int, Tenancy], rights: Rights, utilisation: Mapping[int, int | None], *, now: float
-) -> dict[int, Tenancy]:
-    """Held GPUs that say how busy they are, each with how long it has been idle for the same holders."""
+    before: Mapping[int, GpuTenancy], rights: Rights, utilisation: Mapping[int, int | None], *, now: float
+) -> dict[int, GpuTenancy]:
+    """Held GPUs that report their utilisation, each with the instant since which its holders have left it idle."""
     found = {}
     for gpu, uids in sorted(rights.items()):
         busy, holders = utilisation.get(gpu), tuple(sorted(uids))
@@ -64,5 +64,5 @@ def tenancies(
             continue
         known = before.get(gpu)
         goes_on = known is not None and known.holders == holders and not busy
-        found[gpu] = known if known is not None and goes_on else Tenancy(holders, now)
+        found[gpu] = known if known is not None and goes_on else GpuTenancy(holders, now)
     return found

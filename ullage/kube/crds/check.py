@@ -1,8 +1,8 @@
-"""What the API server would say of an object that never met one: the marks and rules of its structs, held against it.
+"""Validation of objects that no API server has validated, by the marks and rules of their structs.
 
-For manifests that are planned with offline, and for objects stored before a limit was tightened. Judges decoded
-structs: that the types are right has been seen by the decoder. A default is always right, and is not looked at, so an
-empty text passes as none where the API server would refuse it.
+For manifests that are planned with offline, and for objects stored before a limit was tightened. Decoded structs are
+validated: the decoder has checked the types. A field with its default value is not checked, so an empty text passes
+as none where the API server would refuse it.
 """
 
 import re
@@ -16,11 +16,11 @@ from msgspec import inspect as shapes
 
 from ullage.kube.crds.rules import RULES
 
-Check = Callable[[Any, str], list["Violation"]]
+Check = Callable[[Any, str], list["FieldViolation"]]
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class FieldViolation:
     """A field and what is wrong with it."""
 
     field: str
@@ -30,7 +30,7 @@ class Violation:
         return f"{self.field}: {self.message}"
 
 
-def violations(thing: msgspec.Struct, at: str = "") -> list[Violation]:
+def violations(thing: msgspec.Struct, at: str = "") -> list[FieldViolation]:
     """All that is wrong, in the order of the fields. `at` is where the struct is found in its object: `spec`."""
     return _check_of_struct(type(thing))(thing, at)
 
@@ -49,17 +49,17 @@ def _check_of_struct(kind: type[msgspec.Struct]) -> Check:
     fields = [one for field in msgspec.structs.fields(kind) if (one := _check_of_field(field)) is not None]
     laws = [rule for rule in RULES.get(kind, ()) if rule.holds is not None]
 
-    def check(thing: Any, at: str) -> list[Violation]:
-        found: list[Violation] = []
+    def check(thing: Any, at: str) -> list[FieldViolation]:
+        found: list[FieldViolation] = []
         for field in fields:
             value = getattr(thing, field.name)
             if value != field.default:
                 if field.check is not None:
                     found += field.check(value, _join(at, field.written_as))
             elif field.required:
-                found.append(Violation(_join(at, field.written_as), "is required"))
+                found.append(FieldViolation(_join(at, field.written_as), "is required"))
         broken = (rule for rule in laws if rule.holds is not None and not rule.holds(thing))
-        return found + [Violation(_join(at, rule.field.removeprefix(".")), rule.message) for rule in broken]
+        return found + [FieldViolation(_join(at, rule.field.removeprefix(".")), rule.message) for rule in broken]
 
     return check
 
@@ -107,7 +107,7 @@ def _check_of_marks(marks: dict[str, Any]) -> Check | None:
     laws = [law for key, limit in sorted(marks.items()) if (law := _law(key, limit)) is not None]
     if not laws:
         return None
-    return lambda value, at: [Violation(at, message) for holds, message in laws if not holds(value)]
+    return lambda value, at: [FieldViolation(at, message) for holds, message in laws if not holds(value)]
 
 
 def _law(key: str, limit: Any) -> tuple[Callable[[Any], bool], str] | None:

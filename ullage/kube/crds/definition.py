@@ -6,16 +6,16 @@ from typing import Any
 
 import yaml
 
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import CRDS
 from ullage.kube.crds.rules import RULES
 from ullage.kube.crds.schema import object_schema
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import CRDS
 
 _HEADER = "# Generated from ullage/kube/objects by `make format`; do not edit.\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class PrinterColumn:
     """One column of `kubectl get`; `wide` ones show with `-o wide` alone."""
 
     name: str
@@ -31,16 +31,16 @@ class Column:
         return column | ({"priority": 1} if self.wide else {})
 
 
-AGE = Column(name="Age", path=".metadata.creationTimestamp", type="date")
+AGE = PrinterColumn(name="Age", path=".metadata.creationTimestamp", type="date")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Definition:
+class CrdDefinition:
     """A custom kind with a status of its own."""
 
     resource: Resource[Any]
     short_names: Sequence[str]
-    columns: Sequence[Column]
+    columns: Sequence[PrinterColumn]
     selectable: Sequence[str] = ()
     """Fields that `--field-selector` understands."""
 

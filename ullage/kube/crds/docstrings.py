@@ -13,7 +13,7 @@ import msgspec
 
 @cache
 def describe(kind: type[msgspec.Struct]) -> tuple[str, dict[str, str]]:
-    """What a struct is, and what each of its own fields is."""
+    """Return the docstring of a struct, and the docstrings of its own fields by name."""
     (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
     if not isinstance(tree, ast.ClassDef):
         raise TypeError(f"{kind} is not a class")

@@ -1,4 +1,4 @@
-"""Make our kinds served: apply the definitions, and wait until the API server answers for them."""
+"""Install the CustomResourceDefinitions: apply them, and wait until the API server serves their kinds."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -6,19 +6,19 @@ from contextlib import aclosing
 from typing import Any, cast
 
 from ullage.errors import Gone, NotFound, TooManyRequests, UserError
-from ullage.kube.api import Apply, KubeApi, Selection
+from ullage.kube.client.api import Apply, KubeApi, ListSelector
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import CRDS
 from ullage.kube.crds.catalog import OURS
-from ullage.kube.crds.definition import Definition
-from ullage.kube.resource import JsonObject, Resource
-from ullage.kube.resources import CRDS
+from ullage.kube.crds.definition import CrdDefinition
 
 MANAGER = "ullage-install"
-"""Who the API server says wrote the definitions."""
+"""Field manager: the name under which the API server records writes of the definitions."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 1.0
 
 
-async def install(api: KubeApi, definitions: Sequence[Definition] = OURS, *, seconds: float = 60.0) -> None:
+async def install(api: KubeApi, definitions: Sequence[CrdDefinition] = OURS, *, seconds: float = 60.0) -> None:
     """Apply all of them and wait until all are served. Idempotent; objects that are there stay.
 
     Raises UserError when a name is taken by another kind, or when it takes longer than this.
@@ -47,7 +47,7 @@ async def _established(api: KubeApi, name: str) -> None:
 async def _next(api: KubeApi, crd: JsonObject) -> JsonObject:
     """The definition after its next change."""
     meta = crd["metadata"]
-    named = Selection(fields=f"metadata.name={meta['name']}")
+    named = ListSelector(fields=f"metadata.name={meta['name']}")
     watch = api.watch(CRDS, since=meta["resourceVersion"], selection=named)
     try:
         async with aclosing(cast(AsyncGenerator[Any, None], watch)) as batches:
@@ -72,7 +72,7 @@ def _is_established(crd: JsonObject) -> bool:
 
 
 async def _served(api: KubeApi, resource: Resource[Any]) -> None:
-    """An established kind is served a moment later, and nothing tells when: so ask."""
+    """Poll until the kind is served: that is some time after it is established, without an event."""
     pause = _FIRST_PAUSE
     while True:
         pages = api.pages(resource.whole(), chunk=1)

@@ -1,4 +1,4 @@
-"""What a key of a label looks like, for rules in CEL and in Python."""
+"""Syntax of label keys, for rules in CEL and in Python."""
 
 import re
 

@@ -1,10 +1,10 @@
-"""What the schema of a field says beyond its type. Marks stand in `Annotated`; rules are kept in `rules`.
+"""Marks: constraints in the schema of a field beyond its type. Marks stand in `Annotated`; rules are kept in `rules`.
 
 Marks are hints to the schema and never to msgspec's decoder: a value out of bounds must make one object unreadable,
 with its name in the message, and not the whole list it came in.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -25,7 +25,7 @@ def _schema(**keys: Any) -> Meta:
 
 
 REQUIRED = Meta(extra={"required": True})
-"""Must be there and say something, though our structs read objects without it."""
+"""Must be set and not empty, though our structs decode objects without it."""
 
 DATE_TIME = _schema(format="date-time")
 OBJECT_NAME = _schema(pattern=_SUBDOMAIN, minLength=1, maxLength=253)
@@ -42,7 +42,7 @@ PRICE = _schema(pattern=_PRICE, maxLength=_MOST_QUANTITY, minimum=0)
 SET = _schema(**{"x-kubernetes-list-type": "set"})
 """A list without duplicates, of which each item has its own owner."""
 OPEN = _schema(**{"x-kubernetes-preserve-unknown-fields": True})
-"""Somebody else's fields live here, too, and must survive."""
+"""Fields of other writers occur here too, and must be preserved."""
 
 
 def at_least(least: int) -> Meta:
@@ -65,7 +65,7 @@ def at_most_entries(most: int) -> Meta:
     return _schema(maxProperties=most)
 
 
-def one_of(words: type[StrEnum]) -> Meta:
+def one_of(words: Iterable[StrEnum]) -> Meta:
     """A closed list of words, in the order they are declared in."""
     return _schema(enum=[word.value for word in words])
 
@@ -76,11 +76,11 @@ def map_by(key: str) -> Meta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
-    """A law between the fields of a struct, said twice: for the API server, and for objects that never met one.
+class ValidationRule:
+    """Rule between the fields of a struct, in CEL for the API server and in Python for objects from files.
 
-    That both say the same is tested on the real API server. `field` is where the message points, relative to the
-    struct; `holds` is None for laws about change, which only the server can judge.
+    Tests on a real API server compare the two. `field` is the field that the message names, relative to the struct;
+    `holds` is None for transition rules, which only the server can check.
     """
 
     cel: str

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 from msgspec import inspect as shapes
 
+from ullage.kube.client.resource import JsonObject
 from ullage.kube.crds.docstrings import describe
-from ullage.kube.crds.marks import Rule
+from ullage.kube.crds.marks import ValidationRule
 from ullage.kube.crds.rules import Rules
 from ullage.kube.objects.meta import Condition, ObjectMeta
-from ullage.kube.resource import JsonObject
 
 _LIST_TYPE = "x-kubernetes-list-type"
 
@@ -117,9 +117,10 @@ def _is_marked_required(shape: shapes.Type) -> bool:
 
 
 def _default(field: msgspec.structs.FieldInfo, written: JsonObject) -> Any:
-    """What the server fills in: a default that says something; for an object, all that is filled in inside.
+    """Default that the API server fills in, unless it is empty; for an object, the defaults of its fields.
 
-    It has to be spelled out: the rules of the object are held against its default as it is written.
+    The defaults of its fields are written out because the API server checks the object's rules against its default as
+    written.
     """
     if field.default is not msgspec.NODEFAULT:
         return field.default or None
@@ -127,6 +128,6 @@ def _default(field: msgspec.structs.FieldInfo, written: JsonObject) -> Any:
     return {name: inner["default"] for name, inner in inside if "default" in inner} or None
 
 
-def _law(rule: Rule) -> JsonObject:
+def _law(rule: ValidationRule) -> JsonObject:
     law = {"rule": rule.cel, "message": rule.message, "reason": rule.reason}
     return law | ({"fieldPath": rule.field} if rule.field else {})

@@ -1,4 +1,4 @@
-"""AdmissionReview as the API server sends it, and pods as a user wrote them: what the webhook looks at.
+"""AdmissionReview as the API server sends it, and pods as a user wrote them: the fields that the webhook reads.
 
 Lists may be null where Go had none. Objects inside a review stay raw until it is known what they are.
 """
@@ -23,7 +23,7 @@ class UserInfo(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class AdmissionRequest(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """What is about to happen to an object, and who asked for it."""
+    """One operation on an object that the API server asks to admit, with the user who requested it."""
 
     uid: str
     resource: ResourceName = field(default_factory=ResourceName)
@@ -78,17 +78,60 @@ class ReviewedResources(KubeStruct, frozen=True, gc=False, kw_only=True):
     limits: dict[str, str | int | float] | None = None
 
 
+class ReviewedSecurity(KubeStruct, frozen=True, gc=False, kw_only=True):
+    privileged: bool | None = None
+
+
+class ReviewedMount(KubeStruct, frozen=True, gc=False, kw_only=True):
+    mount_path: str = ""
+
+
 class ReviewedContainer(KubeStruct, frozen=True, gc=False, kw_only=True):
     name: str = ""
     env: tuple[EnvEntry, ...] | None = None
     resources: ReviewedResources | None = None
     restart_policy: str | None = None
+    security_context: ReviewedSecurity | None = None
+    volume_mounts: tuple[ReviewedMount, ...] | None = None
+
+
+class HostPath(KubeStruct, frozen=True, gc=False, kw_only=True):
+    path: str = ""
+
+
+class ReviewedVolume(KubeStruct, frozen=True, gc=False, kw_only=True):
+    name: str = ""
+    host_path: HostPath | None = None
 
 
 class ReviewedToleration(KubeStruct, frozen=True, gc=False, kw_only=True):
     key: str | None = None
     operator: str | None = None
+    value: str | None = None
     effect: str | None = None
+
+
+class ReviewedExpression(KubeStruct, frozen=True, gc=False, kw_only=True):
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class ReviewedNodeTerm(KubeStruct, frozen=True, gc=False, kw_only=True):
+    match_expressions: tuple[ReviewedExpression, ...] | None = None
+    match_fields: tuple[ReviewedExpression, ...] | None = None
+
+
+class ReviewedNodeTerms(KubeStruct, frozen=True, gc=False, kw_only=True):
+    node_selector_terms: tuple[ReviewedNodeTerm, ...] | None = None
+
+
+class ReviewedNodeAffinity(KubeStruct, frozen=True, gc=False, kw_only=True):
+    required: ReviewedNodeTerms | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class ReviewedAffinity(KubeStruct, frozen=True, gc=False, kw_only=True):
+    node_affinity: ReviewedNodeAffinity | None = None
 
 
 class ReviewedPodSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
@@ -96,6 +139,8 @@ class ReviewedPodSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
     node_name: str | None = None
     node_selector: Strings | None = None
     tolerations: tuple[ReviewedToleration, ...] | None = None
+    affinity: ReviewedAffinity | None = None
+    volumes: tuple[ReviewedVolume, ...] | None = None
     init_containers: tuple[ReviewedContainer, ...] | None = None
     containers: tuple[ReviewedContainer, ...] | None = None
     ephemeral_containers: tuple[ReviewedContainer, ...] | None = None
@@ -113,7 +158,7 @@ class ReviewedObject(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class ReviewedClaim(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """A GpuClaim of which the spec has not been judged."""
+    """A GpuClaim whose spec has not been validated."""
 
     metadata: ReviewedMeta = field(default_factory=ReviewedMeta)
     spec: GpuClaimSpec = field(default_factory=GpuClaimSpec)

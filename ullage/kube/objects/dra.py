@@ -1,4 +1,4 @@
-"""Kubernetes' own device allocation, `resource.k8s.io`: what claims were given, and what drivers say of their devices.
+"""Dynamic Resource Allocation, `resource.k8s.io`: allocations of ResourceClaims, and devices of ResourceSlices.
 
 All served versions spell these parts alike, except that the oldest has a device's attributes one level deeper.
 """
@@ -11,13 +11,13 @@ from ullage.kube.objects.pod import NodeSelector
 
 
 class DeviceResult(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """One device that was given to a request of the claim."""
+    """One device allocated to a request of the claim."""
 
     driver: str = ""
     pool: str = ""
     device: str = ""
     admin_access: bool | None = None
-    """It is looked after, and not held: others may have it, too."""
+    """True for administrative access: the device is not held, and others may be allocated it."""
 
 
 class DeviceResults(KubeStruct, frozen=True, gc=False, kw_only=True):
@@ -33,7 +33,7 @@ class ResourceClaimStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     allocation: Allocated | None = None
 
 
-class ResourceClaim(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeResourceClaim(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     status: ResourceClaimStatus = field(default_factory=ResourceClaimStatus)
 
@@ -53,7 +53,7 @@ class SliceDevice(KubeStruct, frozen=True, gc=False, kw_only=True):
     name: str = ""
     attributes: Attributes = {}
     basic: BasicDevice | None = None
-    """Where v1beta1 has the attributes."""
+    """Place of the attributes in v1beta1."""
 
 
 class DevicePool(KubeStruct, frozen=True, gc=False, kw_only=True):
@@ -66,6 +66,6 @@ class ResourceSliceSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
     devices: tuple[SliceDevice, ...] = ()
 
 
-class ResourceSlice(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeResourceSlice(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: ResourceSliceSpec = field(default_factory=ResourceSliceSpec)

@@ -1,8 +1,7 @@
-"""Our own kinds, and the gangs of others: GpuClaim, GpuNodeStatus, GpuQuota, PodGroup.
+"""Custom resources of this project, GpuClaim, GpuNodeStatus and GpuQuota; and PodGroups of other projects.
 
-The custom resource definitions are made from these structs: a docstring here is what `kubectl explain` prints, a
-default is what the API server fills in, a mark is a limit it enforces. Laws between fields are in
-`ullage.kube.crds.rules`.
+The custom resource definitions are generated from these structs: `kubectl explain` prints the docstrings, the API
+server fills in the defaults and enforces the marks. Rules between fields are in `ullage.kube.crds.rules`.
 """
 
 from typing import Annotated
@@ -28,7 +27,7 @@ from ullage.kube.crds.marks import (
 from ullage.kube.objects import KubeStruct
 from ullage.kube.objects.meta import Condition, ObjectMeta
 from ullage.model.claim import ClaimPhase, DevicePolicy, Exclusivity, TopologyMode
-from ullage.model.device import MOST_DEVICES, GpuNodeKind, Health
+from ullage.model.device import MOST_DEVICES, DeviceHealth, GpuNodeKind
 
 Bytes = Annotated[int | str, BYTES]
 Count = Annotated[int, at_least(0)]
@@ -39,76 +38,76 @@ Conditions = Annotated[tuple[Condition, ...], map_by("type"), at_most_items(16)]
 CountByModel = Annotated[dict[str, Count], at_most_entries(64)]
 
 
-class DeviceRequest(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """Which GPUs would do."""
+class GpuClaimDevices(KubeStruct, frozen=True, gc=False, kw_only=True):
+    """GPUs the claim asks for."""
 
     count: Annotated[int, at_least(1)] = 1
-    """How many GPUs, all of one node."""
+    """Number of GPUs. All are on one node."""
     policy: Annotated[str, one_of(DevicePolicy)] = DevicePolicy.CONTIGUOUS.value
-    """Which of a node's free GPUs: contiguous takes the fewest NVLink islands, spread the most, preferIds exactly the
-    GPUs named in preferIds."""
+    """Choice among the free GPUs of a node: contiguous uses the fewest NVLink islands, spread the most, preferIds
+    exactly the GPUs named in preferIds."""
     prefer_ids: Annotated[tuple[DeviceId, ...], SET, at_most_items(MOST_DEVICES)] = ()
-    """The GPUs to take, by id; as many as count, with policy preferIds and only then. Whatever the exclusivity: these
-    are the GPUs the whole devices, shares or MIG instances are taken from."""
+    """Ids of the GPUs to use, as many as count. Set with policy preferIds only. Whole GPUs, shares and MIG instances
+    are all taken from these GPUs."""
     exclusivity: Annotated[str, one_of(Exclusivity)] = Exclusivity.EXCLUSIVE.value
     """Exclusive takes whole GPUs; Shared takes the part of each that memory or tflops ask for; MIG takes the smallest
     MIG instance with enough memory."""
     model: Annotated[str, length(1, 128)] = ""
-    """The GPU model, as GpuNodeStatus names it. Any, if not said."""
+    """GPU model, as GpuNodeStatus names it. Any model, if not set."""
     memory: Annotated[int | str | None, BYTES] = None
-    """Memory of each GPU, such as 40Gi: the least it must have, and with Shared and MIG what is taken of it."""
+    """Memory per GPU, such as 40Gi: the minimum a GPU must have, and with Shared and MIG the amount taken of it."""
     tflops: Annotated[int | None, at_least(1)] = None
-    """Compute of each GPU in TFLOPS: the least it must have, and with Shared what is taken of it."""
+    """Compute per GPU in TFLOPS: the minimum a GPU must have, and with Shared the amount taken of it."""
 
 
 class ClaimSelector(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """Which nodes would do."""
+    """Nodes the claim may be placed on."""
 
     match_labels: Annotated[dict[str, Annotated[str, LABEL_VALUE]], at_most_entries(32)] = {}
-    """Labels the node must have, beside what the pod itself asks for."""
+    """Labels the node must have, in addition to the constraints of the pod."""
 
 
 class ClaimTopology(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """How the GPUs of the claim must be wired to each other."""
+    """Interconnect required between the GPUs of the claim."""
 
     mode: Annotated[str, one_of(TopologyMode)] = TopologyMode.PREFERRED.value
     """Required refuses GPUs of different NVLink islands or below minBandwidthGBps; Preferred ranks them lower; Ignore
     does not look."""
     min_bandwidth: Count = field(default=0, name="minBandwidthGBps")
-    """The least bandwidth between the GPUs, in GB/s."""
+    """Minimum bandwidth between the GPUs, in GB/s."""
 
 
 class GpuClaimSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """What is asked for. Cannot change while the claim holds GPUs."""
+    """Requested GPUs, nodes and interconnect. Cannot be changed while the claim holds GPUs."""
 
-    devices: DeviceRequest = field(default_factory=DeviceRequest)
+    devices: GpuClaimDevices = field(default_factory=GpuClaimDevices)
     selector: ClaimSelector = field(default_factory=ClaimSelector)
     topology: ClaimTopology = field(default_factory=ClaimTopology)
     gang_ref: ObjectName = ""
-    """The gang this claim belongs to: the name of a PodGroup in its namespace, or, with gangMinMember, a word the
-    gang's claims share. All its members are placed together or none is."""
+    """Gang of this claim: the name of a PodGroup in its namespace, or, with gangMinMember, a name that the claims of
+    the gang share. Members of a gang are placed together or not at all."""
     gang_min_member: Annotated[int | None, at_least(1)] = None
-    """How many members the gang needs, where no PodGroup says so."""
+    """Number of members the gang needs, where no PodGroup sets it."""
     pool: ObjectName = ""
-    """The pool of nodes to stay in. Any, if not said."""
+    """Pool whose nodes may be used. Any pool, if not set."""
 
 
 class GpuClaimStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """What the claim holds at this moment. Written by the scheduler alone."""
+    """Current allocation of the claim. Written by the scheduler only."""
 
     phase: Annotated[str, one_of(ClaimPhase)] = ""
     """Pending: holds nothing. Reserved: its GPUs are leased, the pod is not bound yet. Bound: the pod is on the node.
     Failed: cannot be satisfied as it is; message says why."""
     node_name: ObjectName = ""
-    """The node of the GPUs."""
+    """Node of the GPUs."""
     gpu_ids: Annotated[tuple[DeviceId, ...], at_most_items(MOST_DEVICES)] = ()
-    """The GPUs it holds, ascending."""
+    """Ids of the GPUs the claim holds, ascending."""
     allocated: Annotated[str, length(0, 512)] = ""
     """Node and GPUs in one word: node-a:0,1. Equal to the pod's annotation gpu.scheduling/allocated."""
     message: Annotated[str, length(0, 4096)] = ""
-    """In words, for people."""
+    """Human-readable explanation of the phase."""
     conditions: Conditions = ()
-    """Allocated: does it hold all that it asks for, and if not, for which reason."""
+    """Allocated: True if the claim holds all GPUs it asks for; else the reason."""
     observed_generation: Count = 0
     """The generation of the spec this status is about."""
 
@@ -122,12 +121,12 @@ class GpuClaim(KubeStruct, frozen=True, gc=False, kw_only=True):
     status: GpuClaimStatus = field(default_factory=GpuClaimStatus)
 
 
-class MigInstance(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeMigInstance(KubeStruct, frozen=True, gc=False, kw_only=True):
     """A hardware partition of a GPU."""
 
     uuid: Annotated[str, length(1, 128)]
     profile: Annotated[str, length(1, 64)] = ""
-    """Its size as NVIDIA names it, such as 1g.10gb."""
+    """MIG profile, such as 1g.10gb."""
     memory: Annotated[Bytes, REQUIRED] = 0
 
 
@@ -135,49 +134,50 @@ class GpuDevice(KubeStruct, frozen=True, gc=False, kw_only=True):
     """One GPU."""
 
     id: DeviceId
-    """Its number on the node, counted from 0 in PCI bus order."""
+    """Number of the GPU on its node, from 0 in PCI bus order."""
     uuid: Annotated[str, REQUIRED, length(1, 128)] = ""
     model: Annotated[ModelName, REQUIRED] = ""
     memory: Annotated[Bytes, REQUIRED] = 0
-    health: Annotated[str, one_of(Health), REQUIRED] = Health.UNKNOWN.value
-    """Only Healthy GPUs are given to anybody."""
+    health: Annotated[str, one_of(DeviceHealth), REQUIRED] = DeviceHealth.UNKNOWN.value
+    """Health of the GPU. Only Healthy GPUs are allocated."""
     island: Annotated[str, length(0, 128)] = ""
-    """The NVLink island it is wired into; GPUs of one island reach each other directly. Stands alone, if not said."""
+    """NVLink island of the GPU. GPUs of one island are directly connected. The GPU is alone, if not set."""
     bandwidth: Count = field(default=0, name="bandwidthGBps")
-    """To its peers in the island, in GB/s."""
+    """Bandwidth to the peers in the island, in GB/s."""
     peers: Annotated[tuple[DeviceId, ...], at_most_items(MOST_DEVICES)] = ()
-    """The GPUs it has a direct link to."""
+    """Ids of the GPUs with a direct link to this GPU."""
     in_use_by: Annotated[tuple[Annotated[str, length(1, 128)], ...], at_most_items(256)] = ()
-    """UIDs of the pods whose processes were seen on it."""
-    mig: Annotated[tuple[MigInstance, ...], map_by("uuid"), at_most_items(16)] = ()
-    """Its MIG instances, if it is partitioned."""
+    """UIDs of the pods whose processes the agent saw on the GPU."""
+    mig: Annotated[tuple[KubeMigInstance, ...], map_by("uuid"), at_most_items(16)] = ()
+    """MIG instances of the GPU, if it is partitioned."""
 
 
 class GpuNodeSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """Which node this is about."""
+    """Node that this inventory describes."""
 
     node_name: Annotated[ObjectName, REQUIRED] = ""
-    """The node's name, which is also the name of this object: a node has one."""
+    """Name of the node. It must equal the name of this object."""
 
 
 class GpuNodeReport(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """What the node's agent found, and when."""
+    """Report of the node's agent: the GPUs it found, and the time."""
 
     total: Annotated[int | None, between(0, MOST_DEVICES)] = None
-    """How many GPUs the node has."""
+    """Number of GPUs of the node."""
     healthy: Annotated[int | None, between(0, MOST_DEVICES)] = None
-    """How many of them are Healthy."""
+    """Number of GPUs that are Healthy."""
     observed_at: Annotated[str | None, DATE_TIME] = None
-    """When the agent looked. A report that is too old takes no new pods."""
+    """Time of the report. A node with too old a report gets no new pods."""
     kind: Annotated[str, one_of(GpuNodeKind)] = ""
-    """Leased: exact GPUs are given by the scheduler. Counted: a device plugin chooses, and only counts are."""
+    """Leased: the scheduler allocates exact GPUs. Counted: the scheduler allocates a number, and a device plugin
+    chooses the GPUs. DRA: kube-scheduler allocates them, by ResourceClaims."""
     devices: Annotated[tuple[GpuDevice, ...], map_by("id"), at_most_items(MOST_DEVICES)] = ()
     conditions: Conditions = ()
-    """Ready: could the agent read the GPUs, and if not, for which reason."""
+    """Ready: True if the agent could read the GPUs; else the reason."""
 
 
 class GpuNodeStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """The GPUs of one node, as its agent sees them."""
+    """Inventory of the GPUs of one node, as its agent reports them."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: GpuNodeSpec
@@ -185,18 +185,18 @@ class GpuNodeStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class GpuQuotaSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """The most the claims of this namespace may hold at once. What is not named is not limited."""
+    """Limits on what the claims of this namespace may hold at once. A field that is not set is no limit."""
 
     gpus: Annotated[int | None, at_least(0)] = None
-    """Whole GPUs, of whatever model."""
+    """Whole GPUs, of any model."""
     by_model: CountByModel = {}
-    """Whole GPUs of each model. A claim that names no model counts for the model it was given."""
+    """Whole GPUs by model. A claim without a model counts for the model allocated to it."""
     shares: Annotated[int | None, at_least(0)] = field(default=None, name="sharesMilli")
-    """Parts of GPUs in thousandths: of Shared claims their shares, of MIG claims the part of the GPU's memory."""
+    """Parts of GPUs in thousandths: the shares of Shared claims, and for MIG claims the part of the GPU's memory."""
 
 
 class QuotaUse(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """What is held of each limit."""
+    """Amount in use of each limit."""
 
     gpus: Annotated[int | None, at_least(0)] = None
     by_model: CountByModel = {}
@@ -204,11 +204,11 @@ class QuotaUse(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class GpuQuotaStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """What the namespace's claims hold at this moment."""
+    """Current usage by the claims of the namespace."""
 
     used: QuotaUse = field(default_factory=QuotaUse)
     conditions: Conditions = ()
-    """Exhausted: has a claim been refused because of this quota."""
+    """Exhausted: True if a claim has been refused because of this quota."""
     observed_generation: Count = 0
     """The generation of the spec this status is about."""
 
@@ -223,23 +223,23 @@ class GpuQuota(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class PodGroupSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """What the gang needs."""
+    """Size and timeout of the gang."""
 
     min_member: Annotated[int, at_least(1)] = 1
-    """How many pods must be placed together."""
+    """Number of pods that must be placed together."""
     schedule_timeout_seconds: Annotated[int | None, at_least(1)] = None
-    """How long the gang may hold GPUs while it waits for its other members."""
+    """Seconds the gang may hold GPUs while it waits for its other members."""
 
 
 class PodGroupStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """How far the gang is."""
+    """Progress of the gang."""
 
     phase: str = ""
     scheduled: int = 0
     running: int = 0
 
 
-class PodGroup(KubeStruct, frozen=True, gc=False, kw_only=True):
+class CoschedulingPodGroup(KubeStruct, frozen=True, gc=False, kw_only=True):
     """A gang: pods that are placed together or not at all. The kind is that of Kubernetes' scheduler plugins; where
     they are installed, their definition of it is the one to use."""
 
@@ -255,7 +255,7 @@ class GangPolicy(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class GroupPolicy(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """How the pods of a group are placed: together, or each on its own where no gang is said."""
+    """Placement of the pods of a group: together with gang set, each on its own without."""
 
     gang: GangPolicy | None = None
 

@@ -1,4 +1,4 @@
-"""What every object carries: its names, its owners, its conditions."""
+"""Metadata of every object: names, owners, conditions."""
 
 from typing import Protocol
 
@@ -35,7 +35,7 @@ class ObjectMeta(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class HasMeta(Protocol):
-    """Any struct of ours for a whole object."""
+    """Any struct of a whole object."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -64,7 +64,7 @@ class LabelSelector(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class PartialObject(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """Any object, for those who only care that it is there and who owns it."""
+    """Any object, with its metadata only: for readers that need its existence and its owners."""
 
     api_version: str = ""
     kind: str = ""

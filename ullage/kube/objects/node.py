@@ -1,4 +1,4 @@
-"""Nodes: what they offer, what keeps pods off them, and how they are."""
+"""Nodes: allocatable resources, taints and conditions."""
 
 from msgspec import field
 
@@ -7,7 +7,7 @@ from ullage.kube.objects.meta import Condition, ObjectMeta
 from ullage.kube.objects.pod import Quantities
 
 
-class Taint(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeTaint(KubeStruct, frozen=True, gc=False, kw_only=True):
     key: str = ""
     value: str = ""
     effect: str = ""
@@ -16,7 +16,7 @@ class Taint(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 class NodeSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
     unschedulable: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[KubeTaint, ...] = ()
     provider_id: str = field(default="", name="providerID")
 
 
@@ -32,7 +32,7 @@ class NodeStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     images: tuple[ContainerImage, ...] = ()
 
 
-class Node(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeNode(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: NodeSpec = field(default_factory=NodeSpec)
     status: NodeStatus = field(default_factory=NodeStatus)

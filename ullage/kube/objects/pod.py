@@ -1,4 +1,4 @@
-"""Pods: what scheduling, draining and accounting need to know of them."""
+"""Pods: the fields that scheduling, draining and accounting need."""
 
 from msgspec import field
 
@@ -29,7 +29,7 @@ class Container(KubeStruct, frozen=True, gc=False, kw_only=True):
     restart_policy: str = ""
 
 
-class Toleration(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeToleration(KubeStruct, frozen=True, gc=False, kw_only=True):
     key: str = ""
     operator: str = ""
     value: str = ""
@@ -113,7 +113,7 @@ class ImageVolume(KubeStruct, frozen=True, gc=False, kw_only=True):
     reference: str = ""
 
 
-class Volume(KubeStruct, frozen=True, gc=False, kw_only=True):
+class PodVolume(KubeStruct, frozen=True, gc=False, kw_only=True):
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
     image: ImageVolume | None = None
@@ -144,9 +144,9 @@ class PodSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
     overhead: Quantities = {}
     node_selector: Labels = {}
     affinity: Affinity | None = None
-    tolerations: tuple[Toleration, ...] = ()
+    tolerations: tuple[KubeToleration, ...] = ()
     topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
-    volumes: tuple[Volume, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     restart_policy: str = ""
@@ -155,7 +155,7 @@ class PodSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class ContainerStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """Of a container that may be resized in place: what it was given, and what it runs with."""
+    """Status of a container that may be resized in place: allocated resources, and resources in effect."""
 
     name: str = ""
     allocated_resources: Quantities = {}
@@ -173,7 +173,7 @@ class PodStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     message: str = ""
 
 
-class Pod(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubePod(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: PodSpec = field(default_factory=PodSpec)
     status: PodStatus = field(default_factory=PodStatus)

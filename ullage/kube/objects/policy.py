@@ -23,7 +23,7 @@ class DisruptionBudgetStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class DisruptionBudget(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubePodDisruptionBudget(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: DisruptionBudgetSpec = field(default_factory=DisruptionBudgetSpec)
     status: DisruptionBudgetStatus = field(default_factory=DisruptionBudgetStatus)
@@ -46,7 +46,7 @@ class NamespaceStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     phase: str = ""
 
 
-class Namespace(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeNamespace(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     status: NamespaceStatus = field(default_factory=NamespaceStatus)
 

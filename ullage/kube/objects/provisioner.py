@@ -1,6 +1,6 @@
-"""Our kind for pools of GPU nodes: NodeProvisioner. As in `gpu`, the definition is made from these structs.
+"""NodeProvisioner: the custom resource of a pool of GPU nodes. As in `gpu`, its definition is generated from here.
 
-Laws between fields are in `ullage.kube.crds.provisioner_rules`.
+Rules between fields are in `ullage.kube.crds.provisioner_rules`.
 """
 
 from typing import Annotated
@@ -28,7 +28,7 @@ from ullage.kube.objects import KubeStruct
 from ullage.kube.objects.gpu import Conditions, Count, ObjectName
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.model.device import MOST_DEVICES, GpuNodeKind
-from ullage.model.provisioner import CapacityType, ConsolidationPolicy, Failure, TaintEffect
+from ullage.model.provisioner import CapacityType, CloudFailure, ConsolidationPolicy, TaintEffect
 
 Duration = Annotated[str, DURATION]
 Moment = Annotated[str, DATE_TIME, REQUIRED]
@@ -40,7 +40,7 @@ MOST_NODES = 5000
 
 
 class TemplateTaint(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """A taint every new node has."""
+    """Taint of every new node."""
 
     key: Annotated[str, REQUIRED, length(1, 316)] = ""
     value: Annotated[str, LABEL_VALUE] = ""
@@ -48,65 +48,65 @@ class TemplateTaint(KubeStruct, frozen=True, gc=False, kw_only=True):
 
 
 class TemplateGpus(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """The GPUs of a new node, all alike."""
+    """GPUs of a new node, all alike."""
 
     model: Annotated[str, REQUIRED, length(1, 128)] = ""
-    """As GpuNodeStatus will name it."""
+    """GPU model, as GpuNodeStatus will name it."""
     count: Annotated[int, REQUIRED, between(1, MOST_DEVICES)] = 0
     memory: Annotated[int | str | None, BYTES] = None
-    """Of each GPU, such as 80Gi."""
+    """Memory per GPU, such as 80Gi."""
     islands: Annotated[int, between(1, MOST_DEVICES)] = 1
-    """NVLink islands of equal size; as many as GPUs if none are wired together."""
+    """Number of NVLink islands, all of equal size. Equal to count if no GPUs are connected."""
     bandwidth: Count = field(default=0, name="bandwidthGBps")
-    """Between GPUs of one island, in GB/s."""
-    kind: Annotated[str, one_of(GpuNodeKind)] = GpuNodeKind.LEASED.value
-    """Leased: exact GPUs will be given by the scheduler. Counted: by a device plugin."""
+    """Bandwidth between GPUs of one island, in GB/s."""
+    kind: Annotated[str, one_of((GpuNodeKind.LEASED, GpuNodeKind.COUNTED))] = GpuNodeKind.LEASED.value
+    """Leased: the scheduler allocates exact GPUs. Counted: a device plugin chooses them."""
 
 
 class NodeTemplateSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """What a new node will be like: pods are tried on it before it is bought."""
+    """Properties of a new node. Pending pods are tried on this template before a node is bought."""
 
     labels: Labels = {}
-    """Beside gpu.scheduling/provisioner, which every node of the pool has."""
+    """Labels of a new node, in addition to gpu.scheduling/provisioner, which every node of the pool has."""
     taints: Annotated[tuple[TemplateTaint, ...], at_most_items(32)] = ()
     resources: Annotated[Quantities, REQUIRED] = {}
-    """Allocatable: cpu, memory, and others such as ephemeral-storage. GPUs are said in gpus."""
+    """Allocatable resources: cpu, memory, and others such as ephemeral-storage. GPUs are set in gpus."""
     gpus: TemplateGpus
     capacity_type: Annotated[str, one_of(CapacityType)] = CapacityType.ON_DEMAND.value
     price_per_hour: Annotated[int | str | None, PRICE] = None
-    """Of one node, in whatever currency all provisioners use, such as 98.32. Provisioners without a price come last."""
+    """Price of one node, such as 98.32, in the same currency for all provisioners. Those without a price come last."""
     zones: Annotated[tuple[ZoneName, ...], SET, at_most_items(16)] = ()
-    """Where nodes may come up. Anywhere, if not said."""
+    """Zones in which nodes may be created. Any zone, if not set."""
 
 
 class ProviderReference(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """Who makes the nodes."""
+    """Cloud provider that creates the nodes."""
 
     name: Annotated[str, REQUIRED, length(1, 63)] = ""
-    """aws, clusterapi, kwok, simulated, or one that is installed beside them."""
+    """Name of the provider: aws, clusterapi, kwok, simulated, or one installed in addition."""
     parameters: Parameters = {}
-    """What this provider needs to know, such as a launch template; see its documentation."""
+    """Parameters of the provider, such as a launch template; see its documentation."""
 
 
 class ConsolidationSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """How nodes that are not needed go."""
+    """Removal of nodes that are not needed."""
 
     policy: Annotated[str, one_of(ConsolidationPolicy)] = ConsolidationPolicy.EMPTY_ONLY.value
     """EmptyOnly: empty nodes, by the thresholds of this spec. Drain: also nodes whose pods have a place elsewhere; the
     thresholds are floors then."""
     unneeded_time: Duration = "10m"
-    """Drain: how long a node must have been unneeded before it goes."""
+    """Drain: time a node must have been unneeded before it is removed."""
     unready_time: Duration = "20m"
-    """Drain: the same for a node that is not ready."""
+    """Drain: time a node that is not ready must have been unneeded before it is removed."""
     utilization_threshold: Annotated[int, between(0, 100)] = field(default=50, name="utilizationThresholdPercent")
-    """Drain: a node with more of its GPUs in use stays."""
+    """Drain: a node with a larger part of its GPUs in use is kept."""
     max_scale_down_parallelism: Annotated[int | None, between(1, MOST_NODES)] = None
-    """Drain: nodes being removed at once. 10, if not said."""
+    """Drain: most nodes being removed at once. 10, if not set."""
     max_drain_parallelism: Annotated[int | None, between(0, MOST_NODES)] = None
-    """Drain: of them, nodes with pods to evict; fewer, so that drains never hold up empty nodes. At most 5, if not
-    said."""
+    """Drain: of them, nodes with pods to evict; with fewer, drains never hold up empty nodes. At most 5, if not
+    set."""
     max_empty_bulk_delete: Annotated[int | None, between(1, MOST_NODES)] = None
-    """Deprecated: say maxScaleDownParallelism."""
+    """Deprecated: use maxScaleDownParallelism."""
 
 
 class NodeProvisionerSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
@@ -115,48 +115,48 @@ class NodeProvisionerSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
     provider: ProviderReference
     template: NodeTemplateSpec
     min_size: Annotated[int, between(0, MOST_NODES)] = 0
-    """Nodes there always are."""
+    """Minimum number of nodes."""
     max_size: Annotated[int, REQUIRED, between(1, MOST_NODES)] = 0
-    """Nodes there are at most, coming and tainted ones included."""
+    """Maximum number of nodes, upcoming and tainted nodes included."""
     min_utilization: Annotated[int, between(0, 100)] = field(default=0, name="minGPUUtilizationPercent")
-    """Below this part of its GPUs in use the pool shrinks to the largest size that meets it. 0: never."""
+    """Minimum part of the pool's GPUs in use. Below it, the pool shrinks to the largest size that meets it. 0: off."""
     min_unutilized: Annotated[int, between(0, MOST_NODES)] = field(default=0, name="minUnutilizedGPUNodes")
-    """Empty nodes that stay whatever utilisation says. They are kept, never bought."""
+    """Number of empty nodes kept, whatever the utilisation. Empty nodes are kept, never bought."""
     scale_down_delay: Duration = "10m"
-    """From tainting an empty node to deleting it."""
+    """Time from tainting an empty node to deleting it."""
     scale_up_batch: Duration = "10s"
-    """How long the first pod of a burst waits for others to share new nodes with."""
+    """Time the first pending pod of a burst waits for others to share new nodes with."""
     boot_deadline: Duration = "15m"
-    """An instance that is no node with GPUs by then is replaced."""
+    """Time for an instance to become a node with GPUs. After it, the instance is replaced."""
     consolidation: ConsolidationSpec = field(default_factory=ConsolidationSpec)
     paused: bool = False
-    """Nothing is bought, tainted or deleted."""
+    """Stops the pool: nothing is bought, tainted or deleted."""
     recommend_only: bool = False
-    """What would be done is said in the status, and not done."""
+    """Decisions are written to the status only. Nothing is bought, tainted or deleted."""
 
 
 class TaintedNode(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """A node that is to go."""
+    """Node that is marked for deletion."""
 
     name: Annotated[ObjectName, REQUIRED] = ""
     deletion_time: Moment = ""
 
 
-class Decision(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """What was decided last."""
+class LastDecisionStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
+    """Last decision on the pool."""
 
     action: Annotated[str, REQUIRED, length(1, 63)] = ""
-    """Nothing, Release, Spare, Provision, Deprovision or Doom."""
+    """NoAction, ReleaseInstances, Untaint, ScaleUp, TerminateInstance or TaintForDeletion."""
     count: Count = 0
-    """How many nodes it is about."""
+    """Number of nodes the decision concerns."""
     at: Moment = ""
     why: Annotated[str, length(0, 4096)] = ""
     recommended: bool = False
-    """It was only said, and not done."""
+    """True if the decision was only recommended, and not performed."""
 
 
 class OpenPurchase(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """Nodes asked for, with an answer that is not known yet. Asking again under the same serial buys nothing more."""
+    """Purchase of nodes whose result is not known yet. A repeated request with the same serial buys nothing more."""
 
     serial: Annotated[int, at_least(0)] = 0
     count: Annotated[int, at_least(1), REQUIRED] = 0
@@ -165,48 +165,50 @@ class OpenPurchase(KubeStruct, frozen=True, gc=False, kw_only=True):
     since: Moment = ""
 
 
-class AwaitedInstance(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """An instance that was made and may not be listed yet."""
+class AwaitedInstanceStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
+    """Instance that was created and that the cloud may not list yet."""
 
     id: Annotated[str, REQUIRED, length(1, 512)] = ""
     since: Moment = ""
 
 
 class BackOffStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """Why nothing is bought at this moment."""
+    """Back-off after failed purchases. Nothing is bought until it ends."""
 
-    failure: Annotated[str, REQUIRED, one_of(Failure)] = ""
+    failure: Annotated[str, REQUIRED, one_of(CloudFailure)] = ""
     failures: Count = 0
-    """In a row."""
+    """Number of failures in a row."""
     until: Moment = ""
     message: Annotated[str, length(0, 4096)] = ""
 
 
 class NodeProvisionerStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """How the pool is. Written by the controller alone."""
+    """Current state of the pool. Written by the controller only."""
 
     current_size: Annotated[int | None, at_least(0)] = None
-    """Nodes and instances, coming and tainted ones included."""
+    """Number of nodes and instances, upcoming and tainted nodes included."""
     target_size: Annotated[int | None, at_least(0)] = None
     coming_size: Annotated[int | None, at_least(0)] = None
-    """Of the current ones, those that are no usable nodes yet."""
+    """Number of upcoming nodes among them: instances that are no usable nodes yet."""
     utilization: Annotated[int | None, at_least(0)] = field(default=None, name="gpuUtilizationPercent")
-    """GPUs requested of GPUs there are, tainted nodes included."""
+    """GPUs requested, in percent of all GPUs of the pool, tainted nodes included."""
+    unmet_pods: Annotated[int | None, at_least(0)] = None
+    """Pods that no NodeProvisioner serves and this one may not buy for: in back-off, full, paused or over budget."""
     tainted_nodes: Annotated[tuple[TaintedNode, ...], map_by("name"), at_most_items(MOST_NODES)] = ()
-    last_decision: Decision | None = None
+    last_decision: LastDecisionStatus | None = None
     purchases: Count = 0
-    """How many were begun."""
+    """Number of purchases begun so far."""
     purchase: OpenPurchase | None = None
-    awaited: Annotated[tuple[AwaitedInstance, ...], map_by("id"), at_most_items(MOST_NODES)] = ()
+    awaited: Annotated[tuple[AwaitedInstanceStatus, ...], map_by("id"), at_most_items(MOST_NODES)] = ()
     back_off: BackOffStatus | None = None
     conditions: Conditions = ()
-    """Ready, ScalingUp, ScalingDown, CapacityBlocked, ScaleDownThrottled."""
+    """Ready, ScalingUp, ScalingDown, CapacityBlocked, AgentsSilent, ScaleDownThrottled."""
     observed_generation: Count = 0
     """The generation of the spec this status is about."""
 
 
 class NodeProvisioner(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """A pool of GPU nodes that grows on demand and shrinks without regret. Its nodes carry its name in the label
+    """A pool of GPU nodes that grows and shrinks with demand. Its nodes carry its name in the label
     gpu.scheduling/provisioner."""
 
     metadata: ObjectMeta = field(default_factory=ObjectMeta)

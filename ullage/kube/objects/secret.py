@@ -1,4 +1,4 @@
-"""Secrets: a few named pieces of bytes that only some may read."""
+"""Secrets: named byte strings."""
 
 from msgspec import field
 

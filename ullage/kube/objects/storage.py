@@ -25,7 +25,7 @@ class VolumeClaimStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     phase: str = ""
 
 
-class VolumeClaim(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubePersistentVolumeClaim(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: VolumeClaimSpec = field(default_factory=VolumeClaimSpec)
     status: VolumeClaimStatus = field(default_factory=VolumeClaimStatus)
@@ -55,7 +55,7 @@ class VolumeStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     phase: str = ""
 
 
-class Volume(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubePersistentVolume(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: VolumeSpec = field(default_factory=VolumeSpec)
     status: VolumeStatus = field(default_factory=VolumeStatus)
@@ -70,7 +70,7 @@ class TopologyTerm(KubeStruct, frozen=True, gc=False, kw_only=True):
     match_label_expressions: tuple[TopologyLabel, ...] = ()
 
 
-class StorageClass(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeStorageClass(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     provisioner: str = ""
     volume_binding_mode: str = ""

@@ -1,14 +1,14 @@
-"""Things that make pods: Deployments, ReplicaSets, StatefulSets, Jobs, DaemonSets."""
+"""Workload controllers: Deployments, ReplicaSets, StatefulSets, Jobs, DaemonSets."""
 
 from msgspec import field
 
+from ullage.kube.client.resource import JsonObject
 from ullage.kube.objects import KubeStruct
 from ullage.kube.objects.meta import Condition, LabelSelector, ObjectMeta
-from ullage.kube.resource import JsonObject
 
 
 class WorkloadSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
-    """Of ReplicaSets, Deployments, StatefulSets and DaemonSets: how many of what. Templates stay plain JSON."""
+    """Spec of a ReplicaSet, Deployment, StatefulSet or DaemonSet: replicas and template. Templates stay plain JSON."""
 
     replicas: int | None = None
     selector: LabelSelector | None = None
@@ -35,7 +35,7 @@ class WorkloadStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Workload(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeWorkload(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: WorkloadSpec = field(default_factory=WorkloadSpec)
     status: WorkloadStatus = field(default_factory=WorkloadStatus)
@@ -64,7 +64,7 @@ class JobStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     conditions: tuple[Condition, ...] = ()
 
 
-class Job(KubeStruct, frozen=True, gc=False, kw_only=True):
+class KubeJob(KubeStruct, frozen=True, gc=False, kw_only=True):
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: JobSpec = field(default_factory=JobSpec)
     status: JobStatus = field(default_factory=JobStatus)

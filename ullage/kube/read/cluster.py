@@ -3,18 +3,17 @@
 from functools import lru_cache
 
 from ullage.errors import Unreadable
-from ullage.kube.moment import read_time
-from ullage.kube.objects.node import Node as KubeNode
-from ullage.kube.objects.policy import DisruptionBudget
-from ullage.kube.objects.policy import Namespace as KubeNamespace
-from ullage.kube.read.field import within
+from ullage.kube.objects.node import KubeNode
+from ullage.kube.objects.policy import KubeNamespace, KubePodDisruptionBudget
+from ullage.kube.read.field_error import within
 from ullage.kube.read.requests import amounts
-from ullage.kube.read.selection import read_selector
-from ullage.model.budget import Budget
-from ullage.model.event import ObjectKey
+from ullage.kube.read.selectors import read_selector
+from ullage.kube.timestamps import read_time
+from ullage.model.disruption_budget import PodDisruptionBudget
+from ullage.model.fact_event import ObjectKey
 from ullage.model.namespace import Namespace, labels_of_unheard
 from ullage.model.node import Node, Taint
-from ullage.model.provisioner import KEEP_ANNOTATION
+from ullage.model.provisioner import is_kept
 from ullage.model.selector import Operator, Requirement, Selector
 
 _NOTHING = Selector((Requirement("", Operator.IN),))
@@ -41,7 +40,7 @@ def read_node(raw: KubeNode) -> Node:
         taints=tuple(Taint(t.key, t.value, t.effect) for t in raw.spec.taints),
         allocatable=allocatable,
         images=tuple(sorted(_image(name, image.size_bytes) for image in raw.status.images for name in image.names)),
-        kept=meta.annotations.get(KEEP_ANNOTATION) == "true",
+        kept=is_kept(meta.annotations),
         provider_id=raw.spec.provider_id,
     )
 
@@ -57,7 +56,7 @@ def read_namespace(raw: KubeNamespace) -> Namespace:
     return Namespace(name=name, labels=labels_of_unheard(name) | raw.metadata.labels)
 
 
-def read_budget(raw: DisruptionBudget) -> Budget:
+def read_budget(raw: KubePodDisruptionBudget) -> PodDisruptionBudget:
     """A budget's facts."""
     meta, status = raw.metadata, raw.status
     try:
@@ -65,7 +64,7 @@ def read_budget(raw: DisruptionBudget) -> Budget:
             selector = read_selector(raw.spec.selector)
     except ValueError as error:
         raise Unreadable(f"PodDisruptionBudget {meta.namespace}/{meta.name}: {error}") from error
-    return Budget(
+    return PodDisruptionBudget(
         key=ObjectKey(meta.namespace, meta.name),
         uid=meta.uid,
         selector=_NOTHING if selector is None else selector,

@@ -1,26 +1,37 @@
-"""ResourceClaims and ResourceSlices: which GPUs are held, and which device is which GPU."""
+"""ResourceClaims and ResourceSlices: GPUs held, and the GPU of each device."""
 
 from collections.abc import Iterator
 
-from ullage.kube.objects.dra import Allocated, ResourceClaim, ResourceSlice, SliceDevice
-from ullage.model.device_claim import AllocatedDevice, DeviceClaim, DeviceSlice
-from ullage.model.event import ObjectKey
+from ullage.kube.objects.dra import Allocated, KubeResourceClaim, KubeResourceSlice, SliceDevice
+from ullage.model.dra import AllocatedDevice, ResourceClaim, ResourceSlice
+from ullage.model.fact_event import ObjectKey
 
 DRIVER = "gpu.nvidia.com"
-"""Whose devices are our GPUs. Its pools are named after nodes."""
+"""DRA driver whose devices are our GPUs. Its pools are named after nodes."""
 
-_GPU_UUID = ("parentUUID", "uuid")
+_PARENT_UUID = "parentUUID"
+_GPU_UUID = (_PARENT_UUID, "uuid")
 """Attributes that name the GPU: a part of one names its parent, too."""
 
+LEASE_NAMESPACE = "ullage-system"
+"""Default namespace of GPU Leases."""
+RESERVATION = "gpu.scheduling/reservation"
+"""Label of a ResourceClaim of ours, beside the Leases: it withholds a leased GPU from kube-scheduler."""
 
-def read_device_claim(raw: ResourceClaim) -> DeviceClaim:
-    """A claim's facts. One that has not been allocated holds nothing."""
+
+def read_device_claim(raw: KubeResourceClaim, *, lease_namespace: str = LEASE_NAMESPACE) -> ResourceClaim:
+    """Read a ResourceClaim's facts. A claim without allocation holds no device. Nor do ours: Leases count theirs.
+
+    Our claims are recognised by namespace and label: any user could write a label alone.
+    """
     meta, given = raw.metadata, raw.status.allocation
-    devices = () if given is None else tuple(sorted(set(_devices(given))))
-    return DeviceClaim(key=ObjectKey(meta.namespace, meta.name), uid=meta.uid, devices=devices)
+    ours = meta.namespace == lease_namespace and RESERVATION in meta.labels
+    devices = () if given is None or ours else tuple(sorted(set(allocated_devices(given))))
+    return ResourceClaim(key=ObjectKey(meta.namespace, meta.name), uid=meta.uid, devices=devices)
 
 
-def _devices(given: Allocated) -> list[AllocatedDevice]:
+def allocated_devices(given: Allocated) -> list[AllocatedDevice]:
+    """GPUs, or parts of them, that were given away."""
     node = _node(given)
     return [
         AllocatedDevice(node or result.pool, result.pool, result.device)
@@ -30,7 +41,7 @@ def _devices(given: Allocated) -> list[AllocatedDevice]:
 
 
 def _node(given: Allocated) -> str:
-    """The one node it can be used on, where it says so by name."""
+    """Name of the single node on which the allocation can be used, where its node selector names one; else empty."""
     terms = () if given.node_selector is None else given.node_selector.node_selector_terms
     named = [
         field.values[0]
@@ -41,18 +52,23 @@ def _node(given: Allocated) -> str:
     return named[0] if len(terms) == 1 and len(named) == 1 else ""
 
 
-def read_device_slice(raw: ResourceSlice) -> DeviceSlice:
-    """A slice's facts. One of another driver says nothing."""
+def read_device_slice(raw: KubeResourceSlice) -> ResourceSlice:
+    """Read a ResourceSlice's facts. A slice of another driver has no devices."""
     ours = raw.spec.driver == DRIVER
     gpus = tuple(sorted(_gpus(raw.spec.devices))) if ours else ()
-    return DeviceSlice(key=ObjectKey("", raw.metadata.name), pool=raw.spec.pool.name, gpus=gpus)
+    parts = tuple(sorted(one.name for one in raw.spec.devices if _said(one).get(_PARENT_UUID))) if ours else ()
+    return ResourceSlice(key=ObjectKey("", raw.metadata.name), pool=raw.spec.pool.name, gpus=gpus, parts=parts)
 
 
 def _gpus(devices: tuple[SliceDevice, ...]) -> Iterator[tuple[str, str]]:
     for device in devices:
-        attributes = device.attributes if device.basic is None else device.basic.attributes
-        # A name without a domain is of the driver's own.
-        said = {name.removeprefix(f"{DRIVER}/"): value.string for name, value in attributes.items()}
+        said = _said(device)
         uuid = next((found for name in _GPU_UUID if (found := said.get(name))), None)
         if uuid:
             yield device.name, uuid
+
+
+def _said(device: SliceDevice) -> dict[str, str | None]:
+    attributes = device.attributes if device.basic is None else device.basic.attributes
+    # A name without a domain is of the driver's own.
+    return {name.removeprefix(f"{DRIVER}/"): value.string for name, value in attributes.items()}

@@ -1,17 +1,31 @@
 """Pods."""
 
 from ullage.errors import Unreadable
-from ullage.kube.moment import read_time
-from ullage.kube.objects.meta import ObjectMeta
-from ullage.kube.objects.pod import Pod as KubePod
-from ullage.kube.objects.pod import PodStatus
-from ullage.kube.read.field import FieldError
-from ullage.kube.read.marks import read_marks
+from ullage.kube.objects.meta import Condition, ObjectMeta
+from ullage.kube.objects.pod import KubePod, PodStatus
+from ullage.kube.read.drain_info import read_marks
+from ullage.kube.read.field_error import FieldReadError
 from ullage.kube.read.shape import read_shape
-from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES, parse_allocation
+from ullage.kube.timestamps import read_time
+from ullage.model.allocation import (
+    ALLOCATED,
+    CLAIM,
+    CLAIM_TEMPLATE,
+    SHARE,
+    VISIBLE_DEVICES,
+    given_instances,
+    parse_allocation,
+    unnamed_claim,
+)
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
-from ullage.model.event import ObjectKey
+from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import CAPACITY_FAILURE
 from ullage.model.pod import Owner, Phase, Pod
+from ullage.model.refusal import PodScheduledReason
+
+_SILENCE = Condition()
+
+_LONGEST_SHARE = 6
 
 
 def read_pod(raw: KubePod) -> Pod:
@@ -32,15 +46,18 @@ def read_pod(raw: KubePod) -> Pod:
             shape=read_shape(raw),
             owner=_controller(meta),
             gpu_ids=(ids := _allocated(meta, spec.node_name)),
-            gpu_share=_share(meta) if ids else MILLI_GPU,
-            gpu_instances=_instances(meta) if ids else (),
+            gpu_instances=(instances := _instances(meta) if ids else ()),
+            gpu_share=_share(meta, instances) if ids else MILLI_GPU,
             claim=meta.annotations.get(CLAIM, ""),
             claim_template=meta.annotations.get(CLAIM_TEMPLATE, ""),
+            claim_unnamed=unnamed_claim(meta.annotations),
             device_claims=tuple(claim.name for claim in spec.resource_claims),
             nominated=raw.status.nominated_node_name,
-            unplaced="" if spec.node_name else _unplaced(raw.status),
+            unplaced="" if spec.node_name else _unplaced(raw.status).reason,
+            bind_error="" if spec.node_name else _bind_error(raw.status),
             preempts=spec.preemption_policy != "Never",
             marks=read_marks(raw),
+            capacity_failure="" if spec.node_name else meta.annotations.get(CAPACITY_FAILURE, ""),
             resource_version=meta.resource_version,
         )
     except ValueError as error:
@@ -51,18 +68,18 @@ def _created(meta: ObjectMeta) -> float:
     try:
         return read_time(meta.creation_timestamp)
     except ValueError as error:
-        raise FieldError("metadata.creationTimestamp", str(error)) from error
+        raise FieldReadError("metadata.creationTimestamp", str(error)) from error
 
 
 def _phase(said: str) -> Phase:
     try:
         return Phase(said or "Pending")
     except ValueError as error:
-        raise FieldError("status.phase", f"{said!r} is not a phase") from error
+        raise FieldReadError("status.phase", f"{said!r} is not a phase") from error
 
 
 def _allocated(meta: ObjectMeta, node: str) -> tuple[int, ...]:
-    """The GPUs of its own node the pod was given. What is not an allocation gives nothing: anybody may annotate."""
+    """GPUs of its own node allocated to the pod. A malformed annotation gives none: any user may annotate."""
     written = meta.annotations.get(ALLOCATED)
     if not written or not node:
         return ()
@@ -75,22 +92,29 @@ def _allocated(meta: ObjectMeta, node: str) -> tuple[int, ...]:
     return tuple(sorted({device for device in allocation.devices if device < MOST_DEVICES}))
 
 
-def _share(meta: ObjectMeta) -> int:
+def _share(meta: ObjectMeta, instances: tuple[str, ...]) -> int:
+    """Thousandths of each GPU; 0 only with MIG instances. A malformed share counts as the whole GPU."""
     written = meta.annotations.get(SHARE, "")
-    return min(int(written), MILLI_GPU) if written.isdecimal() else MILLI_GPU
+    if len(written) > _LONGEST_SHARE or not written.isdecimal():
+        return 0 if instances else MILLI_GPU
+    return min(int(written), MILLI_GPU) or (0 if instances else MILLI_GPU)
 
 
 def _instances(meta: ObjectMeta) -> tuple[str, ...]:
-    """MIG instances among what its containers see."""
-    seen = meta.annotations.get(VISIBLE_DEVICES, "").split(",")
-    return tuple(uuid for uuid in seen if uuid.startswith("MIG-"))
+    return given_instances(meta.annotations.get(VISIBLE_DEVICES, ""), meta.annotations.get(SHARE, ""))
 
 
-def _unplaced(status: PodStatus) -> str:
+def _unplaced(status: PodStatus) -> Condition:
+    """Condition PodScheduled=False of the pod; an empty condition if it has none."""
     for condition in status.conditions:
-        if condition.type == "PodScheduled":
-            return condition.reason if condition.status == "False" else ""
-    return ""
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition
+    return _SILENCE
+
+
+def _bind_error(status: PodStatus) -> str:
+    condition = _unplaced(status)
+    return condition.message if condition.reason == PodScheduledReason.SCHEDULER_ERROR else ""
 
 
 def _controller(meta: ObjectMeta) -> Owner | None:

@@ -1,9 +1,9 @@
-"""What a pod needs of a node, as kube-scheduler counts it."""
+"""Resource requests of a pod, as kube-scheduler counts them."""
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ullage.kube.objects.pod import Container, ContainerStatus, Pod, PodSpec, Quantities
-from ullage.kube.read.field import within
+from ullage.kube.objects.pod import Container, ContainerStatus, KubePod, PodSpec, Quantities
+from ullage.kube.read.field_error import within
 from ullage.model.quantity import milli
 from ullage.model.resources import Amounts, at_least, total
 
@@ -11,7 +11,12 @@ _POD_LEVEL = ("cpu", "memory")
 _LEAST_SCORED = {"cpu": milli("100m"), "memory": milli("200Mi")}
 
 OwnRequests = Callable[[Container], dict[str, int]]
-"""What one container asks for."""
+"""Function that returns the requests of one container, in thousandths."""
+
+
+def is_pod_level(name: str) -> bool:
+    """True if the resource can be requested and limited for a pod as a whole."""
+    return name in _POD_LEVEL or name.startswith("hugepages-")
 
 
 def amounts(quantities: Quantities) -> dict[str, int]:
@@ -39,7 +44,7 @@ def _at_least_scored(container: Container) -> dict[str, int]:
 
 
 def pod_requests(spec: PodSpec, own: OwnRequests = _as_written) -> dict[str, int]:
-    """What a pod needs in all.
+    """Return the total requests of a pod.
 
     Containers and sidecars run together; each init container runs beside the sidecars started before it; requests of
     the pod itself replace the sum for cpu, memory and hugepages; overhead comes on top.
@@ -52,7 +57,7 @@ def pod_requests(spec: PodSpec, own: OwnRequests = _as_written) -> dict[str, int
     if spec.resources is not None:
         with within("spec.resources.requests"):
             ours = amounts(spec.resources.requests)
-        needed |= {n: a for n, a in ours.items() if n in _POD_LEVEL or n.startswith("hugepages-")}
+        needed |= {name: amount for name, amount in ours.items() if is_pod_level(name)}
     if not spec.overhead:
         return needed
     with within("spec.overhead"):
@@ -65,8 +70,8 @@ def scored_requests(spec: PodSpec) -> tuple[int, int]:
     return needed.get("cpu", 0), needed.get("memory", 0)
 
 
-def held_requests(raw: Pod) -> dict[str, int]:
-    """What a pod that has a node holds there: while it is being resized in place, the larger of old and new."""
+def held_requests(raw: KubePod) -> dict[str, int]:
+    """Return the requests that a bound pod holds on its node: during an in-place resize, the larger of old and new."""
     statuses = {s.name: s for s in (*raw.status.container_statuses, *raw.status.init_container_statuses)}
     if not any(status.resources is not None for status in statuses.values()):
         return pod_requests(raw.spec)
@@ -78,8 +83,8 @@ def held_requests(raw: Pod) -> dict[str, int]:
     return pod_requests(raw.spec, lambda container: _resized(container, resizable, refused=refused))
 
 
-def resize_refused(raw: Pod) -> bool:
-    """Its node has said that it will never grow to what it asks for."""
+def resize_refused(raw: KubePod) -> bool:
+    """True if the node reported that the pod's resize is infeasible."""
     return any(c.type == "PodResizePending" and c.reason == "Infeasible" for c in raw.status.conditions)
 
 
@@ -102,7 +107,7 @@ def _each(path: str, containers: Iterable[Container], own: OwnRequests) -> Itera
 
 
 def _init_phase(containers: Iterable[Container], own: OwnRequests) -> tuple[dict[str, int], Amounts]:
-    """What the sidecars keep, and the most that is held at once while init containers run."""
+    """Return the requests of the sidecars, and the peak of requests while init containers run."""
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container, asked in zip(containers, _each("spec.initContainers", containers, own), strict=True):

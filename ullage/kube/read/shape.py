@@ -7,18 +7,18 @@ import msgspec
 from ullage.kube.objects.pod import (
     Affinity,
     Container,
-    Pod,
+    KubePod,
+    KubeToleration,
     PodAffinity,
     PodSpec,
     TopologySpreadConstraint,
 )
-from ullage.kube.objects.pod import Toleration as KubeToleration
-from ullage.kube.read.field import within
+from ullage.kube.read.field_error import within
 from ullage.kube.read.requests import held_requests, pod_requests, resize_refused, scored_requests
-from ullage.kube.read.selection import narrowed, read_node_term, read_node_terms, read_pod_term, read_selector
-from ullage.model.event import ObjectKey
+from ullage.kube.read.selectors import narrowed, read_node_term, read_node_terms, read_pod_term, read_selector
+from ullage.model.fact_event import ObjectKey
 from ullage.model.shape import Shape, interned, own_labels
-from ullage.model.terms import (
+from ullage.model.shape_terms import (
     ANY_ADDRESS,
     ClaimUse,
     HostPort,
@@ -39,11 +39,11 @@ _EXISTS = "Exists"
 _MOST_LIKENESSES = 4096
 
 _read_before: dict[bytes, Shape] = {}
-"""Pods of one workload are written alike: what was read once is not read again."""
+"""Cache of shapes: pods of one workload are written alike."""
 
 
-def read_shape(raw: Pod) -> Shape:
-    """Raises ValueError that names the field."""
+def read_shape(raw: KubePod) -> Shape:
+    """Read the shape of a pod. Raises ValueError that names the field."""
     if any(volume.ephemeral is not None for volume in raw.spec.volumes):
         return _read(raw)  # its claims carry the pod's own name: no other pod is like it
     likeness = _likeness(raw)
@@ -55,7 +55,7 @@ def read_shape(raw: Pod) -> Shape:
     return shape
 
 
-def _likeness(raw: Pod) -> bytes:
+def _likeness(raw: KubePod) -> bytes:
     """Everything a shape is read from, as bytes: equal for pods that have one shape and are written in one way."""
     meta, spec, status = raw.metadata, raw.spec, raw.status
     looks = spec.affinity is not None or spec.topology_spread_constraints
@@ -72,7 +72,7 @@ def _likeness(raw: Pod) -> bytes:
     )
 
 
-def _read(raw: Pod) -> Shape:
+def _read(raw: KubePod) -> Shape:
     meta, spec = raw.metadata, raw.spec
     requests = held_requests(raw) if spec.node_name else pod_requests(spec)
     scored_cpu, scored_memory = scored_requests(spec)
@@ -199,7 +199,7 @@ def _keys_looked_at(
             yield from (requirement.key for requirement in constraint.selector.requirements)
 
 
-def _claims(raw: Pod) -> Iterator[ClaimUse]:
+def _claims(raw: KubePod) -> Iterator[ClaimUse]:
     meta = raw.metadata
     for volume in raw.spec.volumes:
         if volume.persistent_volume_claim is not None:

@@ -3,14 +3,14 @@
 from ullage.errors import Unreadable
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import Quantities
-from ullage.kube.objects.storage import StorageClass as KubeStorageClass
-from ullage.kube.objects.storage import Volume as KubeVolume
-from ullage.kube.objects.storage import VolumeClaim as KubeVolumeClaim
-from ullage.kube.read.field import within
-from ullage.kube.read.selection import read_node_terms, read_selector
-from ullage.model.event import ObjectKey
+from ullage.kube.objects.storage import KubePersistentVolume as KubeVolume
+from ullage.kube.objects.storage import KubePersistentVolumeClaim as KubeVolumeClaim
+from ullage.kube.objects.storage import KubeStorageClass
+from ullage.kube.read.field_error import within
+from ullage.kube.read.selectors import read_node_terms, read_selector
+from ullage.model.fact_event import ObjectKey
 from ullage.model.quantity import milli
-from ullage.model.volume import StorageClass, Volume, VolumeClaim, zones_of
+from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass, zones_of
 
 _BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -18,8 +18,8 @@ _OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 _FILESYSTEM = "Filesystem"
 
 
-def read_volume_claim(raw: KubeVolumeClaim) -> VolumeClaim:
-    """A claim's facts. It is bound when its controller has said so, not when it merely names a volume."""
+def read_volume_claim(raw: KubeVolumeClaim) -> PersistentVolumeClaim:
+    """Read a PersistentVolumeClaim's facts. It is bound once its controller marks it so, not when it names a volume."""
     meta, spec = raw.metadata, raw.spec
     try:
         with within("spec.selector"):
@@ -28,7 +28,7 @@ def read_volume_claim(raw: KubeVolumeClaim) -> VolumeClaim:
             size = _storage(spec.resources.requests)
     except ValueError as error:
         raise Unreadable(f"PersistentVolumeClaim {meta.namespace}/{meta.name}: {error}") from error
-    return VolumeClaim(
+    return PersistentVolumeClaim(
         key=ObjectKey(meta.namespace, meta.name),
         uid=meta.uid,
         owner=next((owner.uid for owner in meta.owner_references if owner.controller), ""),
@@ -46,7 +46,7 @@ def read_volume_claim(raw: KubeVolumeClaim) -> VolumeClaim:
     )
 
 
-def read_volume(raw: KubeVolume) -> Volume:
+def read_volume(raw: KubeVolume) -> PersistentVolume:
     """A volume's facts."""
     meta, spec = raw.metadata, raw.spec
     try:
@@ -56,7 +56,7 @@ def read_volume(raw: KubeVolume) -> Volume:
         raise Unreadable(f"PersistentVolume {meta.name}: {error}") from error
     nodes = None if spec.node_affinity is None else spec.node_affinity.required
     promised = spec.claim_ref
-    return Volume(
+    return PersistentVolume(
         name=meta.name,
         labels=meta.labels,
         storage_class=_class_of(meta, spec.storage_class_name),

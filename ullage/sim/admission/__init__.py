@@ -1,8 +1,8 @@
-"""The webhook at the door of the simulated API server: the same questions, the same judge, without TLS and sockets.
+"""Admission webhook of the simulated API server: the same reviews and the same reviewer, without TLS and sockets.
 
-`post_webhook(server, policy)` is all there is to call. Nothing is judged here; `webhook.reviewing` does that.
+`post_webhook(server, policy)` is all there is to call. Nothing is decided here; `webhook.reviewer` does that.
 """
 
-from ullage.sim.admission.door import WebhookGate, post_webhook
+from ullage.sim.admission.gate import WebhookAdmission, post_webhook
 
-__all__ = ["WebhookGate", "post_webhook"]
+__all__ = ["WebhookAdmission", "post_webhook"]

@@ -1,43 +1,46 @@
-"""An agent on every simulated node that has GPUs: installed when they appear, removed when the node goes."""
+"""Agents of all simulated nodes with GPUs: started when the GPUs appear, removed when the node is deleted."""
 
 import asyncio
 import random
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ullage.act.tell import KubeEventWriter
-from ullage.agent.start import CONTROLLER
+from ullage.act.events import KubeEventWriter
+from ullage.agent.wiring import CONTROLLER
 from ullage.clock import Clock
 from ullage.errors import ApiError
-from ullage.kube.api import KubeApi
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import GPU_NODE_STATUSES, PODS
 from ullage.kube.read import read_pod
-from ullage.kube.resources import GPU_NODE_STATUSES, PODS
-from ullage.model.device import Health, Inventory
-from ullage.model.event import Event, ObjectKey, Synced, Vanished
+from ullage.model.device import DeviceHealth, Inventory
+from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Synced
 from ullage.model.pod import Pod
 from ullage.observe.events import EventRecorder
-from ullage.sim.agents.machine import Machine, Surroundings
-from ullage.watch.informer import Informer, Interest
+from ullage.sim.agents.machine import MachineContext, SimulatedMachine
+from ullage.watch.informer import Informer, InformerSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgentSettings:
-    """What may differ between simulations."""
+class SimulatedAgentSettings:
+    """Settings of the simulated agents: Lease namespace, heartbeats and seed."""
 
     lease_namespace: str = "ullage-system"
     heartbeats: bool = False
-    """Look every 2 s and report every 30 s, as real agents do. Without, a report is fresh until there is another."""
+    """Read GPUs every 2 s and report every 30 s, as real agents do. Otherwise a report is fresh until the next one."""
     seed: int = 0
 
 
 class SimulatedAgents:
-    """All of them. `run` until cancelled; nodes and misfortunes may come at any time, also before."""
+    """Agents of all simulated nodes.
+
+    `run` until cancelled; nodes and hardware faults may be added before or during it.
+    """
 
     def __init__(
         self,
         api: KubeApi,
         clock: Clock,
-        settings: AgentSettings = AgentSettings(),  # noqa: B008 - frozen
+        settings: SimulatedAgentSettings = SimulatedAgentSettings(),  # noqa: B008 - frozen
     ) -> None:
         self._api = api
         self._clock = clock
@@ -45,7 +48,7 @@ class SimulatedAgents:
         self._recorder = EventRecorder(
             KubeEventWriter(api, controller=CONTROLLER, instance="agents"), clock, instance="agents"
         )
-        self._around = Surroundings(
+        self._around = MachineContext(
             api=api,
             clock=clock,
             events=self._recorder,
@@ -53,29 +56,29 @@ class SimulatedAgents:
             heartbeats=settings.heartbeats,
         )
         self._pods: dict[str, dict[ObjectKey, Pod]] = {}
-        """By node."""
+        """Pods by node."""
         self._homes: dict[ObjectKey, str] = {}
-        self._machines: dict[str, Machine] = {}
+        self._machines: dict[str, SimulatedMachine] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """Until cancelled. A bug in one agent ends all."""
+        """Run all agents until cancelled. An unexpected error in one agent ends all."""
         rng = random.Random(self._settings.seed)
-        pods = Informer(self._api, Interest(PODS, read_pod), self._hear, rng=rng, clock=self._clock)
+        pods = Informer(self._api, InformerSpec(PODS, read_pod), self._hear, rng=rng, clock=self._clock)
         async with self._recorder, asyncio.TaskGroup() as self._group:
             self._group.create_task(pods.run(), name="pods of agents")
             for node in self._machines:
                 self._start(node)
 
     def install(self, inventory: Inventory) -> None:
-        """An agent begins to speak for a node, whose GPUs are these."""
+        """Start an agent for a node with these GPUs."""
         node = inventory.node
-        self._machines[node] = Machine(inventory, self._around, self._pods.setdefault(node, {}))
+        self._machines[node] = SimulatedMachine(inventory, self._around, self._pods.setdefault(node, {}))
         self._start(node)
 
     def remove(self, node: str) -> None:
-        """The node is gone, its agent with it, and what that said."""
+        """Remove the agent of a deleted node and its GpuNodeStatus."""
         self._pods.pop(node, None)
         if self._machines.pop(node, None) is None:
             return
@@ -84,15 +87,15 @@ class SimulatedAgents:
             self._group.create_task(self._forget(node), name=f"report of {node}")
 
     def silence(self, node: str) -> None:
-        """The agent of this node dies. Raises KeyError where there is none."""
+        """Stop the agent of this node, as by a crash. Raises KeyError if the node has none."""
         self._machines[node].silence()
 
     def resume(self, node: str) -> None:
-        """It starts again. Raises KeyError where there never was one."""
+        """Start the agent of this node again. Raises KeyError if the node never had one."""
         self._machines[node].resume()
 
-    def set_health(self, node: str, gpu: int, health: Health) -> None:
-        """A GPU breaks or is repaired. Raises KeyError where no agent speaks for the node."""
+    def set_health(self, node: str, gpu: int, health: DeviceHealth) -> None:
+        """Break or repair a GPU. Raises KeyError if the node has no agent."""
         self._machines[node].set_health(gpu, health)
 
     def _start(self, node: str) -> None:
@@ -100,14 +103,14 @@ class SimulatedAgents:
             self._running[node] = self._group.create_task(self._machines[node].run(), name=f"agent of {node}")
 
     async def _forget(self, node: str) -> None:
-        """The collector of orphans does that, too, where there is one."""
+        """Delete the node's GpuNodeStatus. The simulated garbage collector does so too, if it runs."""
         with suppress(ApiError):
             await self._api.delete(GPU_NODE_STATUSES, node)
 
-    def _hear(self, event: Event[Pod]) -> None:
+    def _hear(self, event: FactEvent[Pod]) -> None:
         if isinstance(event, Synced):
             return
-        new = None if isinstance(event, Vanished) else event.new
+        new = None if isinstance(event, Deleted) else event.new
         home = "" if new is None or new.phase.over else new.node
         left = self._homes.pop(event.key, "")
         if left:

@@ -1,4 +1,4 @@
-"""One simulated machine: its GPUs, its agent, and whether that is heard of."""
+"""One simulated machine: its GPUs, its agent, and whether the agent reports."""
 
 import asyncio
 import math
@@ -7,58 +7,58 @@ from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
-from ullage.act.sweep import Broom
+from ullage.act.lease_release import LeaseReleaser
 from ullage.agent.kubelet import Kubelet
-from ullage.agent.loop import Agent, AgentPace, Eyes, Voice
-from ullage.agent.processes import ProcFolder
-from ullage.agent.publishing import Publisher
-from ullage.agent.rounds import Rounds
+from ullage.agent.loop import AgentLoop, AgentReporters, AgentSensors, AgentTiming
+from ullage.agent.poller import GpuPoller
+from ullage.agent.processes import ProcFs
+from ullage.agent.status_writer import NodeStatusWriter
 from ullage.clock import Clock, Instant
-from ullage.decide.inventory.kind import Mode
-from ullage.kube.api import KubeApi
-from ullage.model.device import GpuNodeKind, Health, Inventory
-from ullage.model.event import ObjectKey
+from ullage.decide.inventory.node_kind import NodeKindMode
+from ullage.kube.client.api import KubeApi
+from ullage.model.device import NEVER_OLD, DeviceHealth, GpuNodeKind, Inventory
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.observe.agent_metrics import AgentMetrics
 from ullage.observe.events import EventRecorder
-from ullage.sim.agents.hardware import Bench
+from ullage.sim.agents.hardware import SimulatedGpus
 
-FRESH_FOR_EVER = Instant(253_402_300_799.0)
-"""9999-12-31T23:59:59Z: the time of a report that nobody has to repeat."""
+FRESH_FOR_EVER = Instant(NEVER_OLD)
+"""Time of a report that never becomes stale and is therefore not repeated."""
 
-TICKLESS = AgentPace(look=math.inf, report=math.inf)
-"""Looks when something happened, tells when something changed, and is silent otherwise."""
+TICKLESS = AgentTiming(look=math.inf, report=math.inf)
+"""Timing without heartbeats: the agent reads GPUs after an event and reports after a change."""
 
 _LAST_WORDS_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """What all machines share."""
+class MachineContext:
+    """Dependencies and settings shared by all simulated machines."""
 
     api: KubeApi
     clock: Clock
     events: EventRecorder
     lease_namespace: str
     heartbeats: bool
-    """Agents look and report as often as real ones do, with the time that it is."""
+    """Agents read and report at the intervals of real ones, with the current time."""
 
 
-class Machine:
-    """The GPUs of one node, and the agent that speaks for them. `run` until cancelled."""
+class SimulatedMachine:
+    """GPUs of one node and the agent that reports them. `run` until cancelled."""
 
-    def __init__(self, inventory: Inventory, around: Surroundings, pods: Mapping[ObjectKey, Pod]) -> None:
-        """`pods` are those on this node, kept up to date by whoever hears of them."""
+    def __init__(self, inventory: Inventory, around: MachineContext, pods: Mapping[ObjectKey, Pod]) -> None:
+        """`pods` are the pods on this node; the caller keeps the mapping up to date."""
         self.node = inventory.node
         self._pods = pods
-        self._bench = Bench(inventory)
-        self._mode = Mode.COUNTED if inventory.kind is GpuNodeKind.COUNTED else Mode.LEASED
+        self._bench = SimulatedGpus(inventory)
+        self._mode = NodeKindMode.COUNTED if inventory.kind is GpuNodeKind.COUNTED else NodeKindMode.LEASED
         self._around = around
         self._silent = False
         self._turn = asyncio.Event()
 
     async def run(self) -> None:
-        """Agents come and go here as on a real node; the GPUs stay."""
+        """Run one agent after another, as on a real node. The GPUs stay the same."""
         while True:
             self._turn.clear()
             agent = asyncio.ensure_future(self._silenced() if self._silent else self._agent(self._silent).run())
@@ -74,41 +74,47 @@ class Machine:
                 await asyncio.gather(agent, turned, return_exceptions=True)
 
     def silence(self) -> None:
-        """The agent dies: what it said last gets old from now on."""
+        """Stop the agent, as by a crash. Its last report becomes stale from now on."""
         self._silent = True
         self._turn.set()
 
     def resume(self) -> None:
-        """Another one starts."""
+        """Start a new agent."""
         self._silent = False
         self._turn.set()
 
-    def set_health(self, gpu: int, health: Health) -> None:
-        """A GPU breaks, or is as new again. What an agent holds against a GPU, only the next agent forgets."""
+    def set_health(self, gpu: int, health: DeviceHealth) -> None:
+        """Break or repair a GPU.
+
+        A new agent is started after a repair, because an agent never clears a fault it has recorded.
+        """
         self._bench.becomes(gpu, health)
-        if health is Health.HEALTHY:
+        if health is DeviceHealth.HEALTHY:
             self._turn.set()
 
     def pods_changed(self) -> None:
-        """Whether a broken GPU is held decides whether it is still counted."""
+        """Make the agent read its GPUs if one is broken. A broken GPU is counted differently while a pod holds it."""
         if self._bench.ill:
             self._bench.nudge()
 
-    def _agent(self, silent: bool) -> Agent:
+    def _agent(self, silent: bool) -> AgentLoop:
         around = self._around
         clock = around.clock if around.heartbeats or silent else _ForEver(around.clock)
-        voice = Voice(
-            Publisher(around.api, self.node, around.clock),
-            Broom(around.api, around.lease_namespace),
+        publisher = NodeStatusWriter(around.api, self.node, around.clock)
+        voice = AgentReporters(
+            publisher,
+            LeaseReleaser(around.api, around.lease_namespace),
             around.events,
             AgentMetrics(CollectorRegistry()),
         )
-        eyes = Eyes(self._bench, Rounds(self._bench, ProcFolder(), clock), Kubelet(None), self._pods)
-        pace = AgentPace() if around.heartbeats else TICKLESS
-        return Agent(self.node, eyes, voice, around.clock, mode=self._mode, pace=pace)
+        eyes = AgentSensors(
+            self._bench, GpuPoller(self._bench, ProcFs(), clock), Kubelet(None), self._pods, publisher.node
+        )
+        pace = AgentTiming() if around.heartbeats else TICKLESS
+        return AgentLoop(self.node, eyes, voice, around.clock, mode=self._mode, pace=pace)
 
     async def _silenced(self) -> None:
-        """With heartbeats the last report has its time already. Without, one more has to be dated."""
+        """Write one last dated report. With heartbeats the last report is dated already."""
         if self._around.heartbeats:
             return
         agent = self._agent(True)
@@ -121,7 +127,7 @@ class Machine:
 
 
 class _ForEver:
-    """A clock whose moments do not pass, for reports that need no repeating. What lasts, lasts as long as it does."""
+    """A clock whose `now` never changes, for reports that never become stale. Durations are those of the real clock."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

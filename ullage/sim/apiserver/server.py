@@ -1,6 +1,6 @@
-"""The API server in memory: (method, path, query, content type, body) to (status, JSON), and watches.
+"""API server in memory: (method, path, query, content type, body) to (status, JSON), and watches.
 
-Synchronous: a request is handled whole, in one step, at one moment of the injected clock. Everything that waits, is
+Synchronous: a request is handled whole, in one step, at one instant of the injected clock. Everything that waits, is
 slow, or fails lives in `transport`.
 """
 
@@ -9,26 +9,25 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ullage.clock import Clock
-from ullage.kube.transport import Request, Response
-from ullage.sim.apiserver import creation, deleting, patches, reading, updating
-from ullage.sim.apiserver.authorise import ADMIN, Authoriser, asked_by, everybody_may, refused
-from ullage.sim.apiserver.call import Call
-from ullage.sim.apiserver.discovery import discover
-from ullage.sim.apiserver.gate import Gate
-from ullage.sim.apiserver.negotiation import dress_of, dressed, wanted
+from ullage.kube.client.transport import Request, Response
+from ullage.sim.apiserver.kinds.custom_kinds import CustomKinds
+from ullage.sim.apiserver.kinds.registry import KindRegistry, NoSuchPath, RequestTarget
 from ullage.sim.apiserver.openapi.document import describe
-from ullage.sim.apiserver.parts import binding, eviction, finalize, reviews, scale
-from ullage.sim.apiserver.refusal import Refusal, method_not_allowed, no_containers
-from ullage.sim.apiserver.registry import NoSuchPath, Registry, Target
-from ullage.sim.apiserver.restoring import restore_object
+from ullage.sim.apiserver.request.admission import AdmissionChain
+from ullage.sim.apiserver.request.api_call import ApiCall
+from ullage.sim.apiserver.request.authorization import ADMIN, Authoriser, asked_by, everybody_may, refused
+from ullage.sim.apiserver.request.discovery import discover
+from ullage.sim.apiserver.request.negotiation import dress_of, dressed, wanted
+from ullage.sim.apiserver.request.status_errors import StatusError, method_not_allowed, no_containers
 from ullage.sim.apiserver.rules.builtin import builtin_kinds
-from ullage.sim.apiserver.seeding import seed_cluster
-from ullage.sim.apiserver.serving import CustomKinds
-from ullage.sim.apiserver.store import Listener, Store
-from ullage.sim.apiserver.watchers import Watcher
-from ullage.sim.apiserver.watching import open_watch
-from ullage.sim.apiserver.wire import JsonObject
-from ullage.sim.apiserver.world import World
+from ullage.sim.apiserver.storage.context import ServerContext
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.storage.restoring import restore_object
+from ullage.sim.apiserver.storage.seeding import seed_cluster
+from ullage.sim.apiserver.storage.store import Listener, Store
+from ullage.sim.apiserver.storage.watchers import Watcher
+from ullage.sim.apiserver.verbs import binding, create, delete, evict, finalize, get_list, patch, reviews, scale, update
+from ullage.sim.apiserver.verbs.watch import open_watch
 
 _NOT_A_PATH = Response(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
 _LEAST_WATCH_SECONDS = 1800.0
@@ -49,22 +48,22 @@ class SimulatedApiServer:
     ) -> None:
         """`history` changes are kept per resource; a watcher that lets `watch_buffer` lines pile up is closed."""
         chance = random.Random(seed)
-        self._world = World(Store(history), clock, chance)
-        self._registry = Registry(builtin_kinds())
+        self._world = ServerContext(Store(history), clock, chance)
+        self._registry = KindRegistry(builtin_kinds())
         self._authorise = authorise
         self._watch_buffer = watch_buffer
         self._custom = CustomKinds(self._registry, self._world)
         self._started = False
         self.caller = ADMIN
-        """Whose request is being handled, or was last: for those who listen."""
+        """User of the request being handled, or of the last one; read by listeners."""
 
     def _start(self) -> None:
         """At the first request: a clock bound to an event loop can be asked only once that loop runs."""
         self._started = True
         seed_cluster(self._world, self._registry)
 
-    def post(self, gate: Callable[[World], Gate]) -> None:
-        """From now on whatever is created or changed comes through this gate, as through admission webhooks."""
+    def post(self, gate: Callable[[ServerContext], AdmissionChain]) -> None:
+        """Set the admission chain: every create and update passes it from now on, as with admission webhooks."""
         self._world.gate = gate(self._world)
 
     def restore(self, manifest: JsonObject) -> None:
@@ -74,7 +73,7 @@ class SimulatedApiServer:
         restore_object(self._world, self._registry, manifest)
 
     def listen(self, place: str, listener: Listener) -> Callable[[], None]:
-        """Have every change of a resource (`pods`, `leases.coordination.k8s.io`) told at once; the result ends that."""
+        """Call back on every change of a resource (`pods`, `leases.coordination.k8s.io`); the result ends that."""
         return self._world.store.shelf(place).listen(listener)
 
     def account_from_birth(self) -> None:
@@ -94,7 +93,7 @@ class SimulatedApiServer:
         return self._world.now()
 
     def handle(self, request: Request, user: str = ADMIN) -> Response:
-        """Anything but a watch."""
+        """Handle any request but a watch."""
         if not self._started:
             self._start()
         self.caller = user
@@ -103,7 +102,7 @@ class SimulatedApiServer:
                 return found
             target = self._registry.resolve(request.path)
             self._check_allowed(user, _verb(request, target), target)
-            call = Call(target, request, user)
+            call = ApiCall(target, request, user)
             wanted(request)
             response = self._dispatch(call)
             self._custom.settle()
@@ -112,17 +111,17 @@ class SimulatedApiServer:
             return dressed(call, response, self._world.now)
         except NoSuchPath:
             return _NOT_A_PATH
-        except Refusal as refusal:
+        except StatusError as refusal:
             return refusal.response()
 
     def open_watch(self, request: Request, user: str = ADMIN) -> Watcher | Response:
-        """A watcher fed from now on, or the refusal."""
+        """A watcher that receives changes from now on, or the error response."""
         if not self._started:
             self._start()
         try:
             target = self._registry.resolve(request.path)
             self._check_allowed(user, "watch", target)
-            call = Call(target, request, user)
+            call = ApiCall(target, request, user)
             dress = dress_of(call, self._world.now)
             now, chance = self._world.now(), self._world.random
             lasts = lambda: _LEAST_WATCH_SECONDS * (1 + chance.random())  # noqa: E731 - drawn only where asked
@@ -130,23 +129,23 @@ class SimulatedApiServer:
             watcher.dress = dress
         except NoSuchPath:
             return _NOT_A_PATH
-        except Refusal as refusal:
+        except StatusError as refusal:
             return refusal.response()
         self._custom.attach(target.kind, watcher)
         return watcher
 
     def _describe(self, request: Request) -> Response | None:
-        """What is served and how it looks: questions no authoriser is asked about."""
+        """Discovery and OpenAPI documents, which need no authorization."""
         return discover(request, self._registry) or describe(request, self._registry)
 
-    def _check_allowed(self, user: str, verb: str, target: Target) -> None:
+    def _check_allowed(self, user: str, verb: str, target: RequestTarget) -> None:
         if target.kind.id in reviews.ANSWERED:
             return
         asked = asked_by(user, verb, target)
         if not self._authorise(asked):
             raise refused(asked, target)
 
-    def _dispatch(self, call: Call) -> Response:
+    def _dispatch(self, call: ApiCall) -> Response:
         if call.target.subresource in _NEEDS_CONTAINERS:
             raise no_containers(call.target.subresource)
         if call.kind.id in reviews.ANSWERED:
@@ -155,13 +154,13 @@ class SimulatedApiServer:
             case "GET", True, "scale":
                 return scale.read_scale(call, self._world)
             case "GET", True, "" | "status":
-                return reading.get(call, self._world.store)
+                return get_list.get(call, self._world.store)
             case "GET", False, _:
-                return reading.list_objects(call, self._world.store)
+                return get_list.list_objects(call, self._world.store)
             case "DELETE", True, "":
-                return deleting.delete(call, self._world)
+                return delete.delete(call, self._world)
             case "DELETE", False, _:
-                return deleting.delete_collection(call, self._world)
+                return delete.delete_collection(call, self._world)
             case "POST", _, _:
                 return self._post(call)
             case "PUT" | "PATCH", True, _:
@@ -169,18 +168,18 @@ class SimulatedApiServer:
             case _:
                 raise method_not_allowed()
 
-    def _post(self, call: Call) -> Response:
+    def _post(self, call: ApiCall) -> Response:
         match bool(call.target.name), call.target.subresource:
             case False, _:
-                return creation.create(call, self._world)
+                return create.create(call, self._world)
             case True, "binding":
                 return binding.bind(call, self._world)
             case True, "eviction":
-                return eviction.evict(call, self._world)
+                return evict.evict(call, self._world)
             case _:
                 raise method_not_allowed()
 
-    def _change(self, call: Call) -> Response:
+    def _change(self, call: ApiCall) -> Response:
         match call.request.method, call.target.subresource:
             case _, "scale":
                 return scale.write_scale(call, self._world)
@@ -189,18 +188,18 @@ class SimulatedApiServer:
             case _, "finalize" | "binding" | "eviction":
                 raise method_not_allowed()
             case "PUT", _:
-                return updating.replace(call, self._world)
+                return update.replace(call, self._world)
             case _:
-                return patches.patch(call, self._world)
+                return patch.patch(call, self._world)
 
 
 def is_watch(request: Request) -> bool:
-    """Does this GET ask for a stream."""
+    """True if this GET asks for a watch."""
     return request.method == "GET" and request.query.get("watch", "").lower() in ("true", "1", "t")
 
 
-def _verb(request: Request, target: Target) -> str:
-    """As authorisers name it."""
+def _verb(request: Request, target: RequestTarget) -> str:
+    """Verb of a request, as authorisers name it."""
     named = bool(target.name)
     match request.method:
         case "GET":

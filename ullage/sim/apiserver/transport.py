@@ -4,20 +4,22 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from ullage.errors import Unreachable
-from ullage.kube.transport import Refused, Request, Response
-from ullage.sim.apiserver.authorise import ADMIN
+from ullage.kube.client.transport import Request, Response, StreamRejected
+from ullage.sim.apiserver.network_faults import NetworkConditions, NetworkFault, answer_of
+from ullage.sim.apiserver.request.authorization import ADMIN
 from ullage.sim.apiserver.server import SimulatedApiServer, is_watch
-from ullage.sim.apiserver.watchers import Watcher
-from ullage.sim.apiserver.weather import Fault, Weather, answer_of
+from ullage.sim.apiserver.storage.watchers import Watcher
 
 
 class InMemoryTransport:
-    """One client's connection. `weather` is what lies between; `cut()` is the end of the client."""
+    """One client's connection. `weather` holds its network conditions; `cut()` disconnects the client for good."""
 
-    def __init__(self, server: SimulatedApiServer, *, user: str = ADMIN, weather: Weather | None = None) -> None:
+    def __init__(
+        self, server: SimulatedApiServer, *, user: str = ADMIN, weather: NetworkConditions | None = None
+    ) -> None:
         self._server = server
         self._user = user
-        self.weather = weather or Weather()
+        self.weather = weather or NetworkConditions()
         self._cut = False
         self._open: dict[int, asyncio.Event] = {}
         self._opened = 0
@@ -38,12 +40,12 @@ class InMemoryTransport:
         delay = self.weather.delay(request.method)
         await self._travel(request, delay / 2)
         fault = self.weather.fault(request)
-        if fault is Fault.REFUSED:
+        if fault is NetworkFault.REFUSED:
             raise Unreachable(f"{request.method} {request.path}: connection refused")
         if fault is not None and (answer := answer_of(fault)) is not None:
             return answer
         response = self._server.handle(request, self._user)
-        if fault is Fault.LOST:
+        if fault is NetworkFault.LOST:
             raise Unreachable(f"{request.method} {request.path}: connection reset before an answer came")
         await self._travel(request, delay / 2)
         return response
@@ -66,19 +68,19 @@ class InMemoryTransport:
         """The lines of a watch as they come."""
         await self._travel(request, self.weather.delay("WATCH"))
         fault = self.weather.fault(request)
-        if fault in (Fault.REFUSED, Fault.LOST):
+        if fault in (NetworkFault.REFUSED, NetworkFault.LOST):
             raise Unreachable(f"WATCH {request.path}: connection refused")
         if fault is not None and (answer := answer_of(fault)) is not None:
-            raise Refused(answer)
+            raise StreamRejected(answer)
         if not is_watch(request):
             response = self._server.handle(request, self._user)
             if response.status >= 400:
-                raise Refused(response)
+                raise StreamRejected(response)
             yield [response.body]
             return
         watcher = self._server.open_watch(request, self._user)
         if isinstance(watcher, Response):
-            raise Refused(watcher)
+            raise StreamRejected(watcher)
         self._opened += 1
         number = self._opened
         bell = self._open[number] = asyncio.Event()

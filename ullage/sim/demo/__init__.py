@@ -1,4 +1,4 @@
-"""What `ullage demo` plays: stories as data, who tells them on a simulated world, and what the terminal shows of it.
+"""Stories of `ullage demo`: story data, the player that runs a story on a simulated world, and the terminal view.
 
-Nothing decides here, and nothing here knows of sockets or browsers: the command line puts those beside it.
+No decisions are made here, and nothing here knows of sockets or browsers: the command line adds those.
 """

@@ -1,10 +1,10 @@
-"""The stories there are, by name. A new one is one line here and a module of data."""
+"""Catalog of stories by name. A new story is one line here and a module of data."""
 
 from collections.abc import Mapping
 
 from ullage.errors import UserError
-from ullage.sim.demo.crowding import CROWDING
-from ullage.sim.demo.ebb import EBB
+from ullage.sim.demo.contention import CROWDING
+from ullage.sim.demo.scale_down import EBB
 from ullage.sim.demo.story import Story
 from ullage.sim.demo.tour import TOUR
 
@@ -12,7 +12,7 @@ STORIES: Mapping[str, Story] = {story.name: story for story in (TOUR, CROWDING, 
 
 
 def story_named(name: str) -> Story:
-    """Raises UserError that names those there are."""
+    """Story of this name. Raises UserError that lists the known names."""
     if name not in STORIES:
         raise UserError(f"--scenario {name}: there is none of that name; there are {', '.join(STORIES)}")
     return STORIES[name]

@@ -1,15 +1,15 @@
-"""The GPU map as lines of a terminal: pools, their nodes, islands in brackets, and who has what.
+"""GPU map as lines of a terminal: pools, their nodes, islands in brackets, and the holder of each GPU.
 
-Takes no more lines than it may: first nodes stand side by side, then some are only counted.
+Keeps to the number of lines it is given: first nodes are put side by side, then some are only counted.
 """
 
 from collections.abc import Iterator, Sequence
 
 from rich.text import Text
 
-from ullage.sim.demo.picture import Cell, NodeRow, PoolRow, Use
+from ullage.sim.demo.terminal_model import GpuTile, GpuUse, NodeLine, PoolLine
 
-_SHAPES = {Use.FREE: "□", Use.LEASED: "■", Use.SHARED: "▣", Use.BROKEN: "✗"}
+_SHAPES = {GpuUse.FREE: "□", GpuUse.LEASED: "■", GpuUse.SHARED: "▣", GpuUse.BROKEN: "✗"}
 _COLOURS = (
     "cyan",
     "green",
@@ -27,7 +27,7 @@ _SIDE_BY_SIDE = 2
 
 
 class Palette:
-    """Who has which colour. Once somebody has one, it stays."""
+    """Colour of each holder. A holder keeps its colour once assigned."""
 
     def __init__(self) -> None:
         self._given: dict[str, str] = {}
@@ -36,8 +36,8 @@ class Palette:
         return self._given.setdefault(holder, _COLOURS[len(self._given) % len(_COLOURS)])
 
 
-def map_lines(pools: Sequence[PoolRow], palette: Palette, *, width: int, rows: int) -> list[Text]:
-    """The pools and the legend, in at most so many rows unless even the headings need more."""
+def map_lines(pools: Sequence[PoolLine], palette: Palette, *, width: int, rows: int) -> list[Text]:
+    """Pools and legend in at most `rows` lines, unless the headings alone need more."""
     legend = _legend(pools, palette, width)
     heads = [_head(pool, width) for pool in pools]
     roomy = [_nodes(pool, palette, lanes=1, width=width) for pool in pools]
@@ -51,21 +51,21 @@ def map_lines(pools: Sequence[PoolRow], palette: Palette, *, width: int, rows: i
 
 
 def _shares(wanted: list[int], rows: int) -> list[int]:
-    """How many lines each may have: who wants most gives way first, and nobody goes below one."""
+    """Number of lines for each pool. The pool that wants most is cut first, and none goes below one."""
     given = list(wanted)
     while sum(given) > rows and max(given, default=0) > 1:
         given[given.index(max(given))] -= 1
     return given
 
 
-def _cut(lines: list[Text], most: int, pool: PoolRow) -> list[Text]:
+def _cut(lines: list[Text], most: int, pool: PoolLine) -> list[Text]:
     if len(lines) <= most:
         return lines
     hidden = len(pool.nodes) - (most - 1) * _SIDE_BY_SIDE
     return [*lines[: most - 1], Text(f"  {hidden} nodes are not shown", style="dim")]
 
 
-def _head(pool: PoolRow, width: int) -> Text:
+def _head(pool: PoolLine, width: int) -> Text:
     size = f"{pool.current}" if pool.target in (None, pool.current) else f"{pool.current} → {pool.target}"
     coming = f", {pool.coming} coming" if pool.coming else ""
     price = f"  ${pool.price}/h each" if pool.price else ""
@@ -79,8 +79,8 @@ def _head(pool: PoolRow, width: int) -> Text:
     return line
 
 
-def _nodes(pool: PoolRow, palette: Palette, *, lanes: int, width: int) -> list[Text]:
-    """Nodes in so many lanes, each with its name, its GPUs and what is about to become of it."""
+def _nodes(pool: PoolLine, palette: Palette, *, lanes: int, width: int) -> list[Text]:
+    """Nodes in `lanes` columns, each with its name, its GPUs and its state."""
     names = max((len(node.name) for node in pool.nodes), default=0)
     drawn = [_gpus(node, palette) for node in pool.nodes]
     gpus = max(map(len, drawn), default=0)
@@ -93,14 +93,14 @@ def _nodes(pool: PoolRow, palette: Palette, *, lanes: int, width: int) -> list[T
     return [Text(" " * _APART).join(cells[at : at + lanes]) for at in range(0, len(cells), lanes)]
 
 
-def _node(node: NodeRow, gpus: Text, widths: tuple[int, int]) -> Text:
+def _node(node: NodeLine, gpus: Text, widths: tuple[int, int]) -> Text:
     name, wide = widths
     line = Text.assemble((f"  {node.name:{name}}  ", "dim" if node.going else ""), gpus)
     return line.append(" " * (wide - len(gpus) + _APART)).append(node.mark, "yellow")
 
 
-def _gpus(node: NodeRow, palette: Palette) -> Text:
-    """Islands in brackets; GPUs that are wired to nobody stand apart."""
+def _gpus(node: NodeLine, palette: Palette) -> Text:
+    """GPUs of a node: islands in brackets, GPUs without NVLink apart."""
     drawn = Text()
     for number, island in enumerate(node.islands):
         drawn.append(" " if number else "")
@@ -112,18 +112,18 @@ def _gpus(node: NodeRow, palette: Palette) -> Text:
     return drawn
 
 
-def _colour(cell: Cell, palette: Palette) -> str:
+def _colour(cell: GpuTile, palette: Palette) -> str:
     match cell.use:
-        case Use.FREE:
+        case GpuUse.FREE:
             return "dim"
-        case Use.BROKEN:
+        case GpuUse.BROKEN:
             return "bold red"
         case _:
             return palette.colour(cell.holder)
 
 
-def _legend(pools: Sequence[PoolRow], palette: Palette, width: int) -> list[Text]:
-    """What the marks mean and whose the colours are, in as few lines as it takes."""
+def _legend(pools: Sequence[PoolLine], palette: Palette, width: int) -> list[Text]:
+    """Legend: meaning of the marks and colour of each holder, in as few lines as it takes."""
     cells = [cell for pool in pools for node in pool.nodes for island in node.islands for cell in island]
     holders = sorted({cell.holder for cell in cells if cell.holder})
     parts = [Text(said, style="dim") for said in ("□ free", "✗ broken", "[ ] NVLink island")]

@@ -1,29 +1,29 @@
-"""Manifests as people write them, for stories: pools, claims, and what asks for them. All in one namespace."""
+"""Manifests as users write them, for stories: pools, claims and workloads. All in one namespace."""
 
 from dataclasses import dataclass
 
 import msgspec
 
-from ullage.act.drain import DrainPace
+from ullage.act.node_removal import DrainPace
 from ullage.control.draining.settings import DrainingSettings
+from ullage.kube.client.resource import JsonObject
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.kube.provisioner_read import read_provisioner
-from ullage.kube.resource import JsonObject
+from ullage.kube.read.provisioner import read_provisioner
 from ullage.model.allocation import CLAIM as CLAIM_NOTE
 from ullage.model.allocation import CLAIM_TEMPLATE
-from ullage.sim.actors.kubelet_behaviour import DURATION, STOP
+from ullage.sim.kubelet.timings import DURATION, STOP
 from ullage.sim.world.spec import FleetNode
 
 NAMESPACE = "default"
 _OURS = "gpu.scheduling/v1"
 _IMAGE = "example.test/work:v1"
 _FAREWELL_SECONDS = "25"
-"""A service ends its conversations before it goes."""
+"""Seconds a pod of a service takes to stop, to end open connections."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hardware:
-    """What nodes of a pool are made of, what they cost, and how long they take to come."""
+    """Hardware of a pool's nodes, their price, and their start-up time in seconds."""
 
     model: str
     gpus: int
@@ -51,11 +51,11 @@ L4 = Hardware(model="NVIDIA L4", gpus=4, memory="24Gi", islands=4, cpu="48", ram
 
 
 VISIBLE_DRAINING = DrainingSettings(pace=DrainPace(after_taint=20.0))
-"""Nodes stay tainted for a while before they go: an onlooker blinks, and half a minute is gone."""
+"""Drain pace for demos: a node stays tainted for 20 s before it is examined again, so that a viewer sees the taint."""
 
 
 def pool(name: str, hardware: Hardware, *, least: int, most: int, unneeded: str = "4m") -> JsonObject:
-    """A NodeProvisioner whose nodes are drained when they are not needed."""
+    """NodeProvisioner with draining of unneeded nodes."""
     template: JsonObject = {
         "resources": {"cpu": hardware.cpu, "memory": hardware.ram},
         "gpus": {
@@ -79,7 +79,7 @@ def pool(name: str, hardware: Hardware, *, least: int, most: int, unneeded: str 
 
 
 def nodes_of(provisioner: JsonObject, count: int) -> tuple[FleetNode, ...]:
-    """Nodes of a pool that are there from the beginning."""
+    """Nodes of a pool that exist from the beginning."""
     facts = read_provisioner(msgspec.convert(provisioner, NodeProvisioner))
     return tuple(
         FleetNode(name=f"{facts.name}-{letter}", template=facts.template, pool=facts.name)
@@ -88,7 +88,7 @@ def nodes_of(provisioner: JsonObject, count: int) -> tuple[FleetNode, ...]:
 
 
 def claim(name: str, count: int, model: str, *, island: bool = False, gang: str = "", members: int = 0) -> JsonObject:
-    """GPUs that are wanted together; with `island` in one NVLink island or not at all."""
+    """Claim for `count` GPUs; with `island`, all in one NVLink island."""
     spec: JsonObject = {"devices": {"count": count, "model": model, "policy": "contiguous"}}
     if island:
         spec["topology"] = {"mode": "Required"}
@@ -98,14 +98,14 @@ def claim(name: str, count: int, model: str, *, island: bool = False, gang: str 
 
 
 def pod(name: str, *, claimed: str = "", priority: str = "") -> JsonObject:
-    """A pod that names a claim, by its own name unless said, and nothing else: the webhook fills in the rest."""
+    """A pod with only a claim's name, by default its own. The webhook fills in the rest."""
     spec = _pod_spec("2") | ({"priorityClassName": priority} if priority else {})
     notes = {"annotations": {CLAIM_NOTE: claimed or name}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": _named(name) | notes, "spec": spec}
 
 
 def deployment(name: str, replicas: int, *, template: str) -> JsonObject:
-    """Replicas that each get a claim of their own, after the template."""
+    """A Deployment whose replicas each get a claim of their own from the template."""
     labels = {"app": name}
     spec: JsonObject = {
         "replicas": replicas,
@@ -119,7 +119,7 @@ def deployment(name: str, replicas: int, *, template: str) -> JsonObject:
 
 
 def job(name: str, workers: int, seconds: int, *, template: str, priority: str = "") -> JsonObject:
-    """Workers that all have to run for so long."""
+    """A Job whose workers all run for `seconds`."""
     notes = {CLAIM_TEMPLATE: template, DURATION: str(seconds)}
     inner = _pod_spec("8") | {"restartPolicy": "Never"} | ({"priorityClassName": priority} if priority else {})
     spec: JsonObject = {
@@ -132,7 +132,7 @@ def job(name: str, workers: int, seconds: int, *, template: str, priority: str =
 
 
 def budget(name: str, *, unavailable: int) -> JsonObject:
-    """At most so many pods of the Deployment of this name may be missing."""
+    """A PodDisruptionBudget for the Deployment of this name: at most `unavailable` pods may be missing."""
     spec = {"maxUnavailable": unavailable, "selector": {"matchLabels": {"app": name}}}
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _named(name), "spec": spec}
 

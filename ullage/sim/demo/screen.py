@@ -1,6 +1,6 @@
-"""The terminal's view of a story: what is to be seen, where to type, who waits and why, what was decided last.
+"""Terminal view of a story: caption, commands to type, pending pods with reasons, latest decisions.
 
-Draws what it is given; fits itself to the size of the terminal. Colour never says anything alone: shapes do, too.
+Draws the rows it is given and fits the terminal's size. Every state is shown by a shape as well as a colour.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,21 +12,21 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from ullage.sim.demo.captions import Caption, CaptionFeed
 from ullage.sim.demo.gpu_map import Palette, map_lines
-from ullage.sim.demo.picture import PoolRow, WaitingRow
-from ullage.sim.demo.programme import Programme, Told
+from ullage.sim.demo.terminal_model import PendingLine, PoolLine
 
 _WIDE = 110
-"""Columns from which on two halves stand side by side."""
+"""Columns from which the two halves are put side by side."""
 _MAP_COLUMNS = 56
 _TALL = 32
-"""Lines from which on there is room for a frame around the caption."""
+"""Lines from which the caption has a frame."""
 _MOST_WAITING = 5
 _MOST_WAITING_IF_SHORT = 2
 _LEAST_DECISIONS = 5
-"""Lines of decisions that a map may not take away."""
+"""Lines kept for decisions, whatever the size of the map."""
 _PLAIN_REFUSAL = "Unschedulable"
-"""What most pods that wait are: not worth saying."""
+"""Reason most pending pods have; it is left out of the view."""
 _INDENT = " " * len("00:00:00 ")
 _LABELS = len("a claim of yours  ")
 _LOOK = "get pods,gpuclaims,nodeprovisioners"
@@ -34,7 +34,7 @@ _LOOK = "get pods,gpuclaims,nodeprovisioners"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where else there is something to see, and what to type."""
+    """Dashboard URL, kubeconfig and example manifest shown to the viewer."""
 
     dashboard: str
     kubeconfig: str
@@ -43,16 +43,19 @@ class Addresses:
 
     @property
     def look(self) -> str:
-        """Typed to see what there is."""
+        """Command that lists pods, claims and provisioners."""
         return f"kubectl --kubeconfig {self.kubeconfig} {_LOOK}"
 
     @property
     def attempt(self) -> str:
-        """Typed to apply the example."""
+        """Command that applies the example."""
         return f"kubectl --kubeconfig {self.kubeconfig} apply -f {self.example}"
 
     def typed(self, room: int) -> Iterator[tuple[str, str]]:
-        """What to type and what for. A command in two lines cannot be copied: what is long is said once, before."""
+        """Commands to type, each with a label.
+
+        If a command would wrap, `export KUBECONFIG` is given first, because a wrapped command cannot be copied.
+        """
         if max(len(self.look), len(self.attempt)) <= room:
             yield "in a terminal", self.look
             yield "a claim of yours", self.attempt
@@ -64,11 +67,11 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One picture of the story."""
+    """One frame of the terminal view."""
 
-    programme: Programme
-    pools: Sequence[PoolRow]
-    waiting: Sequence[WaitingRow]
+    programme: CaptionFeed
+    pools: Sequence[PoolLine]
+    waiting: Sequence[PendingLine]
     elapsed: float
     speed: float
     addresses: Addresses
@@ -110,21 +113,21 @@ class Frame:
         return table
 
     def _body(self, waits: Sequence[Text], width: int, height: int) -> RenderableType:
-        """Who waits and what was decided stand beside the map, or below it where there is no room for that."""
+        """Pending pods and decisions: beside the map on wide terminals, below it otherwise."""
         if width >= _WIDE:
             drawn = map_lines(self.pools, self.palette, width=_MAP_COLUMNS, rows=height)
             halves = Table.grid(expand=True, padding=(0, 2, 0, 0))
             halves.add_column(width=_MAP_COLUMNS)
             halves.add_column(ratio=1)
-            feed = Feed(self.programme, height - len(waits) - 2)
+            feed = DecisionFeed(self.programme, height - len(waits) - 2)
             halves.add_row(Group(*drawn), Group(*waits, Text(""), feed))
             return halves
         left = height - len(waits) - 1
         drawn = map_lines(self.pools, self.palette, width=width, rows=left - _LEAST_DECISIONS)
-        return Group(*drawn, *waits, Feed(self.programme, left - len(drawn)))
+        return Group(*drawn, *waits, DecisionFeed(self.programme, left - len(drawn)))
 
     def _waiting(self, console: Console, width: int, *, short: bool) -> list[Text]:
-        """Line by line."""
+        """Lines of the pending pods."""
         title = Text.assemble((f"Waiting ({sum(len(row.pods) for row in self.waiting)})", "bold"))
         if not self.waiting:
             return [title.append("  nobody", "dim not bold")]
@@ -135,7 +138,7 @@ class Frame:
         return [title, *(line for row in rows for line in row.clipped(console, width))]
 
 
-def _waiting_row(row: WaitingRow) -> Text:
+def _waiting_row(row: PendingLine) -> Text:
     who = row.pods[0] if len(row.pods) == 1 else f"{row.workload} x{len(row.pods)}"
     wants = f" ({row.gpus} GPU{'s' * (row.gpus > 1)} each) for {_age(row.seconds)}: "
     known = row.reason in ("", _PLAIN_REFUSAL)
@@ -144,14 +147,14 @@ def _waiting_row(row: WaitingRow) -> Text:
 
 
 class Clipped:
-    """Text of so many lines at most."""
+    """Text of a limited number of lines."""
 
     def __init__(self, text: Text, lines: int) -> None:
         self._text = text
         self._lines = lines
 
     def clipped(self, console: Console, width: int) -> Sequence[Text]:
-        """As it is drawn, line by line."""
+        """Lines as drawn."""
         lines = list(self._text.wrap(console, width))
         if len(lines) > self._lines:
             lines = lines[: self._lines]
@@ -160,10 +163,10 @@ class Clipped:
         return lines
 
 
-class Feed:
-    """The latest decisions with their why, the newest first, as many as there is room for."""
+class DecisionFeed:
+    """Latest decisions with their reasons, newest first, as many as fit."""
 
-    def __init__(self, programme: Programme, height: int) -> None:
+    def __init__(self, programme: CaptionFeed, height: int) -> None:
         self._programme = programme
         self._height = height
 
@@ -179,7 +182,7 @@ class Feed:
                 yield Text.assemble((_INDENT if number else f"{clock_of(told.at)} ", "dim"), line)
 
 
-def _decision(told: Told) -> Text:
+def _decision(told: Caption) -> Text:
     about = told.about if told.count == 1 else f"{told.family[1]}-… x{told.count}"
     word = (f"{told.word} ", "yellow" if told.warning else "green")
     return Text.assemble(word, (f"{about}: " if about else "", "bold"), _one_line(told.text))
@@ -191,8 +194,8 @@ def clock_of(seconds: float) -> str:
     return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-def line_of(told: Told) -> str:
-    """What was told, for a stream that nobody can draw on."""
+def line_of(told: Caption) -> str:
+    """A caption as one plain line, for output that is no terminal."""
     who = f"{told.who} " if told.who != "story" else ""
     about = f" {told.about}" if told.about else ""
     return f"[{clock_of(told.at)}] {who}{told.word}{about}: {_one_line(told.text)}"

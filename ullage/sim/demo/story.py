@@ -1,37 +1,37 @@
-"""A story as data: at which moment which objects come and go, what befalls the hardware, and what to say about it."""
+"""A story as data: objects created and deleted at each step, hardware faults, and a caption for each step."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 from ullage.sim.world.spec import WorldSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
-    """Somebody creates an object."""
+class CreateManifest:
+    """Create an object."""
 
     manifest: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
-    """Somebody deletes it: whatever has the kind, namespace and name of this manifest."""
+class DeleteManifest:
+    """Delete the object with the kind, namespace and name of this manifest."""
 
     manifest: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """Somebody wants another number of replicas of a Deployment."""
+class ScaleDeployment:
+    """Set the number of replicas of a Deployment."""
 
     deployment: str
     replicas: int
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """Somebody tries to write annotations on a pod, which is not let in. What the API server says is shown."""
+class ForbiddenWrite:
+    """Write annotations on a pod that the webhook rejects. The API server's message is shown."""
 
     pod: str
     annotations: tuple[tuple[str, str], ...]
@@ -39,44 +39,44 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class BreakGpu:
-    """The first GPU of this pod falls off the bus."""
+    """Make the first GPU of this pod fall off the bus."""
 
     pod: str
 
 
 @dataclass(frozen=True, slots=True)
 class RepairGpus:
-    """All broken GPUs are as new again."""
+    """Make all broken GPUs healthy again."""
 
 
-Step = Create | Remove | Scale | Attempt | BreakGpu | RepairGpus
+Step = CreateManifest | DeleteManifest | ScaleDeployment | ForbiddenWrite | BreakGpu | RepairGpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """Something happens, for a reason worth telling."""
+class StoryStep:
+    """One step of a story: its time, its caption and its actions."""
 
     at: float
     """Seconds of the story's own time."""
     name: str
-    """In one word, for who looks for it."""
+    """One word, to find the step by."""
     caption: str
-    """What to look at, in a sentence or two."""
+    """Caption: one or two sentences that say where to look."""
     steps: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A cluster, and what happens in it."""
+    """A cluster and the steps that happen in it."""
 
     name: str
     summary: str
     world: Callable[[int], WorldSpec]
-    """What is there at the beginning, for a seed."""
-    moments: tuple[Moment, ...]
+    """World at the beginning, for a seed."""
+    moments: tuple[StoryStep, ...]
     """In order of time."""
 
     @property
     def seconds(self) -> float:
-        """When the last moment comes."""
+        """Time of the last step, in seconds since the beginning."""
         return self.moments[-1].at

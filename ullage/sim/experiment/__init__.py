@@ -1,1 +1,4 @@
-"""Experiments: a workload on a fleet under settings, once or many times, here or elsewhere. Decides nothing itself."""
+"""Experiments: runs of a workload on a fleet under settings, one or many, here or on other machines.
+
+Makes no decisions.
+"""

@@ -1,4 +1,4 @@
-"""A grid of settings: every value of every key with every other's. Pure."""
+"""Grid of settings: all combinations of the values of all keys. Pure."""
 
 import itertools
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from ullage.config.settings import Settings
 from ullage.errors import UserError
 
 SEED = "seed"
-"""A key that is no setting."""
+"""Key for the seed of a run, which is no setting."""
 MOST_RUNS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class GridAxis:
     """A key and the values it takes."""
 
     key: str
@@ -22,7 +22,7 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class GridPoint:
     """One combination."""
 
     label: str
@@ -30,22 +30,25 @@ class Cell:
     seed: int
 
 
-def read_axis(text: str) -> Axis:
-    """`scheduling.policy=packing,spread`; values are YAML, and brackets keep commas together. Raises UserError."""
+def read_axis(text: str) -> GridAxis:
+    """Read an axis: `scheduling.policy=packing,spread`.
+
+    Values are YAML, and brackets keep commas together. Raises UserError.
+    """
     key, equals, values = text.partition("=")
     found = tuple(part.strip() for part in _split(values))
     if not equals or not key or not found or "" in found:
         raise UserError(f"--sweep: {text!r} is not KEY=VALUE,VALUE…, such as scheduling.policy=packing,spread")
     if len(set(found)) != len(found):
         raise UserError(f"--sweep: {text!r} has a value twice")
-    return Axis(key.strip(), found)
+    return GridAxis(key.strip(), found)
 
 
-def grid(base: Settings, axes: Sequence[Axis], seed: int) -> list[Cell]:
-    """Every combination, the last axis first to change. Raises UserError."""
+def grid(base: Settings, axes: Sequence[GridAxis], seed: int) -> list[GridPoint]:
+    """All combinations; the last axis changes first. Raises UserError."""
     if len({axis.key for axis in axes}) != len(axes):
         raise UserError("--sweep: a key is given twice; put all its values in one --sweep")
-    cells: list[Cell] = []
+    cells: list[GridPoint] = []
     for values in itertools.product(*(axis.values for axis in axes)):
         settings, chosen = base, seed
         for axis, value in zip(axes, values, strict=True):
@@ -54,7 +57,7 @@ def grid(base: Settings, axes: Sequence[Axis], seed: int) -> list[Cell]:
             else:
                 settings = override(settings, axis.key, value, "--sweep")
         label = " ".join(f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True))
-        cells.append(Cell(label, settings, chosen))
+        cells.append(GridPoint(label, settings, chosen))
         if len(cells) > MOST_RUNS:
             raise UserError(f"--sweep: more than {MOST_RUNS} combinations; give fewer values")
     return cells
@@ -68,7 +71,7 @@ def _seed(text: str) -> int:
 
 
 def _split(text: str) -> list[str]:
-    """At commas that are not inside brackets."""
+    """Split at commas that are not inside brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter in "[{") - (letter in "]}")

@@ -1,4 +1,4 @@
-"""Many runs at once, in processes of this machine. Results are those of runs one after another, in the same order."""
+"""Parallel runs in processes of this machine. Results equal those of sequential runs, in the same order."""
 
 import multiprocessing
 import os
@@ -12,20 +12,20 @@ from multiprocessing.queues import Queue
 from typing import Any
 
 from ullage.observe.log import configure
-from ullage.sim.experiment.recipe import Recipe
-from ullage.sim.experiment.running import Outcome, Progress, perform
+from ullage.sim.experiment.run import RunOutcome, RunProgress, perform
+from ullage.sim.experiment.run_spec import RunSpec
 
-OnProgress = Callable[[Progress], None]
-OnDone = Callable[[int, Outcome], None]
+OnProgress = Callable[[RunProgress], None]
+OnDone = Callable[[int, RunOutcome], None]
 
 _channel: "Queue[Any] | None" = None
-"""Of a worker process: where it tells how far it is."""
+"""Queue on which a worker process reports its progress."""
 
 
 def run_all(
-    recipes: Sequence[Recipe], *, processes: int, keep_steps: bool, on_progress: OnProgress, on_done: OnDone
-) -> list[Outcome]:
-    """All of them, at most so many at the same time. With one process, in this one."""
+    recipes: Sequence[RunSpec], *, processes: int, keep_steps: bool, on_progress: OnProgress, on_done: OnDone
+) -> list[RunOutcome]:
+    """Run all, a limited number at a time. With one process, they run in the calling process."""
     if processes <= 1 or len(recipes) <= 1:
         return _one_by_one(recipes, keep_steps, on_progress, on_done)
     context = multiprocessing.get_context("spawn")
@@ -37,16 +37,18 @@ def run_all(
             return _gathered(asked, on_done)
 
 
-def _one_by_one(recipes: Sequence[Recipe], keep_steps: bool, on_progress: OnProgress, on_done: OnDone) -> list[Outcome]:
-    found: list[Outcome] = []
+def _one_by_one(
+    recipes: Sequence[RunSpec], keep_steps: bool, on_progress: OnProgress, on_done: OnDone
+) -> list[RunOutcome]:
+    found: list[RunOutcome] = []
     for place, recipe in enumerate(recipes):
         found.append(perform(recipe, keep_steps=keep_steps, on_progress=on_progress))
         on_done(place, found[-1])
     return found
 
 
-def _gathered(asked: dict[Future[Outcome], int], on_done: OnDone) -> list[Outcome]:
-    outcomes: dict[int, Outcome] = {}
+def _gathered(asked: dict[Future[RunOutcome], int], on_done: OnDone) -> list[RunOutcome]:
+    outcomes: dict[int, RunOutcome] = {}
     try:
         waiting = set(asked)
         while waiting:
@@ -69,21 +71,21 @@ def _begin(channel: "Queue[Any]") -> None:
 
 
 def _end_with_parent() -> None:
-    """Whoever asked may be killed: then nobody wants the answer, and nothing may be left behind."""
+    """End this worker when its parent process ends, so that no worker is left running after the parent was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait_for([parent.sentinel])
         os._exit(1)
 
 
-def _perform(recipe: Recipe, keep_steps: bool) -> Outcome:
+def _perform(recipe: RunSpec, keep_steps: bool) -> RunOutcome:
     channel = _channel
     return perform(recipe, keep_steps=keep_steps, on_progress=lambda far: channel.put(far) if channel else None)
 
 
 @contextmanager
 def _told(channel: "Queue[Any]", on_progress: OnProgress) -> Iterator[None]:
-    """Hands on what workers say, while the block lasts."""
+    """Pass on the progress of workers during the block."""
     over = threading.Event()
 
     def listen() -> None:

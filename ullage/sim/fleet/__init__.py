@@ -1,1 +1,1 @@
-"""Fleets: the nodes there are from the beginning, and the pools more can be bought for. No workload, no policy."""
+"""Fleets: nodes that exist from the beginning, and pools for buying more. No workload, no policy."""

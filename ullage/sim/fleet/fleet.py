@@ -1,40 +1,42 @@
-"""A fleet as a world is told of it. Frozen."""
+"""Fleet of a simulated world. Frozen."""
 
 import re
 from dataclasses import dataclass
 
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 from ullage.model.provisioner import NodeTemplate
 from ullage.sim.world.spec import FleetNode
 
 DEFAULT_GPU_MEMORY = 80 << 30
-"""Bytes of a GPU nobody says the memory of: parts of GPUs are parts of their memory."""
+"""Bytes of GPU memory assumed if none is given. A share of a GPU is a share of its memory."""
 MODEL_LABEL = "nvidia.com/gpu.product"
-"""On nodes: pods that take one of several models ask for it."""
+"""Node label with the GPU model. Pods that accept one of several models select by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
-    """Nodes that are there, and objects: NodeProvisioners, quotas, budgets, whole Nodes."""
+class SimulatedFleet:
+    """Nodes at the beginning, and other objects: NodeProvisioners, quotas, budgets, whole Nodes."""
 
     nodes: tuple[FleetNode, ...] = ()
     objects: tuple[JsonObject, ...] = ()
     templates: tuple[NodeTemplate, ...] = ()
-    """What more could be bought."""
+    """Templates of nodes that could be bought."""
     skipped: tuple[str, ...] = ()
-    """Rows that were left out, each as a sentence."""
+    """Rows that were left out, one sentence each."""
     smallest_gpu: int = 0
-    """Bytes, where it is known otherwise."""
+    """Bytes of the smallest GPU, if known from elsewhere; 0 otherwise."""
     warnings: tuple[str, ...] = ()
 
     @property
     def gpus(self) -> int:
-        """Of the nodes that are there."""
+        """GPUs of the nodes at the beginning."""
         return sum(node.template.gpus.count for node in self.nodes)
 
     @property
     def share_of(self) -> int:
-        """Bytes a part of a GPU is measured by: the memory of the smallest GPU, so that it fits on all of them."""
+        """Bytes that a share of a GPU is a share of: the memory of the smallest GPU, so that the share fits on every
+        GPU.
+        """
         if self.smallest_gpu:
             return self.smallest_gpu
         gpus = [*(node.template.gpus for node in self.nodes), *(one.gpus for one in self.templates)]
@@ -46,9 +48,9 @@ def model_label(model: str) -> str:
     return re.sub(r"[^A-Za-z0-9_.-]+", "-", model).strip("-._")[:63]
 
 
-def joined(fleets: list[Fleet]) -> Fleet:
-    """All of them as one."""
-    return Fleet(
+def joined(fleets: list[SimulatedFleet]) -> SimulatedFleet:
+    """All fleets as one."""
+    return SimulatedFleet(
         nodes=tuple(node for fleet in fleets for node in fleet.nodes),
         objects=tuple(one for fleet in fleets for one in fleet.objects),
         templates=tuple(one for fleet in fleets for one in fleet.templates),

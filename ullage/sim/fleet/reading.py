@@ -1,4 +1,4 @@
-"""Fleets from node lists (openb's columns or plain ones), from manifests, or from a word such as `16*8xH100`."""
+"""Fleets from node lists (openb's columns or plain ones), from manifests, or from a short form such as `16*8xH100`."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -8,12 +8,12 @@ from typing import Any
 
 from ullage.agent.simulated import read_board
 from ullage.errors import UserError
-from ullage.kube.documents import SUFFIXES, documents
-from ullage.kube.manifests import read_manifests
+from ullage.kube.manifests.documents import SUFFIXES, documents
+from ullage.kube.manifests.manifests import read_manifests
 from ullage.model.device import MOST_DEVICES
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
-from ullage.sim.fleet.fleet import DEFAULT_GPU_MEMORY, MODEL_LABEL, Fleet, joined, model_label
-from ullage.sim.workload.rows import BadRows, Row, Sieve, csv_rows, header_of, json_rows, read_table
+from ullage.sim.fleet.fleet import DEFAULT_GPU_MEMORY, MODEL_LABEL, SimulatedFleet, joined, model_label
+from ullage.sim.workload.table_reader import BadRows, RowReader, TableRow, csv_rows, header_of, json_rows, read_table
 from ullage.sim.world.spec import FleetNode
 
 MIB = 1 << 20
@@ -24,8 +24,8 @@ _MOST_NODES = 100_000
 _CORES_PER_GPU, _MEMORY_PER_GPU = 12, 96 << 30
 
 
-def read_fleet(names: Sequence[str], *, bad_rows: BadRows = BadRows.STOP) -> Fleet:
-    """All of these together. Raises UserError."""
+def read_fleet(names: Sequence[str], *, bad_rows: BadRows = BadRows.STOP) -> SimulatedFleet:
+    """Read all sources into one fleet. Raises UserError."""
     fleet = joined([_one(name, bad_rows) for name in names])
     seen: dict[str, None] = {}
     for node in fleet.nodes:
@@ -37,7 +37,7 @@ def read_fleet(names: Sequence[str], *, bad_rows: BadRows = BadRows.STOP) -> Fle
     return fleet
 
 
-def _one(name: str, bad_rows: BadRows) -> Fleet:
+def _one(name: str, bad_rows: BadRows) -> SimulatedFleet:
     if said := _WORD.fullmatch(name):
         return _of_word(int(said["nodes"]), said["board"])
     path = Path(name)
@@ -48,7 +48,7 @@ def _one(name: str, bad_rows: BadRows) -> Fleet:
     return _of_list(name, bad_rows)
 
 
-def _of_word(nodes: int, board: str) -> Fleet:
+def _of_word(nodes: int, board: str) -> SimulatedFleet:
     if not 1 <= nodes <= _MOST_NODES:
         raise UserError(f"--fleet {nodes}*{board}: expected 1 to {_MOST_NODES} nodes")
     gpus = read_board(board)
@@ -61,21 +61,21 @@ def _of_word(nodes: int, board: str) -> Fleet:
         ),
     )
     digits = max(4, len(str(nodes)))
-    return Fleet(nodes=tuple(FleetNode(name=f"node-{n:0{digits}d}", template=template) for n in range(nodes)))
+    return SimulatedFleet(nodes=tuple(FleetNode(name=f"node-{n:0{digits}d}", template=template) for n in range(nodes)))
 
 
-def _of_list(path: str, bad_rows: BadRows) -> Fleet:
-    text, sieve = read_table(path), Sieve(bad_rows)
+def _of_list(path: str, bad_rows: BadRows) -> SimulatedFleet:
+    text, sieve = read_table(path), RowReader(bad_rows)
     if path.lower().endswith((".jsonl", ".ndjson")):
         found = sieve.take(json_rows(text, path), _plain)
     elif "sn" in header_of(text):
         found = sieve.take(csv_rows(text, path, OPENB_COLUMNS), _openb)
     else:
         found = sieve.take(csv_rows(text, path, PLAIN_COLUMNS), _plain)
-    return Fleet(nodes=tuple(node for nodes in found for node in nodes), skipped=tuple(sieve.skipped))
+    return SimulatedFleet(nodes=tuple(node for nodes in found for node in nodes), skipped=tuple(sieve.skipped))
 
 
-def _openb(row: Row) -> list[FleetNode]:
+def _openb(row: TableRow) -> list[FleetNode]:
     count = _count(row, "gpu")
     template = _template(
         cpu_milli=row.whole("cpu_milli"),
@@ -90,7 +90,7 @@ def _openb(row: Row) -> list[FleetNode]:
     return [FleetNode(name=row.text("sn"), template=template)]
 
 
-def _plain(row: Row) -> list[FleetNode]:
+def _plain(row: TableRow) -> list[FleetNode]:
     name, count, gpus = row.text("name"), row.whole("count", 1, least=1), _count(row, "gpus")
     islands = row.whole("islands", 1, least=1)
     if gpus and gpus % islands:
@@ -113,12 +113,12 @@ def _plain(row: Row) -> list[FleetNode]:
     ]
 
 
-def _of_manifests(path: str) -> Fleet:
-    """Read as facts first: whatever is wrong is said with file, document and field."""
+def _of_manifests(path: str) -> SimulatedFleet:
+    """Fleet from manifests. They are read as facts first, so that errors name file, document and field."""
     found = read_manifests([path])
     objects = tuple(body for document in documents([path]) for body in _flat(document.body))
     templates = tuple(pool.template for pool in found.provisioners)
-    return Fleet(objects=objects, templates=templates, warnings=found.warnings)
+    return SimulatedFleet(objects=objects, templates=templates, warnings=found.warnings)
 
 
 def _flat(body: Any) -> Iterator[dict[str, Any]]:
@@ -136,7 +136,7 @@ def _template(*, cpu_milli: int, memory: int, gpus: GpuTemplate, price: int = 0)
     return NodeTemplate(gpus=gpus, labels=labels, resources={"cpu": cpu_milli, "memory": memory * 1000}, price=price)
 
 
-def _count(row: Row, column: str) -> int:
+def _count(row: TableRow, column: str) -> int:
     count = row.whole(column, 0)
     if count > MOST_DEVICES:
         raise row.wrong(column, f"is {count}; expected at most {MOST_DEVICES}")

@@ -9,19 +9,19 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from ullage.sim.time import VirtualLoop
+from ullage.sim.virtual_time import VirtualLoop
 
 T = TypeVar("T")
 
 ATTEND_SECONDS = 1.0
-"""Of virtual time: how often a loop that cannot be woken looks at what waits."""
+"""Seconds of virtual time between two looks of a loop that cannot be woken at the work that waits."""
 
 
-class Closed(Exception):
-    """Nobody is left on the other side to answer."""
+class BridgeClosed(Exception):
+    """The server's loop no longer answers."""
 
 
-class Bridge:
+class LoopBridge:
     """Work waits in line until the loop gets to it. `ask` may be called from any thread, the rest is the loop's own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -38,7 +38,7 @@ class Bridge:
         if self._can_be_woken and not self._closed:
             try:
                 self._loop.call_soon_threadsafe(self._serve_waiting)
-            except RuntimeError:  # the loop is closed: nobody will ever answer
+            except RuntimeError:  # the loop is closed and never answers
                 self._closed = True
         if self._closed:
             self._cancel_waiting()

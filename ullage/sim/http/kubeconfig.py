@@ -1,4 +1,4 @@
-"""The kubeconfig file of a served cluster: for its owner's eyes only, and gone when the cluster is."""
+"""The kubeconfig file of a served cluster: readable by its owner only, and removed with the cluster."""
 
 import base64
 import os
@@ -49,7 +49,7 @@ def written(text: str, path: Path | None) -> Iterator[Path]:
 
 
 def _write_private(path: Path, text: str) -> None:
-    """A new file that is nobody else's from its first moment on; one of the same name gives way."""
+    """Write a new file with mode 0600 from its creation on; a file of the same name is replaced."""
     try:
         with suppress(FileNotFoundError):
             path.unlink()

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import web
 
 from ullage.errors import UserError
-from ullage.observe.serve import Address
+from ullage.observe.probes import ListenAddress
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -21,7 +21,7 @@ _LAST_WORDS_SECONDS = 0.5
 _PARTING_TURNS = 20
 
 
-def bound_socket(address: Address) -> socket.socket:
+def bound_socket(address: ListenAddress) -> socket.socket:
     """A socket that has the address. Raises UserError where it cannot be had."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     taken = socket.socket(family, socket.SOCK_STREAM)
@@ -35,7 +35,7 @@ def bound_socket(address: Address) -> socket.socket:
     return taken
 
 
-class Listener:
+class HttpListener:
     """Serves from `start` to `stop`. `closing` is called on the thread's loop when it is about to end."""
 
     def __init__(self, handler: Handler, closing: Callable[[], None]) -> None:
@@ -92,10 +92,10 @@ class Listener:
             await self._stopping.wait()
             self._closing()
             self._loop.remove_reader(taken)
-            await _some_turns()  # who was just being let in has to be in, to be shown out
+            await _some_turns()  # connections being accepted must be open before they can be closed
         finally:
             await runner.cleanup()
-            await _some_turns()  # connections that were closed are let go of
+            await _some_turns()  # closed connections are released
 
 
 async def _some_turns() -> None:

@@ -1,4 +1,4 @@
-"""Reports of simulations: tables, JSON and a page with plots. Knows only the score sheet's plain JSON; never runs one.
+"""Reports of simulations: tables, JSON and a page with plots. Reads only the score sheet's plain JSON; runs nothing.
 
-Everything here is a function of its input alone: no clock, no path, no chance, so that equal runs give equal bytes.
+Everything here is a function of its input: no clock, no path, no randomness, so that equal runs give equal bytes.
 """

@@ -1,17 +1,20 @@
-"""Runs side by side: which settings differ, where decisions part, and what comes of it in every measure. Pure."""
+"""Comparison of runs: settings that differ, the first decision that differs, and the difference in every measure.
+
+Pure.
+"""
 
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ullage.sim.report.sheet import METRICS, RunSheet
+from ullage.sim.report.run_sheet import METRICS, RunSheet
 
 _BY_POLICY = re.compile(r", by [a-z-]+(/[0-9]+)?$")
-"""How a note says which policy chose: that differs between policies that choose the same."""
+"""Policy at the end of a note. It is left out of comparisons: different policies can choose the same."""
 
 
-class Step(NamedTuple):
-    """A decision as two runs can be compared by it."""
+class ComparedDecision(NamedTuple):
+    """A decision in the form in which two runs are compared."""
 
     at: float
     loop: str
@@ -19,8 +22,8 @@ class Step(NamedTuple):
     about: str
     note: str
 
-    def same_as(self, other: "Step") -> bool:
-        """Whether two runs did the same at the same time, by whatever policy."""
+    def same_as(self, other: "ComparedDecision") -> bool:
+        """True if two runs did the same at the same time, by the same or another policy."""
         return self == other or (
             self[:4] == other[:4] and _BY_POLICY.sub("", self.note) == _BY_POLICY.sub("", other.note)
         )
@@ -29,7 +32,7 @@ class Step(NamedTuple):
         return self._asdict()
 
 
-def compared(sheets: Sequence[RunSheet], steps: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
+def compared(sheets: Sequence[RunSheet], steps: Sequence[Sequence[ComparedDecision]]) -> list[dict[str, Any]]:
     """Every run beside the first: settings, the first decision that differs, and measures."""
     if len(sheets) < 2:
         return []
@@ -45,8 +48,11 @@ def compared(sheets: Sequence[RunSheet], steps: Sequence[Sequence[Step]]) -> lis
     ]
 
 
-def parting(first: Sequence[Step], other: Sequence[Step]) -> dict[str, Any] | None:
-    """Where two runs part: how many decisions they share, and the next of each. None where they never do."""
+def parting(first: Sequence[ComparedDecision], other: Sequence[ComparedDecision]) -> dict[str, Any] | None:
+    """First difference of two runs: the number of equal decisions before it, and the next decision of each run.
+
+    None if all are equal.
+    """
     shared = 0
     for one, two in zip(first, other, strict=False):
         if not one.same_as(two):

@@ -1,4 +1,4 @@
-"""The report as one HTML page: nothing is loaded from anywhere, light and dark, and figures below every plot."""
+"""Report as one HTML page: self-contained, light and dark, with a table below every plot."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from ullage.sim.report import plots, text
-from ullage.sim.report.sheet import RunSheet
+from ullage.sim.report.run_sheet import RunSheet
 from ullage.sim.report.style import STYLE
 from ullage.sim.report.svg import dashes
 
@@ -14,7 +14,7 @@ Rows = Sequence[Sequence[str]]
 
 
 def page(sheets: Sequence[RunSheet], compared: Sequence[Mapping[str, Any]]) -> str:
-    """The whole document."""
+    """Whole document."""
     title = "Simulation: " + ", ".join(sheet.label for sheet in sheets)
     body = [
         f"<h1>{escape(title)}</h1>",
@@ -68,7 +68,7 @@ def _differences(compared: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _plot(made: plots.Made, sheets: Sequence[RunSheet]) -> list[str]:
+def _plot(made: plots.DrawnPlot, sheets: Sequence[RunSheet]) -> list[str]:
     legend = "".join(
         f'<li><svg class="key" viewBox="0 0 24 8" aria-hidden="true"><path class="line c{colour}"{dashes(colour)} '
         f'd="M0 4H24"/></svg>{escape(name)}</li>'
@@ -100,7 +100,7 @@ def _section(name: str, title: str, said: str, rows: Rows) -> list[str]:
 
 
 def table(rows: Rows) -> str:
-    """With a header, and the first column naming each row."""
+    """HTML table with a header row; the first column names each row."""
     if not rows:
         return ""
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in rows[0])

@@ -1,24 +1,24 @@
-"""Which plots a report has, and the figures below each of them."""
+"""Plots of a report, and the table below each of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ullage.sim.report import svg
-from ullage.sim.report.scale import spoken, spoken_time
-from ullage.sim.report.sheet import RunSheet
-from ullage.sim.report.svg import Bar, Group, Line, Plot
+from ullage.sim.report.axes import spoken, spoken_time
+from ullage.sim.report.run_sheet import RunSheet
+from ullage.sim.report.svg import Bar, BarGroup, Line, Plot
 from ullage.sim.report.text import by_count, by_size
 
 _MOST_ROWS = 48
-"""Of a table below a plot; the whole series is in the JSON."""
+"""Rows of a table below a plot, at most. The whole series is in the JSON."""
 _MOST_REASONS = 20
 _HOUR = 3600.0
 _PERCENTILES = (("p50", "half of them"), ("p90", "90 %"), ("p99", "99 %"))
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class DrawnPlot:
     """A plot that has been drawn."""
 
     plot: Plot
@@ -27,8 +27,8 @@ class Made:
     rows: tuple[tuple[str, ...], ...]
 
 
-def all_plots(sheets: Sequence[RunSheet]) -> Iterator[Made]:
-    """In the order they are shown."""
+def all_plots(sheets: Sequence[RunSheet]) -> Iterator[DrawnPlot]:
+    """All plots, in the order they are shown."""
     yield _allocation(sheets)
     yield _over_time(
         Plot("waste", "Waste", "GPUs that are paid for and given to nobody.", "GPUs"),
@@ -49,7 +49,7 @@ def all_plots(sheets: Sequence[RunSheet]) -> Iterator[Made]:
     yield _reasons(sheets)
 
 
-def _allocation(sheets: Sequence[RunSheet]) -> Made:
+def _allocation(sheets: Sequence[RunSheet]) -> DrawnPlot:
     plot = Plot("allocation", "GPU allocation", "GPUs there are, and GPUs given to pods.", "GPUs")
     drawn: list[Line] = []
     for number, sheet in enumerate(sheets):
@@ -62,7 +62,7 @@ def _allocation(sheets: Sequence[RunSheet]) -> Made:
     return _made(plot, drawn)
 
 
-def _over_time(plot: Plot, sheets: Sequence[RunSheet], values: Any) -> Made:
+def _over_time(plot: Plot, sheets: Sequence[RunSheet], values: Any) -> DrawnPlot:
     return _made(
         plot,
         [
@@ -72,14 +72,14 @@ def _over_time(plot: Plot, sheets: Sequence[RunSheet], values: Any) -> Made:
     )
 
 
-def _made(plot: Plot, drawn: Sequence[Line]) -> Made:
+def _made(plot: Plot, drawn: Sequence[Line]) -> DrawnPlot:
     longest = max((len(line.values) for line in drawn), default=0)
     every = max(1, -(-longest // _MOST_ROWS))
     rows: list[tuple[str, ...]] = [("time", *(line.name for line in drawn))]
     for place in range(0, longest, every):
         moment = spoken_time(place * drawn[0].width)
         rows.append((moment, *(_value_at(line, place * drawn[0].width) for line in drawn)))
-    return Made(plot, svg.lines(plot, drawn), tuple((line.name, line.colour) for line in drawn), tuple(rows))
+    return DrawnPlot(plot, svg.lines(plot, drawn), tuple((line.name, line.colour) for line in drawn), tuple(rows))
 
 
 def _value_at(line: Line, moment: float) -> str:
@@ -87,7 +87,7 @@ def _value_at(line: Line, moment: float) -> str:
     return spoken(line.values[place]) if place < len(line.values) else "-"
 
 
-def _waiting(sheets: Sequence[RunSheet]) -> Made:
+def _waiting(sheets: Sequence[RunSheet]) -> DrawnPlot:
     plot = Plot(
         "waiting",
         "Waiting times",
@@ -105,36 +105,36 @@ def _waiting(sheets: Sequence[RunSheet]) -> Made:
                 colour = number if len(sheets) > 1 else place
                 told = "nobody" if value is None else spoken_time(value)
                 bars.append(Bar(f"{sheet.label}, {said}", value or 0.0, told, colour))
-        groups.append(Group(size, tuple(bars)))
+        groups.append(BarGroup(size, tuple(bars)))
         rows.append((size, *(bar.said for bar in bars)))
     legend = (
         tuple((sheet.label, number) for number, sheet in enumerate(sheets))
         if len(sheets) > 1
         else tuple((said, place) for place, (_, said) in enumerate(_PERCENTILES))
     )
-    return Made(plot, svg.bars(plot, groups, log=True), legend, tuple(rows))
+    return DrawnPlot(plot, svg.bars(plot, groups, log=True), legend, tuple(rows))
 
 
-def _events(sheets: Sequence[RunSheet]) -> Made:
+def _events(sheets: Sequence[RunSheet]) -> DrawnPlot:
     plot = Plot(
         "events", "Disruptions and churn", "Pods taken from their nodes, and nodes that came and went.", "times"
     )
     return _counted(plot, sheets, [{**_named(sheet, "disruptions"), **_named(sheet, "churn")} for sheet in sheets])
 
 
-def _reasons(sheets: Sequence[RunSheet]) -> Made:
+def _reasons(sheets: Sequence[RunSheet]) -> DrawnPlot:
     plot = Plot("decisions", "Decisions by reason", "What the loops announced, the most frequent first.", "times")
     return _counted(plot, sheets, [_named(sheet, "decisions") for sheet in sheets])
 
 
-def _counted(plot: Plot, sheets: Sequence[RunSheet], counts: Sequence[Mapping[str, int]]) -> Made:
+def _counted(plot: Plot, sheets: Sequence[RunSheet], counts: Sequence[Mapping[str, int]]) -> DrawnPlot:
     total: dict[str, int] = {}
     for one in counts:
         for name, count in one.items():
             total[name] = total.get(name, 0) + count
     names = [name for name, _ in by_count(total)][:_MOST_REASONS]
     groups = [
-        Group(
+        BarGroup(
             name,
             tuple(
                 Bar(sheet.label, float(own.get(name, 0)), f"{own.get(name, 0):,}", number)
@@ -145,7 +145,7 @@ def _counted(plot: Plot, sheets: Sequence[RunSheet], counts: Sequence[Mapping[st
     ]
     rows = [("what", *(sheet.label for sheet in sheets)), *((g.name, *(bar.said for bar in g.bars)) for g in groups)]
     legend = tuple((sheet.label, number) for number, sheet in enumerate(sheets))
-    return Made(plot, svg.lying_bars(plot, groups), legend, tuple(rows))
+    return DrawnPlot(plot, svg.lying_bars(plot, groups), legend, tuple(rows))
 
 
 def _named(sheet: RunSheet, part: str) -> dict[str, int]:

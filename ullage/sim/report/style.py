@@ -1,4 +1,4 @@
-"""How the page looks, by day and by night."""
+"""Style sheet of the report page, light and dark."""
 
 _DAY = ("#1f6feb", "#b35900", "#1a7f37", "#8250df", "#cf222e", "#0a7d8c", "#7a5901", "#57606a")
 _NIGHT = ("#58a6ff", "#f0883e", "#3fb950", "#bc8cff", "#ff7b72", "#39c5cf", "#d29922", "#8b949e")

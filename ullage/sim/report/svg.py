@@ -1,13 +1,13 @@
 """Plots as inline SVG: lines over time and bars. Each has a title and a description; colours are classes of the page.
 
-Lines differ by dashes and bars by their place, so that nobody has to tell colours apart.
+Lines also differ by dashes and bars by position, so that colours need not be told apart.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ullage.sim.report.scale import Axis, linear, logarithmic_time, spoken, spoken_time, time_axis
+from ullage.sim.report.axes import PlotAxis, linear, logarithmic_time, spoken, spoken_time, time_axis
 
 WIDTH, HEIGHT = 760, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 40
@@ -26,7 +26,7 @@ class Line:
     colour: int = 0
     stepped: bool = False
     faint: bool = False
-    """For what is only there to compare with."""
+    """True for a line that is only a reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,8 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Bars that stand together."""
+class BarGroup:
+    """Bars that are drawn side by side."""
 
     name: str
     bars: tuple[Bar, ...]
@@ -47,7 +47,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """What is said of a plot."""
+    """Texts of a plot: id, title, description and unit."""
 
     id: str
     title: str
@@ -56,7 +56,7 @@ class Plot:
 
 
 def dashes(colour: int) -> str:
-    """How lines of a colour are dashed, as an attribute."""
+    """Dash pattern of a colour's lines, as an SVG attribute."""
     dash = _DASHES[colour % COLOURS]
     return f' stroke-dasharray="{dash}"' if dash else ""
 
@@ -75,8 +75,8 @@ def lines(plot: Plot, drawn: Sequence[Line]) -> str:
     return _svg(plot, HEIGHT, parts)
 
 
-def bars(plot: Plot, groups: Sequence[Group], *, log: bool = False) -> str:
-    """Standing bars, in groups."""
+def bars(plot: Plot, groups: Sequence[BarGroup], *, log: bool = False) -> str:
+    """Vertical bars, in groups."""
     values = [bar.value for group in groups for bar in group.bars]
     up = logarithmic_time(values) if log else linear(max(values, default=0.0))
     parts, inner = _frame(up, plot.unit), WIDTH - _LEFT - _RIGHT
@@ -95,8 +95,8 @@ def bars(plot: Plot, groups: Sequence[Group], *, log: bool = False) -> str:
     return _svg(plot, HEIGHT, parts)
 
 
-def lying_bars(plot: Plot, groups: Sequence[Group]) -> str:
-    """Bars that lie, with their names and values beside them: for many words."""
+def lying_bars(plot: Plot, groups: Sequence[BarGroup]) -> str:
+    """Horizontal bars with their names and values beside them: for long names."""
     across = linear(max((bar.value for group in groups for bar in group.bars), default=0.0))
     parts: list[str] = []
     label, thick, y = 220, 14, _TOP
@@ -123,7 +123,7 @@ def _svg(plot: Plot, height: int, parts: Sequence[str]) -> str:
     return "\n".join([head, *parts, "</svg>"])
 
 
-def _frame(up: Axis, unit: str) -> list[str]:
+def _frame(up: PlotAxis, unit: str) -> list[str]:
     bottom, parts = HEIGHT - _BOTTOM, []
     for mark in up.marks:
         y = bottom - up.at(mark) * (bottom - _TOP)
@@ -135,7 +135,7 @@ def _frame(up: Axis, unit: str) -> list[str]:
     return parts
 
 
-def _time_marks(across: Axis) -> list[str]:
+def _time_marks(across: PlotAxis) -> list[str]:
     parts = []
     for mark in across.marks:
         x = _LEFT + across.at(mark) * (WIDTH - _LEFT - _RIGHT)
@@ -150,8 +150,8 @@ def _label(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text class="mark" text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
-def _points(line: Line, across: Axis, up: Axis) -> list[tuple[float, float]]:
-    """The middle of each span of time; or its both ends, where the value holds that long."""
+def _points(line: Line, across: PlotAxis, up: PlotAxis) -> list[tuple[float, float]]:
+    """Points of a line: the middle of each span of time, or both its ends if the value holds that long."""
     found: list[tuple[float, float]] = []
     tall, inner = HEIGHT - _TOP - _BOTTOM, WIDTH - _LEFT - _RIGHT
     for place, value in enumerate(line.values):

@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ullage.sim.report.scale import spoken, spoken_time
-from ullage.sim.report.sheet import METRICS, Metric, RunSheet
+from ullage.sim.report.axes import spoken, spoken_time
+from ullage.sim.report.run_sheet import METRICS, ComparedMeasure, RunSheet
 
 Rows = list[tuple[str, ...]]
 
 
 def summary(sheets: Sequence[RunSheet]) -> Rows:
-    """Measures down, runs across."""
+    """Table of measures (rows) by runs (columns)."""
     rows: Rows = [("MEASURE", *(sheet.label for sheet in sheets))]
     for metric in METRICS:
         values = [metric.of(sheet.scores) for sheet in sheets]
@@ -23,7 +23,7 @@ _IN_BRIEF = ("GPU allocation", "waste", "cost", "waiting, mean", "waiting, 99 %"
 
 
 def turned(rows: Rows) -> Rows:
-    """Runs down and only the chief measures across: for many runs."""
+    """Table of runs (rows) by chief measures (columns), for many runs."""
     chief = [rows[0], *(row for row in rows[1:] if row[0] in _IN_BRIEF)]
     lines = [tuple(row[column] for row in chief) for column in range(len(rows[0]))]
     return [("RUN", *(cell.upper() for cell in lines[0][1:])), *lines[1:]]
@@ -39,7 +39,7 @@ def waiting(sheet: RunSheet) -> Rows:
 
 
 def by_size(waiting_times: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Waiting times from the smallest pods to the largest, then parts of GPUs, then all of them."""
+    """Waiting times from the smallest pods to the largest, then shares of GPUs, then all together."""
     return [(size, waiting_times[size]) for size in sorted(waiting_times, key=_size_order)]
 
 
@@ -52,13 +52,13 @@ def reasons(sheet: RunSheet) -> Rows:
 
 
 def by_count(counts: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """The most frequent first, then by name. What is counted deeper is named by its path."""
+    """Counts, most frequent first, then by name. Nested counts are named by their path."""
     flat = _flat(counts)
     return sorted(flat.items(), key=lambda item: (-item[1], item[0]))
 
 
 def differences(compared: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What `--compare` says beside the table."""
+    """Lines that `--compare` prints after the table: settings, first differing decision and measures of each run."""
     lines: list[str] = []
     for one in compared:
         lines += [f"{one['label']} beside {one['beside']}"]
@@ -70,7 +70,7 @@ def differences(compared: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def said(metric: Metric, value: float | None) -> str:
+def said(metric: ComparedMeasure, value: float | None) -> str:
     """A measure with its unit."""
     if value is None:
         return "-"

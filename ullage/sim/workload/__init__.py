@@ -1,1 +1,1 @@
-"""Workloads: what pods arrive, when, and for how long, from traces, lists and a generator. No fleet, no policy."""
+"""Workloads: pods with arrival and run times, from traces, lists and a generator. No fleet, no policy."""

@@ -3,26 +3,29 @@
 from collections.abc import Iterator
 
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
-from ullage.sim.workload.job import Job
-from ullage.sim.workload.rows import BadRow, Row
+from ullage.sim.workload.job import TraceJob
+from ullage.sim.workload.table_reader import BadRow, TableRow
 
 MIB = 1 << 20
 OPENB_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
 ARRIVALS_COLUMNS = ("arrival", "duration")
 SWF_FIELDS = 18
 GPUS_PER_POD = 8
-"""Processors of a job in the Standard Workload Format count as GPUs, so many to a pod."""
+"""GPUs per pod of a job in the Standard Workload Format, whose processors count as GPUs."""
 
 
-def openb_job(row: Row) -> Job:
-    """A pod of an openb list. `stays` are the times of the trace; it worked from when it was scheduled there."""
+def openb_job(row: TableRow) -> TraceJob:
+    """Job from a row of an openb list.
+
+    `stays` is from the trace; its run time counts from when the trace scheduled it.
+    """
     created, gone = row.number_of("creation_time"), row.maybe_number("deletion_time")
     begun = row.maybe_number("scheduled_time")
     if gone is not None and gone < created:
         raise row.wrong("deletion_time", f"is {gone:g}, before creation_time ({created:g})")
     gpus = row.whole("num_gpu")
     share = row.whole("gpu_milli", 0) if gpus == 1 else MILLI_GPU
-    return Job(
+    return TraceJob(
         name=row.text("name"),
         at=created,
         seconds=None if gone is None else max(gone - max(begun or created, created), 0.0),
@@ -35,8 +38,8 @@ def openb_job(row: Row) -> Job:
     )
 
 
-def arrival_job(row: Row) -> Job:
-    """A line of a plain list. `gpus` below 1 is a part of one GPU; `pods` above 1 is a gang."""
+def arrival_job(row: TableRow) -> TraceJob:
+    """Job from a row of a plain list. `gpus` below 1 is a share of one GPU; `pods` above 1 is a gang."""
     asked = row.number_of("gpus", 0.0)
     share = MILLI_GPU
     if 0 < asked < 1:
@@ -45,7 +48,7 @@ def arrival_job(row: Row) -> Job:
     elif asked != int(asked):
         raise row.wrong("gpus", f"is {asked:g}; expected whole GPUs, or a part of one below 1")
     duration = row.maybe_number("duration")
-    return Job(
+    return TraceJob(
         name=row.text("name", f"job-{row.number:06d}"),
         at=row.number_of("arrival"),
         seconds=duration,
@@ -62,8 +65,8 @@ def arrival_job(row: Row) -> Job:
     )
 
 
-def swf_rows(text: str, source: str) -> Iterator[Row | BadRow]:
-    """Jobs of a file in the Standard Workload Format: eighteen numbers a line, -1 for what is not known."""
+def swf_rows(text: str, source: str) -> Iterator[TableRow | BadRow]:
+    """Rows of a file in the Standard Workload Format: eighteen numbers a line, -1 for unknown values."""
     number = 0
     for line, written in enumerate(text.splitlines(), start=1):
         fields = written.split()
@@ -76,11 +79,11 @@ def swf_rows(text: str, source: str) -> Iterator[Row | BadRow]:
                 f"numbers, there are {len(fields)}"
             )
         else:
-            yield Row(source, number, line, {str(place): value for place, value in enumerate(fields, start=1)})
+            yield TableRow(source, number, line, {str(place): value for place, value in enumerate(fields, start=1)})
 
 
-def swf_job(row: Row) -> Job:
-    """A job that ran: fields 1 number, 2 submit, 3 wait, 4 run time, 5 processors given, 8 processors asked for."""
+def swf_job(row: TableRow) -> TraceJob:
+    """Job from a row: fields 1 number, 2 submit, 3 wait, 4 run time, 5 processors allocated, 8 processors requested."""
     asked = row.whole("8", least=-1)
     gpus = asked if asked > 0 else row.whole("5", least=-1)
     ran = row.number_of("4", least=-1)
@@ -90,7 +93,7 @@ def swf_job(row: Row) -> Job:
         raise row.wrong("4", "the run time is not known")
     pods = -(-gpus // GPUS_PER_POD)
     waited = max(row.number_of("3", least=-1), 0.0)
-    return Job(
+    return TraceJob(
         name=f"job-{row.whole('1'):06d}",
         at=row.number_of("2"),
         seconds=ran,
@@ -101,13 +104,13 @@ def swf_job(row: Row) -> Job:
     )
 
 
-def _gpus(row: Row, column: str, gpus: int) -> int:
+def _gpus(row: TableRow, column: str, gpus: int) -> int:
     if gpus > MOST_DEVICES:
         raise row.wrong(column, f"is {gpus}; expected at most {MOST_DEVICES}, all of one node")
     return gpus
 
 
-def _share(row: Row, column: str, milli: int) -> int:
+def _share(row: TableRow, column: str, milli: int) -> int:
     if not 0 < milli <= MILLI_GPU:
         raise row.wrong(column, f"is {milli} thousandths of a GPU; expected 1 to {MILLI_GPU}")
     return milli

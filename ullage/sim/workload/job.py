@@ -1,28 +1,28 @@
-"""One line of a workload: pods that arrive together and ask for the same. Frozen; times are seconds."""
+"""One job of a workload: pods that arrive together with equal requests. Frozen; times are seconds."""
 
 import msgspec
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class TraceJob(msgspec.Struct, frozen=True, kw_only=True):
     """A pod, or a gang of equal pods that are placed together or not at all."""
 
     name: str
-    """Of the pod; members of a gang get a number behind it."""
+    """Name of the pod. Members of a gang get a number appended."""
     at: float
-    """When it arrives, since the beginning."""
+    """Arrival time, in seconds since the beginning."""
     seconds: float | None = None
-    """How long it works once it has started; None: until somebody ends it."""
+    """Run time in seconds once started; None: until it is deleted."""
     stays: float | None = None
-    """From its arrival until it is taken away, whatever has become of it, in the trace it is from."""
+    """Seconds from its arrival to its deletion in the trace it is from, whether finished or not."""
     pods: int = 1
     gpus: int = 0
-    """Of each pod."""
+    """GPUs of each pod."""
     share_milli: int = 1000
-    """Of its one GPU, in thousandths."""
+    """Share of its one GPU, in thousandths."""
     gpu_memory: int = 0
-    """Bytes of each GPU it shares; counts before `share_milli`."""
+    """Bytes of each GPU it shares; takes precedence over `share_milli`."""
     models: tuple[str, ...] = ()
-    """GPU models that would do; any, if none is named."""
+    """GPU models that are acceptable; any if empty."""
     cpu_milli: int = 0
     memory: int = 0
     """Bytes."""
@@ -35,9 +35,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """All that arrives, in order; and the rows of its file that were left out, each as a sentence."""
+    """Jobs in order of arrival, and the rows of the file that were left out, one sentence each."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[TraceJob, ...]
     skipped: tuple[str, ...] = ()
 
     @property
@@ -45,8 +45,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         return sum(job.pods for job in self.jobs)
 
 
-def in_order(jobs: list[Job]) -> tuple[Job, ...]:
-    """By arrival, then as given; the first one arrives at the beginning."""
+def in_order(jobs: list[TraceJob]) -> tuple[TraceJob, ...]:
+    """Jobs by arrival, then as given. Times are shifted so that the first one arrives at 0."""
     first = min((job.at for job in jobs), default=0.0)
     moved = jobs if not first else [msgspec.structs.replace(job, at=job.at - first) for job in jobs]
     return tuple(sorted(moved, key=lambda job: job.at))

@@ -1,4 +1,4 @@
-"""Workloads from files: finds out which format it is, reads it row by row, and keeps what is to be kept."""
+"""Workloads from files: detects the format, reads row by row, and keeps the first jobs if a limit is given."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -7,20 +7,29 @@ import msgspec
 
 from ullage.errors import UserError
 from ullage.sim.workload.formats import ARRIVALS_COLUMNS, OPENB_COLUMNS, arrival_job, openb_job, swf_job, swf_rows
-from ullage.sim.workload.job import Job, Workload, in_order
-from ullage.sim.workload.rows import BadRow, BadRows, Row, Sieve, csv_rows, header_of, json_rows, read_table
+from ullage.sim.workload.job import TraceJob, Workload, in_order
 from ullage.sim.workload.synthetic import Synthetic, generated, read_synthetic
+from ullage.sim.workload.table_reader import (
+    BadRow,
+    BadRows,
+    RowReader,
+    TableRow,
+    csv_rows,
+    header_of,
+    json_rows,
+    read_table,
+)
 
 FORMATS = ("auto", "openb", "csv", "jsonl", "swf", "synthetic")
 SYNTHETIC = "synthetic"
 _LONGEST_NAME = 200
-"""So that a gang's numbers and the ends of claims' names still fit."""
+"""Characters. Leaves room for a gang's numbers and the suffixes of claim names."""
 
 
 def read_workload(
     path: str, *, form: str = "auto", seed: int = 0, bad_rows: BadRows = BadRows.STOP, most: int | None = None
 ) -> Workload:
-    """What a file says arrives; `synthetic` alone is the generator as it comes. Raises UserError.
+    """Read the workload of a file; `synthetic` instead of a path is the generator with its defaults. Raises UserError.
 
     `most` keeps the first so many jobs.
     """
@@ -30,7 +39,7 @@ def read_workload(
     found = _detected(path, text) if form == "auto" else form
     if found == SYNTHETIC:
         return Workload(jobs=_kept(in_order(generated(read_synthetic(text, path), seed)), most))
-    sieve = Sieve(bad_rows)
+    sieve = RowReader(bad_rows)
     rows, read = _reader(found, text, path)
     jobs = sieve.take(rows, _Names(read).read)
     if not jobs:
@@ -39,7 +48,7 @@ def read_workload(
     return Workload(jobs=_kept(in_order(jobs), most), skipped=tuple(sieve.skipped))
 
 
-def _reader(form: str, text: str, source: str) -> tuple[Iterator[Row | BadRow], Callable[[Row], Job]]:
+def _reader(form: str, text: str, source: str) -> tuple[Iterator[TableRow | BadRow], Callable[[TableRow], TraceJob]]:
     if form == "openb":
         return csv_rows(text, source, OPENB_COLUMNS), openb_job
     if form == "csv":
@@ -50,7 +59,7 @@ def _reader(form: str, text: str, source: str) -> tuple[Iterator[Row | BadRow], 
 
 
 def _detected(path: str, text: str) -> str:
-    """By the name, and for CSV by the header."""
+    """Format by the file's name, and for CSV by its header."""
     suffix = path.lower().rpartition(".")[2]
     if suffix in ("swf", "jsonl", "ndjson"):
         return "swf" if suffix == "swf" else "jsonl"
@@ -61,18 +70,18 @@ def _detected(path: str, text: str) -> str:
     raise UserError(f"{path}: cannot tell what format this is; say it with --workload-format ({', '.join(FORMATS)})")
 
 
-def _kept(jobs: tuple[Job, ...], most: int | None) -> tuple[Job, ...]:
+def _kept(jobs: tuple[TraceJob, ...], most: int | None) -> tuple[TraceJob, ...]:
     return jobs if most is None else jobs[:most]
 
 
 class _Names:
-    """Sees to it that names are names to Kubernetes, and that none comes twice."""
+    """Makes names valid in Kubernetes and unique."""
 
-    def __init__(self, read: Callable[[Row], Job]) -> None:
+    def __init__(self, read: Callable[[TableRow], TraceJob]) -> None:
         self._read = read
         self._seen: dict[str, int] = {}
 
-    def read(self, row: Row) -> Job:
+    def read(self, row: TableRow) -> TraceJob:
         job = self._read(row)
         name = re.sub(r"[^a-z0-9-]+", "-", job.name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
         if not name:

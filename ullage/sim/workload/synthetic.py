@@ -1,15 +1,15 @@
-"""A workload made up from a seed: how pods arrive, how large they are, how long they work, which belong together."""
+"""Synthetic workload from a seed: arrival times, sizes, run times and gangs."""
 
 import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ullage.config.kinds import Choice, Duration, Named, Number, Share, Whole
+from ullage.config.declaration import setting
 from ullage.config.loading import read_sections
-from ullage.config.schema import setting
+from ullage.config.values import Duration, Fraction, IntRange, MapOf, OneOf, PositiveFloat
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
-from ullage.sim.workload.job import Job
+from ullage.sim.workload.job import TraceJob
 
 HOUR, DAY = 3600.0, 86_400.0
 _GIB = 1 << 30
@@ -20,50 +20,52 @@ _MODELS: Mapping[str, float] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generator:
-    """What arrives."""
+    """Parameters of the synthetic workload."""
 
-    jobs: int = setting(1000, Whole(1, 1_000_000), "How many jobs there are.")
+    jobs: int = setting(1000, IntRange(1, 1_000_000), "How many jobs there are.")
     arrivals: str = setting(
         "poisson",
-        Choice(("poisson", "regular", "bursts", "daily")),
+        OneOf(("poisson", "regular", "bursts", "daily")),
         "How they come: at random, at equal distances, in crowds of burstSize, or at random and more of them by day.",
     )
-    per_hour: float = setting(60.0, Number(), "How many come in an hour, on average.")
-    burst_size: int = setting(20, Whole(1), "How many come at the same moment, in bursts.")
+    per_hour: float = setting(60.0, PositiveFloat(), "How many come in an hour, on average.")
+    burst_size: int = setting(20, IntRange(1), "How many come at the same moment, in bursts.")
     sizes: Mapping[str, float] = setting(
-        _SIZES, Named(Number(), "GPUS"), "How often a pod asks for so many GPUs: 0 is none, below 1 a part of one."
+        _SIZES,
+        MapOf(PositiveFloat(), "GPUS"),
+        "How often a pod asks for so many GPUs: 0 is none, below 1 a part of one.",
     )
     models: Mapping[str, float] = setting(
-        _MODELS, Named(Number(), "MODEL"), "How often a pod insists on a model; what is missing to 1 takes any."
+        _MODELS, MapOf(PositiveFloat(), "MODEL"), "How often a pod insists on a model; what is missing to 1 takes any."
     )
     durations: str = setting(
-        "lognormal", Choice(("lognormal", "exponential", "fixed")), "How the times pods work are spread."
+        "lognormal", OneOf(("lognormal", "exponential", "fixed")), "How the times pods work are spread."
     )
     mean_duration: float = setting(HOUR, Duration(0.001), "How long a pod works on average.")
-    spread: float = setting(1.2, Number(), "Standard deviation of the logarithm of lognormal times.")
-    gangs: float = setting(0.05, Share(), "The part of jobs that are gangs.")
-    gang_size: int = setting(4, Whole(2, 1000), "Pods in a gang, all with whole GPUs.")
+    spread: float = setting(1.2, PositiveFloat(), "Standard deviation of the logarithm of lognormal times.")
+    gangs: float = setting(0.05, Fraction(), "The part of jobs that are gangs.")
+    gang_size: int = setting(4, IntRange(2, 1000), "Pods in a gang, all with whole GPUs.")
     priorities: Mapping[str, float] = setting(
-        _PRIORITIES, Named(Number(), "PRIORITY"), "How often a job has which priority."
+        _PRIORITIES, MapOf(PositiveFloat(), "PRIORITY"), "How often a job has which priority."
     )
-    cpu_per_gpu: int = setting(8, Whole(0), "Cores a pod asks for with each GPU, or part of it.")
-    memory_per_gpu: int = setting(64, Whole(0), "GiB of memory the same.")
+    cpu_per_gpu: int = setting(8, IntRange(0), "Cores a pod asks for with each GPU, or part of it.")
+    memory_per_gpu: int = setting(64, IntRange(0), "GiB of memory the same.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synthetic:
-    """A file with one section."""
+    """Settings file with one section."""
 
     synthetic: Generator = field(default_factory=Generator)
 
 
 def read_synthetic(text: str, source: str) -> Synthetic:
-    """Raises SettingsError."""
+    """Read the generator's settings. Raises SettingsError."""
     return read_sections(text, source, Synthetic, broken_laws)
 
 
 def broken_laws(whole: Synthetic) -> Iterator[tuple[str, str]]:
-    """What makes no sense although each value might."""
+    """Problems of values that are valid one by one: the path of each setting and a sentence."""
     made = whole.synthetic
     for size in made.sizes:
         gpus = _number(size)
@@ -78,8 +80,8 @@ def broken_laws(whole: Synthetic) -> Iterator[tuple[str, str]]:
         yield "synthetic.sizes", "is empty; allowed: GPUS: how often"
 
 
-def generated(whole: Synthetic, seed: int) -> list[Job]:
-    """The same for the same seed."""
+def generated(whole: Synthetic, seed: int) -> list[TraceJob]:
+    """Jobs of the generator. Equal seeds give equal jobs."""
     made, chance = whole.synthetic, random.Random(f"workload/{seed}")
     moments = _moments(made, chance)
     return [_job(made, chance, number, at) for number, at in zip(range(made.jobs), moments, strict=False)]
@@ -103,17 +105,17 @@ def _moments(made: Generator, chance: random.Random) -> Iterator[float]:
 
 
 def _daylight(now: float) -> float:
-    """The part of arrivals that come at this time of day: all at two in the afternoon, a fifth at two at night."""
+    """Share of arrivals at this time of day: all at 14:00, a fifth at 02:00."""
     return 0.6 + 0.4 * math.cos((now % DAY - 14 * HOUR) / DAY * 2 * math.pi)
 
 
-def _job(made: Generator, chance: random.Random, number: int, at: float) -> Job:
+def _job(made: Generator, chance: random.Random, number: int, at: float) -> TraceJob:
     size = float(_drawn(made.sizes, chance))
     model = _model(made, chance)
     gang = chance.random() < made.gangs and size >= 1
     seconds = _duration(made, chance)
     priority = int(float(_drawn(made.priorities, chance)))
-    return Job(
+    return TraceJob(
         name=f"job-{number:06d}",
         at=round(at, 3),
         seconds=seconds,

@@ -1,7 +1,7 @@
-"""The node agents of a simulated fleet: what they say of their GPUs, without a word more than is news.
+"""Node agents of a simulated fleet: they report their GPUs, and only when a report changes.
 
-A report that is dated at the end of time is fresh until something else is said. So agents cost nothing while nothing
-happens, and whoever reads reports judges their age as ever. Where machines may fail, reports are dated and repeated.
+A report dated at the end of time is fresh until the next one. So agents cost nothing while nothing happens, and readers
+judge the age of reports as they always do. Where machines may fail, reports are dated and repeated.
 """
 
 import asyncio
@@ -12,54 +12,54 @@ import msgspec
 
 from ullage.clock import Clock
 from ullage.errors import NotFound
-from ullage.kube.encoding import to_json
-from ullage.kube.gpu_write import node_report
-from ullage.kube.resources import GPU_NODE_STATUSES
-from ullage.model.device import Health, Inventory
-from ullage.sim.world.hand import Hand
+from ullage.kube.client.json_codec import to_json
+from ullage.kube.client.resources import GPU_NODE_STATUSES
+from ullage.kube.write.gpu import node_report
+from ullage.model.device import DeviceHealth, Inventory
+from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.nodes import report_manifest
 
 ALWAYS_FRESH = 253_402_300_799.0
-"""9999-12-31T23:59:59Z: the moment an agent's report is of, while heartbeats are implicit."""
+"""9999-12-31T23:59:59Z: time of an agent's report while heartbeats are implicit."""
 REPORT_SECONDS = 30.0
 
 
 class AgentFleet(Protocol):
-    """The agents of all nodes."""
+    """Agents of all nodes."""
 
     def install(self, inventory: Inventory) -> None:
-        """An agent begins to speak for a node."""
+        """Start an agent for a node."""
         ...
 
     def remove(self, node: str) -> None:
-        """The node is gone, and its agent with it."""
+        """Remove the agent of a deleted node."""
         ...
 
     def silence(self, node: str) -> None:
-        """Nothing more is heard of this node's GPUs."""
+        """Stop the reports of this node's agent."""
         ...
 
     def resume(self, node: str) -> None:
-        """It speaks again."""
+        """Start the reports of this node's agent again."""
         ...
 
-    def set_health(self, node: str, gpu: int, health: Health) -> None:
-        """Something happened to a GPU, and the agent has seen it."""
+    def set_health(self, node: str, gpu: int, health: DeviceHealth) -> None:
+        """Change the health of a GPU, and have the agent report it."""
         ...
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         ...
 
 
-MakeAgents = Callable[[Hand, Clock, bool], AgentFleet]
-"""Whose reports it writes, when it is, and whether heartbeats are real."""
+MakeAgents = Callable[[AdminClient, Clock, bool], AgentFleet]
+"""Factory of an AgentFleet. Arguments: the client that writes its reports, the clock, and True for real heartbeats."""
 
 
 class ImplicitAgents:
-    """Reports once, and again when there is news; with `heartbeats` every half minute."""
+    """Reports once, and again after a change; with `heartbeats` every half minute."""
 
-    def __init__(self, hand: Hand, clock: Clock, heartbeats: bool) -> None:
+    def __init__(self, hand: AdminClient, clock: Clock, heartbeats: bool) -> None:
         self._hand = hand
         self._clock = clock
         self._heartbeats = heartbeats
@@ -85,7 +85,7 @@ class ImplicitAgents:
         self._silent.discard(node)
         self._say(node, self._date())
 
-    def set_health(self, node: str, gpu: int, health: Health) -> None:
+    def set_health(self, node: str, gpu: int, health: DeviceHealth) -> None:
         before = self._known[node]
         devices = tuple(msgspec.structs.replace(one, health=health) if one.id == gpu else one for one in before.devices)
         self._known[node] = msgspec.structs.replace(before, devices=devices)

@@ -1,6 +1,6 @@
-"""The cloud of a simulated world: its machines become Nodes, and show their GPUs a little later.
+"""Cloud of a simulated world: its instances become Nodes, and their GPUs appear a little later.
 
-A NodeProvisioner's parameters say how: `bootSeconds`, `gpuSeconds`, `capacity`. It plays every provider there is.
+Parameters of a NodeProvisioner set `bootSeconds`, `gpuSeconds` and `capacity`. One cloud stands for every provider.
 """
 
 import asyncio
@@ -8,34 +8,34 @@ from collections.abc import Iterator, Mapping
 
 from ullage.clock import Clock
 from ullage.cloud.api import CloudProvider, CreateRequest
-from ullage.cloud.simulated import Behaviour, SimulatedCloud
+from ullage.cloud.simulated import CloudBehaviour, SimulatedCloud
 from ullage.errors import AlreadyExists, NotFound
-from ullage.kube.resources import NODES
+from ullage.kube.client.resources import NODES
 from ullage.model.device import Inventory
 from ullage.model.instance import Instance
 from ullage.model.provisioner import PROVISIONER_LABEL
+from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.agents import AgentFleet
-from ullage.sim.world.hand import Hand
 from ullage.sim.world.nodes import node_manifest, node_room
 from ullage.sim.world.spec import CloudSpec, FleetNode
 
 
-class Joining:
-    """Makes Nodes of machines that have booted."""
+class NodeJoiner:
+    """Creates Nodes for instances that have booted."""
 
-    def __init__(self, hand: Hand, agents: AgentFleet, gpu_seconds: float) -> None:
+    def __init__(self, hand: AdminClient, agents: AgentFleet, gpu_seconds: float) -> None:
         self._hand = hand
         self._agents = agents
         self._gpu_seconds = gpu_seconds
 
     def join(self, node: FleetNode) -> None:
-        """A node that is there with all it has."""
+        """Create a node complete with its GPUs."""
         pool = {PROVISIONER_LABEL: node.pool} if node.pool else {}
         self._hand.create(node_manifest(node.name, node.template, {**node.labels, **pool}, zone=node.zone))
         self._install(node)
 
     async def booted(self, instance: Instance, request: CreateRequest) -> None:
-        """A machine is up: a Node now, its GPUs when their driver is."""
+        """Create the Node of a booted instance, and show its GPUs once their driver is up."""
         wait = float(request.pool.parameters.get("gpuSeconds", self._gpu_seconds))
         node = FleetNode(name=instance.id, template=request.template, labels=request.labels, zone=request.zone)
         manifest = node_manifest(node.name, node.template, node.labels, zone=node.zone, gpus_shown=wait <= 0)
@@ -63,13 +63,13 @@ class Joining:
             self._agents.install(inventory)
 
 
-def make_cloud(spec: CloudSpec, clock: Clock, joining: Joining) -> SimulatedCloud:
-    behaviour = Behaviour(latency=spec.latency, boot=spec.boot_seconds, list_lag=spec.list_lag, quota=spec.quota)
+def make_cloud(spec: CloudSpec, clock: Clock, joining: NodeJoiner) -> SimulatedCloud:
+    behaviour = CloudBehaviour(latency=spec.latency, boot=spec.boot_seconds, list_lag=spec.list_lag, quota=spec.quota)
     return SimulatedCloud(clock, behaviour, on_boot=joining.booted)
 
 
 class EveryProvider(Mapping[str, CloudProvider]):
-    """This cloud, whatever a NodeProvisioner calls it."""
+    """Maps every provider name to this cloud."""
 
     def __init__(self, cloud: SimulatedCloud) -> None:
         self._cloud = cloud

@@ -1,22 +1,22 @@
-"""The stream of what the loops announced: each action and refusal with its why, as it was written down."""
+"""Stream of the loops' decisions: each action and refusal with its reason, read from Events as they are stored."""
 
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from ullage.clock import Clock
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.resource import JsonObject
 from ullage.sim.apiserver import SimulatedApiServer
-from ullage.sim.apiserver.store import Change
+from ullage.sim.apiserver.storage.store import StoredChange
 
 MOST_KEPT = 1000
 EVENTS_SHELF = "events"
-"""Where the server keeps Events of both spellings, as `v1` spells them."""
+"""Resource under which the server stores Events of both API groups, in the form of `v1`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a decision is about."""
+    """Object that a decision is about."""
 
     kind: str
     namespace: str
@@ -26,24 +26,24 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One announcement."""
+    """One decision, as announced by an Event."""
 
     at: float
     """Seconds since the epoch of the simulation."""
     loop: str
-    """Who announced it: the loop's name."""
+    """Name of the process that wrote the Event."""
     reason: str
-    """A word of `observe.events.EventReason`."""
+    """A value of `observe.events.EventReason`."""
     about: Subject
     note: str
-    """What was done or refused, and why."""
+    """Text of the Event: the action or refusal, and its reason."""
     related: Subject | None = None
     count: int = 1
-    """How often it has been announced so far, this time included."""
+    """Number of times it has been announced, this time included."""
 
 
-class Decisions:
-    """Feeds whoever listens, and remembers the latest. Events themselves are forgotten after a while."""
+class DecisionLog:
+    """Calls listeners with each decision and keeps the latest. Events themselves expire on the server."""
 
     def __init__(self, server: SimulatedApiServer, clock: Clock) -> None:
         self.recent: deque[Decision] = deque(maxlen=MOST_KEPT)
@@ -54,13 +54,13 @@ class Decisions:
         server.listen(EVENTS_SHELF, self._told)
 
     def listen(self, listener: Callable[[Decision], None]) -> Callable[[], None]:
-        """Be told of everything from now on, until the result is called."""
+        """Call `listener` with every decision from now on. Call the result to stop."""
         self._numbered += 1
         number = self._numbered
         self._listeners[number] = listener
         return lambda: _forget(self._listeners, number)
 
-    def _told(self, change: Change) -> None:
+    def _told(self, change: StoredChange) -> None:
         if change.deleted:
             return
         decision = _read(change.after.obj, self._clock.now(), self._server.caller)

@@ -1,24 +1,24 @@
-"""Nodes as manifests, made of the templates NodeProvisioners have. Pure."""
+"""Manifests of simulated nodes, made from the templates of NodeProvisioners. Pure."""
 
 from collections.abc import Mapping
 
-from ullage.kube.encoding import to_json
-from ullage.kube.gpu_write import node_report
-from ullage.kube.resource import JsonObject
+from ullage.kube.client.json_codec import to_json
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.write.gpu import node_report
 from ullage.model.device import GpuNodeKind, Inventory
 from ullage.model.provisioner import HOST_LABEL, ZONE_LABEL, NodeTemplate
 from ullage.model.resources import GPU, MILLI
-from ullage.state.gpus import KIND_LABEL
+from ullage.state.device_columns import KIND_LABEL
 
 PRICE = "sim.ullage/price-per-hour-micros"
-"""On a simulated node that is no machine of the cloud: what it costs."""
+"""Annotation with the price of a simulated node that is no instance of the cloud."""
 _PODS = "110"
 
 
 def node_manifest(
     name: str, template: NodeTemplate, labels: Mapping[str, str], *, zone: str = "", gpus_shown: bool = True
 ) -> JsonObject:
-    """A Ready node. Its GPUs may appear later."""
+    """Manifest of a Ready node. Its GPUs may appear later."""
     room = node_room(template, gpus_shown=gpus_shown)
     kind = {KIND_LABEL: template.gpus.kind.value.lower()} if template.gpus.count else {}
     where = {ZONE_LABEL: zone} if zone else {}
@@ -43,14 +43,14 @@ def node_manifest(
 
 
 def node_room(template: NodeTemplate, *, gpus_shown: bool = True) -> dict[str, str]:
-    """What it offers."""
+    """Capacity of a node made from this template."""
     amounts = {name: _written(amount) for name, amount in template.resources.items()}
     gpus = {GPU: str(template.gpus.count)} if gpus_shown and template.gpus.count else {}
     return {"pods": _PODS, **amounts, **gpus}
 
 
 def report_manifest(inventory: Inventory) -> JsonObject:
-    """What the agent of a node says of it."""
+    """GpuNodeStatus that the agent of a node would report."""
     return {
         "apiVersion": "gpu.scheduling/v1",
         "kind": "GpuNodeStatus",
@@ -61,7 +61,7 @@ def report_manifest(inventory: Inventory) -> JsonObject:
 
 
 def is_leased(template: NodeTemplate) -> bool:
-    """Whether its GPUs are ours to give one by one."""
+    """True for a leased node: exact GPUs are allocated by the scheduler."""
     return template.gpus.count > 0 and template.gpus.kind is GpuNodeKind.LEASED
 
 

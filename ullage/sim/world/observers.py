@@ -1,4 +1,4 @@
-"""Everybody who looks at a world and takes no part in it: books, decisions, score sheet, stories, checks."""
+"""Observers of a world, which take no part in it: object mirror, decisions, score sheet, history, invariant checks."""
 
 import asyncio
 from collections import deque
@@ -6,33 +6,33 @@ from collections import deque
 from ullage.clock import Clock
 from ullage.cloud.api import CreateRequest
 from ullage.cloud.simulated import SimulatedCloud
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import EVENTS
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import EVENTS
 from ullage.model.instance import Instance
 from ullage.sim.apiserver import SimulatedApiServer
-from ullage.sim.apiserver.store import Change
-from ullage.sim.world.books import Books
-from ullage.sim.world.decisions import EVENTS_SHELF, Decisions
-from ullage.sim.world.hand import Hand
-from ullage.sim.world.invariants.checking import Checking
-from ullage.sim.world.loops import OURS
-from ullage.sim.world.scoring import Scorer
-from ullage.sim.world.stories import Stories
+from ullage.sim.apiserver.storage.store import StoredChange
+from ullage.sim.world.admin_client import AdminClient
+from ullage.sim.world.decisions import EVENTS_SHELF, DecisionLog
+from ullage.sim.world.invariants.checking import InvariantChecker
+from ullage.sim.world.object_history import ObjectHistory
+from ullage.sim.world.object_mirror import ObjectMirror
+from ullage.sim.world.processes import OURS
+from ullage.sim.world.scorer import Scorer
 
 
 class Observers:
-    """There from the first moment on; what is counted and judged begins with `begin`."""
+    """All observers. They listen from the start; scores and checks begin with `begin`."""
 
     def __init__(self, server: SimulatedApiServer, clock: Clock, cloud: SimulatedCloud, *, checks: bool) -> None:
-        self.books = Books(server, clock)
-        self.decisions = Decisions(server, clock)
+        self.books = ObjectMirror(server, clock)
+        self.decisions = DecisionLog(server, clock)
         self.scorer = Scorer(self.books, self.decisions)
-        self.stories = Stories(self.books)
-        self.checking = Checking(self.books, server, OURS) if checks else None
+        self.stories = ObjectHistory(self.books)
+        self.checking = InvariantChecker(self.books, server, OURS) if checks else None
         cloud.on_made, cloud.on_gone = self._made, self._gone
 
     def begin(self, now: float) -> None:
-        """The world has been made."""
+        """Begin scores and checks, after the world has been built."""
         self.scorer.begin(now)
         self.stories.began = now
         if self.checking is not None:
@@ -49,10 +49,10 @@ class Observers:
             self.checking.pools.gone(machine)
 
 
-class Forgetting:
-    """Kubernetes Events are gone after a while, as with kube-apiserver; looked at only when there are new ones."""
+class EventExpiry:
+    """Deletes Kubernetes Events after their lifetime, as kube-apiserver does. Runs only when new Events are written."""
 
-    def __init__(self, server: SimulatedApiServer, clock: Clock, hand: Hand, seconds: float) -> None:
+    def __init__(self, server: SimulatedApiServer, clock: Clock, hand: AdminClient, seconds: float) -> None:
         self._clock = clock
         self._hand = hand
         self._seconds = seconds
@@ -60,7 +60,7 @@ class Forgetting:
         self._latest: dict[tuple[str, str], float] = {}
         server.listen(EVENTS_SHELF, self._changed)
 
-    def _changed(self, change: Change) -> None:
+    def _changed(self, change: StoredChange) -> None:
         meta, now = change.after.obj["metadata"], self._clock.now()
         key = (meta["namespace"], meta["name"])
         if change.deleted:
@@ -69,7 +69,7 @@ class Forgetting:
         self._latest[key] = now
         self._written.append((now, *key))
         if self._written[0][0] + self._seconds < now:
-            # Nothing is written while the store tells of a change.
+            # Listeners of the store must not write: the write follows in the next iteration of the loop.
             asyncio.get_running_loop().call_soon(self._forget)
 
     def _forget(self) -> None:

@@ -1,4 +1,4 @@
-"""A whole run in virtual time: a world, what arrives in it, and what came of it."""
+"""A whole run in virtual time: a world, its arrivals, and the result."""
 
 import asyncio
 import logging
@@ -10,26 +10,26 @@ from typing import Any
 import structlog
 
 from ullage.clock import Instant
-from ullage.sim.time import run_virtual
+from ullage.sim.virtual_time import run_virtual
 from ullage.sim.world.decisions import Decision
-from ullage.sim.world.playing import Player, Progress
 from ullage.sim.world.spec import Arrival, WorldSpec
-from ullage.sim.world.violation import Violation
+from ullage.sim.world.violation import InvariantViolation
+from ullage.sim.world.workload_player import PlayProgress, WorkloadPlayer
 from ullage.sim.world.world import World, started_world
 
 SETTLING_SECONDS = 600.0
-"""After the end of what is scored: what is left of the dead has to be gone by then."""
+"""Seconds after the scored part of a run, in which Leases of gone pods have to be released."""
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
-    """What came of a run."""
+class SimulationResult:
+    """Result of a run."""
 
     report: dict[str, Any]
-    """The score sheet, as plain JSON."""
+    """Score sheet, as plain JSON."""
     ended_at: float
     """Simulated seconds."""
-    violation: Violation | None = None
+    violation: InvariantViolation | None = None
 
 
 def simulate(
@@ -37,18 +37,21 @@ def simulate(
     arrivals: Sequence[Arrival],
     *,
     until: float | None = None,
-    on_progress: Callable[[Progress], None] = lambda _: None,
+    on_progress: Callable[[PlayProgress], None] = lambda _: None,
     on_decision: Callable[[Decision], None] | None = None,
-) -> Simulated:
-    """Run it to its end. Blocks; needs no loop. Raises UserError for what the simulated cluster refuses."""
+) -> SimulationResult:
+    """Run a world to its end.
 
-    async def live() -> Simulated:
+    Blocks; needs no loop. Raises UserError for objects that the simulated cluster rejects.
+    """
+
+    async def live() -> SimulationResult:
         async with started_world(spec) as world:
             if on_decision is not None:
                 for decision in world.decisions.recent:  # of what was waiting already when loops began
                     on_decision(decision)
                 world.decisions.listen(on_decision)
-            return await _played(world, Player(world, arrivals, on_progress), until)
+            return await _played(world, WorkloadPlayer(world, arrivals, on_progress), until)
 
     with _unlogged():
         return run_virtual(live(), epoch=Instant(spec.epoch))
@@ -56,7 +59,7 @@ def simulate(
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """What loops log is for operators of live processes. What they decide is announced, and that is heard."""
+    """Silence the loops' logs, which are for operators of live processes. Decisions are still read from Events."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -65,7 +68,7 @@ def _unlogged() -> Iterator[None]:
         structlog.configure(**before)
 
 
-async def _played(world: World, player: Player, until: float | None) -> Simulated:
+async def _played(world: World, player: WorkloadPlayer, until: float | None) -> SimulationResult:
     playing = asyncio.create_task(player.play(until), name="workload")
     broken = asyncio.create_task(world.broken(), name="invariants")
     try:
@@ -80,4 +83,4 @@ async def _played(world: World, player: Player, until: float | None) -> Simulate
         for task in (playing, broken):
             task.cancel()
         await asyncio.gather(playing, broken, return_exceptions=True)
-    return Simulated(report, ended_at, world.violation)
+    return SimulationResult(report, ended_at, world.violation)

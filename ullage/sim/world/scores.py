@@ -1,6 +1,7 @@
-"""The score sheet of a run: what was used, wasted, paid, waited for and disturbed. Pure accumulation.
+"""Score sheet of a run: GPUs used and idle, cost, waiting times and disruptions. Pure accumulation.
 
-Told what happened and when, in order. Knows no API, no clock and no chance: equal runs have equal sheets, to the byte.
+Fed with what happened and when, in order. Uses no API, no clock and no randomness: equal runs have equal sheets, to the
+byte.
 """
 
 from collections import Counter
@@ -20,8 +21,8 @@ _INTEGRALS = ("capacity", "allocated", "idle", "waitingIdle", "price", "wastedPr
 _LEVELS = ("capacity", "allocated", "waiting", "nodes", "costPerHour")
 
 
-class Waits:
-    """How long pods waited, by size."""
+class WaitTimes:
+    """Waiting times of pods in seconds, by number of GPUs."""
 
     def __init__(self) -> None:
         self._seconds: dict[str, list[float]] = {}
@@ -30,7 +31,7 @@ class Waits:
         self._seconds.setdefault(size, []).append(seconds)
 
     def table(self, still: Mapping[str, int]) -> dict[str, dict[str, float]]:
-        """By size, small ones first, and all of them together."""
+        """Waiting times by size, small sizes first, and of all pods."""
         sizes = sorted({*self._seconds, *still}, key=lambda size: (size == SHARED, size.zfill(9)))
         rows = {size: _row(self._seconds.get(size, ()), still.get(size, 0)) for size in sizes}
         every = [one for seconds in self._seconds.values() for one in seconds]
@@ -46,19 +47,19 @@ def _row(seconds: Sequence[float], still: int) -> dict[str, float]:
 
 
 def percentile(ranked: Sequence[float], part: int) -> float:
-    """The smallest value that so many percent do not exceed; 0 where there is none."""
+    """Smallest value that `part` percent of the values do not exceed; 0 if there are none."""
     return ranked[max(0, ceil(len(ranked) * part / 100) - 1)] if ranked else 0.0
 
 
 class ScoreSheet:
-    """Levels are changed by what is added to them; amounts of GPU are thousandths, prices millionths per hour."""
+    """Levels change by the amounts added to them. GPUs are in thousandths, prices in millionths per hour."""
 
     def __init__(self) -> None:
         self.pods: Counter[str] = Counter()
         self.churn: Counter[str] = Counter()
         self.evicted: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
-        self.waits = Waits()
+        self.waits = WaitTimes()
         self._still: Counter[str] = Counter()
         self._levels = dict.fromkeys(_LEVELS, 0)
         self._hours = dict.fromkeys(_INTEGRALS, 0.0)
@@ -67,14 +68,14 @@ class ScoreSheet:
         self._at = 0.0
 
     def begin(self) -> None:
-        """Whatever happened so far was the making of the world: levels stay, counts do not."""
+        """Begin scoring. Levels from building the world stay, counts are reset."""
         for counts in (self.pods, self.churn, self.evicted, self.decisions):
             counts.clear()
         self._hours = dict.fromkeys(_INTEGRALS, 0.0)
         self._series, self._at = Series(_LEVELS), 0.0
 
     def at(self, moment: float) -> None:
-        """So many seconds after the beginning: everything told next happened then."""
+        """Set the time, in seconds since the beginning. Everything recorded next happened then."""
         if moment <= self._at:
             return
         seconds, levels = moment - self._at, self._levels
@@ -93,7 +94,7 @@ class ScoreSheet:
         self._at = moment
 
     def machine(self, gpus: int, price: int, *, gone: bool = False) -> None:
-        """Something that has to be paid for, and the GPUs in it."""
+        """Add a paid instance and its GPUs, or remove it."""
         sign = -1 if gone else 1
         self._levels["capacity"] += sign * gpus * MILLI_GPU
         self._levels["costPerHour"] += sign * price
@@ -111,15 +112,15 @@ class ScoreSheet:
 
     @property
     def waiting(self) -> int:
-        """Pods that wait now."""
+        """Number of pending pods."""
         return sum(self._still.values())
 
     def allocated(self, milli: int) -> None:
-        """So much more of GPUs is given to pods; or less."""
+        """Add to the GPUs allocated to pods, in thousandths; negative to subtract."""
         self._levels["allocated"] += milli
 
     def report(self, attempts: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
-        """Everything, as plain JSON."""
+        """Whole score sheet, as plain JSON."""
         hours = {name: total / HOUR for name, total in self._hours.items()}
         capacity, allocated = hours["capacity"], hours["allocated"]
         return {
@@ -152,7 +153,7 @@ class ScoreSheet:
 
 
 def report_bytes(report: Mapping[str, Any]) -> bytes:
-    """The canonical spelling: equal reports are equal bytes."""
+    """Canonical JSON: equal reports are equal bytes."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2)
 
 

@@ -7,7 +7,10 @@ FIRST_WIDTH = 60.0
 
 
 class Series:
-    """What several levels were, from the beginning on. When there are too many spans, two become one."""
+    """Several levels over time, from the beginning on.
+
+    When there are more than MOST_POINTS spans, each two are merged.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.width = FIRST_WIDTH
@@ -16,7 +19,7 @@ class Series:
         """One row a span: each level times the seconds it lasted."""
 
     def add(self, begin: float, end: float, levels: Sequence[float]) -> None:
-        """The levels were these between two moments. Spans are told in order."""
+        """Add the levels that held between two times. Calls come in order of time."""
         while end > self.width * MOST_POINTS:
             self._double()
         width, sums = self.width, self._sums
@@ -33,7 +36,7 @@ class Series:
             begin = until
 
     def columns(self, end: float) -> dict[str, list[float]]:
-        """The mean of each level in each span; the last one may be short."""
+        """Mean of each level in each span; the last span may be short."""
         lasted = [min(self.width, end - number * self.width) for number in range(len(self._sums))]
         return {
             name: [

@@ -1,34 +1,34 @@
-"""What is there when a world begins: kinds, namespaces, nodes, objects; and what has to be with them to make sense.
+"""Initial state of a world: kinds, namespaces, nodes and objects, and what has to go with them.
 
-Objects may come from a live cluster. Then nodes of pools are machines of the cloud, GPU reports are agents' first
-words, and GPUs that bound pods were given are leased to them.
+Objects may come from a live cluster. Then nodes of pools become instances of the cloud, GpuNodeStatus objects become
+the agents' first reports, and GPUs allocated to bound pods are leased to them.
 """
 
 from collections.abc import Mapping
 
 import msgspec
 
-from ullage.act.leases import Holder, LeaseBook, Want
+from ullage.act.leases import LeaseClient, LeaseHolder, LeaseRequest
 from ullage.clock import Clock
 from ullage.cloud.api import CreateRequest, PoolRef
 from ullage.cloud.simulated import SimulatedCloud
-from ullage.decide.seat.freshness import STALE_AFTER
-from ullage.kube.api import KubeApi
-from ullage.kube.gpu_read import read_inventory
+from ullage.decide.placement.devices.freshness import STALE_AFTER
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import GPU_NODE_STATUSES, NODE_PROVISIONERS, NODES
 from ullage.kube.objects.gpu import GpuNodeStatus
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.kube.provisioner_read import read_provisioner
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import GPU_NODE_STATUSES, NODE_PROVISIONERS, NODES
+from ullage.kube.read.gpu import read_inventory
+from ullage.kube.read.provisioner import read_provisioner
 from ullage.model.provisioner import PROVISIONER_LABEL, ZONE_LABEL, NodeTemplate, Provisioner
+from ullage.sim.world.admin_client import resource_of
 from ullage.sim.world.agents import AgentFleet
-from ullage.sim.world.books import Books
-from ullage.sim.world.hand import resource_of
+from ullage.sim.world.object_mirror import ObjectMirror
 from ullage.sim.world.spec import WorldSpec
 
 
 def adopt_machines(cloud: SimulatedCloud, spec: WorldSpec) -> None:
-    """Nodes of pools are machines of the cloud."""
+    """Give the cloud an instance for every node of a pool."""
     for node in spec.nodes:
         if node.pool:
             _adopt(cloud, node.name, node.pool, node.template, node.zone)
@@ -43,7 +43,7 @@ def adopt_machines(cloud: SimulatedCloud, spec: WorldSpec) -> None:
 
 
 def _pools(spec: WorldSpec) -> dict[str, Provisioner]:
-    """NodeProvisioners among the objects, as they will be read once the server has filled in what they leave out."""
+    """NodeProvisioners among the objects, read with the defaults that the server will fill in."""
     found = [one for one in (*spec.objects, *spec.restored) if resource_of(one) is NODE_PROVISIONERS]
     read = [read_provisioner(msgspec.convert(_with_uid(one), NodeProvisioner)) for one in found]
     return {one.name: one for one in read}
@@ -59,13 +59,16 @@ def _adopt(cloud: SimulatedCloud, node: str, pool: str, template: NodeTemplate, 
 
 
 def split_reports(objects: tuple[JsonObject, ...]) -> tuple[list[JsonObject], list[JsonObject]]:
-    """Reports of agents, and everything else, each in its order."""
+    """GpuNodeStatus objects, and all other objects, each in order."""
     reports = [one for one in objects if resource_of(one) is GPU_NODE_STATUSES]
     return reports, [one for one in objects if resource_of(one) is not GPU_NODE_STATUSES]
 
 
 def split_restored(spec: WorldSpec) -> tuple[list[JsonObject], list[JsonObject]]:
-    """The same of a cluster that was. Agents that had fallen silent stay so: their last words are mere objects."""
+    """Split the restored objects in the same way.
+
+    Stale reports stay plain objects, so that silent agents stay silent.
+    """
     reports, others = split_reports(spec.restored)
     speaking = [one for one in reports if _reported_at(one) >= spec.epoch - STALE_AFTER]
     return speaking, [*others, *(one for one in reports if one not in speaking)]
@@ -76,13 +79,15 @@ def _reported_at(report: JsonObject) -> float:
 
 
 def install_agents(agents: AgentFleet, reports: list[JsonObject]) -> None:
-    """Agents go on from what was last said for them."""
+    """Start agents with the inventories last reported for their nodes."""
     for report in reports:
         agents.install(read_inventory(msgspec.convert(report, GpuNodeStatus)))
 
 
-async def lease_what_is_given(api: KubeApi, books: Books, namespace: str, clock: Clock) -> None:
-    """GPUs of pods that were bound before the world began."""
-    book = LeaseBook(api, namespace, clock)
+async def lease_what_is_given(api: KubeApi, books: ObjectMirror, namespace: str, clock: Clock) -> None:
+    """Create Leases for the GPUs of pods that were bound before the world began."""
+    book = LeaseClient(api, namespace, clock)
     for pod in [one for one in books.pods.values() if one.holds and one.devices]:
-        await book.reserve(Holder(pod.key, pod.uid), Want(pod.node, pod.devices, pod.milli))
+        await book.reserve(
+            LeaseHolder(pod.key, pod.uid), LeaseRequest(pod.node, pod.devices, pod.milli, () if pod.milli else pod.sees)
+        )

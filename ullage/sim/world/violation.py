@@ -1,4 +1,4 @@
-"""A rule that must always hold and did not, with its story; and the file that brings one there again."""
+"""A broken invariant with the history of its objects, and the file that replays the run up to it."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 import msgspec
 
 from ullage.errors import UserError
-from ullage.sim.actors.start import ActorSettings
+from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.world.spec import Arrival, WorldSpec
 
 FORMAT = "ullage-simulation/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Violation:
-    """What was broken, and how it came to that."""
+class InvariantViolation:
+    """Broken invariant, and the changes that led to it."""
 
     at: float
     """Seconds since the beginning."""
@@ -22,13 +22,13 @@ class Violation:
     breach: str
     """One sentence."""
     about: tuple[str, ...]
-    """The objects concerned: `pod default/a`, `node gpu-1`, `lease gpu-gpu-1-0`."""
+    """Objects concerned: `pod default/a`, `node gpu-1`, `lease gpu-gpu-1-0`."""
     story: tuple[str, ...]
-    """The last things that happened to them, one a line."""
+    """Latest changes of these objects, one a line."""
 
 
-def violation_file(spec: WorldSpec, arrivals: tuple[Arrival, ...], violation: Violation) -> bytes:
-    """Seed, spec, and what arrived up to then: the same run again, by `load_replay`."""
+def violation_file(spec: WorldSpec, arrivals: tuple[Arrival, ...], violation: InvariantViolation) -> bytes:
+    """Seed, spec and arrivals up to the breach. `load_replay` reads it to run the same again."""
     so_far = [one for one in arrivals if one.at <= violation.at]
     plain = {
         "format": FORMAT,
@@ -40,7 +40,7 @@ def violation_file(spec: WorldSpec, arrivals: tuple[Arrival, ...], violation: Vi
 
 
 def load_replay(text: bytes) -> tuple[WorldSpec, tuple[Arrival, ...]]:
-    """What a violation file says. Raises UserError."""
+    """Spec and arrivals of a violation file. Raises UserError."""
     try:
         plain = msgspec.json.decode(text)
         if plain["format"] != FORMAT:
@@ -51,12 +51,15 @@ def load_replay(text: bytes) -> tuple[WorldSpec, tuple[Arrival, ...]]:
 
 
 def is_replay(text: bytes) -> bool:
-    """Whether it is one at all, rather than a dump of a cluster."""
+    """True if the text is a violation file and not a dump of a cluster."""
     return FORMAT.encode() in text[:200]
 
 
 def _plain_spec(spec: WorldSpec) -> dict[str, Any]:
-    """Kinds beside our own that actors collect are not written: the world adds them by itself."""
+    """Spec as plain data.
+
+    Kinds other than ours that the controllers collect are left out: the world adds them by itself.
+    """
     return msgspec.to_builtins(replace(spec, actors=replace(spec.actors, custom=())))  # type: ignore[no-any-return]
 
 
@@ -64,6 +67,6 @@ def _read_spec(plain: dict[str, Any]) -> WorldSpec:
     """Field by field: not every type among them can be read as a whole."""
     hints = {one.name: one.type for one in fields(WorldSpec)}
     found = {name: msgspec.convert(value, hints[name]) for name, value in plain.items() if name != "actors"}
-    actors = {one.name: one.type for one in fields(ActorSettings)}
+    actors = {one.name: one.type for one in fields(ControllerManagerSettings)}
     settings = {name: msgspec.convert(value, actors[name]) for name, value in plain["actors"].items() if value != []}
-    return WorldSpec(**found, actors=ActorSettings(**settings))
+    return WorldSpec(**found, actors=ControllerManagerSettings(**settings))

@@ -1,4 +1,4 @@
-"""Puts a world together, and takes it apart again."""
+"""Assembly and shutdown of a simulated world."""
 
 import asyncio
 import random
@@ -10,79 +10,79 @@ from typing import Any
 from ullage.clock import Clock
 from ullage.cloud.simulated import SimulatedCloud
 from ullage.errors import AlreadyExists
-from ullage.kube.api import KubeApi
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES
+from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import OURS, POD_GROUP
 from ullage.kube.crds.install import install
-from ullage.kube.resources import GPU_CLAIMS, GPU_NODE_STATUSES
-from ullage.kube.rest import RestApi
-from ullage.sim.actors.start import Actors, start_actors
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.process import Process
-from ullage.sim.time import loop_clock
+from ullage.sim.controllers.wiring import ControllerManager, start_actors
+from ullage.sim.process import SimulatedProcess
+from ullage.sim.virtual_time import loop_clock
 from ullage.sim.world import setup
+from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.agents import AgentFleet, ImplicitAgents, MakeAgents
-from ullage.sim.world.books import Step
-from ullage.sim.world.cloud import Joining, make_cloud
-from ullage.sim.world.decisions import Decisions
-from ullage.sim.world.facts import NodeNow
-from ullage.sim.world.hand import Hand
-from ullage.sim.world.loops import PROCESS_OF, Loops
-from ullage.sim.world.observers import Forgetting, Observers
+from ullage.sim.world.cloud import NodeJoiner, make_cloud
+from ullage.sim.world.decisions import DecisionLog
+from ullage.sim.world.object_mirror import ObjectChange
+from ullage.sim.world.observers import EventExpiry, Observers
+from ullage.sim.world.processes import PROCESS_OF, WorldProcesses
 from ullage.sim.world.scores import ScoreSheet
 from ullage.sim.world.spec import SCHEDULER, Arrival, WorldSpec
-from ullage.sim.world.violation import Violation
+from ullage.sim.world.stored_objects import StoredNode
+from ullage.sim.world.violation import InvariantViolation
 from ullage.state.cluster import ClusterState
-from ullage.state.placements import Placements
+from ullage.state.snapshot import ClusterSnapshot
 
 USER = "user"
-"""Who creates and deletes what arrives."""
+"""User name for the creation and deletion of arrivals."""
 CLOUD = "cloud"
-"""Who makes Nodes of machines, and speaks for their agents."""
+"""User name for Nodes made from instances, and for the reports of their agents."""
 _HISTORY = 2_000
-"""Changes kept per resource: watches do not end here, so few are ever asked for."""
+"""Changes kept per resource. Few are ever needed, because watches do not end here."""
 
 
 class World:
-    """A cluster at work. `started_world` makes it."""
+    """A running simulated cluster. `started_world` makes it."""
 
     def __init__(self, spec: WorldSpec, server: SimulatedApiServer, clock: Clock, make_agents: MakeAgents) -> None:
         self.spec = spec
         self.server = server
         self.clock = clock
         self.api: KubeApi = RestApi(InMemoryTransport(server), rng=random.Random(spec.seed), lossless=not spec.faults)
-        """For whoever plays the user: no latency, no faults."""
-        self.hand = Hand(server, USER)
-        """The same without waiting."""
-        nature = Hand(server, CLOUD)
+        """API for the simulated user: no latency, no faults."""
+        self.hand = AdminClient(server, USER)
+        """Same, synchronous."""
+        nature = AdminClient(server, CLOUD)
         self.agents: AgentFleet = make_agents(nature, clock, spec.faults)
-        self.joining = Joining(nature, self.agents, spec.cloud.gpu_seconds)
+        self.joining = NodeJoiner(nature, self.agents, spec.cloud.gpu_seconds)
         self.cloud: SimulatedCloud = make_cloud(spec.cloud, clock, self.joining)
         self.observers = Observers(server, clock, self.cloud, checks=spec.invariants)
         self.observers.books.node_listeners.append(self._node_changed)
-        self._forgetting = Forgetting(server, clock, nature, spec.keep_events_seconds)
-        self.loops = Loops(spec, server, self.cloud)
-        self.actors: Actors
+        self._forgetting = EventExpiry(server, clock, nature, spec.keep_events_seconds)
+        self.loops = WorldProcesses(spec, server, self.cloud)
+        self.actors: ControllerManager
         self._began = clock.now()
         self._namespaces = {"default"}
 
     @property
-    def decisions(self) -> Decisions:
+    def decisions(self) -> DecisionLog:
         return self.observers.decisions
 
     @property
     def scores(self) -> ScoreSheet:
-        """Brought to the present."""
+        """Score sheet, brought to the present."""
         self.observers.scorer.advance()
         return self.observers.scorer.sheet
 
     @property
-    def violation(self) -> Violation | None:
-        """The first thing that must always hold and did not."""
+    def violation(self) -> InvariantViolation | None:
+        """First broken invariant, if any."""
         checking = self.observers.checking
         breach = None if checking is None else checking.breach
         if breach is None:
             return None
-        return Violation(
+        return InvariantViolation(
             at=breach.at - self._began,
             rule=breach.rule,
             breach=breach.sentence,
@@ -91,23 +91,23 @@ class World:
         )
 
     async def broken(self) -> None:
-        """Wait until something that must always hold does not. For ever, where nobody asks."""
+        """Wait until an invariant is broken; for ever if invariants are not checked."""
         if self.observers.checking is None:
             await asyncio.get_running_loop().create_future()
         else:
             await self.observers.checking.broken()
 
     def check_the_end(self) -> None:
-        """Ask what can only be asked when nothing more is to come."""
+        """Check the invariants that can only be checked after the last change."""
         if self.observers.checking is not None:
             self.observers.checking.check_the_end(self.clock.now())
 
     def report(self) -> dict[str, Any]:
-        """The score sheet as plain JSON."""
+        """Score sheet as plain JSON."""
         return self.scores.report(self.loops.metrics.attempts)
 
     def begin(self) -> None:
-        """Everything has been made: now it begins."""
+        """Begin the run, after everything has been created."""
         self._began = self.clock.now()
         self.observers.begin(self._began)
 
@@ -117,26 +117,26 @@ class World:
         return self.clock.now() - self._began
 
     @property
-    def placements(self) -> Placements:
-        """The picture the scheduler decides on."""
-        placements: Placements = self.loop(SCHEDULER).desk.placements
+    def placements(self) -> ClusterSnapshot:
+        """Snapshot the scheduler decides on."""
+        placements: ClusterSnapshot = self.loop(SCHEDULER).desk.placements
         return placements
 
     @property
     def state(self) -> ClusterState:
-        """The cluster as the scheduler has heard of it."""
+        """Cluster as the scheduler has observed it."""
         return self.placements.state
 
-    def process(self, name: str) -> Process:
-        """Of a loop."""
+    def process(self, name: str) -> SimulatedProcess:
+        """Process of a loop."""
         return self.loops.processes[PROCESS_OF[name]]
 
     def loop(self, name: str) -> Any:
-        """The live object of a loop, in its present life."""
+        """Live object of a loop, in its present run."""
         return self.loops.running[name]
 
     def submit(self, arrival: Arrival) -> None:
-        """Create its objects now, whatever its time says."""
+        """Create the arrival's objects now, whatever its time says."""
         for manifest in arrival.objects:
             namespace = manifest["metadata"].get("namespace", "default")
             if namespace not in self._namespaces:
@@ -144,7 +144,7 @@ class World:
             self.hand.create(manifest)
 
     def make_namespace(self, name: str) -> None:
-        """If it is not there yet."""
+        """Create the namespace if it does not exist."""
         self._namespaces.add(name)
         try:
             self.hand.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
@@ -152,12 +152,12 @@ class World:
             return
 
     async def sleep_until(self, seconds: float) -> None:
-        """Until so many seconds since the beginning."""
+        """Sleep until `seconds` since the beginning."""
         await asyncio.sleep(max(0.0, seconds - self.elapsed))
 
-    def _node_changed(self, step: Step[NodeNow]) -> None:
+    def _node_changed(self, step: ObjectChange[StoredNode]) -> None:
         if step.after is None:
-            # Nothing is written while the store tells of a change.
+            # Listeners of the store must not write: the write follows in the next iteration of the loop.
             asyncio.get_running_loop().call_soon(self.agents.remove, step.fact.name)
 
 
@@ -168,7 +168,7 @@ async def started_world(
     agents: MakeAgents = ImplicitAgents,
     admission: Callable[[SimulatedApiServer], None] = lambda _: None,
 ) -> AsyncIterator[World]:
-    """A world in which every loop has heard everything there was and works, until the block ends."""
+    """A world in which every loop has read the cluster once and works, until the block ends."""
     clock = loop_clock()
     server = SimulatedApiServer(clock, seed=spec.seed, history=_HISTORY)
     admission(server)
@@ -209,7 +209,7 @@ async def _make(world: World) -> None:
 
 @asynccontextmanager
 async def _beside(*work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
-    """What goes on while the block does. If one breaks, so does the block."""
+    """Run coroutines beside the block. An error in one of them ends the block with that error."""
     block = asyncio.current_task()
     broken: list[BaseException] = []
 

@@ -8,7 +8,7 @@ from ullage.testing.controlplane.binaries import MissingProgram
 from ullage.testing.controlplane.certificates import EXPIRED, Validity
 from ullage.testing.controlplane.launcher import ControlPlane, DidNotStart
 from ullage.testing.controlplane.spec import BASE, WORKLOADS, ControlPlaneSpec, StaticToken
-from ullage.testing.controlplane.versions import Program
+from ullage.testing.controlplane.versions import GoProgram
 
 __all__ = [
     "BASE",
@@ -17,8 +17,8 @@ __all__ = [
     "ControlPlane",
     "ControlPlaneSpec",
     "DidNotStart",
+    "GoProgram",
     "MissingProgram",
-    "Program",
     "StaticToken",
     "Validity",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 from ullage.errors import UllageError
-from ullage.testing.controlplane import BASE, ControlPlane, ControlPlaneSpec, Program, binaries
+from ullage.testing.controlplane import BASE, ControlPlane, ControlPlaneSpec, GoProgram, binaries
 from ullage.testing.controlplane.build import build
 from ullage.testing.controlplane.spec import STANDS_ON
 from ullage.testing.controlplane.versions import VERSIONS
@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    every = [program.value for program in Program]
+    every = [program.value for program in GoProgram]
     for name, command, text in (
         ("build", _build, "build the programs that are not built yet"),
         ("where", _where, "print the path of each program"),
@@ -76,24 +76,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _one_of(names: Sequence[str]) -> Callable[[str], Program]:
-    def program(text: str) -> Program:
+def _one_of(names: Sequence[str]) -> Callable[[str], GoProgram]:
+    def program(text: str) -> GoProgram:
         if text not in names:
             raise argparse.ArgumentTypeError(f"no such program {text!r}; choose from {', '.join(names)}")
-        return Program(text)
+        return GoProgram(text)
 
     return program
 
 
 def _build(options: argparse.Namespace) -> int:
-    programs = [program for program in Program if program in options.programs] or list(Program)
+    programs = [program for program in GoProgram if program in options.programs] or list(GoProgram)
     build(programs, _say)
     return 0
 
 
 def _where(options: argparse.Namespace) -> int:
     missing = 0
-    for program in options.programs or list(Program):
+    for program in options.programs or list(GoProgram):
         try:
             _say(f"{program.value:24} {binaries.find(program)}\n")
         except binaries.MissingProgram:
@@ -128,7 +128,7 @@ def _up(options: argparse.Namespace) -> int:
 
 def _kubectl() -> str:
     try:
-        return str(binaries.find(Program.KUBECTL))
+        return str(binaries.find(GoProgram.KUBECTL))
     except binaries.MissingProgram:
         return "kubectl"
 

@@ -1,4 +1,4 @@
-"""Where the built programs are: the folder named by an environment variable first, then the per-user cache.
+"""Paths of the built programs: the folder named by an environment variable first, then the per-user cache.
 
 Only looks; building is `build.py`.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from ullage.errors import UserError
-from ullage.testing.controlplane.versions import Program, cache_key
+from ullage.testing.controlplane.versions import GoProgram, cache_key
 
 BIN_VARIABLE = "ULLAGE_CONTROLPLANE_BIN"
 """A folder with programs to use instead of the built ones; what it lacks comes from the cache."""
@@ -29,7 +29,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     return cache_home(environment) / "controlplane" / cache_key()
 
 
-def find(program: Program, environment: Mapping[str, str] = os.environ) -> Path:
+def find(program: GoProgram, environment: Mapping[str, str] = os.environ) -> Path:
     """The program's path, or an error that says how to get it."""
     candidates = [folder / program.value for folder in _bin_folders(environment)]
     for path in candidates:
@@ -39,9 +39,9 @@ def find(program: Program, environment: Mapping[str, str] = os.environ) -> Path:
     raise MissingProgram(f"{program} is not at {places}; run `make controlplane` to build it")
 
 
-def find_all(programs: Iterable[Program], environment: Mapping[str, str] = os.environ) -> dict[Program, Path]:
+def find_all(programs: Iterable[GoProgram], environment: Mapping[str, str] = os.environ) -> dict[GoProgram, Path]:
     """Paths of all of them; the error names every one that is missing, not only the first."""
-    found: dict[Program, Path] = {}
+    found: dict[GoProgram, Path] = {}
     missing: list[str] = []
     for program in programs:
         try:

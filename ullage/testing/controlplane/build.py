@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ullage.errors import UserError
 from ullage.testing.controlplane import binaries, toolchain
-from ullage.testing.controlplane.versions import BUILD_FLAGS, MODULES, SOURCES, Program, linker_flags
+from ullage.testing.controlplane.versions import BUILD_FLAGS, MODULES, SOURCES, GoProgram, linker_flags
 
 Say = Callable[[str], None]
 
@@ -34,7 +34,7 @@ class BuildFailed(UserError):
     """A program could not be built; the text says what to do next."""
 
 
-def build(programs: Sequence[Program], say: Say, environment: Mapping[str, str] = os.environ) -> Path:
+def build(programs: Sequence[GoProgram], say: Say, environment: Mapping[str, str] = os.environ) -> Path:
     """Build what is not built yet and return the folder of the binaries."""
     folder = binaries.cache_folder(environment)
     programs = _not_given(programs, environment, say)
@@ -53,7 +53,7 @@ def build(programs: Sequence[Program], say: Say, environment: Mapping[str, str] 
     return folder / "bin"
 
 
-def _not_given(programs: Sequence[Program], environment: Mapping[str, str], say: Say) -> list[Program]:
+def _not_given(programs: Sequence[GoProgram], environment: Mapping[str, str], say: Say) -> list[GoProgram]:
     """Programs the user does not bring along: those in the named folder are used as they are."""
     named = environment.get(binaries.BIN_VARIABLE)
     if not named:
@@ -64,22 +64,22 @@ def _not_given(programs: Sequence[Program], environment: Mapping[str, str], say:
     return [program for program in programs if program not in given]
 
 
-def _is_given(program: Program, folder: Path) -> bool:
-    crds_are_there = program is not Program.KARPENTER or any((folder.parent / "crds").glob("*.yaml"))
+def _is_given(program: GoProgram, folder: Path) -> bool:
+    crds_are_there = program is not GoProgram.KARPENTER or any((folder.parent / "crds").glob("*.yaml"))
     return crds_are_there and os.access(folder / program.value, os.X_OK)
 
 
-def is_built(program: Program, folder: Path) -> bool:
-    """Whether the cache has the program, and for Karpenter its CRDs too."""
-    crds_are_there = program is not Program.KARPENTER or (folder / "crds").is_dir()
+def is_built(program: GoProgram, folder: Path) -> bool:
+    """True if the cache has the program, and for Karpenter its CRDs too."""
+    crds_are_there = program is not GoProgram.KARPENTER or (folder / "crds").is_dir()
     return crds_are_there and (folder / "bin" / program.value).is_file()
 
 
-def _missing(programs: Sequence[Program], folder: Path) -> list[Program]:
+def _missing(programs: Sequence[GoProgram], folder: Path) -> list[GoProgram]:
     return [program for program in programs if not is_built(program, folder)]
 
 
-def _build_missing(programs: Sequence[Program], folder: Path, say: Say, environment: Mapping[str, str]) -> None:
+def _build_missing(programs: Sequence[GoProgram], folder: Path, say: Say, environment: Mapping[str, str]) -> None:
     missing = _missing(programs, folder)
     if not missing:
         say(f"nothing to do: another build put the programs into {folder / 'bin'} meanwhile\n")
@@ -105,19 +105,19 @@ def _build_missing(programs: Sequence[Program], folder: Path, say: Say, environm
     shutil.rmtree(partial, ignore_errors=True)
 
 
-def _build_one(go: Path, program: Program, folder: Path, environment: Mapping[str, str]) -> None:
+def _build_one(go: Path, program: GoProgram, folder: Path, environment: Mapping[str, str]) -> None:
     source = SOURCES[program]
     product = folder / "partial" / program.value
     arguments = ["build", *BUILD_FLAGS, "-ldflags", linker_flags(program), "-o", str(product), source.package]
     _run_go(go, arguments, program, folder, environment)
-    if program is Program.KARPENTER:
+    if program is GoProgram.KARPENTER:
         _copy_crds(go, folder, environment)
     product.replace(folder / "bin" / program.value)
 
 
 def _copy_crds(go: Path, folder: Path, environment: Mapping[str, str]) -> None:
     arguments = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/karpenter"]
-    module = Path(_run_go(go, arguments, Program.KARPENTER, folder, environment).strip())
+    module = Path(_run_go(go, arguments, GoProgram.KARPENTER, folder, environment).strip())
     partial = folder / "partial" / "crds"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
@@ -129,7 +129,9 @@ def _copy_crds(go: Path, folder: Path, environment: Mapping[str, str]) -> None:
     partial.rename(folder / "crds")
 
 
-def _run_go(go: Path, arguments: Sequence[str], program: Program, folder: Path, environment: Mapping[str, str]) -> str:
+def _run_go(
+    go: Path, arguments: Sequence[str], program: GoProgram, folder: Path, environment: Mapping[str, str]
+) -> str:
     settings = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
     with subprocess.Popen(
         [str(go), *arguments],
@@ -150,7 +152,7 @@ def _run_go(go: Path, arguments: Sequence[str], program: Program, folder: Path, 
     return output
 
 
-def _explain(program: Program, complaint: str, folder: Path) -> str:
+def _explain(program: GoProgram, complaint: str, folder: Path) -> str:
     log = folder / f"{program.value}.build.log"
     with suppress(OSError):
         log.write_text(complaint)

@@ -22,7 +22,7 @@ SERVER_ADDRESSES = ("127.0.0.1", "10.96.0.1")
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """From when to when a certificate is good, counted from now; an end in the past makes an expired one."""
+    """Validity of a certificate, counted from now; an end in the past makes an expired one."""
 
     start: timedelta = timedelta(hours=-1)
     end: timedelta = timedelta(days=2)
@@ -62,14 +62,14 @@ class CertificateAuthority:
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def server(self, validity: Validity | None = None) -> KeyPair:
-        """For any of our servers on loopback."""
+        """Issue a certificate for any of our servers on loopback."""
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in SERVER_NAMES]
         names += [x509.IPAddress(ipaddress.ip_address(address)) for address in SERVER_ADDRESSES]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kube-apiserver")])
         return self._issue(subject, validity or Validity(), ExtendedKeyUsageOID.SERVER_AUTH, names)
 
     def client(self, user: str, groups: Sequence[str] = (), validity: Validity | None = None) -> KeyPair:
-        """For a user: Kubernetes reads the name from CN and the groups from O."""
+        """Issue a certificate for a user: Kubernetes reads the name from CN and the groups from O."""
         attributes = [x509.NameAttribute(NameOID.COMMON_NAME, user)]
         attributes += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name(attributes)

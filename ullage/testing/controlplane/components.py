@@ -1,4 +1,4 @@
-"""How each component is started and asked whether it is ready: command lines as data; nothing runs here.
+"""Command line and readiness URL of each component, as data; nothing runs here.
 
 Flags a cluster without kubelets needs are explained where they are set.
 """
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ullage.testing.controlplane.site import LOOPBACK, Site
+from ullage.testing.controlplane.site import LOOPBACK, ControlPlaneSite
 from ullage.testing.controlplane.spec import ControlPlaneSpec
-from ullage.testing.controlplane.versions import Program
+from ullage.testing.controlplane.versions import GoProgram
 
 STAGES = Path(__file__).parent / "stages"
 KWOK_NODE_ANNOTATION = ("kwok.x-k8s.io/node", "fake")
@@ -27,14 +27,14 @@ class Launch:
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def launch_of(program: Program, site: Site, spec: ControlPlaneSpec) -> Launch:
-    """What to run for this component; the test's extra flags come last. Writes the scheduler's configuration."""
+def launch_of(program: GoProgram, site: ControlPlaneSite, spec: ControlPlaneSpec) -> Launch:
+    """Command line and readiness URL of this component; extra flags come last. Writes the scheduler's configuration."""
     launch = LAUNCHES[program](site, spec)
     launch.arguments.extend(spec.extra_flags.get(program, ()))
     return launch
 
 
-def _etcd(site: Site, spec: ControlPlaneSpec) -> Launch:
+def _etcd(site: ControlPlaneSite, spec: ControlPlaneSpec) -> Launch:
     peer = f"http://{LOOPBACK}:{site.ports.etcd_peer}"
     arguments = [
         "--name=default",
@@ -52,10 +52,10 @@ def _etcd(site: Site, spec: ControlPlaneSpec) -> Launch:
     return Launch(arguments, f"{site.etcd}/readyz")
 
 
-def _apiserver(site: Site, spec: ControlPlaneSpec) -> Launch:
+def _apiserver(site: ControlPlaneSite, spec: ControlPlaneSpec) -> Launch:
     unwanted = []
     if not spec.service_accounts:
-        # Without kube-controller-manager nobody makes the default service account a pod would need.
+        # Without kube-controller-manager there is no default service account, which a pod would need.
         unwanted.append("ServiceAccount")
     if not spec.node_lifecycle:
         # It would taint every new node not-ready, and only a node controller takes that taint away.
@@ -84,7 +84,7 @@ def _apiserver(site: Site, spec: ControlPlaneSpec) -> Launch:
     return Launch(arguments, f"{site.server}/readyz")
 
 
-def _controller_manager(site: Site, spec: ControlPlaneSpec) -> Launch:
+def _controller_manager(site: ControlPlaneSite, spec: ControlPlaneSpec) -> Launch:
     controllers = ["*"]
     if not spec.node_lifecycle:
         # Nodes made by a test have no heartbeat: these two would taint and empty them.
@@ -102,7 +102,7 @@ def _controller_manager(site: Site, spec: ControlPlaneSpec) -> Launch:
     return Launch(arguments, f"https://{LOOPBACK}:{site.ports.controller_manager}/healthz")
 
 
-def _scheduler(site: Site, spec: ControlPlaneSpec) -> Launch:
+def _scheduler(site: ControlPlaneSite, spec: ControlPlaneSpec) -> Launch:
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -116,7 +116,7 @@ def _scheduler(site: Site, spec: ControlPlaneSpec) -> Launch:
     return Launch(arguments, f"https://{LOOPBACK}:{site.ports.scheduler}/readyz")
 
 
-def _secure_component(site: Site, port: int) -> list[str]:
+def _secure_component(site: ControlPlaneSite, port: int) -> list[str]:
     return [
         f"--bind-address={LOOPBACK}",
         f"--secure-port={port}",
@@ -127,7 +127,7 @@ def _secure_component(site: Site, port: int) -> list[str]:
     ]
 
 
-def _kwok(site: Site, _: ControlPlaneSpec) -> Launch:
+def _kwok(site: ControlPlaneSite, _: ControlPlaneSpec) -> Launch:
     address = f"{LOOPBACK}:{site.ports.kwok}"
     arguments = [
         f"--kubeconfig={site.admin_kubeconfig}",
@@ -140,7 +140,7 @@ def _kwok(site: Site, _: ControlPlaneSpec) -> Launch:
     return Launch(arguments, f"http://{address}/healthz", {"HOME": str(site.folder)})
 
 
-def _karpenter(site: Site, _: ControlPlaneSpec) -> Launch:
+def _karpenter(site: ControlPlaneSite, _: ControlPlaneSpec) -> Launch:
     environment = {
         "KUBECONFIG": str(site.admin_kubeconfig),
         "DISABLE_LEADER_ELECTION": "true",
@@ -152,11 +152,11 @@ def _karpenter(site: Site, _: ControlPlaneSpec) -> Launch:
     return Launch([], f"http://{LOOPBACK}:{site.ports.karpenter_health}/readyz", environment)
 
 
-LAUNCHES: Mapping[Program, Callable[[Site, ControlPlaneSpec], Launch]] = {
-    Program.ETCD: _etcd,
-    Program.APISERVER: _apiserver,
-    Program.CONTROLLER_MANAGER: _controller_manager,
-    Program.SCHEDULER: _scheduler,
-    Program.KWOK: _kwok,
-    Program.KARPENTER: _karpenter,
+LAUNCHES: Mapping[GoProgram, Callable[[ControlPlaneSite, ControlPlaneSpec], Launch]] = {
+    GoProgram.ETCD: _etcd,
+    GoProgram.APISERVER: _apiserver,
+    GoProgram.CONTROLLER_MANAGER: _controller_manager,
+    GoProgram.SCHEDULER: _scheduler,
+    GoProgram.KWOK: _kwok,
+    GoProgram.KARPENTER: _karpenter,
 }

@@ -24,14 +24,14 @@ from ullage.testing.controlplane.processes import Processes, last_lines
 from ullage.testing.controlplane.site import (
     ADMIN,
     ADMIN_GROUP,
+    ControlPlaneSite,
     Ports,
-    Site,
     certificate_credentials,
     furnish,
     write_kubeconfig,
 )
 from ullage.testing.controlplane.spec import BASE, ControlPlaneSpec, StaticToken
-from ullage.testing.controlplane.versions import Program
+from ullage.testing.controlplane.versions import GoProgram
 
 READY_WITHIN_SECONDS = 60.0
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.01, 0.25
@@ -48,14 +48,14 @@ class DidNotStart(UllageError):
 
 
 class NotStarted(UllageError):
-    """Something was asked of a control plane before its start."""
+    """Raised when a control plane is used before its start."""
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What a started control plane stands on; a new start gets a new one."""
+class RunningPlane:
+    """Folder, processes, certificates and ports of a started control plane; each start gets new ones."""
 
-    site: Site
+    site: ControlPlaneSite
     processes: Processes
     authority: CertificateAuthority
     probe: Probe
@@ -67,7 +67,7 @@ class Standing:
         reservations = tuple(reserve_port() for _ in fields(Ports))
         processes = Processes()
         try:
-            site = Site(processes.folder, Ports(*(held.port for held in reservations)))
+            site = ControlPlaneSite(processes.folder, Ports(*(held.port for held in reservations)))
             authority = CertificateAuthority()
             furnish(site, authority, tokens)
             probe = Probe(site.ca, authority.client(ADMIN, [ADMIN_GROUP]), site.folder)
@@ -90,8 +90,8 @@ class ControlPlane:
         self.spec = spec or ControlPlaneSpec()
         self.programs = self.spec.programs()
         binaries.find_all(self.programs)
-        self._standing: Standing | None = None
-        self._pids: dict[Program, int] = {}
+        self._standing: RunningPlane | None = None
+        self._pids: dict[GoProgram, int] = {}
         self._users = 0
 
     def __enter__(self) -> Self:
@@ -133,16 +133,16 @@ class ControlPlane:
         """A blocking look at the servers, as admin."""
         return self._ground.probe
 
-    def pid(self, program: Program) -> int:
+    def pid(self, program: GoProgram) -> int:
         """The process id of a component that was started."""
         return self._pids[program]
 
-    def log(self, program: Program) -> Path:
+    def log(self, program: GoProgram) -> Path:
         """The component's log; a restart appends to it."""
         return self._ground.site.log(program)
 
-    def is_running(self, program: Program) -> bool:
-        """Whether the component was started and has not ended."""
+    def is_running(self, program: GoProgram) -> bool:
+        """True if the component was started and has not ended."""
         return program in self._pids and self._ground.processes.exit_code(program) is None
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), validity: Validity | None = None) -> Path:
@@ -156,7 +156,7 @@ class ControlPlane:
     def start_all(self) -> None:
         """Start every component and wait until each is ready; a port taken meanwhile means other ports."""
         for attempts_left in reversed(range(PORT_ATTEMPTS)):
-            self._standing = Standing.build(self.spec.tokens)
+            self._standing = RunningPlane.build(self.spec.tokens)
             try:
                 self._start_in_order()
                 return
@@ -169,22 +169,22 @@ class ControlPlane:
                 self.stop()
                 raise
 
-    def start(self, program: Program) -> None:
+    def start(self, program: GoProgram) -> None:
         """Start one component, one of the spec's after `kill` or any other; returns when it is ready.
 
         After `kill` it has its old port and its old data.
         """
         self._await_ready(program, self._launch(program))
 
-    def kill(self, program: Program) -> None:
+    def kill(self, program: GoProgram) -> None:
         """End a component with SIGKILL, as a crash does; returns when it is gone."""
         self._ground.processes.send_signal(program, signal.SIGKILL)
 
-    def pause(self, program: Program) -> None:
+    def pause(self, program: GoProgram) -> None:
         """Freeze a component: its connections stay open and nothing answers."""
         self._ground.processes.send_signal(program, signal.SIGSTOP)
 
-    def resume(self, program: Program) -> None:
+    def resume(self, program: GoProgram) -> None:
         """Let a frozen component go on."""
         self._ground.processes.send_signal(program, signal.SIGCONT)
 
@@ -195,7 +195,7 @@ class ControlPlane:
         self._pids.clear()
 
     @property
-    def _ground(self) -> Standing:
+    def _ground(self) -> RunningPlane:
         if self._standing is None:
             raise NotStarted("this control plane has not been started; call start_all() first")
         return self._standing
@@ -209,9 +209,9 @@ class ControlPlane:
             for program, launch in launches:
                 self._await_ready(program, launch)
 
-    def _launch(self, program: Program) -> Launch:
+    def _launch(self, program: GoProgram) -> Launch:
         ground = self._ground
-        if program is Program.KARPENTER:
+        if program is GoProgram.KARPENTER:
             self._install_karpenter_crds()
         launch = launch_of(program, ground.site, self.spec)
         command = [str(binaries.find(program)), *launch.arguments]
@@ -219,7 +219,7 @@ class ControlPlane:
         self._pids[program] = ground.processes.start(program, command, log=log, environment=launch.environment)
         return launch
 
-    def _await_ready(self, program: Program, launch: Launch) -> None:
+    def _await_ready(self, program: GoProgram, launch: Launch) -> None:
         def is_ready() -> bool:
             code = self._ground.processes.exit_code(program)
             if code is not None:
@@ -229,10 +229,10 @@ class ControlPlane:
         if not wait_until(is_ready, READY_WITHIN_SECONDS):
             raise self._failure(program, f"was not ready within {READY_WITHIN_SECONDS:.0f} s")
 
-    def _says_ready(self, program: Program, launch: Launch) -> bool:
+    def _says_ready(self, program: GoProgram, launch: Launch) -> bool:
         if not self.probe.is_ready(launch.ready_url):
             return False
-        if program is not Program.APISERVER:
+        if program is not GoProgram.APISERVER:
             return True
         # /readyz may say ok a moment before the first namespaces are written.
         return self.probe.is_ready(f"{self.server}/api/v1/namespaces/default")
@@ -242,9 +242,9 @@ class ControlPlane:
         if not wait_until(
             lambda: all(crd_is_served(self.probe, self.server, name) for name in names), READY_WITHIN_SECONDS
         ):
-            raise self._failure(Program.APISERVER, "does not serve Karpenter's CRDs")
+            raise self._failure(GoProgram.APISERVER, "does not serve Karpenter's CRDs")
 
-    def _failure(self, program: Program, what: str) -> DidNotStart:
+    def _failure(self, program: GoProgram, what: str) -> DidNotStart:
         # The folder goes away with the control plane: keep the log where it can be read.
         kept = Path(tempfile.gettempdir()) / f"{self.folder.name}-{program}.log"
         shutil.copyfile(self.log(program), kept)

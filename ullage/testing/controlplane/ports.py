@@ -34,7 +34,7 @@ class PortReservation:
 
 
 def reserve_port() -> PortReservation:
-    """A port nobody listens on and no other control plane has reserved."""
+    """Reserve a port that is free and that no other control plane has reserved."""
     folder = Path(tempfile.gettempdir()) / f"ullage-ports-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     for port in _candidates():

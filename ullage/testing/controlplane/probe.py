@@ -36,7 +36,7 @@ class Probe:
         )
 
     def is_ready(self, url: str) -> bool:
-        """Whether the server answers 200 there."""
+        """True if the server answers 200 at this URL."""
         return self.request("GET", url)[0] == http.client.OK
 
     def get(self, url: str) -> Any:
@@ -47,7 +47,7 @@ class Probe:
         return json.loads(body)
 
     def request(self, method: str, url: str, body: Mapping[str, Any] | None = None) -> tuple[int, bytes]:
-        """Status and body; status 0 where nobody answered."""
+        """Status and body; status 0 where there was no answer."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(url, data, {"Content-Type": "application/json"}, method=method)
         try:
@@ -73,7 +73,7 @@ def create_crds(probe: Probe, server: str, files: Iterable[Path]) -> list[str]:
 
 
 def crd_is_served(probe: Probe, server: str, name: str) -> bool:
-    """Whether objects of this kind can be read now."""
+    """True if objects of this kind can be read now."""
     crd = probe.get(f"{server}{CRDS_PATH}/{name}")
     conditions = crd.get("status", {}).get("conditions", [])
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)

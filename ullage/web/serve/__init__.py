@@ -1,1 +1,1 @@
-"""The dashboard over HTTP: pages, the stream of patches, explanations on demand. Knows rows, not what they mean."""
+"""HTTP server of the dashboard: pages, the stream of patches, explanations on demand. Does not interpret rows."""

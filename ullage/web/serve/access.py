@@ -1,6 +1,6 @@
-"""Who may look: everybody on loopback, elsewhere who has the token. Nothing here is ever written to.
+"""Access to the dashboard: everybody on loopback, elsewhere only with the token. The dashboard is read-only.
 
-A browser shows the token once (`?token=…`) and gets a cookie for it; programs send `Authorization: Bearer`.
+A browser sends the token once (`?token=…`) and gets a cookie for it; programs send `Authorization: Bearer`.
 """
 
 import hashlib
@@ -12,11 +12,11 @@ from ullage.errors import UserError
 
 COOKIE = "ullage-dashboard"
 SHORTEST_TOKEN = 16
-"""Characters. A shorter one can be guessed."""
+"""Characters. A shorter token can be guessed."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach it."""
+    """True if only this machine can reach the host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -24,7 +24,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_may_listen(host: str, token: str) -> None:
-    """Raises UserError where anybody could look without being asked who they are."""
+    """Raises UserError if other machines could read the dashboard without a token, or if the token is invalid."""
     if token and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token):
         raise UserError(f"--token-file: a token has at least {SHORTEST_TOKEN} printable characters and no blanks")
     if not token and not is_loopback(host):
@@ -34,8 +34,8 @@ def check_may_listen(host: str, token: str) -> None:
         )
 
 
-class Gate:
-    """Lets in who knows the token; everybody where there is none."""
+class TokenGate:
+    """Admits requests with the token; all requests if there is none."""
 
     def __init__(self, token: str = "") -> None:
         self._digest = _digest(token) if token else b""
@@ -46,11 +46,14 @@ class Gate:
 
     @property
     def cookie(self) -> str:
-        """What a browser keeps instead of the token: it opens this door and tells nothing."""
+        """Cookie that a browser keeps instead of the token.
+
+        It admits to this dashboard and does not reveal the token.
+        """
         return hashlib.sha256(b"cookie" + self._digest).hexdigest()
 
     def knows(self, token: str) -> bool:
-        """Compared in constant time, whatever its length."""
+        """True if the token is right. Compared in constant time, whatever its length."""
         return self.open or hmac.compare_digest(_digest(token), self._digest)
 
     def admits(self, headers: Mapping[str, str], cookies: Mapping[str, str]) -> bool:
@@ -65,9 +68,10 @@ def _digest(token: str) -> bytes:
 
 
 def host_is_meant(host_header: str, listening: str) -> bool:
-    """On loopback: whether the browser came by a name of this machine.
+    """True if the Host header is a loopback name, or if the server does not listen on loopback.
 
-    A page elsewhere can point its own name at 127.0.0.1 and read what it gets; then the name is not ours.
+    A page elsewhere can point its own name at 127.0.0.1 and read the responses; then the name is not one of this
+    machine's.
     """
     if not is_loopback(listening):
         return True

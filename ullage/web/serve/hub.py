@@ -1,7 +1,7 @@
-"""Patches to every browser that listens: each once, in order, from where it was. Who cannot keep up is let go.
+"""Patches to every connected browser: each once, in order, from where it was. Slow browsers are disconnected.
 
-Lives in one loop. A browser that comes back says the last patch it heard; if those after it are still kept it gets
-them, else everything.
+Lives in one loop. A browser that reconnects sends the id of the last patch it received. If all later patches are still
+kept it gets those, else everything.
 """
 
 import asyncio
@@ -9,21 +9,21 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 
-from ullage.web.view.patch import Mirror, Patch
+from ullage.web.view.patch import PatchSum, ViewPatch
 
 KEPT = 240
-"""Patches a browser may have missed and still go on: about a minute."""
+"""Patches kept for browsers that reconnect: about a minute."""
 MOST_BEHIND = 40
-"""Patches that wait for one browser. One that is further behind is let go, and comes back when it can."""
+"""Patches queued for one browser. A browser further behind is disconnected, and reconnects when it can."""
 MOST_LISTENERS = 64
 
 
 class TooMany(Exception):
-    """As many listen as may."""
+    """The maximum number of browsers is connected."""
 
 
-class Listener:
-    """One browser: patches that wait to be written to it."""
+class BrowserStream:
+    """One browser: patches queued for it."""
 
     def __init__(self) -> None:
         self._waiting: deque[bytes] = deque()
@@ -39,11 +39,14 @@ class Listener:
 
     @property
     def left_behind(self) -> bool:
-        """It did not take what it was given. What it has not got, it gets when it comes back."""
+        """True if the browser did not read its patches in time. It gets the missing ones when it reconnects."""
         return self._left_behind
 
     async def frames(self, quiet: float) -> AsyncIterator[bytes]:
-        """What to write, until it is left behind. A comment after so many quiet seconds, lest proxies hang up."""
+        """Frames to write, until the browser is left behind.
+
+        A comment is sent after `quiet` seconds, so that proxies keep the connection open.
+        """
         while not self._left_behind:
             if self._waiting:
                 yield self._waiting.popleft()
@@ -56,22 +59,22 @@ class Listener:
                 yield b": still here\n\n"
 
 
-class Hub:
-    """The sum of all patches, the last of them, and who listens. `life` tells this run from others."""
+class PatchHub:
+    """Sum of all patches, the last of them, and the connected browsers. `life` tells this run from others."""
 
     def __init__(self, life: str) -> None:
         self._life = life
-        self._mirror = Mirror()
+        self._mirror = PatchSum()
         self._number = 0
         self._kept: deque[tuple[int, bytes]] = deque(maxlen=KEPT)
-        self._listeners: set[Listener] = set()
+        self._listeners: set[BrowserStream] = set()
 
     @property
     def listeners(self) -> int:
         return len(self._listeners)
 
-    def publish(self, patch: Patch) -> None:
-        """To all, and to those who come later."""
+    def publish(self, patch: ViewPatch) -> None:
+        """Send a patch to all browsers, and keep it for later ones."""
         self._mirror.apply(patch)
         self._number += 1
         frame = self._frame("patch", patch)
@@ -80,11 +83,11 @@ class Hub:
             listener.give(frame)
 
     @contextmanager
-    def listening(self, last: str) -> Iterator[Listener]:
-        """One more browser; `last` is the id it heard last, if any. Raises TooMany."""
+    def listening(self, last: str) -> Iterator[BrowserStream]:
+        """Connect one more browser; `last` is the id of the last patch it received, if any. Raises TooMany."""
         if len(self._listeners) >= MOST_LISTENERS:
             raise TooMany(f"{MOST_LISTENERS} browsers are listening already")
-        listener = Listener()
+        listener = BrowserStream()
         for frame in self._missed(last):
             listener.give(frame)
         self._listeners.add(listener)
@@ -105,7 +108,7 @@ class Hub:
                 return after
         return [self._frame("snapshot", self._mirror.snapshot())]
 
-    def _frame(self, kind: str, patch: Patch) -> bytes:
+    def _frame(self, kind: str, patch: ViewPatch) -> bytes:
         return b"id: %s.%d\nevent: %s\ndata: %s\n\n" % (
             self._life.encode(),
             self._number,

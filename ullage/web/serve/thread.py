@@ -1,7 +1,7 @@
-"""The HTTP side in a thread with a loop of real time, whatever time it is where the picture is kept.
+"""HTTP server in a thread with a loop of real time, independent of the time of the view's loop.
 
-Two loops meet here and only here: patches and explanations are asked of the picture's loop by `call_soon_threadsafe`,
-at the world's pace, and come back as bytes or frozen rows.
+Two loops meet here and only here: patches and explanations are requested from the view's loop by
+`call_soon_threadsafe`, at the pace of real time, and return as bytes or frozen rows.
 """
 
 import asyncio
@@ -15,68 +15,68 @@ from typing import Any, Protocol, TypeVar
 import structlog
 from aiohttp import web
 
-from ullage.model.event import ObjectKey
-from ullage.observe.serve import Address
-from ullage.web.serve.access import Gate
-from ullage.web.serve.app import Site, application
-from ullage.web.serve.hub import Hub
-from ullage.web.view.patch import Patch
+from ullage.model.fact_event import ObjectKey
+from ullage.observe.probes import ListenAddress
+from ullage.web.serve.access import TokenGate
+from ullage.web.serve.hub import PatchHub
+from ullage.web.serve.pages import DashboardPages, application
+from ullage.web.view.patch import ViewPatch
 
 T = TypeVar("T")
 
 PACE = 0.25
-"""Seconds of the world between two patches at least."""
+"""Real seconds between two patches, at least."""
 AT_REST = 2.0
-"""And at most: time passes, and money with it, also where nothing happens."""
+"""Real seconds between two patches, at most: times and costs change even if nothing happens."""
 
 _log = structlog.get_logger("dashboard")
 
 
-class Shown(Protocol):
-    """What the thread asks of the picture. Called in the picture's loop, except `stirred`."""
+class DashboardSource(Protocol):
+    """Interface of the view that the thread serves. Called in the view's loop, except `stirred`."""
 
-    def patch(self) -> Patch: ...
+    def patch(self) -> ViewPatch: ...
 
     def explain(self, key: ObjectKey) -> bytes | None: ...
 
     @property
     def stirred(self) -> bool:
-        """Whether anything was heard since the last patch. May be asked from anywhere."""
+        """True if anything changed since the last patch. May be read from any thread."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
-    """Where to listen, and who may come in."""
+class DashboardListen:
+    """Listen address, token and id of the run."""
 
-    address: Address
+    address: ListenAddress
     token: str = ""
     life: str = "0"
-    """Another one for each run: browsers that come back must not take one for another."""
+    """Different for each run, so that a browser that reconnects does not mix up two runs."""
 
 
 class ServerThread:
-    """Serves one picture. Make it in the picture's loop; `start` returns when pages can be had."""
+    """Serves one view. Make it in the view's loop; `start` returns when pages are served."""
 
-    def __init__(self, shown: Shown, door: Door) -> None:
+    def __init__(self, shown: DashboardSource, door: DashboardListen) -> None:
         self._shown = shown
         self._door = door
         self._home = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="dashboard", daemon=True)
-        self._started: concurrent.futures.Future[Address] = concurrent.futures.Future()
+        self._started: concurrent.futures.Future[ListenAddress] = concurrent.futures.Future()
         self.failures = 0
-        """Patches that could not be made: bugs of ours, in the log."""
+        """Patches that failed. Each is a bug of ours and is in the log."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
 
-    async def start(self) -> Address:
-        """The address taken. Raises OSError if it cannot be."""
+    async def start(self) -> ListenAddress:
+        """Start the thread and return the address it listens on. Raises OSError if the address cannot be bound."""
         self._thread.start()
-        # The thread is waited for in the world's seconds: this loop's may pass faster.
+        # Waits in real time and without a timeout: this loop's seconds may pass faster.
         return await asyncio.shield(asyncio.wrap_future(self._started))
 
     async def stop(self) -> None:
-        """Closes every connection. Nothing is left of the thread."""
+        """Close every connection and end the thread."""
         loop, stop = self._loop, self._stop
         if loop is not None and stop is not None and not loop.is_closed():
             with suppress(RuntimeError):  # it has just ended by itself
@@ -86,7 +86,7 @@ class ServerThread:
             self._thread.join(0.02)
 
     def _run(self) -> None:
-        """The thread."""
+        """Body of the thread."""
         try:
             asyncio.run(self._serve())
         except BaseException as error:
@@ -98,21 +98,21 @@ class ServerThread:
     async def _serve(self) -> None:
         stop = asyncio.Event()
         self._loop, self._stop = asyncio.get_running_loop(), stop
-        hub = Hub(self._door.life)
-        site = Site(hub, self._explain, Gate(self._door.token), self._door.address.host)
+        hub = PatchHub(self._door.life)
+        site = DashboardPages(hub, self._explain, TokenGate(self._door.token), self._door.address.host)
         runner = web.AppRunner(application(site), access_log=None, handle_signals=False, shutdown_timeout=0.2)
         await runner.setup()
         try:
             await web.TCPSite(runner, self._door.address.host, self._door.address.port).start()
             host, port, *_ = runner.addresses[0]
             hub.publish(await self._ask(self._shown.patch))
-            self._started.set_result(Address(host, port))
+            self._started.set_result(ListenAddress(host, port))
             await self._until_stopped(self._keep_up(hub), stop)
         finally:
             await runner.cleanup()
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
-        """Either ends the other. What the work raises is raised."""
+        """Run until the work ends or `stop` is set. Errors of the work are raised."""
         task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
         await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
         task.cancel()
@@ -121,8 +121,8 @@ class ServerThread:
         with suppress(asyncio.CancelledError):
             await task
 
-    async def _keep_up(self, hub: Hub) -> None:
-        """Patches at the world's pace, for as long as the picture's loop runs."""
+    async def _keep_up(self, hub: PatchHub) -> None:
+        """Publish patches at the pace of real time, as long as the view's loop runs."""
         loop = asyncio.get_running_loop()
         last = loop.time()
         while not self._home.is_closed():
@@ -143,7 +143,7 @@ class ServerThread:
         return await self._ask(lambda: self._shown.explain(key))
 
     async def _ask(self, question: Callable[[], T]) -> T:
-        """Have it answered in the picture's loop."""
+        """Call a function in the view's loop and return its result."""
         answer: concurrent.futures.Future[T] = concurrent.futures.Future()
 
         def settle() -> None:

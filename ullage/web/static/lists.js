@@ -7,11 +7,15 @@ const MOST_WAITING = 100;
 const MOST_DECISIONS = 80;
 
 const SIGNS = {
-  Scheduled: ["✓", "good"], NodesBought: ["+", "good"], NodeSpared: ["↺", "good"], GpuFreed: ["○", ""],
+  Scheduled: ["✓", "good"], NodesLaunched: ["+", "good"], NodeUntainted: ["↺", "good"], GpuFreed: ["○", ""],
   FailedScheduling: ["…", "warn"], ClaimRefused: ["!", "bad"], Preempted: ["⇄", "warn"], GangWaiting: ["…", ""],
   GangTimedOut: ["!", "warn"], GpuQuarantined: ["!", "warn"], GpuUnhealthy: ["✕", "bad"],
-  GpuUsedWithoutLease: ["!", "bad"], CapacityBlocked: ["!", "bad"], PurchaseFailed: ["!", "bad"],
-  NodeNeverJoined: ["!", "bad"], NodeTainted: ["↓", "warn"], NodeRemoved: ["−", ""], NodeNotRemoved: ["!", "bad"],
+  GpuUsedWithoutLease: ["!", "bad"], CapacityBlocked: ["!", "bad"], ScaleUpFailed: ["!", "bad"],
+  NodeFailedToRegister: ["!", "bad"], InstanceWithoutNode: ["!", "warn"], AgentsSilent: ["!", "bad"],
+  TriggeredScaleUp: ["+", ""], NotTriggerScaleUp: ["·", "warn"],
+  ScaleUpTriggered: ["+", ""], NodeHandedOver: ["✓", "good"],
+  HandoverUnprotected: ["!", "warn"],
+  NodeTaintedForDeletion: ["↓", "warn"], NodeRemoved: ["−", ""], NodeNotRemoved: ["!", "bad"],
   NodeDraining: ["↓", "warn"], NodeDrained: ["−", ""], PodEvicted: ["⇄", "warn"], PodNotEvicted: ["!", "bad"],
   DeprecatedField: ["!", "warn"],
 };

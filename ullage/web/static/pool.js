@@ -33,7 +33,7 @@ export class PoolHead {
     const coming = row.coming ? `, ${row.coming} coming` : "";
     const sizes = `${row.current ?? nodes.length} now → ${row.target ?? "?"} wanted${coming}`;
     say(this.size, `${sizes} · at most ${row.most} · ${percent}% used`);
-    say(this.why, row.decision && row.decision !== "Nothing" ? `${row.decision}: ${row.why || ""}` : row.why || "");
+    say(this.why, row.decision && row.decision !== "NoAction" ? `${row.decision}: ${row.why || ""}` : row.why || "");
     this.why.title = this.why.textContent;
     this.tick(row, store);
   }

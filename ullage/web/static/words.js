@@ -42,6 +42,7 @@ export const REASONS = {
   Unschedulable: "No node has a place for it",
   Bound: "It has its place",
   Finished: "It has finished",
+  NotBound: "Its scheduler could not bind it",
   Leaving: "It is being deleted",
 };
 

@@ -1,30 +1,34 @@
-"""The last decisions with their why: told in process, or read from Events on the API server."""
+"""Recent decisions with their reasons: announced in this process, or read from Events on the API server."""
 
 from typing import Any
 
-from ullage.kube.resource import JsonObject
-from ullage.observe.events import KINDS, Announcement
-from ullage.watch.announced import bare, read_announced
-from ullage.web.view.patch import Table
+from ullage.kube.client.resource import JsonObject
+from ullage.observe.events import KINDS, EventMessage
+from ullage.watch.announced_events import bare, read_announced
+from ullage.web.view.patch import SectionTable
 from ullage.web.view.rows import DecisionRow
 
 MOST_KEPT = 250
 SAME_WITHIN = 120.0
-"""Seconds between what was told in process and its Event, in which the two are one."""
+"""Seconds between an announcement in this process and its Event, within which both are the same decision."""
 
 
-class Decision(DecisionRow, frozen=True, kw_only=True):
-    """A decision with a name of its own, by which its repetition is known."""
+class ShownDecision(DecisionRow, frozen=True, kw_only=True):
+    """A decision with a key by which its repetitions are recognized."""
 
     key: str = ""
 
 
-def read_decision(raw: JsonObject) -> Decision | None:
-    """What one of our programs told by an Event; None where the page tells it already. Raises Unreadable."""
+def read_decision(raw: JsonObject) -> ShownDecision | None:
+    """Decision in an Event of one of our programs. None for other Events, and for a pool's summary of its nodes'
+    Events. Raises Unreadable.
+
+    Raises Unreadable.
+    """
     told = read_announced(raw)
     if told is None or told.of_nodes:
         return None
-    return Decision(
+    return ShownDecision(
         key=told.name,
         at=told.at,
         reason=told.reason,
@@ -37,20 +41,20 @@ def read_decision(raw: JsonObject) -> Decision | None:
     )
 
 
-class Decisions:
-    """The newest, each once."""
+class RecentDecisions:
+    """Newest decisions, each once."""
 
     def __init__(self) -> None:
-        self.table = Table()
+        self.table = SectionTable()
         self._told = 0
         self._of_note: dict[tuple[str, str, str], str] = {}
-        """Keys by what they say of whom: an Event of what was told in process is the same decision."""
+        """Keys by reason, object and note. An Event of something announced in this process is the same decision."""
 
-    def tell(self, announcement: Announcement, *, at: float, by: str = "") -> None:
-        """Somebody in this process told it."""
+    def tell(self, announcement: EventMessage, *, at: float, by: str = "") -> None:
+        """Add a decision announced in this process."""
         self._told += 1
         self.put(
-            Decision(
+            ShownDecision(
                 key=f"told-{self._told}",
                 at=at,
                 reason=announcement.reason.value,
@@ -62,8 +66,8 @@ class Decisions:
             )
         )
 
-    def put(self, decision: Decision) -> None:
-        """A new one, or one that is there and has happened again."""
+    def put(self, decision: ShownDecision) -> None:
+        """Add a decision, or update one that was repeated."""
         says = (decision.reason, decision.about, decision.note)
         key = decision.key
         known = self.table.rows.get(self._of_note.get(says, ""))
@@ -83,6 +87,6 @@ class Decisions:
         self._of_note = {says: key for says, key in self._of_note.items() if key in self.table.rows}
 
 
-def _row(decision: Decision) -> DecisionRow:
+def _row(decision: ShownDecision) -> DecisionRow:
     fields = {name: getattr(decision, name) for name in DecisionRow.__struct_fields__}
     return DecisionRow(**fields | {"note": bare(decision.note, decision.about)})

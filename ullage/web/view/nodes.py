@@ -1,29 +1,30 @@
-"""A node as a row of the map: the state of each GPU, who has it, and whether the node is to go."""
+"""Node row of the map: state and holder of each GPU, and whether the node is marked for deletion."""
 
 from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ullage.decide.pool.facts import deletion_time, matters
-from ullage.decide.seat.freshness import STALE_AFTER
-from ullage.model.device import MILLI_GPU, Device, GpuNodeKind, Health, Inventory
-from ullage.model.drain import CANDIDATE_TAINT, DRAINING_TAINT
+from ullage.decide.placement.devices.freshness import STALE_AFTER
+from ullage.decide.placement.observed_gpus import IN_USE
+from ullage.decide.provisioning.pool_nodes import deletion_time, matters
+from ullage.model.device import MILLI_GPU, Device, DeviceHealth, GpuNodeKind, Inventory
+from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL, ZONE_LABEL, Provisioner
 from ullage.model.resources import GPU, whole_gpus
-from ullage.state.gpus import Kind
-from ullage.state.placements import Placements
-from ullage.web.view.rows import GpuState, Holder, NodeRow
+from ullage.state.device_columns import NodeKindCode
+from ullage.state.snapshot import ClusterSnapshot
+from ullage.web.view.rows import GpuCell, GpuHolder, NodeRow
 
 NO_NAMESPACE = "\n"
-"""How namespaces begin that no pod can be in: what is there stands for a Lease or a ResourceClaim."""
+"""Prefix of namespaces that no real pod can have. A pod in them stands for a Lease, a ResourceClaim or a process."""
 FOREVER = 9_999_999_999.0
-"""A deletion time nobody can read."""
+"""Stands for a deletion time that cannot be read."""
 
 
-def node_row(placements: Placements, name: str, pool: Provisioner | None, *, now: float) -> NodeRow:
-    """The row of a node that is there."""
+def node_row(placements: ClusterSnapshot, name: str, pool: Provisioner | None, *, now: float) -> NodeRow:
+    """Row of an existing node."""
     node, inventory = placements.state.nodes[name], placements.state.inventories.get(name)
     row = placements.columns.rows[name]
     pods = list(placements.pods_on(name).values())
@@ -36,7 +37,8 @@ def node_row(placements: Placements, name: str, pool: Provisioner | None, *, now
         zone=node.labels.get(ZONE_LABEL, ""),
         holders=holders,
         pods=sum(matters(pod) and not pod.key.namespace.startswith(NO_NAMESPACE) for pod in pods),
-        counted=placements.columns.gpus.kind[row] == Kind.COUNTED or (not devices and bool(node.allocatable.get(GPU))),
+        counted=placements.columns.gpus.kind[row] == NodeKindCode.COUNTED
+        or (not devices and bool(node.allocatable.get(GPU))),
         ready=node.ready,
         cordoned=node.unschedulable,
         stale=is_stale(inventory, now=now),
@@ -50,7 +52,7 @@ def node_row(placements: Placements, name: str, pool: Provisioner | None, *, now
 
 
 def is_stale(inventory: Inventory | None, *, now: float) -> bool:
-    """Whether its agent was heard of, and not for too long."""
+    """True if the node's agent has reported, and its last report is older than STALE_AFTER."""
     return inventory is not None and inventory.reported_at < now - STALE_AFTER
 
 
@@ -65,10 +67,10 @@ def _has_gpus(pod: Pod) -> bool:
     return bool(pod.gpu_ids) or GPU in dict(pod.shape.requests)
 
 
-def _holder(pod: Pod) -> Holder:
+def _holder(pod: Pod) -> GpuHolder:
     ours = pod.key.namespace.startswith(NO_NAMESPACE)
-    what = ("ResourceClaim" if pod.key.namespace != NO_NAMESPACE else f"Lease {pod.key.name}") if ours else ""
-    return Holder(
+    what = _stands_for(pod) if ours else ""
+    return GpuHolder(
         pod="" if ours else str(pod.key),
         what=what,
         gpus=pod.gpu_ids,
@@ -78,16 +80,23 @@ def _holder(pod: Pod) -> Holder:
     )
 
 
+def _stands_for(pod: Pod) -> str:
+    """Kind of holder that a placeholder pod stands for."""
+    if pod.key.namespace == IN_USE:
+        return "process without a Lease"
+    return f"Lease {pod.key.name}" if pod.key.namespace == NO_NAMESPACE else "ResourceClaim"
+
+
 def _with_devices(row: NodeRow, devices: tuple[Device, ...]) -> NodeRow:
     held = _held(row.holders)
     reserved = {gpu for one in row.holders if one.what.startswith("Lease") for gpu in one.gpus}
     parts = {gpu for one in row.holders if one.milli < MILLI_GPU for gpu in one.gpus}
     unnamed = sum(one.count for one in row.holders)
-    states: list[GpuState] = []
+    states: list[GpuCell] = []
     for device in devices:
         state = _state(device, held.get(device.id, 0), reserved=device.id in reserved, shared=device.id in parts)
-        if state is GpuState.FREE and unnamed > 0:
-            state, unnamed = GpuState.LEASED, unnamed - 1
+        if state is GpuCell.FREE and unnamed > 0:
+            state, unnamed = GpuCell.LEASED, unnamed - 1
         states.append(state)
     ids = tuple(device.id for device in devices)
     taken = tuple(held.get(device.id, 0) for device in devices)
@@ -102,20 +111,20 @@ def _with_devices(row: NodeRow, devices: tuple[Device, ...]) -> NodeRow:
 
 
 def _without_devices(row: NodeRow, node: Node, pool: Provisioner | None) -> NodeRow:
-    """By count: what the node advertises, or what its pool says it will have once its agent has named them."""
+    """Row by GPU count: as the node advertises, or as its pool promises until its agent has reported."""
     there = whole_gpus(node.allocatable)
     awaited = pool is not None and pool.template.gpus.kind is GpuNodeKind.LEASED
     if there and not awaited:
         used = min(there, sum(one.count or len(one.gpus) for one in row.holders))
         model = "" if pool is None else pool.template.gpus.model
-        return replace(row, model=model, states=GpuState.LEASED * used + GpuState.FREE * (there - used))
+        return replace(row, model=model, states=GpuCell.LEASED * used + GpuCell.FREE * (there - used))
     if pool is None:
         return row
     gpus = pool.template.gpus
-    return replace(row, model=gpus.model, states=GpuState.COMING * gpus.count, counted=False)
+    return replace(row, model=gpus.model, states=GpuCell.COMING * gpus.count, counted=False)
 
 
-def _held(holders: Iterable[Holder]) -> dict[int, int]:
+def _held(holders: Iterable[GpuHolder]) -> dict[int, int]:
     held: dict[int, int] = {}
     for one in holders:
         for gpu in one.gpus:
@@ -123,18 +132,18 @@ def _held(holders: Iterable[Holder]) -> dict[int, int]:
     return held
 
 
-def _state(device: Device, held: int, *, reserved: bool, shared: bool) -> GpuState:
-    if device.health is not Health.HEALTHY:
-        return GpuState.UNHEALTHY
+def _state(device: Device, held: int, *, reserved: bool, shared: bool) -> GpuCell:
+    if device.health is not DeviceHealth.HEALTHY:
+        return GpuCell.UNHEALTHY
     if not held:
-        return GpuState.FREE
+        return GpuCell.FREE
     if reserved:
-        return GpuState.RESERVED
-    return GpuState.SHARED if shared else GpuState.LEASED
+        return GpuCell.RESERVED
+    return GpuCell.SHARED if shared else GpuCell.LEASED
 
 
 def _islands(devices: tuple[Device, ...]) -> tuple[int, ...]:
-    """A number for each island, in the order of its lowest device; nothing where no two GPUs are wired together."""
+    """Number of each GPU's island, in order of the island's lowest device; empty if no GPUs are joined by NVLink."""
     names = [device.island or f"\n{device.id}" for device in devices]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     return () if len(numbers) == len(names) else tuple(numbers[name] for name in names)

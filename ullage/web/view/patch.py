@@ -1,4 +1,4 @@
-"""What changed, section by section, and the sum of all changes. A snapshot is the patch from nothing."""
+"""Changes by section, and the sum of all changes. A snapshot is the patch from nothing."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -9,8 +9,8 @@ import msgspec
 from ullage.web.view.rows import AnyRow
 
 
-class Section(StrEnum):
-    """The parts of the page."""
+class PageSection(StrEnum):
+    """Parts of the page."""
 
     ABOUT = "about"
     TOTALS = "totals"
@@ -22,37 +22,37 @@ class Section(StrEnum):
 
 
 ONLY = "now"
-"""The key in sections of one row."""
+"""Key in sections of one row."""
 
 Rows = Mapping[str, AnyRow | None]
-"""By key; None where it is gone."""
+"""Rows by key; None for a removed row."""
 
 
-class Patch(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that changed, at a moment."""
+class ViewPatch(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows that changed, with the time."""
 
     now: float
-    sections: dict[Section, dict[str, AnyRow | None]]
+    sections: dict[PageSection, dict[str, AnyRow | None]]
 
     @property
     def empty(self) -> bool:
         return not self.sections
 
     def as_json(self) -> bytes:
-        """`{"now": 1.0, "nodes": {"a": {...}, "b": null}}`."""
+        """JSON: `{"now": 1.0, "nodes": {"a": {...}, "b": null}}`."""
         plain: dict[str, Any] = {"now": self.now}
         return msgspec.json.encode(plain | self.sections)
 
 
-class Table:
-    """The rows of one section as they were last told, and which differ since."""
+class SectionTable:
+    """Rows of one section as last sent, and the changes since."""
 
     def __init__(self) -> None:
         self.rows: dict[str, AnyRow] = {}
         self._changed: dict[str, AnyRow | None] = {}
 
     def put(self, key: str, row: AnyRow) -> bool:
-        """Whether it is news."""
+        """Store a row. True if it differs from the stored one."""
         if self.rows.get(key) == row:
             return False
         self.rows[key] = self._changed[key] = row
@@ -63,19 +63,19 @@ class Table:
             self._changed[key] = None
 
     def taken(self) -> dict[str, AnyRow | None]:
-        """What changed since this was last asked."""
+        """Changes since the last call."""
         changed, self._changed = self._changed, {}
         return changed
 
 
-class Mirror:
-    """The sum of all patches so far: what a browser that has heard all of them shows."""
+class PatchSum:
+    """Sum of all patches so far: the page of a browser that has received all of them."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self._sections: dict[Section, dict[str, AnyRow]] = {}
+        self._sections: dict[PageSection, dict[str, AnyRow]] = {}
 
-    def apply(self, patch: Patch) -> None:
+    def apply(self, patch: ViewPatch) -> None:
         self.now = patch.now
         for section, rows in patch.sections.items():
             known = self._sections.setdefault(section, {})
@@ -85,6 +85,6 @@ class Mirror:
                 else:
                     known[key] = row
 
-    def snapshot(self) -> Patch:
-        """From nothing to here."""
-        return Patch(now=self.now, sections={section: dict(rows) for section, rows in self._sections.items()})
+    def snapshot(self) -> ViewPatch:
+        """Patch from nothing to the present."""
+        return ViewPatch(now=self.now, sections={section: dict(rows) for section, rows in self._sections.items()})

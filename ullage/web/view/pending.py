@@ -1,50 +1,53 @@
-"""Pods that wait, each with the reason the scheduler's own rules give now. A few are asked at a time, oldest first."""
+"""Pending pods, each with the reason the scheduler's own rules give now.
+
+A few are asked at a time, oldest answer first.
+"""
 
 from collections.abc import Mapping
 
-from ullage.decide.assigning import Assigner, queue_order, waits
-from ullage.decide.claiming import claim_of
-from ullage.decide.gang.seating import GangRefusal
-from ullage.decide.hopeless import hopeless_reason
-from ullage.decide.seat.deciding import Refusal, device_ask
-from ullage.model.claim import DeviceAsk, Exclusivity
-from ullage.model.event import ObjectKey
+from ullage.decide.gang.placement import GangNoFit
+from ullage.decide.placement.claiming import claim_of
+from ullage.decide.placement.engine import NoFit, device_ask
+from ullage.decide.placement.hopeless import hopeless_reason
+from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
+from ullage.model.claim import DeviceRequest, Exclusivity
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.verdict import Reason, Verdict
-from ullage.web.view.patch import Table
+from ullage.web.view.patch import SectionTable
 from ullage.web.view.rows import PendingRow
 
 MOST_SHOWN = 500
-"""Rows; the others are counted."""
+"""Rows, at most. Further pods are only counted."""
 ASKED_AT_A_TIME = 24
-"""Pods and gangs whose answer is looked for in one turn."""
+"""Pods and gangs that are asked about in one patch."""
 MEMBERS_A_QUESTION = 4
-"""Seating so many members of a gang costs about as much as asking about one pod."""
+"""Gang members whose placement costs about as much as the question about one pod."""
 NO_NODES = "NoNodes"
 
 Answer = tuple[str, str]
-"""A word and a sentence."""
+"""Reason word and sentence."""
 
 
-class Waiting:
-    """Pods without a node, and what is known of why."""
+class PendingPods:
+    """Pods without a node, and the reason as far as known."""
 
-    def __init__(self, assigner: Assigner) -> None:
-        self.table = Table()
+    def __init__(self, assigner: PodAssigner) -> None:
+        self.table = SectionTable()
         self.gpus = 0
-        """Whole GPUs they ask for."""
+        """Whole GPUs that pending pods request."""
         self._assigner = assigner
         self._pods: dict[ObjectKey, Pod] = {}
         self._queue: list[Pod] | None = None
-        """Those shown, in order; None where somebody came or went since."""
+        """Pods shown, in order; None if pods came or went since."""
         self._answers: dict[ObjectKey, tuple[int, Answer]] = {}
-        """With the version of the picture they were given for."""
+        """Answers, each with the version of the model it was given for."""
 
     def __len__(self) -> int:
         return len(self._pods)
 
     def hear(self, pod: Pod, *, gone: bool) -> None:
-        """A pod was heard of."""
+        """Apply a change of a pod."""
         if not gone and waits(pod):
             self._pods[pod.key] = pod
             self._queue = None
@@ -53,7 +56,7 @@ class Waiting:
             self._queue = None
 
     def renew(self, *, now: float, version: int) -> None:
-        """Ask about those whose answers are oldest, and bring the rows up to date. `version` is the picture's."""
+        """Ask about the pods with the oldest answers, and update the rows. `version` is the model's."""
         written = self._queue is not None
         if self._queue is None:
             self._queue = sorted(self._pods.values(), key=queue_order)[:MOST_SHOWN]
@@ -107,29 +110,29 @@ class Waiting:
         if gang is not None:
             return self._ask_gang(pod, gang, now)
         answer = self._assigner.seating.seat(ready, now=now, closed=self._assigner.closed(ready))
-        if isinstance(answer, Refusal):
+        if isinstance(answer, NoFit):
             return {pod.key: (self._word(ready, answer), str(answer))}
         nodes = "1 node fits" if answer.fitting == 1 else f"{answer.fitting} nodes fit"
         return {pod.key: (Reason.FITS.value, f"{nodes}: it waits for its turn")}
 
     def _ask_gang(self, pod: Pod, gang: ObjectKey, now: float) -> Mapping[ObjectKey, Answer]:
-        """One answer for all of its members who wait."""
+        """One answer for all pending members of the gang."""
         ask = self._assigner.gang_ask(gang)
         with self._assigner.placements.what_if():
             answer = self._assigner.assign_gang(ask, (), now=now)
-        if isinstance(answer, GangRefusal):
+        if isinstance(answer, GangNoFit):
             said = (self._word(pod, answer), str(answer))
         else:
             said = (Reason.FITS.value, f"gang {gang}: there is room for all: it waits for its turn")
         return dict.fromkeys((pod.key, *(one.key for one in ask.pending)), said)
 
-    def _word(self, pod: Pod, answer: Refusal | GangRefusal) -> str:
+    def _word(self, pod: Pod, answer: NoFit | GangNoFit) -> str:
         hopeless = hopeless_reason(pod, answer.reasons, self._assigner.placements)
         return str(next(iter(answer.reasons), NO_NODES) if hopeless is None else hopeless)
 
 
-def _spoken(ask: DeviceAsk | None) -> str:
-    """What a pod asks of GPUs, as short as it can be said."""
+def _spoken(ask: DeviceRequest | None) -> str:
+    """GPU request of a pod in a few words."""
     if ask is None:
         return "no GPU"
     model = ask.model or "GPU"

@@ -1,18 +1,18 @@
-"""A NodeProvisioner as it is shown: how many nodes it has, wants and awaits, and what was decided last."""
+"""Pool as shown: nodes it has, wants and awaits, and the last decision."""
 
 from dataclasses import dataclass
 
 from ullage.errors import Unreadable
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.kube.provisioner_read import read_decision, read_provisioner
+from ullage.kube.read.provisioner import read_decision, read_provisioner
 from ullage.model.pool_standing import LastDecision
 from ullage.model.provisioner import MICROS, Provisioner
 from ullage.web.view.rows import PoolRow
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
-    """Facts of a pool, and how its status says it stands."""
+class PoolView:
+    """Facts of a pool, and its state from the NodeProvisioner's status."""
 
     facts: Provisioner
     current: int | None
@@ -22,17 +22,17 @@ class Pool:
     decision: LastDecision | None
 
 
-def read_pool(raw: NodeProvisioner) -> Pool:
-    """Raises Unreadable for one that breaks a rule."""
+def read_pool(raw: NodeProvisioner) -> PoolView:
+    """Read a NodeProvisioner. Raises Unreadable if it breaks a rule."""
     facts, status = read_provisioner(raw), raw.status
     try:
         decision = read_decision(status)
     except ValueError as error:
         raise Unreadable(f"NodeProvisioner {raw.metadata.name}: status.lastDecision: {error}") from error
-    return Pool(facts, status.current_size, status.target_size, status.coming_size, status.utilization, decision)
+    return PoolView(facts, status.current_size, status.target_size, status.coming_size, status.utilization, decision)
 
 
-def pool_row(pool: Pool) -> PoolRow:
+def pool_row(pool: PoolView) -> PoolRow:
     facts, last = pool.facts, pool.decision
     template, limits, blocked = facts.template, facts.thresholds, facts.back_off
     return PoolRow(

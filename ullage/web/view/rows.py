@@ -1,6 +1,6 @@
-"""What a browser gets: rows by section and key. Frozen and comparable, so that only what differs is sent.
+"""Rows sent to browsers, by section and key. Frozen and comparable, so that only differences are sent.
 
-Field names are the page's; what is at its default is left out. Times are seconds since the epoch.
+Field names are the page's; fields at their default are left out. Times are seconds since the epoch.
 """
 
 from enum import StrEnum
@@ -8,39 +8,39 @@ from enum import StrEnum
 import msgspec
 
 
-class GpuState(StrEnum):
-    """One letter a GPU: a node's GPUs are a string."""
+class GpuCell(StrEnum):
+    """State of a GPU as one letter. The GPUs of a node are a string."""
 
     FREE = "f"
     LEASED = "l"
     SHARED = "s"
     RESERVED = "r"
-    """Its Lease is held, and no pod on the node accounts for it: a bind under way, or a GPU that is being cleared."""
+    """A Lease is held and no pod on the node accounts for it: a bind under way, or a GPU in quarantine."""
     UNHEALTHY = "u"
     COMING = "c"
-    """Its node is not usable yet."""
+    """The node is not usable yet."""
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """The base of all rows."""
+class ViewRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Base of all rows."""
 
 
-class Holder(Row, frozen=True, kw_only=True):
-    """Who has GPUs of a node."""
+class GpuHolder(ViewRow, frozen=True, kw_only=True):
+    """Holder of GPUs of a node."""
 
     pod: str
-    """`namespace/name`; empty where no pod is known for it."""
+    """`namespace/name`; empty if no pod is known."""
     what: str = ""
-    """In words, where there is no pod: the Lease or ResourceClaim that holds it."""
+    """Lease, ResourceClaim or process that holds the GPUs, if there is no pod."""
     gpus: tuple[int, ...] = ()
-    """Empty where nobody can say which."""
+    """GPU ids; empty if they are not known."""
     count: int = 0
-    """How many whole ones, where nobody can say which."""
+    """Number of whole GPUs, if the ids are not known."""
     milli: int = 1000
     leaving: bool = False
 
 
-class NodeRow(Row, frozen=True, kw_only=True):
+class NodeRow(ViewRow, frozen=True, kw_only=True):
     """One node of the map."""
 
     name: str
@@ -48,22 +48,22 @@ class NodeRow(Row, frozen=True, kw_only=True):
     model: str = ""
     zone: str = ""
     states: str = ""
-    """`GpuState` letters, by id."""
+    """`GpuCell` letters, by id."""
     ids: tuple[int, ...] = ()
-    """Of these GPUs; left out where they are 0, 1, 2 and so on."""
+    """Ids of these GPUs; left out if they are 0, 1, 2 and so on."""
     islands: tuple[int, ...] = ()
-    """The island of each GPU; left out where nothing is known of islands."""
+    """Island of each GPU; left out if islands are not known."""
     taken: tuple[int, ...] = ()
-    """Thousandths of each GPU that are held; left out where none is held in part."""
-    holders: tuple[Holder, ...] = ()
+    """Thousandths of each GPU that are held; left out if no GPU is held in part."""
+    holders: tuple[GpuHolder, ...] = ()
     pods: int = 0
-    """Pods that have to leave before it can go."""
+    """Pods that have to leave before the node can be deleted."""
     counted: bool = False
-    """A device plugin chooses its GPUs."""
+    """True for a counted node: a device plugin chooses its GPUs."""
     ready: bool = True
     cordoned: bool = False
     stale: bool = False
-    """Its agent has not been heard of for too long: it takes no GPU pods."""
+    """The agent's last report is too old: the node takes no GPU pods."""
     protected: bool = False
     deletion_time: float | None = None
     draining_since: float | None = None
@@ -71,33 +71,33 @@ class NodeRow(Row, frozen=True, kw_only=True):
     created: float = 0.0
 
 
-class PendingRow(Row, frozen=True, kw_only=True):
-    """A pod that waits."""
+class PendingRow(ViewRow, frozen=True, kw_only=True):
+    """A pending pod."""
 
     pod: str
     asks: str
-    """In words: `4 x H100`."""
+    """Request in words: `4 x H100`."""
     gpus: int = 0
     since: float
     priority: int = 0
     scheduler: str = ""
     gang: str = ""
     reason: str = ""
-    """A word of `model.verdict`; empty while nobody has asked yet."""
+    """A Reason of `model.verdict`; empty until the first answer."""
     message: str = ""
     nominated: str = ""
 
 
-class PoolRow(Row, frozen=True, kw_only=True):
+class PoolRow(ViewRow, frozen=True, kw_only=True):
     """A NodeProvisioner."""
 
     name: str
     model: str = ""
     gpus: int = 0
-    """Of one node."""
+    """GPUs of one node."""
     islands: int = 1
     price: float = 0.0
-    """Of one node and hour; 0 where it has none."""
+    """Price of one node per hour; 0 if it has none."""
     capacity_type: str = ""
     provider: str = ""
     current: int | None = None
@@ -109,15 +109,15 @@ class PoolRow(Row, frozen=True, kw_only=True):
     paused: bool = False
     recommend_only: bool = False
     blocked: str = ""
-    """Why nothing is bought at this moment."""
+    """Reason why nothing is bought now."""
     blocked_until: float | None = None
     decision: str = ""
     decided_at: float | None = None
     why: str = ""
 
 
-class DecisionRow(Row, frozen=True, kw_only=True):
-    """Something that was decided, and why."""
+class DecisionRow(ViewRow, frozen=True, kw_only=True):
+    """A decision and its reason."""
 
     at: float
     reason: str
@@ -126,12 +126,12 @@ class DecisionRow(Row, frozen=True, kw_only=True):
     note: str
     warning: bool = False
     by: str = ""
-    """The program: scheduler, controller, agent."""
+    """Program that decided: scheduler, controller, agent."""
     count: int = 1
 
 
-class Totals(Row, frozen=True, kw_only=True):
-    """The cluster in numbers. GPUs in units, money per node price."""
+class Totals(ViewRow, frozen=True, kw_only=True):
+    """Totals of the cluster. GPUs in units, money in the currency of node prices."""
 
     nodes: int = 0
     gpus: int = 0
@@ -141,11 +141,11 @@ class Totals(Row, frozen=True, kw_only=True):
     pending: int = 0
     pending_gpus: int = 0
     price: float = 0.0
-    """Per hour, of all nodes that have one."""
+    """Price per hour of all nodes that have one."""
     waste: float = 0.0
-    """Of it, for idle and broken GPUs."""
+    """Part of the price that is for idle and broken GPUs."""
     gpu_hours: float = 0.0
-    """From here on: since counting began."""
+    """GPU hours. This field and the next three count from `since` on."""
     idle_gpu_hours: float = 0.0
     cost: float = 0.0
     wasted: float = 0.0
@@ -154,11 +154,11 @@ class Totals(Row, frozen=True, kw_only=True):
     since: float = 0.0
 
 
-class Sample(Row, frozen=True, kw_only=True):
+class Sample(ViewRow, frozen=True, kw_only=True):
     """Means over one span of time."""
 
     at: float
-    """Where it begins."""
+    """Start of the span."""
     width: float
     gpus: float = 0.0
     allocated: float = 0.0
@@ -168,17 +168,17 @@ class Sample(Row, frozen=True, kw_only=True):
     waste: float = 0.0
 
 
-class About(Row, frozen=True, kw_only=True):
-    """The page itself."""
+class PageInfo(ViewRow, frozen=True, kw_only=True):
+    """State of the page itself."""
 
     title: str = ""
     caption: str = ""
     speed: float = 1.0
     currency: str = "$"
     heard: bool = False
-    """Whether the whole cluster has been read once."""
+    """True if the whole cluster has been read once."""
     trouble: str = ""
-    """Why what is shown may be old."""
+    """Reason why the page may be out of date."""
 
 
-AnyRow = NodeRow | PendingRow | PoolRow | DecisionRow | Totals | Sample | About
+AnyRow = NodeRow | PendingRow | PoolRow | DecisionRow | Totals | Sample | PageInfo

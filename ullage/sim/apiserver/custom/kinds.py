@@ -1,18 +1,18 @@
-"""From a CustomResourceDefinition to the kinds it makes the server serve."""
+"""Kinds that a CustomResourceDefinition makes the server serve."""
 
 from typing import Any
 
-from ullage.sim.apiserver.custom.laws import broken, plan_of
+from ullage.sim.apiserver.custom.cel_rules import broken, plan_of
 from ullage.sim.apiserver.custom.merging import merge_schema
-from ullage.sim.apiserver.custom.shaping import fill_defaults, prune, unknown_fields
+from ullage.sim.apiserver.custom.pruning import fill_defaults, prune, unknown_fields
 from ullage.sim.apiserver.custom.validate import check
-from ullage.sim.apiserver.fields import FieldError
-from ullage.sim.apiserver.kinds import FieldReader, Kind, Rules, ScalePaths
+from ullage.sim.apiserver.kinds.kind import FieldReader, KindRules, ScalePaths, ServedKind
+from ullage.sim.apiserver.request.field_errors import FieldError
 from ullage.sim.apiserver.rules.shapes import OPEN
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 
-class CustomRules(Rules):
+class CustomRules(KindRules):
     """The rules of one version of a custom kind."""
 
     shape = OPEN
@@ -56,19 +56,19 @@ class CustomRules(Rules):
         return found + broken(self._plan, obj, old, found)
 
 
-def kinds_of(definition: JsonObject) -> list[Kind]:
+def kinds_of(definition: JsonObject) -> list[ServedKind]:
     """One for each served version."""
     spec = definition["spec"]
     stored = next(v["name"] for v in spec["versions"] if v.get("storage"))
     return [_kind(spec, version, stored) for version in spec["versions"] if version.get("served")]
 
 
-def _kind(spec: JsonObject, version: JsonObject, stored: str) -> Kind:
+def _kind(spec: JsonObject, version: JsonObject, stored: str) -> ServedKind:
     names, parts = spec["names"], version.get("subresources") or {}
     scale = parts.get("scale")
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"x-kubernetes-preserve-unknown-fields": True}
     fields = {path: _reader(path) for path in _selectable(version)}
-    return Kind(
+    return ServedKind(
         group=spec["group"],
         version=version["name"],
         plural=names["plural"],

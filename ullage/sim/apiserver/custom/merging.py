@@ -1,8 +1,8 @@
-"""How server-side apply merges a custom kind: read from its schema."""
+"""Merge schema of a custom kind for server-side apply, read from its structural schema."""
 
+from ullage.sim.apiserver.merge.merge_schema import ATOMIC, ATOMIC_UNKNOWN, MergeKind, MergeSchema
 from ullage.sim.apiserver.rules.merge_schemas import META
-from ullage.sim.apiserver.schema_types import ATOMIC, ATOMIC_UNKNOWN, MergeSchema, Shape
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 
 def merge_schema(schema: JsonObject, *, root: bool = False) -> MergeSchema:
@@ -18,7 +18,7 @@ def merge_schema(schema: JsonObject, *, root: bool = False) -> MergeSchema:
     rest = merge_schema(others) if isinstance(others, dict) else None
     if root:
         members |= {"metadata": META, "apiVersion": ATOMIC, "kind": ATOMIC}
-    return MergeSchema(Shape.MEMBERS, members=members, rest=rest)
+    return MergeSchema(MergeKind.MEMBERS, members=members, rest=rest)
 
 
 def _list_schema(schema: JsonObject) -> MergeSchema:
@@ -28,8 +28,8 @@ def _list_schema(schema: JsonObject) -> MergeSchema:
             keys = tuple(schema.get("x-kubernetes-list-map-keys") or ())
             properties = items.get("properties") or {}
             defaults = {key: properties[key]["default"] for key in keys if "default" in properties.get(key, {})}
-            return MergeSchema(Shape.KEYED, rest=merge_schema(items), keys=keys, key_defaults=defaults)
+            return MergeSchema(MergeKind.KEYED, rest=merge_schema(items), keys=keys, key_defaults=defaults)
         case "set":
-            return MergeSchema(Shape.SET)
+            return MergeSchema(MergeKind.SET)
         case _:
             return ATOMIC

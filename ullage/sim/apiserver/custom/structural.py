@@ -1,10 +1,10 @@
-"""Is a schema structural: typed everywhere, so that objects can be pruned, defaulted and merged by it."""
+"""Check that a schema is structural: typed everywhere, so that objects can be pruned, defaulted and merged by it."""
 
 import re
 from typing import Any
 
-from ullage.sim.apiserver.fields import FieldError, required, unsupported, wrong
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.request.field_errors import FieldError, required, unsupported, wrong
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _NUMBERS = (
@@ -14,7 +14,7 @@ _NUMBERS = (
 
 
 def check_schema(schema: Any, at: str, *, root: bool = False, role: str = "") -> list[FieldError]:
-    """Complaints about a schema and what is in it. `role` is what its parent has it for."""
+    """Errors of a schema and of the schemas in it. `role` is the part it has in its parent."""
     if not isinstance(schema, dict):
         return [wrong(at, schema, "must be an object")]
     found = _check_type(schema, at, root=root, role=role) + _check_parts(schema, at)

@@ -1,19 +1,27 @@
-"""Does a value fit a structural schema; and if not, in the API server's words. Rules between fields are in `laws`."""
+"""Validation against a structural schema, in the API server's words. Rules between fields are in `cel_rules`."""
 
 import re
 from functools import lru_cache
 from typing import Any
 
 from ullage.sim.apiserver.custom.formats import fits_format
-from ullage.sim.apiserver.fields import FieldError, duplicate, required, too_long, too_many_items, wrong, wrong_type
-from ullage.sim.apiserver.fields import shown as quoted
-from ullage.sim.apiserver.wire import JsonObject, encode
+from ullage.sim.apiserver.request.field_errors import (
+    FieldError,
+    duplicate,
+    required,
+    too_long,
+    too_many_items,
+    wrong,
+    wrong_type,
+)
+from ullage.sim.apiserver.request.field_errors import shown as quoted
+from ullage.sim.apiserver.storage.json_bytes import JsonObject, encode
 
 _INT32 = 2**31
 
 
 def check(value: Any, schema: JsonObject, at: str) -> list[FieldError]:
-    """All complaints about a value and what is in it."""
+    """All field errors of a value and of its parts."""
     if value is None and schema.get("nullable"):
         return []
     if problem := _check_type(value, schema, at):
@@ -65,7 +73,7 @@ def _is(value: Any, wanted: str) -> bool:
 
 
 def json_type(value: Any) -> str:
-    """What the server calls the type of a value."""
+    """Type of a value, as the server names it."""
     names: list[tuple[type | tuple[type, ...], str]] = [
         (bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"),
     ]  # fmt: skip
@@ -130,7 +138,7 @@ def _check_repeats(value: list[Any], schema: JsonObject, at: str) -> list[FieldE
 
 
 def _check_string(value: str, schema: JsonObject, at: str) -> list[FieldError]:
-    """The first rule it breaks; the server stops there."""
+    """The first rule the string breaks; the server stops there."""
     least, most = schema.get("minLength"), schema.get("maxLength")
     if most is not None and len(value) > most:
         return [too_long(at, most)]

@@ -1,1 +1,1 @@
-"""What the served kinds look like, as OpenAPI v3: what `kubectl explain`, `apply`, `diff` and validation read."""
+"""OpenAPI v3 documents of the served kinds, as `kubectl explain`, `apply`, `diff` and validation read them."""

@@ -2,34 +2,34 @@
 
 import hashlib
 
-from ullage.kube.transport import JSON, Request, Response
+from ullage.kube.client.transport import JSON, Request, Response
 from ullage.sim.apiserver.custom.kinds import CustomRules
-from ullage.sim.apiserver.kinds import Kind
-from ullage.sim.apiserver.negotiation import clauses
+from ullage.sim.apiserver.kinds.kind import ServedKind
+from ullage.sim.apiserver.kinds.registry import KindRegistry
 from ullage.sim.apiserver.openapi.paths import paths_of
 from ullage.sim.apiserver.openapi.schemas import schemas_of
-from ullage.sim.apiserver.refusal import Refusal
-from ullage.sim.apiserver.registry import Registry
-from ullage.sim.apiserver.wire import JsonObject, encode
+from ullage.sim.apiserver.request.negotiation import clauses
+from ullage.sim.apiserver.request.status_errors import StatusError
+from ullage.sim.apiserver.storage.json_bytes import JsonObject, encode
 
 _ROOT = "/openapi/v3"
 _VERSION = "1.36"
 
 
-def describe(request: Request, registry: Registry) -> Response | None:
-    """The answer to a path below /openapi/v3; None where it is not one, or nothing is served there."""
+def describe(request: Request, registry: KindRegistry) -> Response | None:
+    """Response to a path below /openapi/v3; None for other paths, and where no kind is served."""
     path = request.path.rstrip("/")
     if path != _ROOT and not path.startswith(_ROOT + "/"):
         return None
     if not any(media in (JSON, "application/*", "*/*") for media, _ in clauses(request.accept)):
-        raise Refusal(406, "NotAcceptable", f"only the following media types are accepted: {JSON}", {})
+        raise StatusError(406, "NotAcceptable", f"only the following media types are accepted: {JSON}", {})
     if path == _ROOT:
         return Response(200, encode({"paths": _index(registry)}))
     kinds = _by_place(registry).get(path.removeprefix(_ROOT + "/"))
     return Response(200, encode(document(kinds))) if kinds else None
 
 
-def document(kinds: list[Kind]) -> JsonObject:
+def document(kinds: list[ServedKind]) -> JsonObject:
     """Everything about the kinds of one group and version."""
     return {
         "openapi": "3.0.0",
@@ -39,22 +39,22 @@ def document(kinds: list[Kind]) -> JsonObject:
     }
 
 
-def _by_place(registry: Registry) -> dict[str, list[Kind]]:
-    places: dict[str, list[Kind]] = {}
+def _by_place(registry: KindRegistry) -> dict[str, list[ServedKind]]:
+    places: dict[str, list[ServedKind]] = {}
     for kind in registry.kinds():
         place = f"apis/{kind.group}/{kind.version}" if kind.group else f"api/{kind.version}"
         places.setdefault(place, []).append(kind)
     return places
 
 
-def _index(registry: Registry) -> JsonObject:
+def _index(registry: KindRegistry) -> JsonObject:
     return {
         place: {"serverRelativeURL": f"{_ROOT}/{place}?hash={_fingerprint(kinds)}"}
         for place, kinds in _by_place(registry).items()
     }
 
 
-def _fingerprint(kinds: list[Kind]) -> str:
+def _fingerprint(kinds: list[ServedKind]) -> str:
     """Changes with what the document says, so that clients may keep it."""
     parts = [_VERSION.encode()]
     for kind in kinds:

@@ -1,10 +1,10 @@
-"""Where a kind is served and what can be done there, as OpenAPI paths."""
+"""OpenAPI paths of a kind, with the operations of each."""
 
 from collections.abc import Iterator, Sequence
 
-from ullage.sim.apiserver.kinds import Kind
+from ullage.sim.apiserver.kinds.kind import ServedKind
 from ullage.sim.apiserver.openapi.schemas import schema_name
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _PATCHES = ("application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json")
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -22,7 +22,7 @@ _ACTIONS = {
 }
 
 
-def paths_of(kind: Kind) -> Iterator[tuple[str, JsonObject]]:
+def paths_of(kind: ServedKind) -> Iterator[tuple[str, JsonObject]]:
     """The collection, the object, and its status and scale."""
     base = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     place = f"{base}/namespaces/{{namespace}}" if kind.namespaced else base
@@ -41,7 +41,7 @@ def paths_of(kind: Kind) -> Iterator[tuple[str, JsonObject]]:
             yield whole, _operations(kind, ("get", "put", "patch"), (*scope, "name"), scale=part == "scale")
 
 
-def _operations(kind: Kind, names: Sequence[str], scope: Sequence[str], *, scale: bool = False) -> JsonObject:
+def _operations(kind: ServedKind, names: Sequence[str], scope: Sequence[str], *, scale: bool = False) -> JsonObject:
     about = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     if scale:
         about = {"group": "autoscaling", "version": "v1", "kind": "Scale"}

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from ullage.sim.apiserver.custom.kinds import CustomRules
-from ullage.sim.apiserver.kinds import Kind
-from ullage.sim.apiserver.openapi.words import EVERYWHERE, FIELDS, TYPES
-from ullage.sim.apiserver.types.catalog import Field, ObjectType, base_type, catalog, find_type
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.kinds.kind import ServedKind
+from ullage.sim.apiserver.openapi.descriptions import EVERYWHERE, FIELDS, TYPES
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.catalog import ObjectType, TypeField, base_type, catalog, find_type
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _SCHEMAS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
@@ -51,7 +51,7 @@ def published_name(name: str) -> str:
     return f"io.k8s.api.{name}"
 
 
-def schema_name(kind: Kind) -> str:
+def schema_name(kind: ServedKind) -> str:
     """The name a kind's schema has in documents."""
     found = None if kind.custom else find_type(kind.group, kind.version, kind.kind)
     if found is not None:
@@ -64,7 +64,7 @@ def reference(name: str) -> JsonObject:
     return {"$ref": f"#/components/schemas/{published_name(name)}"}
 
 
-def schemas_of(kind: Kind) -> Iterator[tuple[str, JsonObject]]:
+def schemas_of(kind: ServedKind) -> Iterator[tuple[str, JsonObject]]:
     """The schema of a kind, of lists of it, and of every type they are made of."""
     own = {"group": kind.group, "version": kind.version, "kind": kind.kind}
     found = None if kind.custom else find_type(kind.group, kind.version, kind.kind)
@@ -111,7 +111,7 @@ def _object_schema(kind: ObjectType) -> JsonObject:
     return schema
 
 
-def _field_schema(field: Field) -> JsonObject:
+def _field_schema(field: TypeField) -> JsonObject:
     schema = _value_schema(field.type)
     if field.enum:
         schema["enum"] = list(field.enum)
@@ -137,7 +137,7 @@ def _value_schema(name: str) -> JsonObject:
     return dict(_PLAIN[name]) if name in _PLAIN else {"allOf": [reference(name)]}
 
 
-def _custom_schema(kind: Kind) -> JsonObject:
+def _custom_schema(kind: ServedKind) -> JsonObject:
     """As it was defined, with what every object has."""
     defined: JsonObject = kind.rules.published if isinstance(kind.rules, CustomRules) else {"type": "object"}
     common: JsonObject = {name: {"type": "string", "description": EVERYWHERE[name]} for name in ("apiVersion", "kind")}
@@ -145,7 +145,7 @@ def _custom_schema(kind: Kind) -> JsonObject:
     return {**defined, "properties": {**(defined.get("properties") or {}), **common}}
 
 
-def _list_schema(kind: Kind) -> JsonObject:
+def _list_schema(kind: ServedKind) -> JsonObject:
     item = {"allOf": [{"$ref": f"#/components/schemas/{schema_name(kind)}"}]}
     return {
         "type": "object",

@@ -1,8 +1,8 @@
-"""How long ago, in the few letters of a table: `5m12s`, `3h`, `2d4h`."""
+"""Ages in the short form of tables: `5m12s`, `3h`, `2d4h`."""
 
 from ullage.sim.apiserver.printing.column import UNKNOWN
-from ullage.sim.apiserver.wire import JsonObject
-from ullage.sim.apiserver.world import seconds_of
+from ullage.sim.apiserver.storage.context import seconds_of
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 31_536_000
 

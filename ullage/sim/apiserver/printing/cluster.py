@@ -2,7 +2,7 @@
 
 from ullage.sim.apiserver.printing.ages import age_of
 from ullage.sim.apiserver.printing.column import NONE, UNKNOWN, Cell, Printer, columns, name_of, number, part
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _ROLE = "node-role.kubernetes.io/"
 

@@ -1,10 +1,10 @@
-"""What a printer is: the columns of a kind, and the cells of one object."""
+"""Printers: the columns of a kind, and the cells of one object."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 Cell = Any
 """A string, a number, a bool, or nothing."""
@@ -17,7 +17,7 @@ UNSET = "<unset>"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """`priority` 0 is always shown, 1 only in wide output."""
 
     name: str
@@ -38,25 +38,25 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Printer:
-    """How objects of one kind are shown."""
+    """Table form of one kind: its columns, and a function for the cells of an object."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     cells: Cells
 
 
-NAME = Column("Name", format="name")
-AGE = Column("Age")
+NAME = TableColumn("Name", format="name")
+AGE = TableColumn("Age")
 
 
-def columns(spelled: str) -> tuple[Column, ...]:
+def columns(spelled: str) -> tuple[TableColumn, ...]:
     """From a short spelling, separated by `;`: `Name; Ready; Desired:integer; wide IP`."""
-    found: list[Column] = []
+    found: list[TableColumn] = []
     for word in spelled.split(";"):
         text = word.strip()
         priority = 1 if text.startswith("wide ") else 0
         name, _, kind = text.removeprefix("wide ").partition(":")
         form = "name" if name == "Name" else ""
-        found.append(Column(name, kind or "string", form, priority))
+        found.append(TableColumn(name, kind or "string", form, priority))
     return tuple(found)
 
 
@@ -65,7 +65,7 @@ def name_of(obj: JsonObject) -> str:
 
 
 def part(obj: JsonObject, *path: str) -> Any:
-    """What lies there, or an empty object."""
+    """Value at a path, or an empty object."""
     found: Any = obj
     for step in path:
         found = (found or {}).get(step)

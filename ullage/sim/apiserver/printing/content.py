@@ -3,7 +3,7 @@
 from ullage.sim.apiserver.printing.ages import age_of, since
 from ullage.sim.apiserver.printing.column import NONE, UNSET, Cell, Printer, columns, name_of, part
 from ullage.sim.apiserver.printing.labels import labels_text
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _MODES = {
     "ReadWriteOnce": "RWO",

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ullage.sim.apiserver.printing.ages import since
-from ullage.sim.apiserver.printing.column import NAME, Cell, Column, Printer, name_of
+from ullage.sim.apiserver.printing.column import NAME, Cell, Printer, TableColumn, name_of
 from ullage.sim.apiserver.printing.jsonpath import compiled
-from ullage.sim.apiserver.wire import JsonObject, encode
+from ullage.sim.apiserver.storage.json_bytes import JsonObject, encode
 
 _AGE: JsonObject = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 
@@ -24,8 +24,8 @@ def custom_printer(asked: Sequence[JsonObject]) -> Printer:
     return Printer((NAME, *(_column(one) for one in listed)), cells)
 
 
-def _column(one: JsonObject) -> Column:
-    return Column(
+def _column(one: JsonObject) -> TableColumn:
+    return TableColumn(
         name=one["name"],
         type=one["type"],
         format=one.get("format", ""),

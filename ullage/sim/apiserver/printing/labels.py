@@ -3,7 +3,7 @@
 from typing import Any
 
 from ullage.sim.apiserver.printing.column import NONE, part
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 
 def labels_text(labels: dict[str, str] | None) -> str:

@@ -1,18 +1,18 @@
-"""Pods as rows. Their status column is a story of its own: the most telling of phase, containers and deletion."""
+"""Pods as rows. The status column shows the most telling of phase, containers and deletion."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from ullage.sim.apiserver.printing.ages import age_of, since
 from ullage.sim.apiserver.printing.column import NONE, Cell, Printer, columns, name_of, part
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _TERMINAL = ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
 class _Seen:
-    """What the containers say, as it is gathered."""
+    """Facts about the containers of a pod, gathered one by one."""
 
     reason: str
     restarts: int = 0

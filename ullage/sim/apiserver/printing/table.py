@@ -2,16 +2,16 @@
 
 from collections.abc import Callable
 
-from ullage.sim.apiserver.kinds import Kind
+from ullage.sim.apiserver.kinds.kind import ServedKind
 from ullage.sim.apiserver.printing import cluster, content, workloads
 from ullage.sim.apiserver.printing.column import Cell, Printer, columns, name_of
 from ullage.sim.apiserver.printing.custom import custom_printer
 from ullage.sim.apiserver.printing.pods import POD
-from ullage.sim.apiserver.wire import JsonObject, decode, encode
+from ullage.sim.apiserver.storage.json_bytes import JsonObject, decode, encode
 
 API = "meta.k8s.io/v1"
 NO_OBJECT, METADATA, OBJECT = "None", "Metadata", "Object"
-"""What of each object goes with its row."""
+"""Values of `includeObject`: the part of each object that goes with its row."""
 
 _DONE = {
     "Succeeded": {"reason": "Succeeded", "message": "The pod has completed successfully."},
@@ -27,7 +27,7 @@ _PLAIN = Printer(columns("Name; Created At:date"), _plain_cells)
 _PRINTERS: dict[str, Printer] = {"pods": POD, **workloads.PRINTERS, **cluster.PRINTERS, **content.PRINTERS}
 
 
-def printer_of(kind: Kind) -> Printer:
+def printer_of(kind: ServedKind) -> Printer:
     if kind.custom:
         return custom_printer(kind.columns)
     return _PRINTERS.get(kind.place, _PLAIN)
@@ -36,7 +36,7 @@ def printer_of(kind: Kind) -> Printer:
 class TableMaker:
     """Turns what is said about objects of one kind into tables, for one client."""
 
-    def __init__(self, kind: Kind, include: str, now: Callable[[], float]) -> None:
+    def __init__(self, kind: ServedKind, include: str, now: Callable[[], float]) -> None:
         self._printer = printer_of(kind)
         self._kind = kind
         self._include = include or METADATA

@@ -1,10 +1,10 @@
-"""What makes pods, as rows."""
+"""Workloads as rows."""
 
 from ullage.sim.apiserver.printing.ages import age_of, human_duration, since
 from ullage.sim.apiserver.printing.column import NONE, Cell, Printer, columns, name_of, number, part
 from ullage.sim.apiserver.printing.labels import containers_of, labels_text, selector_text
-from ullage.sim.apiserver.wire import JsonObject
-from ullage.sim.apiserver.world import seconds_of
+from ullage.sim.apiserver.storage.context import seconds_of
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _TEMPLATE = ("spec", "template", "spec")
 _WIDE = "wide Containers; wide Images; wide Selector"

@@ -1,8 +1,8 @@
-"""The kinds a server serves before anybody defines more."""
+"""Kinds a server serves without any CustomResourceDefinition."""
 
 from dataclasses import replace
 
-from ullage.sim.apiserver.kinds import Kind, Rules, ScalePaths
+from ullage.sim.apiserver.kinds.kind import KindRules, ScalePaths, ServedKind
 from ullage.sim.apiserver.rules import config, plumbing, small
 from ullage.sim.apiserver.rules.definitions import DefinitionRules
 from ullage.sim.apiserver.rules.events import EventRules, event_inward, event_outward
@@ -19,11 +19,11 @@ from ullage.sim.apiserver.rules.workloads import (
 _SCALE = ScalePaths()
 
 
-def _kind(names: str, rules: Rules, *, namespaced: bool = True, parts: str = "") -> Kind:
+def _kind(names: str, rules: KindRules, *, namespaced: bool = True, parts: str = "") -> ServedKind:
     """`names` is the resource's id, its kind, and its short names."""
     id_, kind, *short = names.split()
     plural, _, group = id_.partition(".")
-    return Kind(
+    return ServedKind(
         group,
         "v1",
         plural,
@@ -49,7 +49,7 @@ _CATEGORIES = {
 }
 
 
-def builtin_kinds() -> list[Kind]:
+def builtin_kinds() -> list[ServedKind]:
     """One instance per server: rules are shared, they have no state."""
     return [
         _kind("pods Pod po", PodRules(), parts="attach binding eviction exec log portforward status"),
@@ -90,7 +90,7 @@ def builtin_kinds() -> list[Kind]:
     ]
 
 
-def _questions() -> list[Kind]:
+def _questions() -> list[ServedKind]:
     """Kinds that are answered when they are posted, and not kept."""
     access, who = "authorization.k8s.io", "authentication.k8s.io"
     asked = [
@@ -103,7 +103,7 @@ def _questions() -> list[Kind]:
     return [replace(kind, verbs=("create",)) for kind in asked]
 
 
-def _cluster_kinds() -> list[Kind]:
+def _cluster_kinds() -> list[ServedKind]:
     plain, counted, devices = small.PlainRules(), small.GenerationRules(), small.OpaqueDeviceRules()
     return [
         _kind("priorityclasses.scheduling.k8s.io PriorityClass pc", small.PriorityClassRules(), namespaced=False),
@@ -125,7 +125,7 @@ def _cluster_kinds() -> list[Kind]:
         ),
         _kind("resourceclaims.resource.k8s.io ResourceClaim", devices, parts="status"),
         _kind("resourceclaimtemplates.resource.k8s.io ResourceClaimTemplate", devices),
-        _kind("resourceslices.resource.k8s.io ResourceSlice", devices, namespaced=False),
+        _kind("resourceslices.resource.k8s.io ResourceSlice", small.SliceRules(), namespaced=False),
         _kind("deviceclasses.resource.k8s.io DeviceClass", devices, namespaced=False),
         _kind(
             "customresourcedefinitions.apiextensions.k8s.io CustomResourceDefinition crd crds",

@@ -3,19 +3,19 @@
 import base64
 from collections.abc import Mapping
 
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, forbidden_field, too_long, wrong
-from ullage.sim.apiserver.kinds import FieldReader, Rules
+from ullage.sim.apiserver.kinds.kind import FieldReader, KindRules
+from ullage.sim.apiserver.request import names
+from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, too_long, wrong
 from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import PLAIN
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _LIMIT = 1024 * 1024
 _SECRET_FIELDS: Mapping[str, FieldReader] = {"type": lambda obj: obj.get("type") or ""}
 
 
-class ConfigRules(Rules):
-    """May be sealed."""
+class ConfigRules(KindRules):
+    """ConfigMaps, which may be immutable."""
 
     shape = shapes.CONFIG_MAP
     schema = PLAIN

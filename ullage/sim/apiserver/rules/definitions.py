@@ -1,19 +1,19 @@
 """The rules of CustomResourceDefinitions. What they define is in `custom`."""
 
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.custom.laws import check_rules
+from ullage.sim.apiserver.custom.cel_rules import check_rules
 from ullage.sim.apiserver.custom.structural import check_schema
-from ullage.sim.apiserver.fields import FieldError, required, wrong
-from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.kinds.kind import AdmissionContext, KindRules
+from ullage.sim.apiserver.request import names
+from ullage.sim.apiserver.request.field_errors import FieldError, required, wrong
 from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import PLAIN
-from ullage.sim.apiserver.wire import JsonObject, copied
+from ullage.sim.apiserver.storage.json_bytes import JsonObject, copied
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 
-class DefinitionRules(Rules):
+class DefinitionRules(KindRules):
     shape = shapes.DEFINITION
     counts_generations = True
     unconditional_update = False
@@ -27,7 +27,7 @@ class DefinitionRules(Rules):
             called.setdefault("singular", called["kind"].lower())
             called.setdefault("listKind", called["kind"] + "List")
 
-    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, around: AdmissionContext) -> None:
         """Names are free here and serving starts at once, so the conditions of a moment later are true already."""
         spec, now = obj["spec"], around.timestamp()
         stored = [version.get("name") for version in spec.get("versions") or [] if version.get("storage")]
@@ -40,7 +40,7 @@ class DefinitionRules(Rules):
             "storedVersions": stored,
         }
 
-    def mark_deleted(self, obj: JsonObject, around: Surroundings) -> JsonObject | None:
+    def mark_deleted(self, obj: JsonObject, around: AdmissionContext) -> JsonObject | None:
         """It stays until its objects are gone."""
         if obj["metadata"].get("deletionTimestamp"):
             return copied(obj)

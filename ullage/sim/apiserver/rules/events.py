@@ -1,13 +1,13 @@
-"""Events: one shelf, two spellings. `v1` and `events.k8s.io/v1` name the same things differently."""
+"""Rules of Events: stored once, served as `v1` and as `events.k8s.io/v1`, which name the same fields differently."""
 
 from collections.abc import Mapping
 
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, required, wrong
-from ullage.sim.apiserver.kinds import FieldReader, Rules
+from ullage.sim.apiserver.kinds.kind import FieldReader, KindRules
+from ullage.sim.apiserver.request import names
+from ullage.sim.apiserver.request.field_errors import FieldError, required, wrong
 from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import PLAIN
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _LONGEST_NOTE = 1024
 _TOLD = (
@@ -52,7 +52,7 @@ _EVENT_FIELDS: Mapping[str, FieldReader] = {
 }
 
 
-class EventRules(Rules):
+class EventRules(KindRules):
     shape = shapes.EVENT
     create_on_update = True
     schema = PLAIN
@@ -80,7 +80,7 @@ class EventRules(Rules):
         return found
 
     def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        """What has been told is not told otherwise; only how often it happened may change."""
+        """Errors for changed fields: an Event of the newer form is immutable but for its series."""
         if not self._strict:
             return []
         changed = [member for member in _TOLD if obj.get(member) != old.get(member)]

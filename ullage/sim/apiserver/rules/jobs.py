@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping
 
-from ullage.sim.apiserver.fields import FieldError, required, unsupported, wrong
-from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
+from ullage.sim.apiserver.kinds.kind import AdmissionContext, FieldReader, KindRules
+from ullage.sim.apiserver.request.field_errors import FieldError, required, unsupported, wrong
 from ullage.sim.apiserver.rules import pod_shapes
 from ullage.sim.apiserver.rules.merge_schemas import WORKLOAD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _PREFIX = "batch.kubernetes.io/"
 
@@ -18,7 +18,7 @@ _JOB_FIELDS: Mapping[str, FieldReader] = {
 }
 
 
-class JobRules(Rules):
+class JobRules(KindRules):
     shape = pod_shapes.JOB
     counts_generations = True
     schema = WORKLOAD
@@ -39,7 +39,7 @@ class JobRules(Rules):
         spec.setdefault("suspend", False)
         spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
 
-    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: AdmissionContext) -> None:
         obj["status"] = {}
         spec, metadata = obj["spec"], obj["metadata"]
         if spec.setdefault("manualSelector", False):

@@ -1,6 +1,6 @@
-"""How server-side apply merges the built-in kinds: which lists have keys, which values are one piece."""
+"""Merge schemas of the built-in kinds for server-side apply: lists with keys, and atomic values."""
 
-from ullage.sim.apiserver.schema_types import ATOMIC, ATOMIC_UNKNOWN, SET, MergeSchema, keyed, members
+from ullage.sim.apiserver.merge.merge_schema import ATOMIC, ATOMIC_UNKNOWN, SET, MergeSchema, keyed, members
 
 META = members(
     ATOMIC,

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 from ullage.model.quantity import quantity
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, shown, unsupported, wrong
-from ullage.sim.apiserver.kinds import FieldReader, Rules
+from ullage.sim.apiserver.kinds.kind import FieldReader, KindRules
+from ullage.sim.apiserver.request import names
+from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, required, shown, unsupported, wrong
 from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import NODE
 from ullage.sim.apiserver.rules.pod_validation import is_extended
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -19,7 +19,7 @@ _NODE_FIELDS: Mapping[str, FieldReader] = {
 }
 
 
-class NodeRules(Rules):
+class NodeRules(KindRules):
     shape = shapes.NODE
     keeps_status = True
     schema = NODE
@@ -54,7 +54,7 @@ def _default_allocatable(status: JsonObject) -> None:
 
 
 def _check_amounts(status: JsonObject) -> list[FieldError]:
-    """What a node has is never negative, and of devices it has whole ones."""
+    """Resources of a node are never negative, and extended resources are whole numbers."""
     found: list[FieldError] = []
     for member in ("capacity", "allocatable"):
         for name, amount in (status.get(member) or {}).items():

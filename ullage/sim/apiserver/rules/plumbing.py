@@ -2,21 +2,21 @@
 
 from collections.abc import Mapping
 
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, required
-from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
+from ullage.sim.apiserver.kinds.kind import AdmissionContext, FieldReader, KindRules
+from ullage.sim.apiserver.request import names
+from ullage.sim.apiserver.request.field_errors import FieldError, required
 from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import PLAIN, SERVICE, SERVICE_ACCOUNT
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 
-class ServiceAccountRules(Rules):
+class ServiceAccountRules(KindRules):
     shape = shapes.OPEN
     returns_deleted = True
     schema = SERVICE_ACCOUNT
 
 
-class VolumeRules(Rules):
+class VolumeRules(KindRules):
     shape = shapes.VOLUME
     returns_deleted = True
     schema = PLAIN
@@ -26,14 +26,14 @@ class VolumeRules(Rules):
         spec.setdefault("volumeMode", "Filesystem")
         spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
 
-    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: AdmissionContext) -> None:
         obj["status"] = {"phase": "Pending"}
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         return [required(f"spec.{member}") for member in ("accessModes", "capacity") if not obj["spec"].get(member)]
 
 
-class ClaimRules(Rules):
+class ClaimRules(KindRules):
     shape = shapes.CLAIM
     returns_deleted = True
     schema = PLAIN
@@ -41,7 +41,7 @@ class ClaimRules(Rules):
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
-    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: AdmissionContext) -> None:
         obj["status"] = {"phase": "Pending"}
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
@@ -58,7 +58,7 @@ _SERVICE_FIELDS: Mapping[str, FieldReader] = {
 }
 
 
-class ServiceRules(Rules):
+class ServiceRules(KindRules):
     shape = shapes.SERVICE
     returns_deleted = True
     create_on_update = True
@@ -77,7 +77,7 @@ class ServiceRules(Rules):
             port.setdefault("protocol", "TCP")
             port.setdefault("targetPort", port.get("port"))
 
-    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: AdmissionContext) -> None:
         obj["status"] = {"loadBalancer": {}}
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
@@ -87,7 +87,7 @@ class ServiceRules(Rules):
         return []
 
 
-class StorageClassRules(Rules):
+class StorageClassRules(KindRules):
     shape = shapes.STORAGE_CLASS
     returns_deleted = True
     schema = PLAIN

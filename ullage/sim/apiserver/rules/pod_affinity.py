@@ -1,10 +1,10 @@
-"""What is wrong with affinities and spread constraints of a pod spec."""
+"""Validation of affinities and topology spread constraints in pod specs."""
 
 from typing import Any
 
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, required, unsupported, wrong
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.request import names
+from ullage.sim.apiserver.request.field_errors import FieldError, required, unsupported, wrong
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

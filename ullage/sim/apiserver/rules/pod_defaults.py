@@ -1,8 +1,13 @@
-"""What the server fills into a pod spec, in pods and in templates alike."""
+"""Defaults of pod specs, in pods and in templates alike."""
 
 from typing import Any
 
-from ullage.sim.apiserver.wire import JsonObject
+import msgspec
+
+from ullage.kube.objects.pod import PodSpec
+from ullage.kube.read.requests import pod_requests
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.quantities import canonical
 
 _CONTAINER_LISTS = ("containers", "initContainers")
 
@@ -37,6 +42,35 @@ def default_requests(spec: JsonObject) -> None:
             requests = resources.setdefault("requests", {})
             for resource, amount in resources["limits"].items():
                 requests.setdefault(resource, amount)
+    _default_pod_requests(spec)
+
+
+def _default_pod_requests(spec: JsonObject) -> None:
+    """Pod-level requests: those of its containers, else its limit."""
+    resources = spec.get("resources")
+    if not isinstance(resources, dict) or not resources.get("limits"):
+        return
+    requests = resources.setdefault("requests", {})
+    for name, amount in _asked_by_containers(spec).items():
+        requests.setdefault(name, amount)
+    for name, amount in resources["limits"].items():
+        requests.setdefault(name, amount)
+
+
+def _asked_by_containers(spec: JsonObject) -> dict[str, str]:
+    """CPU and memory requests of all containers; empty if unreadable, which validation refuses later."""
+    try:
+        containers = msgspec.convert({name: spec.get(name) or [] for name in _CONTAINER_LISTS}, PodSpec)
+        asked = pod_requests(containers)
+    except (ValueError, msgspec.ValidationError):
+        return {}
+    return {name: _spelled(name, amount) for name, amount in asked.items() if name in ("cpu", "memory")}
+
+
+def _spelled(name: str, milli: int) -> str:
+    """Sums keep the unit of what was summed; here memory is taken to be in binary ones wherever it can be."""
+    kibibytes, rest = divmod(milli, 1024 * 1000)
+    return canonical(f"{kibibytes}Ki" if name == "memory" and not rest else f"{milli}m")
 
 
 def _default_container(container: JsonObject, *, host_network: bool) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ullage.sim.apiserver.rules.shapes import CONDITIONS, METADATA, SELECTOR
-from ullage.sim.apiserver.shapes import (
+from ullage.sim.apiserver.types.shapes import (
     AMOUNTS,
     ANYTHING,
     COUNT,
@@ -13,7 +13,7 @@ from ullage.sim.apiserver.shapes import (
     STRINGS,
     TEXT,
     Members,
-    Shape,
+    ObjectSchema,
 )
 
 _RESOURCES: Members = {"limits": AMOUNTS, "requests": AMOUNTS, "claims": [ANYTHING]}
@@ -177,7 +177,7 @@ POD_SPEC: Members = {
     "hostnameOverride": str | None,
     "schedulingGroup": ANYTHING,
 }
-POD = Shape(
+POD = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": POD_SPEC,
@@ -226,7 +226,7 @@ _SCALED_STATUS: Members = {
     "collisionCount": int,
 }
 _COUNTED_STATUS: Members = {**_SCALED_STATUS, "replicas": int}
-DEPLOYMENT = Shape(
+DEPLOYMENT = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {
@@ -242,14 +242,14 @@ DEPLOYMENT = Shape(
         "status": _SCALED_STATUS,
     }
 )
-REPLICA_SET = Shape(
+REPLICA_SET = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {"replicas": int, "minReadySeconds": COUNT, "selector": SELECTOR, "template": _TEMPLATE},
         "status": _COUNTED_STATUS,
     }
 )
-STATEFUL_SET = Shape(
+STATEFUL_SET = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {
@@ -268,7 +268,7 @@ STATEFUL_SET = Shape(
         "status": {**_COUNTED_STATUS, "availableReplicas": int},
     }
 )
-DAEMON_SET = Shape(
+DAEMON_SET = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {
@@ -292,7 +292,7 @@ DAEMON_SET = Shape(
         },
     }
 )
-JOB = Shape(
+JOB = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {

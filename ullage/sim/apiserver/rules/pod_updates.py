@@ -1,9 +1,9 @@
-"""What may change in the spec of a pod that exists."""
+"""Validation of updates to a pod's spec."""
 
 from typing import Any
 
-from ullage.sim.apiserver.fields import FieldError, forbidden_field, wrong
-from ullage.sim.apiserver.wire import JsonObject, copied
+from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, wrong
+from ullage.sim.apiserver.storage.json_bytes import JsonObject, copied
 
 _FROZEN = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -22,7 +22,7 @@ def check_toleration_additions(spec: JsonObject, old: JsonObject) -> list[FieldE
 
 
 def check_pod_update(spec: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Everything but images, deadline, tolerations and, while gated, where the pod may go."""
+    """Everything is immutable but images, deadline, tolerations and, while gated, node selector and affinity."""
     if spec == old:
         return []
     for member in ("containers", "initContainers"):
@@ -70,7 +70,7 @@ def _check_gated_selector(spec: JsonObject, old: JsonObject) -> list[FieldError]
 
 
 def _frozen(spec: JsonObject, gated: bool) -> JsonObject:
-    """What is left of a spec without the parts that may change."""
+    """The spec without the fields that may change."""
     rest: dict[str, Any] = copied(spec)
     for member in ("activeDeadlineSeconds", "tolerations", "schedulingGates"):
         rest.pop(member, None)

@@ -1,13 +1,20 @@
-"""What is wrong with a pod spec, in pods and in templates alike. The rules our code and our users meet."""
+"""Validation of pod specs, in pods and in templates alike: the rules our code and our users meet."""
 
 from typing import Any
 
 from ullage.model.quantity import quantity
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, duplicate, forbidden_field, required, unsupported, wrong
-from ullage.sim.apiserver.metadata import check_labels
+from ullage.sim.apiserver.kinds.metadata import check_labels
+from ullage.sim.apiserver.request import names
+from ullage.sim.apiserver.request.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    required,
+    unsupported,
+    wrong,
+)
 from ullage.sim.apiserver.rules.pod_affinity import check_affinity, check_spread
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _STANDARD = ("cpu", "memory", "ephemeral-storage")
 _MAX_DEADLINE = 2147483647
@@ -15,7 +22,7 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def check_pod_spec(spec: Any, at: str) -> list[FieldError]:
-    """All complaints, in the order the server makes them."""
+    """All field errors, in the order the server reports them."""
     if not isinstance(spec, dict):
         return [required(at)]
     found = _check_volumes(_objects(spec.get("volumes")), f"{at}.volumes")

@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, wrong
-from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
-from ullage.sim.apiserver.refusal import About, Refusal, forbidden
+from ullage.sim.apiserver.kinds.kind import AdmissionContext, FieldReader, KindRules
+from ullage.sim.apiserver.request import names
+from ullage.sim.apiserver.request.field_errors import FieldError, wrong
+from ullage.sim.apiserver.request.status_errors import StatusError, StatusSubject, forbidden
 from ullage.sim.apiserver.rules import pod_shapes
 from ullage.sim.apiserver.rules.merge_schemas import POD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec, default_requests
 from ullage.sim.apiserver.rules.pod_updates import check_pod_update, check_toleration_additions
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _EVICTION_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATED_SECONDS = 300
@@ -31,7 +31,7 @@ _POD_FIELDS: Mapping[str, FieldReader] = {
 }
 
 
-class PodRules(Rules):
+class PodRules(KindRules):
     shape = pod_shapes.POD
     counts_generations = True
     returns_deleted = True
@@ -49,11 +49,11 @@ class PodRules(Rules):
         if spec.get("enableServiceLinks") is None:
             spec["enableServiceLinks"] = True
 
-    def admit(self, obj: JsonObject, around: Surroundings) -> None:
+    def admit(self, obj: JsonObject, around: AdmissionContext) -> None:
         _admit_priority(obj, around)
         _tolerate_lost_nodes(obj["spec"])
 
-    def prepare_create(self, obj: JsonObject, around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, around: AdmissionContext) -> None:
         obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
         if obj["spec"].get("schedulingGates"):
             obj["status"]["conditions"] = [
@@ -104,11 +104,11 @@ class PodRules(Rules):
         return 1 if period < 0 else int(period)
 
 
-def _admit_priority(obj: JsonObject, around: Surroundings) -> None:
+def _admit_priority(obj: JsonObject, around: AdmissionContext) -> None:
     """The class decides the number; without one the global default class, or zero."""
     spec = obj["spec"]
     name = spec.get("priorityClassName") or ""
-    about = About("pods", "", obj["metadata"].get("name", ""))
+    about = StatusSubject("pods", "", obj["metadata"].get("name", ""))
     value, policy = 0, "PreemptLowerPriority"
     if name in _SYSTEM_CLASSES:
         value = _SYSTEM_CLASSES[name]
@@ -127,21 +127,21 @@ def _admit_priority(obj: JsonObject, around: Surroundings) -> None:
     _agree_policy(about, spec, policy)
 
 
-def _agree(about: About, spec: JsonObject, member: str, value: int) -> None:
+def _agree(about: StatusSubject, spec: JsonObject, member: str, value: int) -> None:
     said = spec.get(member)
     if said is not None and said != value:
         raise _disagreement(about, "the integer value of priority", said, value)
     spec[member] = value
 
 
-def _agree_policy(about: About, spec: JsonObject, policy: str) -> None:
+def _agree_policy(about: StatusSubject, spec: JsonObject, policy: str) -> None:
     said = spec.get("preemptionPolicy")
     if said and said != policy:
         raise _disagreement(about, "the string value of PreemptionPolicy", said, policy)
     spec["preemptionPolicy"] = policy
 
 
-def _disagreement(about: About, what: str, said: object, value: object) -> Refusal:
+def _disagreement(about: StatusSubject, what: str, said: object, value: object) -> StatusError:
     why = f"{what} ({said}) must not be provided in pod spec; priority admission controller computed {value}"
     return forbidden(about, f"{why} from the given PriorityClass name")
 

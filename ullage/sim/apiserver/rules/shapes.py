@@ -5,7 +5,7 @@ What a kind's rules read is spelled out; what they only pass on is `ANYTHING`.
 
 from typing import Any
 
-from ullage.sim.apiserver.shapes import (
+from ullage.sim.apiserver.types.shapes import (
     AMOUNTS,
     ANYTHING,
     BLOBS,
@@ -17,7 +17,7 @@ from ullage.sim.apiserver.shapes import (
     TEXT,
     Members,
     MicroTime,
-    Shape,
+    ObjectSchema,
 )
 
 METADATA: Members = {
@@ -38,7 +38,7 @@ METADATA: Members = {
     "finalizers": [str],
     "managedFields": ANYTHING,
 }
-OPEN = Shape({"metadata": METADATA}, closed=False)
+OPEN = ObjectSchema({"metadata": METADATA}, closed=False)
 """Kinds that are kept as they come."""
 
 SELECTOR: Members = {
@@ -59,7 +59,7 @@ CONDITIONS = [
     }
 ]
 
-NODE = Shape(
+NODE = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {
@@ -89,7 +89,7 @@ NODE = Shape(
         },
     }
 )
-BUDGET = Shape(
+BUDGET = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {
@@ -118,7 +118,7 @@ BUDGET = Shape(
         },
     }
 )
-LEASE = Shape(
+LEASE = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {
@@ -132,14 +132,14 @@ LEASE = Shape(
         },
     }
 )
-NAMESPACE = Shape(
+NAMESPACE = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {"finalizers": [str]},
         "status": {"phase": TEXT, "conditions": CONDITIONS},
     }
 )
-PRIORITY_CLASS = Shape(
+PRIORITY_CLASS = ObjectSchema(
     {
         "metadata": METADATA,
         "value": int,
@@ -148,8 +148,8 @@ PRIORITY_CLASS = Shape(
         "preemptionPolicy": str | None,
     }
 )
-CONFIG_MAP = Shape({"metadata": METADATA, "immutable": bool, "data": STRINGS, "binaryData": BLOBS})
-SECRET = Shape({"metadata": METADATA, "immutable": bool, "data": BLOBS, "stringData": STRINGS, "type": TEXT})
+CONFIG_MAP = ObjectSchema({"metadata": METADATA, "immutable": bool, "data": STRINGS, "binaryData": BLOBS})
+SECRET = ObjectSchema({"metadata": METADATA, "immutable": bool, "data": BLOBS, "stringData": STRINGS, "type": TEXT})
 _PORTS = [
     {
         "name": TEXT,
@@ -160,7 +160,7 @@ _PORTS = [
         "nodePort": COUNT,
     }
 ]
-SERVICE = Shape(
+SERVICE = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {
@@ -188,7 +188,7 @@ SERVICE = Shape(
         "status": ANYTHING,
     }
 )
-CLAIM = Shape(
+CLAIM = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {
@@ -205,8 +205,8 @@ CLAIM = Shape(
         "status": ANYTHING,
     }
 )
-VOLUME = Shape({"metadata": METADATA, "spec": dict[str, Any], "status": ANYTHING})
-STORAGE_CLASS = Shape(
+VOLUME = ObjectSchema({"metadata": METADATA, "spec": dict[str, Any], "status": ANYTHING})
+STORAGE_CLASS = ObjectSchema(
     {
         "metadata": METADATA,
         "provisioner": KEPT,
@@ -227,7 +227,7 @@ _REFERENCE: Members = {
     "resourceVersion": TEXT,
     "fieldPath": TEXT,
 }
-EVENT = Shape(
+EVENT = ObjectSchema(
     {
         "metadata": METADATA,
         "involvedObject": _REFERENCE,
@@ -246,7 +246,7 @@ EVENT = Shape(
         "reportingInstance": KEPT,
     }
 )
-DEFINITION = Shape(
+DEFINITION = ObjectSchema(
     {
         "metadata": METADATA,
         "spec": {

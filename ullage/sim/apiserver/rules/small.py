@@ -3,18 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ullage.sim.apiserver import names
-from ullage.sim.apiserver.fields import FieldError, forbidden_field, unsupported, wrong
-from ullage.sim.apiserver.kinds import FieldReader, Rules, Surroundings
-from ullage.sim.apiserver.refusal import About, forbidden
+from ullage.sim.apiserver.kinds.kind import AdmissionContext, FieldReader, KindRules
+from ullage.sim.apiserver.request import names
+from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, unsupported, wrong
+from ullage.sim.apiserver.request.status_errors import StatusSubject, forbidden
 from ullage.sim.apiserver.rules import shapes
 from ullage.sim.apiserver.rules.merge_schemas import BUDGET, PLAIN
-from ullage.sim.apiserver.wire import JsonObject, copied
+from ullage.sim.apiserver.storage.json_bytes import JsonObject, copied
 
 _IMMORTAL = ("default", "kube-system", "kube-public")
 
 
-class PlainRules(Rules):
+class PlainRules(KindRules):
     """Stored as sent."""
 
     shape = shapes.OPEN
@@ -27,7 +27,7 @@ _NAMESPACE_FIELDS: Mapping[str, FieldReader] = {
 }
 
 
-class NamespaceRules(Rules):
+class NamespaceRules(KindRules):
     shape = shapes.NAMESPACE
     returns_deleted = True
     collected = False
@@ -43,7 +43,7 @@ class NamespaceRules(Rules):
             labels = obj["metadata"]["labels"] = obj["metadata"].get("labels") or {}
             labels["kubernetes.io/metadata.name"] = name
 
-    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: AdmissionContext) -> None:
         obj["status"] = {"phase": "Active"}
         held = obj["spec"].setdefault("finalizers", [])
         if "kubernetes" not in held:
@@ -55,10 +55,10 @@ class NamespaceRules(Rules):
     def check_delete(self, obj: JsonObject) -> None:
         name = obj["metadata"]["name"]
         if name in _IMMORTAL:
-            raise forbidden(About("namespaces", "", name), "this namespace may not be deleted")
+            raise forbidden(StatusSubject("namespaces", "", name), "this namespace may not be deleted")
 
-    def mark_deleted(self, obj: JsonObject, around: Surroundings) -> JsonObject | None:
-        """Its contents go first; whoever removes them says so through `finalize`."""
+    def mark_deleted(self, obj: JsonObject, around: AdmissionContext) -> JsonObject | None:
+        """The contents of a namespace go first; the controller that removes them then calls `finalize`."""
         if not obj["spec"].get("finalizers") and obj["metadata"].get("deletionTimestamp"):
             return None
         marked = copied(obj)
@@ -70,7 +70,7 @@ class NamespaceRules(Rules):
         return not obj["spec"].get("finalizers")
 
 
-class LeaseRules(Rules):
+class LeaseRules(KindRules):
     shape = shapes.LEASE
     unconditional_update = False
     create_on_update = True
@@ -89,7 +89,7 @@ class LeaseRules(Rules):
         return found
 
 
-class BudgetRules(Rules):
+class BudgetRules(KindRules):
     shape = shapes.BUDGET
     counts_generations = True
     unconditional_update = False
@@ -98,7 +98,7 @@ class BudgetRules(Rules):
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {})
 
-    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: AdmissionContext) -> None:
         obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
 
     def prepare_status(self, obj: JsonObject, _old: JsonObject) -> None:
@@ -142,7 +142,7 @@ def _check_int_or_percent(value: Any, at: str) -> list[FieldError]:
     return []
 
 
-class PriorityClassRules(Rules):
+class PriorityClassRules(KindRules):
     shape = shapes.PRIORITY_CLASS
     counts_generations = True
     schema = PLAIN
@@ -154,14 +154,14 @@ class PriorityClassRules(Rules):
     def desired(self, _obj: JsonObject) -> object:
         return None
 
-    def admit(self, obj: JsonObject, around: Surroundings) -> None:
+    def admit(self, obj: JsonObject, around: AdmissionContext) -> None:
         if not obj.get("globalDefault"):
             return
         for other in around.all("priorityclasses.scheduling.k8s.io"):
             if other.get("globalDefault"):
                 name, taken = obj["metadata"].get("name", ""), other["metadata"]["name"]
                 why = f"PriorityClass {taken} is already marked as default. Only one default can exist"
-                raise forbidden(About("priorityclasses", "scheduling.k8s.io", name), why)
+                raise forbidden(StatusSubject("priorityclasses", "scheduling.k8s.io", name), why)
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         name, value = obj["metadata"].get("name", ""), obj["value"]
@@ -184,7 +184,7 @@ class PriorityClassRules(Rules):
         return found
 
 
-class GenerationRules(Rules):
+class GenerationRules(KindRules):
     """Kinds that count generations over everything but metadata."""
 
     shape = shapes.OPEN
@@ -196,9 +196,18 @@ class GenerationRules(Rules):
         return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
 
 
-class OpaqueDeviceRules(Rules):
-    """Resource claims and slices: kept, not understood."""
+class OpaqueDeviceRules(KindRules):
+    """ResourceClaims and ResourceSlices: stored without validation."""
 
     shape = shapes.OPEN
     returns_deleted = True
     schema = PLAIN
+
+
+class SliceRules(OpaqueDeviceRules):
+    """ResourceSlices, with field selectors by node and driver."""
+
+    fields: Mapping[str, FieldReader] = {
+        "spec.nodeName": lambda obj: obj["spec"].get("nodeName") or "",
+        "spec.driver": lambda obj: obj["spec"].get("driver") or "",
+    }

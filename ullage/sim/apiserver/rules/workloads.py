@@ -3,13 +3,13 @@
 from typing import Any
 
 from ullage.model.selector import Operator, Requirement, Selector
-from ullage.sim.apiserver.fields import FieldError, forbidden_field, required, wrong
-from ullage.sim.apiserver.kinds import Rules, Surroundings
+from ullage.sim.apiserver.kinds.kind import AdmissionContext, KindRules
+from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, required, wrong
 from ullage.sim.apiserver.rules import pod_shapes
 from ullage.sim.apiserver.rules.merge_schemas import WORKLOAD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
-from ullage.sim.apiserver.wire import JsonObject
+from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 _QUARTERS = {"maxUnavailable": "25%", "maxSurge": "25%"}
 
@@ -28,8 +28,8 @@ def selector_of(selector: JsonObject | None) -> Selector:
 _NOTHING: JsonObject = {}
 
 
-class WorkloadRules(Rules):
-    """What the four have in common."""
+class WorkloadRules(KindRules):
+    """Rules that Deployments, ReplicaSets, StatefulSets and DaemonSets share."""
 
     counts_generations = True
     schema = WORKLOAD
@@ -47,9 +47,9 @@ class WorkloadRules(Rules):
         self.default_more(spec)
 
     def default_more(self, spec: JsonObject) -> None:
-        """What only this kind fills in."""
+        """Fill in the defaults that only this kind has."""
 
-    def prepare_create(self, obj: JsonObject, _around: Surroundings) -> None:
+    def prepare_create(self, obj: JsonObject, _around: AdmissionContext) -> None:
         obj["status"] = dict(self.empty_status)
 
     def validate(self, obj: JsonObject) -> list[FieldError]:

@@ -1,4 +1,4 @@
-"""The catalog of types, read once, when somebody asks."""
+"""Catalog of types, read once, on first use."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from importlib.resources import files
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TypeField:
     """One field of a type."""
 
     name: str
@@ -31,7 +31,7 @@ class ObjectType:
     """A type with fields. `typed` ones also have apiVersion and kind."""
 
     name: str
-    fields: Mapping[str, Field] = field(default_factory=dict)
+    fields: Mapping[str, TypeField] = field(default_factory=dict)
     atomic: bool = False
     typed: bool = False
 
@@ -54,12 +54,12 @@ def find_type(group: str, version: str, kind: str) -> ObjectType | None:
 
 
 def item_type(name: str) -> str:
-    """What a list or map holds."""
+    """Type of the items of a list or map."""
     return name.removeprefix("[]") if name.startswith("[]") else name.removeprefix("map:")
 
 
 def base_type(name: str) -> str:
-    """What is in there when all lists and maps are opened."""
+    """Type of the innermost items, below all lists and maps."""
     while name.startswith(("[]", "map:")):
         name = item_type(name)
     return name
@@ -67,7 +67,7 @@ def base_type(name: str) -> str:
 
 def _types(text: str) -> Iterator[ObjectType]:
     head: list[str] = []
-    found: dict[str, Field] = {}
+    found: dict[str, TypeField] = {}
     for line in [*text.splitlines(), "end"]:
         if line.startswith(" "):
             one = _field(line.split())
@@ -78,11 +78,11 @@ def _types(text: str) -> Iterator[ObjectType]:
         head, found = line.split(), {}
 
 
-def _field(words: list[str]) -> Field:
+def _field(words: list[str]) -> TypeField:
     name, number, kind, *rest = words
     said = dict(word.partition("=")[::2] for word in rest)
     merge = next((word for word in ("atomic", "set", "keys") if word in said), "")
-    return Field(
+    return TypeField(
         name=name,
         numbers=tuple(int(part) for part in number.split(".")) if number != "0" else (),
         type=kind,

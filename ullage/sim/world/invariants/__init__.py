@@ -1,4 +1,4 @@
-"""What must always hold, asked after every write about what it touched. Each breach is a sentence.
+"""Invariants, checked after every write for the objects it touched. Each breach is a sentence.
 
-Checks know the objects as they are stored and nothing of how decisions were made.
+Checks read the objects as stored, and know nothing of how decisions were made.
 """

@@ -1,26 +1,26 @@
-"""How a check says that something does not hold."""
+"""Breach of an invariant, and the names of objects in it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 RACE_SECONDS = 10.0
-"""Who decides is a moment behind: what changed so shortly before may not have been known."""
+"""Seconds for which a loop may not yet have observed a change. A decision against so recent a change is no breach."""
 
 
 @dataclass(frozen=True, slots=True)
-class Breach:
-    """Something that must always hold did not."""
+class InvariantBreach:
+    """An invariant that did not hold."""
 
     at: float
     """Seconds since the epoch of the simulation."""
     rule: str
-    """Which rule, in a few words that are always the same."""
+    """Invariant, in a few words that are always the same."""
     sentence: str
     about: tuple[str, ...]
-    """The objects concerned, as `stories` name them."""
+    """Objects concerned, as ObjectHistory names them."""
 
 
-Report = Callable[[Breach], None]
+Report = Callable[[InvariantBreach], None]
 
 
 def pod_name(key: object) -> str:

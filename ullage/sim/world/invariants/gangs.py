@@ -1,41 +1,41 @@
-"""A gang holds all its leases before its first bind, and is not left in part."""
+"""Gang invariants: a gang holds all its Leases before its first bind, and is not left partly bound."""
 
 import heapq
 
-from ullage.decide.gang.fate import DEFAULT_TIMEOUT
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import POD_GROUPS
-from ullage.model.event import ObjectKey
+from ullage.decide.gang.timeout import DEFAULT_TIMEOUT
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import POD_GROUPS
+from ullage.model.fact_event import ObjectKey
 from ullage.sim.apiserver import SimulatedApiServer
-from ullage.sim.apiserver.store import Change
-from ullage.sim.world.books import Books, Step
-from ullage.sim.world.facts import LeaseNow, PodNow
-from ullage.sim.world.invariants.breach import Breach, Report, pod_name
+from ullage.sim.apiserver.storage.store import StoredChange
+from ullage.sim.world.invariants.breach import InvariantBreach, Report, pod_name
+from ullage.sim.world.object_mirror import ObjectChange, ObjectMirror
+from ullage.sim.world.stored_objects import StoredLease, StoredPod
 
 SLACK_SECONDS = 180.0
-"""On top of a gang's own timeout: evictions are asked for, refused, asked for again."""
+"""Added to a gang's own timeout: evictions are requested, refused and requested again."""
 
 
 class GangChecks:
-    """Gangs are known by the claims of their pods."""
+    """Checks gangs. A gang is known by the claims of its pods."""
 
-    def __init__(self, books: Books, server: SimulatedApiServer, report: Report, scheduler: str) -> None:
+    def __init__(self, books: ObjectMirror, server: SimulatedApiServer, report: Report, scheduler: str) -> None:
         self._books = books
         self._report = report
         self._scheduler = scheduler
         self._groups: dict[ObjectKey, JsonObject] = {}
-        self._members: dict[ObjectKey, dict[str, PodNow]] = {}
-        """By gang and uid, those that are not over."""
+        self._members: dict[ObjectKey, dict[str, StoredPod]] = {}
+        """Members that have not ended, by gang and uid."""
         self._gang_of: dict[str, ObjectKey] = {}
         self._leases: dict[str, int] = {}
-        """How many GPUs each pod holds the Lease of, by uid."""
+        """Number of GPUs each pod holds a Lease on, by uid."""
         self._partly: dict[ObjectKey, float] = {}
         self._deadlines: list[tuple[float, ObjectKey]] = []
         books.pod_listeners.append(self._pod)
         books.lease_listeners.append(self._lease)
         server.listen(POD_GROUPS.id, self._group)
 
-    def _group(self, change: Change) -> None:
+    def _group(self, change: StoredChange) -> None:
         meta = change.after.obj["metadata"]
         key = ObjectKey(meta["namespace"], meta["name"])
         if change.deleted:
@@ -43,7 +43,7 @@ class GangChecks:
         else:
             self._groups[key] = change.after.obj.get("spec") or {}
 
-    def _lease(self, step: Step[LeaseNow]) -> None:
+    def _lease(self, step: ObjectChange[StoredLease]) -> None:
         for uid in step.before.holders if step.before is not None else ():
             self._leases[uid] = self._leases.get(uid, 0) - 1
             if not self._leases[uid]:
@@ -51,7 +51,7 @@ class GangChecks:
         for uid in step.after.holders if step.after is not None else ():
             self._leases[uid] = self._leases.get(uid, 0) + 1
 
-    def _pod(self, step: Step[PodNow]) -> None:
+    def _pod(self, step: ObjectChange[StoredPod]) -> None:
         if self._deadlines:
             self.check_deadlines(step.at)
         pod = step.fact
@@ -73,7 +73,7 @@ class GangChecks:
         if not members:
             del self._members[gang]
 
-    def _gang(self, pod: PodNow) -> ObjectKey | None:
+    def _gang(self, pod: StoredPod) -> ObjectKey | None:
         if pod.uid in self._gang_of:
             return self._gang_of[pod.uid]
         spec = self._books.claims.get(ObjectKey(pod.key.namespace, pod.claim or pod.template)) or {}
@@ -92,17 +92,20 @@ class GangChecks:
         ]
         return max((int(spec.get("gangMinMember") or 0) for spec in specs), default=0)
 
-    def _begun(self, step: Step[PodNow], gang: ObjectKey) -> None:
+    def _begun(self, step: ObjectChange[StoredPod], gang: ObjectKey) -> None:
         members, least = self._members[gang], self._least(gang)
         holding = sum(uid in self._leases or (not one.devices and bool(one.node)) for uid, one in members.items())
         counted = not step.fact.devices
         if not counted and holding < least:
             what = f"{step.fact.key} was bound when {holding} of {least} members of gang {gang} held their GPUs"
             about = tuple(pod_name(one.key) for one in members.values())
-            self._report(Breach(step.at, "a gang holds all its leases before its first bind", what, about))
+            self._report(InvariantBreach(step.at, "a gang holds all its leases before its first bind", what, about))
 
-    def _note_partly(self, gang: ObjectKey, step: Step[PodNow]) -> None:
-        """Only members that still wait make it a part: one that has finished has had its turn."""
+    def _note_partly(self, gang: ObjectKey, step: ObjectChange[StoredPod]) -> None:
+        """Note since when a gang is partly bound.
+
+        Only members that still wait count as missing; a finished one does not.
+        """
         members = self._members[gang]
         bound = sum(bool(one.node) for one in members.values())
         partly = 0 < bound < self._least(gang) and any(not one.node for one in members.values())
@@ -114,7 +117,7 @@ class GangChecks:
             heapq.heappush(self._deadlines, (until, gang))
 
     def check_deadlines(self, now: float) -> None:
-        """What had to be over by now."""
+        """Report gangs that have been partly bound past their deadline."""
         while self._deadlines and self._deadlines[0][0] <= now:
             until, gang = heapq.heappop(self._deadlines)
             if self._partly.get(gang) == until:
@@ -122,4 +125,4 @@ class GangChecks:
                 bound = sum(bool(one.node) for one in members.values())
                 what = f"gang {gang} has had {bound} of {self._least(gang)} members bound for too long"
                 about = tuple(pod_name(one.key) for one in members.values())
-                self._report(Breach(now, "a gang is never left in part", what, about))
+                self._report(InvariantBreach(now, "a gang is never left in part", what, about))

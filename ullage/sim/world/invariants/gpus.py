@@ -1,29 +1,43 @@
-"""A GPU has at most one exclusive holder, shares never exceed it, and what a pod was given is leased to it."""
+"""GPU invariants: at most one exclusive holder, shares within the GPU, and a Lease for every allocated GPU.
+
+A Lease that a user deletes is restored in time. A Lease that one of our processes takes from a bound pod is a breach at
+once.
+"""
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ullage.model.device import MILLI_GPU
-from ullage.sim.world.books import Books, Step
-from ullage.sim.world.facts import LeaseNow, PodNow
-from ullage.sim.world.invariants.breach import Breach, Report, lease_name, node_name, pod_name
+from ullage.sim.world.invariants.breach import InvariantBreach, Report, lease_name, node_name, pod_name
+from ullage.sim.world.object_mirror import ObjectChange, ObjectMirror
+from ullage.sim.world.stored_objects import StoredLease, StoredPod
 
 Gpu = tuple[str, int]
 
 LEASE_OUTLIVES_POD_SECONDS = 300.0
-"""The sweeper frees what pods that are gone held: at once, or when nothing runs on the GPU any more."""
+"""Seconds. The LeaseGarbageCollector frees Leases of gone pods: at once, or when nothing runs on the GPU any more."""
+
+
+RESTORED_WITHIN_SECONDS = 60.0
+"""Seconds after the deletion of a Lease within which a running pod's GPU is leased to it again."""
 
 
 class GpuChecks:
-    """Keeps who was given each GPU, and who holds its Lease."""
+    """Tracks the pods each GPU is allocated to and the holders of its Lease.
 
-    def __init__(self, books: Books, report: Report) -> None:
+    Processes in `ours` never take a Lease from a bound pod.
+    """
+
+    def __init__(self, books: ObjectMirror, report: Report, ours: Collection[str]) -> None:
         self._books = books
         self._report = report
+        self._ours = frozenset(ours)
+        self._lost: list[tuple[float, Gpu, str]] = []
+        """Deadline for a Lease to name a bound pod again, the GPU, and the pod's uid."""
         self._given: dict[Gpu, dict[str, int]] = {}
-        self._leased: dict[Gpu, LeaseNow] = {}
+        self._leased: dict[Gpu, StoredLease] = {}
         self._left: list[tuple[float, str, str]] = []
-        """When a Lease must no longer name a pod that is gone, its name, and the pod's uid."""
+        """Deadline for a Lease to stop naming a gone pod, the Lease's name, and the pod's uid."""
         for lease in books.leases.values():
             self._leased[lease.node, lease.device] = lease
         for pod in books.pods.values():
@@ -32,8 +46,8 @@ class GpuChecks:
         books.pod_listeners.append(self._pod)
         books.lease_listeners.append(self._lease)
 
-    def _pod(self, step: Step[PodNow]) -> None:
-        if self._left:
+    def _pod(self, step: ObjectChange[StoredPod]) -> None:
+        if self._left or self._lost:
             self.check_left(step.at)
         before, after = _gpus(step.before), _gpus(step.after)
         if step.after is None or (step.after.over and not (step.before and step.before.over)):
@@ -50,7 +64,7 @@ class GpuChecks:
         for gpu in after:
             self._give(step, pod, gpu)
 
-    def _give(self, step: Step[PodNow], pod: PodNow, gpu: Gpu) -> None:
+    def _give(self, step: ObjectChange[StoredPod], pod: StoredPod, gpu: Gpu) -> None:
         holders = self._given.setdefault(gpu, {})
         holders[pod.uid] = pod.milli
         lease = self._leased.get(gpu)
@@ -58,12 +72,12 @@ class GpuChecks:
             others = [self._books.by_uid[uid] for uid in holders if uid in self._books.by_uid]
             names = " and ".join(str(one.key) for one in others)
             self._say(step, "no GPU twice", f"GPU {gpu[1]} of {gpu[0]} was given to {names}", *others, lease=lease)
-        if lease is None or pod.uid not in lease.holders:
+        if not _is_leased_to(pod, lease):
             held = "nobody" if lease is None else ", ".join(sorted(lease.holders))
             what = f"{pod.key} was bound to GPU {gpu[1]} of {gpu[0]}, which is leased to {held}"
             self._say(step, "a bound pod's GPUs are leased to it", what, pod, lease=lease)
 
-    def _lease(self, step: Step[LeaseNow]) -> None:
+    def _lease(self, step: ObjectChange[StoredLease]) -> None:
         lease = step.fact
         gpu = (lease.node, lease.device)
         holders = step.after.holders if step.after is not None else {}
@@ -74,13 +88,19 @@ class GpuChecks:
         if sum(holders.values()) > MILLI_GPU:
             what = f"{lease.name} is held by more than fit: {dict(holders)}"
             self._say(step, "no GPU twice", what, *self._pods(holders), lease=lease)
+        if holders and min(holders.values()) == 0 < max(holders.values()):
+            what = f"{lease.name} is held whole or in shares, and in MIG instances: {dict(holders)}"
+            self._say(step, "no GPU twice", what, *self._pods(holders), lease=lease)
         for uid in self._given.get(gpu, ()):
-            if uid not in holders:
-                pods = self._pods((uid,))
+            pods = self._pods((uid,))
+            if not all(_is_leased_to(pod, step.after) for pod in pods):
+                if step.by not in self._ours:
+                    heapq.heappush(self._lost, (step.at + RESTORED_WITHIN_SECONDS, gpu, uid))
+                    continue
                 what = f"{lease.name} was taken from {', '.join(str(one.key) for one in pods)}, bound to it"
                 self._say(step, "a bound pod's GPUs are leased to it", what, *pods, lease=lease)
 
-    def _pod_ended(self, step: Step[PodNow]) -> None:
+    def _pod_ended(self, step: ObjectChange[StoredPod]) -> None:
         uid = step.fact.uid
         for device in step.fact.devices:
             lease = self._leased.get((step.fact.node, device))
@@ -88,31 +108,50 @@ class GpuChecks:
                 heapq.heappush(self._left, (step.at + LEASE_OUTLIVES_POD_SECONDS, lease.name, uid))
 
     def check_left(self, now: float) -> None:
-        """What had to be over by now."""
+        """Report Leases not restored and Leases not released by their deadlines."""
+        while self._lost and self._lost[0][0] <= now:
+            _, gpu, uid = heapq.heappop(self._lost)
+            for pod in self._pods((uid,) if uid in self._given.get(gpu, ()) else ()):
+                if not _is_leased_to(pod, self._leased.get(gpu)):
+                    what = (
+                        f"GPU {gpu[1]} of {gpu[0]} was not leased to {pod.key} again in {RESTORED_WITHIN_SECONDS:g} s"
+                    )
+                    about = (pod_name(pod.key), node_name(gpu[0]))
+                    self._report(InvariantBreach(now, "a bound pod's GPUs are leased to it", what, about))
         while self._left and self._left[0][0] <= now:
             _, name, uid = heapq.heappop(self._left)
             lease = self._books.leases.get(name)
             if lease is not None and uid in lease.holders:
                 what = f"{name} still names pod {uid}, gone {LEASE_OUTLIVES_POD_SECONDS:g} s ago"
-                self._report(Breach(now, "leases of pods that are gone disappear", what, (lease_name(name),)))
+                self._report(InvariantBreach(now, "leases of pods that are gone disappear", what, (lease_name(name),)))
 
-    def _pods(self, uids: Iterable[str]) -> list[PodNow]:
+    def _pods(self, uids: Iterable[str]) -> list[StoredPod]:
         return [self._books.by_uid[uid] for uid in uids if uid in self._books.by_uid]
 
     def _say(
         self,
-        step: Step[PodNow] | Step[LeaseNow],
+        step: ObjectChange[StoredPod] | ObjectChange[StoredLease],
         rule: str,
         what: str,
-        *pods: PodNow,
-        lease: LeaseNow | None = None,
+        *pods: StoredPod,
+        lease: StoredLease | None = None,
     ) -> None:
         about = [pod_name(pod.key) for pod in pods]
         about += [lease_name(lease.name), node_name(lease.node)] if lease is not None else []
-        self._report(Breach(step.at, rule, what, tuple(about)))
+        self._report(InvariantBreach(step.at, rule, what, tuple(about)))
 
 
-def _gpus(pod: PodNow | None) -> list[Gpu]:
+def _is_leased_to(pod: StoredPod, lease: StoredLease | None) -> bool:
+    """True if the Lease names the pod; for a pod with MIG instances, if it names at least one of them.
+
+    All Leases of such a pod together name all its instances.
+    """
+    if lease is None or pod.uid not in lease.holders:
+        return False
+    return bool(pod.milli) or any(lease.instances.get(uuid) == pod.uid for uuid in pod.sees)
+
+
+def _gpus(pod: StoredPod | None) -> list[Gpu]:
     if pod is None or not pod.devices or not pod.holds:
         return []
     return [(pod.node, device) for device in pod.devices]

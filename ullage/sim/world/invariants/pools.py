@@ -1,27 +1,27 @@
-"""Pools stay within their bounds, and nothing is bought for nobody."""
+"""Pool invariants: pools stay within their bounds, and nothing is bought without pending pods."""
 
-from ullage.kube.resource import JsonObject
-from ullage.kube.resources import NODE_PROVISIONERS
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.model.instance import Instance
 from ullage.sim.apiserver import SimulatedApiServer
-from ullage.sim.apiserver.store import Change
-from ullage.sim.world.books import Books, Step
-from ullage.sim.world.facts import PodNow
-from ullage.sim.world.invariants.breach import Breach, Report, node_name
+from ullage.sim.apiserver.storage.store import StoredChange
+from ullage.sim.world.invariants.breach import InvariantBreach, Report, node_name
+from ullage.sim.world.object_mirror import ObjectChange, ObjectMirror
+from ullage.sim.world.stored_objects import StoredPod
 
 FORGOTTEN_SECONDS = 60.0
-"""A purchase takes a moment: whom it was for may have left meanwhile."""
+"""Seconds after the last pending pod in which a purchase is no breach: the pod may have left while it was made."""
 
 
 class PoolChecks:
-    """Told of every machine that is made or given back."""
+    """Checks every instance that is created or terminated."""
 
-    def __init__(self, books: Books, server: SimulatedApiServer, report: Report) -> None:
+    def __init__(self, books: ObjectMirror, server: SimulatedApiServer, report: Report) -> None:
         self._books = books
         self._report = report
         self._specs: dict[str, JsonObject] = {}
         self._machines: dict[str, str] = {}
-        """Pools by machine."""
+        """Pool of each instance."""
         self._sizes: dict[str, int] = {}
         self._waiting: dict[str, None] = {}
         self._last_wait = float("-inf")
@@ -49,14 +49,14 @@ class PoolChecks:
             what = f"gave back {machine} and has {size} machines left of {spec['minSize']}"
             self._say(pool, what, "pools stay within their bounds", machine)
 
-    def _provisioner(self, change: Change) -> None:
+    def _provisioner(self, change: StoredChange) -> None:
         name = change.after.obj["metadata"]["name"]
         if change.deleted:
             self._specs.pop(name, None)
         else:
             self._specs[name] = change.after.obj.get("spec") or {}
 
-    def _pod(self, step: Step[PodNow]) -> None:
+    def _pod(self, step: ObjectChange[StoredPod]) -> None:
         if step.after is not None and not step.after.node and not step.after.over:
             self._waiting[step.after.uid] = None
         elif step.fact.uid in self._waiting:
@@ -65,4 +65,4 @@ class PoolChecks:
 
     def _say(self, pool: str, what: str, rule: str, *nodes: str) -> None:
         about = tuple(node_name(one) for one in nodes)
-        self._report(Breach(self._books.clock.now(), rule, f"NodeProvisioner {pool} {what}", about))
+        self._report(InvariantBreach(self._books.clock.now(), rule, f"NodeProvisioner {pool} {what}", about))

@@ -1,0 +1,39 @@
+"""What a node would offer if some of its pods were gone."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.decide.placement.devices.boards import GIB, a_board, a_device, islands
+from ullage.decide.placement.devices.choice import DeviceChoice
+from ullage.decide.placement.devices.choosing import choose
+from ullage.decide.placement.devices.freeing import DeviceHolding, taken, without, would_get
+from ullage.model.claim import DeviceRequest, Exclusivity, TopologyMode
+from ullage.model.verdict import Reason, Verdict
+
+
+def test_the_right_victims_free_an_island() -> None:
+    board = islands(4, 4, free="##.. ##..")
+    ask = DeviceRequest(count=4, topology=TopologyMode.REQUIRED)
+    across = would_get(board, ask, [DeviceHolding((2,)), DeviceHolding((6,))])
+    assert isinstance(across, Verdict)
+    assert across.reason is Reason.NO_ISLAND_LARGE_ENOUGH
+    within = would_get(board, ask, [DeviceHolding((6,)), DeviceHolding((7,))])
+    assert isinstance(within, DeviceChoice)
+    assert within.ids == (4, 5, 6, 7)
+
+
+def test_shares_come_back_in_part() -> None:
+    board = a_board(a_device(0), free=(100,))
+    ask = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=40 * GIB)
+    assert isinstance(would_get(board, ask, [DeviceHolding((0,), 300)]), Verdict)
+    assert isinstance(would_get(board, ask, [DeviceHolding((0,), 300), DeviceHolding((0,), 200)]), DeviceChoice)
+
+
+@given(st.lists(st.sampled_from([0, 1000]), min_size=8, max_size=8), st.integers(1, 8))
+def test_taking_and_letting_go_restores_the_board(free: list[int], count: int) -> None:
+    board = a_board(*(a_device(gpu, "ab"[gpu // 4]) for gpu in range(8)), free=tuple(free))
+    choice = choose(board, DeviceRequest(count=count))
+    if isinstance(choice, DeviceChoice):
+        held = taken(board, choice)
+        assert sum(held.free) == sum(free) - 1000 * count
+        assert without(held, DeviceHolding(choice.ids)) == board

@@ -1,1 +1,0 @@
-"""Preemption: who must go, and whom nobody may touch."""

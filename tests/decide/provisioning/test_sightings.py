@@ -1,0 +1,129 @@
+"""How long things have lasted, whatever the clock says meanwhile."""
+
+from msgspec.structs import replace
+
+from tests.decide.preemption.fleets import key_of
+from tests.decide.provisioning.pools import DELAY, a_provisioner
+from ullage.decide.placement.engine import PlacementEngine
+from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
+from ullage.decide.provisioning.pool_nodes import REJOIN_GRACE, pool_nodes
+from ullage.decide.provisioning.pool_step import PoolStepKind
+from ullage.decide.provisioning.sightings import Sightings
+from ullage.model.fact_event import Added, Deleted, Updated
+from ullage.model.instance import Instance
+from ullage.model.node import Taint
+from ullage.model.pod import Pod
+from ullage.model.pool_sighting import Seen
+from ullage.model.provisioner import DELETION_TAINT, PoolNode, template_node
+from ullage.state.snapshot import ClusterSnapshot
+
+POOL = a_provisioner()
+HOUR = 3600.0
+
+
+class Watch:
+    """A pool somebody watches. `skew` is how wrong the clock is; seconds go on whatever it says."""
+
+    def __init__(self, *instances: Instance) -> None:
+        self.placements = ClusterSnapshot()
+        self.sightings = Sightings()
+        self.instances = list(instances)
+        self.steady = 0.0
+        self.skew = 10 * HOUR
+
+    @property
+    def now(self) -> float:
+        return self.steady + self.skew
+
+    def joins(self, name: str) -> None:
+        node, report = template_node(POOL, name, now=self.now)
+        for fact in (node, replace(report, reported_at=1e12)):
+            self.placements.apply(Added(key_of(fact), fact))
+
+    def is_deleted(self, name: str) -> None:
+        node = self.placements.state.nodes[name]
+        self.placements.apply(Deleted(key_of(node), node))
+
+    def is_tainted(self, name: str) -> None:
+        node = self.placements.state.nodes[name]
+        taint = Taint(DELETION_TAINT, str(int(self.now + DELAY)), "NoSchedule")
+        self.placements.apply(Updated(key_of(node), node, replace(node, taints=(taint,))))
+
+    def seen(self) -> Seen:
+        return self.sightings.look([POOL], self.instances, self.placements.state, now=self.now, steady=self.steady)
+
+    def look(self, seconds: float = 0.0) -> list[PoolNode]:
+        """The pool's nodes so many seconds later."""
+        self.steady += seconds
+        return list(pool_nodes(POOL, self.instances, self.placements, now=self.now, seen=self.seen()))
+
+    def step(self, seconds: float = 0.0) -> PoolStepKind:
+        self.steady += seconds
+        fleet = FleetFacts(provisioners=[POOL], instances=self.instances, seen=self.seen())
+        pods: list[Pod] = []
+        return plan_fleet(PlacementEngine(self.placements), fleet, pods, now=self.now).pools["pool"].step.kind
+
+
+def a_machine(name: str = "a", since: float = 10 * HOUR) -> Instance:
+    return Instance(id=f"i-{name}", pool="pool", since=since, node=name)
+
+
+def states(nodes: list[PoolNode]) -> list[tuple[bool, bool, bool]]:
+    return [(node.coming, node.departed, node.lost) for node in nodes]
+
+
+def test_a_node_that_is_deleted_may_come_back_for_a_while() -> None:
+    """Its machine is a week old: nothing about it is late."""
+    watch = Watch(a_machine(since=-1e6))
+    watch.joins("a")
+    assert states(watch.look()) == [(False, False, False)]
+    watch.is_deleted("a")
+    assert states(watch.look(2)) == [(False, True, False)], "neither coming nor given up"
+    assert states(watch.look(REJOIN_GRACE - 1)) == [(False, True, False)]
+    assert states(watch.look(2)) == [(False, True, True)]
+    watch.joins("a")
+    assert states(watch.look()) == [(False, False, False)], "and back it is"
+
+
+def test_a_machine_that_is_watched_and_never_joins_is_no_departed_node() -> None:
+    watch = Watch(a_machine())
+    assert states(watch.look()) == [(True, False, False)]
+    assert states(watch.look(POOL.thresholds.boot_deadline + 1)) == [(False, False, True)]
+
+
+def test_after_a_restart_nobody_knows_what_an_old_machine_was() -> None:
+    watch = Watch(a_machine(since=0.0))
+    assert states(watch.look()) == [(False, True, False)]
+    assert states(watch.look(REJOIN_GRACE)) == [(False, True, True)]
+
+
+def test_a_clock_that_jumps_gives_up_no_booting_machine() -> None:
+    watch = Watch(a_machine())
+    watch.look()
+    watch.skew += HOUR
+    assert states(watch.look(9)) == [(True, False, False)]
+    watch.skew -= 2 * HOUR
+    assert states(watch.look(POOL.thresholds.boot_deadline)) == [(False, False, True)], "and keeps none for ever"
+
+
+def test_a_clock_that_jumps_deletes_no_doomed_node_early_or_late() -> None:
+    watch = Watch(a_machine())
+    watch.joins("a")
+    watch.is_tainted("a")
+    assert watch.step() is PoolStepKind.NO_ACTION
+    watch.skew += HOUR
+    assert watch.step(9) is PoolStepKind.NO_ACTION
+    watch.skew -= 2 * HOUR
+    assert watch.step(9) is PoolStepKind.NO_ACTION
+    assert watch.step(DELAY) is PoolStepKind.TERMINATE_INSTANCE
+
+
+def test_a_time_further_ahead_than_the_delay_was_written_by_a_wrong_clock() -> None:
+    watch = Watch(a_machine())
+    watch.joins("a")
+    watch.skew += HOUR
+    watch.is_tainted("a")
+    watch.skew -= HOUR
+    watch.look()
+    assert watch.step(DELAY - 5) is PoolStepKind.NO_ACTION
+    assert watch.step(10) is PoolStepKind.TERMINATE_INSTANCE

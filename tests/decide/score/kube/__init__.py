@@ -1,1 +1,0 @@
-"""Tests of kube-scheduler's scores."""

@@ -1,0 +1,378 @@
+"""Random histories of VMs on two nodes: API objects, agents that follow the protocol, a scheduler that may restart,
+and a watch on VirtualMachines that lags. After each step the ledger is compared with a slow recount, and what machines
+could really be using with what nodes have.
+"""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from tests.vms import GI, a_migration, a_vm, a_vm_pod, an_ordinary_pod, key, node_config, size, vm_config
+from ullage.decide.vms.permit import PermitDecision, PermitRequest, decide_permit
+from ullage.decide.vms.reserve import first_approval, room_for_ordinary, room_for_vm
+from ullage.model.vm import GrantMode, OrdinaryPod, RestartRule, Vm, VmAmounts, VmMigration, VmPod
+from ullage.model.vm_config import NodeConfig
+from ullage.state.vm_ledger import VmLedger
+
+NODES = {"n0": VmAmounts(8_300, 24 * GI), "n1": VmAmounts(12_000, 48 * GI + GI // 3)}
+UNIT = size(1, 4)
+SLOTS = st.builds(size, st.integers(1, 12), st.integers(1, 48))
+UNITS = st.integers(1, 10).map(UNIT.times)
+WANTED = SLOTS | UNITS
+ANY = st.integers(0, 30)
+WRITTEN = st.sampled_from(["heard", "heard", "refused", "unheard"])
+
+
+@dataclass
+class Guest:
+    """A VM as it is, and its agent."""
+
+    vm: Vm
+    version: int
+    permit: VmAmounts
+    """The most the agent believes it may use."""
+    pod: str
+    target: str = ""
+    """Pod it migrates to, once bound."""
+    seen: Vm | None = None
+    """The VirtualMachine as the scheduler has seen it."""
+    lost: bool = False
+
+    @property
+    def could_use(self) -> VmAmounts:
+        return self.vm.use.at_least(self.permit)
+
+
+@dataclass
+class Objects:
+    """All that the API server holds."""
+
+    guests: dict[str, Guest] = field(default_factory=dict)
+    pods: dict[str, VmPod] = field(default_factory=dict)
+    ordinary: dict[str, OrdinaryPod] = field(default_factory=dict)
+    migrations: dict[str, VmMigration] = field(default_factory=dict)
+
+
+class VmHistories(RuleBasedStateMachine):
+    """One history."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.objects = Objects()
+        self.made = 0
+
+    @initialize(mode=st.sampled_from(GrantMode), restart=st.sampled_from(RestartRule))
+    def begin(self, mode: GrantMode, restart: RestartRule) -> None:
+        self.mode, self.rule = mode, restart
+        self.config: NodeConfig = node_config()
+        self.reported: set[str] = set()
+        self.silent: set[str] = set()
+        self.assumed: dict[str, VmAmounts] = {}
+        self.ledger = self.started()
+
+    def started(self) -> VmLedger:
+        ledger = VmLedger(vm_config(self.config), self.rule)
+        for name, allocatable in NODES.items():
+            ledger.put_node(name, allocatable)
+        return ledger
+
+    def name(self, prefix: str) -> str:
+        self.made += 1
+        return f"{prefix}{self.made}"
+
+    def pick(self, among: dict[str, Any], number: int) -> str:
+        names = sorted(among)
+        return names[number % len(names)]
+
+    # Pods come and go.
+
+    @rule(node=st.sampled_from(sorted(NODES)), use=WANTED, more=WANTED, version=st.sampled_from([1, 7]),
+          approved=st.booleans())  # fmt: skip
+    def reserve(self, node: str, use: VmAmounts, more: VmAmounts, version: int, approved: bool) -> None:
+        """A VM is bound where it fits. Without approval: another scheduler bound it."""
+        name = self.name("v")
+        vm = a_vm(name, use, use.plus(more))
+        if not room_for_vm(self.ledger, node, vm):
+            return
+        self.objects.guests[name] = Guest(vm, version, permit=use, pod=name, seen=vm)
+        self.objects.pods[name] = a_vm_pod(name, node, use if approved else None)
+        self.ledger.put_vm(vm)
+        self.ledger.put_pod(self.objects.pods[name])
+
+    @rule(node=st.sampled_from(sorted(NODES)), cpu=st.integers(1, 3000), memory=st.integers(1, 4 * GI))
+    def place_ordinary(self, node: str, cpu: int, memory: int) -> None:
+        if room_for_ordinary(self.ledger, node, VmAmounts(cpu, memory)):
+            pod = an_ordinary_pod(self.name("o"), node, VmAmounts(cpu, memory))
+            self.objects.ordinary[pod.key.name] = pod
+            self.ledger.put_ordinary(pod)
+
+    @precondition(lambda self: self.objects.ordinary)
+    @rule(number=ANY)
+    def delete_ordinary(self, number: int) -> None:
+        pod = self.objects.ordinary.pop(self.pick(self.objects.ordinary, number))
+        self.ledger.drop_ordinary(pod.key)
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(number=ANY)
+    def delete(self, number: int) -> None:
+        name = self.pick(self.objects.guests, number)
+        guest = self.objects.guests.pop(name)
+        if name in self.objects.migrations:
+            self.ledger.drop_migration(self.objects.migrations.pop(name).key)
+        for pod in filter(None, (guest.pod, guest.target)):
+            self.drop_pod(pod)
+        self.ledger.drop_vm(key(name))
+
+    def drop_pod(self, name: str) -> None:
+        pod = self.objects.pods.pop(name)
+        self.assumed.pop(name, None)
+        self.reported.discard(pod.uid)
+        self.silent.discard(pod.uid)
+        self.ledger.drop_pod(pod.key)
+
+    # Agents.
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(asked=st.lists(st.tuples(ANY, WANTED, WRITTEN), min_size=1, max_size=4))
+    def several_ask(self, asked: list[tuple[int, VmAmounts, str]]) -> None:
+        """Most of what happens is requests, so several are one step."""
+        for number, wanted, written in asked:
+            self.ask(number, wanted, written)
+
+    def ask(self, number: int, wanted: VmAmounts, written: str) -> None:
+        """Grow, shrink, stay, or any mixture. The write may be refused; or happen, and nobody hears of it."""
+        guest = self.objects.guests[self.pick(self.objects.guests, number)]
+        if guest.lost:
+            return
+        wanted = wanted.at_most(guest.vm.maximum)
+        if guest.vm.key.name not in self.objects.migrations:
+            self.resize(guest, guest.vm.use.at_most(wanted))
+        request = PermitRequest(
+            pod=key(guest.pod),
+            wanted=wanted,
+            unit=UNIT if guest.version == 7 else None,
+            last_permit=guest.permit if guest.version == 7 else None,
+        )
+        # A notification of less is true from the moment it is sent, whatever becomes of the answer.
+        guest.permit = guest.permit.at_most(wanted)
+        self.read_afresh(guest, wanted)
+        decided = decide_permit(self.ledger, request, mode=self.mode)
+        if isinstance(decided, PermitDecision):
+            self.perform(guest, decided, written)
+
+    def read_afresh(self, guest: Guest, wanted: VmAmounts) -> None:
+        """The scheduler reads pod and VM before it lowers anything, and where it does not know what it last wrote."""
+        account = self.ledger.account(key(guest.pod))
+        if account.known and account.reserved.within(wanted) and guest.pod not in self.assumed:
+            return
+        self.deliver(guest)
+        self.assumed.pop(guest.pod, None)
+        self.ledger.put_pod(self.objects.pods[guest.pod])
+        self.ledger.forget_approval(key(guest.pod))
+
+    def perform(self, guest: Guest, decided: PermitDecision, written: str) -> None:
+        write = decided.write
+        if write is not None:
+            self.assumed[guest.pod] = write.approved
+            self.ledger.assume_approval(write.pod.key, write.approved)
+            if written == "refused":
+                del self.assumed[guest.pod]
+                self.ledger.forget_approval(write.pod.key)
+                return
+            pod = msgspec.structs.replace(
+                write.pod, approved=write.approved, requested=write.requested, unit=write.unit
+            )
+            self.objects.pods[guest.pod] = pod
+            if written == "unheard":
+                return
+            del self.assumed[guest.pod]
+            self.ledger.put_pod(pod)
+            self.ledger.forget_approval(pod.key)
+        self.reported.add(self.objects.pods[guest.pod].uid)
+        self.silent.discard(self.objects.pods[guest.pod].uid)
+        self.ledger.report(key(guest.pod))
+        guest.permit = decided.permit.granted
+        if guest.version == 1:
+            self.resize(guest, decided.permit.granted)
+
+    def resize(self, guest: Guest, use: VmAmounts) -> None:
+        guest.vm = msgspec.structs.replace(guest.vm, use=use)
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(number=ANY, more=ANY)
+    def apply_permits(self, number: int, more: int) -> None:
+        self.apply_permit(number)
+        self.apply_permit(more)
+
+    def apply_permit(self, number: int) -> None:
+        """The agent uses what it may, perhaps long after it was told. Also while the scheduler is away."""
+        guest = self.objects.guests[self.pick(self.objects.guests, number)]
+        self.resize(guest, guest.could_use)
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(number=ANY)
+    def lose_agent(self, number: int) -> None:
+        guest = self.objects.guests[self.pick(self.objects.guests, number)]
+        guest.lost = True
+        self.silent.add(self.objects.pods[guest.pod].uid)
+        self.ledger.silence(key(guest.pod))
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(number=ANY)
+    def find_agent(self, number: int) -> None:
+        self.objects.guests[self.pick(self.objects.guests, number)].lost = False
+
+    # The world around them.
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(number=ANY)
+    def watch(self, number: int) -> None:
+        self.deliver(self.objects.guests[self.pick(self.objects.guests, number)])
+
+    def deliver(self, guest: Guest) -> None:
+        guest.seen = guest.vm
+        self.ledger.put_vm(guest.vm)
+
+    @precondition(lambda self: self.objects.pods)
+    @rule(number=ANY)
+    def lose_approval(self, number: int) -> None:
+        """Somebody edits the annotation away."""
+        name = self.pick(self.objects.pods, number)
+        self.objects.pods[name] = msgspec.structs.replace(self.objects.pods[name], approved=None)
+        self.ledger.put_pod(self.objects.pods[name])
+
+    @rule(watermark=st.sampled_from([0.3, 0.7, 1.0]), system=st.builds(size, st.sampled_from([0.1, 0.9, 3]),
+          st.sampled_from([0.5, 1, 9])), unit=st.sampled_from([size(1, 4), size(2, 4), size(1, 1)]))  # fmt: skip
+    def configure(self, watermark: float, system: VmAmounts, unit: VmAmounts) -> None:
+        self.config = node_config(watermark=watermark, system=system, unit=unit)
+        self.ledger.configure(vm_config(self.config))
+
+    @rule()
+    def restart(self) -> None:
+        """Another process lists all objects. It has heard no agent, and knows of no write under way."""
+        self.ledger = self.started()
+        self.reported, self.silent, self.assumed = set(), set(), {}
+        for guest in self.objects.guests.values():
+            self.deliver(guest)
+        for pod in self.objects.pods.values():
+            self.ledger.put_pod(pod)
+        for ordinary in self.objects.ordinary.values():
+            self.ledger.put_ordinary(ordinary)
+        for migration in self.objects.migrations.values():
+            self.ledger.put_migration(migration)
+
+    # Migrations: started, target bound, and then one of two ends.
+
+    @precondition(lambda self: self.objects.guests)
+    @rule(number=ANY)
+    def migrate(self, number: int) -> None:
+        name = self.pick(self.objects.guests, number)
+        guest = self.objects.guests[name]
+        if name in self.objects.migrations or not self.ledger.account(key(guest.pod)).known:
+            return
+        self.objects.migrations[name] = a_migration(name, source=guest.pod)
+        self.ledger.put_migration(self.objects.migrations[name])
+
+    @precondition(lambda self: self.objects.migrations)
+    @rule(number=ANY, node=st.sampled_from(sorted(NODES)))
+    def bind_target(self, number: int, node: str) -> None:
+        """The target is reserved with all the source may use: its agent may still apply a permit it holds."""
+        guest = self.objects.guests[self.pick(self.objects.migrations, number)]
+        assert guest.seen is not None
+        if guest.target or not room_for_vm(self.ledger, node, guest.seen):
+            return
+        approved = first_approval(self.ledger, guest.seen)
+        guest.target = self.name("t")
+        pod = a_vm_pod(guest.target, node, approved, vm=guest.vm.key.name, incoming=True)
+        self.objects.pods[guest.target] = pod
+        self.ledger.put_pod(pod)
+
+    @precondition(lambda self: self.objects.migrations)
+    @rule(number=ANY, works=st.booleans())
+    def end_migration(self, number: int, works: bool) -> None:
+        name = self.pick(self.objects.migrations, number)
+        guest = self.objects.guests[name]
+        self.ledger.drop_migration(self.objects.migrations.pop(name).key)
+        if works and guest.target:
+            self.drop_pod(guest.pod)
+            guest.pod, guest.target = guest.target, ""
+            self.objects.pods[guest.pod] = msgspec.structs.replace(self.objects.pods[guest.pod], incoming=False)
+            self.ledger.put_pod(self.objects.pods[guest.pod])
+        elif guest.target:
+            self.drop_pod(guest.target)
+            guest.target = ""
+
+    # What must hold.
+
+    @invariant()
+    def no_node_is_overcommitted(self) -> None:
+        for node in NODES:
+            rows = self.ledger.ledger(node)
+            for row in (rows.cpu, rows.memory):
+                assert row.reserved - row.buffer <= row.total, (node, row)
+                assert min(row.reserved, row.buffer, row.capacity_pressure, row.pressure_accounted_for) >= 0
+
+    @invariant()
+    def machines_can_use_no_more_than_nodes_have(self) -> None:
+        for node, allocatable in NODES.items():
+            guests = [
+                guest.could_use
+                for guest in self.objects.guests.values()
+                for pod in (guest.pod, guest.target)
+                if pod and self.objects.pods[pod].node == node
+            ]
+            ordinary = [pod.amounts for pod in self.objects.ordinary.values() if pod.node == node]
+            assert sum(one.cpu for one in guests + ordinary) <= allocatable.cpu, node
+            assert sum(one.memory for one in guests + ordinary) <= allocatable.memory, node
+
+    @invariant()
+    def sums_equal_a_slow_recount(self) -> None:
+        for node in NODES:
+            rows = self.ledger.ledger(node)
+            for which, row in (("cpu", rows.cpu), ("memory", rows.memory)):
+                expected = self.recount(node, which)
+                got = (
+                    row.total, row.system, row.watermark, row.reserved, row.buffer, row.capacity_pressure,
+                    row.pressure_accounted_for,
+                )  # fmt: skip
+                assert got == expected, (node, which)
+
+    def recount(self, node: str, which: str) -> tuple[int, ...]:
+        """One resource of one node from the objects, in fractions of slots; no code of the ledger is used."""
+        slot = 1000 if which == "cpu" else GI
+        have = Fraction(getattr(NODES[node], which), slot)
+        config = getattr(self.config, which)
+        reservable = (have - Fraction(config.system, slot)).__floor__()
+        watermark = (reservable * Fraction(config.watermark, 1_000_000)).__floor__()
+        raw = sum(Fraction(getattr(one.amounts, which), slot) for one in self.objects.ordinary.values()
+                  if one.node == node)  # fmt: skip
+        beyond = raw - (have - have.__floor__())
+        sums = [max(0, beyond.__ceil__()) * slot, 0, 0, 0]
+        for guest in self.objects.guests.values():
+            for name in filter(None, (guest.pod, guest.target)):
+                if self.objects.pods[name].node == node:
+                    for index, part in enumerate(self.count(guest, self.objects.pods[name], which)):
+                        sums[index] += part
+        system = have.__floor__() - max(0, reservable)
+        return (have.__floor__() * slot, system * slot, max(0, watermark) * slot, *sums)
+
+    def count(self, guest: Guest, pod: VmPod, which: str) -> tuple[int, int, int, int]:
+        assert guest.seen is not None
+        use, most = getattr(guest.seen.use, which), getattr(guest.seen.maximum, which)
+        in_ledger = self.ledger.pod(pod.key)
+        assert in_ledger is not None
+        approved, assumed = in_ledger.approved, self.assumed.get(pod.key.name)
+        floor = max(use, getattr(assumed, which) if assumed else 0)
+        reserved, buffer = max(floor, getattr(approved, which) if approved else 0), 0
+        if approved is None or (self.rule is RestartRule.ASSUME_MAX and pod.uid not in self.reported):
+            reserved = max(reserved, most)
+            buffer = reserved - floor
+        pressure = 0
+        if in_ledger.requested is not None and pod.uid not in self.silent:
+            pressure = max(0, getattr(in_ledger.requested, which) - reserved)
+        moving = guest.vm.key.name in self.objects.migrations and pod.key.name == guest.pod
+        return reserved, buffer, pressure, reserved + pressure if moving else 0

@@ -1,0 +1,323 @@
+"""Who is where: whatever is heard, tried and taken back, the columns equal a count from nothing."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.state.worlds import NODES, a_pod, a_pod_term, a_step
+from ullage.errors import InvariantBroken
+from ullage.model.device import Device, DeviceHealth, Inventory
+from ullage.model.fact_event import Added, Deleted, ObjectKey, Synced, Updated
+from ullage.model.node import Node, Taint
+from ullage.model.pod import Phase, Pod
+from ullage.model.resources import GPU
+from ullage.model.shape import Shape, interned
+from ullage.model.shape_terms import HostPort
+from ullage.state.device_columns import NodeKindCode
+from ullage.state.node_columns import MOST_COUNTED
+from ullage.state.snapshot import ClusterSnapshot
+from ullage.testing.checks.audit import drifted, row_facts, shared_facts
+
+SEEDS = st.integers(0, 2**32)
+
+
+def everything(placements: ClusterSnapshot) -> dict[str, Any]:
+    return {name: row_facts(placements, name) for name in placements.columns.rows} | shared_facts(placements)
+
+
+def try_things(rng: Random, placements: ClusterSnapshot, depth: int) -> None:
+    """Place, remove and move, in what-ifs inside what-ifs; nothing is kept at the outermost level."""
+    for _ in range(rng.randint(1, 4)):
+        move = rng.random()
+        if move < 0.3 and placements.pods:
+            placements.remove(rng.choice(sorted(placements.pods)))
+        elif move < 0.7 or not depth:
+            pod = a_pod(rng, rng.choice("pqrxyz"))
+            placements.place(pod, rng.choice(NODES), (rng.randrange(4),), rng.choice((1000, 250)))
+        else:
+            with placements.what_if() as trial:
+                try_things(rng, placements, depth - 1)
+                if rng.random() < 0.5:
+                    trial.keep()
+
+
+@settings(max_examples=80, deadline=None)
+@given(SEEDS, st.integers(1, 60))
+def test_what_is_counted_never_drifts(seed: int, steps: int) -> None:
+    rng, placements = Random(seed), ClusterSnapshot()
+    watched = [placements.counts((a_pod_term(rng, "n").pods,)) for _ in range(4)]
+    for _ in range(steps):
+        placements.apply(a_step(rng, placements.state))
+        if rng.random() < 0.2:
+            with placements.what_if() as trial:
+                try_things(rng, placements, 1)
+                if rng.random() < 0.5:
+                    trial.keep()
+        assert not list(drifted(placements))
+    assert all(counts.total == counts.per_row.sum() for counts in watched)
+
+
+@settings(max_examples=80, deadline=None)
+@given(SEEDS)
+def test_a_what_if_leaves_no_trace(seed: int) -> None:
+    rng, placements = Random(seed), ClusterSnapshot()
+    for _ in range(40):
+        placements.apply(a_step(rng, placements.state))
+    before, used, free = everything(placements), placements.columns.used.copy(), placements.columns.gpus.free.copy()
+    with placements.what_if():
+        try_things(rng, placements, 3)
+    assert everything(placements) == before
+    assert np.array_equal(placements.columns.used[: len(used)], used)
+    assert not placements.columns.used[len(used) :].any(), "of resources nobody had asked for before"
+    assert np.array_equal(placements.columns.gpus.free, free)
+    assert not list(drifted(placements))
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
+def test_what_is_kept_and_then_removed_leaves_no_trace_either(seed: int) -> None:
+    rng, placements = Random(seed), ClusterSnapshot()
+    for _ in range(40):
+        placements.apply(a_step(rng, placements.state))
+    before = everything(placements)
+    planned = [a_pod(rng, f"new-{number}") for number in range(5)]
+    with placements.what_if() as trial:
+        for pod in planned:
+            placements.place(pod, rng.choice(NODES), (0, 1))
+        trial.keep()
+    assert all(pod.key in placements.pods for pod in planned)
+    for pod in planned:
+        placements.remove(pod.key)
+    assert everything(placements) == before
+
+
+def node(name: str = "a", **facts: Any) -> Node:
+    plain: dict[str, Any] = {"ready": True, "unschedulable": False, "labels": {}, "taints": ()}
+    offers = {"cpu": 4000, "pods": 10_000, GPU: 4000}
+    return Node(name=name, uid=name, created=0.0, **{"allocatable": offers, **plain, **facts})
+
+
+def pod(name: str = "p", *, on: str = "", phase: Phase = Phase.PENDING, **facts: Any) -> Pod:
+    plain: dict[str, Any] = {"deleting": False, "gated": False, "scheduler": "", "priority": 0, "owner": None}
+    shape = interned(Shape(requests=(("cpu", 1000),), host_ports=(HostPort(port=80),)))
+    more = {"labels": {}, "shape": shape, **plain, **facts}
+    return Pod(key=ObjectKey("n", name), uid=name, created=0.0, node=on, phase=phase, **more)
+
+
+def used_cpu(placements: ClusterSnapshot, name: str) -> int:
+    columns = placements.columns
+    return int(columns.used[columns.resource("cpu"), columns.rows[name]])
+
+
+def heard(*facts: Node | Pod | Inventory) -> ClusterSnapshot:
+    placements = ClusterSnapshot()
+    for fact in facts:
+        key = (
+            fact.key
+            if isinstance(fact, Pod)
+            else ObjectKey("", fact.node if isinstance(fact, Inventory) else fact.name)
+        )
+        placements.apply(Added(key, fact))
+    return placements
+
+
+def test_an_intention_that_comes_true_is_counted_once() -> None:
+    waiting = pod()
+    placements = heard(node(), waiting)
+    placements.place(waiting, "a")
+    bound = pod(on="a")
+    placements.apply(Updated(waiting.key, waiting, bound))
+    assert used_cpu(placements, "a") == 1000
+
+
+@pytest.mark.parametrize(
+    ("news", "left"),
+    [
+        pytest.param(pod(labels={"new": "label"}), 1000, id="news-of-a-waiting-pod-leave-its-intention"),
+        pytest.param(pod(phase=Phase.FAILED), 0, id="a-pod-that-is-over-holds-nothing"),
+        pytest.param(pod(on="b"), 0, id="somebody-bound-it-elsewhere"),
+        pytest.param(None, 0, id="a-pod-that-is-gone-holds-nothing"),
+    ],
+)
+def test_what_becomes_of_an_intention(news: Pod | None, left: int) -> None:
+    waiting = pod()
+    placements = heard(node("a"), node("b"), waiting)
+    placements.place(waiting, "a")
+    placements.apply(Deleted(waiting.key, waiting) if news is None else Updated(waiting.key, waiting, news))
+    assert used_cpu(placements, "a") == left
+
+
+def test_pods_wait_for_a_node_that_comes_late_and_outlive_one_that_goes() -> None:
+    placements = heard(pod(on="a"), node("a"))
+    assert used_cpu(placements, "a") == 1000
+    placements.apply(Deleted(ObjectKey("", "a"), node("a")))
+    placements.apply(Added(ObjectKey("", "b"), node("b")))
+    assert used_cpu(placements, "b") == 0
+    placements.apply(Added(ObjectKey("", "a"), node("a")))
+    assert used_cpu(placements, "a") == 1000
+
+
+def test_the_row_of_a_node_that_is_gone_is_used_again() -> None:
+    placements = heard(*(node(f"n{number}") for number in range(100)))
+    placements.apply(Deleted(ObjectKey("", "n7"), node("n7")))
+    placements.apply(Added(ObjectKey("", "new"), node("new")))
+    assert placements.columns.rows["new"] == 7
+    assert placements.columns.size == 100
+
+
+def test_rows_have_an_order_by_name() -> None:
+    placements = heard(node("c"), node("a"), node("b"))
+    columns = placements.columns
+    assert [columns.names[row] for row in columns.by_name] == ["a", "b", "c"]
+
+
+def test_only_rows_that_changed_are_stamped() -> None:
+    placements = heard(node("a"), node("b"), pod(on="a"))
+    columns = placements.columns
+    seen, nodes_seen = columns.changed.version, columns.renewed.version
+    placements.apply(Updated(ObjectKey("n", "p"), pod(on="a"), pod(on="a", phase=Phase.RUNNING)))
+    placements.apply(Synced("pods"))
+    assert columns.changed.since(seen) == ()
+    placements.place(pod("q"), "b")
+    assert columns.changed.since(seen) == [columns.rows["b"]]
+    assert columns.renewed.since(nodes_seen) == ()
+    placements.apply(Updated(ObjectKey("", "a"), node("a"), node("a", taints=(Taint("k", "", "NoSchedule"),))))
+    assert columns.renewed.since(nodes_seen) == [columns.rows["a"]]
+    assert columns.changed.of_row[columns.rows["a"]] > seen
+
+
+def test_a_cache_too_far_behind_is_told_so() -> None:
+    placements = heard(node("a"))
+    for number in range(10_000):
+        placements.place(pod(str(number % 2)), "a")
+    assert placements.columns.changed.since(0) is None
+    assert placements.columns.changed.since(placements.columns.changed.version - 5000) is not None
+
+
+def test_nothing_may_be_heard_inside_a_what_if() -> None:
+    placements = heard(node())
+    with placements.what_if(), pytest.raises(InvariantBroken, match="inside a what-if"):
+        placements.apply(Synced("pods"))
+
+
+def test_an_error_inside_a_what_if_takes_everything_back() -> None:
+    placements = heard(node())
+
+    def stumble() -> None:
+        with placements.what_if():
+            placements.place(pod(), "a")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        stumble()
+    assert used_cpu(placements, "a") == 0
+
+
+def device(number: int, **facts: Any) -> Device:
+    return Device(id=number, uuid=str(number), memory=80, **{"model": "H100", **facts})
+
+
+def test_gpus_of_a_row() -> None:
+    devices = (
+        device(0, island="x"),
+        device(1, island="x", health=DeviceHealth.UNHEALTHY),
+        device(2),
+        device(5, island="y", model="A100"),
+    )
+    placements = heard(
+        node(labels={"gpu.scheduling/node-kind": "counted"}),
+        Inventory(node="a", reported_at=7.0, devices=devices),
+        pod(on="a", gpu_ids=(0, 5), gpu_share=250),
+    )
+    placements.place(pod("q"), "a", (2,))
+    gpus, row = placements.columns.gpus, placements.columns.rows["a"]
+    assert gpus.exists[row] == 0b100111
+    assert gpus.healthy[row] == 0b100101
+    assert gpus.free[row, :6].tolist() == [750, 1000, 0, 0, 0, 750]
+    assert gpus.island[row, :6].tolist() == [0, 0, 1, -1, -1, 2]
+    assert [gpus.model[row, n] == gpus.models["A100"] for n in (0, 5)] == [False, True]
+    assert (gpus.reported_at[row], gpus.kind[row]) == (7.0, NodeKindCode.COUNTED)
+
+
+def test_an_inventory_that_is_taken_back_leaves_no_gpus() -> None:
+    inventory = Inventory(node="a", reported_at=7.0, devices=(device(0),))
+    placements = heard(node(), inventory, pod(on="a", gpu_ids=(0,)))
+    placements.apply(Deleted(ObjectKey("", "a"), inventory))
+    gpus, row = placements.columns.gpus, placements.columns.rows["a"]
+    assert (gpus.exists[row], gpus.free[row, 0], gpus.held[row, 0]) == (0, 0, 1000)
+    assert not list(drifted(placements))
+
+
+def test_amounts_too_large_to_add_are_still_compared() -> None:
+    placements = heard(node(allocatable={"cpu": 10**30, "pods": 10**30}))
+    assert used_cpu(placements, "a") == 0
+    placements.place(pod(shape=interned(Shape(requests=(("cpu", 10**29),)))), "a")
+    assert used_cpu(placements, "a") > 0
+
+
+EXBIBYTE = 2**60 * 1000
+"""In thousandths of a byte."""
+
+
+def test_sums_stop_at_the_top_and_come_back_exactly() -> None:
+    large = interned(Shape(requests=(("memory", EXBIBYTE),), scored_cpu=10**25, scored_memory=EXBIBYTE))
+    placements = heard(node(), pod("small", on="a"))
+    columns = placements.columns
+    before = row_facts(placements, "a")
+    bullies = [pod(f"large-{number}", on="a", shape=large) for number in range(9)]
+    for bully in bullies:
+        placements.apply(Added(bully.key, bully))
+        assert columns.used[columns.resource("memory"), columns.rows["a"]] == MOST_COUNTED
+        assert columns.scored_cpu[columns.rows["a"]] == MOST_COUNTED
+        assert not list(drifted(placements))
+    for bully in bullies:
+        placements.apply(Deleted(bully.key, bully))
+    assert row_facts(placements, "a") == before
+
+
+def asking_for_made_up(names: int) -> Shape:
+    return interned(
+        Shape(
+            requests=tuple((f"made-up.example/{number}", 1000) for number in range(names)),
+            node_selector=tuple((f"made-up.example/{number}", "x") for number in range(names)),
+        )
+    )
+
+
+def test_names_that_no_node_knows_take_no_room() -> None:
+    placements = heard(node())
+    columns, rows = placements.columns, len(placements.columns.used)
+    for key, _ in asking_for_made_up(300).node_selector:
+        assert (placements.labels.column(key).codes == -1).all()
+    bound = pod(on="a", shape=asking_for_made_up(300))
+    placements.apply(Added(bound.key, bound))
+    assert (len(columns.used), len(placements.labels)) == (rows, 0)
+    assert not list(drifted(placements))
+
+
+@pytest.mark.parametrize("first", ["the-pod", "the-node"])
+def test_a_resource_counts_whoever_is_heard_of_first(first: str) -> None:
+    user = pod(on="a", shape=asking_for_made_up(2))
+    plain, offering = node(), node(allocatable={"pods": 9000, "made-up.example/1": 4000})
+    placements = heard(plain, user) if first == "the-pod" else heard(offering, user)
+    if first == "the-pod":
+        placements.apply(Updated(ObjectKey("", "a"), plain, offering))
+    columns = placements.columns
+    assert columns.used[columns.resource("made-up.example/1"), columns.rows["a"]] == 1000
+    assert not list(drifted(placements))
+
+
+def test_a_label_is_forgotten_with_the_last_node_that_has_it() -> None:
+    placements = heard(node("a", labels={"rack": "1"}), node("b", labels={"rack": "2"}))
+    rows = placements.columns.rows
+    assert placements.labels.column("rack").codes[[rows["a"], rows["b"]]].tolist() == [0, 1]
+    for name, rack in (("a", "1"), ("b", "2")):
+        placements.apply(Updated(ObjectKey("", name), node(name, labels={"rack": rack}), node(name, labels={})))
+    assert (placements.labels.column("rack").codes == -1).all()
+    assert not len(placements.labels)
+    placements.apply(Updated(ObjectKey("", "b"), node("b", labels={}), node("b", labels={"rack": "9"})))
+    assert placements.labels.column("rack").values.get("9") == placements.labels.column("rack").codes[rows["b"]]

@@ -1,0 +1,196 @@
+"""Cluster input of `plan` and `explain`: manifests, or the cluster of the kubeconfig, which is only read."""
+
+import asyncio
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ullage.cli.cluster import ClusterChoice, cluster_options
+
+if TYPE_CHECKING:
+    from ullage.decide.explain.planning import PlanInputs
+    from ullage.errors import Unreadable
+    from ullage.kube.client.api import KubeApi
+    from ullage.kube.client.resource import Resource
+    from ullage.model.draining import WorkloadReplicas
+    from ullage.model.fact_event import ObjectKey
+    from ullage.model.provisioner import Provisioner
+    from ullage.state.cluster import ClusterState
+    from ullage.state.snapshot import ClusterSnapshot
+
+LEASE_NAMESPACE = "ullage-system"
+POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInput:
+    """Cluster to decide on, and the instant to decide for."""
+
+    placements: "ClusterSnapshot"
+    known: "PlanInputs"
+    now: float
+    namespace: str
+    """Namespace of objects given without one."""
+    origin: str
+    provisioners: "tuple[Provisioner, ...]" = ()
+    """Pools of nodes, by name."""
+    workloads: "tuple[WorkloadReplicas, ...]" = ()
+    """Workload controllers that replace their pods, from the files; a live cluster is not asked for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInputChoice:
+    """Choice of the cluster input: files, or the connected cluster."""
+
+    files: tuple[str, ...]
+    namespace: str | None
+    cluster: ClusterChoice
+
+    def load(self) -> ClusterInput:
+        """The cluster as it is. Warnings go to standard error."""
+        return self._offline() if self.files else asyncio.run(_live(self.namespace, self.cluster))
+
+    def _offline(self) -> ClusterInput:
+        from ullage.decide.explain.planning import PlanInputs
+        from ullage.kube.manifests.manifests import read_manifests
+
+        stdin = sys.stdin.buffer.read() if "-" in self.files else None
+        namespace = self.namespace or "default"
+        found = read_manifests(self.files, stdin=stdin, namespace=namespace)
+        for warning in found.warnings:
+            _warn(warning)
+        # Plans are the same whenever they are made: reports are old only beside newer ones.
+        newest = max((inventory.reported_at for inventory in found.state.inventories.values()), default=0.0)
+        known = PlanInputs(unreadable_claims=found.unreadable_claims)
+        placements = _placements(found.state)
+        _hold_in_use(placements)
+        return ClusterInput(placements, known, newest, namespace, "the files", found.provisioners, found.workloads)
+
+
+def scene_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds `-f`, `--namespace`, `--kubeconfig` and `--context`, which come as `where`; and `--policy`."""
+
+    @functools.wraps(command)
+    def chosen(
+        *, files: tuple[str, ...], namespace: str | None, kubeconfig: str | None, context: str | None, **rest: Any
+    ) -> None:
+        command(where=ClusterInputChoice(files, namespace, ClusterChoice.of(kubeconfig, context)), **rest)
+
+    what = "Manifests instead of the cluster: YAML or JSON, a folder of them, or - for standard input; may be repeated."
+    options = (
+        click.option("--filename", "-f", "files", multiple=True, metavar="FILE", help=what),
+        click.option(
+            "--namespace", "-n", help="Namespace of what says none. Default: that of the context; with -f, default."
+        ),
+        click.option(
+            "--policy",
+            type=click.Choice(POLICY_NAMES),
+            default="fragmentation",
+            show_default=True,
+            help="How GPUs are packed.",
+        ),
+    )
+    with_options = cluster_options(chosen)
+    for option in reversed(options):
+        with_options = option(with_options)
+    return with_options
+
+
+async def _live(namespace: str | None, choice: ClusterChoice) -> ClusterInput:
+    from ullage.clock import WallClock
+    from ullage.decide.explain.planning import PlanInputs
+    from ullage.kube.auth.connect import find_access
+    from ullage.watch.sources import read_picture
+
+    access = find_access(choice.kubeconfig, choice.context)
+    unreadable = _Unreadable()
+    async with choice.connected() as api:
+        state = await read_picture(api, unreadable.take)
+        placements = _placements(state)
+        await _hold_leased(api, placements)
+        _hold_in_use(placements)
+        pools = await _provisioners(api)
+    known = PlanInputs(unreadable_claims=unreadable.claims)
+    return ClusterInput(placements, known, WallClock().now(), namespace or access.namespace, "the cluster", pools)
+
+
+async def _provisioners(api: "KubeApi") -> "tuple[Provisioner, ...]":
+    """Pools of nodes, where the cluster has any and we may see them."""
+    from ullage.errors import Forbidden, NotFound, Unreadable
+    from ullage.kube.client.resources import NODE_PROVISIONERS
+    from ullage.kube.read.provisioner import read_provisioner
+
+    found: dict[str, Provisioner] = {}
+    try:
+        for raw in (await api.list(NODE_PROVISIONERS)).items:
+            try:
+                found[raw.metadata.name] = read_provisioner(raw)
+            except Unreadable as error:
+                _warn(f"{error.message}; it is left out")
+    except (Forbidden, NotFound):
+        return ()
+    return tuple(found[name] for name in sorted(found))
+
+
+class _Unreadable:
+    """Objects that make no sense. A bad claim concerns the pods that name it; of all others there is a warning."""
+
+    def __init__(self) -> None:
+        self.claims: dict[ObjectKey, str] = {}
+
+    def take(self, resource: "Resource[Any]", key: "ObjectKey", error: "Unreadable") -> None:
+        from ullage.kube.client.resources import GPU_CLAIMS
+
+        _warn(f"{error.message}; it is left out")
+        if resource.id == GPU_CLAIMS.id:
+            self.claims[key] = error.message
+
+
+async def _hold_leased(api: "KubeApi", placements: "ClusterSnapshot") -> None:
+    """Hold GPUs that Leases give to pods the snapshot does not account for."""
+    from ullage.control.leases.loop import gpu_leases
+    from ullage.errors import Forbidden
+    from ullage.model.fact_event import Added, ObjectKey
+    from ullage.state.external_leases import ExternalLeases
+
+    leases = gpu_leases(LEASE_NAMESPACE)
+    holds = ExternalLeases(placements)
+    for pod in placements.state.pods.values():
+        holds.pod_heard(pod, gone=False)
+    try:
+        found = (await api.list(leases.resource, LEASE_NAMESPACE, selection=leases.selection)).items
+    except Forbidden as error:
+        _warn(f"{error.message}; GPUs of pods that are being bound right now may be planned with")
+        return
+    for lease in found:
+        holds.apply(Added(ObjectKey(LEASE_NAMESPACE, lease.metadata.name), leases.read(lease)))
+
+
+def _placements(state: "ClusterState") -> "ClusterSnapshot":
+    from ullage.decide.placement.observed_gpus import account_for_bound
+    from ullage.state.snapshot import ClusterSnapshot
+
+    placements = ClusterSnapshot(state)
+    unknown = account_for_bound(placements)
+    if unknown:
+        more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
+        named = ", ".join(map(str, unknown[:3]))
+        _warn(
+            f"{named}{more}: no word on which GPUs they have; they are counted, and any GPU of their node may be named"
+        )
+    return placements
+
+
+def _hold_in_use(placements: "ClusterSnapshot") -> None:
+    """Hold GPUs in use by processes of no known pod. Last, so that GPUs held already are not held again."""
+    from ullage.decide.placement.observed_gpus import hold_in_use
+
+    hold_in_use(placements, sorted(placements.state.inventories))
+
+
+def _warn(text: str) -> None:
+    click.echo(f"warning: {text}", err=True)

@@ -1,0 +1,1 @@
+"""Nodes through Cluster API."""

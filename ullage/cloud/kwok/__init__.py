@@ -1,0 +1,1 @@
+"""Fake nodes by KWOK, or by simulated kubelets."""

@@ -1,0 +1,336 @@
+"""Claim controller: keeps the status of every claim and quota true, and makes the claims of pods that name a template.
+
+The wanted status follows from the objects and from the scheduler's last feedback; the written status is read from the
+object. So nothing has to survive a restart, and nothing is written twice. Wakes on events and at deadlines. Of several
+changes to one claim only the latest is written.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import structlog
+
+from ullage.act.claim_copies import ClaimCreator
+from ullage.act.claim_protection import ClaimProtection
+from ullage.act.claim_status import ClaimStatusWriter
+from ullage.act.quota_status import QuotaStatusWriter
+from ullage.clock import Clock
+from ullage.decide.claims.grace import StatusDebounce
+from ullage.decide.claims.hearsay import SchedulerFeedback
+from ullage.decide.claims.status import A_MOMENT
+from ullage.decide.claims.view import ClaimView
+from ullage.decide.claims.work_items import (
+    ClaimWorkItem,
+    ClaimWorkKind,
+    about_claim,
+    about_claims_of,
+    about_pod,
+    about_quotas,
+    asks_differently,
+    fact_of,
+    is_new_ask,
+    moves_quotas,
+    stands_differently,
+)
+from ullage.decide.placement.quota import QuotaTable
+from ullage.errors import ApiError, Forbidden, LeadershipLost
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import GPU_CLAIMS, PODS
+from ullage.kube.write.gpu import known_claim
+from ullage.model.allocation import Allocation
+from ullage.model.claim import Claim
+from ullage.model.claim_status import QuotaStatus, RecordOutcome, StatusNotWritten, StatusWriteFailure
+from ullage.model.copying import ClaimNotCreated, CopyOutcome
+from ullage.model.fact_event import FactEvent, ObjectKey, Updated
+from ullage.model.pod import Pod
+from ullage.model.quota import Quota
+from ullage.model.refusal import SchedulingFailure
+from ullage.model.verdict import Reason
+from ullage.state.deadlines import DeadlineQueue
+from ullage.state.snapshot import ClusterSnapshot
+
+SOURCES = frozenset({PODS.id, GPU_CLAIMS.id})
+"""Sources that must be synced before any claim is judged."""
+
+LOOKED_AT_A_TIME = 256
+"""Work items per turn; then other tasks of the event loop run."""
+
+RELEASE_SECONDS = 5.0
+"""Seconds a claim must be unused before its finalizer is removed: the watch may be behind, or a bind under way."""
+ECHO_SECONDS = 5.0
+"""Seconds to wait for the watch to deliver a write of ours before judging the object again."""
+_FIRST_RETRY, _LONGEST_RETRY = 0.5, 30.0
+
+_log = structlog.get_logger("scheduler")
+
+
+class ClaimController:
+    """Feed `hear` with every event of the scheduler, after the snapshot has taken it in; and `run` it."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        clock: Clock,
+        placements: ClusterSnapshot,
+        *,
+        names: Collection[str],
+        quotas: QuotaTable | None = None,
+        writes_at_once: int = 8,
+    ) -> None:
+        self._clock = clock
+        self._state = placements.state
+        self._said = SchedulerFeedback()
+        self._ledger = ClaimView(placements, self._said, frozenset(names), quotas or QuotaTable(placements))
+        self._claims, self._copies = ClaimStatusWriter(api, clock), ClaimCreator(api)
+        self._quotas = QuotaStatusWriter(api, clock)
+        self._told: dict[ObjectKey, QuotaStatus] = {}
+        self._agenda: DeadlineQueue[ClaimWorkItem] = DeadlineQueue()
+        self._touched: dict[ClaimWorkItem, None] = {}
+        self._under_way: set[ClaimWorkItem] = set()
+        self._grace = StatusDebounce()
+        self._protection = ClaimProtection(api)
+        self._told_unprotected = False
+        self._unused: dict[ObjectKey, float] = {}
+        """Instant at which to release each unused claim."""
+        self._not_before: dict[ClaimWorkItem, float] = {}
+        self._failures: dict[ClaimWorkItem, int] = {}
+        self._hands = writes_at_once
+        self._awake = False
+        self._news = asyncio.Event()
+        self.on_outcome: Callable[[RecordOutcome | CopyOutcome], None] = lambda _: None
+
+    def hear(self, event: FactEvent[Any]) -> None:
+        """Take in an event of an informer. Events of other sources are ignored."""
+        fact = fact_of(event)
+        if isinstance(fact, Pod):
+            self._pod_heard(event, fact)
+        elif isinstance(fact, Claim):
+            self._claim_heard(event, fact)
+        elif isinstance(fact, Quota):
+            self._told.pop(fact.key, None)
+            self._touch([about_quotas(fact.key.namespace)])
+        elif fact is None:
+            self._news.set()
+        elif self._state.quotas and moves_quotas(event):
+            self._touch(map(about_quotas, self._ledger.limited()))
+
+    def reserved(self, pod: ObjectKey, allocation: Allocation | None) -> None:
+        """Leases are held for a bind of this pod that is under way, or no longer are."""
+        known = self._state.pods.get(pod)
+        if known is not None and not known.node:
+            self._said.reserved(known, allocation)
+            self._touch(about_claims_of(known))
+
+    def refused(self, pod: ObjectKey, uid: str, why: SchedulingFailure) -> None:
+        """The pod gets no place now. Forgotten when it is bound, asks for something else, or is gone."""
+        known = self._state.pods.get(pod)
+        if known is None or known.uid != uid or known.node:
+            return
+        over_quota = self._said.is_over_quota(pod)
+        if known.claim or known.claim_template or over_quota or why.word == Reason.QUOTA_EXCEEDED:
+            self._said.refused(known, why, now=self._clock.now())
+            self._touch(about_claims_of(known))
+        if over_quota != (why.word == Reason.QUOTA_EXCEEDED):
+            self._touch([about_quotas(pod.namespace)])
+
+    def refusal_of(self, pod: Pod) -> SchedulingFailure | None:
+        """Return this pod's last scheduling failure, while it is current."""
+        return self._said.refusal_of(pod)
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                self._news.clear()
+                looked = self._look() if self._is_awake() else 0
+                while len(self._under_way) < self._hands and (errand := self._next_due()) is not None:
+                    self._under_way.add(errand)
+                    group.create_task(self._perform(errand), name=f"{errand.kind} {errand.key}")
+                if looked < LOOKED_AT_A_TIME:
+                    await self._wait()
+                else:
+                    await asyncio.sleep(0)
+
+    def _is_awake(self) -> bool:
+        if not self._awake and self._state.synced >= SOURCES:
+            self._awake = True
+            self._touch(self._ledger.everything())
+        return self._awake
+
+    def _next_due(self) -> ClaimWorkItem | None:
+        return self._agenda.take_due(self._clock.now())
+
+    async def _wait(self) -> None:
+        """Wait for an event, the end of a write, or a due work item while a worker is free."""
+        at = self._agenda.next_at() if len(self._under_way) < self._hands else None
+        try:
+            async with asyncio.timeout(None if at is None else max(0.0, at - self._clock.now())):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    def _touch(self, errands: Iterable[ClaimWorkItem]) -> None:
+        for errand in errands:
+            self._touched[errand] = None
+        self._news.set()
+
+    def _pod_heard(self, event: FactEvent[Pod], pod: Pod) -> None:
+        if isinstance(event, Updated):
+            asks, stands = asks_differently(event.old, pod), stands_differently(event.old, pod)
+            if not asks and not stands:
+                return
+            if asks:
+                self._touch(about_pod(event.old))
+            if asks or pod.node or pod.phase.over:
+                self._forget(pod.key)
+        else:
+            self._forget(pod.key)
+        self._touch(about_pod(pod))
+        if self._state.quotas and self._ledger.is_limited(pod.key.namespace):
+            self._touch([about_quotas(pod.key.namespace)])
+
+    def _forget(self, pod: ObjectKey) -> None:
+        if self._said.is_over_quota(pod):
+            self._touch([about_quotas(pod.namespace)])
+        self._said.forget(pod)
+
+    def _claim_heard(self, event: FactEvent[Claim], claim: Claim) -> None:
+        for errand in about_claim(claim.key):
+            self._not_before.pop(errand, None)
+            self._touch([errand])
+        if claim.pod:
+            copying = ClaimWorkItem(ClaimWorkKind.COPY, ObjectKey(claim.key.namespace, claim.pod))
+            self._not_before.pop(copying, None)
+            self._touch([copying])
+        if is_new_ask(event):
+            for pod in self._ledger.pods_asking_through(claim.key):
+                self._said.absolve(pod.key)
+                self._touch(about_pod(pod))
+
+    def _look(self) -> int:
+        """Queue the work items that events touched, or remove them. Returns the number of items judged."""
+        now = self._clock.now()
+        errands = [one for one in self._touched if one not in self._under_way][:LOOKED_AT_A_TIME]
+        for errand in errands:
+            del self._touched[errand]
+            at = self._due(errand, now)
+            if at is None:
+                self._agenda.drop(errand)
+                self._not_before.pop(errand, None)
+                self._failures.pop(errand, None)
+            else:
+                self._agenda.put(errand, max(at, self._not_before.get(errand, now)))
+        return len(errands)
+
+    def _due(self, errand: ClaimWorkItem, now: float) -> float | None:
+        """Return the instant at which this work item is due; None if there is nothing to do."""
+        match errand.kind:
+            case ClaimWorkKind.STATUS:
+                return self._status_due(errand.key, now)
+            case ClaimWorkKind.PROTECTION:
+                return self._protection_due(errand.key, now)
+            case ClaimWorkKind.COPY:
+                return None if self._ledger.copy_wanted(errand.key) is None else now
+            case ClaimWorkKind.QUOTA:
+                # Quotas change in bursts: the first change opens a short window in which the others are collected.
+                planned = self._agenda.due(errand)
+                return now + A_MOMENT if planned is None else min(planned, now + A_MOMENT)
+
+    def _status_due(self, key: ObjectKey, now: float) -> float | None:
+        claim = self._state.claims.get(key)
+        standing = None if claim is None else self._ledger.to_be_said(claim)
+        if claim is None or standing is None:
+            self._grace.end(key)
+            return None
+        return self._grace.due(claim, standing, now)
+
+    def _protection_due(self, key: ObjectKey, now: float) -> float | None:
+        claim = self._state.claims.get(key)
+        missing = None if claim is None else self._ledger.protection_missing(claim)
+        if missing is None:
+            self._unused.pop(key, None)
+            return None
+        return now if missing else self._unused.setdefault(key, now + RELEASE_SECONDS)
+
+    async def _perform(self, errand: ClaimWorkItem) -> None:
+        try:
+            done = await self._put_right(errand)
+        except (ApiError, LeadershipLost):
+            done = False
+        finally:
+            self._under_way.discard(errand)
+        if done is False:
+            failures = self._failures[errand] = self._failures.get(errand, 0) + 1
+            self._rest(errand, min(_FIRST_RETRY * 2.0 ** (failures - 1), _LONGEST_RETRY))
+        else:
+            self._failures.pop(errand, None)
+            self._not_before.pop(errand, None)
+            if done:
+                self._rest(errand, ECHO_SECONDS)
+        self._news.set()
+
+    def _rest(self, errand: ClaimWorkItem, seconds: float) -> None:
+        """Hold the work item back for so long, then judge it again unless an event came before."""
+        self._not_before[errand] = again = self._clock.now() + seconds
+        self._agenda.put(errand, again)
+
+    async def _put_right(self, errand: ClaimWorkItem) -> bool | None:
+        """Perform a work item. False if it must be retried; None if nothing was to be done, or no event will follow."""
+        match errand.kind:
+            case ClaimWorkKind.STATUS:
+                return await self._write_status(errand.key)
+            case ClaimWorkKind.PROTECTION:
+                return await self._protect(errand.key)
+            case ClaimWorkKind.COPY:
+                return await self._make_copy(errand.key)
+            case ClaimWorkKind.QUOTA:
+                return None if await self._write_quotas(errand.key.namespace) else False
+
+    async def _write_status(self, key: ObjectKey) -> bool | None:
+        claim = self._state.claims.get(key)
+        standing = None if claim is None else self._ledger.to_be_said(claim)
+        if claim is None or standing is None:
+            return None
+        outcome = await self._claims.record(standing, known_claim(claim))
+        self._grace.end(key)
+        self.on_outcome(outcome)
+        return not (isinstance(outcome, StatusNotWritten) and outcome.setback is StatusWriteFailure.API_FAILED)
+
+    async def _protect(self, key: ObjectKey) -> bool | None:
+        claim = self._state.claims.get(key)
+        missing = None if claim is None else self._ledger.protection_missing(claim)
+        if claim is None or missing is None or (not missing and self._clock.now() < self._unused.get(key, 0.0)):
+            return None
+        try:
+            return await self._protection.put(claim, protected=missing)
+        except Forbidden as error:
+            if not self._told_unprotected:
+                self._told_unprotected = True
+                _log.error("claims in use cannot be protected against deletion", claim=str(key), error=error.message)
+            raise
+
+    async def _make_copy(self, pod: ObjectKey) -> bool | None:
+        wanted = self._ledger.copy_wanted(pod)
+        if wanted is None:
+            return None
+        outcome = await self._copies.perform(wanted)
+        self.on_outcome(outcome)
+        return not isinstance(outcome, ClaimNotCreated)
+
+    async def _write_quotas(self, namespace: str) -> bool:
+        """Write the status of the namespace's quotas. False if the API failed and it has to be tried again."""
+        right = True
+        for standing in self._ledger.quota_standings(namespace):
+            if self._told.get(standing.quota) == standing:
+                continue
+            outcome = await self._quotas.record(standing)
+            self.on_outcome(outcome)
+            if isinstance(outcome, StatusNotWritten):
+                right = right and outcome.setback is not StatusWriteFailure.API_FAILED
+            else:
+                self._told[standing.quota] = standing
+        if self._ledger.has_intentions(namespace):
+            # A bind under way counts. Should it fail, no event would follow.
+            self._agenda.put(about_quotas(namespace), self._clock.now() + ECHO_SECONDS)
+        return right

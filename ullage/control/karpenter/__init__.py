@@ -1,0 +1,1 @@
+"""Karpenter system of the controller: wiring, loop and reporter."""

@@ -1,0 +1,117 @@
+"""Loop of capacity requests: collect them, decide, perform, settle. Wakes on a change or at the next deadline."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ullage.act.smart_pods import SmartPodActuator
+from ullage.clock import Clock
+from ullage.control.karpenter.reporter import KarpenterReporter
+from ullage.decide.karpenter.core import KarpenterCore
+from ullage.decide.karpenter.demand import capacity_requests
+from ullage.decide.provisioning.demand import FleetDemand, find_demand
+from ullage.decide.provisioning.waiting import waiting_turns
+from ullage.decide.scheduling.assignment import PodAssigner, waits
+from ullage.model.fact_event import FactEvent
+from ullage.model.karpenter import CapacityRequest
+from ullage.model.karpenter_intents import KarpenterOutcome
+from ullage.model.lifecycles import SmartPodState
+from ullage.model.pod import Pod
+
+MODELLED_STEP = 0.002
+"""CPU seconds of one reconcile, in simulated time."""
+
+
+class KarpenterLoop:
+    """Reconciles all capacity requests. Facts enter by `observe`; `run` goes on until cancelled."""
+
+    def __init__(
+        self,
+        core: KarpenterCore,
+        assigner: PodAssigner,
+        actuator: SmartPodActuator,
+        clock: Clock,
+        *,
+        schedulers: Sequence[str],
+        longest_wait: float = 60.0,
+    ) -> None:
+        self.core = core
+        self.reporter: KarpenterReporter | None = None
+        self.served_by_others: Callable[[], FleetDemand | None] = lambda: None
+        """Returns the demand of the provisioning plan; None without a plan."""
+        self._assigner = assigner
+        self._actuator = actuator
+        self._clock = clock
+        self._schedulers = frozenset(schedulers)
+        self._longest_wait = longest_wait
+        self._changed = asyncio.Event()
+
+    def observe(self, event: FactEvent[Any]) -> None:
+        """Apply an event to the core. Call after the snapshot has been updated."""
+        if self.core.apply(event, now=self._clock.now()):
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        while True:
+            self._changed.clear()
+            if not await self.reconcile():
+                await self._wait()
+
+    async def reconcile(self) -> bool:
+        """Reconcile all requests once. Returns True if there was an intent to perform."""
+        now = self._clock.now()
+        self.core.request(self._wanted(), now=now)
+        intents = self.core.next_intents(now=now)
+        self._report()
+        await self._clock.charge(MODELLED_STEP)
+        outcomes = await asyncio.gather(*(self._actuator.perform(intent) for intent in intents))
+        for outcome in outcomes:
+            self._settle(outcome)
+        return bool(intents)
+
+    def _settle(self, outcome: KarpenterOutcome) -> None:
+        failures = self.core.settle(outcome, now=self._clock.now())
+        if self.reporter is not None:
+            self.reporter.outcome(outcome, failures)
+
+    def _counts(self, pod: Pod) -> bool:
+        """True for waiting pods of our schedulers. Pods of other schedulers are served by Karpenter directly."""
+        return pod.scheduler in self._schedulers and waits(pod)
+
+    def _wanted(self) -> list[CapacityRequest]:
+        """Capacity requests of pods that fit on no node and that no NodeProvisioner serves."""
+        turns = list(waiting_turns(self._assigner, self._counts))
+        if not turns:
+            return []
+        demand = find_demand(self._assigner.seating, (), turns, now=self._clock.now())
+        unmet = set(demand.unmet)
+        others = self.served_by_others()
+        if others is not None:
+            unmet &= set(others.unmet)
+        return capacity_requests(self._assigner, turns, unmet)
+
+    def _report(self) -> None:
+        if self.reporter is None:
+            return
+        facts, core = self.core.facts, self.core
+        ours = [claim.name for claim in facts.node_claims.values() if claim.request]
+        events, core.claim_events = core.claim_events, []
+        self.reporter.claim_events(events, ours)
+        self.reporter.transitions(core.transitions.drain())
+        self.reporter.node_pools(facts.node_pools, (one.node_pool for one in core.policy.mappings))
+        states = Counter(core.transitions.states().values())
+        pending = [pod.created for pod in facts.smart_pods.values() if not pod.node]
+        oldest = max(0.0, self._clock.now() - min(pending)) if pending else 0.0
+        self.reporter.show({state: states[state] for state in SmartPodState}, oldest)
+
+    async def _wait(self) -> None:
+        """Wait for a change or the core's next deadline, at most `longest_wait` seconds."""
+        deadline, now = self.core.next_deadline(), self._clock.now()
+        seconds = self._longest_wait if deadline is None else min(self._longest_wait, max(0.0, deadline - now))
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return

@@ -1,0 +1,134 @@
+"""Report the outcome of capacity requests: Events on waiting pods and NodePools, log lines, metrics."""
+
+from collections.abc import Iterable, Mapping
+
+import structlog
+
+from ullage.control.provisioning.telling import EventSink
+from ullage.decide.karpenter.node_pool_mapping import is_protected
+from ullage.decide.karpenter.transitions import Transition
+from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import POOL_LABEL, NodeClaimEvent, NodeClaimEventType, NodePool, WaitingPod
+from ullage.model.karpenter_failure import FailureReason
+from ullage.model.karpenter_intents import (
+    AdmitWaitingPod,
+    ClearHandover,
+    CreateSmartPod,
+    DeleteSmartPod,
+    IntentDone,
+    IntentFailed,
+    IntentRejected,
+    KarpenterOutcome,
+    RecordFailure,
+)
+from ullage.model.lifecycles import SmartPodState
+from ullage.observe.events import EventMessage, EventReason, ObjectReference
+from ullage.observe.karpenter_metrics import KarpenterMetrics
+
+_log = structlog.get_logger("karpenter")
+
+TRIES_BEFORE_TOLD = 3
+
+
+class KarpenterReporter:
+    """Events, logs and metrics of one controller."""
+
+    def __init__(self, events: EventSink, metrics: KarpenterMetrics | None = None) -> None:
+        self._events = events
+        self._metrics = metrics
+        self._claimed_at: dict[str, float] = {}
+        self._unprotected: set[str] = set()
+
+    def outcome(self, outcome: KarpenterOutcome, failures: int) -> None:
+        """Report the outcome of an intent. `failures`: its failures in a row."""
+        intent = outcome.intent
+        if isinstance(outcome, IntentDone):
+            self._done(outcome)
+        elif isinstance(outcome, IntentFailed | IntentRejected):
+            kind = type(intent).__name__
+            _log.warning("intent not performed", intent=kind, tries=failures, error=outcome.detail)
+            if isinstance(intent, DeleteSmartPod) and failures >= TRIES_BEFORE_TOLD and self._metrics is not None:
+                self._metrics.cleanup_failed()
+
+    def _done(self, outcome: IntentDone) -> None:
+        match outcome.intent:
+            case CreateSmartPod() as intent if outcome.written:
+                pool = dict(intent.labels)[POOL_LABEL]
+                _log.info("smart pod created", smart_pod=str(intent.key), request=intent.request, pool=pool)
+                if self._metrics is not None:
+                    self._metrics.created(pool)
+                for pod in intent.pods:
+                    note = (
+                        f"insufficient GPU resources in pool {pool}, auto-scaling triggered (request {intent.request})"
+                    )
+                    self._tell(pod, EventReason.SCALE_UP_TRIGGERED, note)
+            case AdmitWaitingPod() as intent if outcome.written:
+                self._tell(intent.pod, EventReason.NODE_HANDED_OVER, f"node {intent.node} was bought for this pod")
+            case RecordFailure(failure=failure) as intent if failure is not None:
+                self._tell(intent.pod, EventReason.SCALE_UP_FAILED, f"{failure.reason.value}: {failure.message}")
+                self._ended(SmartPodState.FAILED, failure.reason)
+            case DeleteSmartPod() as intent:
+                _log.info("smart pod deleted", smart_pod=str(intent.key), state=intent.end.value, why=intent.why)
+                if intent.end is SmartPodState.CANCELLED:
+                    self._ended(SmartPodState.CANCELLED, None)
+            case ClearHandover() as intent:
+                _log.info("node opened", node=intent.node, why=intent.why)
+                if "is over" in intent.why and self._metrics is not None:
+                    self._metrics.orphan_opened()
+            case _:
+                pass
+
+    def transitions(self, moves: Iterable[Transition]) -> None:
+        for move in moves:
+            start = "" if move.start is None else move.start.value
+            _log.info("request moved", request=move.request, start=start, end=move.end.value, why=move.sentence)
+            if self._metrics is None:
+                continue
+            if move.start is not None:
+                self._metrics.state_left(move.start, move.seconds)
+            if move.jump:
+                self._metrics.jumped()
+            if move.end is SmartPodState.HANDED_OVER:
+                self._ended(SmartPodState.HANDED_OVER, None)
+
+    def claim_events(self, events: Iterable[NodeClaimEvent], ours: Iterable[str]) -> None:
+        """Count events of NodeClaims in `ours`, those made for a request, and time them from creation to Ready."""
+        known = set(ours)
+        for event in events:
+            if self._metrics is not None and event.node_claim in known:
+                self._metrics.claim_event(event.type.value)
+            if event.type is NodeClaimEventType.CREATED:
+                self._claimed_at[event.node_claim] = event.timestamp
+            elif event.type is NodeClaimEventType.READY:
+                began = self._claimed_at.pop(event.node_claim, None)
+                if began is not None and self._metrics is not None and event.node_claim in known:
+                    self._metrics.provisioned(max(0.0, event.timestamp - began))
+            elif event.type is NodeClaimEventType.FAILED:
+                self._claimed_at.pop(event.node_claim, None)
+
+    def node_pools(self, pools: Mapping[str, NodePool], mapped: Iterable[str]) -> None:
+        """Report mapped NodePools whose nodes are not tainted before their hand-over, once per generation."""
+        found = {name: not is_protected(pools[name]) for name in sorted(set(mapped)) if name in pools}
+        if self._metrics is not None:
+            self._metrics.unprotected(found)
+        for name, is_open in found.items():
+            pool, seen = pools[name], f"{pools[name].uid}/{pools[name].generation}"
+            if is_open and seen not in self._unprotected:
+                self._unprotected.add(seen)
+                note = (
+                    "HandoverUnprotected: nodes are open to other schedulers before their hand-over; add the startup "
+                )
+                note += "taint gpu.scheduling/handover=unclaimed:NoSchedule to spec.template.spec.startupTaints"
+                about = ObjectReference("NodePool", ObjectKey("", name), pool.uid, "karpenter.sh/v1")
+                self._events.tell(EventMessage(about, EventReason.HANDOVER_UNPROTECTED, note))
+
+    def show(self, states: Mapping[SmartPodState, int], oldest_pending: float) -> None:
+        if self._metrics is not None:
+            self._metrics.show(states, oldest_pending)
+
+    def _ended(self, result: SmartPodState, reason: FailureReason | None) -> None:
+        if self._metrics is not None:
+            self._metrics.ended(result, reason)
+
+    def _tell(self, pod: WaitingPod, reason: EventReason, note: str) -> None:
+        self._events.tell(EventMessage(ObjectReference("Pod", pod.key, pod.uid), reason, note))

@@ -1,0 +1,139 @@
+"""Wire the Karpenter system to the provisioner's snapshot: informers, core, actuator, loop."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import structlog
+
+from ullage.act.leases import LeaseClient
+from ullage.act.smart_pods import SmartPodActuator
+from ullage.config.karpenter import Karpenter
+from ullage.control.karpenter.loop import KarpenterLoop
+from ullage.control.karpenter.reporter import KarpenterReporter
+from ullage.control.leases.loop import gpu_leases
+from ullage.control.provisioning.wiring import ProvisioningController
+from ullage.decide.karpenter.core import KarpenterCore
+from ullage.decide.provisioning.demand import FleetDemand
+from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.errors import AlreadyExists, ApiError
+from ullage.kube.client.api import ListSelector
+from ullage.kube.client.resources import EVENTS_READ, NAMESPACES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
+from ullage.kube.read.karpenter import (
+    read_handover_node,
+    read_karpenter_event,
+    read_node_claim,
+    read_node_pool,
+    read_smart_pod,
+)
+from ullage.model.fact_event import FactEvent
+from ullage.model.karpenter import COMPONENT_LABEL, REQUEST_LABEL, SMART_SCHEDULER
+from ullage.observe.events import EventRecorder
+from ullage.observe.karpenter_metrics import KarpenterMetrics
+from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
+from ullage.watch.sources import is_served
+
+_log = structlog.get_logger("karpenter")
+
+ABSENT_RECHECK = 30.0
+"""Seconds between two checks for Karpenter in a cluster without it."""
+
+
+class KarpenterController:
+    """Karpenter system of one process. Starts once Karpenter's kinds are served, which may be later."""
+
+    def __init__(
+        self,
+        provisioning: ProvisioningController,
+        settings: Karpenter,
+        *,
+        schedulers: Sequence[str],
+        lease_namespace: str,
+        seed: int,
+        metrics: KarpenterMetrics | None = None,
+    ) -> None:
+        self._provisioning = provisioning
+        self._api, self._clock = provisioning.api, provisioning.clock
+        self._settings = settings
+        self._lease_namespace = lease_namespace
+        self._metrics = metrics
+        self._rng = random.Random(seed)
+        self._ready = asyncio.Event()
+        assigner = PodAssigner(provisioning.loop.placements)
+        actuator = SmartPodActuator(self._api, LeaseClient(self._api, lease_namespace, self._clock))
+        self.loop = KarpenterLoop(
+            KarpenterCore(assigner, settings.policy()),
+            assigner,
+            actuator,
+            self._clock,
+            schedulers=schedulers,
+            longest_wait=settings.cleanup_interval,
+        )
+        self.loop.served_by_others = self._provisioned
+        provisioning.join(self)
+
+    @property
+    def ready(self) -> bool:
+        """True if capacity requests are served."""
+        return self._ready.is_set()
+
+    async def interests(self) -> Sequence[InformerSpec[Any, Any]]:
+        """No informers for the process to wait for: Karpenter may be installed later, or never."""
+        return ()
+
+    def hear(self, event: FactEvent[Any]) -> None:
+        """Pass an event to the loop. Call after the snapshot has been updated."""
+        self.loop.observe(event)
+
+    async def work(self, events: EventRecorder) -> None:
+        """Run the loop once Karpenter is installed and all informers have synced."""
+        await self._wait_for_karpenter()
+        await self._make_namespace()
+        self.loop.reporter = KarpenterReporter(events, self._metrics)
+        informers = [
+            Informer(self._api, one, self.loop.observe, rng=self._rng, clock=self._clock) for one in self._sources()
+        ]
+        async with asyncio.TaskGroup() as group:
+            group.create_task(run_all(*informers), name="karpenter informers")
+            await wait_all_synced(*informers)
+            self._ready.set()
+            await self.loop.run()
+
+    def _sources(self) -> list[InformerSpec[Any, Any]]:
+        smart = ListSelector(labels=f"{COMPONENT_LABEL}={SMART_SCHEDULER}")
+        about_pods = ListSelector(fields="regarding.kind=Pod")
+        return [
+            InformerSpec(PODS, read_smart_pod, namespace=self._settings.namespace, selection=smart),
+            InformerSpec(NODE_CLAIMS, read_node_claim),
+            InformerSpec(NODE_POOLS, read_node_pool),
+            InformerSpec(NODES, read_handover_node, selection=ListSelector(labels=REQUEST_LABEL)),
+            gpu_leases(self._lease_namespace),
+            InformerSpec(EVENTS_READ, read_karpenter_event, namespace=self._settings.namespace, selection=about_pods),
+        ]
+
+    async def _wait_for_karpenter(self) -> None:
+        told = False
+        while True:
+            try:
+                if await is_served(self._api, NODE_CLAIMS) and await is_served(self._api, NODE_POOLS):
+                    return
+                if not told:
+                    _log.warning("karpenter is not installed", kinds=f"{NODE_CLAIMS.id}, {NODE_POOLS.id}")
+                    told = True
+            except ApiError as error:
+                _log.warning("karpenter cannot be asked for", error=error.message)
+            await asyncio.sleep(ABSENT_RECHECK)
+
+    async def _make_namespace(self) -> None:
+        body = {"metadata": {"name": self._settings.namespace}}
+        try:
+            await self._api.create(NAMESPACES, body)
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            _log.warning("the namespace of smart pods cannot be made", error=error.message)
+
+    def _provisioned(self) -> FleetDemand | None:
+        plan = self._provisioning.loop.plan
+        return None if plan is None else plan.demand

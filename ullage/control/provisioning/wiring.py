@@ -1,0 +1,202 @@
+"""Builds the provisioner: informers, clouds, loop and actuator over one API."""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from ullage.act.events import KubeEventWriter
+from ullage.act.pools import PoolActuator
+from ullage.clock import Clock
+from ullage.cloud.api import CloudProvider
+from ullage.cloud.registry import ProviderContext, load_provider
+from ullage.control.cloud_bounds import CallLimits, bounded
+from ullage.control.draining.removal_facts import IncomingPods
+from ullage.control.leases.loop import gpu_leases
+from ullage.control.provisioning.gauges import count
+from ullage.control.provisioning.instance_lists import InstanceLists
+from ullage.control.provisioning.loop import ProvisioningLoop, ProvisioningSettings
+from ullage.control.provisioning.plan_reporter import PlanTeller
+from ullage.control.provisioning.statuses import ProvisionerStatuses
+from ullage.control.provisioning.telling import PoolReporter
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import NODE_PROVISIONERS
+from ullage.kube.objects.provisioner import NodeProvisioner
+from ullage.model.fact_event import FactEvent, ObjectKey
+from ullage.model.pool_outcome import PoolOutcome
+from ullage.model.provisioner import Provisioner
+from ullage.observe.events import EventRecorder
+from ullage.observe.provisioning_metrics import ProvisioningMetrics
+from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
+from ullage.watch.sources import sources_served
+from ullage.watch.trouble import unheard
+
+CONTROLLER = "ullage.dev/controller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerSettings:
+    """Settings of the controller process."""
+
+    provisioning: ProvisioningSettings = field(default_factory=ProvisioningSettings)
+    providers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Settings of each provider, by its name."""
+    lease_namespace: str = "ullage-system"
+    """Namespace of the GPU Leases that `ullage scheduler` writes."""
+    limits: CallLimits = field(default_factory=CallLimits)
+    """Time limits of a provider's calls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControllerEnvironment:
+    """Dependencies from the process a provisioner runs in."""
+
+    instance: str = "controller"
+    """Name that tells replicas apart."""
+    guard: Callable[[CloudProvider], CloudProvider] = lambda provider: provider
+    """Wrapper of every provider. It refuses writes of a replica that no longer leads."""
+    providers: Mapping[str, CloudProvider] = field(default_factory=dict)
+    """Providers owned by the caller: they are neither run nor closed here."""
+    metrics: ProvisioningMetrics | None = None
+    provisions: bool = True
+    """True if nodes are bought and deleted here; False if only companions use the snapshot."""
+
+
+class Companion(Protocol):
+    """Another loop on the same snapshot, in the same process."""
+
+    async def interests(self) -> Sequence[InformerSpec[Any, Any]]:
+        """Informers it needs beside those of the snapshot."""
+        ...
+
+    def hear(self, event: FactEvent[Any]) -> None:
+        """Apply one fact event, of the shared informers or of a companion's."""
+        ...
+
+    async def work(self, events: EventRecorder) -> None:
+        """Run its loop until cancelled. Called when all informers have synced."""
+        ...
+
+
+class ProvisioningController:
+    """One provisioner over one API. `run` goes on until cancelled."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        settings: ControllerSettings,
+        clock: Clock,
+        *,
+        seed: int,
+        host: ControllerEnvironment = ControllerEnvironment(),  # noqa: B008 - frozen
+    ) -> None:
+        self.api = api
+        self.clock = clock
+        self._settings = settings
+        self._companions: list[Companion] = []
+        self._rng = random.Random(seed)
+        self._host = host
+        self._ready = asyncio.Event()
+        self._followed: list[Informer[Any, Any]] = []
+        self._group: asyncio.TaskGroup | None = None
+        self.clouds = InstanceLists(self._made, clock)
+        self.statuses = ProvisionerStatuses(api, clock)
+        self.coming = IncomingPods(api, settings.lease_namespace, self._pods_called, self._devices)
+        hands = PoolActuator(api, self.clouds.provider, self.coming.first)
+        self.loop = ProvisioningLoop(self.statuses, self.clouds, hands, clock, settings.provisioning)
+        if host.metrics is not None:
+            self.loop.on_outcome = partial(count, host.metrics)
+            self.loop.on_planned = host.metrics.planned
+
+    @property
+    def unready(self) -> str:
+        """Informers that have not synced; empty if none is missing."""
+        return unheard(self._followed) if self._followed else "the cluster has not been asked yet what it serves"
+
+    @property
+    def ready(self) -> bool:
+        """True if all informers have synced, so that decisions are made."""
+        return self._ready.is_set()
+
+    async def run(self) -> None:
+        """Run until cancelled. Decisions begin when all informers have synced: the snapshot is incomplete before."""
+        informers = self._followed = await self._informers()
+        writer = KubeEventWriter(self.api, controller=CONTROLLER, instance=self._host.instance)
+        try:
+            async with EventRecorder(writer, self.clock, instance=self._host.instance) as events:
+                self._tell(events)
+                async with asyncio.TaskGroup() as self._group:
+                    self._group.create_task(run_all(*informers), name="informers")
+                    await wait_all_synced(*informers)
+                    if self._host.provisions:
+                        self._group.create_task(self.loop.run(), name="provisioning loop")
+                    for one in self._companions:
+                        self._group.create_task(one.work(events), name=type(one).__name__)
+                    self._ready.set()
+        finally:
+            self.clouds.stop()
+            for name, provider in self.clouds.providers.items():
+                if name not in self._host.providers:
+                    await provider.close()
+
+    def _tell(self, events: EventRecorder) -> None:
+        state = self.loop.placements.state
+        steps, plans = PoolReporter(events, state.nodes.get), PlanTeller(events, state.pods)
+
+        def stepped(provisioner: Provisioner, outcomes: Sequence[PoolOutcome]) -> None:
+            steps.stepped(provisioner, outcomes)
+            plans.stepped(provisioner, outcomes)
+
+        self.loop.on_step, self.loop.on_plan = stepped, plans.planned
+
+    def join(self, companion: Companion) -> None:
+        """Run another loop beside this one. Call before `run`."""
+        self._companions.append(companion)
+
+    async def _informers(self) -> list[Informer[Any, Any]]:
+        """Informers of the snapshot and NodeProvisioners, and of companions, whose events only companions get."""
+        namespace = self._settings.lease_namespace
+        served = await sources_served(self.api, lease_namespace=namespace)
+        shared: list[InformerSpec[Any, Any]] = [*served, _PROVISIONERS, gpu_leases(namespace)]
+        own = [interest for one in self._companions for interest in await one.interests()]
+        hearing = [(one, self._hear) for one in shared] + [(one, self._hear_beside) for one in own]
+        return [Informer(self.api, one, hear, rng=self._rng, clock=self.clock) for one, hear in hearing]
+
+    def _hear(self, event: FactEvent[Any]) -> None:
+        self.loop.hear(event)
+        self._hear_beside(event)
+
+    def _hear_beside(self, event: FactEvent[Any]) -> None:
+        for one in self._companions:
+            one.hear(event)
+
+    def _pods_called(self, uids: Collection[str]) -> dict[str, ObjectKey]:
+        pods = self.loop.placements.state.pods.values()
+        return {pod.uid: pod.key for pod in pods if pod.uid in uids}
+
+    def _devices(self, node: str) -> list[int]:
+        report = self.loop.placements.state.inventories.get(node)
+        return [] if report is None else [device.id for device in report.devices]
+
+    def _made(self, name: str) -> CloudProvider:
+        """Provider of this name, with its background work started."""
+        limits = self._settings.limits
+        if name in self._host.providers:
+            return self._host.guard(bounded(self._host.providers[name], limits))
+        settings = self._settings.providers.get(name, {})
+        provider = bounded(
+            load_provider(name, ProviderContext(api=self.api, clock=self.clock, settings=settings)), limits
+        )
+        if self._group is not None:
+            self._group.create_task(provider.run(), name=f"provider {name}")
+        return self._host.guard(provider)
+
+
+def _as_it_is(raw: NodeProvisioner) -> NodeProvisioner:
+    """NodeProvisioner unchanged: ProvisionerStatuses needs the whole object to write it back."""
+    return raw
+
+
+_PROVISIONERS = InformerSpec(NODE_PROVISIONERS, _as_it_is)

@@ -1,0 +1,188 @@
+"""Composition of a scheduler: informers, SchedulerCore, loop, actuators, LeaseGarbageCollector and ClaimController."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from ullage.act.change_feed import ChangeFeed
+from ullage.act.events import KubeEventWriter
+from ullage.act.gang_bind import GangBinder
+from ullage.act.lease_release import LeaseReleaser
+from ullage.act.lease_restore import LeaseRestorer
+from ullage.act.leases import LeaseClient
+from ullage.act.place import PodBinder
+from ullage.act.preemption import PreemptionActuator
+from ullage.act.refuse import PodConditionWriter
+from ullage.act.volumes import VolumeBinder
+from ullage.clock import Clock
+from ullage.control.claims.loop import ClaimController
+from ullage.control.clock_skew import ClockSkew
+from ullage.control.leases.loop import LeaseGarbageCollector, gpu_leases
+from ullage.control.leases.restore import LeaseRestoring
+from ullage.control.scheduling.loop import BindPipeline, SchedulerActuator, SchedulerLoop
+from ullage.control.scheduling.telling import SchedulerReporter
+from ullage.decide.placement.score.policies import DEFAULT_POLICY
+from ullage.decide.scheduling.desk import SchedulerCore
+from ullage.errors import ApiError
+from ullage.kube.client.api import KubeApi
+from ullage.model.dra import WithheldGpu
+from ullage.model.fact_event import FactEvent
+from ullage.model.pod import Pod
+from ullage.observe.events import EventRecorder
+from ullage.observe.scheduler_metrics import SchedulerMetrics
+from ullage.state.queue import QueueBackoff
+from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
+from ullage.watch.sources import is_served, may_come_later, sources_served
+from ullage.watch.trouble import unheard
+
+CONTROLLER = "ullage.dev/scheduler"
+DEFAULT_NAME = "gpu-scheduler"
+LOOK_AGAIN_SECONDS = 60.0
+"""Seconds between two checks whether a kind that was missing at the start is served by now."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """Settings of the scheduler."""
+
+    profiles: Mapping[str, str] = field(default_factory=lambda: {DEFAULT_NAME: DEFAULT_POLICY})
+    """Pods that name one of these schedulers are ours, and are packed by its policy."""
+    lease_namespace: str = "ullage-system"
+    """Namespace of the GPU Leases: the same for all schedulers of a cluster."""
+    pipeline: BindPipeline = field(default_factory=BindPipeline)
+    sweep: bool = True
+    """Free the Leases of pods that are gone, and restore deleted Leases of running pods."""
+    pace: QueueBackoff = field(default_factory=QueueBackoff)
+    """Back-off of refused pods."""
+
+
+class Scheduler:
+    """One scheduler over one API. `run` until cancelled."""
+
+    def __init__(
+        self,
+        api: KubeApi,
+        settings: SchedulerSettings,
+        clock: Clock,
+        *,
+        instance: str,
+        seed: int,
+        metrics: SchedulerMetrics | None = None,
+    ) -> None:
+        self._api = api
+        self._settings = settings
+        self._clock = clock
+        self._instance = instance
+        self._rng = random.Random(seed)
+        self._ready = asyncio.Event()
+        self._changes = ChangeFeed()
+        self._followed: list[Informer[Any, Any]] = []
+        self.desk = SchedulerCore(settings.profiles, settings.pace)
+        self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
+        broom = LeaseReleaser(api, settings.lease_namespace)
+        self._sweeper = LeaseGarbageCollector(broom, clock, on_freed=lambda freed: self._metrics.swept(freed.why))
+        self._skew = ClockSkew(clock, self._metrics)
+        self._restoring = LeaseRestoring(
+            LeaseRestorer(api, LeaseClient(api, settings.lease_namespace, clock)),
+            clock,
+            withheld=self._withheld,
+            on_restored=lambda restored: self._metrics.leases_restored.inc(len(restored.devices)),
+        )
+        placements, quotas = self.desk.placements, self.desk.quota
+        self._claims = ClaimController(api, clock, placements, names=settings.profiles, quotas=quotas)
+
+    @property
+    def ready(self) -> bool:
+        """True if all sources are synced, so that decisions are made."""
+        return self._ready.is_set()
+
+    @property
+    def unready(self) -> str:
+        """Return the problem that keeps pods from being placed; empty if there is none."""
+        if not self._followed:
+            return "the cluster has not been asked yet what it serves"
+        return unheard(self._followed) or self.desk.denials.unready
+
+    async def wait_ready(self) -> None:
+        """Wait until `ready`."""
+        await self._ready.wait()
+
+    async def run(self, elected: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Run until cancelled. Decisions begin when all sources are synced: before that the snapshot is incomplete.
+
+        With `elected`, decisions also wait for it to return: a standby keeps its snapshot current, and takes over at
+        once.
+        """
+        writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._instance)
+        recorder = EventRecorder(writer, self._clock, instance=self._instance, on_fate=self._metrics.event)
+        async with recorder as events:
+            teller = SchedulerReporter(events, self._metrics, self._clock)
+            loop = SchedulerLoop(self.desk, self._hands(), teller, self._clock, self._settings.pipeline)
+            events.others_are_urgent = lambda: loop.is_busy
+            self._claims.on_outcome = teller.claim_kept
+            loop.on_refused, loop.on_reserved = self._claims.refused, self._claims.reserved
+            informers = self._followed = await self._informers(loop)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(run_all(*informers), name="informers")
+                await wait_all_synced(*informers)
+                if elected is not None:
+                    await elected()
+                group.create_task(loop.run(), name="scheduler loop")
+                group.create_task(self._claims.run(), name="claims")
+                if self._settings.sweep:
+                    group.create_task(self._sweeper.run(), name="lease sweeper")
+                    group.create_task(self._restoring.run(), name="lease restorer")
+                group.create_task(self._follow_later(loop, informers), name="kinds that come later")
+                self._ready.set()
+
+    def _withheld(self, pod: Pod) -> tuple[WithheldGpu, ...]:
+        placements = self.desk.placements
+        return placements.device_claims.withheld(pod.gpu_ids, placements.state.inventories.get(pod.node))
+
+    def _hands(self) -> SchedulerActuator:
+        book = LeaseClient(self._api, self._settings.lease_namespace, self._clock)
+        volumes = VolumeBinder(self._api, self._changes)
+        return SchedulerActuator(
+            placer=PodBinder(self._api, book, volumes),
+            gang_placer=GangBinder(self._api, book, volumes),
+            preempter=PreemptionActuator(self._api, self._clock, scheduler=next(iter(self._settings.profiles))),
+            refuser=PodConditionWriter(self._api, self._clock),
+        )
+
+    async def _informers(self, loop: SchedulerLoop) -> list[Informer[Any, Any]]:
+        wanted = [
+            *await sources_served(self._api, lease_namespace=self._settings.lease_namespace),
+            gpu_leases(self._settings.lease_namespace),
+        ]
+        return [self._informer(one, loop) for one in wanted]
+
+    def _informer(self, interest: InformerSpec[Any, Any], loop: SchedulerLoop) -> Informer[Any, Any]:
+        def hear(event: FactEvent[Any]) -> None:
+            loop.hear(event)
+            self._claims.hear(event)
+            self._changes.observe(event)
+            self._skew.observe(event)
+            if self._settings.sweep:
+                self._sweeper.hear(event)
+                self._restoring.observe(event)
+
+        return Informer(self._api, interest, hear, rng=self._rng, clock=self._clock)
+
+    async def _follow_later(self, loop: SchedulerLoop, informers: list[Informer[Any, Any]]) -> None:
+        """Kinds that were not served at the start may be installed while we run: PodGroups, say."""
+        followed = {informer.source for informer in informers}
+        async with asyncio.TaskGroup() as group:
+            while missing := may_come_later(followed):
+                await asyncio.sleep(LOOK_AGAIN_SECONDS)
+                with suppress(ApiError):
+                    if not any([await is_served(self._api, one) for one in missing]):
+                        continue
+                    for interest in await sources_served(self._api, lease_namespace=self._settings.lease_namespace):
+                        if interest.resource.id not in followed:
+                            followed.add(interest.resource.id)
+                            group.create_task(self._informer(interest, loop).run(), name=interest.resource.id)

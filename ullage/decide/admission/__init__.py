@@ -1,0 +1,1 @@
+"""Admission decisions for pods, Bindings and GpuClaims. Pure."""

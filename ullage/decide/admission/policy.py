@@ -1,0 +1,34 @@
+"""Admission settings that an operator chooses."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ullage.model.admission import LEASED_TAINT
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""Name Kubernetes fills in where a pod names no scheduler."""
+
+
+class DeviceNaming(StrEnum):
+    """Form in which the env of a container names its GPUs."""
+
+    UUID = "uuid"
+    INDEX = "index"
+
+
+@dataclass(frozen=True, slots=True)
+class AdmissionPolicy:
+    """Scheduler names, scheduler identities, and the form in which containers name their GPUs."""
+
+    schedulers: tuple[str, ...] = ("gpu-scheduler",)
+    """Names our schedulers go by; pods that name none get the first."""
+    identities: tuple[str, ...] = ("system:serviceaccount:ullage-system:ullage-scheduler",)
+    """User names our schedulers write with."""
+    visible_by: DeviceNaming = DeviceNaming.UUID
+    taint: str = LEASED_TAINT
+    unconfined: bool = False
+    """Pods with claims may be privileged, mount the host's devices and the like."""
+
+    def is_scheduler(self, user: str) -> bool:
+        """True if this user is a scheduler, which may write GPU assignments."""
+        return user in self.identities

@@ -1,0 +1,1 @@
+"""Certificate rotation: the next step, and its instant. Pure."""

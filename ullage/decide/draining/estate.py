@@ -1,0 +1,119 @@
+"""Drain scope: candidate nodes and the minimum size of each pool, from NodeProvisioners, instances and the snapshot."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from ullage.decide.draining.eligibility import CONTROL_PLANE
+from ullage.decide.draining.inputs import PoolMinimum
+from ullage.decide.provisioning.pool_nodes import pool_nodes
+from ullage.decide.provisioning.pool_size import size_in_use
+from ullage.model.draining import CANDIDATE_TAINT
+from ullage.model.instance import Instance, InstanceState
+from ullage.model.node import Node
+from ullage.model.provisioner import PROVISIONER_LABEL, PoolNode, Provisioner
+from ullage.state.snapshot import ClusterSnapshot
+
+KARPENTER_LABEL = "karpenter.sh/nodepool"
+"""Label of nodes that Karpenter removes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScopeInputs:
+    """Owners of nodes: provisioners, and the instances their clouds list."""
+
+    provisioners: Sequence[Provisioner] = ()
+    instances: Sequence[Instance] = ()
+    """Of all providers, with the names of their nodes."""
+    listed: Collection[str] = ()
+    """Providers whose instances have been listed."""
+    unmanaged: bool = False
+    """Nodes of no NodeProvisioner are candidates, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainScope:
+    """Nodes that may be drained now, and the minimum size of each pool."""
+
+    candidates: frozenset[str] = frozenset()
+    floors: Mapping[str, PoolMinimum]
+    prices: Mapping[str, int]
+    """Price by node, in millionths per hour."""
+    machines: Mapping[str, Instance]
+    """Instance by node, for all instances that have a node and are not stopping."""
+    unheard: frozenset[str] = frozenset()
+    """Nodes of pools whose provider has not been listed yet: their instances are unknown."""
+
+
+def is_drained(provisioner: Provisioner) -> bool:
+    """True if draining removes nodes of this pool. A pool that is paused or only recommends is not drained."""
+    thresholds = provisioner.thresholds
+    return provisioner.consolidation.drains and not (thresholds.paused or thresholds.recommend_only)
+
+
+def survey(owners: ScopeInputs, placements: ClusterSnapshot, *, removing: Collection[str], now: float) -> DrainScope:
+    """Compute the drain scope. Nodes in `removing` count as gone."""
+    candidates: set[str] = set()
+    unheard: set[str] = set()
+    floors: dict[str, PoolMinimum] = {}
+    prices: dict[str, int] = {}
+    for one in owners.provisioners:
+        if not is_drained(one):
+            continue
+        nodes = [_here_before(node, placements) for node in pool_nodes(one, owners.instances, placements, now=now)]
+        here = [node for node in nodes if node.registered]
+        if one.provider not in owners.listed:
+            unheard.update(node.name for node in here)
+            continue
+        candidates.update(node.name for node in here if node.instance and not (node.coming or node.lost))
+        floors[one.name] = _floor(one, nodes, removing)
+        prices.update(dict.fromkeys((node.name for node in here), one.template.price))
+    if owners.unmanaged:
+        candidates.update(name for name, node in placements.state.nodes.items() if is_nobodys(node))
+    machines = {one.node: one for one in owners.instances if one.node and one.state is not InstanceState.STOPPING}
+    return DrainScope(
+        candidates=frozenset(candidates),
+        floors=floors,
+        prices=prices,
+        machines=machines,
+        unheard=frozenset(unheard),
+    )
+
+
+def _here_before(node: PoolNode, placements: ClusterSnapshot) -> PoolNode:
+    """The same node, no longer upcoming if it has the soft taint: an unready node that was a candidate stays one."""
+    known = placements.state.nodes.get(node.name)
+    if not node.coming or known is None or not any(taint.key == CANDIDATE_TAINT for taint in known.taints):
+        return node
+    return replace(node, coming=False)
+
+
+def is_nobodys(node: Node) -> bool:
+    """True if the node is of no pool, not Karpenter's, not the control plane's, and not cordoned.
+
+    A cordoned node is left to its owner. That includes nodes which draining emptied and cordoned.
+    """
+    taken = (PROVISIONER_LABEL, KARPENTER_LABEL, *CONTROL_PLANE)
+    return not node.unschedulable and not any(label in node.labels for label in taken)
+
+
+def _floor(provisioner: Provisioner, nodes: Sequence[PoolNode], removing: Collection[str]) -> PoolMinimum:
+    """Minimum of a pool by its thresholds, with the number of nodes that stay."""
+    thresholds = provisioner.thresholds
+    staying = [
+        node
+        for node in nodes
+        if node.registered and not (node.coming or node.lost or node.doomed) and node.name not in removing
+    ]
+    return PoolMinimum(
+        nodes=len(staying), least=least_size(provisioner, nodes), least_empty=thresholds.min_unutilized_nodes
+    )
+
+
+def least_size(provisioner: Provisioner, nodes: Sequence[PoolNode]) -> int:
+    """Least size of a drained pool: its minSize, or the largest size at which enough of it is in use."""
+    thresholds = provisioner.thresholds
+    if not thresholds.min_utilization_percent or not provisioner.consolidation.drains:
+        return thresholds.min_size
+    return max(thresholds.min_size, min(thresholds.max_size, size_in_use(nodes, thresholds)))

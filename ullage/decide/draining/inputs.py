@@ -1,0 +1,133 @@
+"""Inputs, memory and result of one planner run. Frozen records; no decisions."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ullage.model.draining import RecentEviction, RemovableNode, UnremovableNode, WorkloadReplicas
+from ullage.model.fact_event import ObjectKey
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleSwitches:
+    """Switches of the drain rules an operator may change: pods that keep their node."""
+
+    system_pods_stay: bool = True
+    """Pods of kube-system without a disruption budget stay."""
+    local_storage_stays: bool = True
+    """Pods with local volumes stay."""
+    custom_controllers_stay: bool = True
+    """Pods of controllers other than Kubernetes' own stay. Also, a pod's controller must exist and be large enough."""
+    min_replicas: int = 0
+    """Pods of ReplicaSets and ReplicationControllers with fewer replicas stay."""
+    system_pod_grace: float = 3600.0
+    """Age in seconds after which a pod of kube-system may move all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainPolicy:
+    """Conditions for removing a node. Shares are in thousandths, times in seconds."""
+
+    used_milli: int = 500
+    """Highest used share of CPU or memory at which a node is a candidate."""
+    gpu_used_milli: int = 500
+    """Highest used share of GPUs, for nodes with GPUs; their CPU and memory do not count."""
+    pools_used_milli: Mapping[str, int] = field(default_factory=dict)
+    """Highest used share by pool name, for pools with a threshold of their own."""
+    count_daemons: bool = True
+    """Requests of DaemonSet pods count as used."""
+    count_mirrors: bool = True
+    unready_go: bool = True
+    in_turn: bool = False
+    """Allow a node with more pods under one disruption budget than it allows at once, if no other removal needs it."""
+    recheck: float = 300.0
+    """Time before a node whose pods had no place is tried again."""
+    evictions_kept: float = 120.0
+    """Time an evicted pod without a replacement keeps its place reserved in drain plans."""
+    rules: RuleSwitches = field(default_factory=RuleSwitches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolMinimum:
+    """Minimum size of one pool."""
+
+    nodes: int
+    """Nodes of the pool, without those that are being removed."""
+    least: int = 0
+    least_empty: int = 0
+    """Empty nodes the pool keeps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainInputs:
+    """Inputs of a plan beside the snapshot."""
+
+    candidates: Collection[str] | None = None
+    """Nodes that may be removed; None for all but control plane nodes."""
+    destinations: Collection[str] | None = None
+    """Nodes pods may be moved to; None for all."""
+    removing: Collection[str] = ()
+    """Nodes whose removal has begun."""
+    resumable: Collection[str] = ()
+    """Nodes with the draining taint and no removal under way: judged as if they had no taint."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Nodes whose removal failed lately, and why."""
+    pools: Mapping[str, PoolMinimum] = field(default_factory=dict)
+    """By name."""
+    least_nodes: int = 0
+    """Minimum number of nodes of the cluster."""
+    least_resources: Mapping[str, int] = field(default_factory=dict)
+    """Minimum allocatable of all nodes together, in thousandths by resource."""
+    workloads: Mapping[str, WorkloadReplicas] = field(default_factory=dict)
+    """By uid."""
+    workload_kinds: Collection[str] = frozenset()
+    """Kinds that `workloads` has completely: a workload of such a kind that is not in it is gone."""
+    evictions: Sequence[RecentEviction] = ()
+    prices: Mapping[str, int] = field(default_factory=dict)
+    """Price by node, in millionths per hour."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerMemory:
+    """Memory from one loop to the next. Empty at a start; timers are then read from soft taints, see `unneeded`."""
+
+    hints: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """Destination node of each pod in the last plan."""
+    older_hints: Mapping[ObjectKey, str] = field(default_factory=dict)
+    refused: Mapping[str, tuple[float, UnremovableNode]] = field(default_factory=dict)
+    """Nodes whose pods had no place, each with the time of that answer."""
+    since: Mapping[str, float] | None = None
+    """Time each candidate became one, also candidates not reached this time; None before the first loop."""
+
+
+FRESH = PlannerMemory()
+
+
+def always() -> bool:
+    """Return True: no time limit."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of one search for candidates."""
+
+    still_time: Callable[[], bool] = always
+    least_tried: int = 10
+    """Nodes that are tried even when the time is over."""
+    most_candidates: int | None = None
+
+
+UNLIMITED = Limits()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainPlan:
+    """Answer for every node."""
+
+    removable: tuple[RemovableNode, ...]
+    """In the order found. All of them can be removed together."""
+    unremovable: tuple[UnremovableNode, ...]
+    """By name."""
+    budgets_left: Mapping[ObjectKey, int]
+    """Evictions each disruption budget still allows after all removable nodes are gone."""
+    memory: PlannerMemory

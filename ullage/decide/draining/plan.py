@@ -1,0 +1,213 @@
+"""Drain planner: one run answers for every node and finds nodes that can all be removed together.
+
+The snapshot is changed during the run in a what-if and is exactly as before at its end, see `moving`.
+"""
+
+from collections.abc import Iterable
+from itertools import chain
+
+import numpy as np
+
+from ullage.decide.draining.destinations import DestinationSearch
+from ullage.decide.draining.eligibility import EligibilityContext, ineligible, is_draining
+from ullage.decide.draining.evictions import kept, still_missing
+from ullage.decide.draining.floors import MinSizeTracker
+from ullage.decide.draining.gangs import GangMoves
+from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPlan, DrainPolicy, Limits, PlannerMemory
+from ullage.decide.draining.loads import PodsToMove, load_of
+from ullage.decide.draining.order import in_order
+from ullage.decide.draining.pdb import RemainingPdbTracker
+from ullage.decide.draining.placing import Places, PodRelocator
+from ullage.decide.draining.room import seat_waiting
+from ullage.decide.draining.rules import Drainability, DrainabilityCache, DrainContext
+from ullage.decide.draining.trial import RemovalTrial
+from ullage.decide.draining.unneeded import candidates_since, marked_since
+from ullage.decide.draining.utilisation import used_shares
+from ullage.decide.scheduling.assignment import PodAssigner, waits
+from ullage.model.draining import PASSING, RemovableNode, UnremovableNode, UnremovableReason
+from ullage.model.pod import Pod
+from ullage.model.provisioner import PROVISIONER_LABEL
+
+
+def plan_drain(
+    assigner: PodAssigner,
+    facts: DrainInputs,
+    policy: DrainPolicy,
+    memory: PlannerMemory = FRESH,
+    limits: Limits = UNLIMITED,
+    *,
+    now: float,
+) -> DrainPlan:
+    """Plan removals: nodes that can be removed together now, and why the others stay."""
+    with assigner.placements.what_if():
+        return _Loop(assigner, facts, policy, memory, now).run(limits)
+
+
+class _Loop:
+    def __init__(
+        self, assigner: PodAssigner, facts: DrainInputs, policy: DrainPolicy, memory: PlannerMemory, now: float
+    ) -> None:
+        self._assigner = assigner
+        self._placements = placements = assigner.placements
+        self._facts = facts
+        self._policy = policy
+        self._memory = memory
+        self._now = now
+        self._nodes = placements.state.nodes
+        self._rows = placements.columns.rows
+        self._removing = {name for name in facts.removing if name in self._nodes}
+        self._removing |= {
+            name for name, node in self._nodes.items() if is_draining(node) and name not in facts.resumable
+        }
+        self._budgets = RemainingPdbTracker(placements.state.budgets)
+        around = DrainContext(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
+        self._rulings = DrainabilityCache(around)
+        self._promised: Places = {}
+        """Destinations of pods on nodes being removed, and of evicted pods without a replacement."""
+        self._evicted = kept(facts.evictions, keep=policy.evictions_kept, now=now)
+
+    def run(self, limits: Limits) -> DrainPlan:
+        # 1. pending pods are placed first
+        seat_waiting(self._assigner, now=self._now)
+        destinations = DestinationSearch(self._assigner.seating, now=self._now)
+        if self._facts.destinations is not None:
+            destinations.limit_to(self._facts.destinations)
+        placing = PodRelocator(
+            self._assigner.seating, destinations, self._memory, now=self._now, also=[one.pod for one in self._evicted]
+        )
+        with placing.moving.attempt():
+            # 2. pods on nodes that are being removed, and pods evicted lately
+            for name in sorted(self._removing):
+                destinations.close(self._rows[name])
+                placing.moving.make_ghost(name)
+            problem = self._unplaced(placing)
+            # 3. nodes to be tried, in order; the search for room begins with the other nodes
+            stays, loads = self._sorted_out()
+            if problem is not None:
+                stays |= {
+                    load.node: UnremovableNode(node=load.node, why=problem[0], pod=problem[1].key) for load in loads
+                }
+                loads = []
+            destinations.search_in(self._search_order(loads))
+            # 4. removal trials, node by node
+            candidacy = RemovalTrial(
+                placing, destinations, GangMoves(self._assigner, self._rulings), self._budgets, self._policy
+            )
+            candidacy.promise(self._promised | self._nominated())
+            return self._walk(loads, stays, candidacy, limits)
+
+    def _nominated(self) -> Places:
+        """Nominated nodes of pending pods."""
+        pods = self._placements.state.pods.values()
+        return {pod.key: pod.nominated for pod in pods if pod.nominated and waits(pod)}
+
+    def _unplaced(self, placing: PodRelocator) -> tuple[UnremovableReason, Pod] | None:
+        """First pod on a node being removed, or evicted lately, that has no place any more."""
+        for name in sorted(self._removing):
+            here = self._placements.pods_on(name)
+            leaving = [here[key] for key in sorted(here) if self._leaves(here[key])]
+            self._budgets.charge(leaving)
+            places = placing.move(leaving)
+            if isinstance(places, Pod):
+                return UnremovableReason.DRAINED_PODS_UNPLACED, places
+            self._promised |= places
+        missing = still_missing(self._evicted, self._facts.workloads, self._placements)
+        places = placing.move(missing)
+        if isinstance(places, Pod):
+            return UnremovableReason.EVICTED_PODS_UNPLACED, places
+        self._promised |= places
+        return None
+
+    def _leaves(self, pod: Pod) -> bool:
+        """True if a pod on a node being removed needs a place elsewhere."""
+        if pod.deleting or pod.key not in self._placements.state.pods:
+            return False
+        return self._rulings.of(pod) not in (Drainability.GOES_WITH_NODE, Drainability.IGNORED)
+
+    def _sorted_out(self) -> tuple[dict[str, UnremovableNode], list[PodsToMove]]:
+        shares, too_much = used_shares(self._placements, self._policy, now=self._now)
+        census = EligibilityContext(self._facts, self._policy, self._removing, shares, too_much.tolist(), self._rows)
+        stays: dict[str, UnremovableNode] = {}
+        loads: list[PodsToMove] = []
+        for name in sorted(self._nodes):
+            problem = ineligible(self._nodes[name], census)
+            if problem is None:
+                load = load_of(name, self._placements, self._rulings)
+                problem = load.blocked
+                if problem is None:
+                    loads.append(load)
+                    continue
+            stays[name] = problem
+        return stays, in_order(loads, self._placements.columns, shares, self._facts.prices)
+
+    def _search_order(self, loads: list[PodsToMove]) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
+        """Search order of destinations: nodes that are not tried, then tried nodes from the last to the first."""
+        tried = [load.node for load in loads]
+        others = sorted(self._nodes.keys() - set(tried), reverse=True)
+        return np.array([self._rows[name] for name in chain(others, reversed(tried))], np.intp)
+
+    def _walk(
+        self, loads: list[PodsToMove], stays: dict[str, UnremovableNode], candidacy: RemovalTrial, limits: Limits
+    ) -> DrainPlan:
+        floors, tried = self._floors(loads), 0
+        removable: list[RemovableNode] = []
+        refused: dict[str, tuple[float, UnremovableNode]] = {}
+        for load in loads:
+            node, empty = self._nodes[load.node], not load.moving and not load.waited_for
+            lately = self._lately(load)
+            answer: RemovableNode | UnremovableNode | None = floors.reached(node, empty=empty) or lately
+            if answer is None and limits.most_candidates is not None and len(removable) >= limits.most_candidates:
+                answer = UnremovableNode(node=load.node, why=UnremovableReason.CANDIDATE_LIMIT)
+            if answer is None and tried >= limits.least_tried and not limits.still_time():
+                answer = UnremovableNode(node=load.node, why=UnremovableReason.NOT_REACHED)
+            if answer is None:
+                tried += 1
+                answer = candidacy.of(load, ready=node.ready)
+            if isinstance(answer, RemovableNode):
+                removable.append(answer)
+                floors.take(node, empty=empty)
+                continue
+            stays[load.node] = answer
+            if lately is not None:
+                refused[load.node] = self._memory.refused[load.node]
+            elif answer.why is UnremovableReason.NO_PLACE:
+                refused[load.node] = self._now, answer
+        unremovable = tuple(stays[name] for name in sorted(stays))
+        memory = PlannerMemory(
+            hints=self._promised | candidacy.places,
+            older_hints=self._memory.hints,
+            refused=refused,
+            since=self._timers([*(one.node for one in removable), *candidacy.next_turn], unremovable),
+        )
+        left = dict(self._budgets.left)
+        return DrainPlan(removable=tuple(removable), unremovable=unremovable, budgets_left=left, memory=memory)
+
+    def _timers(self, unneeded: Iterable[str], unremovable: Iterable[UnremovableNode]) -> dict[str, float]:
+        """Time each node became unneeded. A candidate that cannot go for a passing reason keeps its time.
+
+        So does a node being removed: if its removal has to wait, it is due all the same.
+        """
+        before, going = self._memory.since, self._facts.removing
+        known = [one.node for one in unremovable if one.why in PASSING or one.node in going]
+        if before is None:
+            known = [name for name in known if marked_since(self._nodes[name]) is not None]
+        else:
+            known = [name for name in known if name in before]
+        names = dict.fromkeys((*unneeded, *known))
+        return candidates_since(names, before, self._nodes, now=self._now)
+
+    def _lately(self, load: PodsToMove) -> UnremovableNode | None:
+        """Answer of an earlier loop, if it is recent and the pod that had no place is still on the node."""
+        known = self._memory.refused.get(load.node)
+        if known is None or self._now - known[0] >= self._policy.recheck:
+            return None
+        return known[1] if any(pod.key == known[1].pod for pod in load.moving) else None
+
+    def _floors(self, loads: list[PodsToMove]) -> MinSizeTracker:
+        pools, empty = self._facts.pools, dict[str, int]()
+        for load in loads:
+            pool = self._nodes[load.node].labels.get(PROVISIONER_LABEL, "")
+            if pool in pools and not load.moving and not load.waited_for:
+                empty[pool] = empty.get(pool, 0) + 1
+        staying = [node for name, node in self._nodes.items() if name not in self._removing]
+        return MinSizeTracker(pools, empty, staying, self._facts)

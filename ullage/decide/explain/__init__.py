@@ -1,0 +1,1 @@
+"""Explanations for people: a pod's rejections, next steps, and what-if plans of scheduler and autoscaler."""

@@ -1,0 +1,141 @@
+"""Schedule plan: the scheduler's decision for every pending pod, in words and numbers for people and programs.
+
+`planning` decides; this module puts the decisions in words. Nothing is read or written, and no pod is evicted.
+"""
+
+from dataclasses import dataclass
+
+from ullage.decide.explain.advice import Adviser
+from ullage.decide.explain.planning import Held, PlanInputs, SchedulePlanner
+from ullage.decide.explain.rejections import NodeRejections, grounds, pod_ground
+from ullage.decide.placement.engine import Placement
+from ullage.decide.placement.score.policies import DEFAULT_POLICY
+from ullage.decide.scheduling.assignment import queue_order
+from ullage.model.fact_event import ObjectKey
+from ullage.model.pod import Pod
+from ullage.model.shape import Shape
+from ullage.model.verdict import Reason
+from ullage.state.snapshot import ClusterSnapshot
+
+MOST_ENDINGS = 16
+"""Shapes for which to search for pods whose end would make room: each search is a preemption over all nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPlacement:
+    """A pod that gets a placement."""
+
+    pod: ObjectKey
+    seat: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class UnschedulablePod:
+    """A pod that gets no placement."""
+
+    pod: ObjectKey
+    grounds: tuple[NodeRejections, ...]
+    steps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GangPlan:
+    """Outcome for one gang."""
+
+    gang: ObjectKey
+    min_member: int
+    members: tuple[ObjectKey, ...]
+    """Members that are pending, and those on nodes already."""
+    bound: int
+    placed: int
+    detail: str = ""
+    """Reason that none of the pending members is placed, if none is."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePlan:
+    """Placements in the order they were decided, pods that cannot be scheduled, and gangs."""
+
+    placements: tuple[PlannedPlacement, ...]
+    unschedulable: tuple[UnschedulablePod, ...]
+    gangs: tuple[GangPlan, ...]
+
+
+def plan_schedule(
+    placements: ClusterSnapshot, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
+) -> SchedulePlan:
+    """The plan for all pending pods. The snapshot holds the planned pods afterwards."""
+    planner = SchedulePlanner(placements, known, now=now, policy=policy)
+    planner.run()
+    return told(planner)
+
+
+def told(planner: SchedulePlanner) -> SchedulePlan:
+    """Plan in words. Rejections are computed at the end, with all planned pods placed."""
+    placed = tuple(PlannedPlacement(key, seat) for key, seat in planner.seats.items())
+    return SchedulePlan(placed, tuple(_Telling(planner).unplaced()), tuple(_gangs(planner)))
+
+
+class _Telling:
+    """Puts refusals in words; pods of one shape get the same."""
+
+    def __init__(self, planner: SchedulePlanner) -> None:
+        self._planner = planner
+        self._pods = planner.placements.state.pods
+        self._nodes = len(planner.placements.columns.rows)
+        self._advice = Adviser(planner.assigner.seating, now=planner.now)
+        self._known: dict[tuple[Shape, str], tuple[tuple[NodeRejections, ...], tuple[str, ...]]] = {}
+
+    def unplaced(self) -> list[UnschedulablePod]:
+        found: list[UnschedulablePod] = []
+        for key, verdict in self._planner.refused.items():
+            ground = pod_ground(verdict, self._nodes)
+            found.append(UnschedulablePod(key, (ground,), self._advice.steps(self._pods[key], (ground,))))
+        for turn, answer in self._planner.turned_away.values():
+            if isinstance(turn, Pod):
+                found.append(UnschedulablePod(turn.key, *self._why(turn, answer)))
+            else:
+                found += [self._member(pod, answer) for pod in turn.pending]
+        return sorted(found, key=lambda one: queue_order(self._pods[one.pod]))
+
+    def _why(self, pod: Pod, answer: Held) -> tuple[tuple[NodeRejections, ...], tuple[str, ...]]:
+        kind = (pod.shape, pod.key.namespace)
+        known = self._known.get(kind)
+        if known is not None and not self._planner.placements.refusals.about(pod):
+            return known
+        planner = self._planner
+        closed = planner.assigner.closed(pod)
+        found = grounds(
+            planner.assigner.seating, pod, now=planner.now, closed=closed, why_closed=planner.assigner.quota_detail(pod)
+        )
+        found = found or _counted(answer)
+        steps = self._advice.steps(pod, found, endings=len(self._known) < MOST_ENDINGS)
+        known = self._known[kind] = tuple(found), steps
+        return known
+
+    def _member(self, pod: Pod, answer: Held) -> UnschedulablePod:
+        """A member is refused for the reason its gang is."""
+        whole = NodeRejections(Reason.GANG_INCOMPLETE, self._nodes, "", str(answer))
+        others = [ground for ground in _counted(answer) if ground.reason is not whole.reason]
+        return UnschedulablePod(pod.key, (whole, *others), self._advice.steps(pod, (whole,), endings=False))
+
+
+def _counted(answer: Held) -> list[NodeRejections]:
+    return [NodeRejections(reason, count) for reason, count in answer.reasons.items()]
+
+
+def _gangs(planner: SchedulePlanner) -> list[GangPlan]:
+    plans = []
+    for key, gang in sorted(planner.gangs.items()):
+        turned_away = planner.turned_away.get(key)
+        plans.append(
+            GangPlan(
+                gang=key,
+                min_member=gang.min_member,
+                members=tuple(sorted(pod.key for pod in (*gang.pending, *gang.bound))),
+                bound=len(gang.bound),
+                placed=sum(pod.key in planner.seats for pod in gang.pending),
+                detail="" if turned_away is None else str(turned_away[1]),
+            )
+        )
+    return plans

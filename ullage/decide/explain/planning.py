@@ -1,0 +1,105 @@
+"""SchedulePlanner: decides on every pending pod, one after another on one snapshot, as the live scheduler does.
+
+Pods are taken in queue order: priority, then age, then name; a gang with the first of its members. Pods that later
+pods could help are tried again. No pod is evicted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ullage.decide.gang.placement import GangNoFit, GangRequest
+from ullage.decide.placement.engine import NoFit, Placement
+from ullage.decide.placement.score.policies import DEFAULT_POLICY
+from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
+from ullage.model.fact_event import ObjectKey
+from ullage.model.pod import Pod
+from ullage.model.verdict import ClusterEvent, Verdict
+from ullage.state.snapshot import ClusterSnapshot
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanInputs:
+    """Inputs that are not in the snapshot."""
+
+    unreadable_claims: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """GpuClaims that break a rule, with the rule."""
+
+
+Turn = Pod | GangRequest
+Held = NoFit | GangNoFit
+
+
+def pods_of(turn: Turn) -> tuple[Pod, ...]:
+    """Pods that a turn decides on."""
+    return (turn,) if isinstance(turn, Pod) else turn.pending
+
+
+class SchedulePlanner:
+    """Plans on a snapshot of its own, which holds the planned pods."""
+
+    def __init__(
+        self, placements: ClusterSnapshot, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
+    ) -> None:
+        self.placements = placements
+        self.assigner = PodAssigner(placements, policy, known.unreadable_claims)
+        self.seats: dict[ObjectKey, Placement] = {}
+        """Placements, in the order they were decided."""
+        self.refused: dict[ObjectKey, Verdict] = {}
+        """Pods refused before any node was filtered."""
+        self.turned_away: dict[ObjectKey, tuple[Turn, Held]] = {}
+        """Pods and gangs without room, by name."""
+        self.gangs: dict[ObjectKey, GangRequest] = {}
+        self.now = now
+        self._nominated: tuple[Pod, ...] = ()
+
+    def run(self, until: ObjectKey | None = None) -> None:
+        """Decide on all pending pods, or on those up to and including this pod."""
+        turns = self._turns(until)
+        self._nominated = tuple(turn for turn in turns if isinstance(turn, Pod) and turn.nominated)
+        while turns:
+            before = len(self.seats)
+            for turn in turns:
+                self._decide(turn)
+            # A pod may depend on pods that were placed later; nothing else can have changed for the better.
+            again = [turn for turn, answer in self.turned_away.values() if ClusterEvent.POD_ARRIVED in answer.wakes_on]
+            turns = again if len(self.seats) > before else []
+
+    def _turns(self, until: ObjectKey | None) -> list[Turn]:
+        turns: list[Turn] = []
+        for pod in sorted(filter(waits, self.placements.state.pods.values()), key=queue_order):
+            ready = self.assigner.entitled(pod)
+            gang = self.assigner.gang_of(pod)
+            if isinstance(ready, Verdict):
+                self.refused[pod.key] = ready
+            elif gang is None:
+                turns.append(ready)
+            elif gang not in self.gangs:
+                self.gangs[gang] = self.assigner.gang_ask(gang)
+                turns.append(self.gangs[gang])
+        last = next((place for place, turn in enumerate(turns) if until in {pod.key for pod in pods_of(turn)}), None)
+        return turns if last is None else turns[: last + 1]
+
+    def _decide(self, turn: Turn) -> None:
+        if isinstance(turn, Pod):
+            self._decide_pod(turn)
+        else:
+            self._decide_gang(turn)
+
+    def _decide_pod(self, pod: Pod) -> None:
+        answer = self.assigner.assign_pod(pod, self._nominated, now=self.now)
+        if isinstance(answer, NoFit):
+            self.turned_away[pod.key] = pod, answer
+        else:
+            self.turned_away.pop(pod.key, None)
+            self.seats[pod.key] = answer
+
+    def _decide_gang(self, gang: GangRequest) -> None:
+        answer = self.assigner.assign_gang(gang, self._nominated, now=self.now)
+        if isinstance(answer, GangNoFit):
+            self.turned_away[gang.key] = gang, answer
+            return
+        self.turned_away.pop(gang.key, None)
+        self.seats |= dict(sorted(answer.seats.items()))
+        for pod in gang.pending:
+            if pod.key not in answer.seats:
+                self._decide_pod(pod)

@@ -1,0 +1,313 @@
+"""KarpenterCore: capacity requests, and the next intents for each. Synchronous; `now` is an argument.
+
+Every state is rebuilt from smart pods, NodeClaims, Nodes, Leases and waiting pods. What is kept beside them (the batch
+window, pauses between writes) may be lost without harm.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from ullage.decide.karpenter.batching import need_of
+from ullage.decide.karpenter.demand import request_of
+from ullage.decide.karpenter.facts import KarpenterFacts
+from ullage.decide.karpenter.handover import admit, is_admitted, open_node, release, reserve
+from ullage.decide.karpenter.intent_backoff import NODE, POD, SMART_POD, IntentBackoff, subject_of
+from ullage.decide.karpenter.lifecycle import node_claim_events
+from ullage.decide.karpenter.policy import KarpenterPolicy
+from ullage.decide.karpenter.progress import Progress, ProgressReader, evicted
+from ullage.decide.karpenter.requesting import RequestPlanner, gang_failure
+from ullage.decide.karpenter.retry import SmartPodRetries
+from ullage.decide.karpenter.transitions import TransitionLog
+from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.model.device import Inventory
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.karpenter import (
+    UNCLAIMED,
+    CapacityRequest,
+    Handover,
+    HandoverNode,
+    KarpenterEvent,
+    NodeClaim,
+    NodeClaimEvent,
+    NodePool,
+    SmartPod,
+    WaitingPod,
+)
+from ullage.model.karpenter_failure import FailureReason, RequestFailure
+from ullage.model.karpenter_intents import (
+    ClearHandover,
+    CreateSmartPod,
+    DeleteSmartPod,
+    IntentDone,
+    IntentRejected,
+    KarpenterIntent,
+    KarpenterOutcome,
+    ReserveNode,
+)
+from ullage.model.lease import GpuLease
+from ullage.model.lifecycles import SmartPodState as S
+from ullage.model.pod import Pod
+from ullage.model.units import Instant, after
+
+
+class KarpenterCore:
+    """All requests served by Karpenter. The loop calls `apply`, `request`, `next_intents` and `settle`."""
+
+    def __init__(self, assigner: PodAssigner, policy: KarpenterPolicy) -> None:
+        self.facts = KarpenterFacts()
+        self.policy = policy
+        self._assigner = assigner
+        self._reader = ProgressReader(assigner, self.facts, policy)
+        self._planner = RequestPlanner(self.facts, policy)
+        self._retry = SmartPodRetries(self.facts, policy)
+        self._backoff = IntentBackoff()
+        self._wanted: tuple[CapacityRequest, ...] = ()
+        self._wake_at: list[Instant] = []
+        self._rejected: list[tuple[tuple[WaitingPod, ...], str]] = []
+        self.transitions = TransitionLog()
+        self.claim_events: list[NodeClaimEvent] = []
+        """Events of NodeClaims since the loop last reported them."""
+        self.waiting_for: dict[ObjectKey, str] = {}
+        """NodeClaim of a request that is over, by the waiting pod that will take its node."""
+
+    def apply(self, event: FactEvent[Any], *, now: float) -> bool:
+        """Apply a change of one fact, after the snapshot has been updated. Returns True if a decision could change."""
+        if not isinstance(event, Added | Updated | Deleted):
+            return False
+        new = None if isinstance(event, Deleted) else event.new
+        old = None if isinstance(event, Added) else event.old
+        fact = old if new is None else new
+        match fact:
+            case SmartPod():
+                self._backoff.observed((SMART_POD, event.key))
+            case HandoverNode():
+                self._backoff.observed((NODE, ObjectKey("", fact.name)))
+            case Pod():
+                self._backoff.observed((POD, event.key))
+                return True
+            case NodeClaim():
+                before = old if isinstance(old, NodeClaim) else None
+                self.claim_events += node_claim_events(before, fact if new is not None else None, now=now)
+            case NodePool() | GpuLease() | KarpenterEvent():
+                pass
+            case Inventory(node=name):
+                return name in self.facts.nodes
+            case _:
+                return False
+        self.facts.apply(event)
+        return True
+
+    def request(self, wanted: Sequence[CapacityRequest], *, now: float) -> None:
+        """Set all current requests, in the order of the queue. Idempotent by request id."""
+        del now
+        self._wanted = tuple(wanted)
+
+    def next_deadline(self) -> Instant | None:
+        """Instant at which to ask again even if nothing is observed; None if no deadline is set."""
+        return min(self._wake_at, default=None)
+
+    def next_intents(self, *, now: float) -> tuple[KarpenterIntent, ...]:
+        """Return the intents that are due, at most one per object. All may be performed at once."""
+        self._wake_at = []
+        found: dict[tuple[str, ObjectKey], KarpenterIntent] = {}
+        readings = list(self._readings(now))
+        for intent in (
+            *self._in_flight(readings, now),
+            *self._closed_nodes(now),
+            *self._rejections(now),
+            *self._new(readings, now),
+        ):
+            until = self._backoff.until(intent, now=now)
+            if until is not None:
+                self._wake_at.append(until)
+            else:
+                found.setdefault(subject_of(intent), intent)
+        for intent in found.values():
+            self._backoff.issue(intent)
+        return tuple(found.values())
+
+    def settle(self, outcome: KarpenterOutcome, *, now: float) -> int:
+        """Take the outcome of an intent. Returns its number of failures in a row."""
+        intent = outcome.intent
+        if isinstance(outcome, IntentDone):
+            if isinstance(intent, ReserveNode):
+                self._reader.leased |= {(intent.node, one.pod.uid): frozenset(one.devices) for one in intent.leases}
+            elif isinstance(intent, DeleteSmartPod):
+                self._ended(intent, now)
+            elif isinstance(intent, ClearHandover):
+                node = self.facts.nodes.get(intent.node)
+                self.transitions.complete("" if node is None else node.request)
+        elif isinstance(outcome, IntentRejected) and isinstance(intent, CreateSmartPod):
+            self._rejected.append((intent.pods, outcome.detail))
+        return self._backoff.settle(outcome, now=now)
+
+    # Smart pods that exist.
+
+    def _readings(self, now: float) -> Iterator[Progress | SmartPod]:
+        """Progress of each smart pod by name; the bare fact of one whose request cannot be read."""
+        for _, pod in sorted(self.facts.smart_pods.items()):
+            if pod.original is None or pod.original.id != pod.request:
+                yield pod
+            else:
+                progress = self._reader.read(pod, pod.original, now=now)
+                self.transitions.observe(pod.request, progress.state, now=now)
+                yield progress
+
+    def _in_flight(self, readings: Sequence[Progress | SmartPod], now: float) -> Iterator[KarpenterIntent]:
+        known = [one for one in readings if isinstance(one, Progress)]
+        failed_gangs = self._failed_gangs(known)
+        for one in readings:
+            if isinstance(one, SmartPod):
+                if not one.deleting:
+                    yield release(one, S.CANCELLED, f"the request of smart pod {one.key} cannot be read")
+            elif not one.smart_pod.deleting:
+                yield from self._next_steps(one, known, failed_gangs, now)
+
+    def _next_steps(
+        self, one: Progress, all_of_them: Sequence[Progress], failed: dict[ObjectKey, RequestFailure], now: float
+    ) -> Iterator[KarpenterIntent]:
+        pod, gang = one.smart_pod, one.original.gang
+        if not one.waiting or self._has_changed(one):
+            yield release(pod, S.CANCELLED, f"no pod of request {pod.request} waits for a node as it was asked for")
+            return
+        failure = evicted(pod) if pod.over else one.failure
+        if failure is None and gang in failed:
+            failure = failed[gang]
+        if failure is not None:
+            yield from self._fail(one, failure, now)
+            return
+        self._wake_at.append(one.deadline)
+        if one.state is S.RESERVED:
+            yield release(pod, S.HANDED_OVER, f"the GPUs of node {pod.node} are leased to the waiting pods")
+        elif one.state is S.INVENTORY_READY and self._gang_is_ready(one, all_of_them):
+            node = self.facts.nodes[pod.node]
+            yield reserve(node, pod.request, one.original.pods, one.leases, now=now)
+        record = one.to_record
+        if record is not None:
+            yield record
+
+    def _fail(self, one: Progress, failure: RequestFailure, now: float) -> Iterator[KarpenterIntent]:
+        """Record the failure on the waiting pods and delete the smart pod. NodeClaim and Node stay."""
+        attempts = max(one.attempts, one.smart_pod.attempts + 1)
+        exhausted = (*one.original.exhausted, one.original.mapping)
+        for request in self._requests_of(one.waiting):
+            written = self._retry.record(request, failure, attempts, now=now, exhausted=exhausted)
+            if written is not None:
+                yield written
+        end = S.EXPIRED if failure.reason.value.endswith("Timeout") else S.FAILED
+        yield release(one.smart_pod, end, f"{failure.reason.value}: {failure.message}")
+
+    def _failed_gangs(self, known: Iterable[Progress]) -> dict[ObjectKey, RequestFailure]:
+        """Failures by gang. One failed member fails the gang."""
+        return {
+            one.original.gang: gang_failure(one.waiting[0].key, one.failure)
+            for one in known
+            if one.original.gang is not None and one.failure is not None and one.waiting
+        }
+
+    def _gang_is_ready(self, one: Progress, all_of_them: Sequence[Progress]) -> bool:
+        """True without a gang, or if every member's node is ready and every member has a smart pod or a closed node."""
+        gang = one.original.gang
+        if gang is None:
+            return True
+        ready = (S.INVENTORY_READY, S.RESERVED)
+        others = [other for other in all_of_them if other.original.gang == gang]
+        unasked = [request for request in self._unserved(all_of_them) if request.gang == gang]
+        return not unasked and all(other.state in ready for other in others)
+
+    def _has_changed(self, one: Progress) -> bool:
+        """True if the waiting pods' requests differ from those the smart pod was created for."""
+        now_asked = list(self._requests_of(one.waiting))
+        if len(now_asked) < len(one.original.pods):
+            return False  # a pod of the group is gone, or a new node would not help it now: nothing can be compared
+        return need_of(now_asked) != one.original.fingerprint
+
+    # Nodes that are closed.
+
+    def _closed_nodes(self, now: float) -> Iterator[KarpenterIntent]:
+        """Continue hand-overs whose smart pod is gone, and open nodes bought for requests that are over."""
+        served = {pod.request for pod in self.facts.smart_pods.values()}
+        for _, node in sorted(self.facts.nodes.items()):
+            if node.closed_for is None or node.request in served or node.closed_for in served:
+                continue
+            if node.handover is None or node.closed_for == UNCLAIMED:
+                if node.ready and not node.going:
+                    yield open_node(node, f"request {node.request} is over: the node is for whoever comes next")
+            else:
+                yield from self._handed_over(node, node.handover, now)
+
+    def _handed_over(self, node: HandoverNode, handover: Handover, now: float) -> Iterator[KarpenterIntent]:
+        waiting = self._reader.waiting(handover.pods)
+        if waiting or handover.request in self.transitions.states():
+            self.transitions.observe(handover.request, S.HANDED_OVER, now=now)
+        if not waiting:
+            yield open_node(node, f"every pod of request {handover.request} is bound or gone")
+            return
+        deadlines = self.policy.deadlines
+        ends = after(min(handover.since, now), deadlines[S.RESERVED] + deadlines[S.HANDED_OVER])
+        if node.going or now >= ends:
+            cause = "is being removed" if node.going else "was not bound to in time"
+            failure = RequestFailure(FailureReason.HANDOVER_LOST, f"node {node.name} {cause}")
+            for request in self._requests_of(waiting):
+                known = self._retry.standing(request)
+                attempts = 1 if known is None else known.attempts + 1
+                written = self._retry.record(request, failure, attempts, now=now)
+                if written is not None:
+                    yield written
+            self.transitions.observe(handover.request, S.FAILED, now=now)
+            yield open_node(node, f"HandoverLost: {failure.message}")
+            return
+        self._wake_at.append(ends)
+        for pod in waiting:
+            if not is_admitted(pod, handover.request):
+                yield admit(pod, node, handover.request)
+
+    # Requests without a smart pod.
+
+    def _new(self, readings: Sequence[Progress | SmartPod], now: float) -> Iterator[KarpenterIntent]:
+        known = [one for one in readings if isinstance(one, Progress)]
+        plan = self._planner.plan(self._unserved(known), in_flight=len(readings), now=now)
+        self._wake_at += plan.wake_at
+        self.waiting_for = plan.waiting_for
+        yield from plan.failures
+        for intent in plan.create:
+            self.transitions.observe(intent.request, S.REQUESTED, now=now)
+            yield intent
+
+    def _unserved(self, known: Iterable[Progress]) -> list[CapacityRequest]:
+        """Wanted requests of pods that still wait, without smart pod and without a node closed for them."""
+        served = {pod for one in known for pod in one.original.pods}
+        served |= {
+            pod
+            for node in self.facts.nodes.values()
+            if node.closed_for not in (None, UNCLAIMED) and node.handover is not None and not node.going
+            for pod in node.handover.pods
+        }
+        return [one for one in self._wanted if one.pod not in served and self._reader.waiting((one.pod,))]
+
+    def _rejections(self, now: float) -> Iterator[KarpenterIntent]:
+        """Record on the waiting pods, once, that the API server rejected their smart pod."""
+        rejected, self._rejected = self._rejected, []
+        for pods, detail in rejected:
+            failure = RequestFailure(FailureReason.REJECTED, detail)
+            for request in self._requests_of(self._reader.waiting(pods)):
+                known = self._retry.standing(request)
+                written = self._retry.record(request, failure, 1 if known is None else known.attempts + 1, now=now)
+                if written is not None:
+                    yield written
+
+    def _requests_of(self, pods: Iterable[Pod]) -> Iterator[CapacityRequest]:
+        """Current requests of these pods, with the failure recorded on each."""
+        for pod in pods:
+            request = request_of(self._assigner, pod)
+            if request is not None:
+                yield request
+
+    def _ended(self, intent: DeleteSmartPod, now: float) -> None:
+        pod = self.facts.smart_pods.get(intent.key)
+        if pod is None:
+            return
+        for one in () if pod.original is None else pod.original.pods:
+            self._reader.leased.pop((pod.node, one.uid), None)
+        if intent.end is not S.HANDED_OVER:
+            self.transitions.observe(pod.request, intent.end, now=now)

@@ -1,0 +1,120 @@
+"""Capacity requests of the waiting pods that a new node would help."""
+
+from collections.abc import Collection, Iterable
+
+from msgspec.structs import replace
+
+from ullage.decide.gang.placement import GangRequest
+from ullage.decide.karpenter.retry import read_failure
+from ullage.decide.placement.engine import device_ask
+from ullage.decide.placement.filters.mounts import VolumeRequirements, mounts_of
+from ullage.decide.placement.quota import least_taken, quota_verdict
+from ullage.decide.provisioning.demand import Turn
+from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import HANDOVER, CapacityRequest, WaitingPod
+from ullage.model.pod import Pod
+from ullage.model.provisioner import HOST_LABEL, PROVISIONER_LABEL, ZONE_LABEL
+from ullage.model.selector import Operator
+from ullage.model.shape import Shape
+from ullage.model.volume import PersistentVolume
+
+INSUFFICIENT = "InsufficientGpus"
+
+
+def capacity_requests(
+    assigner: PodAssigner, turns: Iterable[Turn], unmet: Collection[ObjectKey]
+) -> list[CapacityRequest]:
+    """Capacity requests of the unmet pods, in the order of the queue. Gangs are complete or left out."""
+    found: list[CapacityRequest] = []
+    for turn in turns:
+        if isinstance(turn, GangRequest):
+            members = [request_of(assigner, pod) for pod in turn.pending[: turn.needed] if pod.key in unmet]
+            known = [one for one in members if one is not None]
+            if len(known) == len(members):
+                found += [_in_gang(one, turn.key, len(known)) for one in known]
+        elif turn.key in unmet:
+            request = request_of(assigner, turn)
+            found += [] if request is None else [request]
+    return found
+
+
+def request_of(assigner: PodAssigner, pod: Pod) -> CapacityRequest | None:
+    """Return the capacity request of a waiting pod; None where no new node would help it."""
+    ready = assigner.entitled(pod)
+    if not isinstance(ready, Pod) or not cures(assigner, ready):
+        return None
+    ask, shape = device_ask(ready), ready.shape
+    if ask is None:
+        return None
+    gang = assigner.gang_of(pod)
+    return CapacityRequest(
+        pod=WaitingPod(pod.key, pod.uid),
+        ask=ask,
+        requests=shape.requests,
+        node_selector=shape.node_selector,
+        node_affinity=shape.node_affinity,
+        tolerations=tuple(one for one in shape.tolerations if one.key != HANDOVER),
+        zones=_zones(mounts_of(shape, assigner.placements.storage).bound),
+        gang=gang,
+        gang_size=0 if gang is None else assigner.gang_size(gang),
+        shareable=not (shape.looks_at_itself or shape.host_ports or shape.claims),
+        why=INSUFFICIENT,
+        failure=read_failure(pod.capacity_failure),
+    )
+
+
+def cures(assigner: PodAssigner, pod: Pod) -> bool:
+    """True if one more node of the right kind would let the pod be placed."""
+    return not (_is_pinned(pod.shape) or _over_quota(assigner, pod) or _mounts(assigner, pod).missing)
+
+
+def _mounts(assigner: PodAssigner, pod: Pod) -> VolumeRequirements:
+    return mounts_of(pod.shape, assigner.placements.storage)
+
+
+def _is_pinned(shape: Shape) -> bool:
+    """True if the pod may be placed only on existing nodes, or on those of a NodeProvisioner."""
+    selected = {key for key, _ in shape.node_selector}
+    if shape.node_name or selected & {HOST_LABEL, PROVISIONER_LABEL}:
+        return True
+    if any(term.topology_key == HOST_LABEL for term in shape.near):
+        return True
+    terms = shape.node_affinity
+    return terms is not None and all(
+        term.fields or any(one.key == HOST_LABEL and one.operator is Operator.IN for one in term.labels)
+        for term in terms
+    )
+
+
+def _over_quota(assigner: PodAssigner, pod: Pod) -> bool:
+    limits, ask = assigner.quota.limits(pod.key.namespace), device_ask(pod)
+    if limits is None or ask is None:
+        return False
+    return not quota_verdict(limits, assigner.quota.usage(pod.key.namespace), least_taken(ask))
+
+
+def _zones(volumes: Iterable[PersistentVolume]) -> tuple[str, ...]:
+    """Zones common to all bound volumes; empty if no volume names a zone."""
+    found: set[str] | None = None
+    for volume in volumes:
+        zones = _zones_of(volume)
+        if zones:
+            found = zones if found is None else found & zones
+    return tuple(sorted(found or ()))
+
+
+def _zones_of(volume: PersistentVolume) -> set[str]:
+    by_label = {place for key, places in volume.zones if key == ZONE_LABEL for place in places}
+    by_term = {
+        value
+        for term in volume.node_affinity or ()
+        for one in term.labels
+        if one.key == ZONE_LABEL and one.operator is Operator.IN
+        for value in one.values
+    }
+    return by_label or by_term
+
+
+def _in_gang(request: CapacityRequest, gang: ObjectKey, size: int) -> CapacityRequest:
+    return replace(request, gang=gang, gang_size=size)

@@ -1,0 +1,119 @@
+"""Hand a node over to the waiting pods of its request: choice of GPUs, and the intents in their fixed order.
+
+Close the node, lease its GPUs, delete the smart pod, admit the waiting pods, open the node. Each step follows from
+observed objects, so that a crash between any two of them loses nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ullage.decide.placement.engine import Placement, hold
+from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import HANDOVER, Handover, HandoverNode, SmartPod, WaitingPod
+from ullage.model.karpenter_intents import (
+    AdmitWaitingPod,
+    ClearHandover,
+    DeleteSmartPod,
+    GpuLeaseRequest,
+    ReserveNode,
+)
+from ullage.model.lifecycles import SmartPodState
+from ullage.model.pod import Pod
+from ullage.model.shape import interned
+from ullage.model.shape_terms import Toleration
+from ullage.model.units import Instant
+from ullage.state.snapshot import ClusterSnapshot
+
+NO_SCHEDULE = "NoSchedule"
+RUNNING_GRACE = 1
+"""Grace period in seconds of a running pause container; a pending pod gets none."""
+
+
+def toleration_of(request: str) -> Toleration:
+    """Toleration that admits a pod to the node that the hand-over taint closes for its request."""
+    return Toleration(key=HANDOVER, value=request, effect=NO_SCHEDULE)
+
+
+def is_admitted(pod: Pod, request: str) -> bool:
+    return toleration_of(request) in pod.shape.tolerations
+
+
+def choose_gpus(
+    assigner: PodAssigner, waiting: Iterable[Pod], node: str, smart_pod: ObjectKey | None, *, now: float
+) -> tuple[GpuLeaseRequest, ...] | str:
+    """Choose GPUs of the node for each waiting pod by the scheduler's rules, as if the smart pod were deleted.
+
+    A str names the pod that does not fit, and why. The snapshot is not changed.
+    """
+    placements, found = assigner.placements, list[GpuLeaseRequest]()
+    with placements.what_if():
+        if smart_pod is not None:
+            placements.remove(smart_pod)
+        for pod in waiting:
+            seat = _seat(assigner, placements, pod, node, now)
+            if isinstance(seat, str):
+                return seat
+            choice = seat.choice
+            ids, milli = ((), 1000) if choice is None else (choice.ids, choice.share_milli)
+            found.append(GpuLeaseRequest(pod=WaitingPod(pod.key, pod.uid), devices=ids, milli=milli))
+    return tuple(found)
+
+
+def _seat(assigner: PodAssigner, placements: ClusterSnapshot, pod: Pod, node: str, now: float) -> Placement | str:
+    ready = assigner.entitled(pod)
+    if not isinstance(ready, Pod):
+        return f"{pod.key} may not be placed now"
+    shape = ready.shape
+    anyhow = Toleration(key=HANDOVER, effect=NO_SCHEDULE, exists=True)
+    admitted = interned(msgspec.structs.replace(shape, tolerations=(*shape.tolerations, anyhow)))
+    ready = msgspec.structs.replace(ready, shape=admitted)
+    answer = assigner.seating.seat_on(ready, node, now=now)
+    if not isinstance(answer, Placement):
+        return f"{pod.key} does not fit on {node}: {answer.value}"
+    hold(placements, ready, answer)
+    return answer
+
+
+def reserve(
+    node: HandoverNode, request: str, pods: Sequence[WaitingPod], leases: tuple[GpuLeaseRequest, ...], *, now: float
+) -> ReserveNode:
+    """Close the node and lease its GPUs. A hand-over that is under way keeps its start time."""
+    under_way = node.handover if node.handover is not None and node.handover.request == request else None
+    return ReserveNode(
+        node=node.name,
+        uid=node.uid,
+        resource_version=node.resource_version,
+        handover=Handover(
+            request=request,
+            pods=tuple(pods),
+            since=Instant(now) if under_way is None else under_way.since,
+            was_kept=node.kept if under_way is None else under_way.was_kept,
+        ),
+        leases=leases,
+        why=f"node {node.name} is closed for request {request}, so that nobody else gets its GPUs",
+    )
+
+
+def release(smart_pod: SmartPod, end: SmartPodState, why: str) -> DeleteSmartPod:
+    """Delete a smart pod, with a grace period only if its container runs."""
+    grace = RUNNING_GRACE if smart_pod.node and not smart_pod.over else 0
+    return DeleteSmartPod(key=smart_pod.key, uid=smart_pod.uid, grace_seconds=grace, end=end, why=why)
+
+
+def admit(pod: Pod, node: HandoverNode, request: str) -> AdmitWaitingPod:
+    why = f"node {node.name} was bought for it: request {request}"
+    return AdmitWaitingPod(pod=WaitingPod(pod.key, pod.uid), request=request, node=node.name, why=why)
+
+
+def open_node(node: HandoverNode, why: str) -> ClearHandover:
+    """Remove the hand-over taint, and do-not-disrupt if the hand-over added it."""
+    ours = node.handover is not None and not node.handover.was_kept
+    return ClearHandover(
+        node=node.name,
+        uid=node.uid,
+        resource_version=node.resource_version,
+        drop_do_not_disrupt=ours and node.kept,
+        why=why,
+    )

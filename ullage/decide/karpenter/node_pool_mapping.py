@@ -1,0 +1,127 @@
+"""Choose the NodePool for a capacity request: the cheapest mapping that satisfies it and may buy."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
+from ullage.decide.placement.devices.requirements import gib, share_of
+from ullage.model.admission import LEASED_TAINT
+from ullage.model.claim import DeviceRequest, Exclusivity
+from ullage.model.device import MILLI_GPU
+from ullage.model.karpenter import HANDOVER, REQUEST_LABEL, CapacityRequest, NodePool, NodePoolMapping, Tristate
+from ullage.model.karpenter_failure import FailureReason, RequestFailure
+from ullage.model.resources import GPU, MILLI
+
+NODES = "nodes"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Mapping to buy from, with the number of GPUs."""
+
+    mapping: NodePoolMapping
+    gpus: int
+    """Whole GPUs of one node."""
+    milli: int
+    """Part of each GPU the request takes."""
+
+
+def choose(
+    request: CapacityRequest,
+    mappings: Iterable[NodePoolMapping],
+    pools: Mapping[str, NodePool],
+    *,
+    passed_over: Collection[str] = (),
+    in_flight: Mapping[str, int] | None = None,
+) -> Chosen | RequestFailure:
+    """Choose the cheapest mapping. `passed_over`: mappings out of capacity. `in_flight`: GPUs requested per NodePool.
+
+    The failure returned is that of the mapping that passed most checks; among equals, of the cheapest.
+    """
+    refusals: list[tuple[int, RequestFailure]] = []
+    ordered = sorted(mappings, key=_price_order)
+    for mapping in ordered:
+        if mapping.name in passed_over:
+            refusals.append((4, RequestFailure(FailureReason.INSUFFICIENT_CAPACITY, f"{mapping.name} has no capacity")))
+            continue
+        answer = _suits(request.ask, mapping)
+        if isinstance(answer, Chosen):
+            gpus = (in_flight or {}).get(mapping.node_pool, 0) + answer.gpus
+            refusal = may_buy(mapping, pools.get(mapping.node_pool), gpus)
+            if refusal is None:
+                return answer
+            refusals.append((3, refusal))
+        else:
+            refusals.append(answer)
+    if not refusals:
+        return RequestFailure(FailureReason.NO_MAPPING, "karpenter.nodePools: no mapping is configured")
+    best = max(rank for rank, _ in refusals)
+    return next(refusal for rank, refusal in refusals if rank == best)
+
+
+def _price_order(mapping: NodePoolMapping) -> tuple[bool, int, str]:
+    return (mapping.price_per_gpu == 0, mapping.price_per_gpu, mapping.name)
+
+
+def _suits(ask: DeviceRequest, mapping: NodePoolMapping) -> Chosen | tuple[int, RequestFailure]:
+    """Return the choice if a new node of the mapping could serve the request; else the failure with its rank.
+
+    The rank grows with the checks passed: GPU model, then memory and TFLOPS, then count.
+    """
+    where = f"karpenter.nodePools.{mapping.name}"
+    if not is_model(mapping.gpu_model, ask.model):
+        return 0, RequestFailure(
+            FailureReason.NO_MAPPING,
+            f"no mapping has GPU model {ask.model!r}: {where}.gpuModel is {mapping.gpu_model!r}",
+        )
+    if ask.memory > mapping.gpu_memory:
+        has = gib(mapping.gpu_memory) if mapping.gpu_memory else "not set"
+        return 1, RequestFailure(
+            FailureReason.NO_MAPPING, f"{gib(ask.memory)} per GPU asked, {where}.gpuMemory is {has}"
+        )
+    tflops = mapping.tflops or tflops_of(mapping.gpu_model) or 0
+    if ask.tflops > tflops:
+        return 1, RequestFailure(
+            FailureReason.NO_MAPPING, f"{ask.tflops} TFLOPs per GPU asked, {where}.tflops is {tflops or 'not set'}"
+        )
+    if ask.count > mapping.gpus_per_node:
+        return 2, RequestFailure(
+            FailureReason.LARGER_THAN_ANY_NODE,
+            f"{ask.count} GPUs of one node asked, {where}.gpusPerNode is {mapping.gpus_per_node}",
+        )
+    milli = share_of(ask, mapping.gpu_memory, mapping.gpu_model) if ask.exclusivity is Exclusivity.SHARED else MILLI_GPU
+    return Chosen(mapping, ask.count, min(milli, MILLI_GPU))
+
+
+def may_buy(mapping: NodePoolMapping, pool: NodePool | None, gpus: int) -> RequestFailure | None:
+    """Return the failure of a request to the NodePool; None if it can serve it. `gpus` includes GPUs in flight."""
+    name, where = mapping.node_pool, f"karpenter.nodePools.{mapping.name}.nodePool"
+    if pool is None:
+        return RequestFailure(FailureReason.NODE_POOL_NOT_FOUND, f"{where}: NodePool {name} does not exist")
+    if pool.deleting:
+        return RequestFailure(FailureReason.NODE_POOL_NOT_READY, f"{where}: NodePool {name} is being deleted")
+    if pool.ready.status is Tristate.FALSE:
+        said = ": ".join(word for word in (pool.ready.reason, pool.ready.message) if word)
+        return RequestFailure(FailureReason.NODE_POOL_NOT_READY, f"{where}: NodePool {name} is not Ready ({said})")
+    if not pool.has_request_key:
+        return RequestFailure(
+            FailureReason.NO_REQUEST_KEY,
+            f"NodePool {name}: spec.template.spec.requirements needs {{key: {REQUEST_LABEL}, operator: Exists}}",
+        )
+    used = pool.usage.get(GPU, 0) + gpus * MILLI
+    if GPU in pool.limits and used > pool.limits[GPU]:
+        return RequestFailure(
+            FailureReason.NODE_POOL_LIMIT,
+            f"NodePool {name}: spec.limits.{GPU} is {pool.limits[GPU] // MILLI}, {used // MILLI} would be used",
+        )
+    if NODES in pool.limits and pool.usage.get(NODES, 0) + MILLI > pool.limits[NODES]:
+        return RequestFailure(
+            FailureReason.NODE_POOL_LIMIT,
+            f"NodePool {name}: spec.limits.nodes ({pool.limits[NODES] // MILLI}) is reached",
+        )
+    return None
+
+
+def is_protected(pool: NodePool) -> bool:
+    """True if new nodes are closed to other pods from the start, by the hand-over taint or by the leased taint."""
+    return any(taint.key in (HANDOVER, LEASED_TAINT) for taint in (*pool.startup_taints, *pool.taints))

@@ -1,0 +1,178 @@
+"""Progress of a smart pod: its state, deadline and failure, read from the objects."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ullage.decide.karpenter.facts import KarpenterFacts
+from ullage.decide.karpenter.failures import failure_of, is_final, lost, stuck
+from ullage.decide.karpenter.handover import choose_gpus
+from ullage.decide.karpenter.lifecycle import RequestView, chooses_devices, derive
+from ullage.decide.karpenter.policy import TIMEOUTS, KarpenterPolicy
+from ullage.decide.scheduling.assignment import PodAssigner, waits
+from ullage.model.device import Inventory
+from ullage.model.karpenter import OriginalRequest, SmartPod, WaitingPod
+from ullage.model.karpenter_failure import FailureReason, RequestFailure
+from ullage.model.karpenter_intents import GpuLeaseRequest, RecordSmartPodState
+from ullage.model.lifecycles import SmartPodState as S
+from ullage.model.pod import Pod
+from ullage.model.units import Instant, after
+
+_CONDITIONS = {S.NOMINATED: "Launched", S.LAUNCHED: "Registered", S.REGISTERED: "Initialized"}
+"""Condition of a NodeClaim that ends a state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Progress of one capacity request."""
+
+    smart_pod: SmartPod
+    original: OriginalRequest
+    state: S
+    since: Instant
+    deadline: Instant
+    attempts: int
+    waiting: tuple[Pod, ...] = ()
+    """Pods of the request that exist and have no node."""
+    node_claim: str = ""
+    leases: tuple[GpuLeaseRequest, ...] = ()
+    detail: str = ""
+    """Cause of the wait: the node's GPUs, or Karpenter's condition."""
+    failure: RequestFailure | None = None
+
+    @property
+    def to_record(self) -> RecordSmartPodState | None:
+        """Intent that records the state on the smart pod; None if the smart pod has it already."""
+        pod = self.smart_pod
+        if (pod.state, pod.node_claim, pod.attempts) == (self.state.value, self.node_claim, self.attempts):
+            return None
+        return RecordSmartPodState(
+            key=pod.key,
+            uid=pod.uid,
+            state=self.state,
+            since=self.since,
+            attempts=self.attempts,
+            node_claim=self.node_claim,
+            why=f"request {pod.request} is {self.state.value}",
+        )
+
+
+class ProgressReader:
+    """Derives the progress of requests from the objects."""
+
+    def __init__(self, assigner: PodAssigner, facts: KarpenterFacts, policy: KarpenterPolicy) -> None:
+        self._assigner = assigner
+        self._facts = facts
+        self._policy = policy
+        self.leased: dict[tuple[str, str], frozenset[int]] = {}
+        """By node and pod uid: GPUs whose Leases were written and may not be observed yet."""
+
+    def waiting(self, pods: Sequence[WaitingPod]) -> tuple[Pod, ...]:
+        """Those of the pods, by name and uid, that exist and wait for a node."""
+        known = (self._assigner.placements.state.pods.get(one.key) for one in pods)
+        return tuple(
+            pod for pod, one in zip(known, pods, strict=True) if pod is not None and pod.uid == one.uid and waits(pod)
+        )
+
+    def read(self, pod: SmartPod, original: OriginalRequest, *, now: float) -> Progress:
+        waiting = self.waiting(original.pods)
+        claim = self._facts.claim_of(pod.request)
+        leases, detail = self._gpus(pod, waiting, now)
+        view = RequestView(
+            smart_pod=pod,
+            claim=claim,
+            node=self._facts.nodes.get(pod.node),
+            inventory=self._inventory(pod.node),
+            fits=bool(leases),
+            leased=self._all_leased(pod.node, original, waiting),
+            waiting=tuple(WaitingPod(one.key, one.uid) for one in waiting),
+        )
+        state = derive(view)
+        name = "" if claim is None else claim.name
+        failure, attempts = self._lost(pod, name)
+        since = self._since(pod, state, name, now)
+        deadline = after(since, self._policy.deadlines[state])
+        detail = detail or stuck(claim, _CONDITIONS.get(state, ""))
+        if failure is None and not pod.node:
+            failure = self._said(pod, original) if state is S.PENDING else None
+        if failure is None and now >= deadline:
+            failure = self._timeout(pod, original, state, detail)
+        return Progress(
+            smart_pod=pod,
+            original=original,
+            state=state,
+            since=since,
+            deadline=deadline,
+            attempts=attempts,
+            waiting=waiting,
+            node_claim=name or (pod.node_claim if pod.node else ""),
+            leases=leases,
+            detail=detail,
+            failure=failure,
+        )
+
+    def _inventory(self, node: str) -> Inventory | None:
+        return self._assigner.placements.state.inventories.get(node)
+
+    def _gpus(self, pod: SmartPod, waiting: Sequence[Pod], now: float) -> tuple[tuple[GpuLeaseRequest, ...], str]:
+        """Choose GPUs of the smart pod's node for the waiting pods; else the reason why there are none."""
+        node = self._facts.nodes.get(pod.node)
+        if node is None or not node.ready or not waiting:
+            return (), ""
+        if self._inventory(node.name) is None:
+            return (), f"the agent of node {node.name} has not reported its GPUs"
+        answer = choose_gpus(self._assigner, waiting, node.name, pod.key, now=now)
+        return ((), answer) if isinstance(answer, str) else (answer, "")
+
+    def _all_leased(self, node: str, original: OriginalRequest, waiting: Sequence[Pod]) -> bool:
+        if not waiting:
+            return False
+        if chooses_devices(self._inventory(node)):
+            return True
+        asks = {one.uid: ask.count for one, ask in zip(original.pods, original.asks, strict=False)}
+        return all(len(self._leased(node, pod.uid)) >= asks.get(pod.uid, 1) for pod in waiting)
+
+    def _leased(self, node: str, uid: str) -> frozenset[int]:
+        return self.leased.get((node, uid), frozenset()) | frozenset(self._facts.leased(node, uid))
+
+    def _since(self, pod: SmartPod, state: S, claim: str, now: float) -> Instant:
+        """Instant at which the state began: as recorded, never in the future. Loss of the NodeClaim restarts it."""
+        lost_claim = bool(pod.node_claim) and pod.node_claim != claim and not pod.node
+        if pod.state != state.value or lost_claim:
+            return Instant(now)
+        return Instant(min(now, pod.state_since or pod.created))
+
+    def _lost(self, pod: SmartPod, claim: str) -> tuple[RequestFailure | None, int]:
+        """Count the loss of the NodeClaim recorded on the smart pod as a failed attempt, once.
+
+        Returns a failure only if no attempt is left, and the number of attempts.
+        """
+        if pod.node or not pod.node_claim or pod.node_claim == claim:
+            return None, pod.attempts
+        attempts = pod.attempts + 1
+        launched = pod.state in (S.LAUNCHED.value, S.REGISTERED.value)
+        failure = lost(pod.node_claim, launched=launched, said=self._facts.said_of_claim(pod.node_claim))
+        return (failure if attempts >= self._policy.max_retry_attempts else None), attempts
+
+    def _said(self, pod: SmartPod, original: OriginalRequest) -> RequestFailure | None:
+        """Final failure that Karpenter reported for this smart pod, if any."""
+        event = self._facts.said_of(pod)
+        mapping = self._policy.mapping(original.mapping)
+        if event is None or event.at < pod.created:
+            return None
+        failure = failure_of(event, "" if mapping is None else mapping.node_pool)
+        return failure if failure is not None and is_final(failure) else None
+
+    def _timeout(self, pod: SmartPod, original: OriginalRequest, state: S, detail: str) -> RequestFailure:
+        """Failure at the deadline: Karpenter's reason if the request is pending and has one; else the timeout."""
+        event, mapping = self._facts.said_of(pod), self._policy.mapping(original.mapping)
+        if state is S.PENDING and event is not None:
+            known = failure_of(event, "" if mapping is None else mapping.node_pool)
+            if known is not None:
+                return known
+        seconds = self._policy.deadlines[state]
+        words = f"request {pod.request} was {state.value} for {seconds:g} s"
+        return RequestFailure(TIMEOUTS[state], f"{words}: {detail}" if detail else words)
+
+
+def evicted(pod: SmartPod) -> RequestFailure:
+    return RequestFailure(FailureReason.SMART_POD_EVICTED, f"smart pod {pod.key} ended before its node was handed over")

@@ -1,0 +1,1 @@
+"""GPU Leases: the decision to keep or to release a hold."""

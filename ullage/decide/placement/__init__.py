@@ -1,0 +1,1 @@
+"""Placement: filters, scores and device choice for one pod on one snapshot."""

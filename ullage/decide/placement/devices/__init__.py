@@ -1,0 +1,1 @@
+"""Device choice: exact GPUs or MIG instances of one node for a DeviceRequest."""

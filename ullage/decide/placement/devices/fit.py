@@ -1,0 +1,179 @@
+"""Device filter: a code for every row and device request, cached by the number of the row's NodeDevices.
+
+*Leased* nodes are checked by exact devices. *Counted* nodes are checked by model and memory of their inventory; the
+resource filters have checked the number already. A node without an inventory has no GPUs that could be given exactly.
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+from ullage.decide.placement.devices.board import FreeDevices
+from ullage.decide.placement.devices.choice import DeviceChoice
+from ullage.decide.placement.devices.choosing import choose
+from ullage.decide.placement.devices.freshness import STALE_AFTER, InventoryFreshness
+from ullage.decide.placement.devices.snapshots import DeviceSnapshots, NodeDevices
+from ullage.decide.placement.filters.codes import CODE, Codes
+from ullage.decide.placement.rank import Ranks, merit
+from ullage.model.claim import DeviceRequest, Exclusivity, TopologyMode
+from ullage.model.verdict import Reason, Verdict
+from ullage.state.device_columns import NodeKindCode
+from ullage.state.snapshot import ClusterSnapshot
+
+MOST_ASKS = 1024
+
+_STALE = CODE[Reason.INVENTORY_STALE]
+_NO_GPUS = CODE[Reason.NO_GPUS]
+_UNASKED = 254
+
+Numbers = npt.NDArray[np.intp]
+
+
+class DeviceAnswers:
+    """Answers to one device request, by NodeDevices number. Staleness is not checked here."""
+
+    def __init__(self, ask: DeviceRequest, boards: DeviceSnapshots) -> None:
+        self.ask = ask
+        self._boards = boards
+        self._forget()
+
+    def _forget(self) -> None:
+        self._generation = self._boards.generation
+        self._codes: Codes = np.full(64, _UNASKED, np.uint8)
+        self._merits: Ranks = np.zeros(64, np.int64)
+        self._answers: dict[tuple[int, int], DeviceChoice | Verdict] = {}
+
+    def codes(self, numbers: Numbers) -> Codes:
+        """Codes of these numbers; 0 fits."""
+        self._reach()
+        codes = self._codes.take(numbers)
+        unasked = codes == _UNASKED
+        if np.count_nonzero(unasked):
+            for number in set(numbers[unasked].tolist()):
+                self._ask(number)
+            codes = self._codes.take(numbers)
+        return codes
+
+    def merits(self, numbers: Numbers) -> Ranks:
+        """Parts of node ranks that devices give (`rank.merit`); for numbers whose code was read before and fits."""
+        return self._merits.take(numbers)
+
+    def code(self, number: int) -> int:
+        self._reach()
+        code = self._codes.item(number)
+        return self._ask(number) if code == _UNASKED else code
+
+    def merit(self, number: int) -> int:
+        return self._merits.item(number)
+
+    def answer(self, number: int, leaning: int = -1) -> DeviceChoice | Verdict:
+        """Full answer. `leaning` is the device a score found best for a single share; -1 for none."""
+        self._reach()
+        known = self._answers.get((number, leaning))
+        if known is None:
+            panel = self._boards.panels[number]
+            known = answer_of(panel, self.ask, None if leaning < 0 else leaning)
+            self._answers[number, leaning] = known
+        return known
+
+    def _reach(self) -> None:
+        """Extend the caches to all numbers in use, and clear them if the numbering started again."""
+        if self._generation != self._boards.generation:
+            self._forget()
+        more = len(self._boards.panels) - len(self._codes)
+        if more > 0:
+            more = max(more, len(self._codes))
+            self._codes = np.concatenate((self._codes, np.full(more, _UNASKED, np.uint8)))
+            self._merits = np.concatenate((self._merits, np.zeros(more, np.int64)))
+
+    def _ask(self, number: int) -> int:
+        panel, answer = self._boards.panels[number], self.answer(number)
+        if isinstance(answer, Verdict):
+            # A row without a node has no GPUs to speak of: other rules say that there is none.
+            code = CODE[answer.reason] if number else 0
+        else:
+            code = 0
+            self._merits[number] = merit(panel.board, answer)
+        self._codes[number] = code
+        return code
+
+
+class DeviceFitTable:
+    """Device answers for all rows, cached by device request."""
+
+    def __init__(self, placements: ClusterSnapshot) -> None:
+        self._placements = placements
+        self._known: dict[DeviceRequest, DeviceAnswers] = {}
+        self.boards = DeviceSnapshots(placements)
+        self.freshness = InventoryFreshness(placements)
+
+    def table(self, ask: DeviceRequest) -> DeviceAnswers:
+        """Answers to this device request."""
+        known = self._known.pop(ask, None)
+        if known is None:
+            known = DeviceAnswers(ask, self.boards)
+            if len(self._known) >= MOST_ASKS:
+                del self._known[next(iter(self._known))]
+        self._known[ask] = known  # last in the dict: most recently used
+        return known
+
+    def codes(self, ask: DeviceRequest, *, now: float) -> Codes:
+        """Codes of all rows; 0 fits."""
+        size = self._placements.columns.size
+        known = self.table(ask).codes(self.boards.refresh()[:size])
+        self.freshness.refresh(now)
+        return with_stale(known, self.freshness.stale[:size])
+
+    def code(self, ask: DeviceRequest, row: int, *, now: float) -> int:
+        """Code of one row."""
+        code = self.table(ask).code(self.boards.refresh().item(row))
+        self.freshness.refresh(now)
+        return _STALE if self.freshness.stale[row] and code != _NO_GPUS else code
+
+    def verdict(self, ask: DeviceRequest, row: int, *, now: float) -> DeviceChoice | Verdict:
+        """Full answer of one row, with staleness."""
+        gpus = self._placements.columns.gpus
+        answer = self.choice(ask, row)
+        bare = isinstance(answer, Verdict) and answer.reason is Reason.NO_GPUS
+        if not bare and gpus.kind[row] == NodeKindCode.LEASED and gpus.reported_at[row] < now - STALE_AFTER:
+            age = now - float(gpus.reported_at[row])
+            heard = f"last heard of {age:.0f} s ago" if np.isfinite(age) else "never heard of"
+            return Verdict(Reason.INVENTORY_STALE, f"its GPUs were {heard}")
+        return answer
+
+    def choice(self, ask: DeviceRequest, row: int) -> DeviceChoice | Verdict:
+        """Devices of a row for this request, or the verdict for none. On counted nodes the choice has no ids."""
+        return self.table(ask).answer(self.boards.refresh().item(row))
+
+
+def with_stale(codes: Codes, stale: npt.NDArray[np.bool_]) -> Codes:
+    """Codes, with INVENTORY_STALE on stale rows that have GPUs."""
+    return np.where(stale & (codes != _NO_GPUS), np.uint8(_STALE), codes) if stale.any() else codes
+
+
+def answer_of(panel: NodeDevices, ask: DeviceRequest, leaning: int | None = None) -> DeviceChoice | Verdict:
+    """Answer of a row with these NodeDevices to this request."""
+    if panel.kind is NodeKindCode.LEASED:
+        if panel.board is None:
+            return Verdict(Reason.INVENTORY_STALE, "its GPUs were never reported")
+        return choose(panel.board, ask, leaning)
+    if panel.kind is NodeKindCode.DRA:
+        return Verdict(Reason.NO_GPUS, "the node's GPUs are given by ResourceClaims")
+    if not panel.advertises:
+        return Verdict(Reason.NO_GPUS, "the node has no GPUs")
+    refusal = _by_count(ask, panel.board)
+    return DeviceChoice(ids=(), islands=0, satisfied=True) if refusal is None else refusal
+
+
+def _by_count(ask: DeviceRequest, empty: FreeDevices | None) -> Verdict | None:
+    """Refusal by a counted node, if any. The resource filters check that enough GPUs are free."""
+    if ask.exclusivity is not Exclusivity.EXCLUSIVE:
+        reason = Reason.NO_ROOM_FOR_SHARE if ask.exclusivity is Exclusivity.SHARED else Reason.NO_MIG_INSTANCE
+        return Verdict(reason, "the node's device plugin gives whole GPUs only")
+    if empty is not None:
+        # The device plugin chooses: all that is known is whether an empty node like this could serve.
+        could = choose(empty, ask)
+        return could if isinstance(could, Verdict) else None
+    linked = ask.topology is TopologyMode.REQUIRED and (ask.count > 1 or ask.min_bandwidth)
+    if ask.model or ask.memory or ask.tflops or ask.prefer_ids or linked:
+        return Verdict(Reason.NO_GPUS, "nobody reports which GPUs the node has")
+    return None

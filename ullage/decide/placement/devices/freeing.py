@@ -1,0 +1,53 @@
+"""Hypothetical FreeDevices: a node's GPUs with some held devices freed, or some free devices held.
+
+Preemption calls `would_get` with the devices of the pods it may evict. `preemption.protection` decides which pods
+those are.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ullage.decide.placement.devices.board import FreeDevices
+from ullage.decide.placement.devices.choice import DeviceChoice
+from ullage.decide.placement.devices.choosing import choose
+from ullage.model.claim import DeviceRequest
+from ullage.model.device import MILLI_GPU
+from ullage.model.verdict import Verdict
+
+
+class DeviceHolding(msgspec.Struct, frozen=True, gc=False):
+    """Devices one pod holds on a node: a part of each device, or MIG instances."""
+
+    ids: tuple[int, ...]
+    share_milli: int = MILLI_GPU
+    instances: tuple[str, ...] = ()
+
+
+def would_get(board: FreeDevices, ask: DeviceRequest, freed: Iterable[DeviceHolding]) -> DeviceChoice | Verdict:
+    """Device choice for the request once these holdings are freed."""
+    for holding in freed:
+        board = without(board, holding)
+    return choose(board, ask)
+
+
+def without(board: FreeDevices, holding: DeviceHolding) -> FreeDevices:
+    """Free devices once this holding is freed."""
+    return _moved(board, holding, 1)
+
+
+def taken(board: FreeDevices, choice: DeviceChoice) -> FreeDevices:
+    """Free devices once a choice made on them is held."""
+    return _moved(board, DeviceHolding(choice.ids, choice.share_milli, choice.instances), -1)
+
+
+def _moved(board: FreeDevices, holding: DeviceHolding, sign: int) -> FreeDevices:
+    free = list(board.free)
+    if not holding.instances:
+        for device in holding.ids:
+            free[device] += sign * holding.share_milli
+    instances = board.free_instances
+    for place, instance in enumerate(board.layout.instances):
+        if instance.uuid in holding.instances:
+            instances = instances | 1 << place if sign > 0 else instances & ~(1 << place)
+    return FreeDevices(board.layout, tuple(free), instances)

@@ -1,0 +1,228 @@
+"""PlacementEngine: filters, scores and device choice for one pod on one snapshot. Returns a Placement or a NoFit."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from ullage.decide.placement.devices.choice import DeviceChoice
+from ullage.decide.placement.devices.fit import DeviceFitTable
+from ullage.decide.placement.devices.snapshots import DeviceSnapshots
+from ullage.decide.placement.filters.codes import FITS, REASONS, Codes, first_of
+from ullage.decide.placement.filters.first_consumer import assumed_on
+from ullage.decide.placement.filters.table import FilterTable
+from ullage.decide.placement.rank import level_of, soft_of
+from ullage.decide.placement.score.gpu_scorer import GpuScorer
+from ullage.decide.placement.score.policies import DEFAULT_POLICY, policy_maker
+from ullage.decide.placement.score.workload_mix import TypicalDemands, WorkloadMix
+from ullage.decide.placement.score_view import ScoreView
+from ullage.decide.placement.standing import NodeRanking, NodeRankings, ask_of
+from ullage.model.claim import DeviceRequest, Exclusivity
+from ullage.model.pod import Pod
+from ullage.model.verdict import CURES, ClusterEvent, Reason, Verdict
+from ullage.state.device_columns import NodeKindCode
+from ullage.state.snapshot import ClusterSnapshot
+from ullage.state.storage import AssumedVolume
+
+MOST_CLAIMS_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A node with the devices to be leased there."""
+
+    node: str
+    choice: DeviceChoice | None
+    """None for pods without GPUs; without ids on counted nodes, where a device plugin chooses."""
+    uuids: tuple[str, ...] = ()
+    """UUIDs of the chosen devices or MIG instances."""
+    fitting: int = 1
+    """Number of nodes that fit."""
+    score: int | None = None
+    """GPU policy's level, or soft score for pods without GPUs: higher is better. None if no nodes were compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoFit:
+    """No node fits now. Reasons with the number of nodes that gave them, most frequent first."""
+
+    nodes: int
+    reasons: Mapping[Reason, int]
+
+    @property
+    def wakes_on(self) -> frozenset[ClusterEvent]:
+        """Cluster events that can change the answer."""
+        return frozenset({ClusterEvent.NODE_APPEARED}).union(*(CURES[reason].wakes_on for reason in self.reasons))
+
+    def __str__(self) -> str:
+        """Message as in kube-scheduler's events: `0/5 nodes fit: 3 TooFewGpus, 2 TaintNotTolerated`."""
+        why = ", ".join(f"{count} {reason}" for reason, count in self.reasons.items()) or "there are no nodes"
+        return f"0/{self.nodes} nodes fit: {why}"
+
+
+def device_ask(pod: Pod) -> DeviceRequest | None:
+    """Device request of a pod: its claim's, or whole GPUs as many as it requests; None without GPUs."""
+    return ask_of(pod.shape)
+
+
+def hold(placements: ClusterSnapshot, pod: Pod, seat: Placement) -> None:
+    """Place the pod in the snapshot, with the devices or MIG instances chosen for it."""
+    choice = seat.choice
+    volumes = _volumes_for(pod, seat.node, placements) if pod.shape.claims else ()
+    if choice is None:
+        placements.place(pod, seat.node, volumes=volumes)
+    else:
+        if choice.instances != pod.gpu_instances:
+            pod = msgspec.structs.replace(pod, gpu_instances=choice.instances)
+        placements.place(pod, seat.node, choice.ids, choice.share_milli, volumes)
+
+
+def _volumes_for(pod: Pod, node: str, placements: ClusterSnapshot) -> tuple[AssumedVolume, ...]:
+    """Volumes assumed for the pod's claims that wait for their first consumer."""
+    known = placements.state.nodes.get(node)
+    return () if known is None else assumed_on(pod, known, placements.storage)
+
+
+class PlacementEngine:
+    """Places pods on one snapshot. Caches only what it can compute again, and keeps the workload mix it has seen."""
+
+    def __init__(
+        self, placements: ClusterSnapshot, policy: str = DEFAULT_POLICY, mix: WorkloadMix | None = None
+    ) -> None:
+        self._placements = placements
+        self._fit = FilterTable(placements)
+        self._gpus = DeviceFitTable(placements)
+        self.mix = WorkloadMix() if mix is None else mix
+        self._view = ScoreView(placements, self._gpus.boards, self.mix.models)
+        self._standings = NodeRankings(placements, self._fit, self._gpus, self._view)
+        self._make_policy = policy_maker(policy)
+        self._policy: GpuScorer | None = None
+        self._policy_for: tuple[TypicalDemands, int] | None = None
+
+    @property
+    def placements(self) -> ClusterSnapshot:
+        """Snapshot that decisions are made on."""
+        return self._placements
+
+    @property
+    def boards(self) -> DeviceSnapshots:
+        return self._gpus.boards
+
+    def seat(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Placement | NoFit:
+        """Best placement for a pod that holds no room. `closed` has the codes of rows refused for other reasons."""
+        standing = self._standings.fitted(pod.shape, now=now)
+        beyond = self._fit.beyond(pod, standing.verdicts)
+        if beyond is not None:
+            closed = beyond if closed is None else first_of(beyond, closed)
+        fitting = standing.fitting
+        if closed is not None:
+            fitting = int(np.count_nonzero(standing.fits & (closed == FITS)))
+        if not fitting:
+            return self._refusal(pod, now, closed)
+        self._view.columns()
+        demand = self._standings.demand(standing)
+        self.mix.saw(demand)
+        policy = self._policy_now()
+        self._standings.ranked(standing, policy)
+        fits = standing.fits if closed is None else standing.fits & (closed == FITS)
+        won = standing.best(closed, self._standings.scores.wishes(pod, standing.scores, fits))
+        return self._refusal(pod, now, closed) if won is None else self._seat_at(*won, fitting, standing, policy)
+
+    def _seat_at(
+        self, row: int, rank: int, fitting: int, standing: NodeRanking, policy: GpuScorer
+    ) -> Placement | NoFit:
+        node, table = self._placements.columns.names[row], standing.table
+        if table is None:
+            return Placement(node, None, (), fitting, soft_of(rank))
+        leaning = -1
+        if table.ask.exclusivity is Exclusivity.SHARED:
+            leaning = policy.device(self._view.columns(), self._standings.demand(standing), row)
+        choice = table.answer(self._gpus.boards.numbers.item(row), leaning)
+        if isinstance(choice, Verdict):
+            # Cannot be: the row's code said that it fits. A placement must not be made on a contradiction.
+            return NoFit(len(standing.order), {choice.reason: 1})
+        return Placement(node, choice, self._uuids(row, choice), fitting, level_of(rank))
+
+    def codes(self, pod: Pod, *, now: float) -> Codes:
+        """Filter codes of all rows for a pod that holds no room (see `filters.codes`); 0 fits. Valid until a change."""
+        codes, ask = self._fit.codes(pod), device_ask(pod)
+        return codes if ask is None else first_of(codes, self._gpus.codes(ask, now=now))
+
+    def seat_on(self, pod: Pod, node: str, *, now: float) -> Placement | Reason:
+        """Placement on one node, or the reason for none. Scores no nodes and adds nothing to the workload mix."""
+        row = self._placements.columns.rows.get(node)
+        if row is None:
+            return Reason.NOT_THE_NODE_NAMED
+        ask = device_ask(pod)
+        code = self._fit.codes(pod).item(row)
+        if not code and ask is not None:
+            code = self._gpus.code(ask, row, now=now)
+        if code:
+            return REASONS[code]
+        choice = None if ask is None else self._gpus.choice(ask, row)
+        return choice.reason if isinstance(choice, Verdict) else Placement(node, choice, self._uuids(row, choice))
+
+    def explain(self, pod: Pod, *, now: float, among: Iterable[str] | None = None) -> dict[str, Verdict]:
+        """Verdicts of all nodes, or of those `among`, with details, by node name."""
+        ask = device_ask(pod)
+        verdicts = self._fit.explain(pod, among)
+        if ask is None:
+            return verdicts
+        rows = self._placements.columns.rows
+        for name, verdict in verdicts.items():
+            if verdict:
+                answer = self._gpus.verdict(ask, rows[name], now=now)
+                said = answer if isinstance(answer, Verdict) else _praise(answer, self._kind(name))
+                verdicts[name] = Verdict(said.reason, said.detail + self._held_otherwise(name))
+            elif verdict.reason is Reason.INSUFFICIENT_RESOURCES:
+                verdicts[name] = Verdict(verdict.reason, verdict.detail + self._held_otherwise(name))
+        return verdicts
+
+    def _held_otherwise(self, node: str) -> str:
+        """Detail to append: GPUs of the node that Dynamic Resource Allocation gave away, with their ResourceClaims."""
+        claims = self._placements.device_claims.on(node, self._placements.state.inventories.get(node))
+        if not claims:
+            return ""
+        present = int(self._placements.columns.gpus.exists[self._placements.columns.rows[node]])
+        held = sorted({gpu for gpus in claims.values() for gpu in gpus if present >> gpu & 1})
+        named = ", ".join(str(claim) for claim in sorted(claims)[:MOST_CLAIMS_NAMED])
+        more = f" and {len(claims) - MOST_CLAIMS_NAMED} more" if len(claims) > MOST_CLAIMS_NAMED else ""
+        gpus = f"GPU {','.join(map(str, held))}" if held else "GPUs"
+        return f"; {gpus} held by ResourceClaim {named}{more}"
+
+    def _kind(self, node: str) -> NodeKindCode:
+        return NodeKindCode(int(self._placements.columns.gpus.kind[self._placements.columns.rows[node]]))
+
+    def _refusal(self, pod: Pod, now: float, closed: Codes | None) -> NoFit:
+        codes = self.codes(pod, now=now)
+        return _refusal(codes if closed is None else first_of(codes, closed))
+
+    def _policy_now(self) -> GpuScorer:
+        """Policy for the current workload mix; made anew only when the mix or the cluster's models have changed."""
+        wanted = (self.mix.typical(), self._view.models)
+        known = self._policy_for
+        if self._policy is None or known is None or known[0] is not wanted[0] or known[1] != wanted[1]:
+            self._policy, self._policy_for = self._make_policy(wanted[0], self._view.capacity()), wanted
+        return self._policy
+
+    def _uuids(self, row: int, choice: DeviceChoice | None) -> tuple[str, ...]:
+        if choice is None or not choice.ids:
+            return ()
+        if choice.instances:
+            return choice.instances
+        known = self._gpus.boards.uuids(row)
+        return tuple([known[device] for device in choice.ids])
+
+
+def _praise(choice: DeviceChoice, kind: NodeKindCode) -> Verdict:
+    if kind is NodeKindCode.COUNTED or not choice.ids:
+        return Verdict(Reason.FITS, "by count: the node's device plugin chooses the GPUs")
+    islands = "one island" if choice.islands == 1 else f"{choice.islands} islands"
+    return Verdict(Reason.FITS, f"GPU {','.join(map(str, choice.ids))} in {islands}")
+
+
+def _refusal(codes: Codes) -> NoFit:
+    counts = np.bincount(codes, minlength=len(REASONS))[: len(REASONS)]
+    found = [(reason, int(counts[code])) for code, reason in enumerate(REASONS) if counts[code]]
+    return NoFit(int(counts.sum()), dict(sorted(found, key=lambda entry: -entry[1])))

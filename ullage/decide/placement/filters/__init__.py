@@ -1,0 +1,1 @@
+"""Filters: rules that a node must pass, for one node and as vectors over all rows."""

@@ -1,0 +1,91 @@
+"""Masks of rows that have what a shape asks of a node: vector form of `filters.node`."""
+
+import numpy as np
+import numpy.typing as npt
+
+from ullage.decide.placement.filters.node import untolerated
+from ullage.model.selector import Operator, Requirement
+from ullage.model.shape import Shape
+from ullage.model.shape_terms import NODE_NAME_FIELD, NodeTerm
+from ullage.state.label_columns import LabelColumn
+from ullage.state.snapshot import ClusterSnapshot
+
+Mask = npt.NDArray[np.bool_]
+
+
+def all_rows(placements: ClusterSnapshot) -> Mask:
+    return np.ones(placements.columns.size, np.bool_)
+
+
+def wanted(shape: Shape, placements: ClusterSnapshot) -> Mask:
+    """Rows whose labels and name suit the shape's node selector and required affinity."""
+    mask = all_rows(placements)
+    for key, value in shape.node_selector:
+        mask &= has_label(placements, Requirement(key, Operator.IN, (value,)))
+    if shape.node_affinity is not None:
+        mask &= any_term(shape.node_affinity, placements)
+    return mask
+
+
+def any_term(terms: tuple[NodeTerm, ...], placements: ClusterSnapshot, *, names: bool = True) -> Mask:
+    """Rows for which some term holds. Without `names`, requirements on the node's name are skipped."""
+    found = ~all_rows(placements)
+    for term in terms:
+        if not term.labels and not term.fields:
+            continue
+        mask = all_rows(placements)
+        for requirement in term.labels:
+            mask &= has_label(placements, requirement)
+        for requirement in term.fields if names else ():
+            mask &= _has_name(placements, requirement)
+        found |= mask
+    return found
+
+
+def has_label(placements: ClusterSnapshot, requirement: Requirement) -> Mask:
+    """Rows whose label meets the requirement."""
+    column = placements.labels.column(requirement.key)
+    codes = column.codes[: placements.columns.size]
+    match requirement.operator:
+        case Operator.IN:
+            return _is_one_of(column, codes, requirement.values)
+        case Operator.NOT_IN:
+            return ~_is_one_of(column, codes, requirement.values)
+        case Operator.EXISTS:
+            return codes >= 0
+        case Operator.DOES_NOT_EXIST:
+            return codes < 0
+        case Operator.GREATER | Operator.LESS:
+            holds: Mask = np.zeros(len(column.values) + 1, np.bool_)  # the last place is for rows without the label
+            for value, code in column.values.items():
+                holds[code] = requirement.matches({requirement.key: value})
+            found: Mask = holds[codes]
+            return found
+
+
+def _is_one_of(column: LabelColumn, codes: npt.NDArray[np.int32], values: tuple[str, ...]) -> Mask:
+    known = [code for code in map(column.values.get, values) if code is not None]
+    if not known:
+        return np.zeros(len(codes), np.bool_)
+    found: Mask = codes == known[0] if len(known) == 1 else np.isin(codes, known)
+    return found
+
+
+def _has_name(placements: ClusterSnapshot, requirement: Requirement) -> Mask:
+    """Rows whose name meets the requirement. Any field but the name reads as empty on every node."""
+    rows = placements.columns.rows
+    mask = ~all_rows(placements)
+    if requirement.key != NODE_NAME_FIELD:
+        mask[:] = "" in requirement.values
+    else:
+        mask[[rows[name] for name in requirement.values if name in rows]] = True
+    return mask if requirement.operator is Operator.IN else ~mask
+
+
+def tolerable(shape: Shape, placements: ClusterSnapshot) -> Mask:
+    """Rows without a NoSchedule or NoExecute taint that the shape does not tolerate."""
+    columns = placements.columns
+    fine = np.zeros(max(len(columns.taint_sets), 1), np.bool_)
+    for taints, code in columns.taint_sets.items():
+        fine[code] = untolerated(shape, taints) is None
+    return fine[columns.taints[: columns.size]]

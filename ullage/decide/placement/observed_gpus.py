@@ -1,0 +1,160 @@
+"""GPU accounting for bound pods without an allocation: from the status of their claim, else from the node's inventory.
+
+A pod bound by our scheduler carries its allocation. A pod bound by another scheduler, or whose manifest lost its
+annotations, does not; without accounting its GPUs would be offered again. A GPU on which the node's agent sees a
+process of a pod that does not account for that GPU is not given to any other pod.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec.structs import replace
+
+from ullage.decide.placement.claiming import claim_of
+from ullage.model.claim import Claim, Exclusivity
+from ullage.model.device import MILLI_GPU, MOST_DEVICES, Device, Inventory
+from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.lease import GpuLease
+from ullage.model.pod import Phase, Pod
+from ullage.model.resources import GPU
+from ullage.model.shape import Shape, asking_for, interned
+from ullage.state.cluster import ClusterState
+from ullage.state.device_columns import NodeKindCode
+from ullage.state.dra_allocations import ABOVE_ALL
+from ullage.state.external_leases import ExternalLeases
+from ullage.state.snapshot import ClusterSnapshot
+
+IN_USE = "\nin use"
+"""Namespace no pod can be in. Its holders stand for processes that no pod accounts for."""
+
+_NODE_SERVICE = "DaemonSet"
+"""Owner kind of pods that watch GPUs or serve their users (monitoring, MPS): their processes take no GPU."""
+
+_NOTHING = interned(Shape())
+
+
+class GpuAccounting:
+    """Keeps a long-lived snapshot equal to what bound pods and agents report. Call `settle` before each decision."""
+
+    def __init__(self, placements: ClusterSnapshot, leases: ExternalLeases) -> None:
+        self._placements = placements
+        self._leases = leases
+        self._pods: dict[ObjectKey, None] = {}
+        self._nodes: dict[str, None] = {}
+
+    def observe(self, event: FactEvent[Any]) -> None:
+        """Note one event that the snapshot and ExternalLeases have applied. `settle` looks at what it may change."""
+        fact = getattr(event, "old" if isinstance(event, Deleted) else "new", None)
+        match fact:
+            case Pod():
+                self._observe_pod(event, fact)
+            case Inventory():
+                if not (isinstance(event, Updated) and event.old.devices == fact.devices):
+                    self._nodes[fact.node] = None
+                    self._pods |= dict.fromkeys(self._placements.pods_on(fact.node))
+            case GpuLease():
+                self._nodes[fact.node] = None
+            case Claim():
+                self._pods |= dict.fromkeys(pod.key for pod in self._placements.state.pods_naming(fact.key))
+
+    def settle(self) -> bool:
+        """Bring the snapshot up to date. Return whether any pod or node had to be looked at."""
+        if not self._pods and not self._nodes:
+            return False
+        placed, heard, nodes = self._placements.pods, self._pods, self._nodes
+        self._pods, self._nodes = {}, {}
+        pods = [placed[key] for key in heard if key in placed and not placed[key].gpu_ids]
+        account_for_bound(self._placements, [pod for pod in pods if pod.key in self._placements.state.pods])
+        for pod in pods:
+            self._leases.pod_heard(pod, gone=False)
+        hold_in_use(self._placements, nodes)
+        return True
+
+    def _observe_pod(self, event: FactEvent[Pod], pod: Pod) -> None:
+        before = event.old if isinstance(event, Updated) else pod
+        for node in (before.node, pod.node):
+            if node and node in self._placements.columns.rows:
+                self._nodes[node] = None
+        if pod.holds_room and not pod.gpu_ids and not isinstance(event, Deleted):
+            self._pods[pod.key] = None
+
+
+def hold_in_use(placements: ClusterSnapshot, nodes: Iterable[str]) -> None:
+    """Hold, on these leased nodes, the free part of GPUs that are used by pods which do not account for them.
+
+    A process outlives a pod deleted by force. The agent's last report of it counts until the next report.
+    """
+    for node in nodes:
+        row, inventory = placements.columns.rows.get(node), placements.state.inventories.get(node)
+        leased = row is not None and placements.columns.gpus.kind.item(row) == NodeKindCode.LEASED
+        for key in [key for key in placements.pods_on(node) if key.namespace == IN_USE]:
+            placements.remove(key)
+        if row is None or inventory is None or not leased:
+            continue
+        for one in inventory.devices:
+            left = MILLI_GPU - placements.columns.gpus.held.item(row, one.id) if 0 <= one.id < MOST_DEVICES else 0
+            if left > 0 and one.in_use_by and _is_used_by_others(one, node, placements):
+                placements.place(_user(node, one.id), node, (one.id,), left)
+
+
+def _is_used_by_others(device: Device, node: str, placements: ClusterSnapshot) -> bool:
+    known = {pod.uid: pod for pod in placements.pods_on(node).values()}
+    for uid in device.in_use_by:
+        pod = known.get(uid)
+        if pod is None or (device.id not in pod.gpu_ids and not _serves_the_node(pod)):
+            return True
+    return False
+
+
+def _serves_the_node(pod: Pod) -> bool:
+    return pod.owner is not None and pod.owner.kind == _NODE_SERVICE and GPU not in dict(pod.shape.requests)
+
+
+def _user(node: str, device: int) -> Pod:
+    name = f"{node}/{device}"
+    return Pod(
+        key=ObjectKey(IN_USE, name),
+        uid=f"{IN_USE}/{name}",
+        created=0.0,
+        node=node,
+        phase=Phase.RUNNING,
+        deleting=False,
+        gated=False,
+        scheduler="",
+        priority=ABOVE_ALL,
+        labels={},
+        shape=_NOTHING,
+        owner=None,
+    )
+
+
+def account_for_bound(placements: ClusterSnapshot, among: Iterable[Pod] | None = None) -> list[ObjectKey]:
+    """Place bound pods (or those `among` them) with the GPUs they are known to hold.
+
+    Returns the pods on leased nodes whose GPUs are unknown.
+    """
+    unknown: list[ObjectKey] = []
+    for pod in sorted(placements.pods.values() if among is None else among, key=lambda pod: pod.key):
+        claim = claim_of(pod, placements.state)
+        needs = claim is not None or GPU in dict(pod.shape.requests)
+        row = placements.columns.rows.get(pod.node)
+        if not needs or row is None:
+            continue
+        shape = pod.shape if claim is None else asking_for(pod.shape, claim.ask)
+        ids = pod.gpu_ids or _seen(pod, claim, placements.state)
+        if ids != pod.gpu_ids or shape is not pod.shape:
+            placements.place(replace(pod, shape=shape), pod.node, ids, pod.gpu_share)
+        if not ids and placements.columns.gpus.kind[row] == NodeKindCode.LEASED:
+            unknown.append(pod.key)
+    return unknown
+
+
+def _seen(pod: Pod, claim: Claim | None, state: ClusterState) -> tuple[int, ...]:
+    if claim is not None and claim.ask.exclusivity is not Exclusivity.EXCLUSIVE:
+        return ()  # how much of each it holds is not known
+    own = claim is not None and bool(pod.claim or (pod.uid and claim.pod_uid == pod.uid))
+    if claim is not None and own and claim.node == pod.node:
+        return claim.gpu_ids
+    inventory = state.inventories.get(pod.node)
+    devices = () if inventory is None or not pod.uid else inventory.devices
+    return tuple(device.id for device in devices if pod.uid in device.in_use_by)

@@ -1,0 +1,1 @@
+"""Scores: order among the nodes that fit."""

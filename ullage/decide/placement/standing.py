@@ -1,0 +1,270 @@
+"""Node ranking per pod shape. Incremental: only rows in the change log are filtered and scored again.
+
+Between two pods of one shape a row or two have changed, so a decision is a handful of look-ups and one search for the
+largest number. `rank` describes the fields of a rank. Filters and scores that look beyond a row are in `filters.table`
+and `score.kube`.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ullage.decide.placement.devices.fit import DeviceAnswers, DeviceFitTable
+from ullage.decide.placement.filters.codes import FITS, Codes
+from ullage.decide.placement.filters.table import FilterTable, ShapeFilters
+from ullage.decide.placement.rank import LEAST_KEY, NEVER, SOFT, Ranks
+from ullage.decide.placement.score.gpu_scorer import DemandScores, GpuDemand, GpuScorer, ScoreColumns
+from ullage.decide.placement.score.kube import KubeScores, ShapeScores
+from ullage.decide.placement.score_view import CPU, ScoreView
+from ullage.decide.placement.sparing import spared
+from ullage.model.claim import DeviceRequest
+from ullage.model.resources import GPU, MILLI
+from ullage.model.shape import Shape
+from ullage.state.snapshot import ClusterSnapshot
+
+MOST_SHAPES = 1024
+"""Shapes cached; beyond this the least recently used one is dropped."""
+
+_FEW = 6
+"""Number of changes up to which rows are handled one by one: cheaper than all at once."""
+
+Rows = npt.NDArray[np.intp]
+
+NEVER_SEEN = (-1, -1)
+
+
+def ask_of(shape: Shape) -> DeviceRequest | None:
+    """Device request of a shape: its claim's, or whole GPUs as many as it requests; None without GPUs."""
+    if shape.devices is not None:
+        return shape.devices
+    requested = dict(shape.requests).get(GPU, 0)
+    return DeviceRequest(count=-(-requested // MILLI)) if requested else None
+
+
+class NodeRanking:
+    """Ranks of all nodes for one shape. Only `NodeRankings` writes them."""
+
+    def __init__(self, shape: Shape, verdicts: ShapeFilters, scores: ShapeScores, table: DeviceAnswers | None) -> None:
+        self.verdicts = verdicts
+        self.scores = scores
+        self.table = table
+        """Device answers by row state; None for pods without GPUs."""
+        self.cpu = dict(shape.requests).get(CPU, 0)
+        self.prefers_topology = shape.devices is not None
+        """False for a plain request for GPUs, which says nothing about NVLink."""
+        self.fits: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        """By row: True if it fits by the filters that look only at the row."""
+        self.fitting = 0
+        """Number of rows that fit."""
+        self.fitted_at = self.ranked_at = NEVER_SEEN
+        self.order: Rows = np.zeros(0, np.intp)
+        """Rows in the order that breaks ties."""
+        self.places: Rows = np.zeros(0, np.intp)
+        """Place of each row in that order; rows without a node share the place after the last."""
+        self.ranks: Ranks = np.zeros(0, np.int64)
+        """Ranks by place."""
+        self._mounts, self._volumes = bool(shape.claims), -1
+        self.demand: GpuDemand | None = None
+        self.policy: GpuScorer | None = None
+        self.keys: DemandScores | None = None
+        self.basis: tuple[object, ...] = ()
+
+    def best(self, closed: Codes | None, wishes: Ranks | None) -> tuple[int, int] | None:
+        """Row with the highest rank, and that rank; None if no row fits. `closed` rows are left out."""
+        ranks = self.ranks
+        if closed is not None or wishes is not None:
+            ranks = ranks[:-1]
+            if wishes is not None:
+                ranks = ranks + (wishes[self.order] << SOFT)
+            refused = ~self.fits if closed is None else ~self.fits | (closed != FITS)
+            ranks = np.where(refused[self.order], NEVER, ranks)
+        if not len(ranks):
+            return None
+        place = int(ranks.argmax())
+        rank = ranks.item(place)
+        return None if rank == NEVER else (self.order.item(place), rank)
+
+    def outdated(self, volumes: int) -> bool:
+        """True if the shape has volume claims and volumes changed since the last call."""
+        if not self._mounts or self._volumes == volumes:
+            return False
+        self._volumes = volumes
+        return True
+
+    def reset(self, order: Rows, places: Rows) -> None:
+        """Drop all ranks and take a new order."""
+        self.order, self.places = order, places
+        self.ranks = np.full(len(order) + 1, NEVER, np.int64)
+        self.ranked_at = NEVER_SEEN
+
+
+class NodeRankings:
+    """NodeRankings of shapes, brought up to date on use."""
+
+    def __init__(self, placements: ClusterSnapshot, fit: FilterTable, gpus: DeviceFitTable, view: ScoreView) -> None:
+        self._placements = placements
+        self._columns = placements.columns
+        self._fit = fit
+        self._gpus = gpus
+        self._view = view
+        self.scores = KubeScores(placements)
+        self._known: dict[Shape, NodeRanking] = {}
+        self._by_name: tuple[Rows, Rows] = (np.zeros(0, np.intp), np.zeros(0, np.intp))
+        self._looking: GpuScorer | None = None
+        self._looked_at = -1
+
+    def fitted(self, shape: Shape, *, now: float) -> NodeRanking:
+        """Ranking of a shape, with `fits` up to date."""
+        standing = self._remember(shape)
+        if standing.table is not None:
+            self._gpus.boards.refresh()
+            self._gpus.freshness.refresh(now)
+        if len(standing.fits) != self._columns.size or standing.outdated(self._placements.volumes_version):
+            standing.fits, standing.fitting = np.zeros(self._columns.size, np.bool_), 0
+            standing.fitted_at = standing.ranked_at = NEVER_SEEN
+        few = self._few_since(standing.fitted_at)
+        if few is None:
+            self._fit_some(standing, self._rows_since(standing.fitted_at))
+        else:
+            for row in few:
+                self._fit_one(standing, row)
+        standing.fitted_at = self._version()
+        return standing
+
+    def ranked(self, standing: NodeRanking, policy: GpuScorer) -> None:
+        """Bring the ranks of a ranking up to date; `fitted` was just called for it."""
+        view, columns, scores = self._view.columns(), self._columns, standing.scores
+        self._let_look(policy, view)
+        scores.refresh()
+        demand = self.demand(standing)
+        if standing.policy is not policy or standing.keys is None:
+            standing.policy, standing.keys, standing.basis = policy, policy.keys_for(demand), ()
+        basis = (columns.roster, scores.images_version, policy.basis(view))
+        if basis != standing.basis:
+            standing.reset(*self._order(standing))
+            standing.basis = basis
+        few = self._few_since(standing.ranked_at)
+        if few is None:
+            self._rank_some(standing, standing.keys, view, self._rows_since(standing.ranked_at))
+        elif few:
+            self._rank_few(standing, standing.keys, view, few)
+        standing.ranked_at = self._version()
+
+    def _let_look(self, policy: GpuScorer, view: ScoreColumns) -> None:
+        """Pass a policy the rows that changed since its last look."""
+        changed = self._columns.changed
+        rows: Iterable[int] | None = ()
+        if self._looking is not policy:
+            rows = None
+        elif self._looked_at != changed.version:
+            rows = changed.since(self._looked_at)
+        policy.look(view, range(self._columns.size) if rows is None else rows)
+        self._looking, self._looked_at = policy, changed.version
+
+    def demand(self, standing: NodeRanking) -> GpuDemand:
+        """GpuDemand of the shape for the GPU policy. Call the view's `columns` first."""
+        known = standing.demand
+        if known is None or len(known.milli) != self._view.models:
+            ask = None if standing.table is None else standing.table.ask
+            known = standing.demand = self._view.demand(ask, standing.cpu)
+            standing.keys = None
+        return known
+
+    def _order(self, standing: NodeRanking) -> tuple[Rows, Rows]:
+        """Tie order of rows, and its inverse: by name; for pods with GPUs, nodes that have their images first."""
+        order, images = self._columns.by_name, standing.scores.images
+        if images is not None and standing.table is not None:
+            order = order[np.argsort(-images[order], kind="stable")]
+            return order, _inverse(order, self._columns.size)
+        if self._by_name[0] is not order:
+            self._by_name = (order, _inverse(order, self._columns.size))
+        return self._by_name
+
+    def _version(self) -> tuple[int, int]:
+        return self._columns.changed.version, self._gpus.freshness.flipped.version
+
+    def _few_since(self, at: tuple[int, int]) -> Sequence[int] | None:
+        """Rows changed since then; None if they are many."""
+        changed, flipped = self._columns.changed, self._gpus.freshness.flipped
+        if at[0] < 0 or changed.version - at[0] + flipped.version - at[1] > _FEW:
+            return None
+        rows = changed.since(at[0])
+        if flipped.version == at[1] or rows is None:
+            return rows
+        turned = flipped.since(at[1])
+        return None if turned is None else tuple(dict.fromkeys((*rows, *turned)))
+
+    def _rows_since(self, at: tuple[int, int]) -> Rows:
+        size = self._columns.size
+        changed, flipped = self._columns.changed, self._gpus.freshness.flipped
+        if flipped.version == at[1] or at[0] < 0:
+            return changed.rows_since(at[0], size)
+        return np.union1d(changed.rows_since(at[0], size), flipped.rows_since(at[1], size))
+
+    def _fit_one(self, standing: NodeRanking, row: int) -> None:
+        fits = standing.verdicts.rows.fits(row)
+        if fits and standing.table is not None:
+            gpus = self._gpus
+            fits = not gpus.freshness.stale.item(row) and not standing.table.code(gpus.boards.numbers.item(row))
+        if fits != standing.fits.item(row):
+            standing.fits[row] = fits
+            standing.fitting += 1 if fits else -1
+
+    def _fit_some(self, standing: NodeRanking, rows: Rows) -> None:
+        fitting = standing.verdicts.rows.fitting(rows)
+        if standing.table is not None:
+            if self._gpus.freshness.count:
+                fitting = fitting[~self._gpus.freshness.stale.take(fitting)]
+            fitting = fitting[standing.table.codes(self._gpus.boards.numbers.take(fitting)) == FITS]
+        standing.fits[rows] = False
+        standing.fits[fitting] = True
+        standing.fitting = int(np.count_nonzero(standing.fits))
+
+    def _rank_few(self, standing: NodeRanking, keys: DemandScores, view: ScoreColumns, rows: Sequence[int]) -> None:
+        for row in rows:
+            rank = NEVER
+            if standing.fits.item(row):
+                rank = max(keys.at_row(view, row), LEAST_KEY)
+                if standing.table is None:
+                    rank += int(self._soft(standing, view, np.array([row]))[0]) << SOFT
+                elif standing.prefers_topology:
+                    rank += standing.table.merit(self._gpus.boards.numbers.item(row))
+            standing.ranks[standing.places.item(row)] = rank
+
+    def _rank_some(self, standing: NodeRanking, keys: DemandScores, view: ScoreColumns, rows: Rows) -> None:
+        standing.ranks[standing.places.take(rows)] = NEVER
+        chosen = rows[standing.fits.take(rows)]
+        if not len(chosen):
+            return
+        ranks = np.maximum(keys.at(view, chosen), LEAST_KEY)
+        if standing.table is None:
+            ranks += self._soft(standing, view, chosen) << SOFT
+        elif standing.prefers_topology:
+            ranks += standing.table.merits(self._gpus.boards.numbers.take(chosen))
+        standing.ranks[standing.places.take(chosen)] = ranks
+
+    def _soft(self, standing: NodeRanking, view: ScoreColumns, rows: Rows) -> Ranks:
+        """Soft scores of rows for a pod without GPUs, from the row alone."""
+        room, images = standing.scores.room, standing.scores.images
+        room.refresh()
+        soft: Ranks = room.fullness[rows] + room.balance[rows] + spared(view, self._columns, rows)
+        return soft if images is None else soft + images[rows]
+
+    def _remember(self, shape: Shape) -> NodeRanking:
+        known = self._known.pop(shape, None)
+        if known is None:
+            ask = ask_of(shape)
+            table = None if ask is None else self._gpus.table(ask)
+            known = NodeRanking(shape, self._fit.verdicts(shape), self.scores.of(shape), table)
+            if len(self._known) >= MOST_SHAPES:
+                del self._known[next(iter(self._known))]
+        self._known[shape] = known  # last in the dict: most recently used
+        return known
+
+
+def _inverse(order: Rows, rows: int) -> Rows:
+    """Place of each row in the order; rows not in it share the place after the last."""
+    places = np.full(rows, len(order), np.intp)
+    places[order] = np.arange(len(order))
+    return places

@@ -1,1 +1,0 @@
-"""Preemption: which pods must go, and from which node, so that one of higher priority gets its seat."""

@@ -1,0 +1,81 @@
+"""Nominated pods: room is being made for them on a node, and other pods must not take it first.
+
+For the pod being placed, nominated pods of the same or higher priority count as placed; lower ones do not.
+"""
+
+from collections.abc import Collection, Iterable
+
+from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
+from ullage.decide.placement.filters.codes import Codes
+from ullage.model.pod import Pod
+
+
+def place_nominated(seating: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: float) -> bool:
+    """Place the nominated pods that count for this pod; to be called in a what-if. Return whether there were any."""
+    placements = seating.placements
+    ahead = [
+        other
+        for other in nominated
+        if other.priority >= pod.priority
+        and other.key != pod.key
+        and other.key not in placements.pods
+        and other.nominated in placements.columns.rows
+    ]
+    for other in sorted(ahead, key=lambda other: (-other.priority, other.created, other.key)):
+        seat = _seat_to_be(seating, other, now)
+        if seat is None:
+            placements.place(other, other.nominated)  # its devices are not known, its number counts
+        else:
+            hold(placements, other, seat)
+    return bool(ahead)
+
+
+def seat_beside_nominated(
+    seating: PlacementEngine, pod: Pod, nominated: Collection[Pod], *, now: float, closed: Codes | None = None
+) -> Placement | NoFit:
+    """Best placement that takes nothing from nominated pods; for a nominated pod, its own node first.
+
+    As in kube-scheduler the placement must fit with and without nominated pods: they may never be bound.
+    """
+    if not nominated and not pod.nominated:
+        return seating.seat(pod, now=now, closed=closed)
+    with seating.placements.what_if():
+        any_ahead = place_nominated(seating, pod, nominated, now=now)
+        answer = _own_node(seating, pod, now, closed) or seating.seat(pod, now=now, closed=closed)
+    if not any_ahead or isinstance(answer, NoFit):
+        return answer
+    alone = seating.seat_on(pod, answer.node, now=now)
+    return answer if isinstance(alone, Placement) else NoFit(1, {alone: 1})
+
+
+def _own_node(seating: PlacementEngine, pod: Pod, now: float, closed: Codes | None) -> Placement | None:
+    row = seating.placements.columns.rows.get(pod.nominated)
+    if row is None or (closed is not None and closed[row]):
+        return None
+    seat = seating.seat_on(pod, pod.nominated, now=now)
+    return seat if isinstance(seat, Placement) else None
+
+
+def _seat_to_be(seating: PlacementEngine, pod: Pod, now: float) -> Placement | None:
+    """Placement of a nominated pod on its node: now, else without leaving pods, else without pods of lower priority."""
+    with seating.placements.what_if():
+        for gone in (_nobody, _leaving, _lower):
+            for other in list(seating.placements.pods_on(pod.nominated).values()):
+                if gone(other, pod):
+                    seating.placements.remove(other.key)
+            seat = seating.seat_on(pod, pod.nominated, now=now)
+            if isinstance(seat, Placement):
+                return seat
+    return None
+
+
+def _nobody(_other: Pod, _pod: Pod) -> bool:
+    return False
+
+
+def _leaving(other: Pod, _pod: Pod) -> bool:
+    return other.deleting
+
+
+def _lower(other: Pod, pod: Pod) -> bool:
+    return other.priority < pod.priority

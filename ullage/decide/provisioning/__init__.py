@@ -1,0 +1,1 @@
+"""Provisioning decisions: pools of nodes, their sizes, and purchases."""

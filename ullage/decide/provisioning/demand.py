@@ -1,0 +1,286 @@
+"""Demand of pending pods beyond existing and upcoming nodes, and the provisioner that should buy for it.
+
+The scheduler's own rules are asked, on the snapshot with upcoming nodes added; at the end the snapshot is as it was.
+The caller gives the pending pods: with the devices their claims ask for, and in the order of the queue.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from ullage.decide.gang.placement import GangPlacement, GangRequest, seat_gang
+from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask
+from ullage.decide.provisioning.bulk_scale_up import buy_in_bulk, packs, size_order
+from ullage.decide.provisioning.node_offers import FRESH, NodeOffers, Pool, ScaleUpBlocked
+from ullage.decide.provisioning.pool_nodes import NOBODY, AssumedUse, gpu_use
+from ullage.decide.provisioning.scale_up import Refusals, buy_for_gang, buy_for_pods, refusals, seat_on_opened
+from ullage.decide.provisioning.scratch import borrowed
+from ullage.model.fact_event import ObjectKey
+from ullage.model.pod import Pod
+from ullage.model.provisioner import DELETION_TAINT, FleetBudget, PoolNode
+from ullage.model.shape import Shape
+from ullage.state.snapshot import ClusterSnapshot
+
+NO_BUDGET = FleetBudget()
+
+Turn = Pod | GangRequest
+"""Pod or gang: the unit of one placement decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDemand:
+    """New nodes of one pool."""
+
+    by_zone: Mapping[str, int]
+    """Number of nodes by zone. In the empty zone the cloud chooses."""
+    for_gangs: Mapping[str, int]
+    """Nodes among them that gangs need, by zone. Fewer are of no use to a gang."""
+    oldest: float
+    """Creation time of the oldest pod they are for; infinite if they are for no pod."""
+
+    @property
+    def count(self) -> int:
+        return sum(self.by_zone.values())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetDemand:
+    """Result of `find_demand`."""
+
+    assumed: Mapping[str, AssumedUse] = field(default_factory=dict)
+    """Pending pods that fit on a node or upcoming instance, by its name."""
+    wanted: Mapping[str, NodeDemand] = field(default_factory=dict)
+    """New nodes by provisioner."""
+    seated: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """Node, or upcoming instance, on which a pending pod fits."""
+    chosen: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """Provisioner that is to buy for a pod."""
+    unmet: Mapping[ObjectKey, Refusals] = field(default_factory=dict)
+    """Pods no pool serves, with the answer of each provisioner."""
+
+
+def find_demand(
+    seating: PlacementEngine,
+    pools: Sequence[Pool],
+    turns: Iterable[Turn],
+    *,
+    now: float,
+    budget: FleetBudget = NO_BUDGET,
+) -> FleetDemand:
+    """Place all pending pods: on existing and upcoming nodes, on nodes marked for deletion, on new ones.
+
+    The snapshot is left unchanged.
+    """
+    waiting = [turn for turn in turns if not _has_a_seat(turn, seating.placements)]
+    with borrowed(seating.placements) as scratch:
+        search = _Search(NodeOffers(seating, scratch, pools, budget, now=now))
+        search.draw_what_is_coming()
+        rest = search.seated(waiting)
+        if rest:
+            search.take_taints_off()
+            rest = search.seated(rest)
+        search.market.open_to_minimum()
+        search.buy(rest)
+        return search.found()
+
+
+def _has_a_seat(turn: Turn, placements: ClusterSnapshot) -> bool:
+    members = turn.pending if isinstance(turn, GangRequest) else (turn,)
+    return any(pod.key in placements.pods for pod in members)
+
+
+class _Search:
+    """One search on a borrowed snapshot."""
+
+    def __init__(self, market: NodeOffers) -> None:
+        self.market = market
+        self._placements = market.scratch.placements
+        self._assumed: dict[str, AssumedUse] = {}
+        self._seated_on: dict[ObjectKey, str] = {}
+        self._unmet: dict[ObjectKey, Refusals] = {}
+        self._in_gangs: set[ObjectKey] = set()
+        recommends = [pool.provisioner.thresholds.recommend_only for pool in market.pools]
+        acting = [pool for pool, only in zip(market.pools, recommends, strict=True) if not only]
+        self._pools = [acting, [pool for pool, only in zip(market.pools, recommends, strict=True) if only]]
+        """Pools that buy, and pools that only recommend."""
+
+    def draw_what_is_coming(self) -> None:
+        """Add upcoming nodes as they will be: without a Node yet, not ready, without GPUs; and excused silent nodes."""
+        for pool in self.market.pools:
+            for node in pool.nodes:
+                if node.coming and not node.lost:
+                    self._draw(pool, node)
+                elif node.silence_excused:
+                    self._draw_as_reported(node)
+
+    def _draw(self, pool: Pool, node: PoolNode) -> None:
+        face, inventory = self.market.face(pool, node.name)
+        known = self._placements.state.nodes.get(node.name)
+        if known is not None:
+            doomed = tuple(taint for taint in known.taints if taint.key == DELETION_TAINT)
+            face = replace(face, labels=face.labels | known.labels, taints=(*face.taints, *doomed))
+        self.market.scratch.put(face, inventory)
+
+    def _draw_as_reported(self, node: PoolNode) -> None:
+        """Put a node with a silent agent into the snapshot as if its agent had repeated its report now."""
+        known, report = self._placements.state.nodes[node.name], self._placements.state.inventories[node.name]
+        self.market.scratch.put(known, replace(report, reported_at=self.market.now))
+
+    def take_taints_off(self) -> None:
+        """Put nodes marked for deletion into the snapshot as they would be without the taint."""
+        for pool in self.market.pools:
+            for node in pool.nodes:
+                known = self._placements.state.nodes.get(node.name)
+                if node.doomed and known is not None:
+                    others = tuple(taint for taint in known.taints if taint.key != DELETION_TAINT)
+                    self.market.scratch.put(replace(known, taints=others))
+
+    def seated(self, turns: Iterable[Turn]) -> list[Turn]:
+        """Place pods and gangs. Returns those without a place.
+
+        Once a pod that packs is refused, so are all of its shape: room only shrinks.
+        """
+        refused: set[Shape] = set()
+        rest: list[Turn] = []
+        for turn in turns:
+            if isinstance(turn, Pod) and turn.shape in refused and packs(self.market, turn):
+                rest.append(turn)
+            elif not self._seated(turn):
+                rest.append(turn)
+                if isinstance(turn, Pod) and packs(self.market, turn):
+                    refused.add(turn.shape)
+        return rest
+
+    def _seated(self, turn: Turn) -> bool:
+        if isinstance(turn, Pod):
+            seat = self.market.seat(turn)
+            if seat is not None:
+                self.market.scratch.hold(turn, seat)
+                self._assume(turn, seat)
+            return seat is not None
+        closed = self.market.quota.closed(turn.pending[: turn.needed])
+        answer = seat_gang(self.market.seating, turn, now=self.market.now, closed=closed)
+        if isinstance(answer, GangPlacement):
+            for pod in turn.pending:
+                if pod.key in answer.seats:
+                    self.market.scratch.noted(pod)
+                    self._assume(pod, answer.seats[pod.key])
+        return isinstance(answer, GangPlacement)
+
+    def _assume(self, pod: Pod, seat: Placement) -> None:
+        before = self._assumed.get(seat.node, NOBODY)
+        self._seated_on[pod.key] = seat.node
+        self._assumed[seat.node] = AssumedUse(milli=before.milli + self._use(pod), pods=before.pods + 1)
+
+    def _use(self, pod: Pod) -> int:
+        return gpu_use(self._placements.pods.get(pod.key, pod))
+
+    def buy(self, turns: Sequence[Turn]) -> None:
+        """Offer new nodes for pods that fit nowhere. Priorities come first only where there is not enough for all."""
+        mark = self.market.mark()
+        self._buy_for(turns)
+        levels = _by_priority(turns)
+        if len(levels) > 1 and self._short_of_nodes():
+            self.market.rollback(mark)
+            self._unmet.clear()
+            self._in_gangs.clear()
+            for level in levels:
+                self._buy_for(level)
+                self._draw_bulk()
+
+    def _short_of_nodes(self) -> bool:
+        """True if a pod would be served with a higher maxSize or fleet budget."""
+        short = {ScaleUpBlocked.FULL, ScaleUpBlocked.OVER_BUDGET}
+        return any(not short.isdisjoint(why.values()) for why in self._unmet.values())
+
+    def _buy_for(self, turns: Sequence[Turn]) -> None:
+        """Gangs first, then pods with rules beyond their node, then all others packed together; largest first.
+
+        Pools that only recommend are asked for the pods that no other pool serves.
+        """
+        gangs, shapes = _grouped(turns)
+        for gang in gangs:
+            if not any(buy_for_gang(self.market, pools, gang) for pools in self._pools):
+                self._refuse(gang.pending)
+                continue
+            self._in_gangs |= {pod.key for pod in gang.pending}
+        shapes.sort(key=lambda group: size_order(group[0]))
+        packed = [[pod for pod in group if packs(self.market, pod)] for group in shapes]
+        for group, together in zip(shapes, packed, strict=True):
+            alone = group if not together else [pod for pod in group if not packs(self.market, pod)]
+            for pools in self._pools:
+                alone = buy_for_pods(self.market, pools, alone)
+            self._refuse(alone)
+        packed = [seat_on_opened(self.market, group) for group in packed]
+        for pools in self._pools:
+            packed = buy_in_bulk(self.market, pools, packed)
+        for group in packed:
+            self._refuse(group)
+
+    def _refuse(self, pods: Sequence[Pod]) -> None:
+        if pods:
+            why = refusals(self.market, self.market.pools, pods[0])
+            self._unmet |= {pod.key: why for pod in pods}
+
+    def _draw_bulk(self) -> None:
+        """Put counted nodes into the snapshot: pods of lower priority may use the room left on them."""
+        for bulk in self.market.take_bulk():
+            for pods in bulk.by_node:
+                node = self.market.open(bulk.pool, bulk.zone)
+                for pod in pods:
+                    seat = self.market.seat_on(pod, "" if node is None else node.name)
+                    if isinstance(seat, Placement):
+                        self.market.scratch.hold(pod, seat)
+                    else:
+                        self._unmet[pod.key] = {bulk.pool.name: seat}
+
+    def found(self) -> FleetDemand:
+        by_zone: dict[str, dict[str, int]] = {}
+        for_gangs: dict[str, dict[str, int]] = {}
+        oldest: dict[str, float] = {}
+        chosen: dict[ObjectKey, str] = {}
+        drawn = [(node.pool.name, node.zone, 1, pods) for node, pods in self.market.used()]
+        counted = [(bulk.pool.name, bulk.zone, bulk.count, bulk.pods) for bulk in self.market.bulk]
+        for name, zone, count, pods in [*drawn, *counted]:
+            zones, gangs = by_zone.setdefault(name, {}), for_gangs.setdefault(name, {})
+            zones[zone] = zones.get(zone, 0) + count
+            if any(pod.key in self._in_gangs for pod in pods):
+                gangs[zone] = gangs.get(zone, 0) + count
+            oldest[name] = min([oldest.get(name, float("inf")), *(pod.created for pod in pods)])
+            chosen |= {pod.key: name for pod in pods}
+        wanted = {
+            name: NodeDemand(by_zone=zones, for_gangs=for_gangs[name], oldest=oldest[name])
+            for name, zones in by_zone.items()
+        }
+        there = {node: taken for node, taken in self._assumed.items() if not node.startswith(FRESH)}
+        return FleetDemand(
+            assumed=there,
+            wanted=wanted,
+            seated=self._seated_on,
+            chosen=dict(sorted(chosen.items())),
+            unmet=self._unmet,
+        )
+
+
+def _grouped(turns: Sequence[Turn]) -> tuple[list[GangRequest], list[list[Pod]]]:
+    """Gangs in their order, and pods by shape. Pods without GPUs are left out: no node is bought for them."""
+    gangs = [turn for turn in turns if isinstance(turn, GangRequest) and any(map(_needs_gpus, turn.pending))]
+    by_shape: dict[Shape, list[Pod]] = {}
+    for turn in turns:
+        if isinstance(turn, Pod):
+            by_shape.setdefault(turn.shape, []).append(turn)
+    return gangs, [group for group in by_shape.values() if _needs_gpus(group[0])]
+
+
+def _needs_gpus(pod: Pod) -> bool:
+    return device_ask(pod) is not None
+
+
+def _by_priority(turns: Sequence[Turn]) -> list[list[Turn]]:
+    """Pods and gangs by priority, highest first. A gang has the priority of its first member."""
+    levels: dict[int, list[Turn]] = {}
+    for turn in turns:
+        first = turn.pending[0] if isinstance(turn, GangRequest) else turn
+        levels.setdefault(first.priority, []).append(turn)
+    return [levels[priority] for priority in sorted(levels, reverse=True)]

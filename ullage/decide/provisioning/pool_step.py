@@ -1,0 +1,244 @@
+"""Next step of a pool towards its size, the second stage of a decision. One kind of intent per step."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ullage.decide.provisioning.pool_nodes import grace_of
+from ullage.decide.provisioning.pool_size import PoolSize, removal_order, why_bought
+from ullage.model.pool_action import PoolAction, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.provisioner import PoolNode, Provisioner, token_of
+
+
+class PoolStepKind(StrEnum):
+    """Kind of a pool's step. Closed list: it labels the metric and the status."""
+
+    NO_ACTION = "NoAction"
+    RELEASE_INSTANCES = "ReleaseInstances"
+    """Instances that failed to register are given up."""
+    UNTAINT = "Untaint"
+    SCALE_UP = "ScaleUp"
+    TERMINATE_INSTANCE = "TerminateInstance"
+    TAINT_FOR_DELETION = "TaintForDeletion"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurchaseTerms:
+    """Terms on which the nodes of the demand may be bought."""
+
+    not_before: float = 0.0
+    """Instant until which pods of the same burst may still come."""
+    zone: str = ""
+    count: int | None = None
+    """Number of nodes in this zone; None for all of them."""
+    least: int = 0
+    """Smallest useful number: a gang waits for them."""
+    pending: int = 0
+    """Number of pods they are for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolStep:
+    """Intents of one kind, and the instant of the next decision if no event comes first."""
+
+    kind: PoolStepKind
+    actions: tuple[PoolAction, ...] = ()
+    why: str = ""
+    wake_at: float | None = None
+    recommended: bool = False
+    """Only reported, not performed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pool:
+    provisioner: Provisioner
+    nodes: Sequence[PoolNode]
+    evaluation: PoolSize
+    buy: PurchaseTerms
+    now: float
+    deletes_at: float = 0.0
+
+    @property
+    def surplus(self) -> int:
+        """Number of nodes to remove. 0 with policy Drain: the drain loop decides there."""
+        if self.provisioner.consolidation.drains:
+            return 0
+        return max(0, self.evaluation.current - self.evaluation.keep)
+
+    @property
+    def going(self) -> list[PoolNode]:
+        """Empty nodes marked for deletion, the next to be deleted first."""
+        doomed = [node for node in self.nodes if node.doomed and node.empty and not node.lost]
+        return sorted(doomed, key=lambda node: (node.goes_at, node.name))
+
+    @property
+    def backed_off(self) -> bool:
+        back_off = self.provisioner.back_off
+        return back_off is not None and back_off.until > self.now
+
+
+_Rule = Callable[[_Pool], tuple[PoolAction, ...]]
+
+
+def next_step(
+    provisioner: Provisioner,
+    nodes: Sequence[PoolNode],
+    evaluation: PoolSize,
+    *,
+    now: float,
+    buy: PurchaseTerms = PurchaseTerms(),  # noqa: B008 - frozen
+    deletes_at: float = 0.0,
+) -> PoolStep:
+    """First kind of intent that applies, with all intents of that kind.
+
+    `deletes_at`: instant before which the cloud is not asked to delete anything.
+    """
+    if provisioner.thresholds.paused:
+        return PoolStep(kind=PoolStepKind.NO_ACTION, why="paused")
+    pool = _Pool(provisioner, nodes, evaluation, buy, now, deletes_at)
+    for kind, rule in _RULES:
+        if actions := rule(pool):
+            return PoolStep(
+                kind=kind,
+                actions=actions,
+                why=actions[0].why,
+                wake_at=_wake_at(pool),
+                recommended=provisioner.thresholds.recommend_only,
+            )
+    return PoolStep(kind=PoolStepKind.NO_ACTION, why=_why_nothing(pool), wake_at=_wake_at(pool))
+
+
+def _why_nothing(pool: _Pool) -> str:
+    back_off = pool.provisioner.back_off
+    if back_off is None or not pool.backed_off or not pool.evaluation.fresh:
+        return pool.evaluation.why
+    return f"{pool.evaluation.why}; in back-off: {back_off.failure.value}"
+
+
+def _release_what_never_came(pool: _Pool) -> tuple[PoolAction, ...]:
+    if pool.now < pool.deletes_at:
+        return ()
+    return tuple(
+        TerminateInstance(
+            node=node.name if node.registered else "",
+            instance=node.instance,
+            why=_why_lost(node, pool.provisioner.thresholds.boot_deadline),
+            lost=True,
+            departed=node.departed,
+        )
+        for node in sorted(pool.nodes, key=lambda node: node.name)
+        if node.lost
+    )
+
+
+def _why_lost(node: PoolNode, deadline: float) -> str:
+    if node.departed:
+        return f"the Node of instance {node.instance} is gone, and none came back within {grace_of(deadline):g} s"
+    return f"instance {node.instance} did not register as a node with GPUs within bootDeadline ({deadline:g} s)"
+
+
+def _ask_again(pool: _Pool) -> tuple[PoolAction, ...]:
+    open_one, provisioner = pool.provisioner.purchase, pool.provisioner
+    if open_one is None or pool.backed_off:
+        return ()
+    return (
+        ScaleUp(
+            provisioner=provisioner.name,
+            count=open_one.count,
+            least=open_one.least,
+            serial=open_one.serial,
+            token=token_of(provisioner, open_one.serial),
+            zone=open_one.zone,
+            why="asked for before, and the answer was lost",
+            again=True,
+        ),
+    )
+
+
+def _spare(pool: _Pool) -> tuple[PoolAction, ...]:
+    occupied = [node for node in pool.nodes if node.doomed and not node.empty and not node.lost]
+    excess = pool.going[pool.surplus :]
+    in_use = [Untaint(node=node.name, why="a pod is on it or will be") for node in sorted(occupied, key=_name)]
+    return (*in_use, *(Untaint(node=node.name, why=pool.evaluation.why_keep) for node in sorted(excess, key=_name)))
+
+
+def _provision(pool: _Pool) -> tuple[PoolAction, ...]:
+    evaluation, provisioner = pool.evaluation, pool.provisioner
+    if provisioner.purchase is not None or pool.backed_off:
+        return ()
+    buy, count = pool.buy, evaluation.fresh
+    missing = max(0, provisioner.thresholds.min_size - evaluation.current)
+    if pool.now < buy.not_before:
+        buy, count = PurchaseTerms(), min(count, missing)
+    elif buy.count is not None:
+        count = min(count, buy.count)
+    if not count or count < buy.least:
+        return ()
+    serial = provisioner.purchases
+    return (
+        ScaleUp(
+            provisioner=provisioner.name,
+            count=count,
+            least=buy.least,
+            serial=serial,
+            token=token_of(provisioner, serial),
+            zone=buy.zone,
+            why=why_bought(count, missing, buy.pending, provisioner.thresholds),
+        ),
+    )
+
+
+def _deprovision(pool: _Pool) -> tuple[PoolAction, ...]:
+    if pool.now < pool.deletes_at:
+        return ()
+    due = [node for node in pool.going[: pool.surplus] if node.instance and node.goes_at <= pool.now]
+    return tuple(
+        TerminateInstance(node=node.name, instance=node.instance, why="empty, and its deletion time has passed")
+        for node in due
+    )
+
+
+def _doom(pool: _Pool) -> tuple[PoolAction, ...]:
+    more = pool.surplus - len(pool.going)
+    if more <= 0:
+        return ()
+    candidates = [
+        node
+        for node in sorted(pool.nodes, key=removal_order)
+        if node.empty
+        and node.registered
+        and node.instance  # a node without a known instance cannot be deleted
+        and not (node.doomed or node.draining or node.coming or node.lost or node.protected)
+    ]
+    moment = pool.now + pool.provisioner.thresholds.scale_down_delay
+    return tuple(
+        TaintForDeletion(node=node.name, delete_after=moment, why=pool.evaluation.why_keep)
+        for node in candidates[:more]
+    )
+
+
+_RULES: tuple[tuple[PoolStepKind, _Rule], ...] = (
+    (PoolStepKind.RELEASE_INSTANCES, _release_what_never_came),
+    (PoolStepKind.SCALE_UP, _ask_again),
+    (PoolStepKind.UNTAINT, _spare),
+    (PoolStepKind.SCALE_UP, _provision),
+    (PoolStepKind.TERMINATE_INSTANCE, _deprovision),
+    (PoolStepKind.TAINT_FOR_DELETION, _doom),
+)
+"""Order of the rules: failed instances are given up first, untainting precedes buying, buying precedes shrinking."""
+
+
+def _wake_at(pool: _Pool) -> float | None:
+    deadline, back_off = pool.provisioner.thresholds.boot_deadline, pool.provisioner.back_off
+    moments = [pool.deletes_at, *(node.goes_at for node in pool.going)]
+    moments += [node.since + deadline for node in pool.nodes if node.coming and not node.lost]
+    moments += [node.given_up_at for node in pool.nodes if node.given_up_at is not None]
+    if pool.evaluation.fresh:
+        moments.append(pool.buy.not_before)
+    if back_off is not None:
+        moments.append(back_off.until)
+    return min((moment for moment in moments if pool.now < moment < float("inf")), default=None)
+
+
+def _name(node: PoolNode) -> str:
+    return node.name

@@ -1,0 +1,175 @@
+"""Assign a pod or a gang to nodes: scheduling gates, claim, gang size, quota and nominated pods are checked, then the
+placement is committed.
+
+The live scheduler and plans both decide with PodAssigner, so a plan says what the scheduler does. A placement is
+assumed in the snapshot at once. The order of pods and the writes are decided elsewhere.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from ullage.decide.gang.attempts import largest_first
+from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest, seat_gang
+from ullage.decide.placement.claiming import NOTHING_UNREADABLE, claim_of, with_claim
+from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, device_ask, hold
+from ullage.decide.placement.filters.codes import Codes
+from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict
+from ullage.decide.placement.score.policies import DEFAULT_POLICY
+from ullage.decide.preemption.nominated import place_nominated, seat_beside_nominated
+from ullage.model.fact_event import ObjectKey
+from ullage.model.pod import Phase, Pod, age_order
+from ullage.model.verdict import Reason, Verdict
+from ullage.state.snapshot import ClusterSnapshot
+
+
+def queue_order(pod: Pod) -> tuple[int, bool, float, ObjectKey]:
+    """Sort key of pending pods: priority, then age, then name."""
+    return -pod.priority, *age_order(pod)
+
+
+def waits(pod: Pod) -> bool:
+    """True if the pod is to be placed, whatever scheduler it names. Scheduling gates are checked later."""
+    return not (pod.node or pod.deleting or pod.phase.over)
+
+
+class PodAssigner:
+    """Assigns pods to nodes on one snapshot by one policy."""
+
+    def __init__(
+        self,
+        placements: ClusterSnapshot,
+        policy: str = DEFAULT_POLICY,
+        unreadable_claims: Mapping[ObjectKey, str] = NOTHING_UNREADABLE,
+    ) -> None:
+        self.placements = placements
+        self.seating = PlacementEngine(placements, policy)
+        self.quota = QuotaTable(placements)
+        self._unreadable = unreadable_claims
+
+    def entitled(self, pod: Pod) -> Pod | Verdict:
+        """A pending pod as it is to be placed, or the reason that no node need be filtered."""
+        if pod.gated:
+            return Verdict(Reason.SCHEDULING_GATED, "the pod has scheduling gates")
+        if pod.device_claims:
+            named = ", ".join(pod.device_claims)
+            return Verdict(Reason.RESOURCE_CLAIMS, f"spec.resourceClaims ({named}) are allocated by kube-scheduler")
+        ready = with_claim(pod, self.placements, self._unreadable)
+        gang = self.gang_of(pod)
+        if isinstance(ready, Verdict) or gang is None or self.gang_size(gang):
+            return ready
+        detail = f"there is no PodGroup {gang}, and no claim of the gang has gangMinMember"
+        return Verdict(Reason.GANG_SIZE_UNKNOWN, detail)
+
+    def gang_of(self, pod: Pod) -> ObjectKey | None:
+        """The gang that a pod's claim names."""
+        claim = claim_of(pod, self.placements.state)
+        return ObjectKey(pod.key.namespace, claim.gang) if claim is not None and claim.gang else None
+
+    def gang_size(self, gang: ObjectKey) -> int:
+        """Members the gang needs at least: by its PodGroup, else by its claims; 0 where neither says."""
+        group = self.placements.state.groups.get(gang)
+        if group is not None:
+            return group.min_member
+        return self.placements.state.gang_size(gang)
+
+    def members(self, gang: ObjectKey) -> list[Pod]:
+        """Every pod of a gang, by name."""
+        state = self.placements.state
+        found: dict[ObjectKey, Pod] = {}
+        for claim in state.claims_of_gang(gang):
+            copied_for = state.pods.get(ObjectKey(claim.key.namespace, claim.pod)) if claim.pod else None
+            named_by = (*state.pods_naming(claim.key), *state.pods_from_template(claim.key))
+            for pod in named_by if copied_for is None else (*named_by, copied_for):
+                if pod.key not in found and self.gang_of(pod) == gang:
+                    found[pod.key] = pod
+        return [found[key] for key in sorted(found)]
+
+    def gang_ask(self, gang: ObjectKey, may_place: Callable[[Pod], bool] = waits) -> GangRequest:
+        """The gang's request now: members that are pending and may be placed, and members that have room already."""
+        pending: list[Pod] = []
+        bound: list[Pod] = []
+        for pod in self.members(gang):
+            held = self.placements.pods.get(pod.key)
+            if held is not None:
+                bound += [] if pod.deleting else [held]
+            elif pod.phase is Phase.SUCCEEDED:
+                bound.append(pod)  # it has finished: the others are not to be evicted for its absence
+            elif may_place(pod) and isinstance(ready := self.entitled(pod), Pod):
+                pending.append(ready)
+        pending.sort(key=queue_order)
+        return GangRequest(key=gang, min_member=self.gang_size(gang), pending=tuple(pending), bound=tuple(bound))
+
+    def closed(self, pod: Pod) -> Codes | None:
+        """Rows that the quota of a pod's namespace closes to it."""
+        return self.quota.closed((pod,))
+
+    def quota_detail(self, pod: Pod) -> str:
+        """Usage of the quota that refuses a pod, as text."""
+        limits, ask = self.quota.limits(pod.key.namespace), device_ask(pod)
+        if limits is None or ask is None:
+            return ""
+        verdict = quota_verdict(limits, self.quota.usage(pod.key.namespace), least_taken(ask))
+        return verdict.detail or f"namespace {pod.key.namespace} may hold no more GPUs of the models that fit"
+
+    def assign_pod(self, pod: Pod, nominated: Collection[Pod], *, now: float) -> Placement | NoFit:
+        """The pod's placement, assumed from now on; or the reasons that no node fits."""
+        answer = seat_beside_nominated(self.seating, pod, nominated, now=now, closed=self.closed(pod))
+        if isinstance(answer, NoFit):
+            return answer
+        if not self.quota.verdict([(pod, answer)]):
+            return self._over_quota()
+        hold(self.placements, pod, answer)
+        return answer
+
+    def assign_gang(self, gang: GangRequest, nominated: Iterable[Pod], *, now: float) -> GangPlacement | GangNoFit:
+        """Placements for as many members as the gang needs at least, assumed from now on; or for none."""
+        members = {pod.key for pod in gang.pending}
+        others = tuple(pod for pod in nominated if pod.key not in members)
+        answer = self._seated_within_quota(gang, others, now)
+        if isinstance(answer, GangNoFit) and len(gang.pending) > gang.needed:
+            # Members beyond the gang's minimum may exceed the quota: those follow one by one.
+            smallest = tuple(largest_first(gang.pending)[-gang.needed :])
+            fewest = GangRequest(key=gang.key, min_member=gang.min_member, pending=smallest, bound=gang.bound)
+            answer = self._seated_within_quota(fewest, others, now)
+        return answer
+
+    def _seated_within_quota(
+        self, gang: GangRequest, nominated: Iterable[Pod], now: float
+    ) -> GangPlacement | GangNoFit:
+        needed = largest_first(gang.pending)[-gang.needed :]
+        with self.placements.what_if() as trial:
+            answer = self._seated(gang, nominated, now, self.quota.closed(needed))
+            if isinstance(answer, GangNoFit):
+                return answer
+            seated = [(pod, answer.seats[pod.key]) for pod in gang.pending if pod.key in answer.seats]
+            if self._may_hold(seated):
+                trial.keep()
+                return answer
+        return GangNoFit(gang.key, 0, gang.needed, self._over_quota())
+
+    def _seated(
+        self, gang: GangRequest, nominated: Iterable[Pod], now: float, closed: Codes | None
+    ) -> GangPlacement | GangNoFit:
+        """Place the gang. Pods nominated to nodes count as placed meanwhile."""
+        placements = self.placements
+        with placements.what_if() as trial:
+            least_important = max(gang.pending, key=queue_order, default=None)
+            beside = least_important is not None and place_nominated(self.seating, least_important, nominated, now=now)
+            answer = seat_gang(self.seating, gang, now=now, closed=closed)
+            if not beside:
+                trial.keep()
+        if beside and isinstance(answer, GangPlacement):
+            for pod in gang.pending:
+                if pod.key in answer.seats:
+                    hold(placements, pod, answer.seats[pod.key])
+        return answer
+
+    def _may_hold(self, seated: list[tuple[Pod, Placement]]) -> bool:
+        """True if the quota allows what these pods hold. They are taken out for the check: usage includes them."""
+        with self.placements.what_if():
+            for pod, _ in seated:
+                self.placements.remove(pod.key)
+            return bool(self.quota.verdict(seated))
+
+    def _over_quota(self) -> NoFit:
+        nodes = len(self.placements.columns.rows)
+        return NoFit(nodes, {Reason.QUOTA_EXCEEDED: nodes})

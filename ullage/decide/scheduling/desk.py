@@ -1,0 +1,254 @@
+"""SchedulerCore: snapshot, scheduling queue and next decision. Synchronous; `now` is an argument.
+
+Decisions do not wait for writes: a placement is assumed in the snapshot at once, and `settle` takes it back if the
+write did not happen. A bind that succeeded is assumed until the pod is observed, for a limited time.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ullage.decide.placement.observed_gpus import GpuAccounting
+from ullage.decide.placement.quota import QuotaTable
+from ullage.decide.scheduling.cycle import SchedulingCycle
+from ullage.decide.scheduling.decisions import Decision
+from ullage.decide.scheduling.denials import Denials
+from ullage.decide.scheduling.requeue import asks_differently, news
+from ullage.model.allocation import lease_name
+from ullage.model.claim import Claim
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
+from ullage.model.gang import PodGroup
+from ullage.model.lease import GpuLease
+from ullage.model.outcome import BindFailure, PlaceOutcome, PodBound, PodNotBound, PreemptOutcome
+from ullage.model.pod import Pod
+from ullage.model.verdict import ClusterEvent
+from ullage.state.external_leases import ExternalLeases
+from ullage.state.queue import QueueBackoff, SchedulingQueue
+from ullage.state.snapshot import ClusterSnapshot
+
+BELIEVED_FOR = 300.0
+"""Seconds a successful bind stays assumed without the pod being observed on its node."""
+
+TAKEN_FOR = 30.0
+"""Seconds a GPU leased to another holder is not offered, unless its Lease is observed sooner."""
+
+
+class SchedulerCore:
+    """State and next decision of one scheduler. `profiles` are policies by scheduler name."""
+
+    def __init__(self, profiles: Mapping[str, str], pace: QueueBackoff = QueueBackoff()) -> None:  # noqa: B008 - frozen
+        self.placements = ClusterSnapshot()
+        self.queue = SchedulingQueue(pace)
+        self._foreign = ExternalLeases(self.placements)
+        self._accounting = GpuAccounting(self.placements, self._foreign)
+        self._turns = SchedulingCycle(profiles, self.placements, self.queue, self._foreign)
+        self._touched: dict[ObjectKey, None] = {}
+        """Gangs with events since they were last checked."""
+        self._believed: dict[ObjectKey, float] = {}
+        self.denials = Denials()
+
+    @property
+    def quota(self) -> QuotaTable:
+        """Usage and limits of namespaces."""
+        return self._turns.assigner.quota
+
+    @property
+    def leases_held(self) -> int:
+        """GPU Leases, as last observed."""
+        return len(self._foreign)
+
+    @property
+    def gangs_waiting(self) -> int:
+        return self._turns.gangs.waiting
+
+    def waited(self, pod: ObjectKey, *, now: float) -> float | None:
+        """Seconds since a pending pod was first observed."""
+        return self.queue.waited(pod, now=now) if pod in self.queue else None
+
+    def gang_waited(self, gang: ObjectKey, *, now: float) -> float:
+        """Seconds since the first of the gang's pods was tried."""
+        return self._turns.gangs.waited(gang, now=now)
+
+    def hear(self, event: FactEvent[Any], *, now: float) -> None:
+        """Take in one event, and wake the pods it may help."""
+        self.queue.note()
+        fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
+        if isinstance(event, Synced):
+            self._foreign.apply(event)
+        if isinstance(fact, GpuLease):
+            self._foreign.apply(event)
+            self._accounting.observe(event)
+            if isinstance(event, Deleted) or (isinstance(event, Updated) and event.old.holds != event.new.holds):
+                self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+            return
+        volumes = self.placements.volumes_version
+        self.placements.apply(event)
+        self._accounting.observe(event)
+        if isinstance(fact, Pod):
+            self._pod_heard(event, fact, now)
+            self._volumes_given_back(volumes, now)
+            return
+        wake = news(event)
+        if isinstance(fact, PodGroup):
+            self._touched[fact.key] = None
+        elif isinstance(fact, Claim) and (wake is not None or isinstance(event, Deleted)):
+            self._claim_heard(fact, now)
+        if wake is not None:
+            self.queue.wake(wake, now=now)
+            if isinstance(fact, Claim):
+                self._asked_anew(fact.key, now)
+
+    def _asked_anew(self, claim: ObjectKey, now: float) -> None:
+        """Try the claim's pods again: the reasons they were refused for may be over."""
+        state = self.placements.state
+        for pod in (*state.pods_naming(claim), *state.pods_from_template(claim)):
+            self.queue.reconsider(pod.key, now=now)
+
+    def next_decision(self, *, now: float) -> Decision | None:
+        """Decide on the next pod or gang; None if none is due."""
+        self._accounting.settle()
+        self._doubt(now)
+        self._touched.update(dict.fromkeys(self._turns.gangs.due(now=now)))
+        for gang in tuple(self._touched):  # the first decision ends this call; the other gangs stay in the set
+            del self._touched[gang]
+            if (decision := self._turns.look_at(gang, now=now)) is not None:
+                return decision
+        if (overtaken := self._place_overtaken(now)) is not None:
+            return overtaken
+        while (key := self.queue.pop(now=now)) is not None:
+            pod = self.placements.state.pods.get(key)
+            if pod is None or not self._turns.ours(pod):
+                self.queue.remove(key)
+            elif key in self.placements.pods:
+                continue  # it was placed with its gang, and its bind is under way
+            elif (until := self.denials.wait_until(key, pod.uid, now=now)) is not None:
+                self.queue.postpone(key, until=until)
+            else:
+                return self._turns.decide(pod, now=now)
+        return None
+
+    def _place_overtaken(self, now: float) -> Decision | None:
+        """Place a pod in back-off that has waited longer than the next pod, if it fits by now."""
+        while (key := self.queue.pop_overtaken(now=now)) is not None:
+            pod = self.placements.state.pods.get(key)
+            if pod is None or not self._turns.ours(pod):
+                self.queue.remove(key)
+            elif key not in self.placements.pods:
+                if (decision := self._turns.place_overtaken(pod, now=now)) is not None:
+                    return decision
+                self.queue.put_back(key, now=now)
+        return None
+
+    def next_deadline(self) -> float | None:
+        """Instant at which to decide again without an event."""
+        believed = next(iter(self._believed.values()), None)
+        moments = (
+            self.queue.next_deadline(),
+            self._turns.gangs.next_deadline(),
+            self._foreign.next_doubt(),
+            believed,
+        )
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def settle(self, outcome: PlaceOutcome, *, now: float) -> None:
+        """Take over the outcome of a write."""
+        action = outcome.action
+        heard = self.placements.state.pods.get(action.pod)
+        on_node = heard is not None and heard.holds_room
+        if isinstance(outcome, PodBound):
+            self.denials.allowed(action.pod)
+            self._turns.room.forget(action.pod)
+            self.queue.remove(action.pod)
+            if not on_node:
+                self._believed[action.pod] = now + BELIEVED_FOR
+            return
+        held = self.placements.pods.get(action.pod)
+        if held is not None and held.uid == action.uid and not on_node:
+            volumes = self.placements.volumes_version
+            self.placements.remove(action.pod)
+            self._volumes_given_back(volumes, now)
+            self._foreign.reconsider(action.uid)
+        self._learn_from(outcome, now)
+        if outcome.setback is BindFailure.POD_GONE:
+            self.queue.remove(action.pod)
+        else:
+            self.queue.retry(action.pod, now=now)
+        self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+
+    def _volumes_given_back(self, before: int, now: float) -> None:
+        """Wake pods that volumes of an undone placement may serve; no event reports those."""
+        if self.placements.volumes_version != before:
+            self.queue.wake(ClusterEvent.VOLUME_CHANGED, now=now)
+
+    def settle_preemption(self, outcome: PreemptOutcome, *, now: float) -> None:
+        """Take over the outcome of evictions."""
+        self._turns.room.settled(outcome)
+        if outcome.refused:
+            self.queue.retry(outcome.action.pod, now=now)
+
+    def _doubt(self, now: float) -> None:
+        """Drop assumed binds that were not observed in time, and marks on GPUs that another holder had leased."""
+        if self._foreign.doubt(now=now):
+            self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+        while self._believed:
+            key, until = next(iter(self._believed.items()))
+            if now < until:
+                return
+            del self._believed[key]
+            heard = self.placements.state.pods.get(key)
+            if heard is None or not heard.holds_room:
+                self.placements.remove(key)
+                if heard is not None:
+                    self._foreign.reconsider(heard.uid)
+                self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+            if heard is not None and self._turns.ours(heard):
+                self.queue.add(key, priority=heard.priority, now=now)
+
+    def _learn_from(self, outcome: PodNotBound, now: float) -> None:
+        """Do not offer a device that another holder has until its Lease is observed, for TAKEN_FOR at most."""
+        if outcome.setback is BindFailure.FORBIDDEN:
+            self.denials.denied(outcome.action.pod, outcome.action.uid, outcome.detail, now=now)
+        if outcome.setback is BindFailure.GPU_TAKEN and outcome.device is not None:
+            node = outcome.action.node
+            until = now + TAKEN_FOR
+            self._foreign.taken(node, outcome.device, lease_name(node, outcome.device), until=until)
+
+    def _claim_heard(self, claim: Claim, now: float) -> None:
+        """Take in a claim that asks for something else: the reasons its pods were refused for may be over."""
+        state = self.placements.state
+        for pod in (*state.pods_naming(claim.key), *state.pods_from_template(claim.key)):
+            self.queue.reconsider(pod.key, now=now)
+        if claim.pod:
+            self.queue.reconsider(ObjectKey(claim.key.namespace, claim.pod), now=now)
+        if claim.gang:
+            self._touched[ObjectKey(claim.key.namespace, claim.gang)] = None
+
+    def _pod_heard(self, event: FactEvent[Pod], pod: Pod, now: float) -> None:
+        before = event.old if isinstance(event, Updated | Deleted) else None
+        after = None if isinstance(event, Deleted) else pod
+        self._foreign.pod_heard(pod, gone=after is None)
+        self._turns.room.pod_heard(before, after)
+        waiting = after is not None and self._turns.ours(after)
+        if waiting:
+            self._waiting_pod_heard(before, pod, now)
+        else:
+            self.queue.remove(pod.key)
+            self._turns.room.forget(pod.key)
+            self.denials.forget(pod.key)
+        had, has = before is not None and before.holds_room, after is not None and after.holds_room
+        if has or after is None:
+            self._believed.pop(pod.key, None)
+        if had and not has:
+            self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+        elif has and not had:
+            self.queue.wake(ClusterEvent.POD_ARRIVED, now=now)
+        if (had, before is None) != (has, after is None) and (gang := self._turns.assigner.gang_of(pod)) is not None:
+            self._touched[gang] = None
+
+    def _waiting_pod_heard(self, before: Pod | None, pod: Pod, now: float) -> None:
+        if pod.key in self._believed:
+            return  # a stale event: the pod has been bound since
+        self.queue.add(pod.key, priority=pod.priority, now=now)
+        if before is not None and asks_differently(before, pod):
+            self.queue.reconsider(pod.key, now=now)
+        if pod.nominated:
+            self._turns.remember_nomination(pod)

@@ -1,0 +1,115 @@
+"""GangTracker: how long each gang has been pending or partly placed, and its next deadline. Pure."""
+
+import heapq
+import math
+from dataclasses import dataclass
+
+from ullage.decide.gang.placement import GangRequest
+from ullage.decide.gang.timeout import (
+    DEFAULT_TIMEOUT,
+    EvictPartialGang,
+    Fate,
+    GangBackoff,
+    GangBacksOff,
+    GangKeepsTrying,
+    GangProgress,
+    gang_fate,
+)
+from ullage.model.fact_event import ObjectKey
+
+
+@dataclass(slots=True)
+class _Record:
+    first_seen: float
+    waiting_since: float
+    partly_since: float | None = None
+    given_up: int = 0
+    back_at: float = -math.inf
+    look_at: float = math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class GangInBackoff:
+    """The gang's scheduling timeout ran out, and it is not tried before this instant."""
+
+    until: float
+
+
+class GangTracker:
+    """Keeps state of gangs that their pods do not carry. After a restart every gang begins anew."""
+
+    def __init__(self, pace: GangBackoff = GangBackoff()) -> None:  # noqa: B008 - frozen
+        self._pace = pace
+        self._records: dict[ObjectKey, _Record] = {}
+        self._timers: list[tuple[float, ObjectKey]] = []
+
+    @property
+    def waiting(self) -> int:
+        """Number of gangs that are not complete."""
+        return len(self._records)
+
+    def judge(self, gang: GangRequest, *, now: float, timeout: float | None) -> Fate | GangInBackoff:
+        """Decide the gang's next step. Its back-off, if any, starts now."""
+        record = self._records.get(gang.key)
+        if record is None:
+            record = self._records[gang.key] = _Record(first_seen=now, waiting_since=now)
+        bound = len(gang.bound)
+        partly = 0 < bound < gang.min_member
+        record.partly_since = (now if record.partly_since is None else record.partly_since) if partly else None
+        if not bound and now < record.back_at:
+            return GangInBackoff(record.back_at)
+        fate = gang_fate(_facts(gang, record, timeout), now=now, pace=self._pace)
+        if isinstance(fate, GangBacksOff):
+            record.given_up += 1
+            record.back_at = record.waiting_since = fate.again_at
+            self._look(gang.key, record, fate.again_at)
+        elif isinstance(fate, GangKeepsTrying):
+            self._look(gang.key, record, fate.until)
+        elif isinstance(fate, EvictPartialGang):
+            record.partly_since = now  # should an eviction be refused, it is tried again after another timeout
+            self._look(gang.key, record, now + (timeout or DEFAULT_TIMEOUT))
+        return fate
+
+    def waited(self, gang: ObjectKey, *, now: float) -> float:
+        """Seconds since the first of its pods was tried."""
+        record = self._records.get(gang)
+        return 0.0 if record is None else now - record.first_seen
+
+    def forget(self, gang: ObjectKey) -> None:
+        """Drop the gang: it is complete, or gone. Idempotent."""
+        self._records.pop(gang, None)
+
+    def next_deadline(self) -> float | None:
+        """Instant at which a gang has to be checked, with or without an event."""
+        while self._timers:
+            moment, gang = self._timers[0]
+            record = self._records.get(gang)
+            if record is not None and record.look_at == moment:
+                return moment
+            heapq.heappop(self._timers)
+        return None
+
+    def due(self, *, now: float) -> list[ObjectKey]:
+        """Gangs whose deadline has come; each is returned once."""
+        found: list[ObjectKey] = []
+        while (moment := self.next_deadline()) is not None and moment <= now:
+            _, gang = heapq.heappop(self._timers)
+            self._records[gang].look_at = math.inf
+            found.append(gang)
+        return found
+
+    def _look(self, gang: ObjectKey, record: _Record, moment: float) -> None:
+        if record.look_at != moment:
+            record.look_at = moment
+            heapq.heappush(self._timers, (moment, gang))
+
+
+def _facts(gang: GangRequest, record: _Record, timeout: float | None) -> GangProgress:
+    return GangProgress(
+        min_member=gang.min_member,
+        bound=len(gang.bound),
+        waiting_since=record.waiting_since,
+        partly_since=record.partly_since,
+        given_up=record.given_up,
+        timeout=DEFAULT_TIMEOUT if timeout is None else timeout,
+    )

@@ -1,1 +1,0 @@
-"""Where a pod goes: fit rules, devices and scores brought together into one answer. No rule of its own."""

@@ -1,0 +1,1 @@
+"""Decisions on VMs: permits, pressure, migration, configuration changes. See docs/vms.md."""

@@ -1,0 +1,1 @@
+"""Admission on the wire: reviews, patches, and the webhook configurations."""

@@ -1,0 +1,1 @@
+"""Authentication: kubeconfig, service account, credential plugins, TLS."""

@@ -1,0 +1,1 @@
+"""HTTP transport to an API server: connections, requests, responses, diagnosis of errors."""

@@ -1,0 +1,1 @@
+"""Manifests: objects read from files, with the defaults an API server would fill in."""

@@ -1,0 +1,1 @@
+"""Writers: facts and intents to bodies of API objects. Nothing is sent here."""

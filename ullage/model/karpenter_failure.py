@@ -1,0 +1,97 @@
+"""Failures of capacity requests: the closed list of reasons, and the kind of each."""
+
+from enum import StrEnum
+
+import msgspec
+
+
+class FailureKind(StrEnum):
+    """Kind of a failure, by what can help."""
+
+    PERMANENT = "permanent"
+    """Only a changed pod, mapping or NodePool helps."""
+    LIMITS = "limits"
+    CAPACITY = "capacity"
+    UNAVAILABLE = "unavailable"
+    TIMEOUT = "timeout"
+    LOST = "lost"
+
+
+class FailureReason(StrEnum):
+    """Reason a capacity request got no node. Closed list: it labels metric, Event, annotation and `explain`."""
+
+    NO_MAPPING = "NoMapping"
+    LARGER_THAN_ANY_NODE = "LargerThanAnyNode"
+    NO_INSTANCE_TYPE = "NoInstanceType"
+    INCOMPATIBLE = "IncompatibleRequirements"
+    TAINT_NOT_TOLERATED = "TaintNotTolerated"
+    NO_REQUEST_KEY = "NodePoolWithoutRequestKey"
+    DRA_UNSUPPORTED = "DraUnsupported"
+    REJECTED = "SmartPodRejected"
+    """The API server or an admission rule refused the smart pod."""
+    GANG_MEMBER_FAILED = "GangMemberFailed"
+    NODE_POOL_LIMIT = "NodePoolLimit"
+    INSUFFICIENT_CAPACITY = "InsufficientCapacity"
+    NO_OFFERING = "NoOffering"
+    NODE_CLAIM_LOST = "NodeClaimLost"
+    NODE_POOL_NOT_FOUND = "NodePoolNotFound"
+    NODE_POOL_NOT_READY = "NodePoolNotReady"
+    PENDING_TIMEOUT = "PendingTimeout"
+    LAUNCH_TIMEOUT = "LaunchTimeout"
+    REGISTRATION_TIMEOUT = "RegistrationTimeout"
+    INITIALIZATION_TIMEOUT = "InitializationTimeout"
+    INVENTORY_TIMEOUT = "InventoryTimeout"
+    GANG_TIMEOUT = "GangTimeout"
+    HANDOVER_LOST = "HandoverLost"
+    SMART_POD_EVICTED = "SmartPodEvicted"
+
+
+FAILURE_KINDS: dict[FailureReason, FailureKind] = {
+    FailureReason.NO_MAPPING: FailureKind.PERMANENT,
+    FailureReason.LARGER_THAN_ANY_NODE: FailureKind.PERMANENT,
+    FailureReason.NO_INSTANCE_TYPE: FailureKind.PERMANENT,
+    FailureReason.INCOMPATIBLE: FailureKind.PERMANENT,
+    FailureReason.TAINT_NOT_TOLERATED: FailureKind.PERMANENT,
+    FailureReason.NO_REQUEST_KEY: FailureKind.PERMANENT,
+    FailureReason.DRA_UNSUPPORTED: FailureKind.PERMANENT,
+    FailureReason.REJECTED: FailureKind.PERMANENT,
+    FailureReason.GANG_MEMBER_FAILED: FailureKind.PERMANENT,
+    FailureReason.NODE_POOL_LIMIT: FailureKind.LIMITS,
+    FailureReason.INSUFFICIENT_CAPACITY: FailureKind.CAPACITY,
+    FailureReason.NO_OFFERING: FailureKind.CAPACITY,
+    FailureReason.NODE_CLAIM_LOST: FailureKind.CAPACITY,
+    FailureReason.NODE_POOL_NOT_FOUND: FailureKind.UNAVAILABLE,
+    FailureReason.NODE_POOL_NOT_READY: FailureKind.UNAVAILABLE,
+    FailureReason.PENDING_TIMEOUT: FailureKind.TIMEOUT,
+    FailureReason.LAUNCH_TIMEOUT: FailureKind.TIMEOUT,
+    FailureReason.REGISTRATION_TIMEOUT: FailureKind.TIMEOUT,
+    FailureReason.INITIALIZATION_TIMEOUT: FailureKind.TIMEOUT,
+    FailureReason.INVENTORY_TIMEOUT: FailureKind.TIMEOUT,
+    FailureReason.GANG_TIMEOUT: FailureKind.TIMEOUT,
+    FailureReason.HANDOVER_LOST: FailureKind.LOST,
+    FailureReason.SMART_POD_EVICTED: FailureKind.LOST,
+}
+
+
+class RequestFailure(msgspec.Struct, frozen=True, gc=False):
+    """Failure of a request, with the sentence for the owner of its pod."""
+
+    reason: FailureReason
+    message: str
+
+    @property
+    def kind(self) -> FailureKind:
+        return FAILURE_KINDS[self.reason]
+
+
+class RecordedFailure(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
+    """Last failure, as it is recorded on a waiting pod."""
+
+    reason: FailureReason
+    message: str
+    attempts: int
+    retry_at: float
+    fingerprint: str
+    """Fingerprint of the attempt: the pod's need, the mappings and the NodePools. Another one starts attempts anew."""
+    exhausted: tuple[str, ...] = ()
+    """Mappings that had no capacity in this round."""

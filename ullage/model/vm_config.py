@@ -1,0 +1,79 @@
+"""VM configuration of nodes: slot sizes, watermark, system reserve, compute unit; overrides by node. Frozen.
+
+Reading and comparing configurations is in `decide.vms.config_change`.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ullage.model.vm import VmAmounts
+
+MILLIONTHS = 1_000_000
+
+
+class ResourceConfig(msgspec.Struct, frozen=True, gc=False):
+    """One resource of a node."""
+
+    watermark: int
+    """Part of total - system above which VMs are moved away, in millionths: exact."""
+    system: int
+
+
+class NodeConfig(msgspec.Struct, frozen=True, gc=False):
+    """Configuration of one node, or of all that no override names."""
+
+    cpu: ResourceConfig
+    memory: ResourceConfig
+    unit: VmAmounts
+    """Compute unit."""
+
+
+class NodeOverride(msgspec.Struct, frozen=True, gc=False):
+    nodes: tuple[str, ...]
+    config: NodeConfig
+
+
+class VmConfig(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The whole configuration."""
+
+    slot: VmAmounts
+    """Unit in which a node's room is counted."""
+    defaults: NodeConfig
+    node_selector: tuple[tuple[str, str], ...] = ()
+    """Labels of nodes meant for VMs, sorted. Empty: only overrides name nodes."""
+    overrides: tuple[NodeOverride, ...] = ()
+
+    def for_node(self, node: str) -> NodeConfig:
+        """Configuration of a node. The first override that names it wins."""
+        return next((one.config for one in self.overrides if node in one.nodes), self.defaults)
+
+    def names(self, node: str, labels: Mapping[str, str]) -> bool:
+        """True if the node is meant for VMs by name or label. Containers without request and limit are refused."""
+        if any(node in one.nodes for one in self.overrides):
+            return True
+        return bool(self.node_selector) and all(labels.get(key) == value for key, value in self.node_selector)
+
+
+class NodeCapacity(msgspec.Struct, frozen=True, gc=False):
+    """One resource of a node in whole slots."""
+
+    total: int
+    system: int
+    watermark: int
+
+
+def node_capacity(allocatable: int, config: ResourceConfig, slot: int) -> NodeCapacity:
+    """Total, system and watermark of a node. A system reserve larger than the node leaves nothing to reserve."""
+    total = allocatable // slot * slot
+    reservable = max(0, allocatable - config.system) // slot * slot
+    watermark = reservable * config.watermark // MILLIONTHS // slot * slot
+    return NodeCapacity(total, total - reservable, watermark)
+
+
+def ordinary_reserved(requested: int, margin: int, slot: int) -> int:
+    """Amount that ordinary pods of a node reserve together: whole slots, beyond the margin rounding left of the node.
+
+    The margin does not depend on the system reserve: a changed reserve must not change what pods count.
+    """
+    return -(-max(0, requested - margin) // slot) * slot

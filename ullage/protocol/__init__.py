@@ -1,0 +1,1 @@
+"""Protocols with programs of our own on other machines: messages and their rules, without I/O."""

@@ -1,0 +1,1 @@
+"""Served kinds: their registry, shared metadata rules, and kinds of CustomResourceDefinitions."""

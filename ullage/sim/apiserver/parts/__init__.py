@@ -1,1 +1,0 @@
-"""Parts of objects with verbs of their own: binding, eviction, scale, finalize."""

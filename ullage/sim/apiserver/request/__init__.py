@@ -1,0 +1,1 @@
+"""Requests: parsing, authorization, admission interface, selectors, content negotiation and errors."""

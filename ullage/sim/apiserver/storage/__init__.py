@@ -1,0 +1,1 @@
+"""Object store with revisions and history, and the watches on it."""

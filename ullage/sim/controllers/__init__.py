@@ -1,0 +1,1 @@
+"""Simulated kube-controller-manager: workload, node, disruption, garbage and namespace controllers over the API."""

@@ -1,0 +1,87 @@
+"""Specification of a run, and the world and arrivals made from it. Can be sent to another process."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ullage.config.docs import as_plain
+from ullage.config.settings import Settings
+from ullage.control.configured import draining_settings, provisioning_settings, scheduler_settings
+from ullage.control.scheduling.wiring import SchedulerSettings
+from ullage.decide.placement.score.policies import CHANCE
+from ullage.kube.client.resource import JsonObject
+from ullage.sim.apiserver.network_faults import Latency
+from ullage.sim.controllers.wiring import ControllerManagerSettings
+from ullage.sim.fleet.fleet import SimulatedFleet
+from ullage.sim.kubelet.timings import KubeletTimings
+from ullage.sim.virtual_time import EPOCH
+from ullage.sim.workload.job import Workload
+from ullage.sim.workload.manifests import PodOptions, arrivals, surroundings
+from ullage.sim.world.spec import Arrival, CloudSpec, WorldSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """One run. The same RunSpec gives the same report, to the byte, wherever it is run."""
+
+    label: str
+    workload: Workload
+    fleet: SimulatedFleet
+    settings: Settings
+    seed: int = 0
+    duration: float | None = None
+    """Simulated seconds after which the run ends; None: when all arrivals are over."""
+    invariants: bool = True
+    restored: tuple[JsonObject, ...] = ()
+    """Objects of an earlier cluster that the run starts from."""
+    epoch: float = EPOCH
+    """Time at which the run begins, in Unix seconds."""
+
+    @property
+    def manner(self) -> PodOptions:
+        chosen = self.settings.simulation
+        return PodOptions(ends=chosen.ends, load=chosen.load, evicted=chosen.evicted, share_of=self.fleet.share_of)
+
+
+def world_spec(recipe: RunSpec) -> WorldSpec:
+    """Cluster and loops of the run."""
+    settings, chosen = recipe.settings, recipe.settings.simulation
+    return WorldSpec(
+        seed=recipe.seed,
+        nodes=recipe.fleet.nodes,
+        objects=(*surroundings(recipe.workload.jobs), *recipe.fleet.objects),
+        restored=recipe.restored,
+        epoch=recipe.epoch,
+        loops=chosen.loops,
+        scheduler=_seeded(scheduler_settings(settings), recipe.seed),
+        controller=provisioning_settings(settings),
+        draining=draining_settings(settings),
+        cloud=CloudSpec(boot_seconds=chosen.boot_time),
+        actors=ControllerManagerSettings(
+            seed=recipe.seed, behaviour=KubeletTimings(seed=recipe.seed), heartbeats=chosen.faults
+        ),
+        latency=Latency(default=chosen.api_latency, spread=0.5, watch=0.01),
+        faults=chosen.faults,
+        invariants=recipe.invariants,
+    )
+
+
+def world_arrivals(recipe: RunSpec) -> list[Arrival]:
+    """Arrivals of the run, in the order of the workload's jobs."""
+    return arrivals(recipe.workload.jobs, recipe.manner)
+
+
+def told_settings(settings: Settings) -> dict[str, Any]:
+    """Settings that differ from their defaults, by path."""
+    plain, usual = as_plain(settings), as_plain(Settings())
+    return {
+        f"{section}.{name}": value
+        for section, values in plain.items()
+        for name, value in values.items()
+        if value != usual[section][name]
+    }
+
+
+def _seeded(settings: SchedulerSettings, seed: int) -> SchedulerSettings:
+    """Settings with the seed of the run for profiles that use the random policy."""
+    profiles = {name: f"{CHANCE}/{seed}" if policy == CHANCE else policy for name, policy in settings.profiles.items()}
+    return replace(settings, profiles=profiles)

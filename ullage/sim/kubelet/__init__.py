@@ -1,0 +1,1 @@
+"""Simulated kubelets: admission, pod lifecycle, status reports and heartbeats."""

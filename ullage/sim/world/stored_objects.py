@@ -1,0 +1,190 @@
+"""Objects of a simulated world as observers need them: read from stored JSON, small and quick.
+
+Uses nothing of the observed code except names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from ullage.kube.client.resource import JsonObject
+from ullage.kube.read.leases import DEVICE, INSTANCES, MANAGED, NODE, SHARED_HOLDER, SHARES
+from ullage.kube.timestamps import read_time
+from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES
+from ullage.model.device import MILLI_GPU
+from ullage.model.fact_event import ObjectKey
+from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL, STAY_BEHIND
+from ullage.model.resources import GPU
+from ullage.sim.world.nodes import PRICE
+
+Strings = Mapping[str, str]
+_NOTHING: JsonObject = {}
+_shares = msgspec.json.Decoder(dict[str, int]).decode
+_uids = msgspec.json.Decoder(dict[str, str]).decode
+_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
+_NO_UUIDS = ("", "all", "none", "void")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPod:
+    """A pod as it is stored."""
+
+    key: ObjectKey
+    uid: str
+    node: str
+    phase: str
+    reason: str
+    """Reason of the failure, as set by the kubelet."""
+    leaves_by: float | None
+    """Time by which it has to be gone, if it is being deleted."""
+    gpus: int
+    """Whole GPUs it requests."""
+    devices: tuple[int, ...]
+    milli: int
+    """Thousandths of each of its devices; 0 if it has MIG instances."""
+    sees: tuple[str, ...]
+    """UUIDs of the GPUs and MIG instances its containers see: by its annotation, or by their own environment."""
+    claim: str
+    template: str
+    stays_behind: bool
+    """True if it is deleted with its node and needs no replacement, as DaemonSet and static pods."""
+    disrupted: str
+    """Reason of its DisruptionTarget condition; empty without one."""
+    ready: bool
+    labels: Strings
+
+    @property
+    def over(self) -> bool:
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def holds(self) -> bool:
+        """True if it occupies room on a node."""
+        return bool(self.node) and not self.over
+
+    @property
+    def gpu_milli(self) -> int:
+        """GPUs it has, in thousandths: its allocated devices, or the number it requests if a device plugin chooses."""
+        return len(self.devices) * self.milli if self.devices else self.gpus * MILLI_GPU
+
+
+@dataclass(frozen=True, slots=True)
+class StoredNode:
+    """A node as it is stored."""
+
+    name: str
+    uid: str
+    pool: str
+    gpus: int
+    price: int
+    """Millionths per hour."""
+    doomed: bool
+    taints: tuple[tuple[str, str, str], ...]
+    """Key, value, effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLease:
+    """A GPU's Lease as it is stored."""
+
+    name: str
+    node: str
+    device: int
+    holders: Mapping[str, int]
+    """Thousandths by pod uid; 0 for holders of MIG instances only."""
+    instances: Mapping[str, str]
+    """Uid of the holder, by MIG instance."""
+
+
+def read_pod(obj: JsonObject) -> StoredPod:
+    meta, spec, status = obj["metadata"], obj["spec"], obj.get("status") or _NOTHING
+    notes = meta.get("annotations") or _NOTHING
+    deleted = meta.get("deletionTimestamp")
+    return StoredPod(
+        key=ObjectKey(meta["namespace"], meta["name"]),
+        uid=meta["uid"],
+        node=spec.get("nodeName", ""),
+        phase=status.get("phase", ""),
+        reason=status.get("reason", ""),
+        leaves_by=read_time(deleted) if deleted else None,
+        gpus=_gpus(spec),
+        devices=_devices(notes.get(ALLOCATED, "")),
+        milli=int(notes.get(SHARE, MILLI_GPU)),
+        sees=_sees(spec, notes.get(VISIBLE_DEVICES, "")),
+        claim=notes.get(CLAIM, ""),
+        template=notes.get(CLAIM_TEMPLATE, ""),
+        stays_behind=any(
+            one.get("controller") and one["kind"] in STAY_BEHIND for one in meta.get("ownerReferences") or ()
+        ),
+        disrupted=_disrupted(status),
+        ready=any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions") or ()),
+        labels=meta.get("labels") or _NOTHING,
+    )
+
+
+def _gpus(spec: JsonObject) -> int:
+    total = 0
+    for container in spec["containers"]:
+        requests = (container.get("resources") or _NOTHING).get("requests") or _NOTHING
+        total += int(requests.get(GPU, 0))
+    return total
+
+
+def _sees(spec: JsonObject, noted: str) -> tuple[str, ...]:
+    """UUIDs, sorted and unique: those of the annotation, and those in literal lists of containers' environments."""
+    seen = {uuid for uuid in noted.split(",") if uuid}
+    for container in spec["containers"]:
+        for variable in container.get("env") or ():
+            if variable["name"] == _VISIBLE and variable.get("value"):
+                seen |= {uuid for uuid in variable["value"].split(",") if uuid not in _NO_UUIDS}
+    return tuple(sorted(seen))
+
+
+def _devices(allocated: str) -> tuple[int, ...]:
+    _, colon, ids = allocated.rpartition(":")
+    return tuple(int(one) for one in ids.split(",") if one) if colon else ()
+
+
+def _disrupted(status: JsonObject) -> str:
+    for one in status.get("conditions") or ():
+        if one["type"] == "DisruptionTarget" and one["status"] == "True":
+            return str(one.get("reason", ""))
+    return ""
+
+
+def read_node(obj: JsonObject) -> StoredNode:
+    meta, spec, status = obj["metadata"], obj.get("spec") or _NOTHING, obj.get("status") or _NOTHING
+    labels, notes = meta.get("labels") or _NOTHING, meta.get("annotations") or _NOTHING
+    taints = tuple((one["key"], one.get("value", ""), one["effect"]) for one in spec.get("taints") or ())
+    return StoredNode(
+        name=meta["name"],
+        uid=meta["uid"],
+        pool=labels.get(PROVISIONER_LABEL, ""),
+        gpus=int((status.get("capacity") or _NOTHING).get(GPU, 0)),
+        price=int(notes.get(PRICE, 0)),
+        doomed=any(key == DELETION_TAINT for key, _, _ in taints),
+        taints=taints,
+    )
+
+
+def read_lease(obj: JsonObject) -> StoredLease | None:
+    """Lease of a GPU; None for other Leases."""
+    meta, spec = obj["metadata"], obj.get("spec") or _NOTHING
+    if (meta.get("labels") or _NOTHING).get(MANAGED) != "true":
+        return None
+    notes = meta.get("annotations") or _NOTHING
+    holder = spec.get("holderIdentity") or ""
+    instances: dict[str, str] = {}
+    holders = {holder: MILLI_GPU}
+    if holder == SHARED_HOLDER:
+        instances = _uids(notes.get(INSTANCES, "{}"))
+        holders = dict.fromkeys(instances.values(), 0) | _shares(notes.get(SHARES, "{}"))
+    return StoredLease(meta["name"], notes[NODE], int(notes[DEVICE]), holders, instances)
+
+
+def claim_count(spec: JsonObject) -> tuple[int, bool]:
+    """Number of GPUs a claim requests, and whether only a part of each."""
+    devices: dict[str, Any] = spec.get("devices") or _NOTHING
+    return int(devices.get("count", 1)), devices.get("exclusivity", "Exclusive") != "Exclusive"

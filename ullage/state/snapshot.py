@@ -1,0 +1,347 @@
+"""Cluster snapshot: observed facts, assumed pods, and the undo journal of what-if trials.
+
+`apply(event)` takes in what was observed, `place` and `remove` what is assumed, and `what_if` undoes what was only
+tried. Columns, counts, ports and claims change with every step: filters read them and never count pods.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+
+import msgspec
+
+from ullage.errors import InvariantBroken
+from ullage.model.device import MILLI_GPU, Inventory
+from ullage.model.dra import ResourceClaim, ResourceSlice
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
+from ullage.model.namespace import Namespace
+from ullage.model.node import Node
+from ullage.model.pod import Pod
+from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
+from ullage.state.by_age import PodsByAge
+from ullage.state.cluster import ClusterState, Fact
+from ullage.state.dra_allocations import DraAllocations, holder_key
+from ullage.state.host_ports import PortTable
+from ullage.state.label_columns import LabelColumns
+from ullage.state.node_columns import PODS, NodeColumns
+from ullage.state.pod_counts import AffinityIndex, Filters, MatchCounts, RowCounts
+from ullage.state.storage import AssumedVolume, Storage
+
+REQUIRED_NEAR_WEIGHT = 1
+"""Weight of another pod's required affinity to a pod in scoring, as in kube-scheduler."""
+
+
+class Trial:
+    """Changes made inside a `what_if` block. They are undone at its end unless kept."""
+
+    def __init__(self) -> None:
+        self.kept = False
+
+    def keep(self) -> None:
+        self.kept = True
+
+
+class ClusterSnapshot:
+    """ClusterSnapshot: every pod that holds room, on the row of its node."""
+
+    def __init__(self, state: ClusterState | None = None) -> None:
+        self.state = ClusterState() if state is None else state
+        self.columns = NodeColumns()
+        self.labels = LabelColumns(self.columns)
+        self.ports = PortTable()
+        self.tallies = MatchCounts(self.state.namespace_labels)
+        self.refusals = AffinityIndex(self.state.namespace_labels)
+        """Required anti-affinity of placed pods: they keep others away."""
+        self.wishes = AffinityIndex(self.state.namespace_labels)
+        """Preferred terms of placed pods, and their required affinity: they wish others near or away."""
+        self.storage = Storage(self.state)
+        self.volumes_version = 0
+        """Grows when anything about volumes changes, observed or assumed."""
+        self._pods: dict[ObjectKey, Pod] = {}
+        self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
+        self._claim_users: dict[ObjectKey, dict[ObjectKey, None]] = {}
+        self._by_gpu_claim = PodsByAge()
+        self._intended: dict[str, dict[ObjectKey, None]] = {}
+        """By namespace: pods that hold room and are not observed on a node yet."""
+        self._journal: list[tuple[ObjectKey, Pod | None, tuple[AssumedVolume, ...]]] = []
+        self._trials = 0
+        for node in self.state.nodes.values():
+            self._node_appeared(node)
+        for pod in self.state.pods.values():
+            if pod.holds_room:
+                self._set(pod)
+        self.device_claims = DraAllocations(self.state.device_claims.values(), self.state.device_slices.values())
+        """GPUs that Dynamic Resource Allocation gave away."""
+        for name in self.device_claims.nodes:
+            self._hold_for_claims(name)
+
+    @property
+    def pods(self) -> Mapping[ObjectKey, Pod]:
+        """Pods that hold room, observed or assumed, each with the node it is on."""
+        return MappingProxyType(self._pods)
+
+    def pods_on(self, node: str) -> Mapping[ObjectKey, Pod]:
+        return MappingProxyType(self._on_node.get(node, {}))
+
+    def claim_users(self, claim: ObjectKey) -> Mapping[ObjectKey, None]:
+        """Pods on known nodes that mount this claim."""
+        return MappingProxyType(self._claim_users.get(claim, {}))
+
+    def holders(self, claim: ObjectKey) -> list[ObjectKey]:
+        """Pods that hold room and name this GpuClaim as their own, the oldest first."""
+        return self._by_gpu_claim.of(claim)
+
+    def has_intentions(self, namespace: str) -> bool:
+        """True if room is assumed for pods of this namespace that are not observed as bound yet."""
+        return namespace in self._intended
+
+    def counts(self, filters: Filters) -> RowCounts:
+        """Pods on known nodes that match all these filters, by row."""
+        return self.tallies.of(filters, self._seated)
+
+    def apply(self, event: FactEvent[Fact]) -> None:
+        """Take in one event. An observed pod replaces what was assumed for it."""
+        if self._trials:
+            raise InvariantBroken("something was heard inside a what-if: it must not live that long")
+        self.state.apply(event)
+        match event:
+            case Added(new=new):
+                self._heard(None, new)
+            case Updated(old=old, new=new):
+                self._heard(old, new)
+            case Deleted(old=old):
+                self._heard(old, None)
+            case Synced():
+                pass
+
+    def place(
+        self,
+        pod: Pod,
+        node: str,
+        gpu_ids: tuple[int, ...] = (),
+        gpu_share: int = MILLI_GPU,
+        volumes: tuple[AssumedVolume, ...] = (),
+    ) -> None:
+        """The pod is to go on this node, with these GPUs and volumes. If it is somewhere already, it moves."""
+        self._intend(
+            pod.key,
+            msgspec.structs.replace(pod, node=node, gpu_ids=gpu_ids, gpu_share=gpu_share if gpu_ids else MILLI_GPU),
+            volumes,
+        )
+
+    def remove(self, key: ObjectKey) -> None:
+        """The pod is to go, or never came. Nothing happens if it holds nothing."""
+        self._intend(key, None)
+
+    @contextmanager
+    def what_if(self) -> Iterator[Trial]:
+        """Undo what is placed and removed inside the block at its end, unless the trial is kept. Trials nest.
+
+        It must not live across an await: nothing may be heard meanwhile.
+        """
+        mark, trial = len(self._journal), Trial()
+        self._trials += 1
+        try:
+            yield trial
+        finally:
+            self._trials -= 1
+            if not trial.kept:
+                while len(self._journal) > mark:
+                    self._replace(*self._journal.pop())
+            if not self._trials:
+                self._journal.clear()
+
+    def _intend(self, key: ObjectKey, pod: Pod | None, volumes: tuple[AssumedVolume, ...] = ()) -> None:
+        if self._trials:
+            self._journal.append((key, self._pods.get(key), self.storage.of(key)))
+        self._replace(key, pod, volumes)
+
+    def _replace(self, key: ObjectKey, pod: Pod | None, volumes: tuple[AssumedVolume, ...] = ()) -> None:
+        self._unset(key)
+        if pod is not None:
+            self._set(pod)
+        self._assume(key, volumes)
+
+    def _assume(self, key: ObjectKey, volumes: tuple[AssumedVolume, ...]) -> None:
+        if self.storage.assume(key, volumes):
+            self.volumes_version += 1
+
+    def _heard(self, old: Fact | None, new: Fact | None) -> None:
+        match new if new is not None else old:
+            case Pod():
+                self._pod_heard(old, new)
+            case Node(name=name):
+                self._node_heard(old, new, name)
+            case Inventory(node=name):
+                if name in self.columns.rows:
+                    self._report(self.state.nodes[name])
+                self._hold_for_claims(name)
+            case Namespace():
+                self.tallies.forget_by_namespace()
+            case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
+                self.volumes_version += 1
+            case ResourceClaim() | ResourceSlice():
+                self._device_claim_heard(old, new)
+            case _:
+                pass
+
+    def _device_claim_heard(self, old: Fact | None, new: Fact | None) -> None:
+        before, after = (one if isinstance(one, ResourceClaim) else None for one in (old, new))
+        said, says = (one if isinstance(one, ResourceSlice) else None for one in (old, new))
+        for node in (*self.device_claims.renew(before, after), *self.device_claims.renew_slice(said, says)):
+            self._hold_for_claims(node)
+
+    def _hold_for_claims(self, node: str) -> None:
+        """Hold the node's GPUs that Dynamic Resource Allocation gave away, as far as they are known now."""
+        holder = self.device_claims.holder(node, self.state.inventories.get(node))
+        if holder != self._pods.get(holder_key(node)):
+            self._replace(holder_key(node), holder)
+
+    def _pod_heard(self, old: Fact | None, new: Fact | None) -> None:
+        if isinstance(new, Pod) and new.holds_room:
+            self._hold(new)
+        elif isinstance(new, Pod) and not new.phase.over and not (isinstance(old, Pod) and old.holds_room):
+            pass  # still waiting: what is intended for it stays
+        elif isinstance(new, Pod):
+            self._replace(new.key, None)
+        elif isinstance(old, Pod):
+            self._replace(old.key, None)
+
+    def _hold(self, pod: Pod) -> None:
+        """Take in a pod that holds room; most events of it do not change that."""
+        known = self._pods.get(pod.key)
+        if known is not None and _same_to_others(known, pod):
+            self._pods[pod.key] = self._on_node[pod.node][pod.key] = pod
+            self._came_true(pod.key)
+        else:
+            # Volumes assigned to a pod's node are observed later than the pod, if at all.
+            same_place = known is not None and known.node == pod.node
+            self._replace(pod.key, pod, self.storage.of(pod.key) if same_place else ())
+
+    def _node_heard(self, old: Fact | None, new: Fact | None, name: str) -> None:
+        if not isinstance(new, Node):
+            if name in self.columns.rows:
+                self._node_vanished(name)
+        elif name not in self.columns.rows:
+            self._node_appeared(new)
+        elif new != old:
+            self._offered(new)
+            row = self.columns.renew(new)
+            self.labels.put(row, new.labels)
+            self._report(new)
+
+    def _offered(self, node: Node) -> None:
+        """Count the use of resources that no node was known to offer before."""
+        new = self.columns.offer(name for name in node.allocatable if name != PODS)
+        if new:
+            for pod, row in self._seated():
+                self.columns.use(row, [asked for asked in pod.shape.requests if asked[0] in new], +1)
+
+    def _node_appeared(self, node: Node) -> None:
+        self._offered(node)
+        row = self.columns.add(node)
+        self.labels.put(row, node.labels)
+        self._report(node)
+        for pod in self._on_node.get(node.name, {}).values():
+            self._seat(pod, row, +1)
+
+    def _node_vanished(self, name: str) -> None:
+        row = self.columns.rows[name]
+        for pod in self._on_node.get(name, {}).values():
+            self._seat(pod, row, -1)
+        self.labels.put(row, {})
+        self.columns.drop(name)
+
+    def _report(self, node: Node) -> None:
+        row = self.columns.rows[node.name]
+        self.columns.gpus.report(row, self.state.inventories.get(node.name), node.labels)
+        self.columns.touch(row)
+
+    def _set(self, pod: Pod) -> None:
+        self._pods[pod.key] = pod
+        self._on_node.setdefault(pod.node, {})[pod.key] = pod
+        heard = self.state.pods.get(pod.key)
+        if heard is None or not heard.holds_room:
+            self._intended.setdefault(pod.key.namespace, {})[pod.key] = None
+        if pod.claim:
+            self._by_gpu_claim.add(ObjectKey(pod.key.namespace, pod.claim), pod)
+        row = self.columns.rows.get(pod.node)
+        if row is not None:
+            self._seat(pod, row, +1)
+
+    def _came_true(self, key: ObjectKey) -> None:
+        """Forget that a placement was assumed: the pod was observed on a node, or holds nothing."""
+        intended = self._intended.get(key.namespace)
+        if intended is not None and intended.pop(key, 0) is None and not intended:
+            del self._intended[key.namespace]
+
+    def _unset(self, key: ObjectKey) -> None:
+        pod = self._pods.pop(key, None)
+        if pod is None:
+            return
+        self._came_true(key)
+        here = self._on_node[pod.node]
+        del here[key]
+        if not here:
+            del self._on_node[pod.node]
+        if pod.claim:
+            self._by_gpu_claim.drop(ObjectKey(pod.key.namespace, pod.claim), pod)
+        row = self.columns.rows.get(pod.node)
+        if row is not None:
+            self._seat(pod, row, -1)
+
+    def _seat(self, pod: Pod, row: int, sign: int) -> None:
+        """A pod comes to a row (+1) or leaves it (-1): everything that is counted by row changes here."""
+        shape = pod.shape
+        self.columns.count(row, shape, sign)
+        if pod.gpu_ids:
+            self.columns.gpus.hold(row, pod.gpu_ids, sign * pod.gpu_share)
+            if pod.gpu_instances:
+                self.columns.gpus.hold_instances(row, pod.gpu_ids, sign)
+        if shape.host_ports:
+            self.ports.count(row, shape.host_ports, sign)
+        if shape.claims:
+            self._use_claims(pod, sign)
+        self.tallies.count(pod, row, sign)
+        if shape.looks_at_itself:
+            self._carry(pod, row, sign)
+        self.columns.touch(row)
+
+    def _use_claims(self, pod: Pod, sign: int) -> None:
+        for use in pod.shape.claims:
+            users = self._claim_users.setdefault(use.claim, {})
+            if sign > 0:
+                users[pod.key] = None
+            else:
+                users.pop(pod.key, None)
+            if not users:
+                del self._claim_users[use.claim]
+
+    def _carry(self, pod: Pod, row: int, sign: int) -> None:
+        for term in pod.shape.away:
+            self.refusals.count(term, row, sign)
+        for term in pod.shape.near:
+            self.wishes.count(term, row, sign, REQUIRED_NEAR_WEIGHT)
+        for wish in pod.shape.preferred_pods:
+            self.wishes.count(wish.term, row, sign, wish.weight)
+
+    def _seated(self) -> Iterator[tuple[Pod, int]]:
+        for pod in self._pods.values():
+            row = self.columns.rows.get(pod.node)
+            if row is not None:
+                yield pod, row
+
+
+def _same_to_others(one: Pod, other: Pod) -> bool:
+    """True if the two pods are alike in everything that is counted."""
+    return (
+        one.node == other.node
+        and one.shape is other.shape
+        and one.deleting == other.deleting
+        and one.gpu_ids == other.gpu_ids
+        and one.gpu_share == other.gpu_share
+        and one.gpu_instances == other.gpu_instances
+        and one.labels == other.labels
+        and one.claim == other.claim
+        and one.created == other.created
+    )

@@ -1,0 +1,286 @@
+"""VM ledger: reserved, buffer and pressure of each node, derived from nodes, VMs, pods and migrations.
+
+A node's rows are summed anew from its pods after a fact of it has changed; nothing is counted up or down, so nothing
+drifts. Grants and migrations are decided in `decide.vms`.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from ullage.model.fact_event import ObjectKey
+from ullage.model.vm import (
+    NOTHING,
+    LedgerRow,
+    NodeLedger,
+    OrdinaryPod,
+    RestartRule,
+    Vm,
+    VmAccount,
+    VmAmounts,
+    VmMigration,
+    VmPod,
+)
+from ullage.model.vm_config import NodeCapacity, VmConfig, node_capacity, ordinary_reserved
+
+K = TypeVar("K")
+
+
+class VmLedger:
+    """Ledger of all nodes. Facts are put and dropped; rows and accounts are read."""
+
+    def __init__(self, config: VmConfig, restart: RestartRule = RestartRule.TRUST_APPROVED) -> None:
+        self.config = config
+        self._restart = restart
+        self._nodes: dict[str, VmAmounts] = {}
+        self._vms: dict[ObjectKey, Vm] = {}
+        self._pods: dict[ObjectKey, VmPod] = {}
+        self._ordinary: dict[ObjectKey, OrdinaryPod] = {}
+        self._migrations: dict[ObjectKey, VmMigration] = {}
+        self._pods_on: dict[str, set[ObjectKey]] = {}
+        self._ordinary_on: dict[str, set[ObjectKey]] = {}
+        self._pods_of: dict[ObjectKey, set[ObjectKey]] = {}
+        self._migrations_of: dict[ObjectKey, set[ObjectKey]] = {}
+        self._assumed: dict[ObjectKey, VmAmounts] = {}
+        self._reported: set[str] = set()
+        self._silent: set[str] = set()
+        # Results, kept until a fact they are made of changes.
+        self._accounts: dict[ObjectKey, VmAccount] = {}
+        self._summed: dict[str, NodeLedger] = {}
+
+    # Facts.
+
+    def configure(self, config: VmConfig) -> None:
+        """Take over another configuration. Reserved amounts stay; room and watermarks follow."""
+        self.config = config
+        self._summed.clear()
+
+    def put_node(self, name: str, allocatable: VmAmounts) -> None:
+        self._nodes[name] = allocatable
+        self._summed.pop(name, None)
+
+    def drop_node(self, name: str) -> None:
+        self._nodes.pop(name, None)
+        self._summed.pop(name, None)
+
+    def put_vm(self, vm: Vm) -> None:
+        self._vms[vm.key] = vm
+        self._vm_changed(vm.key)
+
+    def drop_vm(self, key: ObjectKey) -> None:
+        self._vms.pop(key, None)
+        self._vm_changed(key)
+
+    def put_pod(self, pod: VmPod) -> None:
+        """A VM pod that holds room on its node: bound, or assumed there until the bind is observed."""
+        known = self._pods.get(pod.key)
+        if known is not None and known.uid != pod.uid:
+            self.drop_pod(pod.key)
+        self._unindex_pod(pod.key)
+        self._pods[pod.key] = pod
+        self._pods_on.setdefault(pod.node, set()).add(pod.key)
+        self._pods_of.setdefault(pod.vm_key, set()).add(pod.key)
+        self._pod_changed(pod.key)
+
+    def drop_pod(self, key: ObjectKey) -> None:
+        pod = self._unindex_pod(key)
+        if pod is not None:
+            self._assumed.pop(key, None)
+            self._reported.discard(pod.uid)
+            self._silent.discard(pod.uid)
+
+    def put_ordinary(self, pod: OrdinaryPod) -> None:
+        self.drop_ordinary(pod.key)
+        self._ordinary[pod.key] = pod
+        self._ordinary_on.setdefault(pod.node, set()).add(pod.key)
+        self._summed.pop(pod.node, None)
+
+    def drop_ordinary(self, key: ObjectKey) -> None:
+        pod = self._ordinary.pop(key, None)
+        if pod is not None:
+            _discard(self._ordinary_on, pod.node, key)
+            self._summed.pop(pod.node, None)
+
+    def put_migration(self, migration: VmMigration) -> None:
+        self.drop_migration(migration.key)
+        self._migrations[migration.key] = migration
+        self._migrations_of.setdefault(migration.vm_key, set()).add(migration.key)
+        self._vm_changed(migration.vm_key)
+
+    def drop_migration(self, key: ObjectKey) -> None:
+        migration = self._migrations.pop(key, None)
+        if migration is not None:
+            _discard(self._migrations_of, migration.vm_key, key)
+            self._vm_changed(migration.vm_key)
+
+    # Writes under way, and what agents say.
+
+    def assume_approval(self, key: ObjectKey, approved: VmAmounts) -> None:
+        """Count an approval that is being written: it raises the pod's account and never lowers it."""
+        self._assumed[key] = approved
+        self._pod_changed(key)
+
+    def forget_approval(self, key: ObjectKey) -> None:
+        """The write was observed on the pod, or was refused for certain."""
+        self._assumed.pop(key, None)
+        self._pod_changed(key)
+
+    def report(self, key: ObjectKey) -> None:
+        """The pod's agent spoke to this process: its approval is believed and its request counts."""
+        pod = self._pods.get(key)
+        if pod is not None:
+            self._reported.add(pod.uid)
+            self._silent.discard(pod.uid)
+            self._pod_changed(key)
+
+    def silence(self, key: ObjectKey) -> None:
+        """Note that the pod's agent has been silent for long: its request is no pressure, its approval stays."""
+        pod = self._pods.get(key)
+        if pod is not None:
+            self._silent.add(pod.uid)
+            self._pod_changed(key)
+
+    # Reading.
+
+    def nodes(self) -> Iterator[str]:
+        yield from sorted(self._nodes)
+
+    def vm(self, key: ObjectKey) -> Vm | None:
+        return self._vms.get(key)
+
+    def pod(self, key: ObjectKey) -> VmPod | None:
+        return self._pods.get(key)
+
+    def pods_on(self, node: str) -> tuple[VmPod, ...]:
+        return tuple(self._pods[key] for key in sorted(self._pods_on.get(node, ())))
+
+    def pods_of(self, vm: ObjectKey) -> tuple[VmPod, ...]:
+        return tuple(self._pods[key] for key in sorted(self._pods_of.get(vm, ())))
+
+    def migrations(self) -> tuple[VmMigration, ...]:
+        return tuple(self._migrations[key] for key in sorted(self._migrations))
+
+    def ledger(self, node: str) -> NodeLedger:
+        """Both rows of a node. One that is not known has room for nothing."""
+        found = self._summed.get(node)
+        if found is None:
+            found = self._summed[node] = self._sum(node)
+        return found
+
+    def account(self, key: ObjectKey) -> VmAccount:
+        """The pod's part of its node's ledger. The pod must be known."""
+        found = self._accounts.get(key)
+        if found is None:
+            found = self._accounts[key] = self._account(self._pods[key])
+        return found
+
+    def migrating(self, pod: VmPod) -> bool:
+        """Source of a migration that is not over."""
+        if pod.incoming:
+            return False
+        mine = (self._migrations[key] for key in self._migrations_of.get(pod.vm_key, ()))
+        return any(not one.phase.over and one.source_pod in ("", pod.key.name) for one in mine)
+
+    def is_ordinary(self, key: ObjectKey) -> bool:
+        """A pod of this name holds room, and is no VM's."""
+        return key in self._ordinary
+
+    def ordinary_on(self, node: str) -> VmAmounts:
+        """Requests of the node's ordinary pods, before rounding."""
+        return _total(self._ordinary[key].amounts for key in self._ordinary_on.get(node, ()))
+
+    def rounded(self, node: str, ordinary: VmAmounts) -> VmAmounts:
+        """Amounts that ordinary pods with these requests together would reserve on the node."""
+        allocatable, slot = self._nodes.get(node, NOTHING), self.config.slot
+        return VmAmounts(
+            ordinary_reserved(ordinary.cpu, allocatable.cpu % slot.cpu, slot.cpu),
+            ordinary_reserved(ordinary.memory, allocatable.memory % slot.memory, slot.memory),
+        )
+
+    def _sum(self, node: str) -> NodeLedger:
+        allocatable = self._nodes.get(node, NOTHING)
+        config = self.config.for_node(node)
+        accounts = [self.account(key) for key in self._pods_on.get(node, ())]
+        cpu = node_capacity(allocatable.cpu, config.cpu, self.config.slot.cpu)
+        memory = node_capacity(allocatable.memory, config.memory, self.config.slot.memory)
+        reserved = _total(one.reserved for one in accounts).plus(self.rounded(node, self.ordinary_on(node)))
+        sums = (
+            reserved,
+            _total(one.buffer for one in accounts),
+            _total(one.capacity_pressure for one in accounts),
+            _total(one.accounted_for for one in accounts),
+        )
+        return NodeLedger(_row(cpu, [one.cpu for one in sums]), _row(memory, [one.memory for one in sums]))
+
+    def _account(self, pod: VmPod) -> VmAccount:
+        vm = self._vms.get(pod.vm_key)
+        assumed = self._assumed.get(pod.key, NOTHING)
+        migrating = self.migrating(pod)
+        if vm is None:
+            reserved = (pod.approved or pod.requests).at_least(assumed)
+            return VmAccount(reserved=reserved, migrating=migrating, known=pod.approved is not None)
+        if not vm.scaling:
+            return VmAccount(reserved=vm.use, migrating=migrating)
+        known = pod.approved is not None and self._believed(pod)
+        reserved = vm.use.at_least(assumed).at_least(pod.approved or NOTHING)
+        buffer = NOTHING
+        if not known:
+            reserved = reserved.at_least(vm.maximum)
+            buffer = reserved.above(vm.use.at_least(assumed))
+        wanted = pod.requested if pod.requested is not None and pod.uid not in self._silent else NOTHING
+        return VmAccount(
+            reserved=reserved,
+            buffer=buffer,
+            capacity_pressure=wanted.above(reserved),
+            migrating=migrating,
+            known=known,
+        )
+
+    def _believed(self, pod: VmPod) -> bool:
+        return self._restart is RestartRule.TRUST_APPROVED or pod.uid in self._reported
+
+    def _unindex_pod(self, key: ObjectKey) -> VmPod | None:
+        pod = self._pods.pop(key, None)
+        if pod is not None:
+            _discard(self._pods_on, pod.node, key)
+            _discard(self._pods_of, pod.vm_key, key)
+            self._accounts.pop(key, None)
+            self._summed.pop(pod.node, None)
+        return pod
+
+    def _pod_changed(self, key: ObjectKey) -> None:
+        pod = self._pods.get(key)
+        if pod is not None:
+            self._accounts.pop(key, None)
+            self._summed.pop(pod.node, None)
+
+    def _vm_changed(self, vm: ObjectKey) -> None:
+        for key in self._pods_of.get(vm, ()):
+            self._pod_changed(key)
+
+
+def _row(capacity: NodeCapacity, sums: list[int]) -> LedgerRow:
+    reserved, buffer, pressure, accounted = sums
+    return LedgerRow(
+        total=capacity.total,
+        system=capacity.system,
+        watermark=capacity.watermark,
+        reserved=reserved,
+        buffer=buffer,
+        capacity_pressure=pressure,
+        pressure_accounted_for=accounted,
+    )
+
+
+def _total(parts: Iterable[VmAmounts]) -> VmAmounts:
+    cpu = memory = 0
+    for part in parts:
+        cpu += part.cpu
+        memory += part.memory
+    return VmAmounts(cpu, memory)
+
+
+def _discard(index: dict[K, set[ObjectKey]], name: K, key: ObjectKey) -> None:
+    members = index.get(name, set())
+    members.discard(key)
+    if not members:
+        index.pop(name, None)

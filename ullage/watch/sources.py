@@ -1,0 +1,139 @@
+"""Resources of the cluster snapshot, read once or watched for as long as a loop runs."""
+
+import random
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from functools import partial
+from typing import Any
+
+from ullage.clock import Clock
+from ullage.errors import NotFound, Unreadable
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resource import Resource
+from ullage.kube.client.resources import (
+    BUDGETS,
+    GPU_CLAIMS,
+    GPU_NODE_STATUSES,
+    GPU_QUOTAS,
+    KUBE_POD_GROUPS,
+    NAMESPACES,
+    NODES,
+    PERSISTENT_VOLUMES,
+    POD_GROUPS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+)
+from ullage.kube.client.watch_decoder import closed_after
+from ullage.kube.read import (
+    read_budget,
+    read_device_claim,
+    read_device_slice,
+    read_namespace,
+    read_node,
+    read_pod,
+    read_storage_class,
+    read_volume,
+    read_volume_claim,
+)
+from ullage.kube.read.dra import LEASE_NAMESPACE
+from ullage.kube.read.gpu import read_claim, read_group, read_inventory, read_kube_group, read_quota
+from ullage.model.device import observed_inventory
+from ullage.model.fact_event import Added, ObjectKey, Synced
+from ullage.state.cluster import ClusterState
+from ullage.watch.informer import Informer, InformerSpec
+
+SOURCES: Sequence[InformerSpec[Any, Any]] = (
+    InformerSpec(NODES, read_node),
+    InformerSpec(PODS, read_pod),
+    InformerSpec(BUDGETS, read_budget),
+    InformerSpec(NAMESPACES, read_namespace),
+    InformerSpec(PERSISTENT_VOLUMES, read_volume),
+    InformerSpec(VOLUME_CLAIMS, read_volume_claim),
+    InformerSpec(STORAGE_CLASSES, read_storage_class),
+    InformerSpec(GPU_NODE_STATUSES, read_inventory, observed=observed_inventory),
+    InformerSpec(GPU_CLAIMS, read_claim),
+    InformerSpec(GPU_QUOTAS, read_quota),
+    InformerSpec(POD_GROUPS, read_group),
+)
+"""Our own kinds come last: a cluster may not have them."""
+
+
+async def sources_served(api: KubeApi, *, lease_namespace: str = LEASE_NAMESPACE) -> list[InformerSpec[Any, Any]]:
+    """Sources this API server serves. Raises Unreadable if it has no nodes or no pods: then it is no Kubernetes.
+
+    ResourceClaims of ours are in the namespace of the GPU Leases.
+    """
+    served = await api.discover()
+    for needed in (NODES, PODS):
+        if needed not in served:
+            raise Unreadable(f"the server answers, but does not serve {needed.id}")
+    found = [source for source in SOURCES if source.resource in served or await is_served(api, source.resource)]
+    if KUBE_POD_GROUPS in served and all(source.resource is not POD_GROUPS for source in found):
+        found.append(InformerSpec(KUBE_POD_GROUPS, read_kube_group))
+    for slices, claims in zip(RESOURCE_SLICES, RESOURCE_CLAIMS, strict=True):
+        if slices in served and claims in served:
+            read_device_claims = partial(read_device_claim, lease_namespace=lease_namespace)
+            return [*found, InformerSpec(slices, read_device_slice), InformerSpec(claims, read_device_claims)]
+    return found
+
+
+def may_come_later(followed: Collection[str]) -> list[Resource[Any]]:
+    """Kinds to look out for, beside those with these ids that are followed already."""
+    missing = [source.resource for source in SOURCES if source.resource.id not in followed]
+    groups = POD_GROUPS in missing and KUBE_POD_GROUPS.id not in followed
+    return [*missing, KUBE_POD_GROUPS] if groups else missing
+
+
+async def is_served(api: KubeApi, resource: Resource[Any]) -> bool:
+    """True if the server serves this kind, found out by a list request.
+
+    A server that has just started leaves kinds out of its discovery; but it says 503, not 404, when asked for them.
+    """
+    try:
+        async with closed_after(api.pages(resource, chunk=1)) as pages:
+            await anext(aiter(pages), None)
+    except NotFound:
+        return False
+    return True
+
+
+OnUnreadable = Callable[[Resource[Any], ObjectKey, Unreadable], None]
+
+
+def _give_up(_resource: Resource[Any], _key: ObjectKey, error: Unreadable) -> None:
+    raise error
+
+
+async def read_picture(api: KubeApi, on_unreadable: OnUnreadable = _give_up) -> ClusterState:
+    """Read the cluster as it is now. Raises the first error, for callers that wait for an answer.
+
+    An object that makes no sense is such an error, too, unless `on_unreadable` takes it.
+    """
+    state = ClusterState()
+    for source in await sources_served(api):
+        async with closed_after(each(api, source)) as items:
+            async for item in items:
+                key = ObjectKey(item.metadata.namespace, item.metadata.name)
+                try:
+                    state.apply(Added(key, source.read(item)))
+                except Unreadable as error:
+                    on_unreadable(source.resource, key, error)
+        state.apply(Synced(source.resource.id))
+    return state
+
+
+async def each(api: KubeApi, source: InformerSpec[Any, Any]) -> AsyncIterator[Any]:
+    """Every object of one source there is now, not yet read."""
+    pages = api.pages(source.resource, source.namespace, selection=source.selection, chunk=source.chunk)
+    async with closed_after(pages):
+        async for page in pages:
+            for item in page.items:
+                yield item
+
+
+async def follow(api: KubeApi, state: ClusterState, *, rng: random.Random, clock: Clock) -> list[Informer[Any, Any]]:
+    """Informers that keep `state` equal to the cluster while they run."""
+    sources = await sources_served(api)
+    return [Informer(api, source, state.apply, rng=rng, clock=clock) for source in sources]
