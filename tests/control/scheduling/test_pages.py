@@ -71,15 +71,19 @@ def test_deployments_with_other_profiles_elect_leaders_of_their_own(profiles: di
     assert election_of(profiles) == lease
 
 
-async def scraped(session: aiohttp.ClientSession, at: str, line: str) -> str:
-    """The metrics, once they have this line: the API server has a bind before the scheduler has its answer."""
-    async with asyncio.timeout(10):
-        while True:
-            async with session.get(f"{at}/metrics") as metrics:
-                page = await metrics.text()
-            if line in page:
-                return page
-            await asyncio.sleep(0.05)
+async def scraped(session: aiohttp.ClientSession, at: str, *lines: str) -> str:
+    """The metrics, once they have these lines: the API server has a write before the scheduler has its answer."""
+    page = ""
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                async with session.get(f"{at}/metrics") as metrics:
+                    page = await metrics.text()
+                if all(line in page for line in lines):
+                    return page
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        raise AssertionError(f"not there: {[line for line in lines if line not in page]} in\n{page}") from None
 
 
 @pytest.mark.real
@@ -96,7 +100,11 @@ async def test_the_program_serves_its_metrics_and_is_ready(
     async with aiohttp.ClientSession() as session:
         async with session.get(f"{address[1]}/readyz") as ready:
             assert (ready.status, await ready.text()) == (200, "ok\n")
-        page = await scraped(session, address[1], "ullage_scheduler_queue_wait_seconds_count 1.0")
-    assert 'ullage_scheduler_attempts_total{reason="Fits",result="placed"} 1.0' in page
-    assert 'ullage_scheduler_attempts_total{reason="NodeTooSmall",result="refused"}' in page
-    assert "ullage_gpu_leases 2.0" in page
+        await scraped(
+            session,
+            address[1],
+            "ullage_scheduler_queue_wait_seconds_count 1.0",
+            'ullage_scheduler_attempts_total{reason="Fits",result="placed"} 1.0',
+            'ullage_scheduler_attempts_total{reason="NodeTooSmall",result="refused"}',
+            "ullage_gpu_leases 2.0",
+        )

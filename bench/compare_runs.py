@@ -1,0 +1,107 @@
+"""Compare what two trees do in the same simulated worlds: `python -m bench.compare_runs BEFORE [--seeds 200]`.
+
+BEFORE is a commit. Both trees run `bench/recorded_world.py` of this one; their recordings are compared line by line.
+Recordings of a commit are kept (folder `.cache/compare`), so it runs once. Exit code 1: a world differs.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+TREE = Path(__file__).parent.parent
+CACHE = TREE / ".cache" / "compare"
+PROBE = Path(__file__).parent / "recorded_world.py"
+CONTEXT = 2
+"""Lines shown before the first difference."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench.compare_runs", description=__doc__)
+    parser.add_argument("before", help="commit to compare this tree with")
+    parser.add_argument("--seeds", type=int, default=200, help="number of worlds")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--without-times", action="store_true", help="compare the order of writes and not their times")
+    options = parser.parse_args(arguments)
+    seeds = range(options.first, options.first + options.seeds)
+    commit = _git("rev-parse", "--verify", f"{options.before}^{{commit}}").strip()
+    different = 0
+    with _checked_out(commit, seeds) as before:
+        for seed in seeds:
+            found = difference(_kept(commit, seed, before), _run(TREE, seed), ignore_times=options.without_times)
+            different += found is not None
+            if found is not None:
+                print(f"seed {seed} differs\n{found}", flush=True)
+            elif (seed - options.first + 1) % 10 == 0:
+                print(f"{seed - options.first + 1} of {options.seeds} worlds, {different} differ", flush=True)
+    print(f"{options.seeds} worlds compared with {commit[:9]}: {different} differ")
+    return 1 if different else 0
+
+
+def difference(before: Sequence[str], after: Sequence[str], *, ignore_times: bool = False) -> str | None:
+    """First line in which two recordings differ, with the lines before it; None if they are equal."""
+    if ignore_times:
+        before, after = _untimed(before), _untimed(after)
+    for number in range(max(len(before), len(after))):
+        old = before[number] if number < len(before) else "(nothing more)"
+        new = after[number] if number < len(after) else "(nothing more)"
+        if old != new:
+            shown = [f"    {line}" for line in before[max(0, number - CONTEXT) : number]]
+            return "\n".join([*shown, f"  - {old}", f"  + {new}"])
+    return None
+
+
+def _untimed(lines: Sequence[str]) -> list[str]:
+    return [line.split(" ", 1)[-1] for line in lines]
+
+
+def _kept(commit: str, seed: int, tree: Path | None) -> list[str]:
+    path = _path(commit, seed)
+    if not path.exists():
+        if tree is None:
+            raise AssertionError(f"seed {seed} was not recorded and its tree is not there")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = _run(tree, seed)
+        path.write_text("\n".join(lines))
+    return path.read_text().split("\n")
+
+
+def _path(commit: str, seed: int) -> Path:
+    return CACHE / commit / f"{seed}.txt"
+
+
+@contextmanager
+def _checked_out(commit: str, seeds: range) -> Iterator[Path | None]:
+    """Tree of the commit in a folder of its own; None if all its recordings are kept."""
+    if all(_path(commit, seed).exists() for seed in seeds):
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "before"
+        _git("worktree", "add", "--detach", "--quiet", str(tree), commit)
+        try:
+            yield tree
+        finally:
+            _git("worktree", "remove", "--force", str(tree))
+
+
+def _run(tree: Path, seed: int) -> list[str]:
+    environment = os.environ | {"PYTHONPATH": str(tree), "PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        (sys.executable, str(PROBE), str(seed)), cwd=tree, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"seed {seed} in {tree}:\n{done.stderr}")
+    return done.stdout.splitlines()[1:]
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(("git", *arguments), cwd=TREE, capture_output=True, text=True, check=True).stdout
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,43 @@
+"""The comparison of two trees: equal worlds are equal, and a planted difference is found."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench import recorded_world
+from bench.compare_runs import difference
+from ullage.sim.world.run import simulate
+from ullage.sim.world.spec import WorldSpec
+
+LINES = ["1.000 scheduler pods default/a None -> n1", "2.000 scheduler pods default/b None -> n2"]
+LATER = ["1.500 scheduler pods default/a None -> n1", "2.000 scheduler pods default/b None -> n2"]
+
+
+@pytest.mark.parametrize(
+    ("after", "ignore_times", "found"),
+    [
+        pytest.param(LINES, False, None, id="equal"),
+        pytest.param(LATER, False, f"  - {LINES[0]}\n  + {LATER[0]}", id="later"),
+        pytest.param(LATER, True, None, id="later-and-times-do-not-count"),
+        pytest.param(LINES[:1], False, f"    {LINES[0]}\n  - {LINES[1]}\n  + (nothing more)", id="a-write-is-missing"),
+        pytest.param([*LINES, "x"], False, f"    {LINES[0]}\n    {LINES[1]}\n  - (nothing more)\n  + x", id="one-more"),
+    ],
+)
+def test_the_first_difference_is_shown(after: list[str], ignore_times: bool, found: str | None) -> None:
+    assert difference(LINES, after, ignore_times=ignore_times) == found
+
+
+@pytest.mark.story
+def test_another_policy_is_a_difference_and_the_same_tree_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = recorded_world.recorded(1)
+    assert difference(before, recorded_world.recorded(1)) is None
+
+    def planted(spec: WorldSpec, *args: Any, **more: Any) -> Any:
+        spread = replace(spec.scheduler, profiles={"gpu-scheduler": "spread"})
+        return simulate(replace(spec, scheduler=spread), *args, **more)
+
+    monkeypatch.setattr(recorded_world, "simulate", planted)
+    found = difference(before, recorded_world.recorded(1))
+    assert found is not None
+    assert "scheduler" in found
