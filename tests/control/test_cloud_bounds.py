@@ -11,7 +11,6 @@ from tests.cloud.benches import Requests
 from ullage.cloud.api import CreateRequest, CreateResult, NoCapacity, OutcomeUnknown, PoolRef
 from ullage.cloud.simulated import SimulatedCloud
 from ullage.control.cloud_bounds import CallLimits, bounded
-from ullage.control.loop_health import LoopHealth
 from ullage.model.instance import Instance
 from ullage.sim.virtual_time import loop_clock, run_virtual
 
@@ -107,16 +106,3 @@ def test_background_work_that_fails_is_begun_again() -> None:
         assert (cloud.runs, asyncio.get_running_loop().time()) == (3, 15.0)
 
     run_virtual(live())
-
-
-def test_a_round_that_takes_too_long_is_noticed_and_waiting_is_not() -> None:
-    now = 0.0
-    health = LoopHealth("provisioning", lambda: now, limit=300.0)
-    now = 1e6
-    assert health.stuck() == ""
-    with health.round():
-        now += 300.0
-        assert health.stuck() == ""
-        now += 1.0
-        assert health.stuck() == "provisioning has been in one round for 301 s"
-    assert health.stuck() == ""

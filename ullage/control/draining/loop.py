@@ -13,7 +13,6 @@ from ullage.control.clock_jumps import ClockJumps
 from ullage.control.draining.deciding import DrainDecision, Known, decide
 from ullage.control.draining.settings import DrainingSettings
 from ullage.control.draining.witness import Ground, Witness
-from ullage.control.loop_health import LoopHealth
 from ullage.decide.draining.eligibility import is_draining
 from ullage.decide.draining.estate import DrainScope, ScopeInputs, is_drained, survey
 from ullage.decide.draining.evictions import behind, missing_at_start
@@ -32,6 +31,7 @@ from ullage.model.draining import CANDIDATE_TAINT, DrainAction, MarkDeletionCand
 from ullage.model.fact_event import FactEvent
 from ullage.model.node import Node
 from ullage.model.provisioner import Provisioner
+from ullage.runtime import LoopHealth
 
 _log = structlog.get_logger("draining")
 

@@ -13,7 +13,6 @@ import structlog
 from ullage.act.concurrency import each
 from ullage.act.pools import PoolActuator
 from ullage.clock import Clock
-from ullage.control.loop_health import LoopHealth
 from ullage.control.provisioning.instance_lists import InstanceLists
 from ullage.control.provisioning.restraint import DeleteRestraint
 from ullage.control.provisioning.statuses import ProvisionerStatuses
@@ -41,6 +40,7 @@ from ullage.model.pool_outcome import (
     PoolOutcome,
 )
 from ullage.model.provisioner import PROVISIONER_LABEL, FleetBudget, Provisioner
+from ullage.runtime import LoopHealth
 from ullage.state.external_leases import ExternalLeases
 from ullage.state.snapshot import ClusterSnapshot
 
