@@ -32,9 +32,10 @@ from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import NetworkConditions
 from ullage.sim.controllers.wiring import ControllerManagerSettings, start_actors
 from ullage.sim.karpenter.definitions import karpenter_definitions
-from ullage.sim.karpenter.karpenter import KarpenterTimings, SimulatedKarpenter
+from ullage.sim.karpenter.karpenter import SimulatedKarpenter
 from ullage.sim.karpenter.kube_scheduler import SimulatedKubeScheduler
 from ullage.sim.karpenter.solver import InstanceType
+from ullage.sim.karpenter.timings import KarpenterTimings
 from ullage.sim.kubelet.timings import DurationRange, KubeletTimings
 from ullage.sim.process import ProcessRun, SimulatedProcess
 from ullage.sim.virtual_time import loop_clock, run_virtual

@@ -7,7 +7,7 @@ from ullage.model.karpenter import INSTANCE_TYPE_LABEL, NODE_POOL_LABEL, NodePoo
 from ullage.model.node import Taint
 from ullage.model.pod import Pod
 from ullage.model.provisioner import HOST_LABEL, ZONE_LABEL
-from ullage.model.resources import MILLI, Amounts, total
+from ullage.model.resources import GPU, MILLI, Amounts, total
 from ullage.model.selector import Operator
 from ullage.model.shape_terms import tolerated
 
@@ -26,6 +26,14 @@ class InstanceType:
     zone: str = "zone-a"
     available: bool = True
     """False if the cloud has no capacity. Karpenter learns it only from the launch."""
+    joins: bool = True
+    """False if the instance never becomes a Node."""
+    reports_gpus: bool = True
+    """False if the node's device plugin never reports its GPUs."""
+
+    @property
+    def without_gpus(self) -> dict[str, int]:
+        return {name: amount for name, amount in self.resources.items() if name != GPU}
 
 
 @dataclass(slots=True)
