@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ullage.model.karpenter import NodeClaimEventType
 from ullage.model.karpenter_failure import FailureReason
 from ullage.model.lifecycles import IN_FLIGHT, SmartPodState
 from ullage.observe.scheduler_metrics import Metric, MetricType
@@ -101,6 +102,8 @@ class KarpenterMetrics:
         self._cleanup = Counter(CLEANUP_FAILURES.name, CLEANUP_FAILURES.help, registry=registry)
         self._jumps = Counter(JUMPS.name, JUMPS.help, registry=registry)
         self._unprotected = Gauge(UNPROTECTED.name, UNPROTECTED.help, UNPROTECTED.labels, registry=registry)
+        for kind in NodeClaimEventType:  # a counter that begins with its first event hides that event from `increase`
+            self._claims.labels(kind.value)
         self._handed_over = self._failed = 0
         self._rate.set(1.0)
 

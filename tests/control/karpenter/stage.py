@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, an_api
 from ullage.clock import Clock
 from ullage.config.karpenter import Karpenter
@@ -27,6 +29,7 @@ from ullage.model.device import GpuNodeKind, Inventory
 from ullage.model.karpenter import HandoverNode, NodePoolMapping, SmartPod
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
+from ullage.observe.karpenter_metrics import KarpenterMetrics
 from ullage.sim.agents.fleet import SimulatedAgents
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import NetworkConditions
@@ -116,6 +119,11 @@ class Stage:
     controller: SimulatedProcess
     karpenter: SimulatedKarpenter
     began: float
+    weather: NetworkConditions
+    """Network between the controller and the API server."""
+    registry: CollectorRegistry
+    """Metrics of the controller. They live through its crashes, as Prometheus' own counters do."""
+    agents: SimulatedAgents
     claims_made: set[str] = field(default_factory=set)
 
     @property
@@ -187,7 +195,9 @@ def settings(**more: Any) -> Karpenter:
 Died = Callable[[], None]
 
 
-def a_controller(server: SimulatedApiServer, chosen: Karpenter, seed: int) -> SimulatedProcess:
+def a_controller(
+    server: SimulatedApiServer, chosen: Karpenter, seed: int, weather: NetworkConditions, metrics: KarpenterMetrics
+) -> SimulatedProcess:
     async def program(life: ProcessRun) -> None:
         rng = random.Random(seed)
         api = RestApi(life.transport, rng=rng)
@@ -203,12 +213,12 @@ def a_controller(server: SimulatedApiServer, chosen: Karpenter, seed: int) -> Si
                     schedulers=("gpu-scheduler",),
                     lease_namespace=LEASE_NAMESPACE,
                     seed=rng.getrandbits(32),
+                    metrics=metrics,
                 )
                 await provisioning.run()
             except ApiError:
                 await asyncio.sleep(1.0)
 
-    weather = NetworkConditions(seed=seed, latency=LATENCY)
     return SimulatedProcess(
         "controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program
     )
@@ -234,6 +244,7 @@ async def staged(
     *,
     gpu_kind: GpuNodeKind,
     served: bool,
+    timings: KarpenterTimings,
 ) -> AsyncIterator[Stage]:
     clock = loop_clock()
     server = SimulatedApiServer(clock, seed=seed)
@@ -254,16 +265,16 @@ async def staged(
         welcome = MergePatch({"metadata": {"labels": {RIVALS: "welcome"}}})
         labelling.append(asyncio.ensure_future(api.patch(NODES, node, welcome)))
 
-    karpenter = SimulatedKarpenter(
-        an_api(server, seed + 4), clock, types, timings=KarpenterTimings(), seed=seed, on_node=arrived
-    )
+    karpenter = SimulatedKarpenter(an_api(server, seed + 4), clock, types, timings=timings, seed=seed, on_node=arrived)
     kube_scheduler = SimulatedKubeScheduler(an_api(server, seed + 6), clock, seed=seed)
     played = ControllerManagerSettings(
         behaviour=KubeletTimings(seed=seed, stop=DurationRange(0.1, 1.0)), custom=(GPU_CLAIMS,), seed=seed
     )
-    controller, scheduler = a_controller(server, chosen, seed), a_scheduler(server, seed)
+    weather, registry = NetworkConditions(seed=seed, latency=LATENCY), CollectorRegistry()
+    controller = a_controller(server, chosen, seed, weather, KarpenterMetrics(registry))
+    scheduler = a_scheduler(server, seed)
     async with start_actors(an_api(server, seed + 1), clock, played):
-        stage = Stage(api, clock, controller, karpenter, clock.now())
+        stage = Stage(api, clock, controller, karpenter, clock.now(), weather, registry, agents)
         beside = [asyncio.ensure_future(one.run()) for one in (agents, karpenter, kube_scheduler)]
         beside.append(asyncio.ensure_future(_count_claims(stage)))
         controller.start()
@@ -302,12 +313,14 @@ def play(
     chosen: Karpenter | None = None,
     gpu_kind: GpuNodeKind = GpuNodeKind.LEASED,
     served: bool = True,
+    timings: KarpenterTimings = KarpenterTimings(),  # noqa: B008 - frozen
 ) -> None:
     """Tell a story."""
 
     async def live() -> None:
         given = (a_node_pool(),) if pools is None else pools
-        async with staged(seed, types, given, chosen or settings(), gpu_kind=gpu_kind, served=served) as stage:
+        set_up = staged(seed, types, given, chosen or settings(), gpu_kind=gpu_kind, served=served, timings=timings)
+        async with set_up as stage:
             await story(stage)
 
     run_virtual(live())

@@ -33,10 +33,13 @@ TRIES_BEFORE_TOLD = 3
 class KarpenterReporter:
     """Events, logs and metrics of one controller."""
 
-    def __init__(self, events: EventSink, metrics: KarpenterMetrics | None = None) -> None:
+    def __init__(self, events: EventSink, metrics: KarpenterMetrics | None = None, *, started: float = 0.0) -> None:
+        """`started`: steps of NodeClaims before this instant were counted by an earlier process."""
         self._events = events
         self._metrics = metrics
+        self._started = started
         self._claimed_at: dict[str, float] = {}
+        """Creation time of each NodeClaim made for a request that is neither Ready nor gone."""
         self._unprotected: set[str] = set()
 
     def outcome(self, outcome: KarpenterOutcome, failures: int) -> None:
@@ -92,19 +95,24 @@ class KarpenterReporter:
                 self._ended(SmartPodState.HANDED_OVER, None)
 
     def claim_events(self, events: Iterable[NodeClaimEvent], ours: Iterable[str]) -> None:
-        """Count events of NodeClaims in `ours`, those made for a request, and time them from creation to Ready."""
+        """Count events of NodeClaims in `ours`, those made for a request, and time them from creation to Ready.
+
+        A NodeClaim that is gone by now is in `ours` no more: it is known by its creation.
+        """
         known = set(ours)
         for event in events:
-            if self._metrics is not None and event.node_claim in known:
-                self._metrics.claim_event(event.type.value)
-            if event.type is NodeClaimEventType.CREATED:
-                self._claimed_at[event.node_claim] = event.timestamp
-            elif event.type is NodeClaimEventType.READY:
-                began = self._claimed_at.pop(event.node_claim, None)
-                if began is not None and self._metrics is not None and event.node_claim in known:
-                    self._metrics.provisioned(max(0.0, event.timestamp - began))
-            elif event.type is NodeClaimEventType.FAILED:
-                self._claimed_at.pop(event.node_claim, None)
+            name = event.node_claim
+            if event.type is NodeClaimEventType.CREATED and name in known:
+                self._claimed_at[name] = event.timestamp
+            if name not in known and name not in self._claimed_at:
+                continue
+            over = event.type in (NodeClaimEventType.READY, NodeClaimEventType.FAILED)
+            began = self._claimed_at.pop(name, None) if over else None
+            if self._metrics is None or event.timestamp < self._started:
+                continue
+            self._metrics.claim_event(event.type.value)
+            if event.type is NodeClaimEventType.READY and began is not None:
+                self._metrics.provisioned(max(0.0, event.timestamp - began))
 
     def node_pools(self, pools: Mapping[str, NodePool], mapped: Iterable[str]) -> None:
         """Report mapped NodePools whose nodes are not tainted before their hand-over, once per generation."""

@@ -36,6 +36,8 @@ from ullage.watch.sources import is_served
 
 _log = structlog.get_logger("karpenter")
 
+CLUSTER_EVENTS = "default"
+"""Namespace of Events about objects without a namespace."""
 ABSENT_RECHECK = 30.0
 """Seconds between two checks for Karpenter in a cluster without it."""
 
@@ -90,7 +92,7 @@ class KarpenterController:
         """Run the loop once Karpenter is installed and all informers have synced."""
         await self._wait_for_karpenter()
         await self._make_namespace()
-        self.loop.reporter = KarpenterReporter(events, self._metrics)
+        self.loop.reporter = KarpenterReporter(events, self._metrics, started=self._clock.now())
         informers = [
             Informer(self._api, one, self.loop.observe, rng=self._rng, clock=self._clock) for one in self._sources()
         ]
@@ -103,6 +105,7 @@ class KarpenterController:
     def _sources(self) -> list[InformerSpec[Any, Any]]:
         smart = ListSelector(labels=f"{COMPONENT_LABEL}={SMART_SCHEDULER}")
         about_pods = ListSelector(fields="regarding.kind=Pod")
+        about_claims = ListSelector(fields="regarding.kind=NodeClaim")
         return [
             InformerSpec(PODS, read_smart_pod, namespace=self._settings.namespace, selection=smart),
             InformerSpec(NODE_CLAIMS, read_node_claim),
@@ -110,6 +113,7 @@ class KarpenterController:
             InformerSpec(NODES, read_handover_node, selection=ListSelector(labels=REQUEST_LABEL)),
             gpu_leases(self._lease_namespace),
             InformerSpec(EVENTS_READ, read_karpenter_event, namespace=self._settings.namespace, selection=about_pods),
+            InformerSpec(EVENTS_READ, read_karpenter_event, namespace=CLUSTER_EVENTS, selection=about_claims),
         ]
 
     async def _wait_for_karpenter(self) -> None:

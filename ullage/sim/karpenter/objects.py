@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ullage.clock import Instant
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import NODE_CLAIMS, NODE_POOLS
 from ullage.kube.timestamps import write_micro_time, write_time
@@ -62,7 +63,7 @@ def node(name: str, claim: JsonObject, kind: InstanceType) -> JsonObject:
     }
 
 
-def conditions(said: Mapping[str, str], *, now: float, node_name: str = "", why: str = "") -> JsonObject:
+def conditions(said: Mapping[str, str], *, now: Instant, node_name: str = "", why: str = "") -> JsonObject:
     """Status of a NodeClaim. `why` is the reason of the condition that is not True."""
     written = [
         {
@@ -87,7 +88,7 @@ class SimulatedEvent:
     reason: str
     note: str
 
-    def body(self, name: str, *, now: float) -> JsonObject:
+    def body(self, name: str, *, now: Instant) -> JsonObject:
         namespace = self.about.namespace
         return {
             "metadata": {"name": name, "namespace": namespace or "default"},

@@ -1,0 +1,165 @@
+"""The four alerts, evaluated by promtool on series recorded from the controller in virtual time."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from tests.control.karpenter.stage import G1, G8, SMART, Stage, play
+from ullage.kube.client.transport import Request
+from ullage.observe.karpenter_metrics import KARPENTER_METRICS
+from ullage.sim.apiserver.network_faults import NetworkFault
+from ullage.sim.karpenter.timings import KarpenterTimings
+
+pytestmark = pytest.mark.story
+
+RULES = Path(__file__).parents[3] / "deploy" / "karpenter" / "alerts.yaml"
+EVERY = 15.0
+"""Seconds between two scrapes."""
+PENDING, FAILING, SLOW, CLEANUP = (
+    "SmartPodsPendingTooLong",
+    "NodeClaimFailureRate",
+    "SlowScalingResponse",
+    "SmartPodCleanupFailures",
+)
+
+
+def promtool() -> str:
+    """Where promtool is. Without it the test is skipped; in CI that is a failure."""
+    path = shutil.which("promtool")
+    if path is None:
+        missing = "no promtool on PATH (Debian's package prometheus)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(missing)
+        pytest.skip(missing)
+    return path
+
+
+@dataclass
+class Recording:
+    """Series of one registry, scraped at fixed intervals."""
+
+    scrapes: int = 0
+    series: dict[str, list[str]] = field(default_factory=dict)
+
+    def scrape(self, registry: CollectorRegistry) -> None:
+        for metric in registry.collect():
+            for one in metric.samples:
+                if one.name.endswith("_created"):
+                    continue
+                labels = ",".join(f"{name}={json.dumps(value)}" for name, value in sorted(one.labels.items()))
+                values = self.series.setdefault(f"{one.name}{{{labels}}}", ["_"] * self.scrapes)
+                values.append(f"{one.value:g}")
+        self.scrapes += 1
+
+    def written(self) -> list[dict[str, str]]:
+        return [{"series": name, "values": " ".join(values)} for name, values in sorted(self.series.items())]
+
+
+def recorded(story: Callable[[Stage], Awaitable[None]], minutes: float, **play_with: Any) -> Recording:
+    found = Recording()
+
+    async def told(stage: Stage) -> None:
+        telling = asyncio.ensure_future(story(stage))
+        for _ in range(int(minutes * 60 / EVERY)):
+            found.scrape(stage.registry)
+            await asyncio.sleep(EVERY)
+        await telling
+
+    play(told, **play_with)
+    return found
+
+
+def alerts_at_end(recording: Recording, folder: Path) -> set[str]:
+    """Alerts that fire at the last scrape: promtool is asked about each alone."""
+    rules = yaml.safe_load(RULES.read_text())["spec"]
+    (folder / "rules.yaml").write_text(yaml.safe_dump(rules))
+    names = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
+    return {name for name in names if not _silent(name, recording, folder)}
+
+
+def _silent(alert: str, recording: Recording, folder: Path) -> bool:
+    minutes = int(recording.scrapes * EVERY // 60) - 1
+    case = {
+        "rule_files": ["rules.yaml"],
+        "evaluation_interval": "15s",
+        "tests": [
+            {
+                "interval": f"{EVERY:g}s",
+                "input_series": recording.written(),
+                "alert_rule_test": [{"eval_time": f"{minutes}m", "alertname": alert, "exp_alerts": []}],
+            }
+        ],
+    }
+    (folder / f"{alert}.yaml").write_text(yaml.safe_dump(case))
+    command = [promtool(), "test", "rules", f"{alert}.yaml"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 or f'alertname="{alert}"' in said, said
+    return done.returncode == 0
+
+
+async def _served(stage: Stage) -> None:
+    for number in range(3):
+        await stage.claim_pod(f"p{number}")
+        await asyncio.sleep(60.0)
+
+
+async def _one(stage: Stage) -> None:
+    await stage.claim_pod("a")
+
+
+async def _cannot_be_deleted(stage: Stage) -> None:
+    def deletes(request: Request) -> NetworkFault | None:
+        smart = request.method == "DELETE" and f"/{SMART}/pods/" in request.path
+        return NetworkFault.UNAVAILABLE if smart else None
+
+    stage.weather.script(deletes)
+    await stage.claim_pod("a")
+
+
+NONE_LEFT = tuple(replace(one, available=False) for one in (G1, G8))
+SLOW_BOOT = KarpenterTimings(registration=840.0)
+
+
+@pytest.mark.parametrize(
+    ("story", "minutes", "play_with", "firing"),
+    [
+        pytest.param(_served, 20, {}, set(), id="nodes-come-in-seconds"),
+        pytest.param(_one, 14, {"timings": SLOW_BOOT}, {PENDING}, id="an-instance-that-boots-14-min"),
+        pytest.param(_one, 20, {"timings": SLOW_BOOT}, {SLOW}, id="it-came-after-14-min"),
+        pytest.param(_one, 16, {"types": NONE_LEFT}, {FAILING}, id="a-cloud-without-capacity"),
+        pytest.param(_cannot_be_deleted, 30, {}, {CLEANUP}, id="an-api-server-that-deletes-nothing"),
+    ],
+)
+def test_each_alert_fires_for_its_cause_alone(
+    story: Callable[[Stage], Awaitable[None]],
+    minutes: float,
+    play_with: dict[str, Any],
+    firing: set[str],
+    tmp_path: Path,
+) -> None:
+    promtool()
+    assert alerts_at_end(recorded(story, minutes, **play_with), tmp_path) == firing
+
+
+def test_promtool_accepts_the_rules_and_every_metric_they_name_exists(tmp_path: Path) -> None:
+    spec = yaml.safe_load(RULES.read_text())["spec"]
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(spec))
+    done = subprocess.run(
+        [promtool(), "check", "rules", "rules.yaml"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 rules found" in done.stdout
+    exposed = {one.name for one in KARPENTER_METRICS}
+    for rule in spec["groups"][0]["rules"]:
+        assert any(name in rule["expr"] for name in exposed), rule["alert"]
