@@ -102,7 +102,7 @@ class Scene:
         """A sweeper runs during the block."""
         api = through or self.api
         sweeper = LeaseGarbageCollector(
-            LeaseReleaser(api, self.ns), self.clock, policy=policy, on_freed=self.freed.append
+            LeaseReleaser(api, self.ns), self.clock, policy=policy, on_released=self.freed.append
         )
         interests: list[InformerSpec[Any, Any]] = [
             InformerSpec(PODS, read_pod),
@@ -111,7 +111,7 @@ class Scene:
             gpu_leases(self.ns),
         ]
         rng = random.Random(seed)
-        informers = [Informer(api, one, sweeper.hear, rng=rng, clock=self.clock) for one in interests]
+        informers = [Informer(api, one, sweeper.observe, rng=rng, clock=self.clock) for one in interests]
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(run_all(*informers)), group.create_task(sweeper.run())]
             yield sweeper

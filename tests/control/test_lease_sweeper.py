@@ -105,7 +105,7 @@ async def test_a_live_pod_keeps_its_gpus_whatever_the_watch_says(scene: Scene) -
     async with scene.swept() as sweeper:
         await eventually(lambda: asyncio.sleep(0, sweeper.held), until=lambda n: n == 4)
         for one in (holder, waiting):
-            sweeper.hear(Deleted(one.pod, a_rumour(one.pod, one.uid)))
+            sweeper.observe(Deleted(one.pod, a_rumour(one.pod, one.uid)))
         await scene.api.delete(PODS, "probe", scene.ns, how=DELETE_NOW)
         await eventually(lambda: asyncio.sleep(0, len(scene.freed)), until=lambda n: n == 1)
     assert [freed.uid for freed in scene.freed] == [probe.uid]

@@ -1,9 +1,8 @@
 """Lease restoring: keeps the GPUs of running pods leased to them when Leases are deleted. Several may run at once.
 
-The watch only says which pods to check; missing Leases are found by fresh reads. Wakes on events and at deadlines.
+The watch only says which pods to check; missing Leases are found by fresh reads.
 """
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +15,7 @@ from ullage.kube.client.resources import LEASES, PODS
 from ullage.model.dra import WithheldGpu
 from ullage.model.fact_event import FactEvent, Synced
 from ullage.model.pod import Pod
+from ullage.runtime import Pacing, Wakeup, run_reconciler, seconds_until
 from ullage.state.unleased import UnleasedPods
 
 SOURCES = frozenset(resource.id for resource in (PODS, LEASES))
@@ -29,6 +29,8 @@ _log = structlog.get_logger("scheduler")
 
 class LeaseRestoring:
     """Feed `observe` with the events of informers, and `run` it."""
+
+    pacing = Pacing()
 
     def __init__(
         self,
@@ -44,32 +46,30 @@ class LeaseRestoring:
         self._withheld = withheld
         self._on_restored = on_restored
         self._pods = UnleasedPods()
-        self._told: set[tuple[str, int, str]] = set()
-        self._news = asyncio.Event()
+        self._reported: set[tuple[str, int, str]] = set()
+        self._wakeup = Wakeup()
 
     def observe(self, event: FactEvent[Any]) -> None:
         """Take in an event of an informer. Events of other sources are ignored."""
         before = len(self._pods)
         self._pods.apply(event, now=self._clock.now())
         if len(self._pods) > before or isinstance(event, Synced):
-            self._news.set()
+            self._wakeup.set()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        while True:
-            await self._wait()
-            if self._pods.synced >= SOURCES:
-                for pod in self._pods.take_due(now=self._clock.now()):
-                    await self._restore(pod)
+        await run_reconciler(self, self._wakeup, self._clock)
 
-    async def _wait(self) -> None:
+    def longest_wait(self) -> float | None:
         due = self._pods.next_due() if self._pods.synced >= SOURCES else None
-        try:
-            async with asyncio.timeout(None if due is None else max(0.0, due - self._clock.now())):
-                await self._news.wait()
-        except TimeoutError:
-            return
-        self._news.clear()
+        return seconds_until(due, self._clock.now())
+
+    async def reconcile(self) -> bool:
+        """Restore what is due."""
+        if self._pods.synced >= SOURCES:
+            for pod in self._pods.take_due(now=self._clock.now()):
+                await self._restore(pod)
+        return False
 
     async def _restore(self, pod: Pod) -> None:
         try:
@@ -80,14 +80,14 @@ class LeaseRestoring:
             return
         if isinstance(outcome, NotRestored):
             self._pods.postpone((pod.uid,), until=self._clock.now() + RETRY)
-            self._tell_once(outcome)
+            self._report_once(outcome)
         elif outcome.devices:
             _log.warning("lease restored", pod=str(pod.key), node=pod.node, gpus=list(outcome.devices))
             self._on_restored(outcome)
 
-    def _tell_once(self, outcome: NotRestored) -> None:
+    def _report_once(self, outcome: NotRestored) -> None:
         words = (outcome.pod.uid, outcome.device, outcome.by)
-        if words not in self._told:
-            self._told.add(words)
+        if words not in self._reported:
+            self._reported.add(words)
             about = {"pod": str(outcome.pod.key), "node": outcome.pod.node, "gpu": outcome.device, "by": outcome.by}
             _log.error("a running pod's GPU is leased to another pod", **about)

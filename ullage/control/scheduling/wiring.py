@@ -85,7 +85,9 @@ class Scheduler:
         self.desk = SchedulerCore(settings.profiles, settings.pace)
         self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
         broom = LeaseReleaser(api, settings.lease_namespace)
-        self._sweeper = LeaseGarbageCollector(broom, clock, on_freed=lambda freed: self._metrics.swept(freed.why))
+        self._sweeper = LeaseGarbageCollector(
+            broom, clock, on_released=lambda released: self._metrics.swept(released.why)
+        )
         self._skew = ClockSkew(clock, self._metrics)
         self._restoring = LeaseRestoring(
             LeaseRestorer(api, LeaseClient(api, settings.lease_namespace, clock)),
@@ -168,7 +170,7 @@ class Scheduler:
             self._changes.observe(event)
             self._skew.observe(event)
             if self._settings.sweep:
-                self._sweeper.hear(event)
+                self._sweeper.observe(event)
                 self._restoring.observe(event)
 
         return Informer(self._api, interest, hear, rng=self._rng, clock=self._clock)
