@@ -122,6 +122,11 @@ async def pause(seconds: float) -> None:
         await asyncio.sleep(seconds)
 
 
+async def let_others_run() -> None:
+    """Let every task that is ready run once."""
+    await asyncio.sleep(0)
+
+
 def seconds_until(deadline: float | None, now: float) -> float | None:
     """Seconds until a deadline by the clock of `now`, at least 0; None if there is no deadline."""
     return None if deadline is None else max(0.0, deadline - now)
@@ -206,7 +211,7 @@ async def drive(steps: Stepper[T], clock: Clock, *, budget: float, slice_time: f
         while True:
             await clock.charge(cost)
             if clock.steady() - sliced >= slice_time:
-                await asyncio.sleep(0)
+                await let_others_run()
                 sliced = clock.steady()
             cost = steps.send(clock.steady() - began < budget)
     except StopIteration as done:

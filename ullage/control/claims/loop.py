@@ -1,11 +1,10 @@
 """Claim controller: keeps the status of every claim and quota true, and makes the claims of pods that name a template.
 
 The wanted status follows from the objects and from the scheduler's last feedback; the written status is read from the
-object. So nothing has to survive a restart, and nothing is written twice. Wakes on events and at deadlines. Of several
-changes to one claim only the latest is written.
+object. So nothing has to survive a restart, and nothing is written twice. Of several changes to one claim only the
+latest is written.
 """
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -47,6 +46,7 @@ from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.refusal import SchedulingFailure
 from ullage.model.verdict import Reason
+from ullage.runtime import LoopTasks, Pacing, Wakeup, let_others_run, run_reconciler, seconds_until
 from ullage.state.deadlines import DeadlineQueue
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -67,6 +67,8 @@ _log = structlog.get_logger("scheduler")
 
 class ClaimController:
     """Feed `hear` with every event of the scheduler, after the snapshot has taken it in; and `run` it."""
+
+    pacing = Pacing()
 
     def __init__(
         self,
@@ -97,7 +99,8 @@ class ClaimController:
         self._failures: dict[ClaimWorkItem, int] = {}
         self._hands = writes_at_once
         self._awake = False
-        self._news = asyncio.Event()
+        self._tasks = LoopTasks()
+        self._wakeup = Wakeup()
         self.on_outcome: Callable[[RecordOutcome | CopyOutcome], None] = lambda _: None
 
     def hear(self, event: FactEvent[Any]) -> None:
@@ -111,7 +114,7 @@ class ClaimController:
             self._told.pop(fact.key, None)
             self._touch([about_quotas(fact.key.namespace)])
         elif fact is None:
-            self._news.set()
+            self._wakeup.set()
         elif self._state.quotas and moves_quotas(event):
             self._touch(map(about_quotas, self._ledger.limited()))
 
@@ -140,17 +143,24 @@ class ClaimController:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._news.clear()
-                looked = self._look() if self._is_awake() else 0
-                while len(self._under_way) < self._hands and (errand := self._next_due()) is not None:
-                    self._under_way.add(errand)
-                    group.create_task(self._perform(errand), name=f"{errand.kind} {errand.key}")
-                if looked < LOOKED_AT_A_TIME:
-                    await self._wait()
-                else:
-                    await asyncio.sleep(0)
+        async with self._tasks:
+            await run_reconciler(self, self._wakeup, self._clock)
+
+    def longest_wait(self) -> float | None:
+        """Seconds until the next work item is due, while a worker is free; the end of a write is a change."""
+        at = self._agenda.next_at() if len(self._under_way) < self._hands else None
+        return seconds_until(at, self._clock.now())
+
+    async def reconcile(self) -> bool:
+        """Judge what events touched, and start the work items that are due. True if there is more to judge."""
+        looked = self._look() if self._is_awake() else 0
+        while len(self._under_way) < self._hands and (errand := self._next_due()) is not None:
+            self._under_way.add(errand)
+            self._tasks.start(self._perform(errand), f"{errand.kind} {errand.key}")
+        if looked < LOOKED_AT_A_TIME:
+            return False
+        await let_others_run()
+        return True
 
     def _is_awake(self) -> bool:
         if not self._awake and self._state.synced >= SOURCES:
@@ -161,19 +171,10 @@ class ClaimController:
     def _next_due(self) -> ClaimWorkItem | None:
         return self._agenda.take_due(self._clock.now())
 
-    async def _wait(self) -> None:
-        """Wait for an event, the end of a write, or a due work item while a worker is free."""
-        at = self._agenda.next_at() if len(self._under_way) < self._hands else None
-        try:
-            async with asyncio.timeout(None if at is None else max(0.0, at - self._clock.now())):
-                await self._news.wait()
-        except TimeoutError:
-            return
-
     def _touch(self, errands: Iterable[ClaimWorkItem]) -> None:
         for errand in errands:
             self._touched[errand] = None
-        self._news.set()
+        self._wakeup.set()
 
     def _pod_heard(self, event: FactEvent[Pod], pod: Pod) -> None:
         if isinstance(event, Updated):
@@ -268,7 +269,7 @@ class ClaimController:
             self._not_before.pop(errand, None)
             if done:
                 self._rest(errand, ECHO_SECONDS)
-        self._news.set()
+        self._wakeup.set()
 
     def _rest(self, errand: ClaimWorkItem, seconds: float) -> None:
         """Hold the work item back for so long, then judge it again unless an event came before."""
