@@ -28,6 +28,7 @@ from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.observe.agent_metrics import AgentMetrics, ReportOutcome
 from ullage.observe.events import EventMessage, EventReason, EventRecorder, ObjectReference
+from ullage.runtime import Wakeup, pause
 from ullage.state.device_columns import KIND_LABEL
 
 log = structlog.get_logger()
@@ -104,8 +105,8 @@ class AgentLoop:
         """Uids of the pods that hold each GPU, by GPU id, as of the last poll."""
         self._tenancies: dict[int, GpuTenancy] = {}
         self._retry = pace.retry / 2
-        self._look_now = asyncio.Event()
-        self._news = asyncio.Event()
+        self._poll_now = Wakeup()
+        self._report_now = Wakeup()
         self.looked_at: Instant | None = None
         self.reported_at: Instant | None = None
 
@@ -114,8 +115,8 @@ class AgentLoop:
         await self._begin_when_possible(boot_id)
         self._eyes.reader.listen(self._heard)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._keep_looking(), name="looks")
-            group.create_task(self._keep_telling(boot_id), name="reports")
+            group.create_task(self._keep_polling(), name="polls")
+            group.create_task(self._keep_reporting(boot_id), name="reports")
 
     async def _begin_when_possible(self, boot_id: str) -> None:
         while True:
@@ -123,7 +124,7 @@ class AgentLoop:
                 return await self._begin(boot_id)
             except ApiError as error:
                 self._complain("cannot begin", str(error))
-                await asyncio.sleep(self._pace.retry)
+                await pause(self._pace.retry)
 
     async def _begin(self, boot_id: str) -> None:
         """Go on from the last report of an earlier agent: GPUs keep their ids."""
@@ -140,7 +141,7 @@ class AgentLoop:
         self._choice = choose_kind(self._mode, before, await self._evidence(node), now=self._clock.steady())
         if (self._choice.kind, self._choice.next) == (before.kind, before.next):
             return
-        self._news.set()
+        self._report_now.set()
         if self._mode is NodeKindMode.AUTO:  # else the operator has set the kind
             kind, following = word_of(self._choice.kind), word_of(self._choice.next)
             log.info("node kind", kind=kind, next=following, why=self._choice.why)
@@ -165,7 +166,7 @@ class AgentLoop:
 
     def node_changed(self) -> None:
         """The Node's own fields of ours were changed by others, or it is another Node."""
-        self._news.set()
+        self._report_now.set()
 
     def _complain(self, event: str, text: str) -> None:
         """Log the problem once, until it is over or another one takes its place."""
@@ -179,22 +180,18 @@ class AgentLoop:
         self._voice.metrics.xid(gpu, xid)
         self._eyes.rounds.heard(uuid, xid)
         log.warning("xid", gpu=gpu, xid=xid, fault=is_fault(xid))
-        self._look_now.set()
+        self._poll_now.set()
 
-    async def _keep_looking(self) -> None:
+    async def _keep_polling(self) -> None:
         thorough_at = self._clock.steady()
         while True:
-            self._look_now.clear()
+            self._poll_now.clear()
             thorough = self._clock.steady() >= thorough_at
             if thorough:
                 thorough_at = self._clock.steady() + self._pace.report
             await self._look(thorough)
-            await asyncio.sleep(self._pace.breath)
-            try:
-                async with asyncio.timeout(self._pace.look - self._pace.breath):
-                    await self._look_now.wait()
-            except TimeoutError:
-                continue
+            await pause(self._pace.breath)
+            await self._poll_now.wait(self._pace.look - self._pace.breath)
 
     async def _look(self, thorough: bool) -> None:
         began, before = self._clock.steady(), self._eyes.rounds.stock
@@ -215,7 +212,7 @@ class AgentLoop:
         ill = {device.id for device in findings.stock.devices if device.health is not DeviceHealth.HEALTHY}
         # An unhealthy GPU is still counted while it is held.
         if before is None or _differs(before, findings) or self._strays.suspects or ill & (held.keys() ^ rights.keys()):
-            self._news.set()
+            self._report_now.set()
         show(self._voice.metrics, findings, self._tenancies, self._strays.at_large)
 
     def _tell_unwell(self, before: KnownGpus, after: KnownGpus) -> None:
@@ -234,19 +231,16 @@ class AgentLoop:
         key = next((pod.key for pod in self._eyes.pods.values() if pod.uid == uid), None)
         return None if key is None else ObjectReference("Pod", key, uid)
 
-    async def _keep_telling(self, boot_id: str) -> None:
+    async def _keep_reporting(self, boot_id: str) -> None:
         wait = 0.0
         while True:
-            try:
-                async with asyncio.timeout(wait):
-                    await self._news.wait()
-            except TimeoutError:
+            if not await self._report_now.wait(wait):
                 self._strays.doubt_excuses()
-            self._news.clear()
-            wait = await self._tell(boot_id)
-            await asyncio.sleep(self._pace.spacing)
+            self._report_now.clear()
+            wait = await self._report(boot_id)
+            await pause(self._pace.spacing)
 
-    async def _tell(self, boot_id: str) -> float:
+    async def _report(self, boot_id: str) -> float:
         """Write the latest poll result. Returns the seconds for which it holds."""
         findings = self._findings
         if findings is None:

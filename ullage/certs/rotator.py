@@ -22,6 +22,7 @@ from ullage.kube.client.resource import Resource
 from ullage.kube.client.resources import SECRETS
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.secret import Secret
+from ullage.runtime import Wakeup, pause
 from ullage.watch.backoff import JitteredBackoff
 from ullage.watch.informer import Informer, InformerSpec
 
@@ -63,7 +64,7 @@ class CertRotator:
         self._registry = registry
         self._clock = clock
         self._rng = random.Random(seed)
-        self._changed = asyncio.Event()
+        self._changed = Wakeup()
 
     async def open(self) -> CertificateBundle:
         """Certificate and CA bundle to serve; created if absent. Raises UserError if the Secret has another owner."""
@@ -94,19 +95,11 @@ class CertRotator:
                 await self._registry.trust(vault.trusted)
             except (ApiError, UserError) as error:
                 _log.warning("certificates", trouble=str(error))
-                await asyncio.sleep(backoff.next())
+                await pause(backoff.next())
                 continue
             backoff.reset()
-            await self._sleep_until(look_again)
-
-    async def _sleep_until(self, moment: Instant) -> None:
-        await asyncio.sleep(_SHORTEST_SLEEP)
-        seconds = min(max(moment - self._clock.now(), 0.0), _LONGEST_SLEEP)
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return
+            await pause(_SHORTEST_SLEEP)
+            await self._changed.wait(min(look_again - self._clock.now(), _LONGEST_SLEEP))
 
     async def _settled(self) -> tuple[TlsSecret, Instant]:
         """Secret contents after every step that is due now, and the instant the next step is due."""

@@ -1,4 +1,4 @@
-"""Provisioning loop: observe, list, decide, act, record. Wakes on a relevant change, at its next deadline, or to list.
+"""Provisioning loop: observe, list, decide, act, record. Runs on a relevant change, at its next deadline, or to list.
 
 Pools do not wait for each other: a slow step goes on concurrently, and its pool gets no other step meanwhile.
 """
@@ -40,7 +40,7 @@ from ullage.model.pool_outcome import (
     PoolOutcome,
 )
 from ullage.model.provisioner import PROVISIONER_LABEL, FleetBudget, Provisioner
-from ullage.runtime import LoopHealth
+from ullage.runtime import LoopHealth, Pacing, Wakeup, run_reconciler
 from ullage.state.external_leases import ExternalLeases
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -50,6 +50,8 @@ MODELLED_PLAN = 0.005
 """CPU seconds a plan costs in simulated time."""
 STEP_PATIENCE = 5.0
 """Seconds the loop waits for the steps of pools before it plans again without the slower ones."""
+UNLISTED_RETRY = 10.0
+"""Seconds between plans while a cloud has not listed its instances."""
 LEFT_GRACE = 60.0
 """Seconds for which a GPU whose pod is gone and whose Lease remains counts as free: it is about to be freed.
 
@@ -98,8 +100,8 @@ class ProvisioningLoop:
         self._hands = hands
         self._clock = clock
         self._settings = settings
-        self._news = asyncio.Event()
-        clouds.on_change = self._news.set
+        self._wakeup = Wakeup()
+        clouds.on_change = self._wakeup.set
         self._sightings = Sightings()
         self._restraint = DeleteRestraint()
         self._stepping: dict[str, asyncio.Task[bool]] = {}
@@ -107,6 +109,7 @@ class ProvisioningLoop:
         self._protected: dict[str, float] = {}
         """Protected nodes, each with the instant until which it is, by the monotonic clock."""
         self._buys_for = buys_for(settings.schedulers)
+        self.pacing = Pacing(before_run=settings.pause)
 
     def hear(self, event: FactEvent[Any]) -> None:
         """Apply one fact event."""
@@ -121,24 +124,18 @@ class ProvisioningLoop:
                 self.leases.pod_heard(fact, gone=isinstance(event, Deleted))
         if isinstance(event, Synced):
             self.leases.apply(event)
-        if not self._news.is_set() and is_news(event):
-            self._news.set()
+        if not self._wakeup.is_set and is_news(event):
+            self._wakeup.set()
 
     async def run(self) -> None:
         """Run until cancelled."""
         try:
-            while True:
-                self._news.clear()
-                with self.health.round():
-                    done = await self.turn()
-                if not done:
-                    await self._wait()
-                await asyncio.sleep(self._settings.pause)
+            await run_reconciler(self, self._wakeup, self._clock, self.health)
         finally:
             for task in self._stepping.values():
                 task.cancel()
 
-    async def turn(self) -> bool:
+    async def reconcile(self) -> bool:
         """Run one round over all pools. True if anything was done."""
         # 1. List the instances of the clouds.
         done = self._collect()
@@ -196,7 +193,7 @@ class ProvisioningLoop:
             return False
         _, slow = await asyncio.wait(begun_now, timeout=STEP_PATIENCE)
         for task in slow:
-            task.add_done_callback(lambda _: self._news.set())
+            task.add_done_callback(lambda _: self._wakeup.set())
         return self._collect()
 
     def _collect(self) -> bool:
@@ -298,20 +295,16 @@ class ProvisioningLoop:
         staleness = self._clouds.provider(provisioner.provider).staleness
         return pruned(provisioner, listed, staleness=staleness, now=self._clock.now())
 
-    async def _wait(self) -> None:
-        """Wait for a relevant change, or until the next plan or list is due."""
+    def longest_wait(self) -> float | None:
+        """Seconds until the next plan or list is due."""
         waits = []
         if self.plan is not None and self.plan.wake_at is not None:
             waits.append(self.plan.wake_at - self._clock.now())
         if (next_list := self._clouds.next_list()) is not None:
             waits.append(next_list - self._clock.steady())
         if any(not self._clouds.has_listed(one.provider) for one in self._statuses.provisioners.values()):
-            waits.append(10.0)
-        try:
-            async with asyncio.timeout(max(0.0, min(waits)) if waits else None):
-                await self._news.wait()
-        except TimeoutError:
-            return
+            waits.append(UNLISTED_RETRY)
+        return min(waits, default=None)
 
 
 def _given_up(outcomes: Iterable[PoolOutcome]) -> tuple[set[str], set[str]]:

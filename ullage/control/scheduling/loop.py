@@ -1,6 +1,5 @@
-"""Scheduler loop: observe, decide, assume, write, report. Wakes on events or at the next deadline, never by a poll."""
+"""Scheduler loop: observe, decide, assume, write, report."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from ullage.act.preemption import PreemptionActuator
 from ullage.act.refuse import PodConditionWriter
 from ullage.clock import Clock
 from ullage.control.scheduling.bind_failures import BindFailures
-from ullage.control.scheduling.refusing import Spawn, UnschedulableWriter
+from ullage.control.scheduling.refusing import UnschedulableWriter
 from ullage.control.scheduling.telling import SchedulerReporter
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable
 from ullage.decide.scheduling.desk import SchedulerCore
@@ -22,6 +21,7 @@ from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.outcome import PlaceOutcome, PodNotBound
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
+from ullage.runtime import LoopTasks, Pacing, Wakeup, let_others_run, run_reconciler, seconds_until
 
 DECISIONS_AT_A_TIME = 16
 """Decisions per turn; then other tasks of the event loop run: responses to read, events to take in."""
@@ -54,6 +54,8 @@ class BindPipeline:
 class SchedulerLoop:
     """Runs a SchedulerCore. Every event goes to `hear`; `run` goes on until cancelled."""
 
+    pacing = Pacing()
+
     def __init__(
         self,
         desk: SchedulerCore,
@@ -67,12 +69,13 @@ class SchedulerLoop:
         self._teller = teller
         self._clock = clock
         self._pipeline = pipeline
-        self._news = asyncio.Event()
+        self._tasks = LoopTasks()
+        self._wakeup = Wakeup()
         self._placing = 0
         self.on_refused: Callable[[ObjectKey, str, SchedulingFailure], None] = lambda _pod, _uid, _why: None
         self.on_reserved: Callable[[ObjectKey, Allocation | None], None] = lambda _pod, _allocation: None
         self._refusals = UnschedulableWriter(
-            hands.refuser, teller, clock, at_once=pipeline.refusals, hide_gpu_pods=pipeline.hide_gpu_pods
+            hands.refuser, teller, clock, self._tasks, at_once=pipeline.refusals, hide_gpu_pods=pipeline.hide_gpu_pods
         )
         self._failures = BindFailures()
 
@@ -88,21 +91,28 @@ class SchedulerLoop:
             case Deleted(key=pod, old=Pod()) | Updated(key=pod, new=Pod(holds_room=True)):
                 self._refusals.drop(pod)
                 self._failures.forget(pod)
-        self._news.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                self._news.clear()
-                decided = self._decide_some(group.create_task)
-                if decided:
-                    await self._clock.charge(decided * MODELLED_DECISION)
-                    await asyncio.sleep(0)
-                else:
-                    await self._wait()
+        async with self._tasks:
+            await run_reconciler(self, self._wakeup, self._clock)
 
-    def _decide_some(self, spawn: Spawn) -> int:
+    def longest_wait(self) -> float | None:
+        """Seconds until the next deadline, unless all slots are taken; the end of a bind is a change."""
+        full = self._placing >= self._pipeline.placements
+        return None if full else seconds_until(self.desk.next_deadline(), self._clock.now())
+
+    async def reconcile(self) -> bool:
+        """Make some decisions. True if any was made."""
+        decided = self._decide_some()
+        if not decided:
+            return False
+        await self._clock.charge(decided * MODELLED_DECISION)
+        await let_others_run()
+        return True
+
+    def _decide_some(self) -> int:
         """Decide until the pipeline is full, no pod is left, or other tasks should have a turn."""
         decided = 0
         began = self._clock.steady()
@@ -111,49 +121,37 @@ class SchedulerLoop:
             if decision is None:
                 break
             decided += 1
-            self._begin(decision, spawn)
+            self._begin(decision)
             ended = self._clock.steady()
             self._teller.decided(ended - began)
             began = ended
         return decided
 
-    def _begin(self, decision: Decision, spawn: Spawn) -> None:
+    def _begin(self, decision: Decision) -> None:
         """Set going what was decided; nothing is waited for."""
         match decision:
             case BindPod():
                 self._refusals.forget(decision.pod)
                 self._placing += _slots((decision,))
-                spawn(self._place(decision, spawn))
+                self._tasks.start(self._place(decision))
             case BindGang():
                 for place in decision.places:
                     self._refusals.forget(place.pod)
                 self._placing += _slots(decision.places)
-                spawn(self._place_gang(decision, spawn))
+                self._tasks.start(self._place_gang(decision))
             case EvictGang():
-                spawn(self._evict_gang(decision))
+                self._tasks.start(self._evict_gang(decision))
             case PodsUnschedulable():
-                self._refuse(decision, spawn)
+                self._refuse(decision)
 
-    async def _wait(self) -> None:
-        """Wait for an event, the end of a write, or the next deadline."""
-        deadline = self.desk.next_deadline()
-        seconds = None if deadline is None else max(0.0, deadline - self._clock.now())
-        if self._placing >= self._pipeline.placements:
-            seconds = None
-        try:
-            async with asyncio.timeout(seconds):
-                await self._news.wait()
-        except TimeoutError:
-            return
-
-    async def _place(self, action: BindPod, spawn: Spawn) -> None:
+    async def _place(self, action: BindPod) -> None:
         with self._slots_taken((action,)):
             began, waited = self._clock.steady(), self._waited(action)
             outcome = await self._hands.placer.perform(action)
         self._settle(outcome, waited, took=self._clock.steady() - began)
-        self._tell_failure(outcome, spawn)
+        self._tell_failure(outcome)
 
-    async def _place_gang(self, action: BindGang, spawn: Spawn) -> None:
+    async def _place_gang(self, action: BindGang) -> None:
         with self._slots_taken(action.places):
             began, waited = self._clock.steady(), [self._waited(place) for place in action.places]
             outcome = await self._hands.gang_placer.perform(action)
@@ -161,7 +159,7 @@ class SchedulerLoop:
         for one, so_far in zip(outcome.outcomes, waited, strict=True):
             self._settle(one, so_far, took=self._clock.steady() - began)
         for one in outcome.outcomes:
-            self._tell_failure(one, spawn)
+            self._tell_failure(one)
 
     def _waited(self, action: BindPod) -> float:
         """Seconds until now. To be asked before the write: a watch may be faster than the answer, and end the wait."""
@@ -170,9 +168,9 @@ class SchedulerLoop:
     def _settle(self, outcome: PlaceOutcome, waited: float, *, took: float) -> None:
         self._teller.placing_ended(outcome, took=took, waited=waited + took)
         self.desk.settle(outcome, now=self._clock.now())
-        self._news.set()
+        self._wakeup.set()
 
-    def _tell_failure(self, outcome: PlaceOutcome, spawn: Spawn) -> None:
+    def _tell_failure(self, outcome: PlaceOutcome) -> None:
         """Report on the pod and its claim that it was not bound, and why, in the API server's words."""
         if not isinstance(outcome, PodNotBound) or (why := self._failures.refusal(outcome)) is None:
             return
@@ -180,27 +178,27 @@ class SchedulerLoop:
         if pod is None or pod.uid != outcome.action.uid or pod.node:
             return
         self.on_refused(pod.key, pod.uid, why)
-        self._refusals.note((pod,), why, spawn)
+        self._refusals.note((pod,), why)
 
     async def _evict_gang(self, action: EvictGang) -> None:
         self._teller.gang_evicted(await self._hands.preempter.evict_gang(action))
 
-    def _refuse(self, refused: PodsUnschedulable, spawn: Spawn) -> None:
+    def _refuse(self, refused: PodsUnschedulable) -> None:
         self._teller.refused(refused)
         for pod in refused.pods:
             self.on_refused(pod.key, pod.uid, refused.why)
         if refused.gave_up is not None:
             waited = self.desk.gang_waited(refused.gave_up, now=self._clock.now())
             self._teller.gang_gave_up(refused.pods, refused.why, waited=waited)
-        self._refusals.note(refused.pods, refused.why, spawn, unnominate=refused.unnominate)
+        self._refusals.note(refused.pods, refused.why, unnominate=refused.unnominate)
         for action in refused.preempts:
-            spawn(self._preempt(action))
+            self._tasks.start(self._preempt(action))
 
     async def _preempt(self, action: Preempt) -> None:
         outcome = await self._hands.preempter.perform(action)
         self._teller.preempted(outcome)
         self.desk.settle_preemption(outcome, now=self._clock.now())
-        self._news.set()
+        self._wakeup.set()
 
     @contextmanager
     def _slots_taken(self, places: Sequence[BindPod]) -> Iterator[None]:
@@ -212,7 +210,7 @@ class SchedulerLoop:
             yield
         finally:
             self._placing -= _slots(places)
-            self._news.set()
+            self._wakeup.set()
             for place in leasing:
                 self.on_reserved(place.pod, None)
 

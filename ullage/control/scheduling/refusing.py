@@ -6,9 +6,8 @@ intervals.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ullage.act.refuse import PodConditionWriter
 from ullage.clock import Clock
@@ -25,8 +24,7 @@ from ullage.model.refusal import (
     SchedulingFailure,
 )
 from ullage.model.resources import GPU
-
-Spawn = Callable[[Coroutine[Any, Any, None]], object]
+from ullage.runtime import LoopTasks
 
 AT_ONCE = 3
 """Number of changes of a pod's verdict that are written at once."""
@@ -102,6 +100,7 @@ class UnschedulableWriter:
         refuser: PodConditionWriter,
         teller: SchedulerReporter,
         clock: Clock,
+        tasks: LoopTasks,
         *,
         at_once: int,
         hide_gpu_pods: bool = False,
@@ -109,6 +108,7 @@ class UnschedulableWriter:
         self._refuser = refuser
         self._teller = teller
         self._clock = clock
+        self._tasks = tasks
         self._at_once = at_once
         self._hide_gpu_pods = hide_gpu_pods
         self._pace = RefusalPace()
@@ -117,7 +117,7 @@ class UnschedulableWriter:
         self._under_way = 0
         self._is_waiting = False
 
-    def note(self, pods: Sequence[Pod], why: SchedulingFailure, spawn: Spawn, *, unnominate: bool = False) -> None:
+    def note(self, pods: Sequence[Pod], why: SchedulingFailure, *, unnominate: bool = False) -> None:
         """Note that these pods are refused for this reason."""
         now = self._clock.now()
         for pod in pods:
@@ -131,7 +131,7 @@ class UnschedulableWriter:
                 self._noted[pod.key] = pod, action
             else:
                 self._later[pod.key] = due, pod, action
-        self._begin(spawn)
+        self._begin()
 
     def forget(self, pod: ObjectKey) -> None:
         """Drop the pod's unwritten refusals: it is about to have a place."""
@@ -156,15 +156,15 @@ class UnschedulableWriter:
         _, _, later = self._later.get(pod.key, (0.0, pod, None))
         return any(one is not None and one.uid == pod.uid and one.nominated is not None for one in (noted, later))
 
-    def _begin(self, spawn: Spawn) -> None:
+    def _begin(self) -> None:
         while self._under_way < min(self._at_once, len(self._noted)):
             self._under_way += 1
-            spawn(self._write())
+            self._tasks.start(self._write())
         if self._later and not self._is_waiting:
             self._is_waiting = True
-            spawn(self._wait(spawn))
+            self._tasks.start(self._wait())
 
-    async def _wait(self, spawn: Spawn) -> None:
+    async def _wait(self) -> None:
         """Wait for the instant of each postponed refusal."""
         try:
             while self._later:
@@ -174,7 +174,7 @@ class UnschedulableWriter:
                 for key in [key for key, (due, _, _) in self._later.items() if due <= now]:
                     _, pod, action = self._later.pop(key)
                     self._noted[key] = pod, action
-                self._begin(spawn)
+                self._begin()
         finally:
             self._is_waiting = False
 
