@@ -11,13 +11,13 @@ from tests.vms import GI, size
 from ullage.errors import Unreadable
 from ullage.kube.objects.pod import KubePod
 from ullage.kube.objects.vm import KubeVirtualMachine, KubeVirtualMachineMigration
+from ullage.kube.read.requests import unbounded_containers
 from ullage.kube.read.vm import (
     read_amounts,
     read_ordinary_pod,
     read_vm,
     read_vm_migration,
     read_vm_pod,
-    unbounded_containers,
 )
 from ullage.kube.write.vm import (
     amounts_text,
@@ -186,7 +186,7 @@ def test_unbounded_containers(
     raw["spec"]["containers"] = containers
     if whole is not None:
         raw["spec"]["resources"] = whole
-    assert unbounded_containers(pod(raw)) == unbounded
+    assert unbounded_containers(pod(raw).spec) == unbounded
 
 
 def migration(raw: dict[str, Any]) -> VmMigration:

@@ -8,6 +8,7 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod_marks import UNMARKED, PodDrainInfo
 from ullage.model.shape import Shape
+from ullage.model.vm import VmMarks
 
 
 class Phase(StrEnum):
@@ -72,6 +73,8 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Fields draining uses."""
     capacity_failure: str = ""
     """Last failure of its capacity request, from its annotation (`model.karpenter`)."""
+    vm: VmMarks | None = None
+    """Set if the pod runs a VM."""
     resource_version: str = ""
     """Version of the pod these facts were read from. Decisions on them hold only for this version."""
 

@@ -28,6 +28,7 @@ from ullage.model.shape_terms import (
     WeightedNodeTerm,
     WeightedPodTerm,
 )
+from ullage.model.vm import VmAmounts
 
 
 class Shape(ShapePart, frozen=True, gc=True, kw_only=True, cache_hash=True, weakref=True):
@@ -57,6 +58,12 @@ class Shape(ShapePart, frozen=True, gc=True, kw_only=True, cache_hash=True, weak
     """Images of every container and image volume, with the tag spelled out, sorted; twice if used twice."""
     containers: int = 0
     devices: DeviceRequest | None = None
+    unbounded: bool = False
+    """A container says neither request nor limit of cpu or of memory."""
+    vm: VmAmounts | None = None
+    """Room a VM pod needs in the VM ledger of its node. Set by the scheduler; None for ordinary pods."""
+    vm_elsewhere: tuple[str, ...] = ()
+    """Nodes with another pod of its VM: a migration leads away from them."""
     namespace: str = ""
     labels: Pairs = ()
     """Set only where `near`, `spread` or the like look at them; see `looks_at_itself`."""

@@ -149,6 +149,18 @@ class VmPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return ObjectKey(self.key.namespace, self.vm)
 
 
+class VmMarks(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """Facts of a VM pod beyond those of every pod: its VM, and the annotations of the scheduler."""
+
+    name: str
+    """Name of its VirtualMachine, in the pod's namespace."""
+    approved: VmAmounts | None = None
+    requested: VmAmounts | None = None
+    unit: VmAmounts | None = None
+    incoming: bool = False
+    """Target of a migration: the VM still runs in another pod."""
+
+
 class OrdinaryPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Pod without a VM, as the ledger counts it: its requests, or limits where a request is missing."""
 

@@ -1,15 +1,19 @@
 """VM configuration of nodes: slot sizes, watermark, system reserve, compute unit; overrides by node. Frozen.
 
-Reading and comparing configurations is in `decide.vms.config_change`.
+Documents are read in `kube.read.vm_config`; configurations are compared in `decide.vms.config_change`.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import msgspec
 
+from ullage.model.fact_event import ObjectKey
 from ullage.model.vm import VmAmounts
 
 MILLIONTHS = 1_000_000
+VM_SOURCES = frozenset({"virtualmachines.vm.neon.tech", "configmaps"})
+"""Resource ids of VirtualMachines and of the node configuration: the ledger counts from when both are synced."""
 
 
 class ResourceConfig(msgspec.Struct, frozen=True, gc=False):
@@ -53,6 +57,45 @@ class VmConfig(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         if any(node in one.nodes for one in self.overrides):
             return True
         return bool(self.node_selector) and all(labels.get(key) == value for key, value in self.node_selector)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRefusal:
+    """A field of a configuration that is wrong, or that cannot be changed while the scheduler runs."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"Invalid config at {self.field}: {self.message}"
+
+
+class VmNodesDocument(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """The ConfigMap of node configuration, as last observed: what it says, or the field that is wrong."""
+
+    key: ObjectKey
+    config: VmConfig | None = None
+    refusal: ConfigRefusal | None = None
+
+
+def unchangeable(old: VmConfig, new: VmConfig) -> ConfigRefusal | None:
+    """The first field that differs and cannot change while the scheduler runs."""
+    for field, before, after in (
+        ("memorySlotSize", old.slot.memory, new.slot.memory),
+        ("cpuSlotSize", old.slot.cpu, new.slot.cpu),
+    ):
+        if before != after:
+            return ConfigRefusal(field, "value cannot be changed at runtime")
+    return None
+
+
+DEFAULT_VM_CONFIG = VmConfig(
+    slot=VmAmounts(1000, 1 << 30),
+    defaults=NodeConfig(
+        cpu=ResourceConfig(700_000, 500), memory=ResourceConfig(700_000, 512 << 20), unit=VmAmounts(1000, 4 << 30)
+    ),
+)
+"""In force where there is no ConfigMap, or where it could not be read since the start."""
 
 
 class NodeCapacity(msgspec.Struct, frozen=True, gc=False):

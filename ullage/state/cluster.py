@@ -20,6 +20,8 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL
 from ullage.model.quota import Quota
+from ullage.model.vm import Vm, VmMigration
+from ullage.model.vm_config import VmNodesDocument
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.by_age import PodsByAge
 
@@ -37,6 +39,9 @@ Fact = (
     | StorageClass
     | ResourceClaim
     | ResourceSlice
+    | Vm
+    | VmMigration
+    | VmNodesDocument
 )
 
 
@@ -85,6 +90,9 @@ class ClusterState:
         self._storage_classes: dict[str, StorageClass] = {}
         self._device_claims: dict[ObjectKey, ResourceClaim] = {}
         self._device_slices: dict[ObjectKey, ResourceSlice] = {}
+        self._vms: dict[ObjectKey, Vm] = {}
+        self._vm_migrations: dict[ObjectKey, VmMigration] = {}
+        self._vm_nodes: dict[ObjectKey, VmNodesDocument] = {}
         self._shelves: dict[type[Fact], dict[Any, Any]] = {
             Node: self._nodes,
             Pod: self._pods,
@@ -99,6 +107,9 @@ class ClusterState:
             StorageClass: self._storage_classes,
             ResourceClaim: self._device_claims,
             ResourceSlice: self._device_slices,
+            Vm: self._vms,
+            VmMigration: self._vm_migrations,
+            VmNodesDocument: self._vm_nodes,
         }
         self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
         self._used: dict[str, dict[str, int]] = {}
@@ -176,6 +187,20 @@ class ClusterState:
     def device_slices(self) -> Mapping[ObjectKey, ResourceSlice]:
         """ResourceSlices."""
         return MappingProxyType(self._device_slices)
+
+    @property
+    def vms(self) -> Mapping[ObjectKey, Vm]:
+        """VirtualMachines."""
+        return MappingProxyType(self._vms)
+
+    @property
+    def vm_migrations(self) -> Mapping[ObjectKey, VmMigration]:
+        return MappingProxyType(self._vm_migrations)
+
+    @property
+    def vm_nodes(self) -> Mapping[ObjectKey, VmNodesDocument]:
+        """Node configuration of VMs."""
+        return MappingProxyType(self._vm_nodes)
 
     @property
     def synced(self) -> frozenset[str]:

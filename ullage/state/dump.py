@@ -16,10 +16,25 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.shape import interned
+from ullage.model.vm import Vm, VmMigration
+from ullage.model.vm_config import VmNodesDocument
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.cluster import ClusterState
 
 FORMAT = 2
+
+_Keyed = (
+    PodDisruptionBudget
+    | Claim
+    | Quota
+    | PodGroup
+    | PersistentVolumeClaim
+    | ResourceClaim
+    | ResourceSlice
+    | Vm
+    | VmMigration
+    | VmNodesDocument
+)
 
 
 class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -41,6 +56,9 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     storage_classes: tuple[StorageClass, ...] = ()
     device_claims: tuple[ResourceClaim, ...] = ()
     device_slices: tuple[ResourceSlice, ...] = ()
+    vms: tuple[Vm, ...] = ()
+    vm_migrations: tuple[VmMigration, ...] = ()
+    vm_nodes: tuple[VmNodesDocument, ...] = ()
     objects: tuple[dict[str, Any], ...] = ()
     """Manifests to go on from in a simulator, in an order in which each finds what it refers to."""
 
@@ -64,6 +82,9 @@ def dump(state: ClusterState, *, now: float, objects: Sequence[dict[str, Any]] =
         storage_classes=tuple(state.storage_classes[name] for name in sorted(state.storage_classes)),
         device_claims=tuple(state.device_claims[key] for key in sorted(state.device_claims)),
         device_slices=tuple(state.device_slices[key] for key in sorted(state.device_slices)),
+        vms=tuple(state.vms[key] for key in sorted(state.vms)),
+        vm_migrations=tuple(state.vm_migrations[key] for key in sorted(state.vm_migrations)),
+        vm_nodes=tuple(state.vm_nodes[key] for key in sorted(state.vm_nodes)),
         objects=tuple(objects),
     )
     return msgspec.json.format(msgspec.json.encode(picture, order="deterministic"), indent=2)
@@ -86,9 +107,7 @@ def load(text: bytes) -> tuple[ClusterState, float]:
     state = ClusterState()
     for pod in picture.pods:
         state.apply(Added(pod.key, msgspec.structs.replace(pod, shape=interned(pod.shape))))
-    keyed: tuple[
-        PodDisruptionBudget | Claim | Quota | PodGroup | PersistentVolumeClaim | ResourceClaim | ResourceSlice, ...
-    ] = (
+    keyed: tuple[_Keyed, ...] = (
         *picture.budgets,
         *picture.claims,
         *picture.quotas,
@@ -96,6 +115,9 @@ def load(text: bytes) -> tuple[ClusterState, float]:
         *picture.volume_claims,
         *picture.device_claims,
         *picture.device_slices,
+        *picture.vms,
+        *picture.vm_migrations,
+        *picture.vm_nodes,
     )
     for fact in keyed:
         state.apply(Added(fact.key, fact))

@@ -17,6 +17,7 @@ from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.vm_config import VM_SOURCES
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.by_age import PodsByAge
 from ullage.state.cluster import ClusterState, Fact
@@ -26,6 +27,7 @@ from ullage.state.label_columns import LabelColumns
 from ullage.state.node_columns import PODS, NodeColumns
 from ullage.state.pod_counts import AffinityIndex, Filters, MatchCounts, RowCounts
 from ullage.state.storage import AssumedVolume, Storage
+from ullage.state.vm_room import VmRoom
 
 REQUIRED_NEAR_WEIGHT = 1
 """Weight of another pod's required affinity to a pod in scoring, as in kube-scheduler."""
@@ -54,6 +56,7 @@ class ClusterSnapshot:
         """Required anti-affinity of placed pods: they keep others away."""
         self.wishes = AffinityIndex(self.state.namespace_labels)
         """Preferred terms of placed pods, and their required affinity: they wish others near or away."""
+        self.vms = VmRoom(self.columns)
         self.storage = Storage(self.state)
         self.volumes_version = 0
         """Grows when anything about volumes changes, observed or assumed."""
@@ -74,6 +77,7 @@ class ClusterSnapshot:
         """GPUs that Dynamic Resource Allocation gave away."""
         for name in self.device_claims.nodes:
             self._hold_for_claims(name)
+        self._hear_vms_of_state()
 
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]:
@@ -111,8 +115,9 @@ class ClusterSnapshot:
                 self._heard(old, new)
             case Deleted(old=old):
                 self._heard(old, None)
-            case Synced():
-                pass
+            case Synced(source=source):
+                if source in VM_SOURCES:
+                    self._count_vms()
 
     def place(
         self,
@@ -183,7 +188,19 @@ class ClusterSnapshot:
             case ResourceClaim() | ResourceSlice():
                 self._device_claim_heard(old, new)
             case _:
-                pass
+                self.vms.hear(old, new)
+
+    def _hear_vms_of_state(self) -> None:
+        for fact in (*self.state.vms.values(), *self.state.vm_migrations.values()):
+            self.vms.hear(None, fact)
+        for document in self.state.vm_nodes.values():
+            self.vms.configure(document)
+        self._count_vms()
+
+    def _count_vms(self) -> None:
+        """Begin to count VMs once both they and the node configuration are known."""
+        if self.state.synced.issuperset(VM_SOURCES):
+            self.vms.activate(self.state.nodes.values(), self._pods.values())
 
     def _device_claim_heard(self, old: Fact | None, new: Fact | None) -> None:
         before, after = (one if isinstance(one, ResourceClaim) else None for one in (old, new))
@@ -204,8 +221,10 @@ class ClusterSnapshot:
             pass  # still waiting: what is intended for it stays
         elif isinstance(new, Pod):
             self._replace(new.key, None)
+            self.vms.gone(new)
         elif isinstance(old, Pod):
             self._replace(old.key, None)
+            self.vms.gone(old)
 
     def _hold(self, pod: Pod) -> None:
         """Take in a pod that holds room; most events of it do not change that."""
@@ -213,6 +232,8 @@ class ClusterSnapshot:
         if known is not None and _same_to_others(known, pod):
             self._pods[pod.key] = self._on_node[pod.node][pod.key] = pod
             self._came_true(pod.key)
+            if pod.vm is not None:
+                self.vms.set(pod)
         else:
             # Volumes assigned to a pod's node are observed later than the pod, if at all.
             same_place = known is not None and known.node == pod.node
@@ -229,6 +250,7 @@ class ClusterSnapshot:
             row = self.columns.renew(new)
             self.labels.put(row, new.labels)
             self._report(new)
+            self.vms.put_node(new)
 
     def _offered(self, node: Node) -> None:
         """Count the use of resources that no node was known to offer before."""
@@ -242,6 +264,7 @@ class ClusterSnapshot:
         row = self.columns.add(node)
         self.labels.put(row, node.labels)
         self._report(node)
+        self.vms.put_node(node)
         for pod in self._on_node.get(node.name, {}).values():
             self._seat(pod, row, +1)
 
@@ -250,6 +273,7 @@ class ClusterSnapshot:
         for pod in self._on_node.get(name, {}).values():
             self._seat(pod, row, -1)
         self.labels.put(row, {})
+        self.vms.drop_node(name)
         self.columns.drop(name)
 
     def _report(self, node: Node) -> None:
@@ -265,6 +289,7 @@ class ClusterSnapshot:
             self._intended.setdefault(pod.key.namespace, {})[pod.key] = None
         if pod.claim:
             self._by_gpu_claim.add(ObjectKey(pod.key.namespace, pod.claim), pod)
+        self.vms.set(pod)
         row = self.columns.rows.get(pod.node)
         if row is not None:
             self._seat(pod, row, +1)
@@ -286,6 +311,7 @@ class ClusterSnapshot:
             del self._on_node[pod.node]
         if pod.claim:
             self._by_gpu_claim.drop(ObjectKey(pod.key.namespace, pod.claim), pod)
+        self.vms.unset(pod)
         row = self.columns.rows.get(pod.node)
         if row is not None:
             self._seat(pod, row, -1)

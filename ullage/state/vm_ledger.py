@@ -2,10 +2,14 @@
 
 A node's rows are summed anew from its pods after a fact of it has changed; nothing is counted up or down, so nothing
 drifts. Grants and migrations are decided in `decide.vms`.
+
+A fact that is older than the one known changes nothing: a watch may be behind what was read or written here.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
+
+import msgspec
 
 from ullage.model.fact_event import ObjectKey
 from ullage.model.vm import (
@@ -26,11 +30,20 @@ K = TypeVar("K")
 
 
 class VmLedger:
-    """Ledger of all nodes. Facts are put and dropped; rows and accounts are read."""
+    """Ledger of all nodes. Facts are put and dropped; rows and accounts are read.
 
-    def __init__(self, config: VmConfig, restart: RestartRule = RestartRule.TRUST_APPROVED) -> None:
+    `on_change` is called with the name of a node whose rows may be others now.
+    """
+
+    def __init__(
+        self,
+        config: VmConfig,
+        restart: RestartRule = RestartRule.TRUST_APPROVED,
+        on_change: Callable[[str], None] = lambda _node: None,
+    ) -> None:
         self.config = config
         self._restart = restart
+        self._on_change = on_change
         self._nodes: dict[str, VmAmounts] = {}
         self._vms: dict[ObjectKey, Vm] = {}
         self._pods: dict[ObjectKey, VmPod] = {}
@@ -43,6 +56,8 @@ class VmLedger:
         self._assumed: dict[ObjectKey, VmAmounts] = {}
         self._reported: set[str] = set()
         self._silent: set[str] = set()
+        self._newest: dict[str, VmPod] = {}
+        """By uid: each pod as it was last written, read or observed, also while it is lifted out."""
         # Results, kept until a fact they are made of changes.
         self._accounts: dict[ObjectKey, VmAccount] = {}
         self._summed: dict[str, NodeLedger] = {}
@@ -52,17 +67,29 @@ class VmLedger:
     def configure(self, config: VmConfig) -> None:
         """Take over another configuration. Reserved amounts stay; room and watermarks follow."""
         self.config = config
-        self._summed.clear()
+        for name in self._nodes:
+            self._node_changed(name)
+
+    def restarted(self, rule: RestartRule) -> None:
+        """Treat approvals found on pods by this rule from now on."""
+        if rule is not self._restart:
+            self._restart = rule
+            for key in self._pods:
+                self._pod_changed(key)
 
     def put_node(self, name: str, allocatable: VmAmounts) -> None:
         self._nodes[name] = allocatable
-        self._summed.pop(name, None)
+        self._node_changed(name)
 
     def drop_node(self, name: str) -> None:
         self._nodes.pop(name, None)
-        self._summed.pop(name, None)
+        self._node_changed(name)
 
     def put_vm(self, vm: Vm) -> None:
+        """A VirtualMachine, unless it is older than the one known."""
+        known = self._vms.get(vm.key)
+        if known is not None and known.uid == vm.uid and is_older(vm.resource_version, known.resource_version):
+            return
         self._vms[vm.key] = vm
         self._vm_changed(vm.key)
 
@@ -71,34 +98,51 @@ class VmLedger:
         self._vm_changed(key)
 
     def put_pod(self, pod: VmPod) -> None:
-        """A VM pod that holds room on its node: bound, or assumed there until the bind is observed."""
+        """A VM pod that holds room on its node: bound, or assumed there until the bind is observed.
+
+        Approvals of an older version of the pod than the one known count for nothing.
+        """
         known = self._pods.get(pod.key)
         if known is not None and known.uid != pod.uid:
             self.drop_pod(pod.key)
+        newest = self._newest.get(pod.uid)
+        if newest is not None and is_older(pod.resource_version, newest.resource_version):
+            pod = msgspec.structs.replace(newest, node=pod.node)
+        self._newest[pod.uid] = pod
         self._unindex_pod(pod.key)
         self._pods[pod.key] = pod
         self._pods_on.setdefault(pod.node, set()).add(pod.key)
         self._pods_of.setdefault(pod.vm_key, set()).add(pod.key)
         self._pod_changed(pod.key)
 
+    def lift_pod(self, key: ObjectKey) -> None:
+        """Take a pod's room away, as in a trial: what its agent said and what was written for it is kept."""
+        self._unindex_pod(key)
+
     def drop_pod(self, key: ObjectKey) -> None:
+        """The pod is gone."""
         pod = self._unindex_pod(key)
         if pod is not None:
-            self._assumed.pop(key, None)
-            self._reported.discard(pod.uid)
-            self._silent.discard(pod.uid)
+            self.forget_pod(key, pod.uid)
+
+    def forget_pod(self, key: ObjectKey, uid: str) -> None:
+        """Forget what was said and written about a pod that is gone."""
+        self._assumed.pop(key, None)
+        self._newest.pop(uid, None)
+        self._reported.discard(uid)
+        self._silent.discard(uid)
 
     def put_ordinary(self, pod: OrdinaryPod) -> None:
         self.drop_ordinary(pod.key)
         self._ordinary[pod.key] = pod
         self._ordinary_on.setdefault(pod.node, set()).add(pod.key)
-        self._summed.pop(pod.node, None)
+        self._node_changed(pod.node)
 
     def drop_ordinary(self, key: ObjectKey) -> None:
         pod = self._ordinary.pop(key, None)
         if pod is not None:
             _discard(self._ordinary_on, pod.node, key)
-            self._summed.pop(pod.node, None)
+            self._node_changed(pod.node)
 
     def put_migration(self, migration: VmMigration) -> None:
         self.drop_migration(migration.key)
@@ -144,6 +188,13 @@ class VmLedger:
     def nodes(self) -> Iterator[str]:
         yield from sorted(self._nodes)
 
+    def knows(self, node: str) -> bool:
+        return node in self._nodes
+
+    def has_vms(self, node: str) -> bool:
+        """True if a VM pod holds room there."""
+        return node in self._pods_on
+
     def vm(self, key: ObjectKey) -> Vm | None:
         return self._vms.get(key)
 
@@ -188,12 +239,17 @@ class VmLedger:
         """Requests of the node's ordinary pods, before rounding."""
         return _total(self._ordinary[key].amounts for key in self._ordinary_on.get(node, ()))
 
+    def margin(self, node: str) -> VmAmounts:
+        """Part of a node's allocatable beyond whole slots: ordinary pods use it first."""
+        allocatable, slot = self._nodes.get(node, NOTHING), self.config.slot
+        return VmAmounts(allocatable.cpu % slot.cpu, allocatable.memory % slot.memory)
+
     def rounded(self, node: str, ordinary: VmAmounts) -> VmAmounts:
         """Amounts that ordinary pods with these requests together would reserve on the node."""
-        allocatable, slot = self._nodes.get(node, NOTHING), self.config.slot
+        margin, slot = self.margin(node), self.config.slot
         return VmAmounts(
-            ordinary_reserved(ordinary.cpu, allocatable.cpu % slot.cpu, slot.cpu),
-            ordinary_reserved(ordinary.memory, allocatable.memory % slot.memory, slot.memory),
+            ordinary_reserved(ordinary.cpu, margin.cpu, slot.cpu),
+            ordinary_reserved(ordinary.memory, margin.memory, slot.memory),
         )
 
     def _sum(self, node: str) -> NodeLedger:
@@ -244,18 +300,27 @@ class VmLedger:
             _discard(self._pods_on, pod.node, key)
             _discard(self._pods_of, pod.vm_key, key)
             self._accounts.pop(key, None)
-            self._summed.pop(pod.node, None)
+            self._node_changed(pod.node)
         return pod
 
     def _pod_changed(self, key: ObjectKey) -> None:
         pod = self._pods.get(key)
         if pod is not None:
             self._accounts.pop(key, None)
-            self._summed.pop(pod.node, None)
+            self._node_changed(pod.node)
+
+    def _node_changed(self, name: str) -> None:
+        self._summed.pop(name, None)
+        self._on_change(name)
 
     def _vm_changed(self, vm: ObjectKey) -> None:
         for key in self._pods_of.get(vm, ()):
             self._pod_changed(key)
+
+
+def is_older(one: str, other: str) -> bool:
+    """Compare resourceVersions, which count up. Versions that are no numbers are never older."""
+    return one.isdecimal() and other.isdecimal() and int(one) < int(other)
 
 
 def _row(capacity: NodeCapacity, sums: list[int]) -> LedgerRow:

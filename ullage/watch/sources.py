@@ -7,10 +7,11 @@ from typing import Any
 
 from ullage.clock import Clock
 from ullage.errors import NotFound, Unreadable
-from ullage.kube.client.api import KubeApi
+from ullage.kube.client.api import KubeApi, ListSelector
 from ullage.kube.client.resource import Resource
 from ullage.kube.client.resources import (
     BUDGETS,
+    CONFIG_MAPS_READ,
     GPU_CLAIMS,
     GPU_NODE_STATUSES,
     GPU_QUOTAS,
@@ -23,6 +24,8 @@ from ullage.kube.client.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
     STORAGE_CLASSES,
+    VIRTUAL_MACHINE_MIGRATIONS,
+    VIRTUAL_MACHINES,
     VOLUME_CLAIMS,
 )
 from ullage.kube.client.watch_decoder import closed_after
@@ -39,6 +42,8 @@ from ullage.kube.read import (
 )
 from ullage.kube.read.dra import LEASE_NAMESPACE
 from ullage.kube.read.gpu import read_claim, read_group, read_inventory, read_kube_group, read_quota
+from ullage.kube.read.vm import read_vm, read_vm_migration
+from ullage.kube.read.vm_config import CONFIG_MAP, read_vm_nodes
 from ullage.model.device import observed_inventory
 from ullage.model.fact_event import Added, ObjectKey, Synced
 from ullage.state.cluster import ClusterState
@@ -56,6 +61,8 @@ SOURCES: Sequence[InformerSpec[Any, Any]] = (
     InformerSpec(GPU_CLAIMS, read_claim),
     InformerSpec(GPU_QUOTAS, read_quota),
     InformerSpec(POD_GROUPS, read_group),
+    InformerSpec(VIRTUAL_MACHINE_MIGRATIONS, read_vm_migration),
+    InformerSpec(VIRTUAL_MACHINES, read_vm),
 )
 """Our own kinds come last: a cluster may not have them."""
 
@@ -72,11 +79,19 @@ async def sources_served(api: KubeApi, *, lease_namespace: str = LEASE_NAMESPACE
     found = [source for source in SOURCES if source.resource in served or await is_served(api, source.resource)]
     if KUBE_POD_GROUPS in served and all(source.resource is not POD_GROUPS for source in found):
         found.append(InformerSpec(KUBE_POD_GROUPS, read_kube_group))
+    if any(source.resource is VIRTUAL_MACHINES for source in found):
+        found.insert(0, vm_nodes(lease_namespace))
     for slices, claims in zip(RESOURCE_SLICES, RESOURCE_CLAIMS, strict=True):
         if slices in served and claims in served:
             read_device_claims = partial(read_device_claim, lease_namespace=lease_namespace)
             return [*found, InformerSpec(slices, read_device_slice), InformerSpec(claims, read_device_claims)]
     return found
+
+
+def vm_nodes(namespace: str) -> InformerSpec[Any, Any]:
+    """The node configuration of VMs. It comes first: slot sizes cannot change once VMs are counted."""
+    selection = ListSelector(fields=f"metadata.name={CONFIG_MAP}")
+    return InformerSpec(CONFIG_MAPS_READ, read_vm_nodes, namespace=namespace, selection=selection)
 
 
 def may_come_later(followed: Collection[str]) -> list[Resource[Any]]:

@@ -9,7 +9,6 @@ import pytest
 
 from tests.sim.controllers.stage import Stage, elapsed, on_stage
 from tests.vms import node_config, size, vm_config
-from ullage.control.vms.feed import VmFeed, read_ledger_pod
 from ullage.control.vms.loop import VmLoop
 from ullage.decide.vms.core import VmCore, VmRules
 from ullage.decide.vms.migration import MigrationRules
@@ -20,8 +19,7 @@ from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import VM_KINDS
 from ullage.kube.crds.install import install
 from ullage.kube.objects.vm import KubeVirtualMachineMigration
-from ullage.kube.read import read_node
-from ullage.kube.read.vm import read_vm, read_vm_migration, read_vm_pod
+from ullage.kube.read.vm import read_vm, read_vm_pod
 from ullage.kube.write.vm import approval_annotations
 from ullage.model.fact_event import ObjectKey
 from ullage.model.units import Seconds
@@ -32,9 +30,10 @@ from ullage.sim.kubelet.timings import INSTANT
 from ullage.sim.virtual_time import loop_clock
 from ullage.sim.vms.controller import HypervisorTimings
 from ullage.sim.vms.loop import simulated_vm_controller
-from ullage.state.vm_ledger import VmLedger
+from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.builders import a_node
-from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
+from ullage.watch.informer import Informer, run_all, wait_all_synced
+from ullage.watch.sources import sources_served
 
 pytestmark = pytest.mark.story
 NS = "default"
@@ -63,22 +62,15 @@ async def at_work(stage: Stage, failures: float = 0.0) -> AsyncIterator[VmCore]:
     for name in ("node-a", "node-b"):
         await stage.api.create(NODES, a_node(name, allocatable={"cpu": "8", "memory": "32Gi"}))
     api = RestApi(InMemoryTransport(stage.server, user="scheduler", weather=stage.weather), rng=random.Random(4))
-    core = VmCore(VmLedger(vm_config(node_config(watermark=0.8))), RULES)
+    snapshot = ClusterSnapshot()
+    snapshot.vms.ledger.configure(vm_config(node_config(watermark=0.8)))
+    core = VmCore(snapshot.vms.ledger, RULES)
     loop = VmLoop(core, api, loop_clock())
-    feed = VmFeed(core, loop.wake)
-    chance = random.Random(5)
-    sources = (
-        Informer(api, InformerSpec(NODES, read_node), feed.apply_node, rng=chance, clock=loop_clock()),
-        Informer(api, InformerSpec(VIRTUAL_MACHINES, read_vm), feed.apply_vm, rng=chance, clock=loop_clock()),
-        Informer(api, InformerSpec(PODS, read_ledger_pod), feed.apply_pod, rng=chance, clock=loop_clock()),
-        Informer(
-            api,
-            InformerSpec(VIRTUAL_MACHINE_MIGRATIONS, read_vm_migration),
-            feed.apply_migration,
-            rng=chance,
-            clock=loop_clock(),
-        ),
-    )
+    snapshot.vms.on_change = loop.wake
+    sources = [
+        Informer(api, source, snapshot.apply, rng=random.Random(5), clock=loop_clock())
+        for source in await sources_served(api)
+    ]
     async with (
         stage.actors(ControllerManagerSettings(INSTANT)),
         simulated_vm_controller(

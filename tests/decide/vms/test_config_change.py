@@ -6,9 +6,18 @@ from typing import Any
 import pytest
 
 from tests.vms import GI, node_config, size, vm_config
-from ullage.decide.vms.config_change import ConfigChange, ConfigRefusal, compare_configs, read_config
+from ullage.decide.vms.config_change import ConfigChange, compare_configs
+from ullage.kube.read.vm_config import read_config
 from ullage.model.vm import VmAmounts
-from ullage.model.vm_config import NodeConfig, NodeOverride, ResourceConfig, VmConfig, node_capacity, ordinary_reserved
+from ullage.model.vm_config import (
+    ConfigRefusal,
+    NodeConfig,
+    NodeOverride,
+    ResourceConfig,
+    VmConfig,
+    node_capacity,
+    ordinary_reserved,
+)
 
 NODE: dict[str, Any] = {
     "cpu": {"watermark": 0.7, "system": "500m"},

@@ -165,7 +165,8 @@ def test_a_node_that_is_gone_is_forgotten() -> None:
     core = a_core(size(14, 8))
     core.next_intents(now=at(0.0))
     assert core.next_deadline() == 30.0
-    core.forget_node("n0")
+    core.ledger.drop_node("n0")
+    core.next_intents(now=at(30.0))
     assert core.next_deadline() is None
 
 

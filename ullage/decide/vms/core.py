@@ -153,6 +153,7 @@ class VmCore:
         intents: list[StartMigration | DeleteMigration] = list(finished_migrations(self.ledger.migrations()))
         intents += [self._unknown_starts[vm] for vm in sorted(self._unknown_starts)]
         self.unrelieved = {}
+        self._pressure.keep(frozenset(self.ledger.nodes()))
         retries = [after(now, _UNKNOWN_RETRY)] if self._unknown_starts else []
         for node in self.ledger.nodes():
             pressure = unaccounted_pressure(self.ledger.ledger(node), self.rules.capacity_factor)
@@ -175,10 +176,6 @@ class VmCore:
         moments = [after(heard, self.rules.silent_after) for heard in self._heard.values()]
         moments += [one for one in (self._pressure.next_deadline(), self._retry_at) if one is not None]
         return min(moments, default=None)
-
-    def forget_node(self, node: str) -> None:
-        self.ledger.drop_node(node)
-        self._pressure.forget(node)
 
     def _plan(self, node: str, pressure: VmAmounts, now: Instant) -> MigrationPlan:
         if not self.rules.migrate:

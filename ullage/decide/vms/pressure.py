@@ -44,6 +44,11 @@ class PressureTracker:
         self._since.pop(node, None)
         self._lasting.discard(node)
 
+    def keep(self, nodes: frozenset[str]) -> None:
+        """Drop all nodes but these."""
+        for gone in self._since.keys() - nodes:
+            self.forget(gone)
+
     def next_deadline(self) -> Instant | None:
         """Instant at which the next node's pressure will have lasted long enough."""
         waiting = (since for node, since in self._since.items() if node not in self._lasting)

@@ -1,6 +1,7 @@
 """The resources we know by name. A new kind is one line here and a struct in `objects`."""
 
 from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.objects.config_map import KubeConfigMap
 from ullage.kube.objects.dra import KubeResourceClaim, KubeResourceSlice
 from ullage.kube.objects.gpu import CoschedulingPodGroup, GpuClaim, GpuNodeStatus, GpuQuota, KubePodGroup
 from ullage.kube.objects.karpenter import KubeEvent, KubeNodeClaim, KubeNodePool
@@ -17,6 +18,8 @@ PODS = Resource("", "v1", "pods", "Pod", True, KubePod)
 NODES = Resource("", "v1", "nodes", "Node", False, KubeNode)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, KubeNamespace)
 CONFIG_MAPS = Resource[JsonObject]("", "v1", "configmaps", "ConfigMap", True, dict)
+CONFIG_MAPS_READ = Resource("", "v1", "configmaps", "ConfigMap", True, KubeConfigMap)
+"""ConfigMaps, decoded for readers."""
 SECRETS = Resource[JsonObject]("", "v1", "secrets", "Secret", True, dict)
 SERVICES = Resource[JsonObject]("", "v1", "services", "Service", True, dict)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, PartialObject)

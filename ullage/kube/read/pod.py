@@ -6,6 +6,7 @@ from ullage.kube.objects.pod import KubePod, PodStatus
 from ullage.kube.read.drain_info import read_marks
 from ullage.kube.read.field_error import FieldReadError
 from ullage.kube.read.shape import read_shape
+from ullage.kube.read.vm import read_vm_marks
 from ullage.kube.timestamps import read_time
 from ullage.model.allocation import (
     ALLOCATED,
@@ -57,6 +58,7 @@ def read_pod(raw: KubePod) -> Pod:
             bind_error="" if spec.node_name else _bind_error(raw.status),
             preempts=spec.preemption_policy != "Never",
             marks=read_marks(raw),
+            vm=read_vm_marks(meta),
             capacity_failure="" if spec.node_name else meta.annotations.get(CAPACITY_FAILURE, ""),
             resource_version=meta.resource_version,
         )

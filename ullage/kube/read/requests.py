@@ -116,3 +116,14 @@ def _init_phase(containers: Iterable[Container], own: OwnRequests) -> tuple[dict
         if container.restart_policy == "Always":
             sidecars = together
     return sidecars, peak
+
+
+def unbounded_containers(spec: PodSpec) -> tuple[str, ...]:
+    """Containers that say neither request nor limit of cpu or of memory, where the pod as a whole does not."""
+    said = set(spec.resources.requests) | set(spec.resources.limits) if spec.resources is not None else set()
+    missing = [name for name in _POD_LEVEL if name not in said]
+    return tuple(
+        container.name
+        for container in (*spec.init_containers, *spec.containers)
+        if any(name not in container.resources.requests and name not in container.resources.limits for name in missing)
+    )

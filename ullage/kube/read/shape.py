@@ -14,7 +14,13 @@ from ullage.kube.objects.pod import (
     TopologySpreadConstraint,
 )
 from ullage.kube.read.field_error import within
-from ullage.kube.read.requests import held_requests, pod_requests, resize_refused, scored_requests
+from ullage.kube.read.requests import (
+    held_requests,
+    pod_requests,
+    resize_refused,
+    scored_requests,
+    unbounded_containers,
+)
 from ullage.kube.read.selectors import narrowed, read_node_term, read_node_terms, read_pod_term, read_selector
 from ullage.model.fact_event import ObjectKey
 from ullage.model.shape import Shape, interned, own_labels
@@ -97,6 +103,7 @@ def _read(raw: KubePod) -> Shape:
             claims=tuple(_claims(raw)),
             images=tuple(sorted(_images(spec))),
             containers=len(spec.containers) + len(spec.init_containers),
+            unbounded=bool(unbounded_containers(spec)),
             namespace=meta.namespace if looks else "",
             labels=own_labels(meta.labels, _keys_looked_at(near, away, preferred_pods, spread)) if looks else (),
         )

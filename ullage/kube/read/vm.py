@@ -28,6 +28,7 @@ from ullage.model.vm import (
     OrdinaryPod,
     Vm,
     VmAmounts,
+    VmMarks,
     VmMigration,
     VmPod,
 )
@@ -36,7 +37,6 @@ _CORE = 1000
 _MILLI = 1000
 _LARGEST = (1 << 63) - 1
 _OVER = ("Succeeded", "Failed")
-_BOUNDED = ("cpu", "memory")
 
 
 class _Written(msgspec.Struct, frozen=True, gc=False):
@@ -82,10 +82,25 @@ def is_vm_pod(raw: KubePod) -> bool:
     return bool(raw.metadata.labels.get(VM_NAME))
 
 
+def read_vm_marks(meta: ObjectMeta) -> VmMarks | None:
+    """Marks of a VM pod; None for other pods. A malformed annotation reads as not set."""
+    name = meta.labels.get(VM_NAME)
+    if not name:
+        return None
+    return VmMarks(
+        name=name,
+        approved=read_amounts(meta.annotations.get(VM_APPROVED, "")),
+        requested=read_amounts(meta.annotations.get(VM_REQUESTED, "")),
+        unit=read_amounts(meta.annotations.get(VM_UNIT, "")),
+        incoming=_is_target(meta),
+    )
+
+
 def read_vm_pod(raw: KubePod) -> VmPod | None:
     """Read a VM pod that holds resources on a node; None for others. A malformed annotation reads as not set."""
     meta = raw.metadata
-    if not is_vm_pod(raw) or not _holds_room(raw):
+    marks = read_vm_marks(meta)
+    if marks is None or not _holds_room(raw):
         return None
     try:
         created, requests = read_time(meta.creation_timestamp), _ledger_amounts(pod_requests(raw.spec))
@@ -95,13 +110,13 @@ def read_vm_pod(raw: KubePod) -> VmPod | None:
         key=ObjectKey(meta.namespace, meta.name),
         uid=meta.uid,
         node=raw.spec.node_name,
-        vm=meta.labels[VM_NAME],
+        vm=marks.name,
         created=Instant(created),
         requests=requests,
-        approved=read_amounts(meta.annotations.get(VM_APPROVED, "")),
-        requested=read_amounts(meta.annotations.get(VM_REQUESTED, "")),
-        unit=read_amounts(meta.annotations.get(VM_UNIT, "")),
-        incoming=_is_target(meta),
+        approved=marks.approved,
+        requested=marks.requested,
+        unit=marks.unit,
+        incoming=marks.incoming,
         resource_version=meta.resource_version,
     )
 
@@ -116,18 +131,6 @@ def read_ordinary_pod(raw: KubePod) -> OrdinaryPod | None:
     except ValueError as error:
         raise Unreadable(f"pod {meta.namespace}/{meta.name}: {error}") from error
     return OrdinaryPod(key=ObjectKey(meta.namespace, meta.name), node=raw.spec.node_name, amounts=needed)
-
-
-def unbounded_containers(raw: KubePod) -> tuple[str, ...]:
-    """Containers that say neither request nor limit of cpu or of memory, where the pod as a whole does not."""
-    spec = raw.spec
-    said = set(spec.resources.requests) | set(spec.resources.limits) if spec.resources is not None else set()
-    missing = [name for name in _BOUNDED if name not in said]
-    return tuple(
-        container.name
-        for container in (*spec.init_containers, *spec.containers)
-        if any(name not in container.resources.requests and name not in container.resources.limits for name in missing)
-    )
 
 
 def read_vm_migration(raw: KubeVirtualMachineMigration) -> VmMigration:
