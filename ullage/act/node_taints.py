@@ -29,7 +29,7 @@ class NodeTaints:
             node, uid, lambda found: found if is_kept(found.metadata.annotations) else _with(found, taint)
         )
 
-    async def let_go(self, node: str, uid: str, *, still_candidate: bool) -> KubeNode | None:
+    async def release(self, node: str, uid: str, *, still_candidate: bool) -> KubeNode | None:
         """Remove the draining taint, and the soft taint with its timer unless the node is still a candidate."""
         keys = (DRAINING_TAINT,) if still_candidate else (DRAINING_TAINT, CANDIDATE_TAINT)
         return await self._edit(node, uid, lambda found: _without(found, *keys))

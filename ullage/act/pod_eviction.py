@@ -21,6 +21,8 @@ _FOR_GOOD = (errors.Forbidden, errors.Unauthorized, errors.Invalid, errors.BadRe
 """Errors that a retry does not change."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 10.0
 
+Accepted = Callable[[Pod], None]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionPace:
@@ -57,23 +59,24 @@ class _Asking:
     """State shared by the evictions of one node: once one pod stays for good, the others are not retried."""
 
     deadline: float
-    hopeless: bool = field(default=False)
+    accepted: Accepted
+    pointless: bool = field(default=False)
 
 
 class PodEvictor:
-    """Evicts pods. `on_evicted` is called at once for every pod whose eviction was accepted."""
+    """Evicts pods through one API."""
 
-    def __init__(
-        self, api: KubeApi, clock: Clock, pace: EvictionPace, on_evicted: Callable[[Pod], None] = lambda _: None
-    ) -> None:
+    def __init__(self, api: KubeApi, clock: Clock, pace: EvictionPace) -> None:
         self._api = api
         self._clock = clock
         self._pace = pace
-        self.on_evicted = on_evicted
 
-    async def evict(self, pods: Sequence[Pod]) -> tuple[EvictionAnswer, ...]:
-        """Evict all of these pods, which were just read. Answers in the order given."""
-        asking = _Asking(self._clock.steady() + self._pace.deadline)
+    async def evict(self, pods: Sequence[Pod], accepted: Accepted) -> tuple[EvictionAnswer, ...]:
+        """Evict all of these pods, which were just read. Answers in the order given.
+
+        `accepted` is called at once for every pod whose eviction was accepted: others still wait for theirs.
+        """
+        asking = _Asking(self._clock.steady() + self._pace.deadline, accepted)
         return await each(pods, lambda pod: self._evict(pod, asking), at_once=self._pace.at_once)
 
     async def gone(self, node: str, pods: Sequence[Pod]) -> list[Pod]:
@@ -84,12 +87,12 @@ class PodEvictor:
         longest = max(self._pace.grace(pod) for pod in leaving.values())
         return await self._left(node, leaving, longest + self._pace.headroom)
 
-    async def evict_daemons(self, node: str, pods: Sequence[Pod]) -> None:
+    async def evict_daemons(self, node: str, pods: Sequence[Pod], accepted: Accepted) -> None:
         """Evict pods that leave with the node, once each, and wait a moment. Errors are ignored."""
         if not pods:
             return
         asked = {pod.uid: pod for pod in pods}
-        await each(pods, self._evict_once, at_once=self._pace.at_once)
+        await each(pods, lambda pod: self._evict_once(pod, accepted), at_once=self._pace.at_once)
         longest = max(self._pace.grace(pod) for pod in pods)
         await self._left(node, asked, min(longest, self._pace.daemons_wait))
 
@@ -116,11 +119,11 @@ class PodEvictor:
         while True:
             pause = wait
             try:
-                if told or await self._ask(pod):
+                if told or await self._ask(pod, asking.accepted):
                     return EvictionAnswer(pod, EvictionResult.EVICTED)
                 trouble, result = "it is there, and its eviction was refused as another pod's", EvictionResult.FAILED
             except _FOR_GOOD as error:
-                asking.hopeless = True
+                asking.pointless = True
                 return EvictionAnswer(pod, EvictionResult.REFUSED, error.message)
             except errors.TooManyRequests as error:
                 trouble, result = error.message, EvictionResult.REFUSED
@@ -129,29 +132,29 @@ class PodEvictor:
                 trouble, result = error.message, EvictionResult.REFUSED
             except errors.ApiError as error:
                 trouble, result = error.message, EvictionResult.FAILED
-            if asking.hopeless or self._clock.steady() + pause > asking.deadline:
-                asking.hopeless = True
+            if asking.pointless or self._clock.steady() + pause > asking.deadline:
+                asking.pointless = True
                 return EvictionAnswer(pod, result, trouble)
             await asyncio.sleep(pause)
             wait = min(wait * 2, _LONGEST_WAIT)
-            told = await self._is_going(pod)
+            told = await self._is_going(pod, asking.accepted)
 
-    async def _ask(self, pod: Pod) -> bool:
+    async def _ask(self, pod: Pod, accepted: Accepted) -> bool:
         """Send one eviction. True if it was accepted, or the pod is gone or being deleted; False if it stays."""
         grace = None if pod.marks.grace <= self._pace.most_grace else int(self._pace.most_grace)
         try:
             await self._api.evict(pod.key.name, pod.key.namespace, how=Deletion(uid=pod.uid, grace_seconds=grace))
         except errors.NotFound as error:
             # Also the answer for a budget that was deleted during the call: the pod may still be there.
-            if error.kind != PODS.plural and not await self._is_going(pod):
+            if error.kind != PODS.plural and not await self._is_going(pod, accepted):
                 raise
             return True
         except errors.Conflict:
-            return await self._is_going(pod)
-        self.on_evicted(pod)
+            return await self._is_going(pod, accepted)
+        accepted(pod)
         return True
 
-    async def _is_going(self, pod: Pod) -> bool:
+    async def _is_going(self, pod: Pod, accepted: Accepted) -> bool:
         """True if the pod of this uid is gone or being deleted; False also if the API does not answer.
 
         Read before an eviction is sent again: the API server charges the budget before it compares the uid, so another
@@ -166,11 +169,11 @@ class PodEvictor:
         if found.metadata.uid == pod.uid and found.metadata.deletion_timestamp is None:
             return False
         if found.metadata.uid == pod.uid:
-            self.on_evicted(pod)  # the response to our eviction was lost
+            accepted(pod)  # the response to our eviction was lost
         return True
 
-    async def _evict_once(self, pod: Pod) -> None:
+    async def _evict_once(self, pod: Pod, accepted: Accepted) -> None:
         try:
-            await self._ask(pod)
+            await self._ask(pod, accepted)
         except errors.ApiError:
             return

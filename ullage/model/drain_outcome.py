@@ -5,6 +5,7 @@ from enum import StrEnum
 
 from ullage.model.draining import RemoveNode
 from ullage.model.fact_event import ObjectKey
+from ullage.model.pod import Pod
 
 
 class RemovalFailure(StrEnum):
@@ -55,6 +56,14 @@ class Eviction:
     detail: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PodEvicted:
+    """The API server accepted an eviction. The pod may still be terminating."""
+
+    pod: Pod
+    """As it was before."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRemoved:
     """The node is removed; or it is empty, cordoned and left to its owner."""
@@ -76,6 +85,11 @@ class NodeNotRemoved:
     detail: str
     pod: ObjectKey | None = None
     evicted: int = 0
+
+    @property
+    def waits_for_budget(self) -> bool:
+        """True if nothing was done and the node only waits for a disruption budget: it stays a candidate."""
+        return self.setback is RemovalFailure.BUDGET_SPENT
 
 
 DrainOutcome = NodeRemoved | NodeNotRemoved

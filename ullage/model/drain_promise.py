@@ -38,3 +38,8 @@ class PlanViolation:
     setback: RemovalFailure
     detail: str
     pod: ObjectKey | None = None
+
+    @property
+    def waits_for_budget(self) -> bool:
+        """True if no pod was evicted and the node only waits for a disruption budget: it stays a candidate."""
+        return self.setback is RemovalFailure.BUDGET_SPENT

@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import CollectorRegistry
+
 from tests.control.provisioning.stage import Clocks, CountingCloud, SkewedClock, Surroundings
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, a_scheduler, an_api
 from tests.kube.crds.bad_provisioners import SOUND, with_fields
@@ -34,6 +36,7 @@ from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import POD_GROUP
 from ullage.kube.crds.install import install
 from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT
+from ullage.observe.draining_metrics import DrainMetrics
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import NetworkConditions
 from ullage.sim.controllers.wiring import ControllerManager, ControllerManagerSettings, start_actors
@@ -181,6 +184,13 @@ class Stage:
 
         return await self.until(so_many, seconds)
 
+    def plans(self) -> float:
+        """Plans made in this life of the controller."""
+        metrics = self.drainings[-1].metrics
+        assert metrics is not None
+        called = {"function": "PlanDrain"}
+        return metrics.registry.get_sample_value("ullage_function_duration_seconds_count", called) or 0.0
+
     async def at_rest(self, count: int, seconds: float = 1200.0) -> None:
         """Until there are so many nodes, nothing of ours is on them, all pods run; and it stays so for a while."""
         await self.has(count, seconds)
@@ -211,7 +221,7 @@ def a_controller(
                 host = ControllerEnvironment(instance=f"controller-{seeded}", providers={"kwok": around.cloud})
                 clock = SkewedClock(life.clock, around.clocks)
                 provisioning = ProvisioningController(api, ControllerSettings(), clock, seed=seeded, host=host)
-                drainings.append(DrainController(provisioning, settings))
+                drainings.append(DrainController(provisioning, settings, metrics=DrainMetrics(CollectorRegistry())))
                 await drainings[-1].run()
             except ApiError:
                 await asyncio.sleep(1.0)

@@ -35,7 +35,7 @@ def test_a_pod_bound_between_taint_and_delete_is_not_killed(moment: str) -> None
 
         def come(asked: Request) -> NetworkFault | None:
             if moment == "eviction" and asked.path.endswith("/eviction") and not came:
-                (node,) = stage.drainings[-1].loop.ledger.going
+                (node,) = stage.drainings[-1].core.tracker.going
                 came.append(asyncio.ensure_future(_come_to(stage, node)))
             return None
 
@@ -177,7 +177,7 @@ def test_evictions_that_are_never_allowed_are_given_up() -> None:
         assert await stage.tainted() == []
         assert await stage.candidates() == [], "their timers start anew"
         assert "PodNotEvicted" in await stage.told("Pod")
-        assert stage.drainings[-1].loop.ledger.failed()
+        assert stage.drainings[-1].core.tracker.failed()
         undo()
         await stage.at_rest(1)
 

@@ -9,24 +9,39 @@ from tests.decide.draining.fleets import NOW, node, pod
 from tests.decide.preemption.fleets import a_budget
 from ullage.decide.draining.inputs import RuleSwitches
 from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.recheck import Recheck
+from ullage.decide.draining.recheck import EvictionOrder, RecheckStage, RemovalFacts, budget_namespaces, recheck
 from ullage.decide.draining.rules import DrainContext
-from ullage.model.drain_promise import RemovalPlan
+from ullage.model.drain_promise import PlanViolation, RemovalPlan
 from ullage.model.draining import DRAINING_TAINT, PodMove, RemoveNode, ScaleDownReason
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node, Taint
-from ullage.model.pod import Owner, Phase, Pod
+from ullage.model.pod import Owner, Phase
 from ullage.model.pod_marks import SafeToEvict
 
 DRAINING = Taint(DRAINING_TAINT, "5", "NoSchedule")
 KNOWN = pod("known", "a")
 ACTION = RemoveNode(node="a", reason=ScaleDownReason.UNDERUTILIZED, evict=(PodMove(KNOWN.key, "b"),), why="a test")
-PROMISE = RemovalPlan(action=ACTION, uid="a", pods={KNOWN.key: KNOWN.uid})
+PLAN = RemovalPlan(action=ACTION, uid="a", pods={KNOWN.key: KNOWN.uid})
 
 
-def a_judge(*budgets: Any) -> Recheck:
+NODE = node("a", taints=(DRAINING,))
+EVICTION, DELETION = RecheckStage.BEFORE_EVICTION, RecheckStage.BEFORE_DELETION
+
+
+def a_context(*budgets: Any) -> DrainContext:
+    """What was observed."""
     known = RemainingPdbTracker({budget.key: budget for budget in budgets})
-    return Recheck(lambda: DrainContext(RuleSwitches(), known, {}, frozenset(), NOW))
+    return DrainContext(RuleSwitches(), known, {}, frozenset(), 0.0)
+
+
+def checked(stage: RecheckStage, plan: RemovalPlan = PLAN, **facts: Any) -> EvictionOrder | PlanViolation:
+    found: dict[str, Any] = {"context": a_context(), "node": NODE} | facts
+    return recheck(plan, RemovalFacts(**found), stage, now=NOW)
+
+
+def failure(stage: RecheckStage, plan: RemovalPlan = PLAN, **facts: Any) -> str:
+    answer = checked(stage, plan, **facts)
+    return answer.setback.value if isinstance(answer, PlanViolation) else ""
 
 
 @pytest.mark.parametrize(
@@ -39,9 +54,9 @@ def a_judge(*budgets: Any) -> Recheck:
         pytest.param(node("a", taints=(DRAINING,), kept=True), "Protected", id="protected"),
     ],
 )
-def test_of_the_node(found: Node | None, setback: str) -> None:
-    objection = a_judge().node(PROMISE, found)
-    assert ("" if objection is None else objection.setback.value) == setback
+@pytest.mark.parametrize("stage", [RecheckStage.TAINTED, EVICTION, DELETION], ids=lambda stage: stage.name)
+def test_of_the_node(found: Node | None, setback: str, stage: RecheckStage) -> None:
+    assert failure(stage, node=found) == setback
 
 
 @pytest.mark.parametrize(
@@ -57,10 +72,9 @@ def test_of_the_node(found: Node | None, setback: str) -> None:
         pytest.param({"owner": None, "marks": {"safe_to_evict": SafeToEvict.NO}}, "Occupied", id="one-that-must-stay"),
     ],
 )
-@pytest.mark.parametrize("evicted", [False, True], ids=["first-look", "last-look"])
-def test_of_somebody_who_came(facts: dict[str, Any], setback: str, evicted: bool) -> None:
-    objection = a_judge().pods(PROMISE, [pod("new", "a", **facts)], evicted=evicted)
-    assert ("" if objection is None else objection.setback.value) == setback
+@pytest.mark.parametrize("stage", [EVICTION, DELETION], ids=["first-look", "last-look"])
+def test_of_somebody_who_came(facts: dict[str, Any], setback: str, stage: RecheckStage) -> None:
+    assert failure(stage, pods=(pod("new", "a", **facts),)) == setback
 
 
 @pytest.mark.parametrize(
@@ -82,23 +96,42 @@ def test_of_somebody_who_was_known(facts: dict[str, Any], first: str, last: str)
     facts = dict(facts)
     uid = facts.pop("uid", KNOWN.uid)
     found = replace(pod("known", "a", **facts), uid=uid)
-    looks = [a_judge().pods(PROMISE, [found], evicted=evicted) for evicted in (False, True)]
-    assert ["" if one is None else one.setback.value for one in looks] == [first, last]
+    assert [failure(stage, pods=(found,)) for stage in (EVICTION, DELETION)] == [first, last]
 
 
-def test_a_budget_that_is_spent_is_only_a_reason_to_wait() -> None:
-    judge = a_judge(a_budget("web", "web", 0))
+@pytest.mark.parametrize("stage", [EVICTION, DELETION], ids=["first-look", "last-look"])
+def test_somebody_who_is_about_to_come_keeps_the_node(stage: RecheckStage) -> None:
+    assert failure(stage, incoming=ObjectKey("n", "next")) == "Occupied"
+
+
+def test_a_pod_without_a_place_elsewhere_is_not_evicted() -> None:
+    lost = ObjectKey("n", "known")
+    assert failure(EVICTION, pods=(KNOWN,), unplaceable=lost) == "NoPlaceToMovePods"
+    assert failure(EVICTION, unplaceable=lost) == "", "it has left by itself"
+
+
+def test_the_first_violation_is_told() -> None:
+    """What cannot be mended comes before what passes."""
+    facts: dict[str, Any] = {"pods": (KNOWN, pod("new", "a")), "incoming": KNOWN.key, "unplaceable": KNOWN.key}
+    assert failure(EVICTION, node=None, **facts) == "NodeChanged"
+    assert failure(EVICTION, **facts) == "Occupied"
+    answer = checked(EVICTION, **facts)
+    assert isinstance(answer, PlanViolation)
+    assert answer.pod == ObjectKey("n", "new")
+
+
+def test_a_budget_that_was_spent_when_last_observed_is_only_a_reason_to_wait() -> None:
     found = pod("known", "a", labels={"app": "web"})
-    assert judge.pods(PROMISE, [found]) is None
-    assert judge.leaving(PROMISE, [found]) == [found]
+    context = a_context(a_budget("web", "web", 0))
+    assert checked(EVICTION, context=context, pods=(found,)) == EvictionOrder(evict=(found,))
 
 
 def test_who_leaves_and_who_follows() -> None:
     daemon, mirror = pod("d", "a", owner=Owner("DaemonSet", "d", "u")), pod("m", "a", marks={"mirror": True})
     over = pod("over", "a", phase=Phase.SUCCEEDED, marks={"restart": "Never"})
-    judge, here = a_judge(), [KNOWN, daemon, mirror, over]
-    assert judge.leaving(PROMISE, here) == [KNOWN]
-    assert judge.following(here) == [daemon]
+    here = (mirror, KNOWN, daemon, over)
+    assert checked(EVICTION, pods=here) == EvictionOrder(evict=(KNOWN,), daemons=(daemon,))
+    assert checked(DELETION, pods=(daemon, mirror, over)) == EvictionOrder(daemons=(daemon,))
 
 
 @pytest.mark.parametrize(
@@ -106,16 +139,32 @@ def test_who_leaves_and_who_follows() -> None:
     [(2, 0, True), (1, 0, False), (1, 1, True), (0, 2, True)],
     ids=["it-lasts", "it-does-not", "one-is-gone-already", "all-are-gone"],
 )
-def test_a_gang_goes_whole_or_not_at_all(allowed: int, gone: int, holds: bool) -> None:
-    members = [pod(name, "a", labels={"app": "gang"}) for name in ("x", "y")]
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["on-one-node", "on-two-nodes"])
+def test_a_gang_goes_whole_or_not_at_all(allowed: int, gone: int, holds: bool, elsewhere: bool) -> None:
+    members = [pod("x", "a", labels={"app": "gang"}), pod("y", "b" if elsewhere else "a", labels={"app": "gang"})]
     gang = ObjectKey("n", "gang")
-    promise = RemovalPlan(
+    plan = RemovalPlan(
         action=ACTION, uid="a", pods={one.key: one.uid for one in members}, gangs={gang: tuple(m.key for m in members)}
     )
-    there: dict[ObjectKey, Pod] = {one.key: one for one in members[gone:]}
-    objection = a_judge().gangs(promise, there, [a_budget("gang", "gang", allowed)])
-    assert (objection is None) is holds
-    assert objection is None or objection.setback.value == "PodMustStay"
+    there = members[gone:]
+    answer = checked(
+        EVICTION,
+        plan,
+        pods=tuple(one for one in there if one.node == "a"),
+        gang_members={one.key: one for one in there if one.node != "a"},
+        budgets=(a_budget("gang", "gang", allowed),),
+    )
+    if holds:
+        assert answer == EvictionOrder(evict=tuple(there))
+    else:
+        assert isinstance(answer, PlanViolation)
+        assert answer.setback.value == "PodMustStay"
+
+
+def test_a_member_elsewhere_that_must_stay_keeps_the_whole_gang() -> None:
+    unsafe = pod("y", "b", marks={"safe_to_evict": SafeToEvict.NO})
+    plan = RemovalPlan(action=ACTION, uid="a", pods={KNOWN.key: KNOWN.uid, unsafe.key: unsafe.uid})
+    assert failure(EVICTION, plan, pods=(KNOWN,), gang_members={unsafe.key: unsafe}) == "PodMustStay"
 
 
 @pytest.mark.parametrize(
@@ -126,10 +175,11 @@ def test_a_gang_goes_whole_or_not_at_all(allowed: int, gone: int, holds: bool) -
         pytest.param(0, {"deleting": True}, False, id="one-that-is-going"),
     ],
 )
-def test_who_is_sure_to_be_refused(allowed: int, marks: dict[str, Any], refused: bool) -> None:
-    pods = [pod(name, "a", labels={"app": "web"}, **marks) for name in ("p", "q")]
-    heard, now = a_budget("web", "web", 5), a_budget("web", "web", allowed)
-    assert a_judge(heard).guarded(pods) == ["n"]
-    assert a_judge().guarded(pods) == []
-    objection = a_judge(heard).budgets(pods, [now])
-    assert ("" if objection is None else objection.setback.value) == ("NotEnoughPdb" if refused else "")
+@pytest.mark.parametrize("stage", [RecheckStage.BEFORE_TAINT, EVICTION], ids=["not-begun", "nobody-evicted"])
+def test_who_is_sure_to_be_refused(allowed: int, marks: dict[str, Any], refused: bool, stage: RecheckStage) -> None:
+    pods = tuple(pod(name, "a", labels={"app": "web"}, **marks) for name in ("p", "q"))
+    plan = RemovalPlan(action=ACTION, uid="a", pods={one.key: one.uid for one in pods})
+    observed, now = a_context(a_budget("web", "web", 5)), a_budget("web", "web", allowed)
+    assert budget_namespaces(plan, pods, observed) == ["n"]
+    assert budget_namespaces(plan, pods, a_context()) == []
+    assert failure(stage, plan, context=observed, pods=pods, budgets=(now,)) == ("NotEnoughPdb" if refused else "")

@@ -6,8 +6,8 @@ import pytest
 
 from tests.decide.draining.fleets import NOW, node
 from tests.decide.draining.test_unneeded import removable
+from ullage.decide.draining.inputs import RemovalPacing
 from ullage.decide.draining.parallelism import OngoingRemoval, OngoingRemovals, PacingByPool, RemovalBatch, turns
-from ullage.decide.draining.unneeded import RemovalPacing
 from ullage.model.node import Node
 
 POOLS = {

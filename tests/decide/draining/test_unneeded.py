@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from tests.decide.draining.fleets import NOW, node
-from ullage.decide.draining.unneeded import OngoingCounts, RemovalPacing, candidates_since, due, marks
+from ullage.decide.draining.inputs import RemovalPacing
+from ullage.decide.draining.unneeded import OngoingCounts, candidates_since, due, marks
 from ullage.model.draining import CleanDeletionCandidate, MarkDeletionCandidate, PodMove, RemovableNode, ScaleDownReason
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node, Taint

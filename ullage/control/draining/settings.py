@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ullage.act.node_removal import DrainPace
-from ullage.decide.draining.inputs import DrainPolicy
+from ullage.decide.draining.inputs import DrainPolicy, PlannerSettings, RemovalPacing
 from ullage.decide.draining.node_lists import NodeListFilter
 
 
@@ -47,3 +47,21 @@ class DrainingSettings:
     def __post_init__(self) -> None:
         if not 0 <= self.most_drains <= self.most_at_once:
             raise ValueError(f"drains cannot be more than all removals: {self.most_drains}, {self.most_at_once}")
+
+    @property
+    def planner(self) -> PlannerSettings:
+        """Settings of DrainCore."""
+        return PlannerSettings(
+            policy=self.policy,
+            pacing=RemovalPacing(
+                unneeded=self.unneeded,
+                unready=self.unready,
+                most_at_once=self.most_at_once,
+                most_drains=self.most_drains,
+            ),
+            least_nodes=self.least_nodes,
+            least_resources=self.least_resources,
+            node_filters=self.node_filters,
+            after_failure=self.after_failure,
+            max_soft_taints=self.most_marks,
+        )

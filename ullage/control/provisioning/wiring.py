@@ -101,6 +101,9 @@ class ProvisioningController:
         self._ready = asyncio.Event()
         self._followed: list[Informer[Any, Any]] = []
         self._group: asyncio.TaskGroup | None = None
+        writer = KubeEventWriter(api, controller=CONTROLLER, instance=host.instance)
+        self.events = EventRecorder(writer, clock, instance=host.instance)
+        """Event recorder of all loops of this process. It writes while `run` runs."""
         self.clouds = InstanceLists(self._made, clock)
         self.statuses = ProvisionerStatuses(api, clock)
         self.coming = IncomingPods(api, settings.lease_namespace, self._pods_called, self._devices)
@@ -123,9 +126,8 @@ class ProvisioningController:
     async def run(self) -> None:
         """Run until cancelled. Decisions begin when all informers have synced: the snapshot is incomplete before."""
         informers = self._followed = await self._informers()
-        writer = KubeEventWriter(self.api, controller=CONTROLLER, instance=self._host.instance)
         try:
-            async with EventRecorder(writer, self.clock, instance=self._host.instance) as events:
+            async with self.events as events:
                 self._tell(events)
                 async with asyncio.TaskGroup() as self._group:
                     self._group.create_task(run_all(*informers), name="informers")

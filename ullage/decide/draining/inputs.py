@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ullage.decide.draining.node_lists import NodeListFilter
 from ullage.model.draining import RecentEviction, RemovableNode, UnremovableNode, WorkloadReplicas
 from ullage.model.fact_event import ObjectKey
 
@@ -44,6 +45,18 @@ class DrainPolicy:
     evictions_kept: float = 120.0
     """Time an evicted pod without a replacement keeps its place reserved in drain plans."""
     rules: RuleSwitches = field(default_factory=RuleSwitches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalPacing:
+    """Time nodes must be candidates before removal, in seconds, and the number removed at once."""
+
+    unneeded: float = 600.0
+    unready: float = 1200.0
+    most_at_once: int = 10
+    """Nodes being removed at once."""
+    most_drains: int = 1
+    """Nodes with pods to evict among them. If below `most_at_once`, drains never block removals of empty nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +113,25 @@ class PlannerMemory:
 
 
 FRESH = PlannerMemory()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerSettings:
+    """Settings of DrainCore, the same for all pools. Times are in seconds."""
+
+    policy: DrainPolicy = field(default_factory=DrainPolicy)
+    pacing: RemovalPacing = field(default_factory=RemovalPacing)
+    """Pacing of nodes of no pool. Its limits hold for all pools together."""
+    least_nodes: int = 0
+    """Minimum number of nodes of the cluster."""
+    least_resources: Mapping[str, int] = field(default_factory=dict)
+    """Minimum allocatable of all nodes together, in thousandths by resource."""
+    node_filters: tuple[NodeListFilter, ...] = ()
+    """Filters of destinations and candidates, applied in order."""
+    after_failure: float = 180.0
+    """Time before a node whose removal failed is tried again."""
+    max_soft_taints: int = 50
+    """Soft taints written or removed in one loop."""
 
 
 def always() -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ullage.decide.draining.unneeded import DueRemovals, OngoingCounts, RemovalPacing, due
+from ullage.decide.draining.inputs import RemovalPacing
+from ullage.decide.draining.unneeded import DueRemovals, OngoingCounts, due
 from ullage.model.draining import RemovableNode, RemoveNode, UnremovableNode, UnremovableReason
 from ullage.model.node import Node
 from ullage.model.provisioner import PROVISIONER_LABEL

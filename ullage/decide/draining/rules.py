@@ -1,7 +1,7 @@
 """Drainability rules: may this pod be moved? Twelve rules in order; the first that answers decides. No node is read."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from ullage.decide.draining.inputs import RuleSwitches
@@ -46,6 +46,10 @@ class DrainContext:
     workloads: Mapping[str, WorkloadReplicas]
     workload_kinds: Collection[str]
     now: float
+
+    def at(self, now: float) -> "DrainContext":
+        """The same context at another time."""
+        return replace(self, now=now)
 
 
 Answer = Drainability | DrainBlocked | None

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ullage.decide.draining.inputs import PlannerMemory
+from ullage.decide.draining.inputs import PlannerMemory, RemovalPacing
 from ullage.model.draining import (
     CANDIDATE_TAINT,
     CleanDeletionCandidate,
@@ -18,18 +18,6 @@ from ullage.model.node import Node
 
 TRUSTED_FOR = 86_400.0
 """Age in seconds beyond which a soft taint found at a start is not trusted, and the timer starts anew."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemovalPacing:
-    """Time nodes must be candidates before removal, in seconds, and the number removed at once."""
-
-    unneeded: float = 600.0
-    unready: float = 1200.0
-    most_at_once: int = 10
-    """Nodes being removed at once."""
-    most_drains: int = 1
-    """Nodes with pods to evict among them. If below `most_at_once`, drains never block removals of empty nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

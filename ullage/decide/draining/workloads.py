@@ -13,7 +13,7 @@ class WorkloadIndex:
         self.by_uid: dict[str, WorkloadReplicas] = {}
         self.kinds: frozenset[str] = frozenset()
 
-    def hear(self, event: FactEvent[Any]) -> None:
+    def apply(self, event: FactEvent[Any]) -> None:
         """Apply one fact event; events of other facts are ignored."""
         match event:
             case Added(new=WorkloadReplicas() as new) | Updated(new=WorkloadReplicas() as new):

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.decide.draining.fleets import node, pod
 from tests.decide.preemption.fleets import an_inventory
-from ullage.decide.draining.news import is_news
+from ullage.decide.draining.core import can_change_plan
 from ullage.model.draining import WorkloadReplicas
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.pod import Phase
@@ -33,4 +33,4 @@ WEB = WorkloadReplicas(uid="u", kind="ReplicaSet", target=3, current=3)
     ],
 )
 def test_news(event: FactEvent[Any], news: bool) -> None:
-    assert is_news(event) is news
+    assert can_change_plan(event) is news

@@ -10,16 +10,17 @@ import pytest
 
 from tests.contract.steps import judge_budget
 from tests.contract.worlds import World
-from ullage.act.node_removal import Around, DrainPace, MachineRef, NodeRemover
+from ullage.act.node_removal import DrainPace, MachineRef, NodeRemover
+from ullage.act.node_taints import NodeTaints
 from ullage.act.pod_eviction import EvictionPace
 from ullage.clock import WallClock
 from ullage.cloud.api import OutcomeUnknown, RequestRejected
 from ullage.cloud.simulated import SimulatedCloud
-from ullage.control.draining.removal_facts import IncomingPods
-from ullage.decide.draining.inputs import RuleSwitches
-from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.recheck import Recheck
-from ullage.decide.draining.rules import DrainContext
+from ullage.control.draining.removal import NodeRemoval
+from ullage.control.draining.removal_facts import IncomingPods, RemovalFactsReader
+from ullage.decide.draining.core import DrainCore
+from ullage.decide.draining.inputs import PlannerSettings
+from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.errors import NotFound
 from ullage.kube.client.api import DELETE_NOW, Binding, Deletion, KubeApi, MergePatch
 from ullage.kube.client.resources import BUDGETS, LEASES, NODES, PODS
@@ -29,7 +30,8 @@ from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.drain_outcome import DrainOutcome, Eviction, NodeNotRemoved, NodeRemoved, RemovalFailure
 from ullage.model.drain_promise import RemovalPlan
 from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT, PodMove, RemoveNode, ScaleDownReason
-from ullage.model.fact_event import ObjectKey
+from ullage.model.fact_event import Added, ObjectKey
+from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.builders import a_budget, a_lease, a_node, a_pod, a_taint, with_meta
 
 QUICK = DrainPace(
@@ -42,7 +44,7 @@ CANDIDATE = a_taint(CANDIDATE_TAINT, "5", "PreferNoSchedule")
 
 @dataclass
 class Site:
-    """A node that is to go, and hands to remove it with."""
+    """A node that is to go."""
 
     api: KubeApi
     ns: str
@@ -57,15 +59,18 @@ class Site:
     heard: dict[str, ObjectKey] = field(default_factory=dict)
     """Pods a watch has told of, by uid."""
 
-    def hands(self, pace: DrainPace = QUICK) -> NodeRemover:
-        rules = DrainContext(RuleSwitches(), RemainingPdbTracker(self.budgets), {}, frozenset(), WallClock().now())
-        around = Around(
-            machine_of=lambda _: MachineRef(self.cloud, "i-1"),
-            judge=Recheck(lambda: rules),
-            coming=IncomingPods(self.api, self.ns, lambda _: self.heard, lambda _: [0, 1]).first,
-            on_eviction=self.told.append,
-        )
-        return NodeRemover(self.api, WallClock(), pace, around)
+    def removal(self, pace: DrainPace = QUICK) -> NodeRemoval:
+        clock, snapshot = WallClock(), ClusterSnapshot()
+        for key, budget in self.budgets.items():
+            snapshot.apply(Added(key, budget))
+        core = DrainCore(PodAssigner(snapshot), PlannerSettings())
+        incoming = IncomingPods(self.api, self.ns, lambda _: self.heard, lambda _: [0, 1])
+        facts = RemovalFactsReader(self.api, incoming, core, lambda _: MachineRef(self.cloud, "i-1"), clock)
+        remover = NodeRemover(self.api, clock, pace.evictions)
+        return NodeRemoval(core, facts, remover, self, clock, pace)
+
+    def eviction(self, eviction: Eviction) -> None:
+        self.told.append(eviction)
 
     async def pod(self, name: str, *, known: bool = True, kind: str = "ReplicaSet", **spec: Any) -> None:
         labels = spec.pop("labels", {"app": "web"})
@@ -79,7 +84,7 @@ class Site:
         if known:
             self.known[ObjectKey(self.ns, name)] = made.metadata.uid
 
-    async def promise(self, *, owned: bool = True) -> RemovalPlan:
+    async def plan(self, *, owned: bool = True) -> RemovalPlan:
         moves = tuple(PodMove(key, "elsewhere") for key in sorted(self.known))
         action = RemoveNode(node=self.node, reason=ScaleDownReason.UNDERUTILIZED, evict=moves, why="a test")
         uid = (await self.api.get(NODES, self.node)).metadata.uid
@@ -88,11 +93,11 @@ class Site:
 
     async def removed(self, *, owned: bool = True, pace: DrainPace = QUICK) -> DrainOutcome:
         """All of it."""
-        hands, promise = self.hands(pace), await self.promise(owned=owned)
-        objection = await hands.begin(promise)
-        if objection is not None:
-            return await hands.give_up(promise, objection)
-        return await hands.remove(promise)
+        removal, plan = self.removal(pace), await self.plan(owned=owned)
+        violation = await removal.begin(plan)
+        if violation is not None:
+            return await removal.abandon(plan, violation)
+        return await removal.finish(plan)
 
     async def taints(self) -> list[str]:
         return [taint.key for taint in (await self.api.get(NODES, self.node)).spec.taints]
@@ -158,8 +163,8 @@ async def test_pods_leave_and_the_node_goes_with_its_machine(site: Site) -> None
 
 async def test_the_taint_is_there_before_anybody_is_asked_to_go(site: Site) -> None:
     await site.pod("a")
-    promise = await site.promise()
-    assert await site.hands().begin(promise) is None
+    plan = await site.plan()
+    assert await site.removal().begin(plan) is None
     assert await site.taints() == [CANDIDATE_TAINT, "mine", DRAINING_TAINT]
     assert await site.pods() == {"a": False}
 
@@ -196,9 +201,9 @@ async def test_who_comes_while_others_leave_keeps_the_node(site: Site, bound: bo
     await site.pod("a")
     await site.api.create(BUDGETS, a_budget("b", {"app": "web"}, minAvailable=1), site.ns)
     await site.budget(0)
-    hands, promise = site.hands(DrainPace(after_taint=0.0, evictions=EvictionPace(deadline=30.0))), await site.promise()
-    assert await hands.begin(promise) is None
-    removing = asyncio.ensure_future(hands.remove(promise))
+    removal, plan = site.removal(DrainPace(after_taint=0.0, evictions=EvictionPace(deadline=30.0))), await site.plan()
+    assert await removal.begin(plan) is None
+    removing = asyncio.ensure_future(removal.finish(plan))
     await asyncio.sleep(0.3)
     if bound:
         await site.pod("late", known=False)
@@ -297,15 +302,15 @@ async def test_nobody_goes_beside_a_pod_that_is_sure_to_be_refused(site: Site, m
     await site.budget(1)
     heard = read_budget(await site.api.get(BUDGETS, "b", site.ns))
     site.budgets[heard.key] = heard
-    hands, promise = site.hands(), await site.promise()
+    removal, plan = site.removal(), await site.plan()
     if moment == "before-the-taint":
         await site.budget(0)
-        objection = await hands.begin(promise)
-        assert (objection and objection.setback) == RemovalFailure.BUDGET_SPENT
+        violation = await removal.begin(plan)
+        assert (violation and violation.setback) == RemovalFailure.BUDGET_SPENT
     else:
-        assert await hands.begin(promise) is None
+        assert await removal.begin(plan) is None
         await site.budget(0)
-        assert why(await hands.remove(promise)) == "NotEnoughPdb"
+        assert why(await removal.finish(plan)) == "NotEnoughPdb"
     assert await site.pods() == {"a": False, "b": False}
     assert await site.taints() == [CANDIDATE_TAINT, "mine"]
     await site.budget(1)
@@ -333,10 +338,10 @@ async def test_a_gang_on_two_nodes_that_go_at_once_costs_its_budget_once(site: S
     await other.pod("b")  # what is known is known to both
     await site.api.create(BUDGETS, a_budget("b", {"app": "web"}, minAvailable=1), site.ns)
     await site.budget(2)
-    hands = site.hands()
-    promises = [await site.promise(), await other.promise()]
-    assert [await hands.begin(one) for one in promises] == [None, None]
-    outcomes = await asyncio.gather(*(hands.remove(one) for one in promises))
+    removal = site.removal()
+    plans = [await site.plan(), await other.plan()]
+    assert [await removal.begin(one) for one in plans] == [None, None]
+    outcomes = await asyncio.gather(*(removal.finish(one) for one in plans))
     assert [why(one) for one in outcomes] == ["", ""]
     assert sum(one.evicted for one in outcomes) == len(site.told) == 2
 
@@ -376,8 +381,8 @@ async def test_a_node_whose_machine_may_be_gone_takes_no_pods_yet(site: Site) ->
 @pytest.mark.parametrize("change", ["protected", "taken-off", "replaced"])
 async def test_a_node_that_is_not_what_it_was(site: Site, change: str) -> None:
     await site.pod("a")
-    hands, promise = site.hands(), await site.promise()
-    assert await hands.begin(promise) is None
+    removal, plan = site.removal(), await site.plan()
+    assert await removal.begin(plan) is None
     match change:
         case "protected":
             note = {"annotations": {"gpu.scheduling/scale-down-disabled": "true"}}
@@ -387,7 +392,7 @@ async def test_a_node_that_is_not_what_it_was(site: Site, change: str) -> None:
         case _:
             await site.api.delete(NODES, site.node)
             await site.api.create(NODES, a_node(site.node, taints=[a_taint("mine")]))
-    outcome = await hands.remove(promise)
+    outcome = await removal.finish(plan)
     assert why(outcome) == ("Protected" if change == "protected" else "NodeChanged")
     assert await site.taints() == ["mine"]
     assert await site.pods() == {"a": False}
@@ -397,14 +402,14 @@ async def test_a_node_that_is_not_what_it_was(site: Site, change: str) -> None:
 async def test_a_node_its_owner_keeps_is_not_even_tainted(site: Site, whose: str) -> None:
     note = {"annotations": {f"{whose}/scale-down-disabled": "true"}}
     await site.api.patch(NODES, site.node, MergePatch({"metadata": note}))
-    objection = await site.hands().begin(await site.promise())
-    assert objection is not None
-    assert objection.setback.value == "Protected"
+    violation = await site.removal().begin(await site.plan())
+    assert violation is not None
+    assert violation.setback.value == "Protected"
     assert DRAINING_TAINT not in await site.taints()
 
 
 async def test_soft_taints_are_put_on_moved_and_taken_off(site: Site) -> None:
-    taints, uid = site.hands().taints, (await site.api.get(NODES, site.node)).metadata.uid
+    taints, uid = NodeTaints(site.api), (await site.api.get(NODES, site.node)).metadata.uid
 
     async def since() -> list[str]:
         found = (await site.api.get(NODES, site.node)).spec.taints

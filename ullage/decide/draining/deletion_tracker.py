@@ -19,8 +19,8 @@ class NodeDeletionTracker:
     def __init__(self, *, evictions_kept: float) -> None:
         self._kept = evictions_kept
         self._going: dict[str, OngoingRemoval] = {}
-        self._promises: dict[str, RemovalPlan] = {}
-        self._let_go: set[str] = set()
+        self._plans: dict[str, RemovalPlan] = {}
+        self._releasing: set[str] = set()
         self._failed: dict[str, tuple[float, str]] = {}
         self._unknown: dict[str, float] = {}
         self._evictions: list[RecentEviction] = []
@@ -31,17 +31,17 @@ class NodeDeletionTracker:
         return self._going
 
     @property
-    def promises(self) -> Mapping[str, RemovalPlan]:
+    def plans(self) -> Mapping[str, RemovalPlan]:
         """Removal plans under way, by node."""
-        return self._promises
+        return self._plans
 
-    def begin(self, promise: RemovalPlan, pool: str) -> None:
-        self._going[promise.node] = OngoingRemoval(promise.node, pool, not promise.action.evict)
-        self._promises[promise.node] = promise
+    def begin(self, plan: RemovalPlan, pool: str) -> None:
+        self._going[plan.node] = OngoingRemoval(plan.node, pool, not plan.action.evict)
+        self._plans[plan.node] = plan
 
     def end(self, node: str) -> None:
         self._going.pop(node, None)
-        self._promises.pop(node, None)
+        self._plans.pop(node, None)
 
     def fail(self, node: str, why: str, *, until: float) -> None:
         """Record a failed removal: the node is not tried before `until`."""
@@ -60,17 +60,17 @@ class NodeDeletionTracker:
         """Record that the cloud has listed its instances since."""
         self._unknown.pop(node, None)
 
-    def letting_go(self, node: str) -> None:
+    def releasing(self, node: str) -> None:
         """Record that an abandoned removal of this node is being cleaned up."""
-        self._let_go.add(node)
+        self._releasing.add(node)
 
-    def has_let_go(self, node: str) -> None:
-        self._let_go.discard(node)
+    def released(self, node: str) -> None:
+        self._releasing.discard(node)
 
     @property
     def busy(self) -> frozenset[str]:
         """Nodes with a removal or a cleanup under way."""
-        return frozenset(self._going) | frozenset(self._let_go)
+        return frozenset(self._going) | frozenset(self._releasing)
 
     def failed(self) -> dict[str, str]:
         """Nodes that are not tried for now, and why."""

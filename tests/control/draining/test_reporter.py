@@ -5,10 +5,10 @@ from prometheus_client import CollectorRegistry
 
 from tests.control.provisioning.test_telling import Paper
 from tests.decide.draining.fleets import node, planned, pod
+from tests.decide.preemption.fleets import an_inventory
 from tests.decide.provisioning.pools import a_provisioner
-from ullage.control.draining.deciding import DrainDecision
-from ullage.control.draining.gauges import count, show
-from ullage.control.draining.telling import DrainReporter
+from ullage.control.draining.reporter import DrainReporter
+from ullage.decide.draining.core import DrainDecision
 from ullage.decide.draining.estate import DrainScope
 from ullage.decide.draining.parallelism import OngoingRemoval, RemovalBatch
 from ullage.model.drain_outcome import (
@@ -21,21 +21,25 @@ from ullage.model.drain_outcome import (
 )
 from ullage.model.drain_promise import RemovalPlan
 from ullage.model.draining import PodMove, RemoveNode, ScaleDownReason, UnremovableNode, UnremovableReason
-from ullage.model.fact_event import ObjectKey
+from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.provisioner import Consolidation
 from ullage.observe.draining_metrics import DrainMetrics
+from ullage.state.cluster import ClusterState
 
 POD = ObjectKey("n", "p")
+MODEL = an_inventory("a", 1).devices[0].model
 REMOVE = RemoveNode(
     node="a", reason=ScaleDownReason.UNDERUTILIZED, evict=(PodMove(POD, "b"),), why="Underutilized, 1 pod"
 )
-EMPTY = RemoveNode(node="a", reason=ScaleDownReason.EMPTY, evict=(), why="Empty")
 STAYS = NodeNotRemoved(action=REMOVE, uid="a", setback=RemovalFailure.OCCUPIED, detail="n/late is on it")
 
 
-def a_teller(paper: Paper) -> DrainReporter:
-    nodes = {"a": node("a", labels={"gpu.scheduling/provisioner": "pool"}), "x": node("x")}
-    return DrainReporter(paper, nodes.get, lambda: {"pool": a_provisioner()})
+def a_reporter(paper: Paper, metrics: DrainMetrics | None = None) -> DrainReporter:
+    state = ClusterState()
+    for one in (node("a", labels={"gpu.scheduling/provisioner": "pool"}), node("x")):
+        state.apply(Added(ObjectKey("", one.name), one))
+    state.apply(Added(ObjectKey("", "a"), an_inventory("a", 4)))
+    return DrainReporter(paper, state, lambda: {"pool": a_provisioner()}, metrics)
 
 
 def said(paper: Paper) -> list[str]:
@@ -44,9 +48,9 @@ def said(paper: Paper) -> list[str]:
 
 def ended(outcome: DrainOutcome) -> list[str]:
     paper = Paper()
-    teller = a_teller(paper)
-    teller.begun(RemovalPlan(action=outcome.action, uid="a"))
-    teller.ended(outcome)
+    reporter = a_reporter(paper)
+    reporter.begun(RemovalPlan(action=outcome.action, uid="a"))
+    reporter.ended(outcome, 1.0)
     return said(paper)
 
 
@@ -74,10 +78,10 @@ def test_a_node_of_nobody() -> None:
 
 def test_pods() -> None:
     paper = Paper()
-    teller = a_teller(paper)
+    reporter = a_reporter(paper)
     for result, detail in ((EvictionResult.EVICTED, ""), (EvictionResult.REFUSED, "b does not allow it")):
-        teller.asked(Eviction(pod=POD, uid="u", node="a", result=result, detail=detail))
-    teller.asked(Eviction(pod=POD, uid="u", node="a", result=EvictionResult.REMAINS))
+        reporter.eviction(Eviction(pod=POD, uid="u", node="a", result=result, detail=detail))
+    reporter.eviction(Eviction(pod=POD, uid="u", node="a", result=EvictionResult.REMAINS))
     assert said(paper) == [
         "Pod/p PodEvicted: evicted: node a is removed",
         "Pod/p PodNotEvicted: not evicted from node a: EvictionRefused: b does not allow it",
@@ -87,11 +91,11 @@ def test_pods() -> None:
 
 def test_old_names_are_warned_of_once() -> None:
     paper = Paper()
-    teller = a_teller(paper)
+    reporter = a_reporter(paper)
     old = replace(a_provisioner(), consolidation=Consolidation(deprecated=("spec.consolidation.maxEmptyBulkDelete",)))
     for generation in (1, 1, 2):
-        teller.read(replace(old, generation=generation))
-    teller.read(a_provisioner())
+        reporter.provisioner(replace(old, generation=generation))
+    reporter.provisioner(a_provisioner())
     assert len(said(paper)) == 2
     assert said(paper)[0].startswith("NodeProvisioner/pool DeprecatedField: spec.consolidation.maxEmptyBulkDelete is")
 
@@ -102,12 +106,18 @@ def value(metrics: DrainMetrics, name: str, **labels: str) -> float | None:
 
 def test_outcomes_are_counted_empty_and_drained_apart() -> None:
     metrics = DrainMetrics(CollectorRegistry())
-    count(metrics, NodeRemoved(action=REMOVE, uid="a"), 7.0, gpu_model="H100")
-    count(metrics, NodeRemoved(action=EMPTY, uid="a"), 3.0, gpu_model="")
-    count(metrics, STAYS, 9.0, gpu_model="H100")
+    reporter = a_reporter(Paper(), metrics)
+    bare = RemoveNode(node="x", reason=ScaleDownReason.EMPTY, evict=(), why="Empty")
+    for outcome, seconds in (
+        (NodeRemoved(action=REMOVE, uid="a"), 7.0),
+        (NodeRemoved(action=bare, uid="x"), 3.0),
+        (STAYS, 9.0),
+    ):
+        reporter.begun(RemovalPlan(action=outcome.action, uid=outcome.uid))
+        reporter.ended(outcome, seconds)
     assert value(metrics, "ullage_scaled_down_nodes_total", reason="Underutilized") == 1
     assert value(metrics, "ullage_scaled_down_nodes_total", reason="Empty") == 1
-    assert value(metrics, "ullage_scaled_down_gpu_nodes_total", reason="Underutilized", model="H100") == 1
+    assert value(metrics, "ullage_scaled_down_gpu_nodes_total", reason="Underutilized", model=MODEL) == 1
     assert value(metrics, "ullage_scaled_down_gpu_nodes_total", reason="Empty", model="") is None
     assert value(metrics, "ullage_failed_scale_downs_total", reason="Occupied") == 1
     assert value(metrics, "ullage_function_duration_seconds_sum", function="RemoveDrainedNode") == 16.0
@@ -118,15 +128,16 @@ def test_plans_are_shown_as_they_are_and_not_when_there_is_none() -> None:
     metrics = DrainMetrics(CollectorRegistry())
     plan = planned(node("a"), node("b"), node("c"), pod("p", "c", cpu=9), pod("q", "b"))
     waiting = (UnremovableNode(node="a", why=UnremovableReason.NOT_LONG_ENOUGH),)
-    turns = RemovalBatch(waiting=waiting, throttled=frozenset({"pool"}))
-    estate = DrainScope(floors={}, prices={}, machines={})
+    batch = RemovalBatch(waiting=waiting, throttled=frozenset({"pool"}))
+    scope = DrainScope(floors={}, prices={}, machines={})
     going = [OngoingRemoval("x", "", True), OngoingRemoval("y", "", False), OngoingRemoval("z", "", False)]
-    show(metrics, DrainDecision(plan, turns, estate, plan.memory), going)
+    reporter = a_reporter(Paper(), metrics)
+    reporter.show(DrainDecision(plan, batch, scope), going)
     assert value(metrics, "ullage_unneeded_nodes") == len(plan.removable) > 0
     assert value(metrics, "ullage_unremovable_nodes", reason="NotUnderutilized") == 1
     assert value(metrics, "ullage_unremovable_nodes", reason="NotUnneededLongEnough") == 1
     assert value(metrics, "ullage_scale_down_throttled") == 1
     assert [value(metrics, "ullage_pending_node_deletions", kind=kind) for kind in ("empty", "drained")] == [1, 2]
-    show(metrics, None, [])
+    reporter.show(None, [])
     assert value(metrics, "ullage_unneeded_nodes") == 0
     assert value(metrics, "ullage_unremovable_nodes", reason="NotUnderutilized") is None

@@ -1,0 +1,252 @@
+"""DrainCore: unneeded timers, removals under way and recent evictions. Plans, and settles outcomes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+import msgspec
+
+from ullage.decide.draining.deletion_tracker import NodeDeletionTracker
+from ullage.decide.draining.eligibility import is_draining
+from ullage.decide.draining.estate import DrainScope, ScopeInputs, is_drained, survey
+from ullage.decide.draining.evictions import behind, missing_at_start
+from ullage.decide.draining.inputs import (
+    FRESH,
+    DrainInputs,
+    DrainPlan,
+    Limits,
+    PlannerSettings,
+    RemovalPacing,
+)
+from ullage.decide.draining.node_lists import pod_destinations, scale_down_candidates
+from ullage.decide.draining.parallelism import OngoingRemovals, PacingByPool, RemovalBatch, pool_of, turns
+from ullage.decide.draining.pdb import RemainingPdbTracker
+from ullage.decide.draining.plan import plan_drain
+from ullage.decide.draining.promising import promise_of
+from ullage.decide.draining.room import DisplacedPods, without_room
+from ullage.decide.draining.rules import DrainContext, next_given_up
+from ullage.decide.draining.unneeded import marked_since, marks, with_clock_set, without_timer
+from ullage.decide.draining.workloads import WorkloadIndex
+from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.model.device import Inventory
+from ullage.model.drain_outcome import NodeNotRemoved, NodeRemoved, PodEvicted, RemovalFailure
+from ullage.model.drain_promise import RemovalPlan
+from ullage.model.draining import CANDIDATE_TAINT, DrainAction
+from ullage.model.fact_event import FactEvent, ObjectKey, Synced, Updated
+from ullage.model.node import Node
+from ullage.model.pod import Pod
+from ullage.model.provisioner import Consolidation, Provisioner
+
+UNPLACEABLE_HOLDS = 0.5
+"""Seconds for which an answer about places is reused: removals that began together ask together."""
+LIST_AGAIN = 10.0
+"""Seconds between loops while a cloud has not listed its instances."""
+
+
+@dataclass(frozen=True, slots=True)
+class DrainDecision:
+    """Plan and due removals of one loop."""
+
+    plan: DrainPlan
+    batch: RemovalBatch
+    scope: DrainScope
+    removals: tuple[RemovalPlan, ...] = ()
+    """Due removals with what the snapshot assumed of them."""
+    wake_at: float | None = None
+    """Time at which the decision may change without an event."""
+
+
+class DrainCore:
+    """State of draining between loops. Everything but `observe`, `plan` and `settle` only reads."""
+
+    def __init__(self, assigner: PodAssigner, settings: PlannerSettings) -> None:
+        self.workloads = WorkloadIndex()
+        self.tracker = NodeDeletionTracker(evictions_kept=settings.policy.evictions_kept)
+        self.decided: DrainDecision | None = None
+        """Last decision; None while nothing could be removed."""
+        self._assigner = assigner
+        self._snapshot = assigner.placements
+        self._settings = settings
+        self._memory = FRESH
+        self._observed_at = float("-inf")
+        self._unplaceable: dict[str, ObjectKey] = {}
+        self._unplaceable_at = float("-inf")
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return self._snapshot.state.nodes
+
+    @property
+    def abandoned(self) -> frozenset[str]:
+        """Nodes with the draining taint and no removal or cleanup under way: an earlier process began it."""
+        return frozenset(name for name, node in self._tainted.items() if is_draining(node)) - self.tracker.busy
+
+    @property
+    def unneeded_since(self) -> Mapping[str, float]:
+        """Time each candidate became one."""
+        return self._memory.since or {}
+
+    def observe(self, event: FactEvent[Any], *, now: float) -> bool:
+        """Apply one fact event, after the snapshot has changed. True if a plan could change."""
+        self.workloads.apply(event)
+        if not can_change_plan(event):
+            return False
+        self._observed_at = now
+        return True
+
+    def start(self, *, now: float) -> None:
+        """Restore recent evictions of earlier processes, once all facts have been observed."""
+        self.tracker.restore(missing_at_start(self.workloads.by_uid, self._snapshot), at=now)
+
+    def clock_was_set(self, by: float) -> None:
+        """Shift all timers after the clock was set by so many seconds: elapsed times stay the same."""
+        self._memory = with_clock_set(self._memory, by)
+        self.tracker.clock_was_set(by)
+
+    def scope(self, inputs: ScopeInputs, *, now: float) -> DrainScope:
+        """Drop entries that are over, and compute the drain scope."""
+        unnoticed = behind(self.tracker.evictions, self.workloads.by_uid, self._snapshot)
+        self.tracker.forget(self.nodes, unnoticed=unnoticed, now=now)
+        return survey(inputs, self._snapshot, removing=self.tracker.busy, now=now)
+
+    def has_work(self, scope: DrainScope) -> bool:
+        """True if anything could be removed, untainted or resumed."""
+        return bool(scope.candidates or scope.unheard or self.abandoned or self.tracker.busy or self._has_soft_taints())
+
+    def rest(self) -> None:
+        """Forget plan and timers: there is nothing to remove."""
+        self.decided = None
+        self._memory = FRESH
+
+    def plan(
+        self, provisioners: Sequence[Provisioner], scope: DrainScope, limits: Limits, *, now: float
+    ) -> DrainDecision:
+        """Plan, and choose due removals."""
+        pools = {one.name: one.consolidation for one in provisioners if is_drained(one)}
+        used = {name: one.used_milli for name, one in pools.items()}
+        policy = replace(self._settings.policy, pools_used_milli=used)
+        abandoned = self.abandoned
+        plan = plan_drain(self._assigner, self._inputs(scope, abandoned), policy, self._memory, limits, now=now)
+        since = {**(plan.memory.since or {}), **self._timers_of_unlisted(scope)}
+        begun = OngoingRemovals(going=tuple(self.tracker.going.values()), left=abandoned)
+        batch = turns(plan.removable, since, self.nodes, begun, self._pacing(pools), now=now)
+        deadlines = (batch.wake_at, next_given_up(self._snapshot.pods.values(), now=now))
+        wake_at = min((deadline for deadline in deadlines if deadline is not None), default=None)
+        removals = tuple(promise_of(action, self._assigner) for action in batch.removals)
+        self._memory = replace(plan.memory, since=since)
+        self.decided = DrainDecision(plan, batch, scope, removals, wake_at)
+        return self.decided
+
+    def soft_taints(self, leave: frozenset[str]) -> Sequence[DrainAction]:
+        """Soft taints to write and to remove now. Nodes in `leave`, and nodes being removed, are not touched."""
+        leave |= self.tracker.busy
+        return marks(self.unneeded_since, self.nodes, leave=leave, most=self._settings.max_soft_taints)
+
+    def begin(self, plan: RemovalPlan) -> None:
+        """Record that a removal begins."""
+        self.tracker.begin(plan, pool_of(self.nodes.get(plan.node)))
+
+    def context(self, *, now: float) -> DrainContext:
+        """Current inputs of the drain rules."""
+        budgets = RemainingPdbTracker(self._snapshot.state.budgets)
+        rules, known = self._settings.policy.rules, self.workloads
+        return DrainContext(rules, budgets, known.by_uid, known.kinds, now)
+
+    def unplaceable(self, node: str, *, now: float, steady: float) -> ObjectKey | None:
+        """Pod that has to leave the node and fits on no other node any more. Answers hold for a moment."""
+        if steady - self._unplaceable_at > UNPLACEABLE_HOLDS:
+            leaving = DisplacedPods(
+                nodes={name: one.pods for name, one in self.tracker.plans.items()},
+                evictions=self.tracker.evictions,
+                workloads=self.workloads.by_uid,
+                destinations=pod_destinations(self._settings.node_filters, self.nodes),
+            )
+            self._unplaceable, self._unplaceable_at = without_room(self._assigner, leaving, now=now), steady
+        return self._unplaceable.get(node)
+
+    def settle(self, outcome: PodEvicted | NodeRemoved | NodeNotRemoved, *, now: float, steady: float) -> None:
+        """Record an outcome."""
+        match outcome:
+            case PodEvicted(pod=pod):
+                self.tracker.evicted(pod, at=now)
+            case NodeRemoved():
+                self.tracker.end(outcome.action.node)
+            case NodeNotRemoved():
+                self._settle_failure(outcome, now=now, steady=steady)
+            case _:
+                assert_never(outcome)
+
+    def next_deadline(self, *, now: float) -> float | None:
+        """Time at which the next loop is due without an event."""
+        deadlines = [self.tracker.next_moment()]
+        if self.decided is not None:
+            deadlines.append(self.decided.wake_at)
+            # A node refused on all that is known is refused again until an event comes.
+            recheck, refused = self._settings.policy.recheck, self._memory.refused.values()
+            deadlines += [at + recheck for at, _ in refused if at <= self._observed_at]
+            deadlines.append(now + LIST_AGAIN if self.decided.scope.unheard else None)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def _settle_failure(self, outcome: NodeNotRemoved, *, now: float, steady: float) -> None:
+        node = outcome.action.node
+        self.tracker.end(node)
+        if not outcome.waits_for_budget:
+            until = now + self._settings.after_failure
+            self.tracker.fail(node, f"{outcome.setback.value}: {outcome.detail}", until=until)
+            self._memory = without_timer(self._memory, node)
+        if outcome.setback is RemovalFailure.CLOUD_FAILED:
+            self.tracker.machine_unknown(node, since=steady)
+
+    @property
+    def _tainted(self) -> Mapping[str, Node]:
+        return self._snapshot.state.tainted_nodes
+
+    def _has_soft_taints(self) -> bool:
+        return any(taint.key == CANDIDATE_TAINT for node in self._tainted.values() for taint in node.taints)
+
+    def _inputs(self, scope: DrainScope, abandoned: frozenset[str]) -> DrainInputs:
+        settings = self._settings
+        return DrainInputs(
+            candidates=scale_down_candidates(settings.node_filters, self.nodes, scope.candidates),
+            destinations=pod_destinations(settings.node_filters, self.nodes),
+            removing=self.tracker.busy,
+            resumable=abandoned,
+            failed=self.tracker.failed(),
+            pools=scope.floors,
+            least_nodes=settings.least_nodes,
+            least_resources=settings.least_resources,
+            workloads=self.workloads.by_uid,
+            workload_kinds=self.workloads.kinds,
+            evictions=self.tracker.evictions,
+            prices=scope.prices,
+        )
+
+    def _pacing(self, pools: Mapping[str, Consolidation]) -> PacingByPool:
+        others = self._settings.pacing
+        own = {
+            name: RemovalPacing(
+                unneeded=one.unneeded, unready=one.unready, most_at_once=one.most_at_once, most_drains=one.most_drains
+            )
+            for name, one in pools.items()
+        }
+        return PacingByPool(pools=own, others=others, most_at_once=others.most_at_once, most_drains=others.most_drains)
+
+    def _timers_of_unlisted(self, scope: DrainScope) -> dict[str, float]:
+        """Timers from soft taints, for nodes of pools whose provider has not been listed yet."""
+        marked = {name: marked_since(self.nodes[name]) for name in sorted(scope.unheard) if name in self.nodes}
+        return {name: since for name, since in marked.items() if since is not None}
+
+
+def can_change_plan(event: FactEvent[Any]) -> bool:
+    """True if a plan could change. Writes that change only a version or the time of a report cannot change one."""
+    if isinstance(event, Synced):
+        return False
+    if not isinstance(event, Updated):
+        return True
+    old, new = event.old, event.new
+    if isinstance(old, Pod) and isinstance(new, Pod):
+        return msgspec.structs.replace(old, resource_version=new.resource_version) != new
+    if isinstance(old, Inventory) and isinstance(new, Inventory):
+        same_time = {"reported_at": new.reported_at, "dated": new.dated, "clock_ahead": new.clock_ahead}
+        return msgspec.structs.replace(old, **same_time) != new
+    return bool(old != new)
