@@ -1,6 +1,5 @@
 """Drain loop: scope, plan, soft taints, begin removals. Each removal runs in its own task; the loop waits for none."""
 
-import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from ullage.model.draining import DrainAction, MarkDeletionCandidate
 from ullage.model.fact_event import FactEvent
 from ullage.model.node import Node
 from ullage.model.provisioner import Provisioner
-from ullage.runtime import LoopHealth
+from ullage.runtime import LoopHealth, LoopTasks, Pacing, Wakeup, run_reconciler, seconds_until
 
 _log = structlog.get_logger("draining")
 
@@ -56,32 +55,34 @@ class DrainLoop:
         self._reporter = reporter
         self._clock = clock
         self._settings = settings
-        self._changed = asyncio.Event()
-        self._group: asyncio.TaskGroup
+        self._wakeup = Wakeup()
+        self._tasks = LoopTasks()
         self._jumps = ClockJumps(clock)
         self._started = 0.0
 
     def observe(self, event: FactEvent[Any]) -> None:
         """Observe one fact event, after the snapshot has changed."""
         if self.core.observe(event, now=self._clock.now()):
-            self._changed.set()
+            self._wakeup.set()
+
+    @property
+    def pacing(self) -> Pacing:
+        return Pacing(after_run=self._settings.pause, rest_factor=REST_FACTOR)
+
+    def longest_wait(self) -> float | None:
+        """Seconds until a plan can change without an event."""
+        now = self._clock.now()
+        return seconds_until(self.core.next_deadline(now=now), now)
 
     async def run(self) -> None:
         """Run until cancelled. Removals under way are cancelled, too: the next process resumes or abandons them."""
         self._started = self._clock.steady()
         self.core.start(now=self._clock.now())
-        async with asyncio.TaskGroup() as self._group:
-            while True:
-                self._changed.clear()
-                began = self._clock.steady()
-                with self.health.round():
-                    await self.reconcile()
-                took = self._clock.steady() - began
-                await asyncio.sleep(max(self._settings.pause, REST_FACTOR * took))
-                await self._wait()
+        async with self._tasks:
+            await run_reconciler(self, self._wakeup, self._clock, self.health)
 
-    async def reconcile(self) -> None:
-        """Run one loop over all nodes."""
+    async def reconcile(self) -> bool:
+        """Run one loop over all nodes. False: the next one waits for a change or a deadline."""
         if jump := self._jumps.last():
             _log.warning("the clock was set: timers go on as if it had not been", seconds=round(jump))
             self.core.clock_was_set(jump)
@@ -95,7 +96,7 @@ class DrainLoop:
         if not self.core.has_work(scope):
             self.core.rest()
             await self._write_throttling(provisioners, NOBODY)
-            return
+            return False
         # 2. Plan, and due removals.
         began, abandoned = self._clock.steady(), self.core.abandoned
         decided = self.core.plan(provisioners, scope, self._limits(), now=self._clock.now())
@@ -107,6 +108,7 @@ class DrainLoop:
         await each(self.core.soft_taints(going | scope.unheard), self._mark, at_once=self._settings.at_once)
         await each(decided.removals, self._begin, at_once=self._settings.at_once)
         await self._write_throttling(provisioners, decided.batch)
+        return False
 
     def _owners(self, provisioners: Sequence[Provisioner]) -> ScopeInputs:
         clouds = self._fleet.clouds
@@ -155,10 +157,10 @@ class DrainLoop:
                 await work
             finally:
                 tracker.released(node)
-            self._changed.set()
+            self._wakeup.set()
 
         tracker.releasing(node)
-        self._group.create_task(done(), name=f"release {node}")
+        self._tasks.start(done(), name=f"release {node}")
 
     async def _mark(self, action: DrainAction) -> None:
         """Write or remove a soft taint. A failed write is tried again in the next loop."""
@@ -173,7 +175,7 @@ class DrainLoop:
                 await taints.unmark(node.name, node.uid)
         except ApiError as error:
             _log.info("a soft taint was not written", node=node.name, error=error.message)
-            self._changed.set()
+            self._wakeup.set()
 
     async def _begin(self, plan: RemovalPlan) -> None:
         """Taint the node, then start the task that does the rest."""
@@ -187,9 +189,9 @@ class DrainLoop:
         if violation is not None and violation.waits_for_budget:
             self._reporter.not_begun(plan, violation)
             self.core.tracker.end(plan.node)
-            self._changed.set()
+            self._wakeup.set()
             return
-        self._group.create_task(self._carry_out(plan, violation), name=f"remove {plan.node}")
+        self._tasks.start(self._carry_out(plan, violation), name=f"remove {plan.node}")
 
     async def _carry_out(self, plan: RemovalPlan, violation: PlanViolation | None) -> None:
         began = self._clock.steady()
@@ -211,20 +213,10 @@ class DrainLoop:
             case _:
                 pass
         self._reporter.ended(outcome, self._clock.steady() - began)
-        self._changed.set()
+        self._wakeup.set()
 
     async def _write_throttling(self, provisioners: Sequence[Provisioner], found: RemovalBatch) -> None:
         for one in provisioners:
             throttled = is_drained(one) and one.name in found.throttled
             if not await self._fleet.statuses.write_throttled(one.name, throttled, said=is_drained(one)):
-                self._changed.set()
-
-    async def _wait(self) -> None:
-        """Wait for an event that can change the plan, or the next deadline."""
-        now = self._clock.now()
-        deadline = self.core.next_deadline(now=now)
-        try:
-            async with asyncio.timeout(None if deadline is None else max(0.0, deadline - now)):
-                await self._changed.wait()
-        except TimeoutError:
-            return
+                self._wakeup.set()
