@@ -38,6 +38,7 @@ VERBS: Mapping[str, Verb] = {
     "scheduler": Verb("ullage.cli.scheduler", "Place pods on exact GPUs, until stopped."),
     "simulate": Verb("ullage.cli.simulate", "Try a policy on a workload before you pay for it."),
     "version": Verb("ullage.cli.version", "Versions of ullage, of Python and of the cluster."),
+    "vm-agent": Verb("ullage.cli.vm_agent", "Resize the VMs of this node, until stopped."),
     "webhook": Verb("ullage.cli.webhook", "Show pods exactly their GPUs, until stopped."),
 }
 

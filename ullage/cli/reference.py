@@ -16,6 +16,7 @@ from ullage.observe.draining_metrics import DRAIN_METRICS
 from ullage.observe.karpenter_metrics import KARPENTER_METRICS
 from ullage.observe.provisioning_metrics import PROVISIONING_METRICS
 from ullage.observe.scheduler_metrics import metrics_page
+from ullage.observe.vm_agent_metrics import VM_AGENT_METRICS
 
 
 def command_line() -> str:
@@ -39,7 +40,9 @@ def _block(text: str) -> list[str]:
 
 
 def _metrics() -> str:
-    return metrics_page(ADMISSION_METRICS, AGENT_METRICS, PROVISIONING_METRICS, DRAIN_METRICS, KARPENTER_METRICS)
+    return metrics_page(
+        ADMISSION_METRICS, AGENT_METRICS, PROVISIONING_METRICS, DRAIN_METRICS, KARPENTER_METRICS, VM_AGENT_METRICS
+    )
 
 
 PAGES = {"cli.md": command_line, "metrics.md": _metrics, "settings.md": settings_page}

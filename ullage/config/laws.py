@@ -21,3 +21,5 @@ def broken_laws(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "karpenter.nodePools", "is empty, and karpenter.enabled is true; name at least one NodePool and its GPUs"
     if karpenter.longest_backoff < karpenter.first_backoff:
         yield "karpenter.longestBackoff", "must not be shorter than karpenter.firstBackoff"
+    if settings.vmagent.memory_unit == 0:
+        yield "vmagent.memoryUnit", "is 0; allowed: a multiple of the VMs' memory slot size"

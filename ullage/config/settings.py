@@ -22,6 +22,7 @@ from ullage.config.values import (
     SubsetOf,
     Text,
 )
+from ullage.config.vm_agent import VmAgentSettings
 from ullage.decide.placement.score.policies import CHANCE, DEFAULT_POLICY
 
 LIVE_POLICIES = ("fragmentation", "best-fit", "packing", "spread")
@@ -170,4 +171,5 @@ class Settings:
     provisioning: ProvisioningSettings = field(default_factory=ProvisioningSettings)
     draining: DrainingSettings = field(default_factory=DrainingSettings)
     karpenter: Karpenter = field(default_factory=Karpenter)
+    vmagent: VmAgentSettings = field(default_factory=VmAgentSettings)
     simulation: SimulationSettings = field(default_factory=SimulationSettings)

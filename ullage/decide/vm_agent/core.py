@@ -80,6 +80,11 @@ class VmAgentCore:
         """The most the VM may use without another request; None before the first answer."""
         return self._permit
 
+    @property
+    def stays(self) -> bool:
+        """True while the VM keeps its size: it migrates, or the scheduler said that it will."""
+        return self._migrating or self._told_to_migrate
+
     # Facts.
 
     def observe_vm(self, vm: VmBounds, *, migrating: bool = False) -> None:
@@ -113,7 +118,7 @@ class VmAgentCore:
         wanted = self._wanted(desired)
         if self._tick_due(now):
             return AskScheduler(wanted, self._permit, "it is time to report")
-        if self._stays or self._permit is None or wanted == self._permit:
+        if self.stays or self._permit is None or wanted == self._permit:
             return None
         if self._denied_at is not None and elapsed(self._denied_at, now) < self._timings.after_denial:
             return None
@@ -121,7 +126,7 @@ class VmAgentCore:
         return AskScheduler(wanted, self._permit, why)
 
     def _next_resize(self, desired: VmAmounts, ask: AskScheduler | None, now: Instant) -> ResizeVm | None:
-        if self._stays or self._resizing is not None:
+        if self.stays or self._resizing is not None:
             return None
         failed = self._resize_failed_at
         if failed is not None and elapsed(failed, now) < self._timings.after_failed_resize:
@@ -141,14 +146,9 @@ class VmAgentCore:
         using = self._vm.using
         for target in (self._resizing, self._uncertain):
             using = using.at_least(target or using)
-        if self._stays:
+        if self.stays:
             return self._permit or using
         return desired.at_least(using)
-
-    @property
-    def _stays(self) -> bool:
-        """True while the VM keeps its size: it migrates, or the scheduler said that it will."""
-        return self._migrating or self._told_to_migrate
 
     def _tick_due(self, now: Instant) -> bool:
         if self._request_failed_at is not None:
@@ -199,6 +199,12 @@ class VmAgentCore:
         """No answer, an error, or an invalid answer. The last permit stays."""
         self._asking = None
         self._request_failed_at = now
+
+    def ask_refused_as_migrating(self, *, now: Instant) -> None:
+        """The scheduler moves this VM: its size stays, and it is reported at the next tick."""
+        self._asking = None
+        self._asked_at = now
+        self._told_to_migrate = True
 
     def resize_begun(self, resize: ResizeVm) -> None:
         self._resizing = resize.target

@@ -11,6 +11,7 @@ from msgspec import field
 from ullage.kube.crds.marks import BYTES, OBJECT_NAME, OPEN, QUANTITY, REQUIRED, at_least, between, length, one_of
 from ullage.kube.objects import KubeStruct
 from ullage.kube.objects.meta import ObjectMeta
+from ullage.kube.objects.pod import KubePod, PodStatus
 from ullage.model.vm import MigrationPhase, VmPhase
 
 Cores = Annotated[int | str, QUANTITY]
@@ -115,3 +116,15 @@ class KubeVirtualMachineMigration(KubeStruct, frozen=True, gc=False, kw_only=Tru
     metadata: ObjectMeta = field(default_factory=ObjectMeta)
     spec: Annotated[VirtualMachineMigrationSpec, OPEN]
     status: Annotated[VirtualMachineMigrationStatus, OPEN] = field(default_factory=VirtualMachineMigrationStatus)
+
+
+class VmPodStatus(PodStatus, frozen=True, gc=False, kw_only=True):
+    """Status of a VM pod with the address of the machine in it."""
+
+    pod_ip: str = field(default="", name="podIP")
+
+
+class KubeVmPod(KubePod, frozen=True, gc=False, kw_only=True):
+    """A VM pod as its node's vm-agent reads it."""
+
+    status: VmPodStatus = field(default_factory=VmPodStatus)

@@ -92,7 +92,7 @@ def read_vm_marks(meta: ObjectMeta) -> VmMarks | None:
         approved=read_amounts(meta.annotations.get(VM_APPROVED, "")),
         requested=read_amounts(meta.annotations.get(VM_REQUESTED, "")),
         unit=read_amounts(meta.annotations.get(VM_UNIT, "")),
-        incoming=_is_target(meta),
+        incoming=is_migration_target(meta),
     )
 
 
@@ -165,7 +165,7 @@ def _holds_room(raw: KubePod) -> bool:
     return bool(raw.spec.node_name) and raw.status.phase not in _OVER
 
 
-def _is_target(meta: ObjectMeta) -> bool:
+def is_migration_target(meta: ObjectMeta) -> bool:
     """The migration itself owns its target pod, as controller, until it is over."""
     kind = VIRTUAL_MACHINE_MIGRATIONS.kind
     return any(owner.kind == kind and owner.controller for owner in meta.owner_references)

@@ -1,0 +1,154 @@
+"""`ullage vm-agent`: resizes the VMs of this node until it is stopped."""
+
+import asyncio
+import os
+import secrets
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.cli.process import LISTEN_HELP, listen_address, until_stopped
+from ullage.errors import UserError
+
+if TYPE_CHECKING:
+    from ullage.config.vm_agent import VmAgentSettings
+    from ullage.observe.probes import ListenAddress
+    from ullage.vm_agent.client import SchedulerAddress
+    from ullage.vm_agent.wiring import VmAgent
+
+SCHEDULER = "https://ullage-scheduler.ullage-system.svc:10299"
+TOKEN_FILE = "/var/run/secrets/ullage/scheduler/token"
+
+EXAMPLES = """\b
+Examples:
+  ullage vm-agent --node-name vm-node-1 --scheduler-ca /etc/ullage/ca.crt
+  ullage vm-agent --scheduler https://10.0.0.7:10299 --scheduler https://10.0.0.8:10299 --settings vms.yaml
+  ullage vm-agent --scheduler http://127.0.0.1:10299 --insecure-scheduler --listen 127.0.0.1:9443
+"""
+
+
+@click.command("vm-agent", epilog=EXAMPLES)
+@click.option(
+    "--node-name", metavar="NAME", help="The Node this machine is. Default: $NODE_NAME, then the host's name."
+)
+@click.option(
+    "--scheduler",
+    "schedulers",
+    multiple=True,
+    metavar="URL",
+    help=f"Where the scheduler answers agents. May be repeated: the next one is tried after a failure. "
+    f"Default: {SCHEDULER}.",
+)
+@click.option(
+    "--scheduler-ca", metavar="FILE", help="CA certificates of the scheduler, in PEM; read again each minute."
+)
+@click.option("--scheduler-name", metavar="DNS", default="", help="Name its certificate has, if not that of the URL.")
+@click.option(
+    "--token-file",
+    default=TOKEN_FILE,
+    show_default=True,
+    metavar="FILE",
+    help="ServiceAccount token shown to the scheduler; read again as it is renewed.",
+)
+@click.option(
+    "--insecure-scheduler", is_flag=True, help="Allow http:// and send no token. For tests and demonstrations."
+)
+@click.option("--settings", "settings_file", metavar="FILE", help="Settings file; the section vmagent is read.")
+@click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
+@cluster_options
+def command(kubeconfig: str | None, context: str | None, listen: str | None, **options: Any) -> None:
+    """Watch the VMs of this node and resize them by their load: asked of the scheduler first on the way up, told to it
+    on the way down.
+
+    While the scheduler cannot be reached VMs shrink freely, and grow up to their last permit. Needs the kind
+    VirtualMachine and a scheduler that answers agents. Stops cleanly on SIGTERM and Ctrl-C.
+    """
+    node = options["node_name"] or os.environ.get("NODE_NAME") or socket.gethostname()
+    settings = read_settings(options["settings_file"])
+    address = read_address(options)
+    choice = ClusterChoice.of(kubeconfig, context)
+    asyncio.run(until_stopped(_serve(choice, node, address, settings, listen_address(listen))))
+
+
+def read_settings(file: str | None) -> "VmAgentSettings":
+    """Read the section of the settings file. Raises UserError."""
+    from ullage.config.loading import load_settings
+    from ullage.config.vm_agent import VmAgentSettings
+
+    return VmAgentSettings() if file is None else load_settings(file).vmagent
+
+
+def read_address(options: dict[str, Any]) -> "SchedulerAddress":
+    """Read scheduler, trust and token from the options. Raises UserError."""
+    from ullage.vm_agent.client import SchedulerAddress
+
+    servers: tuple[str, ...] = options["schedulers"] or (SCHEDULER,)
+    insecure: bool = options["insecure_scheduler"]
+    for server in servers:
+        scheme, _, host = server.partition("://")
+        if scheme not in ("http", "https") or not host.strip("/"):
+            raise UserError(f"--scheduler: {server!r} is not a URL such as {SCHEDULER}")
+        if scheme == "http" and not insecure:
+            raise UserError(f"--scheduler: {server} has no TLS; use https, or --insecure-scheduler for a test")
+    authority = Path(options["scheduler_ca"]) if options["scheduler_ca"] else None
+    if authority is not None and not authority.is_file():
+        raise UserError(f"--scheduler-ca: {authority} is not a file; give the CA certificates of the scheduler in PEM")
+    token = None if insecure else Path(options["token_file"])
+    if token is not None and not token.is_file():
+        raise UserError(
+            f"--token-file: {token} is not a file; mount a projected ServiceAccount token there, or use "
+            "--insecure-scheduler for a test"
+        )
+    return SchedulerAddress(servers=servers, authority=authority, server_name=options["scheduler_name"], token=token)
+
+
+async def _serve(
+    choice: ClusterChoice,
+    node: str,
+    address: "SchedulerAddress",
+    settings: "VmAgentSettings",
+    listen: "ListenAddress | None",
+) -> None:
+    import random
+
+    from ullage.kube.auth.connect import find_access, open_api
+    from ullage.kube.client.resources import VIRTUAL_MACHINES
+    from ullage.vm_agent.client import PermitClient, SchedulerTransport
+    from ullage.vm_agent.metrics_source import HttpMetricsSource
+    from ullage.vm_agent.wiring import AgentOutside, metrics_endpoint
+
+    api = open_api(find_access(choice.kubeconfig, choice.context))
+    source = HttpMetricsSource(metrics_endpoint(settings), random.Random())
+    permits = PermitClient(SchedulerTransport(address), timeout=settings.request_timeout)
+    try:
+        if VIRTUAL_MACHINES not in await api.discover():
+            raise UserError("the cluster does not serve VirtualMachine; install the VM controller and its kinds first")
+        await _run(_new_agent(node, AgentOutside(api, permits, source), settings), listen)
+    finally:
+        await permits.close()
+        await source.close()
+        await api.close()
+
+
+def _new_agent(node: str, outside: Any, settings: "VmAgentSettings") -> "VmAgent":
+    from prometheus_client import CollectorRegistry
+
+    from ullage.clock import WallClock
+    from ullage.observe.vm_agent_metrics import VmAgentMetrics
+    from ullage.vm_agent.wiring import VmAgent, scaling_policy
+
+    metrics = VmAgentMetrics(CollectorRegistry())
+    return VmAgent(node, outside, scaling_policy(settings), WallClock(), metrics, seed=secrets.randbits(32))
+
+
+async def _run(agent: "VmAgent", listen: "ListenAddress | None") -> None:
+    from ullage.observe.probes import serving
+
+    if listen is None:
+        await agent.run()
+        return
+    async with serving(listen, agent.metrics.registry, agent.checks, before_scrape=agent.show):
+        await agent.run()

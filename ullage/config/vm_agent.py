@@ -1,0 +1,82 @@
+"""Settings of `ullage vm-agent`, and the kind of value an amount of CPU is."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ullage.config.declaration import setting
+from ullage.config.karpenter import Bytes
+from ullage.config.values import Duration, Fraction, IntRange, Nullable, Text, ValueType, spoken
+from ullage.model.quantity import cores_text, quantity
+
+_CORE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CoreCount(ValueType[int]):
+    """Thousandths of a core."""
+
+    @property
+    def allowed(self) -> str:
+        return "an amount of CPU above 0 such as 1 or 250m"
+
+    def read(self, raw: Any) -> int:
+        try:
+            exact = quantity(raw) * _CORE if isinstance(raw, str | int) and not isinstance(raw, bool) else None
+        except ValueError:
+            exact = None
+        if exact is None or exact <= 0 or exact != int(exact):
+            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+        return int(exact)
+
+    def write(self, value: int) -> Any:
+        return cores_text(value)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFraction(ValueType[float]):
+    """A target of utilisation."""
+
+    below: float
+
+    @property
+    def allowed(self) -> str:
+        return f"a number above 0 and below {self.below:g}"
+
+    def read(self, raw: Any) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 < raw < self.below:
+            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+        return float(raw)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VmAgentSettings:
+    """Resizing of VMs: `ullage vm-agent`."""
+
+    cpu_unit: int = setting(250, CoreCount(), "CPU of one compute unit, in which VMs grow and shrink.")
+    memory_unit: int = setting(1 << 30, Bytes(), "Memory of one compute unit: a multiple of the VMs' slot size.")
+    load_average_fraction_target: float = setting(
+        0.9, TargetFraction(2.0), "Part of its CPUs that the load average of a VM should be."
+    )
+    memory_usage_fraction_target: float = setting(
+        0.75, TargetFraction(1.0), "Part of its memory that a VM should use, page cache not counted."
+    )
+    stable_zone: float = setting(0.0, Fraction(), "Part of load5 by which load1 may differ from it and be ignored.")
+    mixed_zone: float = setting(0.0, Fraction(), "Part of load5 beyond that over which load1 gains weight.")
+    max_step: int | None = setting(
+        None, Nullable(IntRange(1)), "Compute units by which a VM grows at once: smaller steps move fewer VMs away."
+    )
+    request_every: float = setting(15.0, Duration(1.0), "Longest time between two requests though nothing changed.")
+    request_timeout: float = setting(5.0, Duration(0.1), "Longest wait for the scheduler's answer.")
+    after_denial: float = setting(2.0, Duration(0.1), "Time until more is asked for again after a denial.")
+    after_failed_request: float = setting(3.0, Duration(0.1), "Time until the next request after a failed one.")
+    after_failed_resize: float = setting(5.0, Duration(0.1), "Time until the next resize after a failed one.")
+    unplug_timeout: float = setting(
+        30.0,
+        Duration(1.0),
+        "Longest wait for a VM to shrink before the scheduler is told of it. Then it is tried again.",
+    )
+    metrics_every: float = setting(5.0, Duration(0.1), "Time between two readings of a VM's metrics.")
+    metrics_timeout: float = setting(2.0, Duration(0.1), "Longest wait for a VM's metrics.")
+    metrics_port: int = setting(9100, IntRange(1, 65535), "Port inside the VM that serves node_exporter's metrics.")
+    metrics_path: str = setting("/metrics", Text(), "Path of the metrics there.")
+    metrics_prefix: str = setting("node_", Text(), "Beginning of the metrics' names, such as node_ of node_load1.")
