@@ -56,7 +56,7 @@ def test_a_file_is_taken() -> None:
         pytest.param(
             "\n\nschedulng: {}\n",
             "policy.yaml:3: schedulng: there is no such section; allowed: scheduling, provisioning, draining, "
-            "karpenter, simulation; did you mean scheduling?",
+            "karpenter, vmagent, simulation; did you mean scheduling?",
             id="an-unknown-section",
         ),
         pytest.param(
@@ -116,7 +116,7 @@ def test_a_file_is_taken() -> None:
         ),
         pytest.param(
             "- 1\n",
-            "policy.yaml:1: is a list; give scheduling, provisioning, draining, karpenter, simulation",
+            "policy.yaml:1: is a list; give scheduling, provisioning, draining, karpenter, vmagent, simulation",
             id="list",
         ),
         pytest.param(
