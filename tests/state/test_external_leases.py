@@ -4,12 +4,13 @@ import msgspec
 import pytest
 
 from ullage.model.device import Device, Inventory, MigInstance
-from ullage.model.fact_event import Added, Deleted, ObjectKey, Synced, Updated
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.node import Node
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
-from ullage.state.external_leases import NOWHERE, ExternalLeases
+from ullage.state.cluster import Fact
+from ullage.state.external_leases import NOWHERE
 from ullage.state.snapshot import ClusterSnapshot
 
 KEY = ObjectKey("default", "p")
@@ -20,7 +21,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.placements = ClusterSnapshot()
-        self.foreign = ExternalLeases(self.placements)
+        self.foreign = self.placements.leases
         self.pod = a_pod()
         node = Node(
             name="n", uid="uid-n", created=0.0, ready=True, unschedulable=False, labels={}, taints=(), allocatable={}
@@ -29,7 +30,6 @@ class Scene:
         self.placements.apply(Added(ObjectKey("", "n"), node))
         self.placements.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=0.0, devices=gpus)))
         self.placements.apply(Added(KEY, self.pod))
-        self.foreign.pod_heard(self.pod, gone=False)
 
     @property
     def free(self) -> list[int]:
@@ -66,7 +66,7 @@ def a_lease(gpu: int, *holds: LeaseHold, shared: bool = False) -> GpuLease:
     return GpuLease(name=name, node="n", device=gpu, holds=holds, shared=shared, renewed=0.0, resource_version="1")
 
 
-def appeared(lease: GpuLease) -> Added[GpuLease]:
+def appeared(lease: GpuLease) -> FactEvent[Fact]:
     return Added(ObjectKey("leases", lease.name), lease)
 
 
@@ -77,28 +77,28 @@ def scene() -> Scene:
 
 def test_what_a_stranger_holds_is_not_free_until_its_lease_is_gone(scene: Scene) -> None:
     lease = a_lease(0, LeaseHold("stranger"))
-    scene.foreign.apply(appeared(lease))
+    scene.placements.apply(appeared(lease))
     assert scene.free == [0, 1000]
-    scene.foreign.apply(Deleted(ObjectKey("leases", lease.name), lease))
+    scene.placements.apply(Deleted(ObjectKey("leases", lease.name), lease))
     assert scene.free == [1000, 1000]
 
 
 def test_what_is_leased_to_a_pod_where_it_is_to_go_is_counted_once(scene: Scene) -> None:
     scene.assume(0)
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
     assert scene.free == [0, 1000]
 
 
 def test_a_lease_left_by_a_placement_given_up_keeps_others_off(scene: Scene) -> None:
     scene.assume(0)
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
     scene.give_up()
     assert scene.free == [0, 1000]
 
 
 def test_a_pod_is_not_kept_off_by_its_own_lease(scene: Scene) -> None:
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
-    scene.foreign.apply(appeared(a_lease(1, LeaseHold("stranger"))))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.placements.apply(appeared(a_lease(1, LeaseHold("stranger"))))
     assert scene.free == [0, 0]
     with scene.foreign.lifted(("uid-p",)):
         assert scene.free == [1000, 0]
@@ -107,14 +107,14 @@ def test_a_pod_is_not_kept_off_by_its_own_lease(scene: Scene) -> None:
 
 
 def test_a_pod_that_goes_elsewhere_still_keeps_others_off_what_it_was_leased(scene: Scene) -> None:
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
     with scene.foreign.lifted(("uid-p",)):
         scene.assume(1)
     assert scene.free == [0, 0]
 
 
 def test_setting_its_own_share_aside_leaves_those_of_others(scene: Scene) -> None:
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("stranger", 300), LeaseHold("uid-p", 200), shared=True)))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("stranger", 300), LeaseHold("uid-p", 200), shared=True)))
     assert scene.free == [500, 1000]
     with scene.foreign.lifted(("uid-p",)):
         assert scene.free == [700, 1000]
@@ -125,17 +125,17 @@ def test_a_device_found_taken_is_believed_until_its_lease_is_heard_of(scene: Sce
     scene.foreign.taken("n", 0, "gpu-n-0", until=30.0)
     assert scene.free == [0, 1000]
     lease = a_lease(0, LeaseHold("stranger", 400), shared=True)
-    scene.foreign.apply(appeared(lease))
+    scene.placements.apply(appeared(lease))
     assert scene.free == [600, 1000]
     more = msgspec.structs.replace(lease, holds=(LeaseHold("stranger", 900),))
-    scene.foreign.apply(Updated(ObjectKey("leases", lease.name), lease, more))
+    scene.placements.apply(Updated(ObjectKey("leases", lease.name), lease, more))
     assert scene.free == [100, 1000]
 
 
 def test_a_lease_nobody_ever_hears_of_is_believed_until_all_have_been_heard(scene: Scene) -> None:
     scene.foreign.taken("n", 0, "gpu-n-0", until=30.0)
-    scene.foreign.apply(appeared(a_lease(1, LeaseHold("stranger"))))
-    scene.foreign.apply(Synced("leases"))
+    scene.placements.apply(appeared(a_lease(1, LeaseHold("stranger"))))
+    scene.placements.apply(Synced("leases"))
     assert scene.free == [1000, 0]
 
 
@@ -149,9 +149,8 @@ def test_a_lease_that_was_gone_before_we_were_told_is_not_believed_for_ever(scen
 
 def test_a_pod_that_is_gone_no_longer_accounts_for_its_lease(scene: Scene) -> None:
     scene.assume(0)
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
     scene.placements.apply(Deleted(KEY, scene.pod))
-    scene.foreign.pod_heard(scene.pod, gone=True)
     assert scene.free == [0, 1000]
 
 
@@ -171,16 +170,14 @@ def pseudo_pod(scene: Scene) -> Pod:
 def test_what_its_holder_has_no_use_for_counts_as_leaving(scene: Scene, node: str, phase: Phase, soon: bool) -> None:
     heard = msgspec.structs.replace(scene.pod, node=node, phase=phase)
     scene.placements.apply(Updated(KEY, scene.pod, heard))
-    scene.foreign.pod_heard(heard, gone=False)
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
     assert pseudo_pod(scene).deleting is soon
 
 
 def test_what_the_dead_hold_counts_as_leaving(scene: Scene) -> None:
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("uid-p"))))
     assert not pseudo_pod(scene).deleting
     scene.placements.apply(Deleted(KEY, scene.pod))
-    scene.foreign.pod_heard(scene.pod, gone=True)
     assert pseudo_pod(scene).deleting
 
 
@@ -195,7 +192,7 @@ def mig_board(scene: Scene, *, gpu: int = 0) -> None:
 
 def test_a_strangers_mig_instance_is_held_and_its_neighbour_is_not(scene: Scene) -> None:
     mig_board(scene)
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("stranger", 0, "MIG-a"), shared=True)))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("stranger", 0, "MIG-a"), shared=True)))
     assert pseudo_pod(scene).gpu_instances == ("MIG-a",)
     assert pseudo_pod(scene).gpu_share == 0
 
@@ -205,19 +202,19 @@ def test_a_pod_accounts_for_its_own_instance_and_for_no_other(scene: Scene) -> N
     mine = msgspec.structs.replace(scene.pod, gpu_instances=("MIG-a",))
     scene.placements.place(mine, "n", (0,), 0)
     lease = a_lease(0, LeaseHold("uid-p", 0, "MIG-a"), LeaseHold("uid-p", 0, "MIG-b"), shared=True)
-    scene.foreign.apply(appeared(lease))
+    scene.placements.apply(appeared(lease))
     assert pseudo_pod(scene).gpu_instances == ("MIG-b",)
 
 
 def test_a_gpu_of_which_an_instance_is_leased_is_not_free_when_it_is_split_no_longer(scene: Scene) -> None:
-    scene.foreign.apply(appeared(a_lease(0, LeaseHold("stranger", 0, "MIG-a"), shared=True)))
+    scene.placements.apply(appeared(a_lease(0, LeaseHold("stranger", 0, "MIG-a"), shared=True)))
     assert scene.free == [0, 1000]
 
 
 def test_a_lease_that_names_nobody_keeps_everybody_off_until_it_is_swept(scene: Scene) -> None:
     lease = a_lease(0, shared=True)
-    scene.foreign.apply(appeared(lease))
+    scene.placements.apply(appeared(lease))
     assert scene.free == [0, 1000]
     assert pseudo_pod(scene).deleting
-    scene.foreign.apply(Deleted(ObjectKey("leases", lease.name), lease))
+    scene.placements.apply(Deleted(ObjectKey("leases", lease.name), lease))
     assert scene.free == [1000, 1000]

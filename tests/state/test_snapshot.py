@@ -1,5 +1,6 @@
 """Who is where: whatever is heard, tried and taken back, the columns equal a count from nothing."""
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.state.worlds import NODES, a_pod, a_pod_term, a_step
+from tests.state.worlds import NODES, a_node, a_pod, a_pod_term, a_step, an_inventory
 from ullage.errors import InvariantBroken
 from ullage.model.device import Device, DeviceHealth, Inventory
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Synced, Updated
@@ -20,27 +21,32 @@ from ullage.model.shape_terms import HostPort
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.node_columns import MOST_COUNTED
 from ullage.state.snapshot import ClusterSnapshot
-from ullage.testing.checks.audit import drifted, row_facts, shared_facts
+from ullage.testing.checks.audit import drifted, everything, row_facts
 
 SEEDS = st.integers(0, 2**32)
 
 
-def everything(placements: ClusterSnapshot) -> dict[str, Any]:
-    return {name: row_facts(placements, name) for name in placements.columns.rows} | shared_facts(placements)
+def try_things(rng: Random, placements: ClusterSnapshot, depth: int, *, nodes: bool = True) -> None:
+    """Place, remove and move, in what-ifs inside what-ifs; nothing is kept at the outermost level.
 
-
-def try_things(rng: Random, placements: ClusterSnapshot, depth: int) -> None:
-    """Place, remove and move, in what-ifs inside what-ifs; nothing is kept at the outermost level."""
+    `nodes`: nodes are supposed, too, and pods counted by number.
+    """
     for _ in range(rng.randint(1, 4)):
         move = rng.random()
-        if move < 0.3 and placements.pods:
+        if move < 0.2 and placements.pods:
             placements.remove(rng.choice(sorted(placements.pods)))
-        elif move < 0.7 or not depth:
+        elif move < 0.35 and nodes:
+            name = rng.choice((*NODES, "~new-1", "~new-2"))
+            placements.put_node(a_node(rng, name), an_inventory(rng, name) if rng.random() < 0.5 else None)
+        elif move < 0.45 and nodes and placements.columns.rows:
+            row = placements.columns.rows[rng.choice(sorted(placements.columns.rows))]
+            placements.add_bulk(row, a_pod(rng, "many").shape, rng.choice((-2, 1, 3)))
+        elif move < 0.8 or not depth:
             pod = a_pod(rng, rng.choice("pqrxyz"))
             placements.place(pod, rng.choice(NODES), (rng.randrange(4),), rng.choice((1000, 250)))
         else:
             with placements.what_if() as trial:
-                try_things(rng, placements, depth - 1)
+                try_things(rng, placements, depth - 1, nodes=nodes)
                 if rng.random() < 0.5:
                     trial.keep()
 
@@ -54,7 +60,7 @@ def test_what_is_counted_never_drifts(seed: int, steps: int) -> None:
         placements.apply(a_step(rng, placements.state))
         if rng.random() < 0.2:
             with placements.what_if() as trial:
-                try_things(rng, placements, 1)
+                try_things(rng, placements, 1, nodes=False)
                 if rng.random() < 0.5:
                     trial.keep()
         assert not list(drifted(placements))
@@ -75,6 +81,43 @@ def test_a_what_if_leaves_no_trace(seed: int) -> None:
     assert not placements.columns.used[len(used) :].any(), "of resources nobody had asked for before"
     assert np.array_equal(placements.columns.gpus.free, free)
     assert not list(drifted(placements))
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
+def test_a_trial_rolls_back_to_its_mark(seed: int) -> None:
+    rng, placements = Random(seed), ClusterSnapshot()
+    for _ in range(30):
+        placements.apply(a_step(rng, placements.state))
+    with placements.what_if() as trial:
+        try_things(rng, placements, 1)
+        before, mark = everything(placements), trial.mark()
+        try_things(rng, placements, 2)
+        trial.rollback(mark)
+        assert everything(placements) == before
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
+def test_a_fork_is_equal_and_lives_its_own_life(seed: int) -> None:
+    rng, placements = Random(seed), ClusterSnapshot()
+    watched = [placements.counts((a_pod_term(rng, "n").pods,)) for _ in range(4)]
+    for _ in range(40):
+        placements.apply(a_step(rng, placements.state))
+    before, twin = everything(placements), placements.fork()
+    assert everything(twin) == before
+    for _ in range(20):
+        twin.apply(a_step(rng, twin.state))
+        with twin.what_if():
+            try_things(rng, twin, 1)
+    assert not list(drifted(twin))
+    assert everything(placements) == before
+    forked = everything(twin)
+    for _ in range(20):
+        placements.apply(a_step(rng, placements.state))
+    assert everything(twin) == forked
+    assert not list(drifted(placements))
+    assert all(counts.total == counts.per_row.sum() for counts in watched)
 
 
 @settings(max_examples=40, deadline=None)
@@ -202,6 +245,25 @@ def test_nothing_may_be_heard_inside_a_what_if() -> None:
     placements = heard(node())
     with placements.what_if(), pytest.raises(InvariantBroken, match="inside a what-if"):
         placements.apply(Synced("pods"))
+
+
+def test_a_what_if_is_no_moment_to_fork() -> None:
+    placements = heard(node())
+    with placements.what_if(), pytest.raises(InvariantBroken, match="inside a what-if"):
+        placements.fork()
+
+
+@pytest.mark.parametrize(
+    "suppose",
+    [
+        pytest.param(lambda placements: placements.put_node(node("new")), id="a-node"),
+        pytest.param(lambda placements: placements.add_bulk(0, interned(Shape()), 3), id="pods-by-number"),
+    ],
+)
+def test_only_a_what_if_supposes(suppose: Callable[[ClusterSnapshot], None]) -> None:
+    placements = heard(node())
+    with pytest.raises(InvariantBroken, match="outside of a what-if"):
+        suppose(placements)
 
 
 def test_an_error_inside_a_what_if_takes_everything_back() -> None:

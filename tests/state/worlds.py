@@ -4,8 +4,10 @@ from random import Random
 
 import msgspec
 
+from ullage.model.allocation import lease_name
 from ullage.model.device import Device, DeviceHealth, Inventory
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Phase, Pod
@@ -250,9 +252,23 @@ def a_storage_class(rng: Random, name: str) -> StorageClass:
     )
 
 
+def a_lease(rng: Random, node: str, device: int) -> GpuLease:
+    """A Lease of one GPU, of pods that are there, of others, or of nobody."""
+    holders = rng.sample(("uid-p", "uid-q", "uid-r", "stranger"), rng.randint(0, 2))
+    return GpuLease(
+        name=lease_name(node, device),
+        node=node,
+        device=device,
+        holds=tuple(LeaseHold(uid, 500 if len(holders) > 1 else 1000) for uid in sorted(holders)),
+        shared=len(holders) > 1,
+        renewed=0.0,
+        resource_version="1",
+    )
+
+
 def a_step(rng: Random, state: ClusterState) -> FactEvent[Fact]:
     """Something that may be heard next: a thing appears, changes or goes."""
-    kind = rng.choice(("node", *["pod"] * 4, "namespace", "inventory", *["claim"] * 2, "volume", "class"))
+    kind = rng.choice(("node", *["pod"] * 4, "namespace", "inventory", *["claim"] * 2, "volume", "class", "lease"))
     key, old, new = _next_of(rng, state, kind)
     if old is None:
         return Added(key, new)
@@ -286,6 +302,9 @@ def _next_of(rng: Random, state: ClusterState, kind: str) -> tuple[ObjectKey, Fa
         case "volume":
             volume = rng.choice(("v1", "v2", "v3"))
             return ObjectKey("", volume), state.volumes.get(volume), a_volume(rng, volume)
+        case "lease":
+            lease = a_lease(rng, name, rng.randrange(4))
+            return ObjectKey("leases", lease.name), state.leases.get(lease.name), lease
         case _:
             name = rng.choice(("late", "now"))
             return ObjectKey("", name), state.storage_classes.get(name), a_storage_class(rng, name)

@@ -155,19 +155,15 @@ async def _hold_leased(api: "KubeApi", placements: "ClusterSnapshot") -> None:
     from ullage.control.leases.loop import gpu_leases
     from ullage.errors import Forbidden
     from ullage.model.fact_event import Added, ObjectKey
-    from ullage.state.external_leases import ExternalLeases
 
     leases = gpu_leases(LEASE_NAMESPACE)
-    holds = ExternalLeases(placements)
-    for pod in placements.state.pods.values():
-        holds.pod_heard(pod, gone=False)
     try:
         found = (await api.list(leases.resource, LEASE_NAMESPACE, selection=leases.selection)).items
     except Forbidden as error:
         _warn(f"{error.message}; GPUs of pods that are being bound right now may be planned with")
         return
     for lease in found:
-        holds.apply(Added(ObjectKey(LEASE_NAMESPACE, lease.metadata.name), leases.read(lease)))
+        placements.apply(Added(ObjectKey(LEASE_NAMESPACE, lease.metadata.name), leases.read(lease)))
 
 
 def _placements(state: "ClusterState") -> "ClusterSnapshot":

@@ -7,9 +7,10 @@ from bisect import bisect_left, insort
 
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import AgeOrder, Pod, age_order
+from ullage.state.forking import Forkable
 
 
-class PodsByAge:
+class PodsByAge(Forkable):
     """Keys of pods by what they belong to. A pod must be removed with the age it was added with."""
 
     def __init__(self) -> None:

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from ullage.state.forking import Forkable
+
 _REMEMBERED = 8192
 """Changes kept in order. A cache further behind is rebuilt, which costs less than that many repairs."""
 
 
-class ChangeLog:
+class ChangeLog(Forkable):
     """A version that grows with every change, and the row of each recent one."""
 
     def __init__(self) -> None:

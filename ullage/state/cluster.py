@@ -1,4 +1,4 @@
-"""State of the cluster. `apply(event)` is its only mutator; everything else is read from it.
+"""State of the cluster. `apply(event)` takes in what was observed; everything else is read from it.
 
 Sums (what is used on a node) are kept beside the facts they come from and changed with them; `invariants.broken` adds
 them up from nothing and compares.
@@ -15,6 +15,7 @@ from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.dra import ResourceClaim, ResourceSlice
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.gang import PodGroup
+from ullage.model.lease import GpuLease
 from ullage.model.namespace import Namespace, labels_of_unheard
 from ullage.model.node import Node
 from ullage.model.pod import Pod
@@ -24,6 +25,7 @@ from ullage.model.vm import Vm, VmMigration
 from ullage.model.vm_config import VmNodesDocument
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.by_age import PodsByAge
+from ullage.state.forking import Forkable
 
 Fact = (
     Node
@@ -42,10 +44,15 @@ Fact = (
     | Vm
     | VmMigration
     | VmNodesDocument
+    | GpuLease
 )
 
 
-class _Index:
+_Named = Node | Namespace | PersistentVolume | StorageClass | GpuLease
+"""Facts with a name that is unique in the cluster."""
+
+
+class _Index(Forkable):
     """Members by the object they belong to, in the order they came."""
 
     def __init__(self) -> None:
@@ -70,7 +77,7 @@ class _Index:
             del self._members[key]
 
 
-class ClusterState:
+class ClusterState(Forkable):
     """ClusterState: all facts as last observed, and the pods on each node."""
 
     def __init__(self) -> None:
@@ -93,7 +100,21 @@ class ClusterState:
         self._vms: dict[ObjectKey, Vm] = {}
         self._vm_migrations: dict[ObjectKey, VmMigration] = {}
         self._vm_nodes: dict[ObjectKey, VmNodesDocument] = {}
-        self._shelves: dict[type[Fact], dict[Any, Any]] = {
+        self._leases: dict[str, GpuLease] = {}
+        self._shelves = self._by_type()
+        self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
+        self._used: dict[str, dict[str, int]] = {}
+        self._naming = _Index()
+        self._waiting_for = PodsByAge()
+        self._finished_with = PodsByAge()
+        self._templated = _Index()
+        self._of_gang = _Index()
+        self._gang_sizes: dict[ObjectKey, Counter[int]] = {}
+        self._synced: set[str] = set()
+
+    def _by_type(self) -> dict[type[Fact], dict[Any, Any]]:
+        """Tables of facts by their type."""
+        return {
             Node: self._nodes,
             Pod: self._pods,
             PodDisruptionBudget: self._budgets,
@@ -110,16 +131,14 @@ class ClusterState:
             Vm: self._vms,
             VmMigration: self._vm_migrations,
             VmNodesDocument: self._vm_nodes,
+            GpuLease: self._leases,
         }
-        self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
-        self._used: dict[str, dict[str, int]] = {}
-        self._naming = _Index()
-        self._waiting_for = PodsByAge()
-        self._finished_with = PodsByAge()
-        self._templated = _Index()
-        self._of_gang = _Index()
-        self._gang_sizes: dict[ObjectKey, Counter[int]] = {}
-        self._synced: set[str] = set()
+
+    def fork(self) -> "ClusterState":
+        """Return an independent copy that shares the facts."""
+        twin = super().fork()
+        twin._shelves = twin._by_type()
+        return twin
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -129,6 +148,11 @@ class ClusterState:
     def tainted_nodes(self) -> Mapping[str, Node]:
         """Nodes with any taint, by name."""
         return self._tainted
+
+    @property
+    def pools(self) -> list[str]:
+        """Pools whose label some node carries, in order."""
+        return sorted(name for name, nodes in self._pools.items() if nodes)
 
     def nodes_of_pool(self, pool: str) -> Mapping[str, Node]:
         """Nodes that carry the pool's label, by name."""
@@ -203,6 +227,11 @@ class ClusterState:
         return MappingProxyType(self._vm_nodes)
 
     @property
+    def leases(self) -> Mapping[str, GpuLease]:
+        """Leases of GPUs, by name."""
+        return MappingProxyType(self._leases)
+
+    @property
     def synced(self) -> frozenset[str]:
         """Sources (resource ids) whose first list is complete."""
         return frozenset(self._synced)
@@ -274,12 +303,41 @@ class ClusterState:
             case Synced(source=source):
                 self._synced.add(source)
 
+    def write_node(self, name: str, node: Node | None) -> None:
+        """Write a node of a what-if in place, or take it away: facts keep their order when it is undone."""
+        before = self._nodes.get(name)
+        if node is None:
+            self._nodes.pop(name, None)
+        else:
+            self._nodes[name] = node
+        self._index_node(before, node)
+
+    def write_inventory(self, name: str, inventory: Inventory | None) -> bool:
+        """Write an inventory of a what-if in place, or take it away. True if that changes anything."""
+        before = self._inventories.get(name)
+        if inventory is None:
+            self._inventories.pop(name, None)
+        else:
+            self._inventories[name] = inventory
+        return before is not inventory
+
+    def _index_node(self, before: Node | None, after: Node | None) -> None:
+        was, now = ("" if node is None else node.labels.get(PROVISIONER_LABEL, "") for node in (before, after))
+        if before is not None and was and was != now:
+            self._pools.get(was, {}).pop(before.name, None)
+        if after is not None and now:
+            self._pools.setdefault(now, {})[after.name] = after
+        if after is not None and after.taints:
+            self._tainted[after.name] = after
+        elif before is not None:
+            self._tainted.pop(before.name, None)
+
     def _shelf(self, fact: Fact) -> tuple[dict[Any, Any], ObjectKey | str]:
         """Return the table of facts of this kind, and the fact's key in it."""
         shelf = self._shelves[type(fact)]
         if isinstance(fact, Inventory):
             return shelf, fact.node
-        return shelf, fact.name if isinstance(fact, Node | Namespace | PersistentVolume | StorageClass) else fact.key
+        return shelf, fact.name if isinstance(fact, _Named) else fact.key
 
     def _put(self, fact: Fact) -> None:
         shelf, key = self._shelf(fact)
@@ -292,10 +350,7 @@ class ClusterState:
                 self._on_node.setdefault(fact.node, {})[fact.key] = fact
                 self._count(fact, +1)
         elif isinstance(fact, Node):
-            if pool := fact.labels.get(PROVISIONER_LABEL):
-                self._pools.setdefault(pool, {})[fact.name] = fact
-            if fact.taints:
-                self._tainted[fact.name] = fact
+            self._index_node(None, fact)
         elif isinstance(fact, Claim) and fact.gang:
             self._of_gang.add(_gang_of(fact), fact.key)
             self._gang_sizes.setdefault(_gang_of(fact), Counter())[fact.gang_min_member] += 1
@@ -312,9 +367,7 @@ class ClusterState:
                 del self._on_node[fact.node][fact.key]
                 self._count(fact, -1)
         elif isinstance(fact, Node):
-            if pool := fact.labels.get(PROVISIONER_LABEL):
-                self._pools.get(pool, {}).pop(fact.name, None)
-            self._tainted.pop(fact.name, None)
+            self._index_node(fact, None)
         elif isinstance(fact, Claim) and fact.gang:
             self._of_gang.drop(_gang_of(fact), fact.key)
             self._forget_size(fact)

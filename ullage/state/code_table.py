@@ -3,10 +3,12 @@
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
+from ullage.state.forking import Forkable
+
 H = TypeVar("H", bound=Hashable)
 
 
-class CodeTable(Generic[H]):
+class CodeTable(Forkable, Generic[H]):
     """Numbers for values, counted: each `take` is ended by one `release`."""
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ullage.model.device import KIND_LABEL as KIND_LABEL
 from ullage.model.device import MILLI_GPU, MOST_DEVICES, Device, DeviceHealth, GpuNodeKind, Inventory
+from ullage.state.forking import Forkable
 
 NEVER = -np.inf
 """Report time of a node whose agent never reported."""
@@ -33,7 +34,7 @@ _SPOKEN = {
 _LABELLED = {kind.value.lower(): spoken for kind, spoken in _SPOKEN.items()}
 
 
-class DeviceColumns:
+class DeviceColumns(Forkable):
     """Arrays over rows (nodes) and places (devices). Read them; write through the methods."""
 
     free: npt.NDArray[np.int32]

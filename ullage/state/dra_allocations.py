@@ -12,6 +12,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import Shape, interned
+from ullage.state.forking import Forkable
 
 NAMESPACE = "\nresourceclaims"
 """Namespace no pod can be in."""
@@ -22,7 +23,7 @@ ABOVE_ALL = (1 << 31) - 1
 _ANY = tuple(range(MOST_DEVICES))
 
 
-class DraAllocations:
+class DraAllocations(Forkable):
     """Devices held by ResourceClaims, by node and claim."""
 
     def __init__(self, claims: Iterable[ResourceClaim] = (), slices: Iterable[ResourceSlice] = ()) -> None:

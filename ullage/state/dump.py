@@ -11,6 +11,7 @@ from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.dra import ResourceClaim, ResourceSlice
 from ullage.model.fact_event import Added, ObjectKey, Synced
 from ullage.model.gang import PodGroup
+from ullage.model.lease import GpuLease
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node
 from ullage.model.pod import Pod
@@ -59,6 +60,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     vms: tuple[Vm, ...] = ()
     vm_migrations: tuple[VmMigration, ...] = ()
     vm_nodes: tuple[VmNodesDocument, ...] = ()
+    leases: tuple[GpuLease, ...] = ()
     objects: tuple[dict[str, Any], ...] = ()
     """Manifests to go on from in a simulator, in an order in which each finds what it refers to."""
 
@@ -85,6 +87,7 @@ def dump(state: ClusterState, *, now: float, objects: Sequence[dict[str, Any]] =
         vms=tuple(state.vms[key] for key in sorted(state.vms)),
         vm_migrations=tuple(state.vm_migrations[key] for key in sorted(state.vm_migrations)),
         vm_nodes=tuple(state.vm_nodes[key] for key in sorted(state.vm_nodes)),
+        leases=tuple(state.leases[name] for name in sorted(state.leases)),
         objects=tuple(objects),
     )
     return msgspec.json.format(msgspec.json.encode(picture, order="deterministic"), indent=2)
@@ -131,6 +134,8 @@ def load(text: bytes) -> tuple[ClusterState, float]:
         state.apply(Added(ObjectKey("", one.name), one))
     for inventory in picture.inventories:
         state.apply(Added(ObjectKey("", inventory.node), inventory))
+    for lease in picture.leases:
+        state.apply(Added(ObjectKey("", lease.name), lease))
     for source in picture.synced:
         state.apply(Synced(source))
     return state, picture.taken_at

@@ -1,17 +1,20 @@
 """GPUs that Leases hold for pods the snapshot does not account for: another scheduler's, or a bind under way.
 
-The snapshot has them as pods that hold a device and nothing else, so that no pod is placed on them. Pure.
+The snapshot has them as pods that hold a device and nothing else, so that no pod is placed on them. Part of the
+snapshot, which keeps it up to date.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Protocol
 
 from ullage.model.device import MILLI_GPU
-from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
+from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
-from ullage.state.snapshot import ClusterSnapshot
+from ullage.state.cluster import ClusterState
+from ullage.state.forking import forked
 
 NOWHERE = "\n"
 """A namespace no pod can be in."""
@@ -19,18 +22,44 @@ NOWHERE = "\n"
 _NOTHING = interned(Shape())
 
 
-class ExternalLeases:
-    """ExternalLeases: keeps the snapshot in step with Leases."""
+class _Snapshot(Protocol):
+    """Part of ClusterSnapshot that is needed here."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
+    @property
+    def state(self) -> ClusterState: ...
+
+    @property
+    def pods(self) -> Mapping[ObjectKey, Pod]: ...
+
+    def place(self, pod: Pod, node: str, gpu_ids: tuple[int, ...], gpu_share: int) -> None: ...
+
+    def remove(self, key: ObjectKey) -> None: ...
+
+
+class ExternalLeases:
+    """ExternalLeases: holders in the snapshot for what Leases give to pods it does not account for."""
+
+    def __init__(self, placements: _Snapshot) -> None:
         self._placements = placements
-        self._leases: dict[str, GpuLease] = {}
+        self._leases = placements.state.leases
         self._of_holder: dict[str, dict[str, None]] = {}
         self._keys: dict[str, ObjectKey] = {}
         self._believed: dict[str, float] = {}
         """Leases that a write of ours ran into before the watch delivered them, each assumed until this instant."""
         self._left: dict[str, None] = {}
         """Leases of which nothing but parts of pods that are gone is unaccounted for."""
+        for pod in placements.state.pods.values():
+            self._keys[pod.uid] = pod.key
+        for lease in self._leases.values():
+            self.renew(None, lease)
+
+    def fork_for(self, placements: _Snapshot) -> "ExternalLeases":
+        """Return a copy for the forked snapshot."""
+        twin = object.__new__(ExternalLeases)
+        twin._placements, twin._leases = placements, placements.state.leases
+        for name in vars(self).keys() - vars(twin).keys():
+            setattr(twin, name, forked(getattr(self, name)))
+        return twin
 
     @property
     def left(self) -> frozenset[str]:
@@ -46,18 +75,16 @@ class ExternalLeases:
         """Leases there are."""
         return len(self._leases)
 
-    def apply(self, event: FactEvent[GpuLease]) -> None:
-        """Take in an event of a Lease, or the end of the first list."""
-        match event:
-            case Synced():
-                self._forget_beliefs(list(self._believed))
-            case Deleted(old=old):
-                self._forget(old)
-            case Updated(old=old, new=new):
-                self._forget(old)
-                self._learn(new)
-            case Added(new=new):
-                self._learn(new)
+    def renew(self, old: GpuLease | None, new: GpuLease | None) -> None:
+        """Take in a change of a Lease that the cluster state has applied."""
+        if old is not None:
+            self._forget(old)
+        if new is not None:
+            self._learn(new)
+
+    def apply_synced(self) -> None:
+        """Take in the end of a first list: Leases that were only assumed are not assumed any longer."""
+        self._forget_beliefs(list(self._believed))
 
     def taken(self, node: str, device: int, name: str, *, until: float) -> None:
         """Assume that a Lease holds this device, until the watch delivers the Lease or until this instant.
@@ -110,14 +137,12 @@ class ExternalLeases:
                 self._judge(self._leases[name])
 
     def _learn(self, lease: GpuLease) -> None:
-        self._leases[lease.name] = lease
         self._believed.pop(lease.name, None)
         for hold in lease.holds:
             self._of_holder.setdefault(hold.uid, {})[lease.name] = None
         self._judge(lease)
 
     def _forget(self, lease: GpuLease) -> None:
-        self._leases.pop(lease.name, None)
         self._left.pop(lease.name, None)
         for hold in lease.holds:
             names = self._of_holder.get(hold.uid, {})

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 
 from ullage.model.shape_terms import ANY_ADDRESS, HostPort
+from ullage.state.forking import Forkable
 
 
-class PortTable:
+class PortTable(Forkable):
     """Number of pods by host port and row."""
 
     def __init__(self) -> None:

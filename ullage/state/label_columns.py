@@ -7,12 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ullage.state.code_table import CodeTable
+from ullage.state.forking import Forkable, forked
 from ullage.state.node_columns import NodeColumns
 
 ABSENT = -1
 
 
-class LabelColumn:
+class LabelColumn(Forkable):
     """One label: a number per row, `ABSENT` where the node does not have it."""
 
     def __init__(self, key: str, capacity: int) -> None:
@@ -45,6 +46,12 @@ class LabelColumns:
         self._holders: Counter[str] = Counter()
         """Rows that have a label."""
         self._nowhere = LabelColumn("", 0)
+
+    def fork_for(self, columns: NodeColumns) -> "LabelColumns":
+        """Return a copy for the forked columns of nodes."""
+        twin = LabelColumns(columns)
+        twin._of_key, twin._on_row, twin._holders = forked(self._of_key), self._on_row.copy(), self._holders.copy()
+        return twin
 
     def __len__(self) -> int:
         return len(self._of_key)

@@ -15,6 +15,7 @@ from ullage.model.shape import Shape
 from ullage.state.change_log import ChangeLog
 from ullage.state.code_table import CodeTable
 from ullage.state.device_columns import DeviceColumns
+from ullage.state.forking import Forkable
 
 UNREADY_TAINTS = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
@@ -41,7 +42,7 @@ def unready_without_saying(node: Node) -> bool:
     return not node.ready and not any(taint.key in UNREADY_TAINTS for taint in node.taints)
 
 
-class NodeColumns:
+class NodeColumns(Forkable):
     """One row a node. Read the arrays up to `size`; they are replaced when they grow, so never keep one."""
 
     alive: npt.NDArray[np.bool_]

@@ -15,6 +15,7 @@ from ullage.model.pod import Pod
 from ullage.model.selector import Operator, Selector
 from ullage.model.shape_terms import PodMatcher, PodTerm
 from ullage.state.change_log import ChangeLog, grown
+from ullage.state.forking import Forkable, forked
 
 T = TypeVar("T", bound=Hashable)
 
@@ -23,7 +24,7 @@ Filters = tuple[PodMatcher, ...]
 """Pods that match all of these."""
 
 
-class RowCounts:
+class RowCounts(Forkable):
     """A number per row, with stamps."""
 
     def __init__(self, rows: Iterable[int] = ()) -> None:
@@ -47,7 +48,7 @@ class RowCounts:
         return self.per_row
 
 
-class SelectorIndex(Generic[T]):
+class SelectorIndex(Forkable, Generic[T]):
     """Things found by the labels of a pod without trying all of them: most selectors name one value of one label."""
 
     def __init__(self) -> None:
@@ -105,6 +106,17 @@ class MatchCounts:
         self._namespace_labels = namespace_labels
         self._counts: weakref.WeakValueDictionary[Filters, RowCounts] = weakref.WeakValueDictionary()
         self._index: SelectorIndex[Filters] = SelectorIndex()
+        self._forked: list[RowCounts] = []
+        """Counts taken over from another snapshot, which has the readers that hold them."""
+
+    def fork_for(self, namespace_labels: NamespaceLabels) -> "MatchCounts":
+        """Return a copy for a forked snapshot. It keeps all counts there are: to count again costs more."""
+        twin = MatchCounts(namespace_labels)
+        for filters, counts in self.known():
+            twin._counts[filters] = copied = counts.fork()
+            twin._forked.append(copied)
+            twin._index.add(filters[0].selector, filters)
+        return twin
 
     def of(self, filters: Filters, seated: Callable[[], Iterable[tuple[Pod, int]]]) -> RowCounts:
         """Counts for these filters. `seated` returns all placed pods with their rows, for counts that are new."""
@@ -153,6 +165,12 @@ class AffinityIndex:
         self._namespace_labels = namespace_labels
         self._counts: dict[tuple[PodTerm, int], RowCounts] = {}
         self._index: SelectorIndex[tuple[PodTerm, int]] = SelectorIndex()
+
+    def fork_for(self, namespace_labels: NamespaceLabels) -> "AffinityIndex":
+        """Return a copy for a forked snapshot."""
+        twin = AffinityIndex(namespace_labels)
+        twin._counts, twin._index = forked(self._counts), self._index.fork()
+        return twin
 
     def count(self, term: PodTerm, row: int, sign: int, weight: int = 0) -> None:
         key = (term, weight)

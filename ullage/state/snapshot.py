@@ -1,7 +1,8 @@
 """Cluster snapshot: observed facts, assumed pods, and the undo journal of what-if trials.
 
-`apply(event)` takes in what was observed, `place` and `remove` what is assumed, and `what_if` undoes what was only
-tried. Columns, counts, ports and claims change with every step: filters read them and never count pods.
+`apply(event)` takes in what was observed, `place` and `remove` what is assumed, `put_node` and `add_bulk` what is only
+supposed; `what_if` undoes what was tried. Columns, counts, ports and claims change with every step: filters read them
+and never count pods.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,15 +15,20 @@ from ullage.errors import InvariantBroken
 from ullage.model.device import MILLI_GPU, Inventory
 from ullage.model.dra import ResourceClaim, ResourceSlice
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
+from ullage.model.lease import GpuLease
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.shape import Shape
 from ullage.model.vm_config import VM_SOURCES
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.by_age import PodsByAge
 from ullage.state.cluster import ClusterState, Fact
 from ullage.state.dra_allocations import DraAllocations, holder_key
+from ullage.state.external_leases import ExternalLeases
+from ullage.state.forking import forked
 from ullage.state.host_ports import PortTable
+from ullage.state.journal import BulkAdded, Entry, NodeBefore, PodBefore, Trial
 from ullage.state.label_columns import LabelColumns
 from ullage.state.node_columns import PODS, NodeColumns
 from ullage.state.pod_counts import AffinityIndex, Filters, MatchCounts, RowCounts
@@ -31,16 +37,6 @@ from ullage.state.vm_room import VmRoom
 
 REQUIRED_NEAR_WEIGHT = 1
 """Weight of another pod's required affinity to a pod in scoring, as in kube-scheduler."""
-
-
-class Trial:
-    """Changes made inside a `what_if` block. They are undone at its end unless kept."""
-
-    def __init__(self) -> None:
-        self.kept = False
-
-    def keep(self) -> None:
-        self.kept = True
 
 
 class ClusterSnapshot:
@@ -66,7 +62,7 @@ class ClusterSnapshot:
         self._by_gpu_claim = PodsByAge()
         self._intended: dict[str, dict[ObjectKey, None]] = {}
         """By namespace: pods that hold room and are not observed on a node yet."""
-        self._journal: list[tuple[ObjectKey, Pod | None, tuple[AssumedVolume, ...]]] = []
+        self._journal: list[Entry] = []
         self._trials = 0
         for node in self.state.nodes.values():
             self._node_appeared(node)
@@ -78,6 +74,29 @@ class ClusterSnapshot:
         for name in self.device_claims.nodes:
             self._hold_for_claims(name)
         self._hear_vms_of_state()
+        self.leases = ExternalLeases(self)
+        """GPUs leased to pods that the snapshot does not account for."""
+
+    def fork(self) -> "ClusterSnapshot":
+        """Return an independent copy that shares frozen facts. Not inside a what-if: a trial is not a fact."""
+        self._outside("a snapshot was forked")
+        twin = object.__new__(ClusterSnapshot)
+        twin.state = state = self.state.fork()
+        twin.columns = self.columns.fork()
+        twin.labels = self.labels.fork_for(twin.columns)
+        twin.tallies = self.tallies.fork_for(state.namespace_labels)
+        twin.refusals = self.refusals.fork_for(state.namespace_labels)
+        twin.wishes = self.wishes.fork_for(state.namespace_labels)
+        twin.storage = self.storage.fork_for(state)
+        twin.vms = self.vms.fork_for(twin.columns)
+        twin.leases = self.leases.fork_for(twin)
+        for name in vars(self).keys() - vars(twin).keys():
+            setattr(twin, name, forked(getattr(self, name)))
+        return twin
+
+    def _outside(self, what: str) -> None:
+        if self._trials:
+            raise InvariantBroken(f"{what} inside a what-if: it must not live that long")
 
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]:
@@ -105,8 +124,7 @@ class ClusterSnapshot:
 
     def apply(self, event: FactEvent[Fact]) -> None:
         """Take in one event. An observed pod replaces what was assumed for it."""
-        if self._trials:
-            raise InvariantBroken("something was heard inside a what-if: it must not live that long")
+        self._outside("something was observed")
         self.state.apply(event)
         match event:
             case Added(new=new):
@@ -116,6 +134,7 @@ class ClusterSnapshot:
             case Deleted(old=old):
                 self._heard(old, None)
             case Synced(source=source):
+                self.leases.apply_synced()
                 if source in VM_SOURCES:
                     self._count_vms()
 
@@ -138,27 +157,76 @@ class ClusterSnapshot:
         """The pod is to go, or never came. Nothing happens if it holds nothing."""
         self._intend(key, None)
 
+    def put_node(self, node: Node, inventory: Inventory | None = None) -> None:
+        """Suppose a node that does not exist, or other facts of one that does. Only inside a what-if.
+
+        Without an inventory the node's last one stays.
+        """
+        self._inside("a node was supposed")
+        name, known = node.name, self.state.inventories.get(node.name)
+        self._journal.append(NodeBefore(name, self.state.nodes.get(name), known))
+        self._write_node(name, node, known if inventory is None else inventory)
+
+    def add_bulk(self, row: int, shape: Shape, pods: int) -> None:
+        """Count pods of this shape on a row without naming them; below zero they leave. Only inside a what-if.
+
+        Right for pods that take up room and are counted by no other pod's rule.
+        """
+        self._inside("pods were counted in bulk")
+        self._journal.append(BulkAdded(row, shape, pods))
+        self._count_bulk(row, shape, pods)
+
+    def _inside(self, what: str) -> None:
+        if not self._trials:
+            raise InvariantBroken(f"{what} outside of a what-if: nothing would undo it")
+
     @contextmanager
     def what_if(self) -> Iterator[Trial]:
-        """Undo what is placed and removed inside the block at its end, unless the trial is kept. Trials nest.
+        """Undo what is changed inside the block at its end, unless the trial is kept. Trials nest.
 
-        It must not live across an await: nothing may be heard meanwhile.
+        It must not live across an await: nothing may be observed meanwhile. Supposed nodes and pods in bulk can be
+        kept by an inner trial only.
         """
-        mark, trial = len(self._journal), Trial()
+        mark, trial = len(self._journal), Trial(self._journal, self._undo_to)
         self._trials += 1
         try:
             yield trial
         finally:
             self._trials -= 1
             if not trial.kept:
-                while len(self._journal) > mark:
-                    self._replace(*self._journal.pop())
+                self._undo_to(mark)
             if not self._trials:
                 self._journal.clear()
 
+    def _undo_to(self, mark: int) -> None:
+        journal = self._journal
+        while len(journal) > mark:
+            match journal.pop():
+                case PodBefore(key, pod, volumes):
+                    self._replace(key, pod, volumes)
+                case BulkAdded(row, shape, pods):
+                    self._count_bulk(row, shape, -pods)
+                case NodeBefore(name, node, inventory):
+                    self._write_node(name, node, inventory)
+
+    def _count_bulk(self, row: int, shape: Shape, pods: int) -> None:
+        self.columns.count(row, shape, pods)
+        self.columns.touch(row)
+
+    def _write_node(self, name: str, node: Node | None, inventory: Inventory | None) -> None:
+        """Write facts of a node in place, without an event. None: there is no such fact."""
+        before, stays = self.state.nodes.get(name), name in self.columns.rows and node is not None
+        reported = self.state.write_inventory(name, inventory)
+        self.state.write_node(name, node)
+        self._node_heard(before, node, name)
+        if reported and stays:
+            self._inventory_heard(name)
+        elif reported:
+            self._hold_for_claims(name)
+
     def _intend(self, key: ObjectKey, pod: Pod | None, volumes: tuple[AssumedVolume, ...] = ()) -> None:
         if self._trials:
-            self._journal.append((key, self._pods.get(key), self.storage.of(key)))
+            self._journal.append(PodBefore(key, self._pods.get(key), self.storage.of(key)))
         self._replace(key, pod, volumes)
 
     def _replace(self, key: ObjectKey, pod: Pod | None, volumes: tuple[AssumedVolume, ...] = ()) -> None:
@@ -173,14 +241,16 @@ class ClusterSnapshot:
 
     def _heard(self, old: Fact | None, new: Fact | None) -> None:
         match new if new is not None else old:
-            case Pod():
+            case Pod() as pod:
                 self._pod_heard(old, new)
+                self.leases.pod_heard(pod, gone=new is None)
+            case GpuLease():
+                before, after = (one if isinstance(one, GpuLease) else None for one in (old, new))
+                self.leases.renew(before, after)
             case Node(name=name):
                 self._node_heard(old, new, name)
             case Inventory(node=name):
-                if name in self.columns.rows:
-                    self._report(self.state.nodes[name])
-                self._hold_for_claims(name)
+                self._inventory_heard(name)
             case Namespace():
                 self.tallies.forget_by_namespace()
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
@@ -201,6 +271,11 @@ class ClusterSnapshot:
         """Begin to count VMs once both they and the node configuration are known."""
         if self.state.synced.issuperset(VM_SOURCES):
             self.vms.activate(self.state.nodes.values(), self._pods.values())
+
+    def _inventory_heard(self, name: str) -> None:
+        if name in self.columns.rows:
+            self._report(self.state.nodes[name])
+        self._hold_for_claims(name)
 
     def _device_claim_heard(self, old: Fact | None, new: Fact | None) -> None:
         before, after = (one if isinstance(one, ResourceClaim) else None for one in (old, new))
@@ -248,8 +323,9 @@ class ClusterSnapshot:
         elif new != old:
             self._offered(new)
             row = self.columns.renew(new)
-            self.labels.put(row, new.labels)
-            self._report(new)
+            if not isinstance(old, Node) or new.labels != old.labels:
+                self.labels.put(row, new.labels)
+                self._report(new)
             self.vms.put_node(new)
 
     def _offered(self, node: Node) -> None:

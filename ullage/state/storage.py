@@ -13,6 +13,7 @@ import msgspec
 from ullage.model.fact_event import ObjectKey
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.cluster import ClusterState
+from ullage.state.forking import forked
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -37,6 +38,13 @@ class Storage:
         """Assumed volumes by claim and pod, in the order they were placed: the first decides."""
         self._of_volume: dict[str, dict[ObjectKey, None]] = {}
         """Claims that are to get a volume; more than one only after a mistake."""
+
+    def fork_for(self, state: ClusterState) -> "Storage":
+        """Return a copy for the forked state."""
+        twin = Storage(state)
+        twin._of_pod, twin._of_claim = self._of_pod.copy(), forked(self._of_claim)
+        twin._of_volume = forked(self._of_volume)
+        return twin
 
     @property
     def storage_classes(self) -> Mapping[str, StorageClass]:

@@ -25,11 +25,12 @@ from ullage.model.vm import (
     VmPod,
 )
 from ullage.model.vm_config import NodeCapacity, VmConfig, node_capacity, ordinary_reserved
+from ullage.state.forking import Forkable
 
 K = TypeVar("K")
 
 
-class VmLedger:
+class VmLedger(Forkable):
     """Ledger of all nodes. Facts are put and dropped; rows and accounts are read.
 
     `on_change` is called with the name of a node whose rows may be others now.
@@ -61,6 +62,12 @@ class VmLedger:
         # Results, kept until a fact they are made of changes.
         self._accounts: dict[ObjectKey, VmAccount] = {}
         self._summed: dict[str, NodeLedger] = {}
+
+    def fork_with(self, on_change: Callable[[str], None]) -> "VmLedger":
+        """Return an independent copy that tells its changes to another reader."""
+        twin = self.fork()
+        twin._on_change = on_change
+        return twin
 
     # Facts.
 

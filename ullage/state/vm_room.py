@@ -67,6 +67,13 @@ class VmRoom:
         self._ordinary: Ints = np.zeros((2, 0), np.int64)
         self._named: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
+    def fork_for(self, columns: NodeColumns) -> "VmRoom":
+        """Return a copy for the forked columns of nodes. Nobody listens to it."""
+        twin = VmRoom(columns)
+        twin.active, twin.refusal, twin._labels = self.active, self.refusal, self._labels.copy()
+        twin.ledger = self.ledger.fork_with(twin._changed)
+        return twin
+
     # Facts.
 
     def activate(self, nodes: Iterable[Node], pods: Iterable[Pod]) -> None:

@@ -8,7 +8,6 @@ from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPl
 from ullage.decide.draining.plan import plan_drain
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
-from ullage.state.external_leases import ExternalLeases
 
 
 def planned_beside(*, dead: bool, on: str) -> DrainPlan:
@@ -16,8 +15,6 @@ def planned_beside(*, dead: bool, on: str) -> DrainPlan:
     waiting = pod("slow", gpus=1)
     on_it = replace(pod("p", "a", gpus=1), gpu_ids=(0,))
     assigner = a_picture(gpu_node("a", 8), gpu_node("b", 8), on_it, *(() if dead else (waiting,)))
-    leases = ExternalLeases(assigner.placements)
-    leases.pod_heard(waiting, gone=False)
     lease = GpuLease(
         name=f"gpu-{on}-1",
         node=on,
@@ -27,7 +24,7 @@ def planned_beside(*, dead: bool, on: str) -> DrainPlan:
         renewed=NOW,
         resource_version="1",
     )
-    leases.apply(Added(ObjectKey("leases", lease.name), lease))
+    assigner.placements.apply(Added(ObjectKey("leases", lease.name), lease))
     facts = DrainInputs(candidates=frozenset(on))
     return plan_drain(assigner, facts, DrainPolicy(), FRESH, UNLIMITED, now=NOW)
 

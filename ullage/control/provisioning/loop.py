@@ -26,9 +26,8 @@ from ullage.decide.provisioning.wording import some_of
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.errors import ApiError
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.model.fact_event import Added, Deleted, FactEvent, Synced, Updated
+from ullage.model.fact_event import Added, FactEvent, Updated
 from ullage.model.instance import Instance, InstanceState
-from ullage.model.lease import GpuLease
 from ullage.model.pod import Pod
 from ullage.model.pool_action import PoolAction, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.pool_outcome import (
@@ -41,7 +40,6 @@ from ullage.model.pool_outcome import (
 )
 from ullage.model.provisioner import PROVISIONER_LABEL, FleetBudget, Provisioner
 from ullage.runtime import LoopHealth, Pacing, Wakeup, run_reconciler
-from ullage.state.external_leases import ExternalLeases
 from ullage.state.snapshot import ClusterSnapshot
 
 _log = structlog.get_logger("provisioning")
@@ -86,7 +84,7 @@ class ProvisioningLoop:
         settings: ProvisioningSettings,
     ) -> None:
         self.placements = ClusterSnapshot()
-        self.leases = ExternalLeases(self.placements)
+        self.leases = self.placements.leases
         self.plan: FleetPlan | None = None
         self.health = LoopHealth("provisioning", clock.steady)
         self.on_outcome: Callable[[PoolOutcome], None] = lambda _: None
@@ -116,14 +114,8 @@ class ProvisioningLoop:
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
         if isinstance(fact, NodeProvisioner):
             self._statuses.hear(event)
-        elif isinstance(fact, GpuLease):
-            self.leases.apply(event)
         else:
             self.placements.apply(event)
-            if isinstance(fact, Pod):
-                self.leases.pod_heard(fact, gone=isinstance(event, Deleted))
-        if isinstance(event, Synced):
-            self.leases.apply(event)
         if not self._wakeup.is_set and is_news(event):
             self._wakeup.set()
 

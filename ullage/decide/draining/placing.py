@@ -8,15 +8,18 @@ from msgspec.structs import replace
 from ullage.decide.draining.destinations import DestinationSearch
 from ullage.decide.draining.inputs import PlannerMemory
 from ullage.decide.draining.loners import BatchablePods
-from ullage.decide.draining.moving import Moving
 from ullage.decide.placement.claiming import POOL_LABEL, claim_of
-from ullage.decide.placement.engine import Placement, PlacementEngine
+from ullage.decide.placement.engine import Placement, PlacementEngine, hold
 from ullage.decide.scheduling.assignment import queue_order
 from ullage.model.device import MILLI_GPU
+from ullage.model.draining import DRAINING_TAINT
 from ullage.model.fact_event import ObjectKey
+from ullage.model.node import Taint
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, asking_for
 from ullage.state.cluster import ClusterState
+
+_DRAINING = Taint(DRAINING_TAINT, "", "NoSchedule")
 
 Places = dict[ObjectKey, str]
 Crowds = dict[Shape, list[Pod]]
@@ -63,7 +66,6 @@ class PodRelocator:
         self.loners = BatchablePods(
             chain(self._placements.pods.values(), also), self._placements.state.namespace_labels
         )
-        self.moving = Moving(self._placements, ghosts=self.loners.spreads)
 
     def move(self, pods: Sequence[Pod]) -> Places | Pod:
         """Take pods off their nodes and place each elsewhere: all places, or the first pod without one.
@@ -77,6 +79,15 @@ class PodRelocator:
     def take_out(self, pods: Sequence[Pod]) -> None:
         """Free the room of these pods."""
         self._take_out(*self._told_apart(pods))
+
+    def close_to_new_pods(self, name: str) -> None:
+        """Suppose the draining taint on a node, as it will have it while it is drained. Only inside a what-if.
+
+        Room on the node is closed by `DestinationSearch`; the taint matters to hard spread constraints alone.
+        """
+        node = self._placements.state.nodes[name]
+        if self.loners.spreads and not any(taint.key == DRAINING_TAINT for taint in node.taints):
+            self._placements.put_node(replace(node, taints=(*node.taints, _DRAINING)))
 
     def seat(self, pod: Pod) -> Places | Pod:
         """Place one pod that holds no room."""
@@ -105,7 +116,7 @@ class PodRelocator:
     def _take_out(self, crowds: Crowds, others: Iterable[Pod]) -> None:
         rows, held = self._placements.columns.rows, self._placements.pods
         for pod in others:
-            self.moving.take_out(pod.key)
+            self._placements.remove(pod.key)
         for shape, crowd in crowds.items():
             seated: dict[str, int] = {}
             for pod in crowd:
@@ -113,7 +124,7 @@ class PodRelocator:
                     seated[pod.node] = seated.get(pod.node, 0) + 1
             for node, count in seated.items():
                 if node in rows:
-                    self.moving.count(rows[node], shape, -count)
+                    self._placements.add_bulk(rows[node], shape, -count)
 
     def _told_apart(self, pods: Sequence[Pod]) -> tuple[Crowds, list[Pod]]:
         crowds: Crowds = {}
@@ -137,7 +148,7 @@ class PodRelocator:
         seat = self._seating.seat_on(pod, self._placements.columns.names[row], now=self._now)
         if not isinstance(seat, Placement):
             return None
-        self.moving.put(pod, seat)
+        hold(self._placements, pod, seat)
         return seat.node
 
     def _place_crowd(self, crowd: Sequence[Pod], places: Places) -> Pod | None:
@@ -151,7 +162,7 @@ class PodRelocator:
                 return pod
             row, room = found
             taken = waiting[done : done + room]
-            self.moving.count(row, pod.shape, len(taken))
+            self._placements.add_bulk(row, pod.shape, len(taken))
             places.update(dict.fromkeys([each.key for each in taken], names[row]))
             done += len(taken)
         return None
@@ -172,7 +183,7 @@ class PodRelocator:
             if row is not None:
                 fitting = min(self._destinations.room_at(row, pods[0]), len(pods))
             if row is not None and fitting:
-                self.moving.count(row, shape, fitting)
+                self._placements.add_bulk(row, shape, fitting)
                 places.update(dict.fromkeys([each.key for each in pods[:fitting]], node))
             waiting += pods[fitting:]
         return waiting

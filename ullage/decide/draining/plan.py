@@ -75,11 +75,11 @@ class _Loop:
         placing = PodRelocator(
             self._assigner.seating, destinations, self._memory, now=self._now, also=[one.pod for one in self._evicted]
         )
-        with placing.moving.attempt():
+        with placing.placements.what_if():
             # 2. pods on nodes that are being removed, and pods evicted lately
             for name in sorted(self._removing):
                 destinations.close(self._rows[name])
-                placing.moving.make_ghost(name)
+                placing.close_to_new_pods(name)
             problem = self._unplaced(placing)
             # 3. nodes to be tried, in order; the search for room begins with the other nodes
             stays, loads = self._sorted_out()

@@ -49,17 +49,17 @@ def without_room(
             destinations.limit_to(leaving.destinations)
         evicted = [one.pod for one in leaving.evictions]
         placing = PodRelocator(assigner.seating, destinations, memory, now=now, also=evicted)
-        with placing.moving.attempt():
+        with placing.placements.what_if():
             for name in sorted(leaving.nodes.keys() & rows.keys()):
                 destinations.close(rows[name])
-                placing.moving.make_ghost(name)
+                placing.close_to_new_pods(name)
             # Evicted pods run nowhere: they are placed before pods that still run.
             placing.move(still_missing(leaving.evictions, leaving.workloads, placements))
             moved: set[ObjectKey] = set()
             for name in sorted(leaving.nodes):
                 keys = [key for key in sorted(leaving.nodes[name]) if key in held and key not in moved]
                 pods = [held[key] for key in keys if not held[key].deleting]
-                with placing.moving.attempt() as trial:
+                with placing.placements.what_if() as trial:
                     places = placing.move(pods)
                     if isinstance(places, Pod):
                         found[name] = places.key

@@ -70,8 +70,8 @@ class RemovalTrial:
         """Empty a node, or return the pod without a place and undo. Without `for_good` all is undone in any case."""
         row = self._rows[node]
         self._destinations.close(row)
-        with self._placing.moving.attempt() as trial:
-            self._placing.moving.make_ghost(node)
+        with self._placing.placements.what_if() as trial:
+            self._placing.close_to_new_pods(node)
             places = self._placing.move(leaving) if leaving else {}
             if not isinstance(places, Pod) and for_good:
                 trial.keep()

@@ -21,7 +21,6 @@ from ullage.model.shape import Shape, asking_for, interned
 from ullage.state.cluster import ClusterState
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.dra_allocations import ABOVE_ALL
-from ullage.state.external_leases import ExternalLeases
 from ullage.state.snapshot import ClusterSnapshot
 
 IN_USE = "\nin use"
@@ -36,14 +35,13 @@ _NOTHING = interned(Shape())
 class GpuAccounting:
     """Keeps a long-lived snapshot equal to what bound pods and agents report. Call `settle` before each decision."""
 
-    def __init__(self, placements: ClusterSnapshot, leases: ExternalLeases) -> None:
+    def __init__(self, placements: ClusterSnapshot) -> None:
         self._placements = placements
-        self._leases = leases
         self._pods: dict[ObjectKey, None] = {}
         self._nodes: dict[str, None] = {}
 
     def observe(self, event: FactEvent[Any]) -> None:
-        """Note one event that the snapshot and ExternalLeases have applied. `settle` looks at what it may change."""
+        """Note one event that the snapshot has applied. `settle` looks at what it may change."""
         fact = getattr(event, "old" if isinstance(event, Deleted) else "new", None)
         match fact:
             case Pod():
@@ -66,7 +64,7 @@ class GpuAccounting:
         pods = [placed[key] for key in heard if key in placed and not placed[key].gpu_ids]
         account_for_bound(self._placements, [pod for pod in pods if pod.key in self._placements.state.pods])
         for pod in pods:
-            self._leases.pod_heard(pod, gone=False)
+            self._placements.leases.pod_heard(pod, gone=False)
         hold_in_use(self._placements, nodes)
         return True
 

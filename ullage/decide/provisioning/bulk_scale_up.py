@@ -7,7 +7,7 @@ quota. Then a pattern that fits on one new node fits on a thousand: the placemen
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ullage.decide.placement.engine import Placement
+from ullage.decide.placement.engine import Placement, hold
 from ullage.decide.provisioning.node_offers import ENDLESS, BulkNodes, NodeOffers, Pool, looks_at_zones, zones_for
 from ullage.decide.provisioning.packing import FilledNodes, pack
 from ullage.decide.provisioning.patterns import NodeType, Pattern
@@ -29,7 +29,7 @@ def packs(market: NodeOffers, pod: Pod) -> bool:
     """True if room alone decides on which new nodes of a pool the pod may go."""
     if pod.key.namespace in market.quota_namespaces or not _packs(pod.shape):
         return False
-    return not market.scratch.placements.refusals.about(pod)
+    return not market.placements.refusals.about(pod)
 
 
 @lru_cache(maxsize=4096)  # asked for every pod, of a few shapes
@@ -90,7 +90,7 @@ class _Order:
         seated = self._seated(place, [pod])
         taken = dict(pod.shape.requests) | {PODS: _ONE_POD}
         if seated:
-            taken[GPU] = gpu_use(self._market.scratch.placements.pods[pod.key])
+            taken[GPU] = gpu_use(self._market.placements.pods[pod.key])
         self._market.rollback(mark)
         return tuple(taken.get(name, 0) for name in self._resources) if seated else None
 
@@ -114,7 +114,7 @@ class _Order:
         for pod in pods if node is not None else ():
             answer = self._market.seat_on(pod, node.name) if node is not None else None
             if isinstance(answer, Placement):
-                self._market.scratch.hold(pod, answer)
+                hold(self._market.placements, pod, answer)
                 seated.add(pod.key)
         return seated
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 from msgspec.structs import replace
 
 from ullage.decide.gang.placement import GangPlacement, GangRequest, seat_gang
-from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask
+from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
 from ullage.decide.provisioning.bulk_scale_up import buy_in_bulk, packs, size_order
 from ullage.decide.provisioning.node_offers import FRESH, NodeOffers, Pool, ScaleUpBlocked
 from ullage.decide.provisioning.pool_nodes import NOBODY, AssumedUse, gpu_use
 from ullage.decide.provisioning.scale_up import Refusals, buy_for_gang, buy_for_pods, refusals, seat_on_opened
-from ullage.decide.provisioning.scratch import borrowed
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, PoolNode
@@ -73,8 +72,8 @@ def find_demand(
     The snapshot is left unchanged.
     """
     waiting = [turn for turn in turns if not _has_a_seat(turn, seating.placements)]
-    with borrowed(seating.placements) as scratch:
-        search = _Search(NodeOffers(seating, scratch, pools, budget, now=now))
+    with seating.placements.what_if() as trial:
+        search = _Search(NodeOffers(seating, trial, pools, budget, now=now))
         search.draw_what_is_coming()
         rest = search.seated(waiting)
         if rest:
@@ -91,11 +90,11 @@ def _has_a_seat(turn: Turn, placements: ClusterSnapshot) -> bool:
 
 
 class _Search:
-    """One search on a borrowed snapshot."""
+    """One search in a what-if of the snapshot."""
 
     def __init__(self, market: NodeOffers) -> None:
         self.market = market
-        self._placements = market.scratch.placements
+        self._placements = market.placements
         self._assumed: dict[str, AssumedUse] = {}
         self._seated_on: dict[ObjectKey, str] = {}
         self._unmet: dict[ObjectKey, Refusals] = {}
@@ -120,12 +119,12 @@ class _Search:
         if known is not None:
             doomed = tuple(taint for taint in known.taints if taint.key == DELETION_TAINT)
             face = replace(face, labels=face.labels | known.labels, taints=(*face.taints, *doomed))
-        self.market.scratch.put(face, inventory)
+        self._placements.put_node(face, inventory)
 
     def _draw_as_reported(self, node: PoolNode) -> None:
         """Put a node with a silent agent into the snapshot as if its agent had repeated its report now."""
         known, report = self._placements.state.nodes[node.name], self._placements.state.inventories[node.name]
-        self.market.scratch.put(known, replace(report, reported_at=self.market.now))
+        self._placements.put_node(known, replace(report, reported_at=self.market.now))
 
     def take_taints_off(self) -> None:
         """Put nodes marked for deletion into the snapshot as they would be without the taint."""
@@ -134,7 +133,7 @@ class _Search:
                 known = self._placements.state.nodes.get(node.name)
                 if node.doomed and known is not None:
                     others = tuple(taint for taint in known.taints if taint.key != DELETION_TAINT)
-                    self.market.scratch.put(replace(known, taints=others))
+                    self._placements.put_node(replace(known, taints=others))
 
     def seated(self, turns: Iterable[Turn]) -> list[Turn]:
         """Place pods and gangs. Returns those without a place.
@@ -156,7 +155,7 @@ class _Search:
         if isinstance(turn, Pod):
             seat = self.market.seat(turn)
             if seat is not None:
-                self.market.scratch.hold(turn, seat)
+                hold(self._placements, turn, seat)
                 self._assume(turn, seat)
             return seat is not None
         closed = self.market.quota.closed(turn.pending[: turn.needed])
@@ -164,7 +163,6 @@ class _Search:
         if isinstance(answer, GangPlacement):
             for pod in turn.pending:
                 if pod.key in answer.seats:
-                    self.market.scratch.noted(pod)
                     self._assume(pod, answer.seats[pod.key])
         return isinstance(answer, GangPlacement)
 
@@ -231,7 +229,7 @@ class _Search:
                 for pod in pods:
                     seat = self.market.seat_on(pod, "" if node is None else node.name)
                     if isinstance(seat, Placement):
-                        self.market.scratch.hold(pod, seat)
+                        hold(self._placements, pod, seat)
                     else:
                         self._unmet[pod.key] = {bulk.pool.name: seat}
 

@@ -1,4 +1,4 @@
-"""Hypothetical new nodes on a borrowed snapshot, within the limits of pools and fleet."""
+"""Hypothetical new nodes in a what-if of the snapshot, within the limits of pools and fleet."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine
 from ullage.decide.placement.filters.codes import FITS
 from ullage.decide.placement.quota import QuotaTable
-from ullage.decide.provisioning.scratch import Scratch
 from ullage.model.admission import LEASED_TAINT
 from ullage.model.device import MILLI_GPU, Inventory
 from ullage.model.node import Node, Taint
@@ -19,6 +18,7 @@ from ullage.model.provisioner import ZONE_LABEL, FleetBudget, PoolNode, Provisio
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import NodeTerm
 from ullage.model.verdict import Reason
+from ullage.state.journal import Trial
 
 FRESH = "~"
 """Prefix of names of hypothetical nodes. It sorts after all names of existing nodes."""
@@ -83,12 +83,13 @@ class NodeOffers:
     """Opens new nodes, within the limits of each pool and of the whole fleet."""
 
     def __init__(
-        self, seating: PlacementEngine, scratch: Scratch, pools: Sequence[Pool], budget: FleetBudget, *, now: float
+        self, seating: PlacementEngine, trial: Trial, pools: Sequence[Pool], budget: FleetBudget, *, now: float
     ) -> None:
-        self.scratch = scratch
+        self.placements = seating.placements
+        self._trial = trial
         self.now = now
         self.seating = seating
-        self.quota = QuotaTable(scratch.placements)
+        self.quota = QuotaTable(self.placements)
         self.pools = tuple(sorted(pools, key=lambda pool: pool.name))
         self._budget = budget
         self._open: list[HypotheticalNode] = []
@@ -96,15 +97,15 @@ class NodeOffers:
         self._sizes = {pool.name: len(pool.nodes) for pool in pools}
         self._gpus = sum(node.capacity for pool in pools for node in pool.nodes) // MILLI_GPU
         self._price = sum(pool.provisioner.template.price * len(pool.nodes) for pool in pools)
-        self.quota_namespaces = frozenset(key.namespace for key in scratch.placements.state.quotas)
-        nodes = scratch.placements.state.nodes
+        self.quota_namespaces = frozenset(key.namespace for key in self.placements.state.quotas)
+        nodes = self.placements.state.nodes
         self._kept_off = {pool.name: taint for pool in pools if (taint := _kept_off_by_agents(pool, nodes))}
 
     def mark(self) -> Mark:
-        return self.scratch.mark(), len(self._open), len(self._bulk)
+        return self._trial.mark(), len(self._open), len(self._bulk)
 
     def rollback(self, mark: Mark) -> None:
-        self.scratch.rollback(mark[0])
+        self._trial.rollback(mark[0])
         for node in self._open[mark[1] :]:
             self._count(node.pool, -1)
         for bulk in self._bulk[mark[2] :]:
@@ -120,7 +121,7 @@ class NodeOffers:
                 yield node, pods
 
     def pods_on(self, node: HypotheticalNode) -> list[Pod]:
-        return list(self.scratch.placements.pods_on(node.name).values())
+        return list(self.placements.pods_on(node.name).values())
 
     def opened_since(self, mark: Mark) -> list[HypotheticalNode]:
         return self._open[mark[1] :]
@@ -184,7 +185,7 @@ class NodeOffers:
         if self.no_purchase(pool) is not None:
             return None
         node = HypotheticalNode(f"{FRESH}{pool.name}-{len(self._open):04}", pool, zone, to_minimum)
-        self.scratch.put(*self.face(pool, node.name, zone))
+        self.placements.put_node(*self.face(pool, node.name, zone))
         self._open.append(node)
         self._count(pool, 1)
         return node
@@ -224,7 +225,7 @@ class NodeOffers:
         """
         if not self._open:
             return None
-        rows = self.scratch.placements.columns.rows
+        rows = self.placements.columns.rows
         opened = np.array([rows[node.name] for node in self._open], np.int64)
         for place in np.flatnonzero(self.seating.codes(pod, now=self.now)[opened] == FITS):
             answer = self.seat_on(pod, self._open[place].name)

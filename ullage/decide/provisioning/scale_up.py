@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ullage.decide.gang.placement import GangPlacement, GangRequest, seat_gang
-from ullage.decide.placement.engine import Placement
+from ullage.decide.placement.engine import Placement, hold
 from ullage.decide.provisioning.node_offers import Mark, NodeOffers, Pool, ScaleUpBlocked, zones_for
 from ullage.decide.provisioning.pool_nodes import gpu_use
 from ullage.model.device import MILLI_GPU
-from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.verdict import Reason
 
@@ -54,7 +53,7 @@ def seat_on_opened(market: NodeOffers, pods: Sequence[Pod]) -> list[Pod]:
         seat = market.seat_on_opened(pod)
         if seat is None:
             return list(pods[place:])
-        market.scratch.hold(pod, seat)
+        hold(market.placements, pod, seat)
     return []
 
 
@@ -97,7 +96,7 @@ def _serve(market: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> list[Pod]:
             seat = market.open_for(pool, pod)
         if not isinstance(seat, Placement):
             return list(pods[place:])  # the others are of the same shape
-        market.scratch.hold(pod, seat)
+        hold(market.placements, pod, seat)
     return []
 
 
@@ -151,10 +150,4 @@ def _zones(pools: Sequence[Pool], gang: GangRequest) -> Sequence[str]:
 def _seat_gang(market: NodeOffers, gang: GangRequest) -> bool:
     closed = market.quota.closed(gang.pending[: gang.needed])
     answer = seat_gang(market.seating, gang, now=market.now, closed=closed)
-    if not isinstance(answer, GangPlacement):
-        return False
-    seated: dict[ObjectKey, Placement] = dict(answer.seats)
-    for pod in gang.pending:
-        if pod.key in seated:
-            market.scratch.noted(pod)
-    return True
+    return isinstance(answer, GangPlacement)

@@ -15,13 +15,12 @@ from ullage.decide.scheduling.denials import Denials
 from ullage.decide.scheduling.requeue import asks_differently, news
 from ullage.model.allocation import lease_name
 from ullage.model.claim import Claim
-from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.gang import PodGroup
 from ullage.model.lease import GpuLease
 from ullage.model.outcome import BindFailure, PlaceOutcome, PodBound, PodNotBound, PreemptOutcome
 from ullage.model.pod import Pod
 from ullage.model.verdict import ClusterEvent
-from ullage.state.external_leases import ExternalLeases
 from ullage.state.queue import QueueBackoff, SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -38,8 +37,8 @@ class SchedulerCore:
     def __init__(self, profiles: Mapping[str, str], pace: QueueBackoff = QueueBackoff()) -> None:  # noqa: B008 - frozen
         self.placements = ClusterSnapshot()
         self.queue = SchedulingQueue(pace)
-        self._foreign = ExternalLeases(self.placements)
-        self._accounting = GpuAccounting(self.placements, self._foreign)
+        self._foreign = self.placements.leases
+        self._accounting = GpuAccounting(self.placements)
         self._turns = SchedulingCycle(profiles, self.placements, self.queue, self._foreign)
         self._touched: dict[ObjectKey, None] = {}
         """Gangs with events since they were last checked."""
@@ -72,17 +71,13 @@ class SchedulerCore:
         """Take in one event, and wake the pods it may help."""
         self.queue.note()
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
-        if isinstance(event, Synced):
-            self._foreign.apply(event)
-        if isinstance(fact, GpuLease):
-            self._foreign.apply(event)
-            self._accounting.observe(event)
-            if isinstance(event, Deleted) or (isinstance(event, Updated) and event.old.holds != event.new.holds):
-                self.queue.wake(ClusterEvent.POD_LEFT, now=now)
-            return
         volumes = self.placements.volumes_version
         self.placements.apply(event)
         self._accounting.observe(event)
+        if isinstance(fact, GpuLease):
+            if isinstance(event, Deleted) or (isinstance(event, Updated) and event.old.holds != event.new.holds):
+                self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+            return
         if isinstance(fact, Pod):
             self._pod_heard(event, fact, now)
             self._volumes_given_back(volumes, now)
@@ -225,7 +220,6 @@ class SchedulerCore:
     def _pod_heard(self, event: FactEvent[Pod], pod: Pod, now: float) -> None:
         before = event.old if isinstance(event, Updated | Deleted) else None
         after = None if isinstance(event, Deleted) else pod
-        self._foreign.pod_heard(pod, gone=after is None)
         self._turns.room.pod_heard(before, after)
         waiting = after is not None and self._turns.ours(after)
         if waiting:

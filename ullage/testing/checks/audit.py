@@ -7,6 +7,7 @@ import numpy as np
 
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.state.cluster import ClusterState
+from ullage.state.dump import dump
 from ullage.state.pod_counts import AffinityIndex, RowCounts
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -53,6 +54,26 @@ def recounted(placements: ClusterSnapshot) -> ClusterSnapshot:
     for pod in placements.pods.values():
         fresh.place(pod, pod.node, pod.gpu_ids, pod.gpu_share, placements.storage.of(pod.key))
     return fresh
+
+
+def everything(placements: ClusterSnapshot) -> dict[str, Any]:
+    """All that the snapshot holds, with names instead of rows. Equal before and after a question.
+
+    Counts by filter are left out: a question may be the first to need one. `drifted` checks them.
+    """
+    heard = placements.state
+    pods = {key: (pod, placements.storage.of(key)) for key, pod in placements.pods.items()}
+    return {
+        "facts": dump(heard, now=0.0),
+        "indices": (dict(heard.tainted_nodes), {name: dict(heard.nodes_of_pool(name)) for name in heard.pools}),
+        "rows": {name: row_facts(placements, name) for name in placements.columns.rows},
+        "pods": pods,
+        "pods by node": {
+            name: dict(placements.pods_on(name)) for name in sorted({pod.node for pod, _ in pods.values()})
+        },
+        "left by pods": placements.leases.left,
+        "vms": {name: placements.vms.ledger.ledger(name) for name in placements.vms.ledger.nodes()},
+    } | shared_facts(placements)
 
 
 def row_facts(placements: ClusterSnapshot, name: str) -> dict[str, Any]:

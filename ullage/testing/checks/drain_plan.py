@@ -26,10 +26,10 @@ def violations(
     destinations = DestinationSearch(assigner.seating, now=now)
     placing = PodRelocator(assigner.seating, destinations, PlannerMemory(hints=moves), now=now)
     ranks = {key: place for place, key in enumerate(order)}
-    with placing.moving.attempt():
+    with placing.placements.what_if():
         for one in plan.removable:
             destinations.close(rows[one.node])
-            placing.moving.make_ghost(one.node)
+            placing.close_to_new_pods(one.node)
         placing.take_out(tuple(pods.values()))
         in_order = sorted(pods, key=lambda each: (ranks.get(each, len(ranks)), each))
         return [key for key in in_order if isinstance(placing.seat(pods[key]), Pod)]

@@ -7,7 +7,6 @@ from ullage.decide.explain.planning import PlanInputs, SchedulePlanner
 from ullage.decide.placement.observed_gpus import account_for_bound, hold_in_use
 from ullage.kube.client.api import KubeApi
 from ullage.model.fact_event import Added, ObjectKey
-from ullage.state.external_leases import ExternalLeases
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.watch.sources import read_picture
 
@@ -16,11 +15,9 @@ async def read_fresh(api: KubeApi, lease_namespace: str) -> ClusterSnapshot:
     """Snapshot of the cluster as it is now, with the GPUs that Leases hold for binds under way."""
     placements = ClusterSnapshot(await read_picture(api))
     account_for_bound(placements)
-    holds, leases = ExternalLeases(placements), gpu_leases(lease_namespace)
-    for pod in placements.state.pods.values():
-        holds.pod_heard(pod, gone=False)
+    leases = gpu_leases(lease_namespace)
     for lease in (await api.list(leases.resource, lease_namespace, selection=leases.selection)).items:
-        holds.apply(Added(ObjectKey(lease_namespace, lease.metadata.name), leases.read(lease)))
+        placements.apply(Added(ObjectKey(lease_namespace, lease.metadata.name), leases.read(lease)))
     hold_in_use(placements, sorted(placements.state.inventories))
     return placements
 

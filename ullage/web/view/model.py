@@ -15,7 +15,6 @@ from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced
 from ullage.model.lease import GpuLease
 from ullage.model.pod import Pod
 from ullage.model.provisioner import MICROS, PROVISIONER_LABEL
-from ullage.state.external_leases import ExternalLeases
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.web.view.decisions import RecentDecisions, ShownDecision
 from ullage.web.view.nodes import NO_NAMESPACE, node_row
@@ -36,7 +35,6 @@ class DashboardModel:
         self.pools: dict[str, PoolView] = {}
         self.policy = policy
         self.decisions = RecentDecisions()
-        self._foreign = ExternalLeases(self.placements)
         self._waiting = PendingPods(PodAssigner(self.placements, policy))
         self._meter = UsageMeter()
         self._nodes, self._pool_rows, self._totals, self._about = (
@@ -64,7 +62,7 @@ class DashboardModel:
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
         match fact:
             case GpuLease():
-                self._foreign.apply(event)
+                self.placements.apply(event)
                 self._used[fact.node] = None
             case PoolView():
                 self._pool_heard(event, fact)
@@ -75,7 +73,8 @@ class DashboardModel:
                 pass  # an Event that is not shown
             case _:
                 self.placements.apply(event)
-                self._foreign.apply(event) if isinstance(event, Synced) else self._fact_heard(event, fact)
+                if not isinstance(event, Synced):
+                    self._fact_heard(event, fact)
 
     def patch(self, about: PageInfo, *, now: float) -> ViewPatch:
         """Rows that changed since the last patch. Its cost grows with the changes, not with the cluster."""
@@ -103,7 +102,6 @@ class DashboardModel:
     def _fact_heard(self, event: FactEvent[Any], fact: object) -> None:
         if isinstance(fact, Pod):
             gone = isinstance(event, Deleted)
-            self._foreign.pod_heard(fact, gone=gone)
             self._waiting.hear(fact, gone=gone)
             self._used[fact.node] = None
             if fact.holds_room and not gone:
@@ -138,7 +136,7 @@ class DashboardModel:
         pods = [placed[key] for key in heard if key in placed and not key.namespace.startswith(NO_NAMESPACE)]
         account_for_bound(self.placements, pods)
         for pod in pods:
-            self._foreign.pod_heard(pod, gone=False)
+            self.placements.leases.pod_heard(pod, gone=False)
         nodes, self._used = self._used, {}
         hold_in_use(self.placements, nodes)
 
