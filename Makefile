@@ -32,12 +32,14 @@ check: $(VENV)/.dev ## lint, types, layers, generated docs
 generated: $(VENV)/.dev ## are generated docs and CRDs as the code says?
 	$(BIN)/python -m ullage.cli.reference --check docs/generated
 	$(BIN)/python -m ullage.kube.crds --check deploy/crds
+	$(BIN)/python -m ullage.deploy --check deploy
 
 format: $(VENV)/.dev ## put code and generated docs in shape
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix --quiet .
 	$(BIN)/python -m ullage.cli.reference docs/generated
 	$(BIN)/python -m ullage.kube.crds deploy/crds
+	$(BIN)/python -m ullage.deploy deploy
 
 bench: $(VENV)/.dev controlplane ## speed and memory beside the peer, in one run
 	$(BIN)/python -m bench.run $(ARGS)

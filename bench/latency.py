@@ -10,7 +10,7 @@ import time
 
 from bench.record import Figure
 from bench.rivals import OURS, PEER, Stage, binds, clear, kube_scheduler, ours, stage
-from ullage.cli.install import ensure_namespace
+from ullage.deploy.applying import ensure_namespace
 from ullage.kube.client.resources import PODS
 from ullage.testing.builders import a_pod
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from bench.population import GPUS_PER_NODE, create_all
 from bench.record import Figure
 from bench.rivals import OURS, PACKING_PEER, PEER, Stage, binds, clear, kube_scheduler, ours, stage
-from ullage.cli.install import ensure_namespace
+from ullage.deploy.applying import ensure_namespace
 from ullage.kube.client.resources import PODS
 from ullage.testing.builders import GPU, a_pod
 

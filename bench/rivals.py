@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.population import create_all, each_of, nodes_with_gpus, report_inventories
-from ullage.cli.install import ensure_namespace
 from ullage.clock import WallClock
+from ullage.deploy.applying import ensure_namespace
 from ullage.kube.auth.connect import connect
 from ullage.kube.client.api import DELETE_NOW, KubeApi
 from ullage.kube.client.resource import Resource

@@ -31,7 +31,7 @@ from bench.rivals import (
     stage,
     writes_alone,
 )
-from ullage.cli.install import ensure_namespace
+from ullage.deploy.applying import ensure_namespace
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import GPU_CLAIMS, PODS
 from ullage.testing.builders import a_pod

@@ -35,7 +35,11 @@ TOLERATION = {"key": "gpu.scheduling/leased", "operator": "Exists", "effect": "N
 @pytest.fixture
 def plane(start_control_plane: StartControlPlane) -> ControlPlane:
     plane = start_control_plane(ControlPlaneSpec())
-    subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+    subprocess.run(
+        (PROGRAM, "install", "--definitions-only", "--apply", "--kubeconfig", plane.kubeconfig),
+        check=True,
+        capture_output=True,
+    )
     return plane
 
 

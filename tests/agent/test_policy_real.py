@@ -33,7 +33,11 @@ MINE, OTHER = "gpu-1", "gpu-2"
 @pytest.fixture
 def plane(start_control_plane: StartControlPlane) -> ControlPlane:
     plane = start_control_plane(ControlPlaneSpec())
-    subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+    subprocess.run(
+        (PROGRAM, "install", "--definitions-only", "--apply", "--kubeconfig", plane.kubeconfig),
+        check=True,
+        capture_output=True,
+    )
     kubectl(plane, "apply", "-f", str(DEPLOY))
     return plane
 

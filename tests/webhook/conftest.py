@@ -17,7 +17,11 @@ from ullage.testing.controlplane.fixtures import prepare
 def plane() -> Iterator[ControlPlane]:
     """etcd and kube-apiserver, with what `ullage install` brings."""
     with prepare(ControlPlaneSpec()) as plane:
-        subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+        subprocess.run(
+            (PROGRAM, "install", "--definitions-only", "--apply", "--kubeconfig", plane.kubeconfig),
+            check=True,
+            capture_output=True,
+        )
         kubectl = (str(find(GoProgram.KUBECTL)), f"--kubeconfig={plane.kubeconfig}")
         subprocess.run((*kubectl, "apply", "-f", str(DEPLOY / "rbac.yaml")), check=True, capture_output=True)
         yield plane

@@ -82,12 +82,16 @@ async def test_the_api_server_is_answered_and_nobody_else(tmp_path: Path) -> Non
 
 
 def _install(plane: ControlPlane) -> None:
-    subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+    subprocess.run(
+        (PROGRAM, "install", "--definitions-only", "--apply", "--kubeconfig", plane.kubeconfig),
+        check=True,
+        capture_output=True,
+    )
     kubectl = (str(find(GoProgram.KUBECTL)), f"--kubeconfig={plane.kubeconfig}")
     subprocess.run((*kubectl, "apply", "-f", str(DEPLOY / "rbac.yaml")), check=True, capture_output=True)
 
 
 async def test_everything_that_is_shipped_is_accepted(site: Site) -> None:
-    for folder in ("agent", "scheduler", "webhook"):
+    for folder in ("agent", "controller", "dashboard", "scheduler", "webhook"):
         said = site.kubectl("apply", "--dry-run=server", "--recursive", "-f", str(DEPLOY.parent / folder))
         assert "created (server dry run)" in said or "configured (server dry run)" in said or "unchanged" in said

@@ -12,7 +12,7 @@ from tests.contract.expect import eventually, refused
 from tests.control.scheduling.fleet import add_nodes
 from tests.control.scheduling.programs import Programs
 from tests.webhook.kubelet import containers_of, env_of
-from tests.webhook.programs import DEPLOY, KubectlFailed, Site, WebhookProgram
+from tests.webhook.programs import KubectlFailed, Site, WebhookProgram
 from ullage.clock import WallClock
 from ullage.errors import ApiError, Forbidden, Invalid, ServerFailure
 from ullage.kube.admission.webhook_configs import MUTATING_NAME
@@ -263,10 +263,6 @@ async def test_by_index_the_hosts_numbers_are_seen(
         "CUDA_VISIBLE_DEVICES": "2,3",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
     }
-
-
-def test_the_manifests_are_accepted(site: Site) -> None:
-    site.kubectl("apply", "--dry-run=server", "-f", str(DEPLOY / "workload.yaml"))
 
 
 EVERYTHING = [{"operator": "Exists"}]

@@ -156,7 +156,9 @@ class CertRotator:
         except AlreadyExists:
             return
         except NotFound as error:
-            raise UserError(f"namespace {self._place.namespace} is not there; run `ullage install` first") from error
+            raise UserError(
+                f"namespace {self._place.namespace} is not there; run `ullage install --apply` first"
+            ) from error
         _log.info("certificates made", secret=str(self._place))
 
     async def _advance(self, secret: Secret, vault: TlsSecret | None, plan: RotationPlan) -> None:

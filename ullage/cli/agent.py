@@ -111,7 +111,7 @@ async def _serve(
     api = open_api(find_access(choice.kubeconfig, choice.context))
     try:
         if GPU_NODE_STATUSES not in await api.discover():
-            raise UserError("the cluster does not serve GpuNodeStatus; run `ullage install` first")
+            raise UserError("the cluster does not serve GpuNodeStatus; run `ullage install --apply` first")
         agent = NodeAgent(api, host, settings, WallClock(), instance=identity(), seed=secrets.randbits(32))
         if address is None:
             await agent.run()

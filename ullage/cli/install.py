@@ -1,52 +1,123 @@
-"""`ullage install`: what a cluster needs before ullage can work in it."""
+"""`ullage install`: the manifests of an installation, printed or applied."""
 
 import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.kube.client.api import KubeApi
+from ullage.errors import UserError
+
+if TYPE_CHECKING:
+    from ullage.deploy.options import InstallOptions
+
+COMPONENT_NAMES = ("scheduler", "controller", "webhook", "agent", "dashboard")
+FEATURE_NAMES = ("karpenter", "cluster-api", "kwok")
 
 EXAMPLES = """\b
 Examples:
-  ullage install
-  ullage install --context staging --namespace ullage-system
+  ullage install > ullage.yaml
+  ullage install --apply
+  ullage install --apply --image registry.example/ullage:0.1.0 --feature karpenter
+  ullage install --only scheduler --only webhook --apply
+  ullage install --definitions-only --apply
 """
 
 
 @click.command("install", epilog=EXAMPLES)
-@click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
+@click.option("--apply", "applies", is_flag=True, help="Apply them to the cluster, and wait until all is ready.")
+@click.option("--namespace", default="ullage-system", show_default=True, help="Where Ullage runs and keeps its Leases.")
+@click.option("--image", default="ullage:0.1.0", show_default=True, help="Image of all components.")
+@click.option(
+    "--only",
+    "components",
+    multiple=True,
+    type=click.Choice(COMPONENT_NAMES),
+    help="Install these components. May be repeated. Default: all but the dashboard.",
+)
+@click.option(
+    "--feature",
+    "features",
+    multiple=True,
+    type=click.Choice(FEATURE_NAMES),
+    help="Grant what this needs: Karpenter, Cluster API, or simulated nodes. May be repeated.",
+)
+@click.option(
+    "--definitions-only", is_flag=True, help="Our kinds and the namespace, for processes outside the cluster."
+)
+@click.option("--pod-group", is_flag=True, help="The definition of PodGroup too. --apply sees for itself.")
+@click.option("--settings", "settings_file", metavar="FILE", help="Settings file of the scheduler and the controller.")
+@click.option("--network-policies", is_flag=True, help="NetworkPolicies: only the declared ports can be reached.")
+@click.option(
+    "--monitoring", is_flag=True, help="ServiceMonitors, alert rules, Grafana dashboard (Prometheus operator)."
+)
+@click.option("--simulate", metavar="BOARD", default="", help="Agents report GPUs that are not there: 8xH100-SXM.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=300.0, show_default=True, help="Seconds to wait with --apply."
+)
 @cluster_options
-def command(namespace: str, kubeconfig: str | None, context: str | None) -> None:
-    """Apply the definitions of GpuClaim, GpuNodeStatus, GpuQuota, NodeProvisioner; create the namespace of the Leases.
+def command(applies: bool, kubeconfig: str | None, context: str | None, timeout: float, **options: Any) -> None:
+    """Print what a cluster needs for Ullage, as YAML; with --apply, apply it and wait until it is ready.
 
-    PodGroup, by which gangs say how many they are, is brought too where the cluster has none. Safe to repeat; what is
-    there stays.
+    The same objects as the Helm chart makes. Safe to repeat: an upgrade is the same command with another image.
+    `ullage uninstall` takes everything away again.
     """
-    done = asyncio.run(_install(ClusterChoice.of(kubeconfig, context), namespace))
-    click.echo(f"installed {', '.join(done)}; Leases are kept in namespace {namespace}")
+    chosen = read_options(options)
+    if applies:
+        asyncio.run(_apply(ClusterChoice.of(kubeconfig, context), chosen, timeout))
+        return
+    import yaml
+
+    from ullage.deploy.manifests import manifests
+
+    click.echo(yaml.safe_dump_all(manifests(chosen), sort_keys=False, width=120, allow_unicode=True).rstrip())
 
 
-async def _install(choice: ClusterChoice, namespace: str) -> list[str]:
-    from ullage.kube.client.resources import KUBE_POD_GROUPS, POD_GROUPS
-    from ullage.kube.crds.catalog import OURS, POD_GROUP
-    from ullage.kube.crds.install import install
-    from ullage.watch.sources import is_served
+def read_options(options: dict[str, Any]) -> "InstallOptions":
+    """Read the options of the command. Raises UserError."""
+    from dataclasses import replace
+
+    from ullage.deploy.component import Component, Feature
+    from ullage.deploy.options import InstallOptions
+
+    chosen = InstallOptions(
+        namespace=options["namespace"],
+        image=options["image"],
+        features=[Feature(one) for one in options["features"]],
+        pod_group=options["pod_group"],
+        settings=_settings(options["settings_file"]),
+        network_policies=options["network_policies"],
+        monitoring=options["monitoring"],
+        simulate=options["simulate"],
+    )
+    if options["definitions_only"]:
+        if options["components"]:
+            raise UserError("--definitions-only: installs no component; leave --only out")
+        return replace(chosen, components=())
+    if options["components"]:
+        return replace(chosen, components=[Component(one) for one in options["components"]])
+    return chosen
+
+
+def _settings(file: str | None) -> str:
+    """Text of a settings file that is right. Raises UserError."""
+    if file is None:
+        return ""
+    from ullage.config.loading import load_settings
+
+    load_settings(file)
+    return Path(file).read_text()
+
+
+async def _apply(choice: ClusterChoice, options: "InstallOptions", timeout: float) -> None:
+    from dataclasses import replace
+
+    from ullage.deploy.applying import apply, needs_pod_group, wait_ready
 
     async with choice.connected() as api:
-        gangs_known = await is_served(api, POD_GROUPS) or KUBE_POD_GROUPS in await api.discover()
-        wanted = OURS if gangs_known else (*OURS, POD_GROUP)
-        await install(api, wanted)
-        await ensure_namespace(api, namespace)
-    return [definition.resource.id for definition in wanted]
-
-
-async def ensure_namespace(api: KubeApi, name: str) -> None:
-    """Create the namespace if it does not exist."""
-    from ullage.errors import AlreadyExists
-    from ullage.kube.client.resources import NAMESPACES
-
-    try:
-        await api.create(NAMESPACES, {"metadata": {"name": name}})
-    except AlreadyExists:
-        return
+        if not options.pod_group and await needs_pod_group(api):
+            options = replace(options, pod_group=True)
+        await apply(api, options, click.echo)
+        await wait_ready(api, options, click.echo, seconds=timeout)
+    click.echo(f"installed; Leases of GPUs are kept in namespace {options.namespace}. Next: ullage check")

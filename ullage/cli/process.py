@@ -96,7 +96,7 @@ async def check_served(access: "ClusterAccess", *resources: "Resource[Any]") -> 
     finally:
         await api.close()
     if missing:
-        raise UserError(f"the cluster does not serve {' and '.join(missing)}; run `ullage install` first")
+        raise UserError(f"the cluster does not serve {' and '.join(missing)}; run `ullage install --apply` first")
 
 
 def run_fast(work: Coroutine[Any, Any, None]) -> None:

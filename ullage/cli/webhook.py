@@ -197,4 +197,4 @@ async def _check(api: "KubeApi") -> None:
     from ullage.kube.client.resources import GPU_CLAIMS
 
     if GPU_CLAIMS not in await api.discover():
-        raise UserError(f"the cluster does not serve {GPU_CLAIMS.kind}; run `ullage install` first")
+        raise UserError(f"the cluster does not serve {GPU_CLAIMS.kind}; run `ullage install --apply` first")

@@ -21,7 +21,7 @@ def start_installed(start_control_plane: StartControlPlane) -> StartInstalled:
 
     def start(spec: ControlPlaneSpec) -> ControlPlane:
         plane = start_control_plane(spec)
-        command = (PROGRAM, "install", "--kubeconfig", plane.kubeconfig)
+        command = (PROGRAM, "install", "--definitions-only", "--apply", "--kubeconfig", plane.kubeconfig)
         done = subprocess.run(command, check=False, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return plane

@@ -29,7 +29,11 @@ CLAIMS, SLICES = RESOURCE_CLAIMS[0], RESOURCE_SLICES[0]
 @pytest.fixture
 def plane(start_control_plane: StartControlPlane) -> ControlPlane:
     plane = start_control_plane(ControlPlaneSpec())
-    subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+    subprocess.run(
+        (PROGRAM, "install", "--definitions-only", "--apply", "--kubeconfig", plane.kubeconfig),
+        check=True,
+        capture_output=True,
+    )
     return plane
 
 

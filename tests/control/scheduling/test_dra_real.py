@@ -38,7 +38,11 @@ DEPLOY = Path(__file__).parents[3] / "deploy" / "scheduler"
 @pytest.fixture
 def plane(start_control_plane: StartControlPlane) -> ControlPlane:
     plane = start_control_plane(ControlPlaneSpec(components=(GoProgram.CONTROLLER_MANAGER, GoProgram.SCHEDULER)))
-    subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+    subprocess.run(
+        (PROGRAM, "install", "--definitions-only", "--apply", "--kubeconfig", plane.kubeconfig),
+        check=True,
+        capture_output=True,
+    )
     kubectl = (str(find(GoProgram.KUBECTL)), f"--kubeconfig={plane.kubeconfig}")
     subprocess.run((*kubectl, "apply", "-f", str(DEPLOY)), check=True, capture_output=True)
     return plane

@@ -93,7 +93,7 @@ async def test_without_what_install_brings_it_says_so(start_control_plane: Start
     command = (PROGRAM, "scheduler", "--kubeconfig", bare.kubeconfig)
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=30)
     assert done.returncode == 1
-    assert "run `ullage install` first" in done.stderr
+    assert "run `ullage install --apply` first" in done.stderr
 
 
 async def test_it_stops_cleanly_when_told_to(plane: ControlPlane, api: KubeApi, programs: Programs) -> None:

@@ -15,6 +15,12 @@ from ullage.testing.controlplane.versions import GoProgram
 STAGES = Path(__file__).parent / "stages"
 KWOK_NODE_ANNOTATION = ("kwok.x-k8s.io/node", "fake")
 """KWOK plays the kubelet of nodes annotated so; Karpenter's kwok provider annotates the nodes it creates."""
+AUDIT_POLICY = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
 CLIENT_RATE = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 
 
@@ -79,6 +85,9 @@ def _apiserver(site: ControlPlaneSite, spec: ControlPlaneSpec) -> Launch:
         "--allow-privileged=true",
         "--profiling=false",
     ]
+    if spec.audit:
+        site.audit_policy.write_text(json.dumps(AUDIT_POLICY))
+        arguments += [f"--audit-policy-file={site.audit_policy}", f"--audit-log-path={site.audit_log}"]
     if unwanted:
         arguments.append(f"--disable-admission-plugins={','.join(unwanted)}")
     return Launch(arguments, f"{site.server}/readyz")

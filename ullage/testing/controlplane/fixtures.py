@@ -10,10 +10,12 @@ Where the programs are not built, tests that ask for one of these are skipped wi
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from ullage.testing.controlplane import WORKLOADS, ControlPlane, ControlPlaneSpec, MissingProgram
+from ullage.testing.controlplane import WORKLOADS, ControlPlane, ControlPlaneSpec, GoProgram, MissingProgram
+from ullage.testing.controlplane.binaries import find
 
 StartControlPlane = Callable[[ControlPlaneSpec], ControlPlane]
 
@@ -22,6 +24,16 @@ def prepare(spec: ControlPlaneSpec) -> ControlPlane:
     """A control plane ready to start, or the end of the test that needs it."""
     try:
         return ControlPlane(spec)
+    except MissingProgram as missing:
+        if os.environ.get("CI", "").lower() == "true":
+            pytest.fail(f"NO REAL CONTROL PLANE: {missing}", pytrace=False)
+        pytest.skip(f"NO REAL CONTROL PLANE: {missing}")
+
+
+def program(name: GoProgram) -> Path:
+    """A program that runs by itself, such as kubectl, or the end of the test that needs it."""
+    try:
+        return find(name)
     except MissingProgram as missing:
         if os.environ.get("CI", "").lower() == "true":
             pytest.fail(f"NO REAL CONTROL PLANE: {missing}", pytrace=False)

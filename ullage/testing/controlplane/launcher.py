@@ -16,10 +16,11 @@ from typing import Self
 
 from ullage.errors import UllageError
 from ullage.testing.controlplane import binaries
+from ullage.testing.controlplane.audit import AuditedRequest, read_audit
 from ullage.testing.controlplane.certificates import CertificateAuthority, Validity
 from ullage.testing.controlplane.components import Launch, launch_of
 from ullage.testing.controlplane.ports import PortReservation, reserve_port
-from ullage.testing.controlplane.probe import Probe, crd_is_served, create_crds
+from ullage.testing.controlplane.probe import Probe, account_token, crd_is_served, create_crds
 from ullage.testing.controlplane.processes import Processes, last_lines
 from ullage.testing.controlplane.site import (
     ADMIN,
@@ -152,6 +153,14 @@ class ControlPlane:
     def kubeconfig_with_token(self, token: str) -> Path:
         """A kubeconfig with a bearer token: one of the spec's static tokens, or a wrong one."""
         return self._write_user({"token": token})
+
+    def kubeconfig_of_account(self, name: str, namespace: str, node: str = "") -> Path:
+        """A kubeconfig with a token of a service account, as kubelet gets one for a pod on a node."""
+        return self.kubeconfig_with_token(account_token(self.probe, self.server, (namespace, name), node))
+
+    def audit(self) -> list[AuditedRequest]:
+        """Every request answered so far; needs `audit` in the spec."""
+        return list(read_audit(self._ground.site.audit_log))
 
     def start_all(self) -> None:
         """Start every component and wait until each is ready; a port taken meanwhile means other ports."""

@@ -77,3 +77,18 @@ def crd_is_served(probe: Probe, server: str, name: str) -> bool:
     crd = probe.get(f"{server}{CRDS_PATH}/{name}")
     conditions = crd.get("status", {}).get("conditions", [])
     return any(condition["type"] == "Established" and condition["status"] == "True" for condition in conditions)
+
+
+def account_token(probe: Probe, server: str, account: tuple[str, str], node: str = "") -> str:
+    """A token of a service account (namespace, name) by the TokenRequest API, bound to a Node if one is named."""
+    namespace, name = account
+    spec: dict[str, Any] = {"expirationSeconds": 7200}
+    if node:
+        uid = probe.get(f"{server}/api/v1/nodes/{node}")["metadata"]["uid"]
+        spec["boundObjectRef"] = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid}
+    url = f"{server}/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    status, answer = probe.request("POST", url, body)
+    if status != http.client.CREATED:
+        raise UllageError(f"no token for {namespace}/{name}: {status} {answer.decode(errors='replace')[:300]}")
+    return str(json.loads(answer)["status"]["token"])

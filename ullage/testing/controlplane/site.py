@@ -68,6 +68,14 @@ class ControlPlaneSite:
         return self.folder / "tokens.csv"
 
     @property
+    def audit_policy(self) -> Path:
+        return self.folder / "audit-policy.json"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.folder / "audit.jsonl"
+
+    @property
     def admin_kubeconfig(self) -> Path:
         return self.folder / "admin.kubeconfig"
 

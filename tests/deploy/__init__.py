@@ -1,0 +1,1 @@
+"""Installation: manifests, chart, permissions, and the commands that apply and remove them."""

@@ -1,0 +1,108 @@
+"""The chart and `ullage install` make the same objects, whatever is asked for."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.deploy.chart import CHART, HelmFailed, helm, template
+from ullage.deploy.component import Component, Feature
+from ullage.deploy.components import COMPONENTS
+from ullage.deploy.manifests import manifests
+from ullage.deploy.options import InstallOptions
+from ullage.kube.client.resource import JsonObject
+
+pytestmark = pytest.mark.real
+
+DEFAULT = InstallOptions()
+SETTINGS = "scheduling: {profiles: {gpu-scheduler: packing}}\n"
+
+
+def by_name(objects: list[JsonObject]) -> dict[tuple[str, str], JsonObject]:
+    """Objects by kind and name. Helm makes no namespace, and notes on kinds that they stay."""
+    found = {}
+    for one in objects:
+        if one["kind"] == "Namespace":
+            continue
+        meta = {key: value for key, value in one["metadata"].items() if key != "annotations"}
+        found[one["kind"], meta["name"]] = {**one, "metadata": meta}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("values", "options"),
+    [
+        pytest.param({}, DEFAULT, id="as-usual"),
+        pytest.param(
+            {"agent": {"enabled": False}, "webhook": {"enabled": False}, "controller": {"enabled": False}},
+            replace(DEFAULT, components=[Component.SCHEDULER]),
+            id="the-scheduler-alone",
+        ),
+        pytest.param(
+            {"features": {"karpenter": True, "clusterApi": True, "kwok": True}, "dashboard": {"enabled": True}},
+            replace(DEFAULT, features=list(Feature), components=list(Component)),
+            id="everything",
+        ),
+        pytest.param({"settings": SETTINGS}, replace(DEFAULT, settings=SETTINGS), id="settings"),
+        pytest.param({"networkPolicy": {"enabled": True}}, replace(DEFAULT, network_policies=True), id="network"),
+        pytest.param(
+            {"monitoring": {part: {"enabled": True} for part in ("serviceMonitor", "alerts", "grafana")}},
+            replace(DEFAULT, monitoring=True),
+            id="monitoring",
+        ),
+        pytest.param(
+            {"agent": {"simulate": "8xH100-SXM"}, "definitions": {"podGroup": True}, "image": {"tag": "9"}},
+            replace(DEFAULT, simulate="8xH100-SXM", pod_group=True, image="ullage:9"),
+            id="simulated",
+        ),
+        pytest.param({"definitions": {"install": False}}, replace(DEFAULT, definitions=False), id="no-definitions"),
+    ],
+)
+def test_helm_and_install_make_the_same(values: dict[str, Any], options: InstallOptions) -> None:
+    ours, theirs = by_name(manifests(options)), by_name(template(values))
+    assert theirs.keys() == ours.keys()
+    for name, body in ours.items():
+        assert theirs[name] == body, name
+
+
+def test_another_namespace_is_named_everywhere() -> None:
+    ours = by_name(manifests(replace(DEFAULT, namespace="gpus")))
+    theirs = by_name(template(namespace="gpus"))
+    assert theirs == ours
+    assert "ullage-system" not in str(theirs)
+
+
+def test_lint_is_strict_and_silent() -> None:
+    assert "0 chart(s) failed" in helm("lint", "--strict", str(CHART))
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        pytest.param({"schedular": {"enabled": True}}, "schedular", id="unknown-name"),
+        pytest.param({"scheduler": {"replicas": 0}}, "replicas", id="no-replica"),
+        pytest.param({"image": {"digest": "latest"}}, "digest", id="no-digest"),
+        pytest.param({"agent": {"enabled": "yes"}}, "enabled", id="no-boolean"),
+    ],
+)
+def test_wrong_values_are_named(values: dict[str, Any], says: str) -> None:
+    with pytest.raises(HelmFailed, match=says):
+        template(values)
+
+
+def test_no_hook_and_kinds_that_stay() -> None:
+    """Argo CD and Flux apply what they see: nothing may happen by hooks, and no upgrade may delete claims."""
+    for one in template({"features": {"karpenter": True}}):
+        notes = one["metadata"].get("annotations") or {}
+        assert not [key for key in notes if key.startswith("helm.sh/hook")]
+        if one["kind"] == "CustomResourceDefinition":
+            assert notes["helm.sh/resource-policy"] == "keep"
+
+
+@pytest.mark.parametrize("component", Component)
+def test_replicas_may_be_fewer(component: Component) -> None:
+    if COMPONENTS[component].per_node:
+        pytest.skip("one on every node: it has no replicas")
+    made = by_name(template({component.value: {"enabled": True, "replicas": 1}}))
+    assert made["Deployment", f"ullage-{component}"]["spec"]["replicas"] == 1
+    assert ("PodDisruptionBudget", f"ullage-{component}") not in made

@@ -1,0 +1,73 @@
+"""Alerts and graphs name only metrics that exist, with labels they have."""
+
+import re
+
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.registry import Collector
+
+from ullage.deploy.monitoring import ALERTS, PANELS, grafana_dashboard
+from ullage.observe.admission_metrics import AdmissionMetrics
+from ullage.observe.agent_metrics import AgentMetrics
+from ullage.observe.draining_metrics import DrainMetrics
+from ullage.observe.karpenter_metrics import KarpenterMetrics
+from ullage.observe.provisioning_metrics import ProvisioningMetrics
+from ullage.observe.scheduler_metrics import SchedulerMetrics
+
+FAMILIES = (SchedulerMetrics, AdmissionMetrics, AgentMetrics, ProvisioningMetrics, DrainMetrics, KarpenterMetrics)
+QUERIES = [pytest.param(one.expression, id=one.name) for one in ALERTS] + [
+    pytest.param(query, id=panel.title) for panel in PANELS for query, _ in panel.queries
+]
+ADDED_BY_PROMETHEUS = {"le", "instance", "job", "namespace", "pod"}
+
+
+class Kept(CollectorRegistry):
+    """A registry that keeps each collector with its labels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.labels: dict[str, set[str]] = {}
+
+    def register(self, collector: Collector) -> None:
+        super().register(collector)
+        for name in self._collector_to_names[collector]:
+            self.labels[name] = set(getattr(collector, "_labelnames", ()))
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, set[str]]:
+    registry = Kept()
+    for family in FAMILIES:
+        family(registry)
+    return registry.labels
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_a_query_names_what_exists(query: str, known: dict[str, set[str]]) -> None:
+    names = re.findall(r"\b(?:ullage|tensor_fusion)_[a-z_]+", query)
+    assert names
+    missing = [name for name in names if name not in known]
+    assert not missing
+    labels = set().union(*(known[name] for name in names)) | ADDED_BY_PROMETHEUS
+    used = set(re.findall(r"[{,]\s*([a-z_]+)\s*(?:=~|!~|!=|=)", query))
+    for group in re.findall(r"\b(?:by|without)\s*\(([^)]*)\)", query):
+        used |= {one.strip() for one in group.split(",")}
+    assert used <= labels
+
+
+def test_each_alert_says_what_to_look_at() -> None:
+    assert all(one.summary and one.look and one.severity in ("info", "warning", "critical") for one in ALERTS)
+    assert len({one.name for one in ALERTS}) == len(ALERTS)
+
+
+def test_graphs_stand_side_by_side() -> None:
+    places = [(one["gridPos"]["x"], one["gridPos"]["y"]) for one in grafana_dashboard()["panels"]]
+    assert len(set(places)) == len(places)
+
+
+UNBOUNDED = {"pod", "namespace", "claim", "uid", "node", "user", "message", "path_raw"}
+
+
+def test_no_label_grows_with_the_cluster(known: dict[str, set[str]]) -> None:
+    """A label that takes the name of a pod, claim or node would make a series of each."""
+    assert not [name for name, labels in known.items() if labels & UNBOUNDED]

@@ -1,0 +1,157 @@
+"""Remove an installation: admission first, then workloads, marks on nodes, kinds and the namespace.
+
+Every step looks again at what there is, so a removal that was cut off goes on with the next call. Pods that run keep
+running.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from ullage.deploy.kinds import ACCESS, ADMISSION, REST, WORKLOADS
+from ullage.deploy.labels import NAME_LABEL, PART
+from ullage.errors import NotFound, UserError
+from ullage.kube.client.api import Deletion, KubeApi, ListSelector, MergePatch, Propagation
+from ullage.kube.client.edit import edit
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import CRDS, GPU_CLAIMS, NAMESPACES, NODES, PODS
+from ullage.kube.crds.catalog import OURS, POD_GROUP
+from ullage.kube.objects.node import KubeNode
+from ullage.model.claim import PROTECTION
+from ullage.model.device import KIND_LABEL
+from ullage.model.karpenter import COMPONENT_LABEL, SMART_SCHEDULER
+from ullage.model.resources import GPU
+from ullage.watch.sources import is_served
+
+Say = Callable[[str], None]
+OUR_PREFIXES = ("gpu.scheduling/", "tensor-fusion.ai/")
+"""Prefixes of labels, annotations and taints that are ours."""
+_OURS_BY_LABEL = ListSelector(labels=f"{NAME_LABEL}={PART}")
+_LOOK_SECONDS = 0.5
+
+
+class Uninstaller:
+    """Removes one installation, step by step."""
+
+    def __init__(self, api: KubeApi, namespace: str, say: Say, *, seconds: float = 120.0) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._say = say
+        self._seconds = seconds
+
+    async def run(self, *, keep_definitions: bool = False) -> None:
+        """Remove everything. Raises UserError if something does not go in time."""
+        await self._delete_all(ADMISSION)
+        await self._delete_all(WORKLOADS)
+        await self._gone("pods of Ullage", self._pods)
+        await self._delete_smart_pods()
+        await self._clean_nodes()
+        if not keep_definitions:
+            await self._release_claims()
+            await self._delete_definitions()
+        await self._delete_all((*REST, *ACCESS))
+        await self._delete(NAMESPACES, self._namespace)
+        await self._gone(f"namespace {self._namespace}", self._namespace_left)
+
+    async def _delete_all(self, resources: Sequence[Resource[JsonObject]]) -> None:
+        for resource in resources:
+            if not await is_served(self._api, resource):
+                continue
+            where = self._namespace if resource.namespaced else ""
+            found = await self._api.list(resource, where, selection=_OURS_BY_LABEL)
+            for one in found.items:
+                await self._delete(resource, one["metadata"]["name"], where)
+
+    async def _delete(self, resource: Resource[object], name: str, namespace: str = "") -> None:
+        try:
+            await self._api.delete(resource, name, namespace, how=Deletion(propagation=Propagation.BACKGROUND))
+        except NotFound:
+            return
+        self._say(f"deleted {resource.kind} {name}")
+
+    async def _gone(self, what: str, left: Callable[[], Awaitable[bool]]) -> None:
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + self._seconds
+        while await left():
+            if loop.time() > ends:
+                raise UserError(
+                    f"{what} did not go within {self._seconds:g} s; see what holds it, then uninstall again"
+                )
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _pods(self) -> bool:
+        return bool((await self._api.list(PODS, self._namespace, selection=_OURS_BY_LABEL)).items)
+
+    async def _namespace_left(self) -> bool:
+        try:
+            await self._api.get(NAMESPACES, self._namespace)
+        except NotFound:
+            return False
+        return True
+
+    async def _delete_smart_pods(self) -> None:
+        """Delete the pods that made Karpenter buy nodes."""
+        chosen = ListSelector(labels=f"{COMPONENT_LABEL}={SMART_SCHEDULER}")
+        for pod in (await self._api.list(PODS, selection=chosen)).items:
+            await self._delete(PODS, pod.metadata.name, pod.metadata.namespace)
+
+    async def _clean_nodes(self) -> None:
+        """Take our labels, annotations and taints off every node, and the GPUs that an agent advertised."""
+        for node in (await self._api.list(NODES)).items:
+            name = node.metadata.name
+            if node.metadata.labels.get(KIND_LABEL) == "leased":
+                nothing = {"capacity": {GPU: None}, "allocatable": {GPU: None}}
+                await self._api.patch(NODES, name, MergePatch({"status": nothing}), subresource="status")
+            if cleaned(node) != node:
+                await edit(self._api, NODES, name, "", cleaned)
+                self._say(f"cleaned Node {name}")
+
+    async def _release_claims(self) -> None:
+        """Take our finalizer off claims: nobody is left who would."""
+        if not await is_served(self._api, GPU_CLAIMS):
+            return
+        for claim in (await self._api.list(GPU_CLAIMS)).items:
+            meta = claim.metadata
+            if PROTECTION in meta.finalizers:
+                others = [one for one in meta.finalizers if one != PROTECTION]
+                body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": others}}
+                await self._api.patch(GPU_CLAIMS, meta.name, MergePatch(body), meta.namespace)
+
+    async def _delete_definitions(self) -> None:
+        names = [definition.resource.id for definition in OURS]
+        if await self._may_take_pod_group():
+            names.append(POD_GROUP.resource.id)
+        for name in names:
+            await self._delete(CRDS, name)
+
+        async def left() -> bool:
+            served = {one["metadata"]["name"] for one in (await self._api.list(CRDS)).items}
+            return bool(served & set(names))
+
+        await self._gone("definitions of our kinds", left)
+
+    async def _may_take_pod_group(self) -> bool:
+        """True if we brought the definition of PodGroup and nobody uses it."""
+        try:
+            body = await self._api.get(CRDS, POD_GROUP.resource.id)
+        except NotFound:
+            return False
+        ours = (body["metadata"].get("labels") or {}).get("app.kubernetes.io/part-of") == PART
+        used = bool((await self._api.list(POD_GROUP.resource.whole())).items)
+        if ours and used:
+            self._say("kept CustomResourceDefinition podgroups.scheduling.x-k8s.io: there are PodGroups")
+        return ours and not used
+
+
+def cleaned(node: KubeNode) -> KubeNode:
+    """The node without labels, annotations and taints of ours."""
+    meta = node.metadata
+    labels = {key: value for key, value in meta.labels.items() if not key.startswith(OUR_PREFIXES)}
+    notes = {key: value for key, value in meta.annotations.items() if not key.startswith(OUR_PREFIXES)}
+    taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith(OUR_PREFIXES))
+    return msgspec.structs.replace(
+        node,
+        metadata=msgspec.structs.replace(meta, labels=labels, annotations=notes),
+        spec=msgspec.structs.replace(node.spec, taints=taints),
+    )

@@ -1,0 +1,196 @@
+"""Deployments, DaemonSets, Services, disruption budgets and network policies of components."""
+
+from ullage.deploy.component import Component, ComponentPort, ComponentSpec
+from ullage.deploy.components import DASHBOARD_TOKEN, SETTINGS_FILE
+from ullage.deploy.labels import labels, metadata, selector
+from ullage.deploy.options import InstallOptions
+from ullage.kube.client.resource import JsonObject
+
+SETTINGS_NAME = "ullage-settings"
+DASHBOARD_SECRET = "ullage-dashboard-token"
+GPU_NODES = {"nvidia.com/gpu.present": "true"}
+"""Label that GPU Feature Discovery puts on nodes with GPUs."""
+RESTRICTED: JsonObject = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+ROOT: JsonObject = {**RESTRICTED, "runAsNonRoot": False, "runAsUser": 0}
+"""For what reads files of the host that belong to root. Everything else of `restricted` holds."""
+
+
+def workload_objects(spec: ComponentSpec, options: InstallOptions) -> list[JsonObject]:
+    """Objects that run a component, beside its access."""
+    found = [_service(spec, options.namespace), _workload(spec, options)]
+    if spec.replicas > 1:
+        found.append(_budget(spec, options.namespace))
+    if options.network_policies:
+        found.append(_network_policy(spec, options.namespace))
+    return found
+
+
+def settings_object(options: InstallOptions) -> JsonObject:
+    """ConfigMap with the settings file."""
+    meta = metadata(SETTINGS_NAME, "settings", options.namespace)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"settings.yaml": options.settings}}
+
+
+def arguments(spec: ComponentSpec, options: InstallOptions) -> list[str]:
+    """Arguments of the program."""
+    given = list(spec.arguments)
+    if spec.takes_settings and options.settings:
+        given += ["--settings", SETTINGS_FILE]
+    if spec.component is Component.AGENT and options.simulate:
+        given += ["--simulate", options.simulate]
+    return given
+
+
+def _workload(spec: ComponentSpec, options: InstallOptions) -> JsonObject:
+    body: JsonObject = {
+        "selector": {"matchLabels": selector(spec.component)},
+        "template": {"metadata": {"labels": labels(spec.component)}, "spec": _pod(spec, options)},
+    }
+    if spec.per_node:
+        body["updateStrategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}}
+    else:
+        body["replicas"] = spec.replicas
+        # A new replica is ready before an old one goes: reviews are answered and leaders followed at every moment.
+        body["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet" if spec.per_node else "Deployment",
+        "metadata": metadata(spec.name, spec.component, options.namespace),
+        "spec": body,
+    }
+
+
+def _pod(spec: ComponentSpec, options: InstallOptions) -> JsonObject:
+    volumes = _volumes(spec, options)
+    pod: JsonObject = {
+        "serviceAccountName": spec.name,
+        "terminationGracePeriodSeconds": spec.grace_seconds,
+        "containers": [_container(spec, options)],
+    }
+    if spec.priority_class:
+        pod["priorityClassName"] = spec.priority_class
+    if volumes:
+        pod["volumes"] = volumes
+    if spec.per_node:
+        if not options.simulate:
+            pod["nodeSelector"] = dict(GPU_NODES)
+        pod["tolerations"] = [{"operator": "Exists"}]
+    elif spec.replicas > 1:
+        pod["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": selector(spec.component)},
+            }
+        ]
+    return pod
+
+
+def _container(spec: ComponentSpec, options: InstallOptions) -> JsonObject:
+    container: JsonObject = {
+        "name": str(spec.component),
+        "image": options.image,
+        "imagePullPolicy": "IfNotPresent",
+        "args": arguments(spec, options),
+        "env": _environment(spec),
+        "ports": [{"name": port.name, "containerPort": port.number} for port in spec.ports],
+        "readinessProbe": {"httpGet": {"path": spec.ready_path, "port": spec.probe_port}, "periodSeconds": 2},
+        "livenessProbe": {
+            "httpGet": {"path": "/healthz", "port": spec.probe_port},
+            "initialDelaySeconds": 10,
+            "failureThreshold": 6,
+        },
+        "resources": {
+            "requests": {"cpu": spec.cpu, "memory": spec.memory},
+            "limits": {"memory": spec.memory_limit},
+        },
+        "securityContext": ROOT if spec.unrestricted else RESTRICTED,
+    }
+    mounts = [
+        {"name": volume["name"], "mountPath": MOUNTS[volume["name"]], "readOnly": True}
+        for volume in _volumes(spec, options)
+    ]
+    if mounts:
+        container["volumeMounts"] = mounts
+    return container
+
+
+def _environment(spec: ComponentSpec) -> list[JsonObject]:
+    found = [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]
+    if spec.per_node:
+        found.append({"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
+        # The container toolkit gives it the driver's library, and every GPU to read.
+        found.append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"})
+        found.append({"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"})
+    return found
+
+
+MOUNTS = {
+    "settings": SETTINGS_FILE.rpartition("/")[0],
+    "dashboard-token": DASHBOARD_TOKEN.rpartition("/")[0],
+    "pod-resources": "/var/lib/kubelet/pod-resources",
+    "host-proc": "/host/proc",
+}
+"""Place of each volume in the container. All are read-only."""
+
+
+def _volumes(spec: ComponentSpec, options: InstallOptions) -> list[JsonObject]:
+    if spec.per_node:
+        # The folder may be missing where there is no kubelet that serves it yet: then it is made.
+        kubelet = {"path": "/var/lib/kubelet/pod-resources", "type": "DirectoryOrCreate"}
+        return [
+            {"name": "pod-resources", "hostPath": kubelet},
+            {"name": "host-proc", "hostPath": {"path": "/proc", "type": "Directory"}},
+        ]
+    if spec.component is Component.DASHBOARD:
+        return [{"name": "dashboard-token", "secret": {"secretName": DASHBOARD_SECRET}}]
+    if spec.takes_settings and options.settings:
+        return [{"name": "settings", "configMap": {"name": SETTINGS_NAME}}]
+    return []
+
+
+def _service(spec: ComponentSpec, namespace: str) -> JsonObject:
+    """Service of all ports: of the webhook for API servers, of others for whoever collects metrics."""
+    body: JsonObject = {
+        "selector": selector(spec.component),
+        "ports": [_service_port(port) for port in spec.ports],
+    }
+    if spec.component not in (Component.WEBHOOK, Component.DASHBOARD):
+        body["clusterIP"] = "None"
+    meta = metadata(spec.name, spec.component, namespace)
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": body}
+
+
+def _service_port(port: ComponentPort) -> JsonObject:
+    return {"name": port.name, "port": 443 if port.name == "https" else port.number, "targetPort": port.name}
+
+
+def _budget(spec: ComponentSpec, namespace: str) -> JsonObject:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": metadata(spec.name, spec.component, namespace),
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": selector(spec.component)}},
+    }
+
+
+def _network_policy(spec: ComponentSpec, namespace: str) -> JsonObject:
+    """Ingress on the declared ports only. API servers are no pods in most clusters, so no address is named here."""
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(spec.name, spec.component, namespace),
+        "spec": {
+            "podSelector": {"matchLabels": selector(spec.component)},
+            "policyTypes": ["Ingress"],
+            "ingress": [{"ports": [{"port": port.name} for port in spec.ports]}],
+        },
+    }
