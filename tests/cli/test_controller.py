@@ -8,7 +8,7 @@ import pytest
 from ullage.cli.controller import command, read_all, read_provider_settings
 from ullage.cli.main import run
 from ullage.cli.setting_options import read_draining
-from ullage.decide.draining.node_lists import LabelledNodes
+from ullage.decide.draining.inputs import LabelledNodes
 from ullage.errors import UserError
 
 

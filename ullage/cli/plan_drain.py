@@ -69,8 +69,8 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
 
 def _facts(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoice) -> "DrainInputs":
     from ullage.decide.draining.eligibility import under_removal
-    from ullage.decide.draining.estate import least_size
     from ullage.decide.draining.inputs import DrainInputs, PoolMinimum
+    from ullage.decide.draining.scope import least_size
     from ullage.decide.provisioning.pool_nodes import machines_of_nodes, pool_nodes
     from ullage.model.provisioner import PROVISIONER_LABEL
 

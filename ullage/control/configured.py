@@ -11,8 +11,7 @@ from ullage.control.provisioning.loop import ProvisioningSettings
 from ullage.control.provisioning.wiring import ControllerSettings
 from ullage.control.scheduling.loop import BindPipeline
 from ullage.control.scheduling.wiring import SchedulerSettings
-from ullage.decide.draining.inputs import DrainPolicy, RuleSwitches
-from ullage.decide.draining.node_lists import LabelledNodes, NodeListFilter
+from ullage.decide.draining.inputs import DrainPolicy, LabelledNodes, NodeListFilter, RuleSwitches
 from ullage.errors import UserError
 from ullage.model.provisioner import FleetBudget
 from ullage.model.resources import GIB, GPU, MILLI

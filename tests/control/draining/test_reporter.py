@@ -9,8 +9,8 @@ from tests.decide.preemption.fleets import an_inventory
 from tests.decide.provisioning.pools import a_provisioner
 from ullage.control.draining.reporter import DrainReporter
 from ullage.decide.draining.core import DrainDecision
-from ullage.decide.draining.estate import DrainScope
 from ullage.decide.draining.parallelism import OngoingRemoval, RemovalBatch
+from ullage.decide.draining.scope import DrainScope
 from ullage.model.drain_outcome import (
     DrainOutcome,
     Eviction,

@@ -9,7 +9,7 @@ from tests.control.draining.stage import GPUS, QUICK, Stage, play
 from tests.control.scheduling.stage import NS, an_api
 from ullage.control.draining.wiring import draining_alone
 from ullage.control.provisioning.wiring import ControllerEnvironment
-from ullage.decide.draining.node_lists import LabelledNodes
+from ullage.decide.draining.inputs import LabelledNodes
 from ullage.kube.client.api import MergePatch
 from ullage.kube.client.resources import DEPLOYMENTS, NODES, PODS
 from ullage.testing.builders import a_node

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from tests.decide.draining.fleets import NOW, a_picture, gpu_node, node, pod
 from tests.decide.preemption.fleets import a_node
+from ullage.decide.draining.eligibility import used_shares
 from ullage.decide.draining.inputs import DrainPolicy
-from ullage.decide.draining.utilisation import used_shares
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.pod import Owner
 from ullage.model.shape import Shape

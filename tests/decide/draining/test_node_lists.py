@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from tests.decide.draining.fleets import Told, a_picture, going, node, planned, pod, staying
-from ullage.decide.draining.node_lists import LabelledNodes, pod_destinations, scale_down_candidates
+from ullage.decide.draining.inputs import LabelledNodes, pod_destinations, scale_down_candidates
 from ullage.decide.draining.room import DisplacedPods, without_room
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node

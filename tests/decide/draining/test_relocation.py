@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.decide.draining.fleets import NOW, WEB, Told, a_picture, node, pod
-from ullage.decide.draining.evictions import MOST_OF_ONE_OWNER, behind, missing_at_start, still_missing
+from ullage.decide.draining.deletion_tracker import MOST_OF_ONE_OWNER, behind, missing_at_start, still_missing
 from ullage.model.draining import RecentEviction, WorkloadReplicas
 from ullage.model.pod import Owner, Phase
 

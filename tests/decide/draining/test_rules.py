@@ -1,14 +1,23 @@
 """May this pod be moved? One row a rule, and what comes before what."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ullage
 from tests.decide.draining.fleets import NOW, WEB, pod
 from tests.decide.preemption.fleets import a_budget
 from ullage.decide.draining.inputs import RuleSwitches
 from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.rules import RULES, Drainability, DrainabilityCache, DrainBlocked, DrainContext, ruling
+from ullage.decide.draining.rules import (
+    RULES,
+    Drainability,
+    DrainabilityCache,
+    DrainBlocked,
+    DrainContext,
+    drainability,
+)
 from ullage.model.draining import UnremovableReason, WorkloadReplicas
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Owner, Phase
@@ -23,46 +32,46 @@ SYSTEM = {"namespace": "kube-system", "created": NOW - 60}
 SMALL = {"uid-web": WorkloadReplicas(uid="uid-web", kind="ReplicaSet", target=1, current=1)}
 
 STORIES: dict[str, tuple[dict[str, Any], dict[str, Any], Drainability | UnremovableReason]] = {
-    "nothing-speaks-against-it": ({}, {}, Drainability.MOVES),
-    "a-mirror-pod": ({"marks": {"mirror": True}, "owner": None}, {}, Drainability.GOES_WITH_NODE),
-    "a-static-pod-of-a-node": ({"owner": Owner("Node", "a", "a")}, {}, Drainability.GOES_WITH_NODE),
-    "it-should-be-gone-for-long": ({"marks": {"deleted_at": GONE}, "owner": None}, {}, Drainability.IGNORED),
-    "it-is-still-leaving": ({"marks": {"deleted_at": LEFT}}, {}, Drainability.MOVES),
+    "nothing-speaks-against-it": ({}, {}, Drainability.EVICT),
+    "a-mirror-pod": ({"marks": {"mirror": True}, "owner": None}, {}, Drainability.LEAVES_WITH_NODE),
+    "a-static-pod-of-a-node": ({"owner": Owner("Node", "a", "a")}, {}, Drainability.LEAVES_WITH_NODE),
+    "it-should-be-gone-for-long": ({"marks": {"deleted_at": GONE}, "owner": None}, {}, Drainability.SKIP),
+    "it-is-still-leaving": ({"marks": {"deleted_at": LEFT}}, {}, Drainability.EVICT),
     "its-controller-is-gone": ({}, {"kinds": {"ReplicaSet"}}, UnremovableReason.CONTROLLER_NOT_FOUND),
     "gone-though-it-is-safe": ({"marks": YES}, {"kinds": {"ReplicaSet"}}, UnremovableReason.CONTROLLER_NOT_FOUND),
-    "nobody-looked-for-its-controller": ({}, {"kinds": {"Job"}}, Drainability.MOVES),
+    "nobody-looked-for-its-controller": ({}, {"kinds": {"Job"}}, Drainability.EVICT),
     "another-group-s-replica-set": (
         {"marks": {"owner_group": "example.com"}},
         {"kinds": {"ReplicaSet"}},
-        Drainability.MOVES,
+        Drainability.EVICT,
     ),
     "too-few-replicas": (
         {"marks": {"owner_group": "apps"}},
         {"kinds": {"ReplicaSet"}, "workloads": SMALL, "min_replicas": 2},
         UnremovableReason.TOO_FEW_REPLICAS,
     ),
-    "enough-replicas": ({}, {"kinds": {"ReplicaSet"}, "workloads": SMALL, "min_replicas": 1}, Drainability.MOVES),
-    "a-daemon-set-s": ({"owner": DAEMON, "marks": NO}, {}, Drainability.GOES_WITH_NODE),
-    "annotated-as-a-daemon-s": ({"owner": None, "marks": {"daemon": True}}, {}, Drainability.GOES_WITH_NODE),
-    "safe-though-nobody-makes-it-again": ({"owner": None, "marks": YES | DISK}, {}, Drainability.MOVES),
-    "failed": ({"phase": Phase.FAILED, "owner": None}, {}, Drainability.IGNORED),
+    "enough-replicas": ({}, {"kinds": {"ReplicaSet"}, "workloads": SMALL, "min_replicas": 1}, Drainability.EVICT),
+    "a-daemon-set-s": ({"owner": DAEMON, "marks": NO}, {}, Drainability.LEAVES_WITH_NODE),
+    "annotated-as-a-daemon-s": ({"owner": None, "marks": {"daemon": True}}, {}, Drainability.LEAVES_WITH_NODE),
+    "safe-though-nobody-makes-it-again": ({"owner": None, "marks": YES | DISK}, {}, Drainability.EVICT),
+    "failed": ({"phase": Phase.FAILED, "owner": None}, {}, Drainability.SKIP),
     "succeeded-and-not-restarted": (
         {"phase": Phase.SUCCEEDED, "owner": None, "marks": {"restart": "OnFailure"}},
         {},
-        Drainability.IGNORED,
+        Drainability.SKIP,
     ),
-    "to-finish-first": ({"marks": LATER, "owner": None}, {}, Drainability.IS_WAITED_FOR),
+    "to-finish-first": ({"marks": LATER, "owner": None}, {}, Drainability.WAIT_FOR_COMPLETION),
     "nobody-makes-it-again": ({"owner": None}, {}, UnremovableReason.NOT_REPLICATED),
     "a-controller-of-somebody-s": ({"owner": MINE}, {}, UnremovableReason.NOT_REPLICATED),
-    "such-controllers-are-trusted": ({"owner": MINE}, {"custom_controllers_stay": False}, Drainability.MOVES),
+    "such-controllers-are-trusted": ({"owner": MINE}, {"custom_controllers_stay": False}, Drainability.EVICT),
     "a-system-pod": (SYSTEM, {}, UnremovableReason.SYSTEM_POD),
-    "an-old-system-pod-with-data": (SYSTEM | {"created": NOW - 3601, "marks": DISK}, {}, Drainability.MOVES),
-    "system-pods-are-as-others": (SYSTEM, {"system_pods_stay": False}, Drainability.MOVES),
+    "an-old-system-pod-with-data": (SYSTEM | {"created": NOW - 3601, "marks": DISK}, {}, Drainability.EVICT),
+    "system-pods-are-as-others": (SYSTEM, {"system_pods_stay": False}, Drainability.EVICT),
     "said-to-be-unsafe": ({"marks": NO}, {}, UnremovableReason.NOT_SAFE_TO_EVICT),
     "data-on-the-node": ({"marks": DISK}, {}, UnremovableReason.LOCAL_STORAGE),
-    "data-does-not-matter": ({"marks": DISK}, {"local_storage_stays": False}, Drainability.MOVES),
+    "data-does-not-matter": ({"marks": DISK}, {"local_storage_stays": False}, Drainability.EVICT),
     "its-budget-is-spent": ({"labels": {"app": "spent"}}, {}, UnremovableReason.NOT_ENOUGH_PDB),
-    "spent-and-it-never-started": ({"labels": {"app": "spent"}, "phase": Phase.PENDING}, {}, Drainability.MOVES),
+    "spent-and-it-never-started": ({"labels": {"app": "spent"}, "phase": Phase.PENDING}, {}, Drainability.EVICT),
     "two-budgets": ({"labels": {"app": "twice"}}, {}, UnremovableReason.SEVERAL_PDBS),
     "two-budgets-though-it-is-safe": ({"labels": {"app": "twice"}, "marks": YES}, {}, UnremovableReason.SEVERAL_PDBS),
 }
@@ -81,14 +90,20 @@ def test_what_becomes_of_a_pod(
         RuleSwitches(**switches), RemainingPdbTracker({one.key: one for one in budgets}), workloads, kinds, NOW
     )
     asked = pod("p", "a", **facts)
-    found = ruling(asked, known)
+    found = drainability(asked, known)
     assert (found.why if isinstance(found, DrainBlocked) else found) is expected
     rulings = DrainabilityCache(known)
     assert [rulings.of(asked), rulings.of(asked)] == [found, found]
 
 
 def test_there_are_twelve_and_each_has_a_name_of_its_own() -> None:
-    assert len({rule.__name__ for rule in RULES}) == 12
+    assert len({rule.name for rule in RULES}) == len(RULES) == 13
+
+
+def test_the_page_has_the_words_of_every_rule_in_order() -> None:
+    page = (Path(ullage.__file__).parent.parent / "docs" / "draining.md").read_text()
+    rows = "".join(f"| {number} | {rule.words} |\n" for number, rule in enumerate(RULES, 1))
+    assert rows in page
 
 
 HEALTH: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from tests.decide.draining.fleets import NOW, Told, a_picture, gpu_node, node, pod
 from tests.decide.provisioning.pools import a_provisioner
-from ullage.decide.draining.estate import DrainScope, ScopeInputs, survey
 from ullage.decide.draining.inputs import PoolMinimum
+from ullage.decide.draining.scope import DrainScope, ScopeInputs, survey
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Taint
 from ullage.model.provisioner import Consolidation, ConsolidationPolicy, GpuTemplate, Provisioner

@@ -13,9 +13,9 @@ from ullage.control.draining.removal_facts import FleetSources
 from ullage.control.draining.reporter import DrainReporter
 from ullage.control.draining.settings import DrainingSettings
 from ullage.decide.draining.core import DrainCore
-from ullage.decide.draining.estate import DrainScope, ScopeInputs, is_drained
 from ullage.decide.draining.inputs import Limits
 from ullage.decide.draining.parallelism import NOBODY, RemovalBatch, pool_of
+from ullage.decide.draining.scope import DrainScope, ScopeInputs, is_drained
 from ullage.errors import ApiError
 from ullage.model.drain_outcome import DrainOutcome, NodeNotRemoved, NodeRemoved, RemovalFailure
 from ullage.model.drain_promise import PlanViolation, RemovalPlan

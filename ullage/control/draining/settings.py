@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ullage.act.node_removal import DrainPace
-from ullage.decide.draining.inputs import DrainPolicy, PlannerSettings, RemovalPacing
-from ullage.decide.draining.node_lists import NodeListFilter
+from ullage.decide.draining.inputs import DrainPolicy, NodeListFilter, PlannerSettings, RemovalPacing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,10 +6,8 @@ from typing import Any, assert_never
 
 import msgspec
 
-from ullage.decide.draining.deletion_tracker import NodeDeletionTracker
+from ullage.decide.draining.deletion_tracker import NodeDeletionTracker, WorkloadIndex, behind, missing_at_start
 from ullage.decide.draining.eligibility import is_draining
-from ullage.decide.draining.estate import DrainScope, ScopeInputs, is_drained, survey
-from ullage.decide.draining.evictions import behind, missing_at_start
 from ullage.decide.draining.inputs import (
     FRESH,
     DrainInputs,
@@ -17,21 +15,21 @@ from ullage.decide.draining.inputs import (
     Limits,
     PlannerSettings,
     RemovalPacing,
+    pod_destinations,
+    scale_down_candidates,
 )
-from ullage.decide.draining.node_lists import pod_destinations, scale_down_candidates
 from ullage.decide.draining.parallelism import OngoingRemovals, PacingByPool, RemovalBatch, pool_of, turns
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.plan import plan_drain
-from ullage.decide.draining.promising import promise_of
 from ullage.decide.draining.room import DisplacedPods, without_room
-from ullage.decide.draining.rules import DrainContext, next_given_up
+from ullage.decide.draining.rules import DrainContext, next_overdue
+from ullage.decide.draining.scope import DrainScope, ScopeInputs, is_drained, survey
 from ullage.decide.draining.unneeded import marked_since, marks, with_clock_set, without_timer
-from ullage.decide.draining.workloads import WorkloadIndex
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.device import Inventory
 from ullage.model.drain_outcome import NodeNotRemoved, NodeRemoved, PodEvicted, RemovalFailure
 from ullage.model.drain_promise import RemovalPlan
-from ullage.model.draining import CANDIDATE_TAINT, DrainAction
+from ullage.model.draining import CANDIDATE_TAINT, DrainAction, RemoveNode
 from ullage.model.fact_event import FactEvent, ObjectKey, Synced, Updated
 from ullage.model.node import Node
 from ullage.model.pod import Pod
@@ -130,7 +128,7 @@ class DrainCore:
         since = {**(plan.memory.since or {}), **self._timers_of_unlisted(scope)}
         begun = OngoingRemovals(going=tuple(self.tracker.going.values()), left=abandoned)
         batch = turns(plan.removable, since, self.nodes, begun, self._pacing(pools), now=now)
-        deadlines = (batch.wake_at, next_given_up(self._snapshot.pods.values(), now=now))
+        deadlines = (batch.wake_at, next_overdue(self._snapshot.pods.values(), now=now))
         wake_at = min((deadline for deadline in deadlines if deadline is not None), default=None)
         removals = tuple(promise_of(action, self._assigner) for action in batch.removals)
         self._memory = replace(plan.memory, since=since)
@@ -250,3 +248,23 @@ def can_change_plan(event: FactEvent[Any]) -> bool:
         same_time = {"reported_at": new.reported_at, "dated": new.dated, "clock_ahead": new.clock_ahead}
         return msgspec.structs.replace(old, **same_time) != new
     return bool(old != new)
+
+
+def promise_of(action: RemoveNode, assigner: PodAssigner) -> RemovalPlan:
+    """Build the removal plan of an action. To be called before the snapshot changes."""
+    state = assigner.placements.state
+    node = state.nodes[action.node]
+    pods = {move.pod: state.pods[move.pod].uid for move in action.evict if move.pod in state.pods}
+    return RemovalPlan(action=action, uid=node.uid, pods=pods, gangs=_gangs(pods, assigner), owned=bool(pool_of(node)))
+
+
+def _gangs(pods: dict[ObjectKey, str], assigner: PodAssigner) -> dict[ObjectKey, tuple[ObjectKey, ...]]:
+    """Gangs whose members that hold room all leave, with those members."""
+    state, held = assigner.placements.state, assigner.placements.pods
+    claiming = [state.pods[key] for key in sorted(pods) if state.pods[key].claim or state.pods[key].claim_template]
+    found: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
+    for gang in dict.fromkeys(gang for gang in map(assigner.gang_of, claiming) if gang is not None):
+        members = [pod.key for pod in assigner.members(gang) if pod.key in held and not pod.deleting]
+        if all(member in pods for member in members):
+            found[gang] = tuple(members)
+    return found

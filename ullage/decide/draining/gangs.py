@@ -59,7 +59,7 @@ class GangMoves:
 
     def _problem(self, gang: ObjectKey, pod: Pod) -> GangUnmovable | None:
         answer = self._rulings.of(pod)
-        if answer is Drainability.MOVES:
+        if answer is Drainability.EVICT:
             return None
         why = answer.why if isinstance(answer, DrainBlocked) else UnremovableReason.WAITS_FOR_COMPLETION
         return GangUnmovable(pod.key, f"gang {gang} moves whole, and a member on {pod.node} does not: {why}")

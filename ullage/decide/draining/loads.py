@@ -42,7 +42,7 @@ def load_of(node: str, placements: ClusterSnapshot, rulings: DrainabilityCache) 
             )
             return load
         answer = rulings.of(pod)
-        if answer is Drainability.MOVES:
+        if answer is Drainability.EVICT:
             load.moving.append(pod)
         elif isinstance(answer, DrainBlocked):
             found = UnremovableNode(node=node, why=answer.why, pod=key, detail=answer.detail)
@@ -50,7 +50,7 @@ def load_of(node: str, placements: ClusterSnapshot, rulings: DrainabilityCache) 
                 load.blocked = found
                 return load
             load.blocked = load.blocked or found
-        elif answer is Drainability.IS_WAITED_FOR:
+        elif answer is Drainability.WAIT_FOR_COMPLETION:
             load.waited_for.append(key)
     return load
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from ullage.decide.draining.eligibility import CPU, Shares, gpus_used
 from ullage.decide.draining.loads import PodsToMove
-from ullage.decide.draining.utilisation import CPU, Shares, gpus_used
 from ullage.model.device import MILLI_GPU
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU

@@ -8,10 +8,9 @@ from itertools import chain
 
 import numpy as np
 
+from ullage.decide.draining.deletion_tracker import kept, still_missing
 from ullage.decide.draining.destinations import DestinationSearch
-from ullage.decide.draining.eligibility import EligibilityContext, ineligible, is_draining
-from ullage.decide.draining.evictions import kept, still_missing
-from ullage.decide.draining.floors import MinSizeTracker
+from ullage.decide.draining.eligibility import EligibilityContext, ineligible, is_draining, used_shares
 from ullage.decide.draining.gangs import GangMoves
 from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPlan, DrainPolicy, Limits, PlannerMemory
 from ullage.decide.draining.loads import PodsToMove, load_of
@@ -20,9 +19,9 @@ from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.placing import Places, PodRelocator
 from ullage.decide.draining.room import seat_waiting
 from ullage.decide.draining.rules import Drainability, DrainabilityCache, DrainContext
+from ullage.decide.draining.scope import MinSizeTracker
 from ullage.decide.draining.trial import RemovalTrial
 from ullage.decide.draining.unneeded import candidates_since, marked_since
-from ullage.decide.draining.utilisation import used_shares
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.draining import PASSING, RemovableNode, UnremovableNode, UnremovableReason
 from ullage.model.pod import Pod
@@ -122,7 +121,7 @@ class _Loop:
         """True if a pod on a node being removed needs a place elsewhere."""
         if pod.deleting or pod.key not in self._placements.state.pods:
             return False
-        return self._rulings.of(pod) not in (Drainability.GOES_WITH_NODE, Drainability.IGNORED)
+        return self._rulings.of(pod) not in (Drainability.LEAVES_WITH_NODE, Drainability.SKIP)
 
     def _sorted_out(self) -> tuple[dict[str, UnremovableNode], list[PodsToMove]]:
         shares, too_much = used_shares(self._placements, self._policy, now=self._now)

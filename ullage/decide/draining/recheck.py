@@ -10,7 +10,7 @@ from typing import assert_never
 
 from ullage.decide.draining.eligibility import is_draining
 from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.rules import Drainability, DrainBlocked, DrainContext, ruling
+from ullage.decide.draining.rules import Drainability, DrainBlocked, DrainContext, drainability
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.drain_outcome import RemovalFailure
 from ullage.model.drain_promise import PlanViolation, RemovalPlan
@@ -107,7 +107,7 @@ class _Check:
     def leaving(self) -> list[Pod]:
         """Pods of the plan on the node to be evicted, and pods being deleted that have to be waited for."""
         known = [pod for pod in self._here if self._plan.knows(pod)]
-        return [pod for pod in known if _treatment(pod, self._context) is Drainability.MOVES or pod.deleting]
+        return [pod for pod in known if _treatment(pod, self._context) is Drainability.EVICT or pod.deleting]
 
     def node(self) -> PlanViolation | None:
         """Violation by the Node object itself."""
@@ -131,21 +131,21 @@ class _Check:
 
     def _daemons(self) -> tuple[Pod, ...]:
         """Pods that leave with the node. Mirror pods cannot be evicted: kubelet owns them."""
-        with_it = [pod for pod in self._here if _treatment(pod, self._context) is Drainability.GOES_WITH_NODE]
+        with_it = [pod for pod in self._here if _treatment(pod, self._context) is Drainability.LEAVES_WITH_NODE]
         return tuple(pod for pod in with_it if not pod.marks.mirror and not pod.deleting)
 
     def _pods(self, pods: Iterable[Pod], *, evicted: bool = False) -> PlanViolation | None:
         """Violation by the pods on the node. `evicted`: no pod that needs a place may be left."""
         for pod in pods:
             answer = _treatment(pod, self._context)
-            if answer in (Drainability.GOES_WITH_NODE, Drainability.IGNORED):
+            if answer in (Drainability.LEAVES_WITH_NODE, Drainability.SKIP):
                 continue
             if not self._plan.knows(pod):
                 detail = f"{pod.key} is on it, which the plan did not know"
                 return PlanViolation(RemovalFailure.OCCUPIED, detail, pod.key)
             if evicted:
                 return PlanViolation(RemovalFailure.PODS_REMAIN, f"{pod.key} is still on it", pod.key)
-            if answer is not Drainability.MOVES and not pod.deleting:
+            if answer is not Drainability.EVICT and not pod.deleting:
                 blocked = answer.why if isinstance(answer, DrainBlocked) else UnremovableReason.WAITS_FOR_COMPLETION
                 detail = f"{pod.key} is not to be moved any more: {blocked.value}"
                 return PlanViolation(RemovalFailure.POD_MUST_STAY, detail, pod.key)
@@ -185,8 +185,8 @@ class _Check:
 def _treatment(pod: Pod, context: DrainContext) -> Drainability | DrainBlocked:
     """Drainability of a pod as in a plan, but a spent budget does not block: the eviction is retried."""
     if pod.phase.over:
-        return Drainability.IGNORED
-    answer = ruling(pod, context)
+        return Drainability.SKIP
+    answer = drainability(pod, context)
     if isinstance(answer, DrainBlocked) and answer.why is UnremovableReason.NOT_ENOUGH_PDB:
-        return Drainability.MOVES
+        return Drainability.EVICT
     return answer

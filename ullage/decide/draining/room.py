@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from ullage.decide.draining.deletion_tracker import still_missing
 from ullage.decide.draining.destinations import DestinationSearch
-from ullage.decide.draining.evictions import still_missing
 from ullage.decide.draining.inputs import FRESH, PlannerMemory
 from ullage.decide.draining.placing import PodRelocator
 from ullage.decide.provisioning.waiting import waiting_turns

@@ -1,4 +1,4 @@
-"""Drainability rules: may this pod be moved? Twelve rules in order; the first that answers decides. No node is read."""
+"""Drainability rules: may this pod be evicted? The first rule that answers decides. No node is read."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,10 +23,11 @@ _COUNTED = ("ReplicationController", "ReplicaSet")
 class Drainability(Enum):
     """Treatment of a pod whose node is removed."""
 
-    MOVES = "moves"
-    GOES_WITH_NODE = "goes with its node"
-    IGNORED = "is ignored"
-    IS_WAITED_FOR = "is waited for"
+    EVICT = "is evicted"
+    LEAVES_WITH_NODE = "leaves with its node"
+    SKIP = "is skipped"
+    """Finished, or long overdue: it needs no place."""
+    WAIT_FOR_COMPLETION = "is waited for"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,46 +54,49 @@ class DrainContext:
 
 
 Answer = Drainability | DrainBlocked | None
-Rule = Callable[[Pod, DrainContext], Answer]
 
 
-def should_be_gone(pod: Pod, *, now: float) -> bool:
+def _always_on(_: RuleSwitches) -> bool:
+    return True
+
+
+def is_overdue(pod: Pod, *, now: float) -> bool:
     """True if a pod being deleted is overdue: its kubelet is dead, or a finalizer holds it. It is not waited for."""
-    moment = _given_up_at(pod)
+    moment = _overdue_at(pod)
     return moment is not None and moment < now
 
 
-def next_given_up(pods: Iterable[Pod], *, now: float) -> float | None:
+def next_overdue(pods: Iterable[Pod], *, now: float) -> float | None:
     """Time at which the next pod being deleted becomes overdue. No event tells that, so the loop needs a deadline."""
-    moments = (_given_up_at(pod) for pod in pods if pod.deleting)
+    moments = (_overdue_at(pod) for pod in pods if pod.deleting)
     return min((moment for moment in moments if moment is not None and moment >= now), default=None)
 
 
-def _given_up_at(pod: Pod) -> float | None:
+def _overdue_at(pod: Pod) -> float | None:
     marks = pod.marks
     return None if marks.deleted_at is None else marks.deleted_at + marks.grace + GONE_FOR
 
 
-def mirror_pods_go_with_their_node(pod: Pod, _: DrainContext) -> Answer:
+def mirror_pod(pod: Pod, _: DrainContext) -> Answer:
     kubelets = pod.marks.mirror or (pod.owner is not None and pod.owner.kind == "Node")
-    return Drainability.GOES_WITH_NODE if kubelets else None
+    return Drainability.LEAVES_WITH_NODE if kubelets else None
 
 
-def pods_that_should_be_gone_are_ignored(pod: Pod, around: DrainContext) -> Answer:
-    return Drainability.IGNORED if should_be_gone(pod, now=around.now) else None
+def overdue_pod(pod: Pod, context: DrainContext) -> Answer:
+    return Drainability.SKIP if is_overdue(pod, now=context.now) else None
 
 
-def controllers_must_be_there_and_large_enough(pod: Pod, around: DrainContext) -> Answer:
+def controller_gone_or_small(pod: Pod, context: DrainContext) -> Answer:
     owner = pod.owner
-    if owner is None or not around.switches.custom_controllers_stay:
+    if owner is None:
         return None
-    known = around.workloads.get(owner.uid)
+    known = context.workloads.get(owner.uid)
     if known is None:
-        ours = owner.kind in around.workload_kinds and _WATCHED.get(owner.kind) == pod.marks.owner_group
+        ours = owner.kind in context.workload_kinds and _WATCHED.get(owner.kind) == pod.marks.owner_group
         return (
             DrainBlocked(UnremovableReason.CONTROLLER_NOT_FOUND, f"{owner.kind} {owner.name} is gone") if ours else None
         )
-    least = around.switches.min_replicas
+    least = context.switches.min_replicas
     if owner.kind in _COUNTED and known.target < least:
         return DrainBlocked(
             UnremovableReason.TOO_FEW_REPLICAS, f"{owner.kind} {owner.name} has {known.target} of at least {least}"
@@ -100,118 +104,159 @@ def controllers_must_be_there_and_large_enough(pod: Pod, around: DrainContext) -
     return None
 
 
-def daemon_pods_go_with_their_node(pod: Pod, _: DrainContext) -> Answer:
+def daemon_pod(pod: Pod, _: DrainContext) -> Answer:
     daemons = pod.marks.daemon or (pod.owner is not None and pod.owner.kind == "DaemonSet")
-    return Drainability.GOES_WITH_NODE if daemons else None
+    return Drainability.LEAVES_WITH_NODE if daemons else None
 
 
-def pods_said_to_be_safe_move(pod: Pod, _: DrainContext) -> Answer:
-    return Drainability.MOVES if pod.marks.safe_to_evict is SafeToEvict.YES else None
+def safe_to_evict(pod: Pod, _: DrainContext) -> Answer:
+    return Drainability.EVICT if pod.marks.safe_to_evict is SafeToEvict.YES else None
 
 
-def finished_pods_need_no_place(pod: Pod, _: DrainContext) -> Answer:
+def finished_pod(pod: Pod, _: DrainContext) -> Answer:
     if pod.phase is Phase.FAILED:
-        return Drainability.IGNORED
-    return Drainability.IGNORED if pod.phase is Phase.SUCCEEDED and pod.marks.restart != "Always" else None
+        return Drainability.SKIP
+    return Drainability.SKIP if pod.phase is Phase.SUCCEEDED and pod.marks.restart != "Always" else None
 
 
-def some_pods_are_to_finish_first(pod: Pod, _: DrainContext) -> Answer:
-    return Drainability.IS_WAITED_FOR if pod.marks.safe_to_evict is SafeToEvict.ON_COMPLETION else None
+def evict_on_completion(pod: Pod, _: DrainContext) -> Answer:
+    return Drainability.WAIT_FOR_COMPLETION if pod.marks.safe_to_evict is SafeToEvict.ON_COMPLETION else None
 
 
-def pods_nobody_makes_again_stay(pod: Pod, around: DrainContext) -> Answer:
-    if pod.owner is None:
-        return DrainBlocked(UnremovableReason.NOT_REPLICATED, "it has no controller")
-    if around.switches.custom_controllers_stay and pod.owner.kind not in _GROUPS:
-        return DrainBlocked(UnremovableReason.NOT_REPLICATED, f"{pod.owner.kind} may not make it again")
-    return None
+def no_controller(pod: Pod, _: DrainContext) -> Answer:
+    return DrainBlocked(UnremovableReason.NOT_REPLICATED, "it has no controller") if pod.owner is None else None
 
 
-def system_pods_without_a_budget_stay(pod: Pod, around: DrainContext) -> Answer:
-    if not around.switches.system_pods_stay or pod.key.namespace != SYSTEM or around.budgets.over(pod):
+def custom_controller(pod: Pod, _: DrainContext) -> Answer:
+    if pod.owner is None or pod.owner.kind in _GROUPS:
         return None
-    if pod.created and pod.created + around.switches.system_pod_grace < around.now:
-        return Drainability.MOVES
+    return DrainBlocked(UnremovableReason.NOT_REPLICATED, f"{pod.owner.kind} may not make it again")
+
+
+def system_pod(pod: Pod, context: DrainContext) -> Answer:
+    if pod.key.namespace != SYSTEM or context.budgets.over(pod):
+        return None
+    if pod.created and pod.created + context.switches.system_pod_grace < context.now:
+        return Drainability.EVICT
     return DrainBlocked(UnremovableReason.SYSTEM_POD, "it has no disruption budget")
 
 
-def pods_said_to_be_unsafe_stay(pod: Pod, _: DrainContext) -> Answer:
+def not_safe_to_evict(pod: Pod, _: DrainContext) -> Answer:
     return DrainBlocked(UnremovableReason.NOT_SAFE_TO_EVICT) if pod.marks.safe_to_evict is SafeToEvict.NO else None
 
 
-def data_on_the_node_stays(pod: Pod, around: DrainContext) -> Answer:
+def local_storage(pod: Pod, _: DrainContext) -> Answer:
     lost = pod.marks.local_volumes
-    if not lost or not around.switches.local_storage_stays:
+    if not lost:
         return None
     return DrainBlocked(UnremovableReason.LOCAL_STORAGE, f"volume {lost[0]} is on the node")
 
 
-def budgets_must_not_be_spent(pod: Pod, around: DrainContext) -> Answer:
-    if not around.budgets.spent(pod):
+def budget_spent(pod: Pod, context: DrainContext) -> Answer:
+    if not context.budgets.spent(pod):
         return None
-    return DrainBlocked(UnremovableReason.NOT_ENOUGH_PDB, f"{around.budgets.cost(pod)} allows none")
+    return DrainBlocked(UnremovableReason.NOT_ENOUGH_PDB, f"{context.budgets.cost(pod)} allows none")
 
 
-RULES: Sequence[Rule] = (
-    mirror_pods_go_with_their_node,
-    pods_that_should_be_gone_are_ignored,
-    controllers_must_be_there_and_large_enough,
-    daemon_pods_go_with_their_node,
-    pods_said_to_be_safe_move,
-    finished_pods_need_no_place,
-    some_pods_are_to_finish_first,
-    pods_nobody_makes_again_stay,
-    system_pods_without_a_budget_stay,
-    pods_said_to_be_unsafe_stay,
-    data_on_the_node_stays,
-    budgets_must_not_be_spent,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRule:
+    """Rule about one kind of pods. Rules are applied in the order of RULES."""
+
+    name: str
+    check: Callable[[Pod, DrainContext], Answer]
+    """Answer for a pod; None if the rule has none."""
+    words: str
+    """Row of the rule in docs/draining.md: pod, and answer."""
+    switch: Callable[[RuleSwitches], bool] = _always_on
+
+
+RULES: Sequence[DrainRule] = (
+    DrainRule(name="MirrorPod", check=mirror_pod, words="mirror pod | leaves with its node"),
+    DrainRule(name="Overdue", check=overdue_pod, words="should have been gone for 30 s | is skipped"),
+    DrainRule(
+        name="ControllerNotFound",
+        check=controller_gone_or_small,
+        words="controller is gone, or has fewer replicas than `minReplicas` | `ControllerNotFound`, `TooFewReplicas`",
+        switch=lambda switches: switches.custom_controllers_stay,
+    ),
+    DrainRule(name="DaemonSet", check=daemon_pod, words="of a DaemonSet, or annotated as such | leaves with its node"),
+    DrainRule(name="SafeToEvict", check=safe_to_evict, words='`safe-to-evict: "true"` | is evicted'),
+    DrainRule(name="Finished", check=finished_pod, words="finished | is skipped"),
+    DrainRule(
+        name="OnCompletion", check=evict_on_completion, words="`safe-to-evict: on-completion` | the node waits for it"
+    ),
+    DrainRule(name="NotReplicated", check=no_controller, words="has no controller | `NotReplicated`"),
+    DrainRule(
+        name="CustomController",
+        check=custom_controller,
+        words="its controller is not one of Kubernetes' own | `NotReplicated`",
+        switch=lambda switches: switches.custom_controllers_stay,
+    ),
+    DrainRule(
+        name="SystemPod",
+        check=system_pod,
+        words="in kube-system without a disruption budget, younger than an hour | `SystemPod`",
+        switch=lambda switches: switches.system_pods_stay,
+    ),
+    DrainRule(
+        name="NotSafeToEvict",
+        check=not_safe_to_evict,
+        words='`safe-to-evict: "false"`, or `karpenter.sh/do-not-disrupt` | `NotSafeToEvict`',
+    ),
+    DrainRule(
+        name="LocalStorage",
+        check=local_storage,
+        words="has data on the node (hostPath, emptyDir on disk) not named as safe to lose | `LocalStorage`",
+        switch=lambda switches: switches.local_storage_stays,
+    ),
+    DrainRule(name="NotEnoughPdb", check=budget_spent, words="its disruption budget is spent | `NotEnoughPdb`"),
 )
 
 
-def ruling(pod: Pod, around: DrainContext) -> Drainability | DrainBlocked:
-    """Apply the rules to a pod. It moves if no rule answers.
+def drainability(pod: Pod, context: DrainContext) -> Drainability | DrainBlocked:
+    """Apply the rules to a pod. It is evicted if no rule answers.
 
-    A pod under two budgets stays in any case where it would move: the Eviction API always refuses it.
+    A pod under two budgets stays where it would be evicted: the Eviction API always refuses it.
     """
-    return _with_budgets(pod, _first(pod, around), around)
+    return _with_budgets(pod, _first(pod, context), context)
 
 
 class DrainabilityCache:
     """Rule results for many pods. Pods alike in everything the rules read are evaluated once."""
 
-    def __init__(self, around: DrainContext) -> None:
-        self.around = around
+    def __init__(self, context: DrainContext) -> None:
+        self.context = context
         self._known: dict[tuple[int, str, str, Phase], Answer] = {}
 
     def of(self, pod: Pod) -> Drainability | DrainBlocked:
         if pod.key.namespace == SYSTEM:
-            return ruling(pod, self.around)  # age and labels matter there
+            return drainability(pod, self.context)  # age and labels matter there
         owner = pod.owner
         # Marks are compared by identity: all of them live as long as the snapshot.
         alike = (id(pod.marks), "" if owner is None else owner.uid, "" if owner is None else owner.kind, pod.phase)
         try:
             answer = self._known[alike]
         except KeyError:
-            answer = self._known[alike] = _first(pod, self.around)
-        return _with_budgets(pod, answer, self.around)
+            answer = self._known[alike] = _first(pod, self.context)
+        return _with_budgets(pod, answer, self.context)
 
 
-def _first(pod: Pod, around: DrainContext) -> Answer:
+def _first(pod: Pod, context: DrainContext) -> Answer:
     """Answer of the first rule that has one. Budgets come last, in `_with_budgets`."""
     for rule in RULES[:-1]:
-        answer = rule(pod, around)
+        answer = rule.check(pod, context) if rule.switch(context.switches) else None
         if answer is not None:
             return answer
     return None
 
 
-def _with_budgets(pod: Pod, answer: Answer, around: DrainContext) -> Drainability | DrainBlocked:
-    if around.budgets.none and answer is None:
-        return Drainability.MOVES
+def _with_budgets(pod: Pod, answer: Answer, context: DrainContext) -> Drainability | DrainBlocked:
+    if context.budgets.none and answer is None:
+        return Drainability.EVICT
     if answer is None:
-        answer = RULES[-1](pod, around)
-    if answer is not None and answer is not Drainability.MOVES:
+        answer = RULES[-1].check(pod, context)
+    if answer is not None and answer is not Drainability.EVICT:
         return answer
-    if len(asked := around.budgets.asked(pod)) > 1:
+    if len(asked := context.budgets.asked(pod)) > 1:
         return DrainBlocked(UnremovableReason.SEVERAL_PDBS, f"{asked[0]} and {asked[1]} both select it")
-    return Drainability.MOVES
+    return Drainability.EVICT
