@@ -18,8 +18,8 @@ from ullage.cloud.api import CloudProvider
 from ullage.kube.client.api import Deletion, KubeApi
 from ullage.kube.client.resources import NODES
 from ullage.kube.read import read_node
-from ullage.model.drain_promise import RemovalPlan
 from ullage.model.node import Node
+from ullage.model.removal_plan import RemovalPlan
 
 _log = structlog.get_logger("draining")
 

@@ -78,7 +78,7 @@ def _facts(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoi
     staying = [node.name for node in scene.placements.state.nodes.values() if not under_removal(node)]
     pools = {one.name: one for one in scene.provisioners}
     machines = machines_of_nodes(pools.values(), scene.placements)
-    floors = {
+    minimums = {
         name: PoolMinimum(
             nodes=sum(pool_of[node] == name for node in staying),
             least=least_size(one, pool_nodes(one, machines, scene.placements, now=_moment(scene))),
@@ -89,7 +89,7 @@ def _facts(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoi
     workloads, kinds = (scene.workloads, ()) if where.files else asyncio.run(_live_workloads(where.cluster))
     return DrainInputs(
         candidates={node for node, pool in pool_of.items() if pool in chosen} if chosen else None,
-        pools=floors,
+        pools=minimums,
         prices={node: pools[pool].template.price for node, pool in pool_of.items() if pool in pools},
         workloads={one.uid: one for one in workloads},
         workload_kinds=frozenset(kinds),
@@ -132,14 +132,14 @@ def as_json(plan: "DrainPlan") -> dict[str, Any]:
             {
                 "node": one.node,
                 "empty": one.empty,
-                "reason": one.why.value,
+                "reason": one.reason.value,
                 "moves": [{"pod": str(move.pod), "to": move.to} for move in one.moves],
             }
             for one in plan.removable
             if not one.waits_for
         ],
         "unremovable": [
-            {"node": one.node, "reason": one.why.value, "pod": None if one.pod is None else str(one.pod)}
+            {"node": one.node, "reason": one.reason.value, "pod": None if one.pod is None else str(one.pod)}
             for one in _staying(plan)
         ],
         "pdbs": [{"name": str(key), "left": left} for key, left in sorted(plan.budgets_left.items())],
@@ -151,7 +151,7 @@ def _staying(plan: "DrainPlan") -> "list[UnremovableNode]":
     from ullage.model.draining import UnremovableNode, UnremovableReason
 
     waiting = [
-        UnremovableNode(node=one.node, why=UnremovableReason.WAITS_FOR_COMPLETION, pod=one.waits_for[0])
+        UnremovableNode(node=one.node, reason=UnremovableReason.WAITS_FOR_COMPLETION, pod=one.waits_for[0])
         for one in plan.removable
         if one.waits_for
     ]
@@ -176,8 +176,8 @@ def as_lines(plan: "DrainPlan") -> list[str]:
 def _going_row(one: "RemovableNode") -> tuple[str, ...]:
     named = ", ".join(f"{move.pod} -> {move.to}" for move in one.moves[:_MOST_NAMED])
     more = f" and {len(one.moves) - _MOST_NAMED} more" if len(one.moves) > _MOST_NAMED else ""
-    return one.node, one.why.value, str(len(one.moves)), f"{named}{more}" or "-"
+    return one.node, one.reason.value, str(len(one.moves)), f"{named}{more}" or "-"
 
 
 def _staying_row(one: "UnremovableNode") -> tuple[str, ...]:
-    return one.node, one.why.value, "-" if one.pod is None else str(one.pod), one.detail or "-"
+    return one.node, one.reason.value, "-" if one.pod is None else str(one.pod), one.detail or "-"

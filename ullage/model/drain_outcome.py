@@ -68,7 +68,7 @@ class PodEvicted:
 class NodeRemoved:
     """The node is removed; or it is empty, cordoned and left to its owner."""
 
-    action: RemoveNode
+    intent: RemoveNode
     uid: str
     instance: str = ""
     left_to_owner: bool = False
@@ -79,9 +79,9 @@ class NodeRemoved:
 class NodeNotRemoved:
     """The node is not removed, and takes pods again."""
 
-    action: RemoveNode
+    intent: RemoveNode
     uid: str
-    setback: RemovalFailure
+    failure: RemovalFailure
     detail: str
     pod: ObjectKey | None = None
     evicted: int = 0
@@ -89,7 +89,7 @@ class NodeNotRemoved:
     @property
     def waits_for_budget(self) -> bool:
         """True if nothing was done and the node only waits for a disruption budget: it stays a candidate."""
-        return self.setback is RemovalFailure.BUDGET_SPENT
+        return self.failure is RemovalFailure.BUDGET_SPENT
 
 
 DrainOutcome = NodeRemoved | NodeNotRemoved

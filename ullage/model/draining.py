@@ -107,7 +107,7 @@ class RemovableNode:
     """Node that can be removed together with all other removable ones."""
 
     node: str
-    why: ScaleDownReason
+    reason: ScaleDownReason
     moves: tuple[PodMove, ...] = ()
     """All pods that have to leave, including members of a gang on other nodes. Empty where the node is empty."""
     waits_for: tuple[ObjectKey, ...] = ()
@@ -123,7 +123,7 @@ class UnremovableNode:
     """Node that stays, and the first reason against removing it."""
 
     node: str
-    why: UnremovableReason
+    reason: UnremovableReason
     pod: ObjectKey | None = None
     detail: str = ""
 

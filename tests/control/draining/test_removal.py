@@ -28,9 +28,9 @@ from ullage.kube.read import read_budget
 from ullage.model.allocation import lease_name
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.drain_outcome import DrainOutcome, Eviction, NodeNotRemoved, NodeRemoved, RemovalFailure
-from ullage.model.drain_promise import RemovalPlan
 from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT, PodMove, RemoveNode, ScaleDownReason
 from ullage.model.fact_event import Added, ObjectKey
+from ullage.model.removal_plan import RemovalPlan
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.builders import a_budget, a_lease, a_node, a_pod, a_taint, with_meta
 
@@ -89,7 +89,7 @@ class Site:
         action = RemoveNode(node=self.node, reason=ScaleDownReason.UNDERUTILIZED, evict=moves, why="a test")
         uid = (await self.api.get(NODES, self.node)).metadata.uid
         gangs = {ObjectKey(self.ns, "gang"): tuple(sorted(self.known))} if self.gang else {}
-        return RemovalPlan(action=action, uid=uid, pods=dict(self.known), gangs=gangs, owned=owned)
+        return RemovalPlan(intent=action, uid=uid, pods=dict(self.known), gangs=gangs, owned=owned)
 
     async def removed(self, *, owned: bool = True, pace: DrainPace = QUICK) -> DrainOutcome:
         """All of it."""
@@ -146,14 +146,14 @@ async def site(world: World) -> AsyncIterator[Site]:
 
 
 def why(outcome: DrainOutcome) -> str:
-    return outcome.setback.value if isinstance(outcome, NodeNotRemoved) else ""
+    return outcome.failure.value if isinstance(outcome, NodeNotRemoved) else ""
 
 
 async def test_pods_leave_and_the_node_goes_with_its_machine(site: Site) -> None:
     await site.pod("a")
     await site.pod("b")
     outcome = await site.removed()
-    assert outcome == NodeRemoved(action=outcome.action, uid=outcome.uid, instance="i-1", evicted=2)
+    assert outcome == NodeRemoved(intent=outcome.intent, uid=outcome.uid, instance="i-1", evicted=2)
     assert [(one.pod.name, one.result.value) for one in site.told] == [("a", "Evicted"), ("b", "Evicted")]
     assert site.deleted == ["i-1"]
     assert await site.pods() == {}
@@ -306,7 +306,7 @@ async def test_nobody_goes_beside_a_pod_that_is_sure_to_be_refused(site: Site, m
     if moment == "before-the-taint":
         await site.budget(0)
         violation = await removal.begin(plan)
-        assert (violation and violation.setback) == RemovalFailure.BUDGET_SPENT
+        assert (violation and violation.failure) == RemovalFailure.BUDGET_SPENT
     else:
         assert await removal.begin(plan) is None
         await site.budget(0)
@@ -404,7 +404,7 @@ async def test_a_node_its_owner_keeps_is_not_even_tainted(site: Site, whose: str
     await site.api.patch(NODES, site.node, MergePatch({"metadata": note}))
     violation = await site.removal().begin(await site.plan())
     assert violation is not None
-    assert violation.setback.value == "Protected"
+    assert violation.failure.value == "Protected"
     assert DRAINING_TAINT not in await site.taints()
 
 

@@ -19,10 +19,10 @@ from ullage.model.drain_outcome import (
     NodeRemoved,
     RemovalFailure,
 )
-from ullage.model.drain_promise import RemovalPlan
 from ullage.model.draining import PodMove, RemoveNode, ScaleDownReason, UnremovableNode, UnremovableReason
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.provisioner import Consolidation
+from ullage.model.removal_plan import RemovalPlan
 from ullage.observe.draining_metrics import DrainMetrics
 from ullage.state.cluster import ClusterState
 
@@ -31,7 +31,7 @@ MODEL = an_inventory("a", 1).devices[0].model
 REMOVE = RemoveNode(
     node="a", reason=ScaleDownReason.UNDERUTILIZED, evict=(PodMove(POD, "b"),), why="Underutilized, 1 pod"
 )
-STAYS = NodeNotRemoved(action=REMOVE, uid="a", setback=RemovalFailure.OCCUPIED, detail="n/late is on it")
+STAYS = NodeNotRemoved(intent=REMOVE, uid="a", failure=RemovalFailure.OCCUPIED, detail="n/late is on it")
 
 
 def a_reporter(paper: Paper, metrics: DrainMetrics | None = None) -> DrainReporter:
@@ -49,13 +49,13 @@ def said(paper: Paper) -> list[str]:
 def ended(outcome: DrainOutcome) -> list[str]:
     paper = Paper()
     reporter = a_reporter(paper)
-    reporter.begun(RemovalPlan(action=outcome.action, uid="a"))
+    reporter.begun(RemovalPlan(intent=outcome.intent, uid="a"))
     reporter.ended(outcome, 1.0)
     return said(paper)
 
 
 def test_a_node_that_went() -> None:
-    assert ended(NodeRemoved(action=REMOVE, uid="a", instance="i-1")) == [
+    assert ended(NodeRemoved(intent=REMOVE, uid="a", instance="i-1")) == [
         "Node/a NodeDraining: is removed: Underutilized, 1 pod",
         "Node/a NodeRemoved: removed: Underutilized, 1 pod",
         "NodeProvisioner/pool NodeRemoved: a removed: Underutilized, 1 pod",
@@ -71,7 +71,7 @@ def test_a_node_that_stays() -> None:
 
 def test_a_node_of_nobody() -> None:
     action = RemoveNode(node="x", reason=ScaleDownReason.EMPTY, evict=(), why="Empty")
-    assert ended(NodeRemoved(action=action, uid="x", left_to_owner=True))[1:] == [
+    assert ended(NodeRemoved(intent=action, uid="x", left_to_owner=True))[1:] == [
         "Node/x NodeDrained: is empty and cordoned, and left to its owner"
     ]
 
@@ -109,11 +109,11 @@ def test_outcomes_are_counted_empty_and_drained_apart() -> None:
     reporter = a_reporter(Paper(), metrics)
     bare = RemoveNode(node="x", reason=ScaleDownReason.EMPTY, evict=(), why="Empty")
     for outcome, seconds in (
-        (NodeRemoved(action=REMOVE, uid="a"), 7.0),
-        (NodeRemoved(action=bare, uid="x"), 3.0),
+        (NodeRemoved(intent=REMOVE, uid="a"), 7.0),
+        (NodeRemoved(intent=bare, uid="x"), 3.0),
         (STAYS, 9.0),
     ):
-        reporter.begun(RemovalPlan(action=outcome.action, uid=outcome.uid))
+        reporter.begun(RemovalPlan(intent=outcome.intent, uid=outcome.uid))
         reporter.ended(outcome, seconds)
     assert value(metrics, "ullage_scaled_down_nodes_total", reason="Underutilized") == 1
     assert value(metrics, "ullage_scaled_down_nodes_total", reason="Empty") == 1
@@ -127,9 +127,9 @@ def test_outcomes_are_counted_empty_and_drained_apart() -> None:
 def test_plans_are_shown_as_they_are_and_not_when_there_is_none() -> None:
     metrics = DrainMetrics(CollectorRegistry())
     plan = planned(node("a"), node("b"), node("c"), pod("p", "c", cpu=9), pod("q", "b"))
-    waiting = (UnremovableNode(node="a", why=UnremovableReason.NOT_LONG_ENOUGH),)
+    waiting = (UnremovableNode(node="a", reason=UnremovableReason.NOT_LONG_ENOUGH),)
     batch = RemovalBatch(waiting=waiting, throttled=frozenset({"pool"}))
-    scope = DrainScope(floors={}, prices={}, machines={})
+    scope = DrainScope(minimums={}, prices={}, machines={})
     going = [OngoingRemoval("x", "", True), OngoingRemoval("y", "", False), OngoingRemoval("z", "", False)]
     reporter = a_reporter(Paper(), metrics)
     reporter.show(DrainDecision(plan, batch, scope), going)

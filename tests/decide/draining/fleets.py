@@ -69,7 +69,7 @@ def going(plan: DrainPlan) -> dict[str, dict[str, str]]:
 
 def staying(plan: DrainPlan) -> Mapping[str, str]:
     """The reasons of the others."""
-    return {one.node: one.why.value for one in plan.unremovable}
+    return {one.node: one.reason.value for one in plan.unremovable}
 
 
 def answer(plan: DrainPlan, name: str) -> UnremovableNode:

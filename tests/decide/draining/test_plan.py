@@ -32,7 +32,7 @@ def test_nodes_are_filled_to_the_brim_and_not_beyond() -> None:
 
 def test_empty_nodes_go_first_and_need_no_room() -> None:
     plan = planned(node("a"), node("b"), pod("p", "a"))
-    assert [(one.node, one.empty, one.why) for one in plan.removable] == [("b", True, ScaleDownReason.EMPTY)]
+    assert [(one.node, one.empty, one.reason) for one in plan.removable] == [("b", True, ScaleDownReason.EMPTY)]
     assert staying(plan) == {"a": "NoPlaceToMovePods"}
     assert answer(plan, "a").pod == ObjectKey("n", "p")
     assert answer(plan, "a").detail == "there is no other node"
@@ -133,7 +133,7 @@ def test_minimums_are_counted_down() -> None:
 
 def test_unready_nodes_go_and_say_so_or_stay() -> None:
     plan = planned(node("a", ready=False), node("b"), pod("p", "b", cpu=9))
-    assert [one.why for one in plan.removable] == [ScaleDownReason.UNREADY]
+    assert [one.reason for one in plan.removable] == [ScaleDownReason.UNREADY]
     stays = planned(node("a", ready=False), node("b"), policy=DrainPolicy(unready_go=False))
     assert staying(stays)["a"] == "UnreadyNodesStay"
 
@@ -214,7 +214,7 @@ def test_a_pod_that_is_to_finish_first_makes_a_candidate_that_waits() -> None:
     slow = pod("slow", "a", marks={"safe_to_evict": SafeToEvict.ON_COMPLETION})
     plan = planned(node("a"), node("b"), slow, pod("p", "b", cpu=9))
     assert plan.removable == (
-        RemovableNode(node="a", why=ScaleDownReason.UNDERUTILIZED, waits_for=(ObjectKey("n", "slow"),)),
+        RemovableNode(node="a", reason=ScaleDownReason.UNDERUTILIZED, waits_for=(ObjectKey("n", "slow"),)),
     )
 
 

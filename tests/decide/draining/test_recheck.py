@@ -11,17 +11,17 @@ from ullage.decide.draining.inputs import RuleSwitches
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.recheck import EvictionOrder, RecheckStage, RemovalFacts, budget_namespaces, recheck
 from ullage.decide.draining.rules import DrainContext
-from ullage.model.drain_promise import PlanViolation, RemovalPlan
 from ullage.model.draining import DRAINING_TAINT, PodMove, RemoveNode, ScaleDownReason
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Owner, Phase
 from ullage.model.pod_marks import SafeToEvict
+from ullage.model.removal_plan import PlanViolation, RemovalPlan
 
 DRAINING = Taint(DRAINING_TAINT, "5", "NoSchedule")
 KNOWN = pod("known", "a")
 ACTION = RemoveNode(node="a", reason=ScaleDownReason.UNDERUTILIZED, evict=(PodMove(KNOWN.key, "b"),), why="a test")
-PLAN = RemovalPlan(action=ACTION, uid="a", pods={KNOWN.key: KNOWN.uid})
+PLAN = RemovalPlan(intent=ACTION, uid="a", pods={KNOWN.key: KNOWN.uid})
 
 
 NODE = node("a", taints=(DRAINING,))
@@ -41,7 +41,7 @@ def checked(stage: RecheckStage, plan: RemovalPlan = PLAN, **facts: Any) -> Evic
 
 def failure(stage: RecheckStage, plan: RemovalPlan = PLAN, **facts: Any) -> str:
     answer = checked(stage, plan, **facts)
-    return answer.setback.value if isinstance(answer, PlanViolation) else ""
+    return answer.failure.value if isinstance(answer, PlanViolation) else ""
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_gang_goes_whole_or_not_at_all(allowed: int, gone: int, holds: bool, e
     members = [pod("x", "a", labels={"app": "gang"}), pod("y", "b" if elsewhere else "a", labels={"app": "gang"})]
     gang = ObjectKey("n", "gang")
     plan = RemovalPlan(
-        action=ACTION, uid="a", pods={one.key: one.uid for one in members}, gangs={gang: tuple(m.key for m in members)}
+        intent=ACTION, uid="a", pods={one.key: one.uid for one in members}, gangs={gang: tuple(m.key for m in members)}
     )
     there = members[gone:]
     answer = checked(
@@ -158,12 +158,12 @@ def test_a_gang_goes_whole_or_not_at_all(allowed: int, gone: int, holds: bool, e
         assert answer == EvictionOrder(evict=tuple(there))
     else:
         assert isinstance(answer, PlanViolation)
-        assert answer.setback.value == "PodMustStay"
+        assert answer.failure.value == "PodMustStay"
 
 
 def test_a_member_elsewhere_that_must_stay_keeps_the_whole_gang() -> None:
     unsafe = pod("y", "b", marks={"safe_to_evict": SafeToEvict.NO})
-    plan = RemovalPlan(action=ACTION, uid="a", pods={KNOWN.key: KNOWN.uid, unsafe.key: unsafe.uid})
+    plan = RemovalPlan(intent=ACTION, uid="a", pods={KNOWN.key: KNOWN.uid, unsafe.key: unsafe.uid})
     assert failure(EVICTION, plan, pods=(KNOWN,), gang_members={unsafe.key: unsafe}) == "PodMustStay"
 
 
@@ -178,7 +178,7 @@ def test_a_member_elsewhere_that_must_stay_keeps_the_whole_gang() -> None:
 @pytest.mark.parametrize("stage", [RecheckStage.BEFORE_TAINT, EVICTION], ids=["not-begun", "nobody-evicted"])
 def test_who_is_sure_to_be_refused(allowed: int, marks: dict[str, Any], refused: bool, stage: RecheckStage) -> None:
     pods = tuple(pod(name, "a", labels={"app": "web"}, **marks) for name in ("p", "q"))
-    plan = RemovalPlan(action=ACTION, uid="a", pods={one.key: one.uid for one in pods})
+    plan = RemovalPlan(intent=ACTION, uid="a", pods={one.key: one.uid for one in pods})
     observed, now = a_context(a_budget("web", "web", 5)), a_budget("web", "web", allowed)
     assert budget_namespaces(plan, pods, observed) == ["n"]
     assert budget_namespaces(plan, pods, a_context()) == []

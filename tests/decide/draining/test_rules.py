@@ -91,12 +91,12 @@ def test_what_becomes_of_a_pod(
     )
     asked = pod("p", "a", **facts)
     found = drainability(asked, known)
-    assert (found.why if isinstance(found, DrainBlocked) else found) is expected
+    assert (found.reason if isinstance(found, DrainBlocked) else found) is expected
     rulings = DrainabilityCache(known)
     assert [rulings.of(asked), rulings.of(asked)] == [found, found]
 
 
-def test_there_are_twelve_and_each_has_a_name_of_its_own() -> None:
+def test_each_rule_has_a_name_of_its_own() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES) == 13
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.decide.draining.fleets import NOW, Told, a_picture, gpu_node, node, pod
 from tests.decide.provisioning.pools import a_provisioner
 from ullage.decide.draining.inputs import PoolMinimum
-from ullage.decide.draining.scope import DrainScope, ScopeInputs, survey
+from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Taint
 from ullage.model.provisioner import Consolidation, ConsolidationPolicy, GpuTemplate, Provisioner
@@ -34,7 +34,7 @@ def ours(name: str, **facts: Any) -> Told:
 def surveyed(*facts: Told, **said: Any) -> DrainScope:
     removing = said.pop("removing", ())
     plain: dict[str, Any] = {"provisioners": [a_pool()], "listed": ["simulated"], "instances": machines("a", "b", "c")}
-    return survey(ScopeInputs(**(plain | said)), a_picture(*facts).placements, removing=removing, now=NOW)
+    return drain_scope(ScopeInputs(**(plain | said)), a_picture(*facts).placements, removing=removing, now=NOW)
 
 
 EMPTY_ONLY = replace(a_pool(), consolidation=Consolidation())
@@ -68,11 +68,11 @@ def test_a_node_that_was_a_candidate_is_not_one_that_is_coming() -> None:
     silent = replace(node("b", labels=OURS, ready=False, taints=(marked,)), created=NOW - 10)
     found = surveyed(ours("a"), silent)
     assert found.candidates == {"a", "b"}
-    assert found.floors["pool"].nodes == 2
+    assert found.minimums["pool"].nodes == 2
 
 
 def test_nodes_whose_cloud_was_not_heard_of_are_known_as_such() -> None:
-    assert surveyed(ours("a"), node("x"), listed=[]).unheard == {"a"}
+    assert surveyed(ours("a"), node("x"), listed=[]).unlisted == {"a"}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ BUSY = pod("p", "a", gpus=(0, 1, 2))
 
 
 @pytest.mark.parametrize(
-    ("said", "facts", "removing", "floor"),
+    ("said", "facts", "removing", "minimum"),
     [
         pytest.param({}, {}, (), PoolMinimum(nodes=3), id="none"),
         pytest.param({"min_size": 2}, {}, (), PoolMinimum(nodes=3, least=2), id="size"),
@@ -108,9 +108,9 @@ BUSY = pod("p", "a", gpus=(0, 1, 2))
         pytest.param({"min_utilization_percent": 20}, {}, ("b",), PoolMinimum(nodes=2, least=3), id="and-one-goes"),
     ],
 )
-def test_floors(said: dict[str, Any], facts: dict[str, Any], removing: tuple[str, ...], floor: PoolMinimum) -> None:
+def test_floors(said: dict[str, Any], facts: dict[str, Any], removing: tuple[str, ...], minimum: PoolMinimum) -> None:
     found = surveyed(ours("a"), ours("b"), ours("c", **facts), BUSY, provisioners=[a_pool(**said)], removing=removing)
-    assert found.floors == {"pool": floor}
+    assert found.minimums == {"pool": minimum}
 
 
 def test_prices_and_machines_are_those_of_the_pool() -> None:

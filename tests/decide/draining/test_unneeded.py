@@ -6,7 +6,7 @@ import pytest
 
 from tests.decide.draining.fleets import NOW, node
 from ullage.decide.draining.inputs import RemovalPacing
-from ullage.decide.draining.unneeded import OngoingCounts, candidates_since, due, marks
+from ullage.decide.draining.unneeded import OngoingCounts, candidates_since, due, soft_taints
 from ullage.model.draining import CleanDeletionCandidate, MarkDeletionCandidate, PodMove, RemovableNode, ScaleDownReason
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node, Taint
@@ -23,7 +23,10 @@ def removable(name: str) -> RemovableNode:
     moves = (PodMove(ObjectKey("n", "p"), "z"),) if name.startswith("d") else ()
     waits = (ObjectKey("n", "w"),) if name.startswith("w") else ()
     return RemovableNode(
-        node=name, why=ScaleDownReason.UNDERUTILIZED if moves else ScaleDownReason.EMPTY, moves=moves, waits_for=waits
+        node=name,
+        reason=ScaleDownReason.UNDERUTILIZED if moves else ScaleDownReason.EMPTY,
+        moves=moves,
+        waits_for=waits,
     )
 
 
@@ -56,10 +59,10 @@ def test_time_is_told_to_the_second_and_unready_nodes_wait_longer() -> None:
     since = {"e1": NOW - 599, "e2": NOW - 600}
     answer = due([removable("e1"), removable("e2")], since, nodes("e1", "e2"), OngoingCounts(), PACE, now=NOW)
     assert [one.node for one in answer.removals] == ["e2"]
-    assert [(one.why.value, one.detail) for one in answer.waiting] == [("NotUnneededLongEnough", "1 s more")]
+    assert [(one.reason.value, one.detail) for one in answer.waiting] == [("NotUnneededLongEnough", "1 s more")]
     assert answer.wake_at == NOW + 1
     unready = due([removable("e2")], since, nodes("e2", ready=False), OngoingCounts(), PACE, now=NOW)
-    assert [one.why.value for one in unready.waiting] == ["NotUnreadyLongEnough"]
+    assert [one.reason.value for one in unready.waiting] == ["NotUnreadyLongEnough"]
 
 
 AT_A_START: dict[str, tuple[str, float]] = {
@@ -84,11 +87,11 @@ def test_a_stale_taint_tells_nothing_while_we_remember_ourselves() -> None:
 def test_marks_are_taken_off_first_and_there_are_only_so_many() -> None:
     there = nodes("a", "b") | {"c": node("c", taints=(candidate("7"),)), "d": node("d", taints=(candidate("9"),))}
     since = {"a": 5.5, "b": 6.0, "d": 9.4}
-    found = marks(since, there)
+    found = soft_taints(since, there)
     assert [(type(one), one.node) for one in found] == [
         (CleanDeletionCandidate, "c"),
         (MarkDeletionCandidate, "a"),
         (MarkDeletionCandidate, "b"),
     ]
-    assert [one.node for one in marks(since, there, most=2)] == ["c", "a"]
-    assert [one.node for one in marks(since, there, leave={"c", "b"})] == ["a"]
+    assert [one.node for one in soft_taints(since, there, most=2)] == ["c", "a"]
+    assert [one.node for one in soft_taints(since, there, leave={"c", "b"})] == ["a"]

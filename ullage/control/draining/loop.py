@@ -14,15 +14,15 @@ from ullage.control.draining.reporter import DrainReporter
 from ullage.control.draining.settings import DrainingSettings
 from ullage.decide.draining.core import DrainCore
 from ullage.decide.draining.inputs import Limits
-from ullage.decide.draining.parallelism import NOBODY, RemovalBatch, pool_of
+from ullage.decide.draining.parallelism import NO_REMOVALS, RemovalBatch, pool_of
 from ullage.decide.draining.scope import DrainScope, ScopeInputs, is_drained
 from ullage.errors import ApiError
 from ullage.model.drain_outcome import DrainOutcome, NodeNotRemoved, NodeRemoved, RemovalFailure
-from ullage.model.drain_promise import PlanViolation, RemovalPlan
 from ullage.model.draining import DrainAction, MarkDeletionCandidate
 from ullage.model.fact_event import FactEvent
 from ullage.model.node import Node
 from ullage.model.provisioner import Provisioner
+from ullage.model.removal_plan import PlanViolation, RemovalPlan
 from ullage.runtime import LoopHealth, LoopTasks, Pacing, Wakeup, run_reconciler, seconds_until
 
 _log = structlog.get_logger("draining")
@@ -95,7 +95,7 @@ class DrainLoop:
         scope = self.core.scope(self._owners(provisioners), now=self._clock.now())
         if not self.core.has_work(scope):
             self.core.rest()
-            await self._write_throttling(provisioners, NOBODY)
+            await self._write_throttling(provisioners, NO_REMOVALS)
             return False
         # 2. Plan, and due removals.
         began, abandoned = self._clock.steady(), self.core.abandoned
@@ -105,7 +105,7 @@ class DrainLoop:
         # 3. Abandon removals of an earlier process that are not resumed; soft taints; taints of removals that begin.
         going = frozenset(one.node for one in decided.removals)
         self._release(abandoned - going, scope)
-        await each(self.core.soft_taints(going | scope.unheard), self._mark, at_once=self._settings.at_once)
+        await each(self.core.soft_taints(going | scope.unlisted), self._mark, at_once=self._settings.at_once)
         await each(decided.removals, self._begin, at_once=self._settings.at_once)
         await self._write_throttling(provisioners, decided.batch)
         return False
@@ -129,9 +129,9 @@ class DrainLoop:
         waits_for_clouds = self._clock.steady() - self._started < UNLISTED_PATIENCE
         for name in sorted(abandoned):
             node = self.core.nodes.get(name)
-            if node is None or (name in scope.unheard and waits_for_clouds) or self._fate_is_unknown(node):
+            if node is None or (name in scope.unlisted and waits_for_clouds) or self._fate_is_unknown(node):
                 continue
-            if pool_of(node) in scope.floors and name not in scope.machines:
+            if pool_of(node) in scope.minimums and name not in scope.machines:
                 _log.info("its machine is gone", node=name)
                 self._beside(name, self._remover.delete_node(name, node.uid))
             else:
@@ -179,7 +179,7 @@ class DrainLoop:
 
     async def _begin(self, plan: RemovalPlan) -> None:
         """Taint the node, then start the task that does the rest."""
-        self._reporter.intended(plan.action)
+        self._reporter.intended(plan.intent)
         self.core.begin(plan)
         try:
             violation = await self._removal.begin(plan)
@@ -208,7 +208,7 @@ class DrainLoop:
         match outcome:
             case NodeRemoved(instance=instance) if instance:
                 self._fleet.clouds.deleted(instance)
-            case NodeNotRemoved(setback=RemovalFailure.CLOUD_FAILED):
+            case NodeNotRemoved(failure=RemovalFailure.CLOUD_FAILED):
                 self._fleet.clouds.look_again()  # does the instance still exist?
             case _:
                 pass

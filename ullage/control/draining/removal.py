@@ -26,8 +26,8 @@ from ullage.model.drain_outcome import (
     PodEvicted,
     RemovalFailure,
 )
-from ullage.model.drain_promise import PlanViolation, RemovalPlan
 from ullage.model.pod import Pod
+from ullage.model.removal_plan import PlanViolation, RemovalPlan
 
 _FAILURES = {
     EvictionResult.REFUSED: RemovalFailure.EVICTION_REFUSED,
@@ -166,7 +166,7 @@ class NodeRemoval:
     async def _left_to_owner(self, plan: RemovalPlan, evicted: int) -> NodeRemoved:
         await self._look_before_deletion(plan)
         await self._remover.leave_to_owner(plan.node, plan.uid)
-        return NodeRemoved(action=plan.action, uid=plan.uid, left_to_owner=True, evicted=evicted)
+        return NodeRemoved(intent=plan.intent, uid=plan.uid, left_to_owner=True, evicted=evicted)
 
     async def _deleted(self, plan: RemovalPlan, evicted: int) -> NodeRemoved:
         """Delete the instance, then the Node."""
@@ -175,7 +175,7 @@ class NodeRemoval:
             raise _Stopped(PlanViolation(RemovalFailure.NO_INSTANCE, "no machine is known for it"))
         await self._delete_machine(plan, machine)
         await self._remover.delete_node(plan.node, plan.uid)
-        return NodeRemoved(action=plan.action, uid=plan.uid, instance=machine.instance, evicted=evicted)
+        return NodeRemoved(intent=plan.intent, uid=plan.uid, instance=machine.instance, evicted=evicted)
 
     async def _delete_machine(self, plan: RemovalPlan, machine: MachineRef) -> None:
         """Delete the instance, asking again until the deadline. Attempts recheck first: a pod may have been bound."""
@@ -200,9 +200,9 @@ class NodeRemoval:
 
 def _not_removed(plan: RemovalPlan, violation: PlanViolation, evicted: int) -> NodeNotRemoved:
     return NodeNotRemoved(
-        action=plan.action,
+        intent=plan.intent,
         uid=plan.uid,
-        setback=violation.setback,
+        failure=violation.failure,
         detail=violation.detail,
         pod=violation.pod,
         evicted=evicted,

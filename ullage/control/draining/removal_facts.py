@@ -23,11 +23,11 @@ from ullage.kube.client.resources import BUDGETS, NODES, PODS
 from ullage.kube.read import read_budget, read_node, read_pod
 from ullage.model.allocation import lease_name
 from ullage.model.disruption_budget import PodDisruptionBudget
-from ullage.model.drain_promise import RemovalPlan
 from ullage.model.fact_event import ObjectKey
 from ullage.model.instance import Instance
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.removal_plan import RemovalPlan
 from ullage.state.snapshot import ClusterSnapshot
 
 _AT_ONCE = 8
@@ -69,8 +69,8 @@ class IncomingPods:
     async def _find(self, uids: Collection[str]) -> dict[str, ObjectKey]:
         """Names of pods by uid: shared Leases hold only uids. All pods are listed only if some were never observed."""
         found = dict(self._known(uids))
-        unheard = set(uids) - found.keys()
-        return {**found, **await self._releaser.find(unheard)} if unheard else found
+        unobserved = set(uids) - found.keys()
+        return {**found, **await self._releaser.find(unobserved)} if unobserved else found
 
     async def _comes(self, uid: str, key: ObjectKey, node: str) -> ObjectKey | None:
         """Key of the pod if it is pending, or was bound to this node since its pods were read; else None."""

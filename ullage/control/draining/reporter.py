@@ -9,10 +9,10 @@ from ullage.control.provisioning.telling import EventSink
 from ullage.decide.draining.core import DrainDecision
 from ullage.decide.draining.parallelism import OngoingRemoval, pool_of
 from ullage.model.drain_outcome import DrainOutcome, Eviction, EvictionResult, NodeNotRemoved, NodeRemoved
-from ullage.model.drain_promise import PlanViolation, RemovalPlan
 from ullage.model.draining import RemoveNode
 from ullage.model.fact_event import ObjectKey
 from ullage.model.provisioner import Provisioner
+from ullage.model.removal_plan import PlanViolation, RemovalPlan
 from ullage.observe.draining_metrics import DrainMetrics
 from ullage.observe.events import EventMessage, EventReason, ObjectReference
 from ullage.state.cluster import ClusterState
@@ -58,23 +58,23 @@ class DrainReporter:
         inventory = self._state.inventories.get(plan.node)
         self._models[plan.node] = inventory.devices[0].model if inventory is not None and inventory.devices else ""
         self._pool_of[plan.node] = pool_of(self._state.nodes.get(plan.node))
-        self._record(_node(plan.node, plan.uid), EventReason.NODE_DRAINING, f"is removed: {plan.action.why}")
+        self._record(_node(plan.node, plan.uid), EventReason.NODE_DRAINING, f"is removed: {plan.intent.why}")
 
     def ended(self, outcome: DrainOutcome, seconds: float) -> None:
         """Report the outcome of a removal, and the seconds it took."""
-        name = outcome.action.node
+        name = outcome.intent.node
         model = self._models.pop(name, "")
         if self._metrics is not None:
-            self._metrics.took(DRAINED if outcome.action.evict else EMPTY, seconds)
+            self._metrics.took(DRAINED if outcome.intent.evict else EMPTY, seconds)
         match outcome:
             case NodeRemoved():
                 _log.info("removed", node=name, evicted=outcome.evicted, left_to_owner=outcome.left_to_owner)
                 if self._metrics is not None:
-                    self._metrics.removed(outcome.action.reason.value, model)
-            case NodeNotRemoved(setback=setback):
-                _log.warning("not removed", node=name, reason=setback.value, why=outcome.detail)
+                    self._metrics.removed(outcome.intent.reason.value, model)
+            case NodeNotRemoved(failure=failure):
+                _log.warning("not removed", node=name, reason=failure.value, why=outcome.detail)
                 if self._metrics is not None:
-                    self._metrics.failed(setback.value)
+                    self._metrics.failed(failure.value)
         self._record_outcome(outcome)
 
     def eviction(self, eviction: Eviction) -> None:
@@ -109,7 +109,7 @@ class DrainReporter:
         if decided is None:
             self._metrics.nodes(unneeded=0, unremovable={}, throttled=False)
             return
-        staying = Counter(one.why.value for one in (*decided.plan.unremovable, *decided.batch.waiting))
+        staying = Counter(one.reason.value for one in (*decided.plan.unremovable, *decided.batch.waiting))
         self._metrics.nodes(
             unneeded=len(decided.plan.removable),
             unremovable=dict(sorted(staying.items())),
@@ -117,15 +117,15 @@ class DrainReporter:
         )
 
     def _record_outcome(self, outcome: DrainOutcome) -> None:
-        name = outcome.action.node
+        name = outcome.intent.node
         about, pool = _node(name, outcome.uid), self._pools().get(self._pool_of.pop(name, ""))
         match outcome:
             case NodeRemoved(left_to_owner=True):
                 reason, note = EventReason.NODE_DRAINED, "is empty and cordoned, and left to its owner"
             case NodeRemoved():
-                reason, note = EventReason.NODE_REMOVED, f"removed: {outcome.action.why}"
-            case NodeNotRemoved(setback=setback, detail=detail):
-                reason, note = EventReason.NODE_NOT_REMOVED, f"not removed: {setback.value}: {detail}"
+                reason, note = EventReason.NODE_REMOVED, f"removed: {outcome.intent.why}"
+            case NodeNotRemoved(failure=failure, detail=detail):
+                reason, note = EventReason.NODE_NOT_REMOVED, f"not removed: {failure.value}: {detail}"
         self._record(about, reason, note)
         if pool is not None:
             self._record(_pool(pool), reason, f"{name} {note}", about)

@@ -18,22 +18,22 @@ from ullage.decide.draining.inputs import (
     pod_destinations,
     scale_down_candidates,
 )
-from ullage.decide.draining.parallelism import OngoingRemovals, PacingByPool, RemovalBatch, pool_of, turns
+from ullage.decide.draining.parallelism import OngoingRemovals, PacingByPool, RemovalBatch, crop_to_limits, pool_of
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.plan import plan_drain
 from ullage.decide.draining.room import DisplacedPods, without_room
 from ullage.decide.draining.rules import DrainContext, next_overdue
-from ullage.decide.draining.scope import DrainScope, ScopeInputs, is_drained, survey
-from ullage.decide.draining.unneeded import marked_since, marks, with_clock_set, without_timer
+from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope, is_drained
+from ullage.decide.draining.unneeded import marked_since, soft_taints, with_clock_set, without_timer
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.device import Inventory
 from ullage.model.drain_outcome import NodeNotRemoved, NodeRemoved, PodEvicted, RemovalFailure
-from ullage.model.drain_promise import RemovalPlan
 from ullage.model.draining import CANDIDATE_TAINT, DrainAction, RemoveNode
 from ullage.model.fact_event import FactEvent, ObjectKey, Synced, Updated
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Consolidation, Provisioner
+from ullage.model.removal_plan import RemovalPlan
 
 UNPLACEABLE_HOLDS = 0.5
 """Seconds for which an answer about places is reused: removals that began together ask together."""
@@ -105,11 +105,13 @@ class DrainCore:
         """Drop entries that are over, and compute the drain scope."""
         unnoticed = behind(self.tracker.evictions, self.workloads.by_uid, self._snapshot)
         self.tracker.forget(self.nodes, unnoticed=unnoticed, now=now)
-        return survey(inputs, self._snapshot, removing=self.tracker.busy, now=now)
+        return drain_scope(inputs, self._snapshot, removing=self.tracker.busy, now=now)
 
     def has_work(self, scope: DrainScope) -> bool:
         """True if anything could be removed, untainted or resumed."""
-        return bool(scope.candidates or scope.unheard or self.abandoned or self.tracker.busy or self._has_soft_taints())
+        return bool(
+            scope.candidates or scope.unlisted or self.abandoned or self.tracker.busy or self._has_soft_taints()
+        )
 
     def rest(self) -> None:
         """Forget plan and timers: there is nothing to remove."""
@@ -127,10 +129,10 @@ class DrainCore:
         plan = plan_drain(self._assigner, self._inputs(scope, abandoned), policy, self._memory, limits, now=now)
         since = {**(plan.memory.since or {}), **self._timers_of_unlisted(scope)}
         begun = OngoingRemovals(going=tuple(self.tracker.going.values()), left=abandoned)
-        batch = turns(plan.removable, since, self.nodes, begun, self._pacing(pools), now=now)
+        batch = crop_to_limits(plan.removable, since, self.nodes, begun, self._pacing(pools), now=now)
         deadlines = (batch.wake_at, next_overdue(self._snapshot.pods.values(), now=now))
         wake_at = min((deadline for deadline in deadlines if deadline is not None), default=None)
-        removals = tuple(promise_of(action, self._assigner) for action in batch.removals)
+        removals = tuple(removal_plan(action, self._assigner) for action in batch.removals)
         self._memory = replace(plan.memory, since=since)
         self.decided = DrainDecision(plan, batch, scope, removals, wake_at)
         return self.decided
@@ -138,7 +140,7 @@ class DrainCore:
     def soft_taints(self, leave: frozenset[str]) -> Sequence[DrainAction]:
         """Soft taints to write and to remove now. Nodes in `leave`, and nodes being removed, are not touched."""
         leave |= self.tracker.busy
-        return marks(self.unneeded_since, self.nodes, leave=leave, most=self._settings.max_soft_taints)
+        return soft_taints(self.unneeded_since, self.nodes, leave=leave, most=self._settings.max_soft_taints)
 
     def begin(self, plan: RemovalPlan) -> None:
         """Record that a removal begins."""
@@ -168,7 +170,7 @@ class DrainCore:
             case PodEvicted(pod=pod):
                 self.tracker.evicted(pod, at=now)
             case NodeRemoved():
-                self.tracker.end(outcome.action.node)
+                self.tracker.end(outcome.intent.node)
             case NodeNotRemoved():
                 self._settle_failure(outcome, now=now, steady=steady)
             case _:
@@ -182,17 +184,17 @@ class DrainCore:
             # A node refused on all that is known is refused again until an event comes.
             recheck, refused = self._settings.policy.recheck, self._memory.refused.values()
             deadlines += [at + recheck for at, _ in refused if at <= self._observed_at]
-            deadlines.append(now + LIST_AGAIN if self.decided.scope.unheard else None)
+            deadlines.append(now + LIST_AGAIN if self.decided.scope.unlisted else None)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def _settle_failure(self, outcome: NodeNotRemoved, *, now: float, steady: float) -> None:
-        node = outcome.action.node
+        node = outcome.intent.node
         self.tracker.end(node)
         if not outcome.waits_for_budget:
             until = now + self._settings.after_failure
-            self.tracker.fail(node, f"{outcome.setback.value}: {outcome.detail}", until=until)
+            self.tracker.fail(node, f"{outcome.failure.value}: {outcome.detail}", until=until)
             self._memory = without_timer(self._memory, node)
-        if outcome.setback is RemovalFailure.CLOUD_FAILED:
+        if outcome.failure is RemovalFailure.CLOUD_FAILED:
             self.tracker.machine_unknown(node, since=steady)
 
     @property
@@ -210,7 +212,7 @@ class DrainCore:
             removing=self.tracker.busy,
             resumable=abandoned,
             failed=self.tracker.failed(),
-            pools=scope.floors,
+            pools=scope.minimums,
             least_nodes=settings.least_nodes,
             least_resources=settings.least_resources,
             workloads=self.workloads.by_uid,
@@ -231,7 +233,7 @@ class DrainCore:
 
     def _timers_of_unlisted(self, scope: DrainScope) -> dict[str, float]:
         """Timers from soft taints, for nodes of pools whose provider has not been listed yet."""
-        marked = {name: marked_since(self.nodes[name]) for name in sorted(scope.unheard) if name in self.nodes}
+        marked = {name: marked_since(self.nodes[name]) for name in sorted(scope.unlisted) if name in self.nodes}
         return {name: since for name, since in marked.items() if since is not None}
 
 
@@ -250,15 +252,17 @@ def can_change_plan(event: FactEvent[Any]) -> bool:
     return bool(old != new)
 
 
-def promise_of(action: RemoveNode, assigner: PodAssigner) -> RemovalPlan:
+def removal_plan(action: RemoveNode, assigner: PodAssigner) -> RemovalPlan:
     """Build the removal plan of an action. To be called before the snapshot changes."""
     state = assigner.placements.state
     node = state.nodes[action.node]
     pods = {move.pod: state.pods[move.pod].uid for move in action.evict if move.pod in state.pods}
-    return RemovalPlan(action=action, uid=node.uid, pods=pods, gangs=_gangs(pods, assigner), owned=bool(pool_of(node)))
+    return RemovalPlan(
+        intent=action, uid=node.uid, pods=pods, gangs=_whole_gangs(pods, assigner), owned=bool(pool_of(node))
+    )
 
 
-def _gangs(pods: dict[ObjectKey, str], assigner: PodAssigner) -> dict[ObjectKey, tuple[ObjectKey, ...]]:
+def _whole_gangs(pods: dict[ObjectKey, str], assigner: PodAssigner) -> dict[ObjectKey, tuple[ObjectKey, ...]]:
     """Gangs whose members that hold room all leave, with those members."""
     state, held = assigner.placements.state, assigner.placements.pods
     claiming = [state.pods[key] for key in sorted(pods) if state.pods[key].claim or state.pods[key].claim_template]

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from ullage.decide.draining.parallelism import OngoingRemoval
-from ullage.model.drain_promise import RemovalPlan
 from ullage.model.draining import RecentEviction, WorkloadReplicas
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.pod import Pod
 from ullage.model.provisioner import STAY_BEHIND
+from ullage.model.removal_plan import RemovalPlan
 from ullage.state.snapshot import ClusterSnapshot
 
 
@@ -150,7 +150,7 @@ class NodeDeletionTracker:
         return self._plans
 
     def begin(self, plan: RemovalPlan, pool: str) -> None:
-        self._going[plan.node] = OngoingRemoval(plan.node, pool, not plan.action.evict)
+        self._going[plan.node] = OngoingRemoval(plan.node, pool, not plan.intent.evict)
         self._plans[plan.node] = plan
 
     def end(self, node: str) -> None:

@@ -1,4 +1,4 @@
-"""Eligibility of nodes for a removal trial: utilisation, and named checks in order. The first that answers is the reason."""
+"""Eligibility of nodes for a removal trial: utilisation and named checks in order. The first answer is the reason."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -164,59 +164,59 @@ def under_removal(node: Node) -> bool:
     return any(taint.key in (DRAINING_TAINT, DELETION_TAINT) for taint in node.taints)
 
 
-def it_is_being_removed(node: Node, census: EligibilityContext) -> UnremovableNode | None:
-    gone = node.name in census.removing or (under_removal(node) and node.name not in census.facts.resumable)
+def being_removed(node: Node, context: EligibilityContext) -> UnremovableNode | None:
+    gone = node.name in context.removing or (under_removal(node) and node.name not in context.facts.resumable)
     return _stays(node, UnremovableReason.BEING_REMOVED) if gone else None
 
 
-def it_is_not_ours_to_remove(node: Node, census: EligibilityContext) -> UnremovableNode | None:
-    ours = census.facts.candidates
+def not_a_candidate(node: Node, context: EligibilityContext) -> UnremovableNode | None:
+    ours = context.facts.candidates
     if ours is None:
         taboo = any(label in node.labels for label in CONTROL_PLANE)
         return _stays(node, UnremovableReason.NOT_A_CANDIDATE, "it is the control plane's") if taboo else None
     return None if node.name in ours else _stays(node, UnremovableReason.NOT_A_CANDIDATE)
 
 
-def its_owner_keeps_it(node: Node, _: EligibilityContext) -> UnremovableNode | None:
+def scale_down_disabled(node: Node, _: EligibilityContext) -> UnremovableNode | None:
     return _stays(node, UnremovableReason.SCALE_DOWN_DISABLED) if node.kept else None
 
 
-def unready_nodes_may_stay(node: Node, census: EligibilityContext) -> UnremovableNode | None:
-    return None if node.ready or census.policy.unready_go else _stays(node, UnremovableReason.UNREADY_STAYS)
+def unready_stays(node: Node, context: EligibilityContext) -> UnremovableNode | None:
+    return None if node.ready or context.policy.unready_go else _stays(node, UnremovableReason.UNREADY_STAYS)
 
 
-def it_is_used_too_much(node: Node, census: EligibilityContext) -> UnremovableNode | None:
-    row = census.rows[node.name]
-    if not census.too_much[row]:
+def too_much_used(node: Node, context: EligibilityContext) -> UnremovableNode | None:
+    row = context.rows[node.name]
+    if not context.too_much[row]:
         return None
-    share = census.used.item(row)
+    share = context.used.item(row)
     detail = f"{share:.1%} in use" if isfinite(share) else "in use, and it offers nothing any more"
     return _stays(node, UnremovableReason.TOO_MUCH_USED, detail)
 
 
-def it_could_not_be_removed(node: Node, census: EligibilityContext) -> UnremovableNode | None:
-    why = census.facts.failed.get(node.name)
+def failed_lately(node: Node, context: EligibilityContext) -> UnremovableNode | None:
+    why = context.facts.failed.get(node.name)
     return None if why is None else _stays(node, UnremovableReason.FAILED_LATELY, why)
 
 
 CHECKS: Sequence[Check] = (
-    it_is_being_removed,
-    it_is_not_ours_to_remove,
-    its_owner_keeps_it,
-    it_could_not_be_removed,
-    unready_nodes_may_stay,
-    it_is_used_too_much,
+    being_removed,
+    not_a_candidate,
+    scale_down_disabled,
+    failed_lately,
+    unready_stays,
+    too_much_used,
 )
 
 
-def ineligible(node: Node, census: EligibilityContext) -> UnremovableNode | None:
+def ineligible(node: Node, context: EligibilityContext) -> UnremovableNode | None:
     """Reason why a node is not tried; None if it is eligible."""
     for check in CHECKS:
-        answer = check(node, census)
+        answer = check(node, context)
         if answer is not None:
             return answer
     return None
 
 
 def _stays(node: Node, why: UnremovableReason, detail: str = "") -> UnremovableNode:
-    return UnremovableNode(node=node.name, why=why, detail=detail)
+    return UnremovableNode(node=node.name, reason=why, detail=detail)

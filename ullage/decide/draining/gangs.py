@@ -61,5 +61,5 @@ class GangMoves:
         answer = self._rulings.of(pod)
         if answer is Drainability.EVICT:
             return None
-        why = answer.why if isinstance(answer, DrainBlocked) else UnremovableReason.WAITS_FOR_COMPLETION
+        why = answer.reason if isinstance(answer, DrainBlocked) else UnremovableReason.WAITS_FOR_COMPLETION
         return GangUnmovable(pod.key, f"gang {gang} moves whole, and a member on {pod.node} does not: {why}")

@@ -38,15 +38,15 @@ def load_of(node: str, placements: ClusterSnapshot, rulings: DrainabilityCache) 
             if is_left_behind(pod):
                 continue  # its pod is gone: the GPU is freed, or in quarantine, and goes with the node
             load.blocked = UnremovableNode(
-                node=node, why=UnremovableReason.DESTINATION, pod=_named(known), detail="it is about to come"
+                node=node, reason=UnremovableReason.DESTINATION, pod=_named(known), detail="it is about to come"
             )
             return load
         answer = rulings.of(pod)
         if answer is Drainability.EVICT:
             load.moving.append(pod)
         elif isinstance(answer, DrainBlocked):
-            found = UnremovableNode(node=node, why=answer.why, pod=key, detail=answer.detail)
-            if answer.why is not UnremovableReason.NOT_ENOUGH_PDB:
+            found = UnremovableNode(node=node, reason=answer.reason, pod=key, detail=answer.detail)
+            if answer.reason is not UnremovableReason.NOT_ENOUGH_PDB:
                 load.blocked = found
                 return load
             load.blocked = load.blocked or found

@@ -56,7 +56,7 @@ class RemovalBatch:
     wake_at: float | None = None
 
 
-NOBODY = RemovalBatch()
+NO_REMOVALS = RemovalBatch()
 
 
 def pool_of(node: Node | None) -> str:
@@ -64,12 +64,12 @@ def pool_of(node: Node | None) -> str:
     return "" if node is None else node.labels.get(PROVISIONER_LABEL, "")
 
 
-def turns(
+def crop_to_limits(
     removable: Iterable[RemovableNode],
     since: Mapping[str, float],
     nodes: Mapping[str, Node],
     begun: OngoingRemovals,
-    paces: PacingByPool,
+    pacing: PacingByPool,
     *,
     now: float,
 ) -> RemovalBatch:
@@ -79,18 +79,18 @@ def turns(
     for one in sorted(removable, key=lambda one: one.node not in first):
         by_pool.setdefault(pool_of(nodes[one.node]), []).append(one)
     found = {
-        pool: due(some, since, nodes, _underway(going, pool), paces.of(pool), now=now)
+        pool: due(some, since, nodes, _ongoing(going, pool), pacing.of(pool), now=now)
         for pool, some in sorted(by_pool.items())
     }
     removals = sorted((one for pool in found.values() for one in pool.removals), key=lambda one: one.node not in first)
-    chosen = _within(removals, going, paces)
+    chosen = _within(removals, going, pacing)
     late = [one for one in removals if one.node not in chosen]
     # With the limit of all pools used up, it is why late candidates wait.
-    full = len(going) + len(chosen) >= paces.most_at_once
+    full = len(going) + len(chosen) >= pacing.most_at_once
     throttled = {pool for pool, one in found.items() if one.throttled}
     throttled |= {pool_of(nodes[one.node]) for one in late} if full else set()
     waiting = [one for pool in found.values() for one in pool.waiting]
-    waiting += [UnremovableNode(node=one.node, why=UnremovableReason.THROTTLED) for one in late]
+    waiting += [UnremovableNode(node=one.node, reason=UnremovableReason.THROTTLED) for one in late]
     return RemovalBatch(
         removals=tuple(one for one in removals if one.node in chosen),
         waiting=tuple(sorted(waiting, key=lambda one: one.node)),
@@ -99,15 +99,15 @@ def turns(
     )
 
 
-def _underway(going: Iterable[OngoingRemoval], pool: str) -> OngoingCounts:
+def _ongoing(going: Iterable[OngoingRemoval], pool: str) -> OngoingCounts:
     here = [one.empty for one in going if one.pool == pool]
     return OngoingCounts(empty=sum(here), drains=len(here) - sum(here))
 
 
-def _within(removals: Sequence[RemoveNode], going: Sequence[OngoingRemoval], paces: PacingByPool) -> frozenset[str]:
+def _within(removals: Sequence[RemoveNode], going: Sequence[OngoingRemoval], pacing: PacingByPool) -> frozenset[str]:
     """Nodes that may go by the limits of all pools together: empty nodes before others."""
-    room = max(paces.most_at_once - len(going), 0)
-    drains = max(paces.most_drains - sum(not one.empty for one in going), 0)
+    room = max(pacing.most_at_once - len(going), 0)
+    drains = max(pacing.most_drains - sum(not one.empty for one in going), 0)
     chosen = [one.node for one in removals if not one.evict][:room]
     chosen += [one.node for one in removals if one.evict][: min(room - len(chosen), drains)]
     return frozenset(chosen)

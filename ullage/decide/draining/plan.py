@@ -84,7 +84,7 @@ class _Loop:
             stays, loads = self._sorted_out()
             if problem is not None:
                 stays |= {
-                    load.node: UnremovableNode(node=load.node, why=problem[0], pod=problem[1].key) for load in loads
+                    load.node: UnremovableNode(node=load.node, reason=problem[0], pod=problem[1].key) for load in loads
                 }
                 loads = []
             destinations.search_in(self._search_order(loads))
@@ -125,11 +125,11 @@ class _Loop:
 
     def _sorted_out(self) -> tuple[dict[str, UnremovableNode], list[PodsToMove]]:
         shares, too_much = used_shares(self._placements, self._policy, now=self._now)
-        census = EligibilityContext(self._facts, self._policy, self._removing, shares, too_much.tolist(), self._rows)
+        context = EligibilityContext(self._facts, self._policy, self._removing, shares, too_much.tolist(), self._rows)
         stays: dict[str, UnremovableNode] = {}
         loads: list[PodsToMove] = []
         for name in sorted(self._nodes):
-            problem = ineligible(self._nodes[name], census)
+            problem = ineligible(self._nodes[name], context)
             if problem is None:
                 load = load_of(name, self._placements, self._rulings)
                 problem = load.blocked
@@ -148,28 +148,28 @@ class _Loop:
     def _walk(
         self, loads: list[PodsToMove], stays: dict[str, UnremovableNode], candidacy: RemovalTrial, limits: Limits
     ) -> DrainPlan:
-        floors, tried = self._floors(loads), 0
+        minimums, tried = self._minimums(loads), 0
         removable: list[RemovableNode] = []
         refused: dict[str, tuple[float, UnremovableNode]] = {}
         for load in loads:
             node, empty = self._nodes[load.node], not load.moving and not load.waited_for
             lately = self._lately(load)
-            answer: RemovableNode | UnremovableNode | None = floors.reached(node, empty=empty) or lately
+            answer: RemovableNode | UnremovableNode | None = minimums.reached(node, empty=empty) or lately
             if answer is None and limits.most_candidates is not None and len(removable) >= limits.most_candidates:
-                answer = UnremovableNode(node=load.node, why=UnremovableReason.CANDIDATE_LIMIT)
+                answer = UnremovableNode(node=load.node, reason=UnremovableReason.CANDIDATE_LIMIT)
             if answer is None and tried >= limits.least_tried and not limits.still_time():
-                answer = UnremovableNode(node=load.node, why=UnremovableReason.NOT_REACHED)
+                answer = UnremovableNode(node=load.node, reason=UnremovableReason.NOT_REACHED)
             if answer is None:
                 tried += 1
                 answer = candidacy.of(load, ready=node.ready)
             if isinstance(answer, RemovableNode):
                 removable.append(answer)
-                floors.take(node, empty=empty)
+                minimums.take(node, empty=empty)
                 continue
             stays[load.node] = answer
             if lately is not None:
                 refused[load.node] = self._memory.refused[load.node]
-            elif answer.why is UnremovableReason.NO_PLACE:
+            elif answer.reason is UnremovableReason.NO_PLACE:
                 refused[load.node] = self._now, answer
         unremovable = tuple(stays[name] for name in sorted(stays))
         memory = PlannerMemory(
@@ -187,7 +187,7 @@ class _Loop:
         So does a node being removed: if its removal has to wait, it is due all the same.
         """
         before, going = self._memory.since, self._facts.removing
-        known = [one.node for one in unremovable if one.why in PASSING or one.node in going]
+        known = [one.node for one in unremovable if one.reason in PASSING or one.node in going]
         if before is None:
             known = [name for name in known if marked_since(self._nodes[name]) is not None]
         else:
@@ -202,7 +202,7 @@ class _Loop:
             return None
         return known[1] if any(pod.key == known[1].pod for pod in load.moving) else None
 
-    def _floors(self, loads: list[PodsToMove]) -> MinSizeTracker:
+    def _minimums(self, loads: list[PodsToMove]) -> MinSizeTracker:
         pools, empty = self._facts.pools, dict[str, int]()
         for load in loads:
             pool = self._nodes[load.node].labels.get(PROVISIONER_LABEL, "")

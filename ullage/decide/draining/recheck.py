@@ -13,11 +13,11 @@ from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.rules import Drainability, DrainBlocked, DrainContext, drainability
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.drain_outcome import RemovalFailure
-from ullage.model.drain_promise import PlanViolation, RemovalPlan
 from ullage.model.draining import UnremovableReason
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.removal_plan import PlanViolation, RemovalPlan
 
 
 class RecheckStage(Enum):
@@ -146,7 +146,7 @@ class _Check:
             if evicted:
                 return PlanViolation(RemovalFailure.PODS_REMAIN, f"{pod.key} is still on it", pod.key)
             if answer is not Drainability.EVICT and not pod.deleting:
-                blocked = answer.why if isinstance(answer, DrainBlocked) else UnremovableReason.WAITS_FOR_COMPLETION
+                blocked = answer.reason if isinstance(answer, DrainBlocked) else UnremovableReason.WAITS_FOR_COMPLETION
                 detail = f"{pod.key} is not to be moved any more: {blocked.value}"
                 return PlanViolation(RemovalFailure.POD_MUST_STAY, detail, pod.key)
         return None
@@ -187,6 +187,6 @@ def _treatment(pod: Pod, context: DrainContext) -> Drainability | DrainBlocked:
     if pod.phase.over:
         return Drainability.SKIP
     answer = drainability(pod, context)
-    if isinstance(answer, DrainBlocked) and answer.why is UnremovableReason.NOT_ENOUGH_PDB:
+    if isinstance(answer, DrainBlocked) and answer.reason is UnremovableReason.NOT_ENOUGH_PDB:
         return Drainability.EVICT
     return answer

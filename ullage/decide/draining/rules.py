@@ -34,7 +34,7 @@ class Drainability(Enum):
 class DrainBlocked:
     """The pod must stay on its node."""
 
-    why: UnremovableReason
+    reason: UnremovableReason
     detail: str = ""
 
 

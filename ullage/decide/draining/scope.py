@@ -38,12 +38,12 @@ class DrainScope:
     """Nodes that may be drained now, and the minimum size of each pool."""
 
     candidates: frozenset[str] = frozenset()
-    floors: Mapping[str, PoolMinimum]
+    minimums: Mapping[str, PoolMinimum]
     prices: Mapping[str, int]
     """Price by node, in millionths per hour."""
     machines: Mapping[str, Instance]
     """Instance by node, for all instances that have a node and are not stopping."""
-    unheard: frozenset[str] = frozenset()
+    unlisted: frozenset[str] = frozenset()
     """Nodes of pools whose provider has not been listed yet: their instances are unknown."""
 
 
@@ -53,11 +53,13 @@ def is_drained(provisioner: Provisioner) -> bool:
     return provisioner.consolidation.drains and not (thresholds.paused or thresholds.recommend_only)
 
 
-def survey(owners: ScopeInputs, placements: ClusterSnapshot, *, removing: Collection[str], now: float) -> DrainScope:
+def drain_scope(
+    owners: ScopeInputs, placements: ClusterSnapshot, *, removing: Collection[str], now: float
+) -> DrainScope:
     """Compute the drain scope. Nodes in `removing` count as gone."""
     candidates: set[str] = set()
-    unheard: set[str] = set()
-    floors: dict[str, PoolMinimum] = {}
+    unlisted: set[str] = set()
+    minimums: dict[str, PoolMinimum] = {}
     prices: dict[str, int] = {}
     for one in owners.provisioners:
         if not is_drained(one):
@@ -65,20 +67,20 @@ def survey(owners: ScopeInputs, placements: ClusterSnapshot, *, removing: Collec
         nodes = [_here_before(node, placements) for node in pool_nodes(one, owners.instances, placements, now=now)]
         here = [node for node in nodes if node.registered]
         if one.provider not in owners.listed:
-            unheard.update(node.name for node in here)
+            unlisted.update(node.name for node in here)
             continue
         candidates.update(node.name for node in here if node.instance and not (node.coming or node.lost))
-        floors[one.name] = _floor(one, nodes, removing)
+        minimums[one.name] = _minimum(one, nodes, removing)
         prices.update(dict.fromkeys((node.name for node in here), one.template.price))
     if owners.unmanaged:
-        candidates.update(name for name, node in placements.state.nodes.items() if is_nobodys(node))
+        candidates.update(name for name, node in placements.state.nodes.items() if is_unmanaged(node))
     machines = {one.node: one for one in owners.instances if one.node and one.state is not InstanceState.STOPPING}
     return DrainScope(
         candidates=frozenset(candidates),
-        floors=floors,
+        minimums=minimums,
         prices=prices,
         machines=machines,
-        unheard=frozenset(unheard),
+        unlisted=frozenset(unlisted),
     )
 
 
@@ -90,7 +92,7 @@ def _here_before(node: PoolNode, placements: ClusterSnapshot) -> PoolNode:
     return replace(node, coming=False)
 
 
-def is_nobodys(node: Node) -> bool:
+def is_unmanaged(node: Node) -> bool:
     """True if the node is of no pool, not Karpenter's, not the control plane's, and not cordoned.
 
     A cordoned node is left to its owner. That includes nodes which draining emptied and cordoned.
@@ -99,7 +101,7 @@ def is_nobodys(node: Node) -> bool:
     return not node.unschedulable and not any(label in node.labels for label in taken)
 
 
-def _floor(provisioner: Provisioner, nodes: Sequence[PoolNode], removing: Collection[str]) -> PoolMinimum:
+def _minimum(provisioner: Provisioner, nodes: Sequence[PoolNode], removing: Collection[str]) -> PoolMinimum:
     """Minimum of a pool by its thresholds, with the number of nodes that stay."""
     thresholds = provisioner.thresholds
     staying = [
@@ -141,19 +143,19 @@ class MinSizeTracker:
         """Minimum that this node's removal would break; None if it may go."""
         pool = node.labels.get(PROVISIONER_LABEL, "")
         if pool in self._pools:
-            floor = self._pools[pool]
+            minimum = self._pools[pool]
             if self._spare[pool] <= 0:
-                detail = f"pool {pool} keeps {floor.least}"
-                return UnremovableNode(node=node.name, why=UnremovableReason.POOL_MINIMUM, detail=detail)
-            if empty and self._spare_empty[pool] <= 0 and floor.least_empty:
-                detail = f"pool {pool} keeps {floor.least_empty} empty"
-                return UnremovableNode(node=node.name, why=UnremovableReason.POOL_MINIMUM, detail=detail)
+                detail = f"pool {pool} keeps {minimum.least}"
+                return UnremovableNode(node=node.name, reason=UnremovableReason.POOL_MINIMUM, detail=detail)
+            if empty and self._spare_empty[pool] <= 0 and minimum.least_empty:
+                detail = f"pool {pool} keeps {minimum.least_empty} empty"
+                return UnremovableNode(node=node.name, reason=UnremovableReason.POOL_MINIMUM, detail=detail)
         if self._cluster <= 0:
-            return UnremovableNode(node=node.name, why=UnremovableReason.CLUSTER_MINIMUM)
+            return UnremovableNode(node=node.name, reason=UnremovableReason.CLUSTER_MINIMUM)
         for name, spare in self._resources.items():
             if node.allocatable.get(name, 0) > max(spare, 0):
                 detail = f"the cluster keeps {spoken(name, self._least[name])}"
-                return UnremovableNode(node=node.name, why=UnremovableReason.CLUSTER_MINIMUM, detail=detail)
+                return UnremovableNode(node=node.name, reason=UnremovableReason.CLUSTER_MINIMUM, detail=detail)
         return None
 
     def take(self, node: Node, *, empty: bool) -> None:

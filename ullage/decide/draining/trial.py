@@ -40,12 +40,12 @@ class RemovalTrial:
     def of(self, load: PodsToMove, *, ready: bool) -> RemovableNode | UnremovableNode:
         """Removable node with the moves it needs, or the reason why it is not removable."""
         if load.node in self._taking:
-            return UnremovableNode(node=load.node, why=UnremovableReason.DESTINATION)
+            return UnremovableNode(node=load.node, reason=UnremovableReason.DESTINATION)
         leaving = [pod for pod in load.moving if pod.key not in self.places]
         followers = self._gangs.companions(leaving, self.places)
         if isinstance(followers, GangUnmovable):
             return UnremovableNode(
-                node=load.node, why=UnremovableReason.GANG_STAYS, pod=followers.pod, detail=followers.detail
+                node=load.node, reason=UnremovableReason.GANG_STAYS, pod=followers.pod, detail=followers.detail
             )
         leaving += followers
         short = self._budgets.refuses(leaving, in_turn=self._in_turn)
@@ -56,12 +56,14 @@ class RemovalTrial:
             if self._budgets.refuses(leaving, in_turn=self._in_turn, charged=False) is None:
                 self.next_turn.append(load.node)
             detail = f"{self._budgets.cost(short)} does not allow so many"
-            return UnremovableNode(node=load.node, why=UnremovableReason.NOT_ENOUGH_PDB, pod=short.key, detail=detail)
+            return UnremovableNode(
+                node=load.node, reason=UnremovableReason.NOT_ENOUGH_PDB, pod=short.key, detail=detail
+            )
         self._budgets.charge(leaving)
         why = ScaleDownReason.UNDERUTILIZED if load.moving or load.waited_for else ScaleDownReason.EMPTY
         return RemovableNode(
             node=load.node,
-            why=why if ready else ScaleDownReason.UNREADY,
+            reason=why if ready else ScaleDownReason.UNREADY,
             moves=self._moves(load, followers),
             waits_for=tuple(load.waited_for),
         )
@@ -82,7 +84,7 @@ class RemovalTrial:
         self._destinations.reopen(row)
         if not isinstance(places, Pod):
             return None
-        return UnremovableNode(node=node, why=UnremovableReason.NO_PLACE, pod=places.key, detail=why)
+        return UnremovableNode(node=node, reason=UnremovableReason.NO_PLACE, pod=places.key, detail=why)
 
     def _moves(self, load: PodsToMove, followers: list[Pod]) -> tuple[PodMove, ...]:
         """Moves this removal needs: the node's own pods, and members of gangs that move whole."""

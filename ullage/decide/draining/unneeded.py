@@ -82,42 +82,42 @@ def due(
     removable: Iterable[RemovableNode],
     since: Mapping[str, float],
     nodes: Mapping[str, Node],
-    underway: OngoingCounts,
-    pace: RemovalPacing,
+    ongoing: OngoingCounts,
+    pacing: RemovalPacing,
     *,
     now: float,
 ) -> DueRemovals:
     """Due candidates, as many as may go at once: empty nodes first, then nodes with pods."""
-    room = max(pace.most_at_once - underway.empty - underway.drains, 0)
-    drains = max(pace.most_drains - underway.drains, 0)
-    ripe: list[RemovableNode] = []
+    room = max(pacing.most_at_once - ongoing.empty - ongoing.drains, 0)
+    drains = max(pacing.most_drains - ongoing.drains, 0)
+    due_now: list[RemovableNode] = []
     waiting: list[UnremovableNode] = []
-    moments: list[float] = []
+    deadlines: list[float] = []
     for one in removable:
         ready = nodes[one.node].ready
-        moment = since[one.node] + (pace.unneeded if ready else pace.unready)
+        deadline = since[one.node] + (pacing.unneeded if ready else pacing.unready)
         if one.waits_for:
             waiting.append(
-                UnremovableNode(node=one.node, why=UnremovableReason.WAITS_FOR_COMPLETION, pod=one.waits_for[0])
+                UnremovableNode(node=one.node, reason=UnremovableReason.WAITS_FOR_COMPLETION, pod=one.waits_for[0])
             )
-        elif now < moment:
-            moments.append(moment)
-            why = UnremovableReason.NOT_LONG_ENOUGH if ready else UnremovableReason.NOT_UNREADY_LONG_ENOUGH
-            waiting.append(UnremovableNode(node=one.node, why=why, detail=f"{moment - now:.0f} s more"))
+        elif now < deadline:
+            deadlines.append(deadline)
+            reason = UnremovableReason.NOT_LONG_ENOUGH if ready else UnremovableReason.NOT_UNREADY_LONG_ENOUGH
+            waiting.append(UnremovableNode(node=one.node, reason=reason, detail=f"{deadline - now:.0f} s more"))
         else:
-            ripe.append(one)
-    empties = [one for one in ripe if one.empty]
-    others = [one for one in ripe if not one.empty]
+            due_now.append(one)
+    empties = [one for one in due_now if one.empty]
+    others = [one for one in due_now if not one.empty]
     going = empties[:room]
     going += others[: min(room - len(going), drains)]
     gone = {one.node for one in going}
-    late = [one for one in ripe if one.node not in gone]
-    waiting += [UnremovableNode(node=one.node, why=UnremovableReason.THROTTLED) for one in late]
+    late = [one for one in due_now if one.node not in gone]
+    waiting += [UnremovableNode(node=one.node, reason=UnremovableReason.THROTTLED) for one in late]
     return DueRemovals(
         removals=tuple(_removal(one, since[one.node], now) for one in going),
         waiting=tuple(sorted(waiting, key=lambda one: one.node)),
         throttled=bool(late) and len(going) >= room,
-        wake_at=min(moments, default=None),
+        wake_at=min(deadlines, default=None),
     )
 
 
@@ -127,13 +127,13 @@ def _removal(one: RemovableNode, since: float, now: float) -> RemoveNode:
     )
     return RemoveNode(
         node=one.node,
-        reason=one.why,
+        reason=one.reason,
         evict=one.moves,
-        why=f"{one.why.value}{pods}; a candidate for {now - since:.0f} s",
+        why=f"{one.reason.value}{pods}; a candidate for {now - since:.0f} s",
     )
 
 
-def marks(
+def soft_taints(
     since: Mapping[str, float], nodes: Mapping[str, Node], *, leave: Collection[str] = (), most: int = 10
 ) -> Sequence[DrainAction]:
     """Soft taints to add and to remove, at most `most`, removals first. Nodes in `leave` are not touched."""

@@ -7,7 +7,13 @@ import pytest
 from tests.decide.draining.fleets import NOW, node
 from tests.decide.draining.test_unneeded import removable
 from ullage.decide.draining.inputs import RemovalPacing
-from ullage.decide.draining.parallelism import OngoingRemoval, OngoingRemovals, PacingByPool, RemovalBatch, turns
+from ullage.decide.draining.parallelism import (
+    OngoingRemoval,
+    OngoingRemovals,
+    PacingByPool,
+    RemovalBatch,
+    crop_to_limits,
+)
 from ullage.model.node import Node
 
 POOLS = {
@@ -27,9 +33,9 @@ def whose_turn(
 ) -> RemovalBatch:
     nodes = there(names)
     timers = dict.fromkeys(nodes, NOW - since)
-    paces = PacingByPool(pools=POOLS, others=RemovalPacing(unneeded=600), **all_)
+    pacing = PacingByPool(pools=POOLS, others=RemovalPacing(unneeded=600), **all_)
     begun = OngoingRemovals(going=going, left=left.split())
-    return turns([removable(name) for name in nodes], timers, nodes, begun, paces, now=NOW)
+    return crop_to_limits([removable(name) for name in nodes], timers, nodes, begun, pacing, now=NOW)
 
 
 @pytest.mark.parametrize(

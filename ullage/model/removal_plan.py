@@ -13,7 +13,7 @@ from ullage.model.pod import Pod
 class RemovalPlan:
     """Removal of a node, with the assumptions it was planned on."""
 
-    action: RemoveNode
+    intent: RemoveNode
     uid: str
     """Uid of the node."""
     pods: Mapping[ObjectKey, str] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class RemovalPlan:
 
     @property
     def node(self) -> str:
-        return self.action.node
+        return self.intent.node
 
     def knows(self, pod: Pod) -> bool:
         return self.pods.get(pod.key) == pod.uid
@@ -35,11 +35,11 @@ class RemovalPlan:
 class PlanViolation:
     """Assumption of a removal plan that no longer holds."""
 
-    setback: RemovalFailure
+    failure: RemovalFailure
     detail: str
     pod: ObjectKey | None = None
 
     @property
     def waits_for_budget(self) -> bool:
         """True if no pod was evicted and the node only waits for a disruption budget: it stays a candidate."""
-        return self.setback is RemovalFailure.BUDGET_SPENT
+        return self.failure is RemovalFailure.BUDGET_SPENT
