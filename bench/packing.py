@@ -21,8 +21,9 @@ from bench.openb import DEVICES, Cluster, Pod, load, read_cluster, read_pods, tr
 from bench.record import Figure
 from ullage.decide.placement.score.baselines import BaselineScorer, Levels, fullest_device
 from ullage.decide.placement.score.gpu_scorer import Flags, GpuDemand, GpuScorer, ScoreColumns, best
-from ullage.decide.placement.score.policies import DEFAULT_POLICY, POLICIES
+from ullage.decide.placement.score.policies import POLICIES
 from ullage.model.device import MILLI_GPU
+from ullage.model.scoring import DEFAULT_POLICY
 
 FOLDER = "ULLAGE_OPENB"
 SEEDS = (42, 43, 44)

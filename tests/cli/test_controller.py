@@ -1,35 +1,42 @@
 """`ullage controller`: what it makes of its options."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ullage.cli.controller import command, read_all, read_provider_settings
+from ullage.cli.controller import command
 from ullage.cli.main import run
-from ullage.cli.setting_options import read_draining
-from ullage.decide.draining.inputs import LabelledNodes
+from ullage.cli.setting_options import read_options
+from ullage.config.settings import Settings
 from ullage.errors import UserError
 
 
+def read(*options: str, environment: Mapping[str, str] | None = None) -> Settings:
+    with command.make_context("controller", list(options)) as context:
+        return read_options(context.params, environment or {})
+
+
 def test_settings_by_provider() -> None:
-    texts = ("aws.cluster=prod", "aws.endpoint=http://x/?a=b", "kwok.namespace=books")
-    assert read_provider_settings(texts) == {
-        "aws": {"cluster": "prod", "endpoint": "http://x/?a=b"},
+    texts = ("aws.cluster=prod", "aws.endpoint=http://x/?a=b", "aws.subnets=a,b", "kwok.namespace=books")
+    options = [part for text in texts for part in ("--provider-setting", text)]
+    assert read(*options).provisioning.providers == {
+        "aws": {"cluster": "prod", "endpoint": "http://x/?a=b", "subnets": "a,b"},
         "kwok": {"namespace": "books"},
     }
 
 
 @pytest.mark.parametrize("text", ["aws", "aws.cluster", "=x", ".a=b", "aws.=x"])
 def test_what_is_no_setting(text: str) -> None:
-    with pytest.raises(UserError, match=r"is not PROVIDER\.KEY=VALUE"):
-        read_provider_settings((text,))
+    with pytest.raises(UserError, match=r"--provider-setting: .*is not PROVIDER\.KEY=VALUE"):
+        read("--provider-setting", text)
 
 
-@pytest.mark.parametrize(("price", "says"), [("much", "is not a price"), ("-1", "must not be negative")])
-def test_what_is_no_price(price: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("price", ["much", "-1"])
+def test_what_is_no_price(price: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["controller", "--max-price-per-hour", price]) == 1
-    assert says in capsys.readouterr().err
+    assert f"--max-price-per-hour: is '{price}'; allowed: a price such as" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -44,12 +51,12 @@ def test_what_is_no_price(price: str, says: str, capsys: pytest.CaptureFixture[s
     ],
 )
 def test_limits_of_draining(options: tuple[str, ...], limits: tuple[int, int]) -> None:
-    settings = read_draining(_options(*options))
-    assert (settings.most_at_once, settings.most_drains) == limits
+    settings = read(*options).draining
+    assert (settings.max_scale_down_parallelism, settings.drains_at_once) == limits
 
 
 def test_the_old_name_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
-    read_draining(_options("--max-empty-bulk-delete", "9"))
+    read("--max-empty-bulk-delete", "9")
     assert "--max-empty-bulk-delete is deprecated" in capsys.readouterr().err
 
 
@@ -57,14 +64,16 @@ def test_the_old_name_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
     ("options", "says"),
     [
         pytest.param(
-            ("--max-scale-down-parallelism", "5", "--max-drain-parallelism", "6"), "must not be more", id="more"
+            ("--max-scale-down-parallelism", "5", "--max-drain-parallelism", "6"),
+            "--max-drain-parallelism: is",
+            id="more",
         ),
-        pytest.param(("--max-drain-parallelism", "101"), "must not be more", id="more-than-are-usual"),
+        pytest.param(("--max-drain-parallelism", "101"), "--max-drain-parallelism: is", id="more-than-are-usual"),
         pytest.param(
             ("--max-empty-bulk-delete", "5", "--max-scale-down-parallelism", "5"), "the old name", id="both-names"
         ),
-        pytest.param(("--drain-candidate-label", "old"), "is not KEY=VALUE", id="no-label"),
-        pytest.param(("--scan-interval", "soon"), "--scan-interval: 'soon' is not a duration", id="no-duration"),
+        pytest.param(("--drain-candidate-label", "old"), "is not LABEL=VALUE", id="no-label"),
+        pytest.param(("--scan-interval", "soon"), "--scan-interval: is 'soon'; allowed: a time", id="no-duration"),
     ],
 )
 def test_what_makes_no_sense_of_draining(
@@ -75,37 +84,37 @@ def test_what_makes_no_sense_of_draining(
 
 
 def test_options_of_draining_are_understood() -> None:
-    settings = read_draining(
-        _options(
-            "--drain-unmanaged",
-            "--scale-down-unneeded-time=90s",
-            "--node-delete-delay-after-taint=1s",
-            "--max-pod-eviction-time=3m",
-            "--max-graceful-termination=1h",
-            "--gpu-utilization-threshold=0.25",
-            "--no-skip-nodes-with-local-storage",
-            "--min-cores-total=64",
-            "--min-memory-total=512",
-            "--min-gpus-total=8",
-            "--min-nodes-evaluated=3",
-            "--drain-candidate-label=generation=old",
-            "--drain-destination-label=zone=a",
-            "--drain-destination-label=generation=new",
-        )
-    )
-    labels = LabelledNodes(candidates={"generation": "old"}, destinations={"zone": "a", "generation": "new"})
-    assert settings.node_filters == (labels,)
-    assert settings.least_resources == {"cpu": 64_000, "memory": 512 * 2**30 * 1000, "nvidia.com/gpu": 8000}
-    assert settings.least_tried == 3
-    assert (settings.unmanaged, settings.unneeded, settings.pace.after_taint) == (True, 90.0, 1.0)
-    assert (settings.pace.evictions.deadline, settings.pace.evictions.most_grace) == (180.0, 3600.0)
-    assert (settings.policy.gpu_used_milli, settings.policy.rules.local_storage_stays) == (250, False)
+    settings = read(
+        "--drain-unmanaged",
+        "--scale-down-unneeded-time=90s",
+        "--node-delete-delay-after-taint=1s",
+        "--max-pod-eviction-time=3m",
+        "--max-graceful-termination=1h",
+        "--gpu-utilization-threshold=0.25",
+        "--no-skip-nodes-with-local-storage",
+        "--min-cores-total=64",
+        "--min-memory-total=512",
+        "--min-gpus-total=8",
+        "--min-nodes-evaluated=3",
+        "--drain-candidate-label=generation=old",
+        "--drain-destination-label=zone=a",
+        "--drain-destination-label=generation=new",
+    ).draining
+    assert settings.candidate_labels == {"generation": "old"}
+    assert settings.destination_labels == {"zone": "a", "generation": "new"}
+    assert (settings.min_cores_total, settings.min_memory_total, settings.min_gpus_total) == (64, 512, 8)
+    assert settings.min_nodes_evaluated == 3
+    assert (settings.drain_unmanaged, settings.scale_down_unneeded_time) == (True, 90.0)
+    assert (settings.node_delete_delay_after_taint, settings.max_pod_eviction_time) == (1.0, 180.0)
+    assert settings.max_graceful_termination == 3600.0
+    assert (settings.gpu_utilization_threshold, settings.skip_nodes_with_local_storage) == (0.25, False)
 
 
 FILE = """
 scheduling: {leaseNamespace: leases, profiles: {batch: packing}}
 provisioning: {maxGpus: 10, providers: {aws: {cluster: prod, region: a}}}
-draining: {maxScaleDownParallelism: 8, maxDrainParallelism: 3, scanInterval: 500ms, systemPodsStay: false, recheck: 9s}
+draining: {maxScaleDownParallelism: 8, maxDrainParallelism: 3, scanInterval: 500ms,
+  skipNodesWithSystemPods: false, unremovableRecheckTimeout: 9s}
 """
 
 
@@ -133,22 +142,17 @@ draining: {maxScaleDownParallelism: 8, maxDrainParallelism: 3, scanInterval: 500
 def test_a_settings_file(options: tuple[str, ...], expected: tuple[Any, ...], tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text(FILE)
-    with command.make_context("controller", ["--settings", str(file), *options]) as context:
-        found = read_all(context.params)
-    provisioning, draining = found.controller.provisioning, found.draining
+    found = read("--settings", str(file), *options)
+    provisioning, draining = found.provisioning, found.draining
     assert expected == (
-        draining.lease_namespace,
-        provisioning.schedulers,
-        provisioning.budget.gpus,
-        found.controller.providers["aws"]["region"],
-        draining.most_at_once,
-        draining.most_drains,
-        draining.pause,
-        draining.policy.rules.system_pods_stay,
-        draining.policy.recheck,
+        found.scheduling.lease_namespace,
+        found.scheduler_names,
+        provisioning.max_gpus,
+        provisioning.providers["aws"]["region"],
+        draining.max_scale_down_parallelism,
+        draining.drains_at_once,
+        draining.scan_interval,
+        draining.skip_nodes_with_system_pods,
+        draining.unremovable_recheck_timeout,
     )
-    assert found.controller.providers["aws"]["cluster"] == "prod"
-
-
-def _options(*given: str) -> dict[str, Any]:
-    return command.make_context("controller", list(given)).params
+    assert provisioning.providers["aws"]["cluster"] == "prod"

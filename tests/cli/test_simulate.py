@@ -143,7 +143,7 @@ def test_bad_rows_are_left_out_and_told(tmp_path: Path, capsys: pytest.CaptureFi
         pytest.param(("--compare", "packing"), "name at least two policies", id="one-policy"),
         pytest.param(("packing", "spread"), "policies are named after --compare", id="no-compare"),
         pytest.param(("--compare", "packing", "sprad"), "sprad: no such file", id="no-policy"),
-        pytest.param(("--duration", "soon"), "--duration: 'soon' is not a time", id="no-time"),
+        pytest.param(("--duration", "soon"), "--duration: is 'soon'; allowed: a time", id="no-time"),
         pytest.param(("--sweep", "scheduling.policy=x"), "--sweep: scheduling.policy: is 'x'; allowed:", id="no-value"),
         pytest.param(("--settings", "/nowhere.yaml"), "/nowhere.yaml: no such file", id="no-settings"),
         pytest.param(("--fleet", "3*9xNothing"), "of a known GPU", id="no-gpu"),

@@ -29,7 +29,7 @@ karpenter:
 
 
 def test_what_is_said_is_what_the_core_takes() -> None:
-    policy = read_settings(WHOLE, "file").karpenter.policy()
+    policy = KarpenterPolicy.of(read_settings(WHOLE, "file").karpenter)
     assert policy.mappings == (
         NodePoolMapping(
             name="a100",
@@ -49,7 +49,7 @@ def test_what_is_said_is_what_the_core_takes() -> None:
 
 
 def test_defaults_are_the_cores() -> None:
-    assert read_settings("", "file").karpenter.policy() == KarpenterPolicy()
+    assert KarpenterPolicy.of(read_settings("", "file").karpenter) == KarpenterPolicy()
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,12 @@ def test_defaults_are_those_of_the_loops() -> None:
 
 def test_what_is_said_arrives() -> None:
     text = """
-scheduling: {policy: spread, profiles: {batch: packing}, parallelRefusals: 3, firstBackoff: 2s, sweepLeases: false}
-provisioning: {maxGpus: 10, maxPricePerHour: 2.5, pause: 3s, parallelActions: 4, providers: {aws: {cluster: c}}}
-draining: {drainUnmanaged: true, gpuUtilizationThreshold: 0.3, maxEvictionTime: 1m, minReplicas: 2, planTime: 4s}
+scheduling: {policy: spread, profiles: {batch: packing}, maxConditionParallelism: 3,
+  initialBackoff: 2s, releaseLeases: false}
+provisioning: {maxGpus: 10, maxPricePerHour: 2.5, planInterval: 3s, maxTaintParallelism: 4,
+  providers: {aws: {cluster: c}}}
+draining: {drainUnmanaged: true, gpuUtilizationThreshold: 0.3, maxPodEvictionTime: 1m, minReplicaCount: 2,
+  simulationTimeout: 4s}
 """
     settings = read_settings(text, "policy.yaml")
     scheduler = scheduler_settings(settings)

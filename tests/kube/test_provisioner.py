@@ -8,32 +8,13 @@ from tests.kube.crds.bad_provisioners import BY_RULE, SOUND, with_fields
 from ullage.errors import Unreadable
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.objects.provisioner import NodeProvisioner
-from ullage.kube.read.provisioner import read_price, read_provisioner, read_seconds
+from ullage.kube.read.provisioner import read_price, read_provisioner
 from ullage.model.node import Taint
 from ullage.model.provisioner import CapacityType, Consolidation, ConsolidationPolicy, Provisioner, template_node
 
 
 def read(spec: JsonObject, name: str = "pool") -> Provisioner:
     return read_provisioner(msgspec.convert({"metadata": {"name": name}, "spec": spec}, NodeProvisioner))
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        pytest.param("90s", 90.0, id="seconds"),
-        pytest.param("10m", 600.0, id="minutes"),
-        pytest.param("1h30m5s", 5405.0, id="all-three"),
-        pytest.param("0s", 0.0, id="at-once"),
-    ],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert read_seconds(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "5", "1d", "1m1h", "-1s", "1.5h"])
-def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a duration"):
-        read_seconds(text)
 
 
 @pytest.mark.parametrize(

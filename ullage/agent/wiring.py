@@ -32,6 +32,7 @@ from ullage.kube.objects.pod import KubePod
 from ullage.kube.read import read_device_slice, read_pod
 from ullage.model.dra import ResourceSlice
 from ullage.model.fact_event import FactEvent, ObjectKey
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.observe.agent_metrics import AgentMetrics
@@ -55,7 +56,7 @@ class AgentSettings:
 
     node: str
     mode: NodeKindMode = NodeKindMode.AUTO
-    lease_namespace: str = "ullage-system"
+    lease_namespace: str = LEASE_NAMESPACE
     pace: AgentTiming = field(default_factory=AgentTiming)
 
 

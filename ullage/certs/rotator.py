@@ -22,6 +22,7 @@ from ullage.kube.client.resource import Resource
 from ullage.kube.client.resources import SECRETS
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.secret import Secret
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.runtime import Wakeup, pause
 from ullage.watch.backoff import JitteredBackoff
 from ullage.watch.informer import Informer, InformerSpec
@@ -45,7 +46,7 @@ class CaBundleSink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SecretName:
-    namespace: str = "ullage-system"
+    namespace: str = LEASE_NAMESPACE
     name: str = "ullage-webhook-tls"
 
     def __str__(self) -> str:

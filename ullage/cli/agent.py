@@ -10,6 +10,7 @@ import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
 from ullage.cli.process import LISTEN_HELP, identity, listen_address, until_stopped
+from ullage.model.lease import LEASE_NAMESPACE
 
 if TYPE_CHECKING:
     from ullage.agent.gpu_reader import GpuReader
@@ -39,7 +40,7 @@ Examples:
     "simulated GPUs are leased).",
 )
 @click.option("--simulate", metavar="BOARD", help="Report GPUs that are not there: 8xH100-SXM, 4xA100-PCIe, L4.")
-@click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
+@click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Where the Leases of GPUs are kept.")
 @click.option(
     "--kubelet-socket", default=KUBELET_SOCKET, show_default=True, metavar="FILE", help="kubelet's PodResources."
 )

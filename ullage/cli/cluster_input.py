@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.model.lease import LEASE_NAMESPACE
+from ullage.model.scoring import DEFAULT_POLICY, LIVE_POLICIES
 
 if TYPE_CHECKING:
     from ullage.decide.explain.planning import PlanInputs
@@ -21,9 +23,6 @@ if TYPE_CHECKING:
     from ullage.model.provisioner import Provisioner
     from ullage.state.cluster import ClusterState
     from ullage.state.snapshot import ClusterSnapshot
-
-LEASE_NAMESPACE = "ullage-system"
-POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,8 @@ def scene_options(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--policy",
-            type=click.Choice(POLICY_NAMES),
-            default="fragmentation",
+            type=click.Choice(LIVE_POLICIES),
+            default=DEFAULT_POLICY.value,
             show_default=True,
             help="How GPUs are packed.",
         ),

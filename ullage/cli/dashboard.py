@@ -10,11 +10,12 @@ import click
 from ullage.cli.cluster import ClusterChoice, cluster_options
 from ullage.cli.process import listen_address, run_fast
 from ullage.errors import UserError
+from ullage.model.lease import LEASE_NAMESPACE
+from ullage.model.scoring import DEFAULT_POLICY, LIVE_POLICIES
 
 if TYPE_CHECKING:
     from ullage.observe.probes import ListenAddress
 
-POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
 
 EXAMPLES = """\b
 Examples:
@@ -40,9 +41,13 @@ Examples:
     help="Who looks must know what is in this file. Needed for every address that is not loopback.",
 )
 @click.option("--open", "opens", is_flag=True, help="Open it in the browser of this machine.")
-@click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
+@click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Where the Leases of GPUs are kept.")
 @click.option(
-    "--policy", type=click.Choice(POLICY_NAMES), default="fragmentation", show_default=True, help="How GPUs are packed."
+    "--policy",
+    type=click.Choice(LIVE_POLICIES),
+    default=DEFAULT_POLICY.value,
+    show_default=True,
+    help="How GPUs are packed.",
 )
 @cluster_options
 def command(

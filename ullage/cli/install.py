@@ -8,6 +8,7 @@ import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
 from ullage.errors import UserError
+from ullage.model.lease import LEASE_NAMESPACE
 
 if TYPE_CHECKING:
     from ullage.deploy.options import InstallOptions
@@ -27,7 +28,7 @@ Examples:
 
 @click.command("install", epilog=EXAMPLES)
 @click.option("--apply", "applies", is_flag=True, help="Apply them to the cluster, and wait until all is ready.")
-@click.option("--namespace", default="ullage-system", show_default=True, help="Where Ullage runs and keeps its Leases.")
+@click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Where Ullage runs and keeps its Leases.")
 @click.option("--image", default="ullage:0.1.0", show_default=True, help="Image of all components.")
 @click.option(
     "--only",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster_input import ClusterInput, ClusterInputChoice, scene_options
-from ullage.cli.setting_options import is_given, policy_options, read_policy, threshold_options
+from ullage.cli.setting_options import is_given, read_options, setting_options
 from ullage.cli.table import aligned
 
 if TYPE_CHECKING:
@@ -23,12 +23,25 @@ Examples:
 """
 
 _MOST_NAMED = 3
+RULES = (
+    "utilization_threshold",
+    "gpu_utilization_threshold",
+    "ignore_daemonsets_utilization",
+    "ignore_mirror_pods_utilization",
+    "skip_nodes_with_system_pods",
+    "skip_nodes_with_local_storage",
+    "skip_nodes_with_custom_controller_pods",
+    "min_replica_count",
+    "system_pod_timeout",
+    "scale_down_unready",
+    "allow_serial_eviction",
+)
+"""Settings of draining that decide which nodes can be removed now."""
 
 
 @click.command("drain", epilog=EXAMPLES)
 @scene_options
-@threshold_options()
-@policy_options
+@setting_options(*(f"draining.{name}" for name in RULES))
 @click.option(
     "--pool", "pools", multiple=True, metavar="NAME", help="Only nodes of this NodeProvisioner; may be repeated."
 )
@@ -48,14 +61,15 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
     GpuNodeStatus report in the files, else of the newest pod: the same files give the same plan. Pools that are drained
     have thresholds of their own, unless --gpu-utilization-threshold is given.
     """
+    from ullage.control.configured import drain_policy
     from ullage.decide.draining.plan import plan_drain
     from ullage.decide.scheduling.assignment import PodAssigner
 
     scene = where.load()
     facts = _facts(scene, pools, where)
     assigner = PodAssigner(scene.placements, policy, scene.known.unreadable_claims)
-    rules = read_policy(options)
-    if not is_given("gpu_utilization_threshold"):
+    rules = drain_policy(read_options(options).draining)
+    if not is_given("draining", "gpu_utilization_threshold"):
         drained = (one for one in scene.provisioners if one.consolidation.drains)
         rules = replace(rules, pools_used_milli={one.name: one.consolidation.used_milli for one in drained})
     plan = plan_drain(assigner, facts, rules, now=_moment(scene))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster_input import ClusterInputChoice, scene_options
-from ullage.cli.controller import read_budget
+from ullage.cli.setting_options import read_options, setting_options
 from ullage.cli.table import aligned
 from ullage.errors import UserError
 
@@ -24,12 +24,7 @@ _MOST_NAMED = 3
 
 @click.command("scale", epilog=EXAMPLES)
 @scene_options
-@click.option("--max-gpus", type=click.IntRange(min=0), help="GPUs all pools together may have. Default: no limit.")
-@click.option(
-    "--max-price-per-hour",
-    metavar="PRICE",
-    help="What the nodes of all pools together may cost, by their pricePerHour. Default: no limit.",
-)
+@setting_options("provisioning.max_gpus", "provisioning.max_price_per_hour")
 @click.option(
     "--output",
     "-o",
@@ -41,9 +36,8 @@ _MOST_NAMED = 3
 def scale(
     where: ClusterInputChoice,
     policy: str,  # noqa: ARG001 - packing is the pools'
-    max_gpus: int | None,
-    max_price_per_hour: str | None,
     output: str,
+    **options: Any,
 ) -> None:
     """Rehearse what the NodeProvisioners would do, with the code of `ullage controller`, until nothing more would.
 
@@ -52,7 +46,7 @@ def scale(
     """
     from ullage.decide.explain.plan_scale import plan_scale
 
-    budget = read_budget(max_gpus, max_price_per_hour)
+    budget = read_options(options).provisioning.budget
     scene = where.load()
     if not scene.provisioners:
         raise UserError(f"{scene.origin}: there is no NodeProvisioner; add one, such as with -f provisioners.yaml")

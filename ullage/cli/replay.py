@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.experiments import ResultOutput, RunLocation, common_options, run_and_show, show_one
+from ullage.cli.setting_options import read_length
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -107,14 +108,14 @@ def _recipe(dump: "Dump", label: str, settings: "Settings", options: dict[str, A
     from ullage.sim.experiment.from_dump import restored_fleet, restored_objects
     from ullage.sim.experiment.run_spec import RunSpec
 
-    pods_run = None if options["pods_run"] is None else _seconds(options, "pods_run")
+    pods_run = None if options["pods_run"] is None else read_length(options["pods_run"], "--pods-run")
     return RunSpec(
         label=label,
         workload=_workload(options),
         fleet=restored_fleet(dump),
         settings=settings,
         seed=options["seed"],
-        duration=_seconds(options, "duration"),
+        duration=read_length(options["duration"], "--duration"),
         invariants=options["invariants"],
         restored=restored_objects(dump, pods_run),
         epoch=dump.taken_at,
@@ -128,15 +129,6 @@ def _workload(options: dict[str, Any]) -> "Workload":
     if options["workload"] is None:
         return Workload(jobs=())
     return read_workload(options["workload"], seed=options["seed"])
-
-
-def _seconds(options: dict[str, Any], name: str) -> float:
-    from ullage.config.values import read_duration
-
-    seconds = read_duration(options[name])
-    if not seconds:
-        raise UserError(f"--{name.replace('_', '-')}: {options[name]!r} is not a time such as 12h or 7d")
-    return seconds
 
 
 def _warn_of_others(dump: "Dump", settings: "Settings") -> None:

@@ -4,14 +4,15 @@ import asyncio
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
 from ullage.cli.process import LISTEN_HELP, api_of_term, check_served, identity, led, listen_address, pages, run_fast
-from ullage.errors import UserError
+from ullage.cli.setting_options import FILE, read_options, setting_options
+from ullage.model.scoring import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from ullage.observe.scheduler_metrics import SchedulerMetrics
 
 ELECTION = "ullage-scheduler"
-POLICY_NAMES = ("fragmentation", "best-fit", "packing", "spread")
 
 EXAMPLES = """\b
 Examples:
@@ -36,23 +36,7 @@ Examples:
 
 
 @click.command("scheduler", epilog=EXAMPLES)
-@click.option(
-    "--profile",
-    "profiles",
-    multiple=True,
-    metavar="NAME[=POLICY]",
-    help=f"Scheduler name pods use, and how its GPUs are packed: {', '.join(POLICY_NAMES)}. May be repeated. Default: "
-    "what --settings says, else gpu-scheduler.",
-)
-@click.option(
-    "--namespace", help="Where the Leases of GPUs are kept. Default: what --settings says, else ullage-system."
-)
-@click.option(
-    "--settings",
-    "settings_file",
-    metavar="FILE",
-    help="Settings file; see `ullage config show`. Options given here count first.",
-)
+@setting_options("scheduling", "karpenter.enabled")
 @click.option(
     "--leader-election/--no-leader-election",
     default=True,
@@ -71,44 +55,18 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
 
 
 def read_settings(options: "Mapping[str, Any]") -> "SchedulerSettings":
-    """Read the settings file and the options; options override the file. Raises UserError."""
-    from ullage.config.loading import load_settings
-    from ullage.config.settings import Settings
+    """Read the settings from all sources. Raises UserError."""
     from ullage.control.configured import refuse_chance, scheduler_settings
 
-    file = options["settings_file"]
-    settings = Settings() if file is None else load_settings(file)
-    refuse_chance(settings, file or "--settings")
-    taken = scheduler_settings(settings)
-    if options["profiles"]:
-        taken = replace(taken, profiles=read_profiles(options["profiles"]))
-    return replace(taken, lease_namespace=options["namespace"]) if options["namespace"] else taken
-
-
-def read_profiles(texts: tuple[str, ...]) -> dict[str, str]:
-    """Policies by scheduler name."""
-    profiles: dict[str, str] = {}
-    for text in texts:
-        name, _, policy = text.partition("=")
-        policy = policy or POLICY_NAMES[0]
-        if not name:
-            raise UserError(f"--profile: {text!r} names no scheduler; expected NAME or NAME=POLICY")
-        if policy not in POLICY_NAMES:
-            raise UserError(
-                f"--profile: {text!r}: there is no policy {policy!r}; choose from {', '.join(POLICY_NAMES)}"
-            )
-        if name in profiles:
-            raise UserError(f"--profile: {name} is given twice")
-        profiles[name] = policy
-    return profiles
+    settings = read_options(options)
+    refuse_chance(settings, options[FILE] or "scheduling.policy")
+    return scheduler_settings(settings)
 
 
 def election_of(profiles: "Mapping[str, str]") -> str:
     """The Lease by which one of several replicas leads. Those with another first profile elect their own leader."""
-    from ullage.control.scheduling.wiring import DEFAULT_NAME
-
     first = next(iter(profiles))
-    if first == DEFAULT_NAME:
+    if first == DEFAULT_SCHEDULER:
         return ELECTION
     named = f"{ELECTION}-{first}"
     if re.fullmatch(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", named):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.experiments import ResultOutput, RunLocation, common_options, run_and_show
+from ullage.cli.setting_options import read_length
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -131,11 +132,11 @@ def named_policies(names: "Sequence[str]", base: "Settings") -> "list[tuple[str,
     from pathlib import Path
 
     from ullage.config.loading import load_settings, override
-    from ullage.config.settings import POLICIES
+    from ullage.model.scoring import ScoringPolicy
 
     found: list[tuple[str, Settings]] = []
     for name in names:
-        if name in POLICIES and not Path(name).exists():
+        if name in list(ScoringPolicy) and not Path(name).exists():
             label, settings = name, override(base, "scheduling.policy", name, "--compare")
         else:
             label, settings = stem(name), load_settings(name)
@@ -153,14 +154,11 @@ def stem(path: str) -> str:
 
 def _with_workloads(cells: "list[tuple[str, Settings, int]]", options: dict[str, Any]) -> "list[RunSpec]":
     """Each seed has its own workload where that is made up; else all share one."""
-    from ullage.config.values import read_duration
     from ullage.sim.experiment.run_spec import RunSpec
     from ullage.sim.fleet.reading import read_fleet
     from ullage.sim.workload.table_reader import BadRows
 
-    duration = None
-    if options["duration"] is not None and not (duration := read_duration(options["duration"])):
-        raise UserError(f"--duration: {options['duration']!r} is not a time such as 12h or 7d")
+    duration = None if options["duration"] is None else read_length(options["duration"], "--duration")
     bad_rows = BadRows(options["bad_rows"])
     fleet = read_fleet(options["fleets"], bad_rows=bad_rows)
     workloads = {seed: _workload(options, seed, bad_rows) for seed in dict.fromkeys(seed for _, _, seed in cells)}

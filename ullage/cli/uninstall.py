@@ -5,6 +5,7 @@ import asyncio
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.model.lease import LEASE_NAMESPACE
 
 EXAMPLES = """\b
 Examples:
@@ -14,7 +15,7 @@ Examples:
 
 
 @click.command("uninstall", epilog=EXAMPLES)
-@click.option("--namespace", default="ullage-system", show_default=True, help="Where Ullage is installed.")
+@click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Where Ullage is installed.")
 @click.option("--keep-definitions", is_flag=True, help="Keep our kinds, and the claims, quotas and pools there are.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option(

@@ -11,6 +11,7 @@ import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
 from ullage.cli.process import LISTEN_HELP, listen_address, until_stopped
+from ullage.cli.setting_options import read_options, setting_options
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ Examples:
 @click.option(
     "--insecure-scheduler", is_flag=True, help="Allow http:// and send no token. For tests and demonstrations."
 )
-@click.option("--settings", "settings_file", metavar="FILE", help="Settings file; the section vmagent is read.")
+@setting_options("vmagent")
 @click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
 @cluster_options
 def command(kubeconfig: str | None, context: str | None, listen: str | None, **options: Any) -> None:
@@ -67,18 +68,10 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
     VirtualMachine and a scheduler that answers agents. Stops cleanly on SIGTERM and Ctrl-C.
     """
     node = options["node_name"] or os.environ.get("NODE_NAME") or socket.gethostname()
-    settings = read_settings(options["settings_file"])
+    settings = read_options(options).vmagent
     address = read_address(options)
     choice = ClusterChoice.of(kubeconfig, context)
     asyncio.run(until_stopped(_serve(choice, node, address, settings, listen_address(listen))))
-
-
-def read_settings(file: str | None) -> "VmAgentSettings":
-    """Read the section of the settings file. Raises UserError."""
-    from ullage.config.loading import load_settings
-    from ullage.config.vm_agent import VmAgentSettings
-
-    return VmAgentSettings() if file is None else load_settings(file).vmagent
 
 
 def read_address(options: dict[str, Any]) -> "SchedulerAddress":

@@ -10,6 +10,8 @@ import click
 from ullage.cli.cluster import ClusterChoice, cluster_options
 from ullage.cli.process import LISTEN_HELP, listen_address, until_stopped
 from ullage.errors import UserError
+from ullage.model.lease import LEASE_NAMESPACE
+from ullage.model.scoring import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
     from ullage.certs.files import CertificateFiles
@@ -34,7 +36,7 @@ Examples:
 )
 @click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
 @click.option(
-    "--namespace", default="ullage-system", show_default=True, help="Where the Service and the Secret of keys are."
+    "--namespace", default=LEASE_NAMESPACE, show_default=True, help="Where the Service and the Secret of keys are."
 )
 @click.option("--service", default="ullage-webhook", show_default=True, help="Service by which API servers call.")
 @click.option("--url", default="", help="URL by which API servers call, in place of a Service.")
@@ -67,7 +69,7 @@ Examples:
     "--scheduler-name",
     "schedulers",
     multiple=True,
-    default=("gpu-scheduler",),
+    default=(DEFAULT_SCHEDULER,),
     show_default=True,
     help="Scheduler name of pods with claims; may be repeated, and pods that name none get the first.",
 )
@@ -75,7 +77,7 @@ Examples:
     "--identity",
     "identities",
     multiple=True,
-    default=("system:serviceaccount:ullage-system:ullage-scheduler",),
+    default=(f"system:serviceaccount:{LEASE_NAMESPACE}:ullage-scheduler",),
     show_default=True,
     help="User the scheduler writes as, the only one who may say who has which GPU; may be repeated.",
 )

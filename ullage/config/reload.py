@@ -24,7 +24,7 @@ class SettingChange:
 def changes(old: Settings, new: Settings) -> tuple[SettingChange, ...]:
     """Settings that differ, in the order they are declared."""
     return tuple(
-        SettingChange(f"{name}.{one.name}", one.kind.write(before), one.kind.write(after), restart=not one.live)
+        SettingChange(f"{name}.{one.name}", one.values.write(before), one.values.write(after), restart=not one.live)
         for name, section in sections(Settings)
         for one in declared(section)
         if (before := getattr(getattr(old, name), one.attribute))

@@ -1,40 +1,72 @@
-"""All settings: one file for the live programs and for the simulator, so that what was simulated is what runs.
+"""All settings, each declared once: name, type, default, bounds, help, flag, and if a running process takes it over.
 
-Frozen records with the defaults. Reading files is in `loading`; `control.configured` hands each setting to its
-component.
+One file for the live programs and for the simulator, so that what was simulated is what runs. Reading files is in
+`loading`, environment variables in `environment`. Pure: cores and loops take these records directly.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from ullage.config.compound_values import MapOf, Nullable, SubsetOf, Texts
 from ullage.config.declaration import setting
-from ullage.config.karpenter import Karpenter
-from ullage.config.values import (
-    Boolean,
-    Duration,
-    Fraction,
-    IntRange,
-    MapOf,
-    Nullable,
-    OneOf,
-    PositiveFloat,
-    Price,
-    SubsetOf,
-    Text,
-)
+from ullage.config.karpenter import KarpenterSettings
+from ullage.config.values import Boolean, Duration, Fraction, IntRange, OneOf, PositiveFloat, Price, Text, ValueType
 from ullage.config.vm_agent import VmAgentSettings
-from ullage.decide.placement.score.policies import CHANCE, DEFAULT_POLICY
+from ullage.model.lease import LEASE_NAMESPACE
+from ullage.model.provisioner import FleetBudget
+from ullage.model.scoring import DEFAULT_POLICY, DEFAULT_SCHEDULER, LIVE_POLICIES, ScoringPolicy
+from ullage.model.units import Seconds
 
-LIVE_POLICIES = ("fragmentation", "best-fit", "packing", "spread")
-POLICIES = (*LIVE_POLICIES, CHANCE)
-"""With a baseline to compare with: no live scheduler places by chance."""
 LOOPS = ("scheduler", "provisioning", "draining")
 """Loops that run in a simulation, by name. `scheduler` includes the claim controller and the Lease garbage
 collector."""
-DEFAULT_SCHEDULER = "gpu-scheduler"
 
+_POLICIES = OneOf(tuple(policy.value for policy in ScoringPolicy))
+_LIVE = ", ".join(LIVE_POLICIES)
 _NOTHING: Mapping[str, str] = {}
+_NO_PROFILES: Mapping[str, str | None] = {}
 _NO_PROVIDERS: Mapping[str, Mapping[str, str]] = {}
+MOST_NODES = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles(ValueType[Mapping[str, str | None]]):
+    """Scoring policies by scheduler name. A flag gives all of them, so that a default profile it does not name ends."""
+
+    metavar = "NAME[=POLICY]"
+    repeated = True
+    _in_files = MapOf(Nullable(_POLICIES, "a scheduler that is not served"), "SCHEDULER")
+
+    @property
+    def allowed(self) -> str:
+        return self._in_files.allowed
+
+    def read(self, raw: Any) -> Mapping[str, str | None]:
+        return self._in_files.read(raw)
+
+    def parse(self, text: str) -> Mapping[str, str | None]:
+        if text.lstrip().startswith("{"):
+            return self._in_files.parse(text)
+        name, _, policy = text.partition("=")
+        if not name:
+            raise ValueError(f"{text!r} names no scheduler; expected {self.metavar}")
+        try:
+            return {name: _POLICIES.read(policy or DEFAULT_POLICY.value)}
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+
+    def parse_all(self, texts: Sequence[str]) -> Mapping[str, str | None]:
+        found: dict[str, str | None] = {}
+        for text in texts:
+            for name, policy in self.parse(text).items():
+                if name in found:
+                    raise ValueError(f"{name} is given twice")
+                found[name] = policy
+        return found if DEFAULT_SCHEDULER in found else {DEFAULT_SCHEDULER: None, **found}
+
+    def write(self, value: Mapping[str, str | None]) -> Any:
+        return self._in_files.write(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,44 +74,77 @@ class SchedulingSettings:
     """Placement of pods: `ullage scheduler`."""
 
     policy: str = setting(
-        DEFAULT_POLICY,
-        OneOf(POLICIES),
-        f"How GPUs are packed for pods that name {DEFAULT_SCHEDULER}. {CHANCE} is for simulations only.",
+        DEFAULT_POLICY.value,
+        _POLICIES,
+        f"Packing of GPUs for pods that name {DEFAULT_SCHEDULER}: {_LIVE}. random is for simulations only.",
+        live=True,
     )
-    profiles: Mapping[str, str] = setting(
-        _NOTHING,
-        MapOf(OneOf(POLICIES), "SCHEDULER"),
-        f"Further scheduler names pods may use, each with its policy. {DEFAULT_SCHEDULER} here overrides policy.",
+    profiles: Mapping[str, str | None] = setting(
+        _NO_PROFILES,
+        Profiles(),
+        f"Scheduler names pods may use, each with its policy; {DEFAULT_SCHEDULER} is served unless it is null here.",
+        flag="profile",
     )
-    lease_namespace: str = setting("ullage-system", Text(), "Where the Leases of GPUs are kept.")
-    sweep_leases: bool = setting(True, Boolean(), "Free the Leases of pods that are gone.")
-    parallel_placements: int = setting(64, IntRange(1, 1024), "Pods being bound at the same time.")
-    parallel_refusals: int = setting(8, IntRange(1, 256), "Refusals being written at the same time.")
-    first_backoff: float = setting(1.0, Duration(), "How long a pod waits after its first refusal; doubles.")
-    longest_backoff: float = setting(10.0, Duration(), "The longest it waits after news that may help it.")
-    longest_sleep: float = setting(300.0, Duration(1.0), "The longest it waits without news.")
+    lease_namespace: str = setting(
+        LEASE_NAMESPACE, Text(), "Namespace of the Leases of GPUs and of the leader.", flag="namespace"
+    )
+    release_leases: bool = setting(True, Boolean(), "Release the Leases of pods that are gone.")
+    max_bind_parallelism: int = setting(64, IntRange(1, 1024), "Pods being bound at the same time.", live=True)
+    max_condition_parallelism: int = setting(
+        8, IntRange(1, 256), "Conditions of unschedulable pods being written at the same time.", live=True
+    )
+    initial_backoff: Seconds = setting(
+        Seconds(1.0), Duration(), "Back-off of a pod after its first unschedulable attempt; doubles.", live=True
+    )
+    max_backoff: Seconds = setting(Seconds(10.0), Duration(), "Longest back-off of an unschedulable pod.", live=True)
+    max_unschedulable_duration: Seconds = setting(
+        Seconds(300.0),
+        Duration(1.0),
+        "Longest time an unschedulable pod waits for a change before it is tried again.",
+        live=True,
+    )
 
     def policies(self) -> dict[str, str]:
         """Policies by scheduler name, the default one first."""
-        return {DEFAULT_SCHEDULER: self.policy, **dict(sorted(self.profiles.items()))}
+        found = {DEFAULT_SCHEDULER: self.policy, **self.profiles}
+        return {name: policy for name, policy in found.items() if policy is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvisioningSettings:
     """Size of node pools: `ullage controller`."""
 
-    max_gpus: int | None = setting(None, Nullable(IntRange()), "GPUs all pools together may have.")
+    max_gpus: int | None = setting(None, Nullable(IntRange()), "GPUs all pools together may have.", live=True)
     max_price_per_hour: int | None = setting(
-        None, Nullable(Price()), "What the nodes of all pools together may cost, by their pricePerHour."
+        None, Nullable(Price()), "Cost of the nodes of all pools together, by their pricePerHour.", live=True
     )
-    pause: float = setting(1.0, Duration(), "Time between two plans at least: news come in crowds.")
-    parallel_actions: int = setting(16, IntRange(1, 256), "Actions under way at the same time.")
-    protected_for: float = setting(300.0, Duration(1.0), "Time until a node that was protected is asked about again.")
+    scheduler_names: tuple[str, ...] = setting(
+        (),
+        Texts(),
+        "Schedulers whose pending pods get nodes at once; pods of others once those found them unschedulable. None: "
+        "those of scheduling.profiles.",
+        flag="scheduler-name",
+    )
+    plan_interval: Seconds = setting(
+        Seconds(1.0), Duration(), "Minimum time between two plans of pools: changes come in bursts.", live=True
+    )
+    max_taint_parallelism: int = setting(
+        16, IntRange(1, 256), "Nodes of one pool tainted or untainted at the same time.", live=True
+    )
+    protected_recheck_timeout: Seconds = setting(
+        Seconds(300.0), Duration(1.0), "Time until a node that was found protected is considered again.", live=True
+    )
     providers: Mapping[str, Mapping[str, str]] = setting(
         _NO_PROVIDERS,
         MapOf(MapOf(Text(), "KEY"), "PROVIDER"),
-        "What cloud providers need to know, such as aws: {cluster: prod}.",
+        "Parameters of cloud providers, such as aws: {cluster: prod}.",
+        flag="provider-setting",
     )
+
+    @property
+    def budget(self) -> FleetBudget:
+        """Limits of all pools together."""
+        return FleetBudget(gpus=self.max_gpus, price=self.max_price_per_hour)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,78 +153,169 @@ class DrainingSettings:
     consolidation of its NodeProvisioner."""
 
     drain_unmanaged: bool = setting(
-        False, Boolean(), "Drain nodes of no NodeProvisioner, too, and leave them cordoned to their owner."
+        False,
+        Boolean(),
+        "Drain nodes of no NodeProvisioner, too. They are left empty and cordoned to their owner.",
+        live=True,
     )
-    unneeded_time: float = setting(600.0, Duration(), "How long an unmanaged node is a candidate before it goes.")
-    unready_time: float = setting(1200.0, Duration(), "The same for one that is not ready.")
+    scale_down_unneeded_time: Seconds = setting(
+        Seconds(600.0),
+        Duration(),
+        "Time a node of no NodeProvisioner must have been unneeded before it is removed.",
+        crd="spec.consolidation.unneededTime",
+        live=True,
+    )
+    scale_down_unready_time: Seconds = setting(
+        Seconds(1200.0),
+        Duration(),
+        "Time a node of no NodeProvisioner that is not ready must have been unneeded before it is removed.",
+        crd="spec.consolidation.unreadyTime",
+        live=True,
+    )
     utilization_threshold: float = setting(
-        0.5, Fraction(), "Unmanaged nodes with more of their CPU or memory requested stay."
+        0.5, Fraction(), "Nodes of no NodeProvisioner with more of their CPU or memory requested stay.", live=True
     )
-    gpu_utilization_threshold: float = setting(0.5, Fraction(), "The same of nodes with GPUs, by their GPUs alone.")
-    max_scale_down_parallelism: int = setting(100, IntRange(1, 5000), "Nodes being removed at once, whoever owns them.")
-    max_drain_parallelism: int = setting(
-        50,
-        IntRange(0, 5000),
-        "Of them, nodes with pods to evict, at most maxScaleDownParallelism. 1: one node after another.",
+    gpu_utilization_threshold: float = setting(
+        0.5,
+        Fraction(),
+        "Nodes of no NodeProvisioner with more of their GPUs requested stay; their CPU and memory do not count.",
+        crd="spec.consolidation.utilizationThresholdPercent",
+        live=True,
+    )
+    max_scale_down_parallelism: int = setting(
+        100,
+        IntRange(1, MOST_NODES),
+        "Nodes being removed at once, of all pools together.",
+        old_flags=("max-empty-bulk-delete",),
+        live=True,
+    )
+    max_drain_parallelism: int | None = setting(
+        None,
+        Nullable(IntRange(0, MOST_NODES), "50, or maxScaleDownParallelism if that is less"),
+        "Of them, nodes with pods to evict; 1 drains one after another.",
+        live=True,
     )
     candidate_labels: Mapping[str, str] = setting(
-        _NOTHING, MapOf(Text(), "LABEL"), "Only nodes with all of these labels may be drained."
+        _NOTHING,
+        MapOf(Text(), "LABEL"),
+        "Only nodes with all of these labels are drained.",
+        flag="drain-candidate-label",
+        live=True,
     )
     destination_labels: Mapping[str, str] = setting(
-        _NOTHING, MapOf(Text(), "LABEL"), "Pods are planned to move only to nodes with all of these labels."
+        _NOTHING,
+        MapOf(Text(), "LABEL"),
+        "Pods are planned to move only to nodes with all of these labels.",
+        flag="drain-destination-label",
+        live=True,
     )
-    min_nodes_total: int = setting(0, IntRange(), "Nodes the cluster keeps, whatever could be drained.")
-    min_cores_total: int = setting(0, IntRange(), "Cores its nodes keep offering in all.")
-    min_memory_total: int = setting(0, IntRange(), "The same of memory, in GiB.")
-    min_gpus_total: int = setting(0, IntRange(), "The same of GPUs.")
-    delay_after_taint: float = setting(5.0, Duration(), "From tainting a node to looking at it again.")
-    delay_after_failure: float = setting(180.0, Duration(), "How long a node is left alone whose removal failed.")
-    max_eviction_time: float = setting(120.0, Duration(), "How long a pod's disruption budget is asked again.")
-    max_graceful_termination: float = setting(600.0, Duration(), "The longest grace a pod gets.")
-    scan_interval: float = setting(5.0, Duration(), "Time between two plans at least.")
-    plan_time: float = setting(10.0, Duration(), "How long one plan may look for nodes to remove.")
-    min_nodes_evaluated: int = setting(10, IntRange(), "Nodes every plan looks at, however long that takes.")
-    count_daemon_sets: bool = setting(True, Boolean(), "Whether what DaemonSets request counts as use.")
-    count_mirror_pods: bool = setting(True, Boolean(), "Whether what mirror pods request counts as use.")
-    unready_nodes_go: bool = setting(True, Boolean(), "Nodes that are not ready may go, too.")
-    in_turn: bool = setting(
-        False, Boolean(), "Let a node go whose pods its disruption budget lets go only one after another."
+    min_nodes_total: int = setting(0, IntRange(), "Nodes the cluster keeps.", live=True)
+    min_cores_total: int = setting(0, IntRange(), "Cores the nodes of the cluster keep offering in all.", live=True)
+    min_memory_total: int = setting(0, IntRange(), "GiB of memory they keep offering in all.", live=True)
+    min_gpus_total: int = setting(0, IntRange(), "GPUs they keep offering in all.", live=True)
+    node_delete_delay_after_taint: Seconds = setting(
+        Seconds(5.0), Duration(), "Time from tainting a node to reading again which pods are on it.", live=True
     )
-    system_pods_stay: bool = setting(
-        True, Boolean(), "Pods of kube-system without a disruption budget keep their node."
+    scale_down_delay_after_failure: Seconds = setting(
+        Seconds(180.0), Duration(), "Time before a node whose removal failed is tried again.", live=True
     )
-    local_storage_stays: bool = setting(True, Boolean(), "Pods with data on their node keep it.")
-    custom_controllers_stay: bool = setting(
-        True, Boolean(), "Pods of controllers that are not Kubernetes' own keep their node."
+    max_pod_eviction_time: Seconds = setting(
+        Seconds(120.0), Duration(), "Time for which a refused eviction is retried.", live=True
     )
-    min_replicas: int = setting(0, IntRange(), "Pods of ReplicaSets with fewer replicas keep their node.")
-    system_pod_timeout: float = setting(3600.0, Duration(), "Age at which a pod of kube-system may move after all.")
-    recheck: float = setting(300.0, Duration(), "How long a node is left alone whose pods had no place elsewhere.")
-    evictions_kept: float = setting(120.0, Duration(), "How long an evicted pod that is not back yet is looked after.")
+    max_graceful_termination: Seconds = setting(
+        Seconds(600.0), Duration(), "Longest grace period an evicted pod gets.", live=True
+    )
+    max_delete_time: Seconds = setting(
+        Seconds(60.0), Duration(), "Time for which the deletion of an instance is retried.", live=True
+    )
+    scan_interval: Seconds = setting(Seconds(5.0), Duration(), "Minimum time between two drain plans.", live=True)
+    simulation_timeout: Seconds = setting(
+        Seconds(10.0),
+        Duration(),
+        "Time one plan may look for nodes to remove.",
+        old_flags=("scale-down-simulation-timeout",),
+        live=True,
+    )
+    min_nodes_evaluated: int = setting(10, IntRange(), "Nodes every plan looks at, however long that takes.", live=True)
+    max_soft_taints_per_loop: int = setting(50, IntRange(), "Soft taints written or removed in one loop.", live=True)
+    max_node_write_parallelism: int = setting(
+        16, IntRange(1, 256), "Nodes being tainted or untainted by draining at the same time.", live=True
+    )
+    ignore_daemonsets_utilization: bool = setting(
+        False, Boolean(), "Requests of DaemonSets do not count as used.", live=True
+    )
+    ignore_mirror_pods_utilization: bool = setting(
+        False, Boolean(), "Requests of mirror pods do not count as used.", live=True
+    )
+    scale_down_unready: bool = setting(
+        True, Boolean(), "Nodes that are not ready may be removed, too.", old_flags=("unready",), live=True
+    )
+    allow_serial_eviction: bool = setting(
+        False,
+        Boolean(),
+        "Allow draining a node with more pods under one PodDisruptionBudget than it allows at once; they are evicted "
+        "one after another.",
+        old_flags=("in-turn",),
+        live=True,
+    )
+    skip_nodes_with_system_pods: bool = setting(
+        True, Boolean(), "Pods of kube-system without a PodDisruptionBudget keep their node.", live=True
+    )
+    skip_nodes_with_local_storage: bool = setting(True, Boolean(), "Pods with data on their node keep it.", live=True)
+    skip_nodes_with_custom_controller_pods: bool = setting(
+        True, Boolean(), "Pods of controllers that are not Kubernetes' own keep their node.", live=True
+    )
+    min_replica_count: int = setting(
+        0, IntRange(), "Pods of ReplicaSets with fewer replicas keep their node.", live=True
+    )
+    system_pod_timeout: Seconds = setting(
+        Seconds(3600.0), Duration(), "Age at which a pod of kube-system may be evicted after all.", live=True
+    )
+    unremovable_recheck_timeout: Seconds = setting(
+        Seconds(300.0), Duration(), "Time before a node whose pods had no place elsewhere is tried again.", live=True
+    )
+    recent_eviction_window: Seconds = setting(
+        Seconds(120.0),
+        Duration(),
+        "Time an evicted pod without a replacement keeps its place reserved in drain plans.",
+        live=True,
+    )
+
+    @property
+    def drains_at_once(self) -> int:
+        """Nodes with pods to evict that are removed at once."""
+        wanted = self.max_drain_parallelism
+        return min(DRAINS_AT_ONCE, self.max_scale_down_parallelism) if wanted is None else wanted
+
+
+DRAINS_AT_ONCE = 50
+"""Of `max_drain_parallelism` where nothing is said."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
     """Simulated cluster: `ullage simulate` and `ullage replay`. Live programs ignore this section."""
 
-    loops: tuple[str, ...] = setting(LOOPS, SubsetOf(LOOPS), "Which loops run.")
+    loops: tuple[str, ...] = setting(LOOPS, SubsetOf(LOOPS), "Loops that run.")
     ends: str = setting(
         "running",
         OneOf(("running", "clock")),
-        "When a pod of a workload ends: when it has run as long as its duration says (running), or so long after its "
-        "arrival, whether it got a place or not (clock: the times of the trace are kept).",
+        "End of a pod of a workload: when it has run as long as its duration says (running), or so long after its "
+        "arrival, placed or not (clock: the times of the trace are kept).",
     )
     evicted: str = setting(
         "again",
         OneOf(("again", "lost")),
-        "What becomes of a workload's pods that are evicted or preempted: they come again and begin anew, as those of "
-        "a Job do (again), or not at all (lost). Pods that do not come again keep their nodes from being drained.",
+        "Pods of a workload that are evicted or preempted: they come again and begin anew, as those of a Job do "
+        "(again), or not at all (lost). Pods that do not come again keep their nodes from being drained.",
     )
-    load: float = setting(1.0, PositiveFloat(), "How many times as fast pods arrive as the workload says.")
-    api_latency: float = setting(0.004, Duration(), "How long a call of the Kubernetes API takes.")
-    boot_time: float = setting(120.0, Duration(), "From buying a node to its being one, where the fleet does not say.")
+    load: float = setting(1.0, PositiveFloat(), "Arrivals, as a multiple of the workload's.")
+    api_latency: Seconds = setting(Seconds(0.004), Duration(), "Latency of a call of the Kubernetes API.")
+    boot_time: Seconds = setting(
+        Seconds(120.0), Duration(), "Time from buying a node to its being one, where the fleet does not say."
+    )
     faults: bool = setting(
-        False, Boolean(), "Watches end, and agents and kubelets have to say that they live: slower, and closer to life."
+        False, Boolean(), "Watches end, and agents and kubelets send heartbeats: slower, and closer to life."
     )
 
 
@@ -170,6 +326,11 @@ class Settings:
     scheduling: SchedulingSettings = field(default_factory=SchedulingSettings)
     provisioning: ProvisioningSettings = field(default_factory=ProvisioningSettings)
     draining: DrainingSettings = field(default_factory=DrainingSettings)
-    karpenter: Karpenter = field(default_factory=Karpenter)
+    karpenter: KarpenterSettings = field(default_factory=KarpenterSettings)
     vmagent: VmAgentSettings = field(default_factory=VmAgentSettings)
     simulation: SimulationSettings = field(default_factory=SimulationSettings)
+
+    @property
+    def scheduler_names(self) -> tuple[str, ...]:
+        """Schedulers whose pending pods get nodes at once."""
+        return self.provisioning.scheduler_names or tuple(self.scheduling.policies())

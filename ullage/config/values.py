@@ -1,27 +1,31 @@
-"""Kinds of values a setting may have: how each is read from YAML, what is allowed, and how it is written back.
+"""Value types of settings: reading from a file or from one text, allowed values, and writing back.
 
-A kind knows nothing of files or of the settings there are. What is wrong is a ValueError that says what is allowed.
+A value type knows nothing of files or of the settings there are. A bad value is a ValueError that says what is allowed.
+Types made of others are in `compound_values`. Pure: no files, no clock.
 """
 
 import difflib
-import re
+import json
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any, Generic, TypeVar
 
+from ullage.model.duration import EXAMPLES, read_duration, write_duration
 from ullage.model.provisioner import MICROS
+from ullage.model.units import Seconds
 
 T = TypeVar("T")
-
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|[smhd]))+")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhd])")
 
 
 class ValueType(Generic[T]):
     """Type of a setting's value."""
+
+    metavar: str = "VALUE"
+    """Placeholder of the value in the help of its flag."""
+    repeated: bool = False
+    """The flag may be given several times."""
 
     @property
     @abstractmethod
@@ -32,9 +36,33 @@ class ValueType(Generic[T]):
     def read(self, raw: Any) -> T:
         """The value meant. Raises ValueError."""
 
+    def parse(self, text: str) -> T:
+        """The value of one text: of a flag or an environment variable. Raises ValueError."""
+        try:
+            raw = json.loads(text)
+        except ValueError:
+            raw = text
+        return self.read(raw)
+
+    def parse_all(self, texts: Sequence[str]) -> T:
+        """The value of a flag that was given once or more. Raises ValueError."""
+        found = self.parse(texts[0])
+        for text in texts[1:]:
+            found = self.merge(found, self.parse(text))
+        return found
+
+    def merge(self, below: T, above: T) -> T:
+        """Return the value where a weaker source says `below` and a stronger one `above`."""
+        del below
+        return above
+
     def write(self, value: T) -> Any:
         """Return the value as it would stand in a file."""
         return value
+
+    def refuse(self, raw: Any, near: str = "") -> ValueError:
+        """Error for a value that is not allowed."""
+        return ValueError(f"is {spoken(raw)}; allowed: {self.allowed}{near}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +75,7 @@ class Boolean(ValueType[bool]):
 
     def read(self, raw: Any) -> bool:
         if not isinstance(raw, bool):
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+            raise self.refuse(raw)
         return raw
 
 
@@ -58,13 +86,20 @@ class OneOf(ValueType[str]):
     words: tuple[str, ...]
 
     @property
+    def metavar(self) -> str:  # type: ignore[override]  # a constant elsewhere
+        return f"[{'|'.join(self.words)}]"
+
+    @property
     def allowed(self) -> str:
         return ", ".join(self.words)
 
     def read(self, raw: Any) -> str:
         if raw in self.words and isinstance(raw, str):
-            return raw
-        raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}{meant(str(raw), self.words)}")
+            return str(raw)
+        raise self.refuse(raw, meant(str(raw), self.words))
+
+    def parse(self, text: str) -> str:
+        return self.read(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +109,15 @@ class IntRange(ValueType[int]):
     least: int = 0
     most: int | None = None
 
+    metavar = "INTEGER"
+
     @property
     def allowed(self) -> str:
         return f"a whole number, {_bounds(self.least, self.most)}"
 
     def read(self, raw: Any) -> int:
         if isinstance(raw, bool) or not isinstance(raw, int) or not _within(raw, self.least, self.most):
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+            raise self.refuse(raw)
         return raw
 
 
@@ -88,13 +125,15 @@ class IntRange(ValueType[int]):
 class Fraction(ValueType[float]):
     """A part of a whole."""
 
+    metavar = "FRACTION"
+
     @property
     def allowed(self) -> str:
         return "a number from 0 to 1"
 
     def read(self, raw: Any) -> float:
         if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 <= raw <= 1:
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+            raise self.refuse(raw)
         return float(raw)
 
 
@@ -102,40 +141,46 @@ class Fraction(ValueType[float]):
 class PositiveFloat(ValueType[float]):
     """Any number above zero."""
 
+    metavar = "NUMBER"
+
     @property
     def allowed(self) -> str:
         return "a number above 0"
 
     def read(self, raw: Any) -> float:
         if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 < raw < float("inf"):
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+            raise self.refuse(raw)
         return float(raw)
 
 
 @dataclass(frozen=True, slots=True)
-class Duration(ValueType[float]):
-    """Seconds."""
+class Duration(ValueType[Seconds]):
+    """A length of time, in the grammar of `model.duration`."""
 
     least: float = 0.0
 
+    metavar = "DURATION"
+
     @property
     def allowed(self) -> str:
-        words = "a time such as 30s, 10m or 1h30m, or a number of seconds"
-        return f"{words}, at least {written_duration(self.least)}" if self.least else words
+        words = f"a time such as {EXAMPLES}, or a number of seconds"
+        return f"{words}, at least {write_duration(self.least)}" if self.least else words
 
-    def read(self, raw: Any) -> float:
+    def read(self, raw: Any) -> Seconds:
         seconds = read_duration(raw)
         if seconds is None or seconds < self.least:
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+            raise self.refuse(raw)
         return seconds
 
-    def write(self, value: float) -> Any:
-        return written_duration(value)
+    def write(self, value: Seconds) -> Any:
+        return write_duration(value)
 
 
 @dataclass(frozen=True, slots=True)
 class Price(ValueType[int]):
     """Millionths of the currency per hour."""
+
+    metavar = "PRICE"
 
     @property
     def allowed(self) -> str:
@@ -147,8 +192,11 @@ class Price(ValueType[int]):
         except InvalidOperation:
             exact = None
         if exact is None or not exact.is_finite() or exact < 0:
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+            raise self.refuse(raw)
         return int(exact * MICROS)
+
+    def parse(self, text: str) -> int:
+        return self.read(text)
 
     def write(self, value: int) -> Any:
         exact = Decimal(value) / MICROS
@@ -159,107 +207,19 @@ class Price(ValueType[int]):
 class Text(ValueType[str]):
     """Any text but an empty one."""
 
+    metavar = "TEXT"
+
     @property
     def allowed(self) -> str:
         return "a text"
 
     def read(self, raw: Any) -> str:
         if not isinstance(raw, str) or not raw:
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+            raise self.refuse(raw)
         return raw
 
-
-@dataclass(frozen=True, slots=True)
-class Nullable(ValueType[T | None]):
-    """A value or none at all, which `null` says."""
-
-    kind: ValueType[T]
-
-    @property
-    def allowed(self) -> str:
-        return f"{self.kind.allowed}, or null for no limit"
-
-    def read(self, raw: Any) -> T | None:
-        try:
-            return None if raw is None else self.kind.read(raw)
-        except ValueError as error:
-            raise ValueError(f"{error}, or null for no limit") from error
-
-    def write(self, value: T | None) -> Any:
-        return None if value is None else self.kind.write(value)
-
-
-@dataclass(frozen=True, slots=True)
-class SubsetOf(ValueType[tuple[str, ...]]):
-    """Some words of a closed list, each at most once, in the list's order."""
-
-    words: tuple[str, ...]
-
-    @property
-    def allowed(self) -> str:
-        return f"a list of {', '.join(self.words)}"
-
-    def read(self, raw: Any) -> tuple[str, ...]:
-        if not isinstance(raw, list | tuple):
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
-        for word in raw:
-            if word not in self.words:
-                raise ValueError(f"has {spoken(word)}; allowed: {self.allowed}{meant(str(word), self.words)}")
-        return tuple(word for word in self.words if word in raw)
-
-    def write(self, value: tuple[str, ...]) -> Any:
-        return list(value)
-
-
-@dataclass(frozen=True, slots=True)
-class MapOf(ValueType[Mapping[str, T]]):
-    """Values of one kind by free names."""
-
-    kind: ValueType[T]
-    name: str = "NAME"
-
-    @property
-    def allowed(self) -> str:
-        return f"{self.name}: {self.kind.allowed}"
-
-    def read(self, raw: Any) -> Mapping[str, T]:
-        if not isinstance(raw, Mapping):
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
-        found: dict[str, T] = {}
-        for name, value in raw.items():
-            try:
-                found[str(name)] = self.kind.read(value)
-            except ValueError as error:
-                raise ValueError(f"{name}: {error}") from error
-        return found
-
-    def write(self, value: Mapping[str, T]) -> Any:
-        return {name: self.kind.write(value[name]) for name in sorted(value)}
-
-
-def read_duration(raw: Any) -> float | None:
-    """Seconds, or None where that is no time."""
-    if isinstance(raw, bool):
-        return None
-    if isinstance(raw, int | float):
-        return float(raw) if 0 <= raw < float("inf") else None
-    if not isinstance(raw, str):
-        return None
-    if re.fullmatch(r"\d+(?:\.\d+)?", raw):
-        return float(raw)
-    if not _DURATION.fullmatch(raw):
-        return None
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION_PART.findall(raw))
-
-
-def written_duration(seconds: float) -> str:
-    """The shortest way to say it exactly: 90 s is 90s, 600 s is 10m."""
-    for unit in ("d", "h", "m"):
-        if seconds and seconds % _UNITS[unit] == 0:
-            return f"{int(seconds // _UNITS[unit])}{unit}"
-    if seconds == int(seconds):
-        return f"{int(seconds)}s"
-    return f"{seconds * 1000:g}ms" if seconds < 1 else f"{seconds:g}s"
+    def parse(self, text: str) -> str:
+        return self.read(text)
 
 
 def meant(word: str, words: tuple[str, ...]) -> str:

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.config.compound_values import Nullable
 from ullage.config.declaration import setting
 from ullage.config.karpenter import Bytes
-from ullage.config.values import Duration, Fraction, IntRange, Nullable, Text, ValueType, spoken
+from ullage.config.values import Duration, Fraction, IntRange, Text, ValueType
 from ullage.model.quantity import cores_text, quantity
+from ullage.model.units import Seconds
 
 _CORE = 1000
 
@@ -14,6 +16,8 @@ _CORE = 1000
 @dataclass(frozen=True, slots=True)
 class CoreCount(ValueType[int]):
     """Thousandths of a core."""
+
+    metavar = "CPU"
 
     @property
     def allowed(self) -> str:
@@ -25,7 +29,7 @@ class CoreCount(ValueType[int]):
         except ValueError:
             exact = None
         if exact is None or exact <= 0 or exact != int(exact):
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+            raise self.refuse(raw)
         return int(exact)
 
     def write(self, value: int) -> Any:
@@ -38,13 +42,15 @@ class TargetFraction(ValueType[float]):
 
     below: float
 
+    metavar = "FRACTION"
+
     @property
     def allowed(self) -> str:
         return f"a number above 0 and below {self.below:g}"
 
     def read(self, raw: Any) -> float:
         if isinstance(raw, bool) or not isinstance(raw, int | float) or not 0 < raw < self.below:
-            raise ValueError(f"is {spoken(raw)}; allowed: {self.allowed}")
+            raise self.refuse(raw)
         return float(raw)
 
 
@@ -65,18 +71,20 @@ class VmAgentSettings:
     max_step: int | None = setting(
         None, Nullable(IntRange(1)), "Compute units by which a VM grows at once: smaller steps move fewer VMs away."
     )
-    request_every: float = setting(15.0, Duration(1.0), "Longest time between two requests though nothing changed.")
-    request_timeout: float = setting(5.0, Duration(0.1), "Longest wait for the scheduler's answer.")
-    after_denial: float = setting(2.0, Duration(0.1), "Time until more is asked for again after a denial.")
-    after_failed_request: float = setting(3.0, Duration(0.1), "Time until the next request after a failed one.")
-    after_failed_resize: float = setting(5.0, Duration(0.1), "Time until the next resize after a failed one.")
-    unplug_timeout: float = setting(
-        30.0,
+    request_every: Seconds = setting(
+        Seconds(15.0), Duration(1.0), "Longest time between two requests without a change."
+    )
+    request_timeout: Seconds = setting(Seconds(5.0), Duration(0.1), "Longest wait for the scheduler's answer.")
+    after_denial: Seconds = setting(Seconds(2.0), Duration(0.1), "Time until more is asked for again after a denial.")
+    after_failed_request: Seconds = setting(Seconds(3.0), Duration(0.1), "Pause after a failed request.")
+    after_failed_resize: Seconds = setting(Seconds(5.0), Duration(0.1), "Pause after a failed resize.")
+    unplug_timeout: Seconds = setting(
+        Seconds(30.0),
         Duration(1.0),
         "Longest wait for a VM to shrink before the scheduler is told of it. Then it is tried again.",
     )
-    metrics_every: float = setting(5.0, Duration(0.1), "Time between two readings of a VM's metrics.")
-    metrics_timeout: float = setting(2.0, Duration(0.1), "Longest wait for a VM's metrics.")
+    metrics_every: Seconds = setting(Seconds(5.0), Duration(0.1), "Time between two readings of a VM's metrics.")
+    metrics_timeout: Seconds = setting(Seconds(2.0), Duration(0.1), "Longest wait for a VM's metrics.")
     metrics_port: int = setting(9100, IntRange(1, 65535), "Port inside the VM that serves node_exporter's metrics.")
     metrics_path: str = setting("/metrics", Text(), "Path of the metrics there.")
     metrics_prefix: str = setting("node_", Text(), "Beginning of the metrics' names, such as node_ of node_load1.")

@@ -1,11 +1,14 @@
-"""Settings file as the settings of each loop. Live programs and the simulator share this, so that they cannot
-differ."""
+"""Settings file as the settings of each loop, until every loop takes its section directly.
+
+Live programs and the simulator share this, so that they cannot differ.
+"""
 
 from collections.abc import Mapping
 
 from ullage.act.node_removal import DrainPace
 from ullage.act.pod_eviction import EvictionPace
-from ullage.config.settings import LIVE_POLICIES, Settings
+from ullage.config.settings import DrainingSettings as DrainingSection
+from ullage.config.settings import Settings
 from ullage.control.draining.settings import DrainingSettings
 from ullage.control.provisioning.loop import ProvisioningSettings
 from ullage.control.provisioning.wiring import ControllerSettings
@@ -13,8 +16,8 @@ from ullage.control.scheduling.loop import BindPipeline
 from ullage.control.scheduling.wiring import SchedulerSettings
 from ullage.decide.draining.inputs import DrainPolicy, LabelledNodes, NodeListFilter, RuleSwitches
 from ullage.errors import UserError
-from ullage.model.provisioner import FleetBudget
 from ullage.model.resources import GIB, GPU, MILLI
+from ullage.model.scoring import LIVE_POLICIES
 from ullage.state.queue import QueueBackoff
 
 
@@ -25,12 +28,12 @@ def scheduler_settings(settings: Settings) -> SchedulerSettings:
         profiles=chosen.policies(),
         lease_namespace=chosen.lease_namespace,
         pipeline=BindPipeline(
-            placements=chosen.parallel_placements,
-            refusals=chosen.parallel_refusals,
+            placements=chosen.max_bind_parallelism,
+            refusals=chosen.max_condition_parallelism,
             hide_gpu_pods=settings.karpenter.enabled,
         ),
-        sweep=chosen.sweep_leases,
-        pace=QueueBackoff(chosen.first_backoff, chosen.longest_backoff, chosen.longest_sleep),
+        sweep=chosen.release_leases,
+        pace=QueueBackoff(chosen.initial_backoff, chosen.max_backoff, chosen.max_unschedulable_duration),
     )
 
 
@@ -40,11 +43,11 @@ def provisioning_settings(settings: Settings) -> ControllerSettings:
     return ControllerSettings(
         lease_namespace=settings.scheduling.lease_namespace,
         provisioning=ProvisioningSettings(
-            budget=FleetBudget(gpus=chosen.max_gpus, price=chosen.max_price_per_hour),
-            schedulers=tuple(settings.scheduling.policies()),
-            pause=chosen.pause,
-            at_once=chosen.parallel_actions,
-            protected_for=chosen.protected_for,
+            budget=chosen.budget,
+            schedulers=settings.scheduler_names,
+            pause=chosen.plan_interval,
+            at_once=chosen.max_taint_parallelism,
+            protected_for=chosen.protected_recheck_timeout,
         ),
         providers=chosen.providers,
     )
@@ -53,25 +56,31 @@ def provisioning_settings(settings: Settings) -> ControllerSettings:
 def draining_settings(settings: Settings) -> DrainingSettings:
     """Settings of `ullage controller` for draining."""
     chosen = settings.draining
-    evictions = EvictionPace(deadline=chosen.max_eviction_time, most_grace=chosen.max_graceful_termination)
+    evictions = EvictionPace(deadline=chosen.max_pod_eviction_time, most_grace=chosen.max_graceful_termination)
     return DrainingSettings(
         unmanaged=chosen.drain_unmanaged,
         lease_namespace=settings.scheduling.lease_namespace,
-        unneeded=chosen.unneeded_time,
-        unready=chosen.unready_time,
+        unneeded=chosen.scale_down_unneeded_time,
+        unready=chosen.scale_down_unready_time,
         most_at_once=chosen.max_scale_down_parallelism,
-        most_drains=chosen.max_drain_parallelism,
+        most_drains=chosen.drains_at_once,
         node_filters=labelled(candidates=chosen.candidate_labels, destinations=chosen.destination_labels),
         least_nodes=chosen.min_nodes_total,
         least_resources=least_resources(
             cores=chosen.min_cores_total, memory_gib=chosen.min_memory_total, gpus=chosen.min_gpus_total
         ),
         least_tried=chosen.min_nodes_evaluated,
-        policy=_drain_policy(settings),
-        pace=DrainPace(after_taint=chosen.delay_after_taint, evictions=evictions),
-        after_failure=chosen.delay_after_failure,
+        policy=drain_policy(chosen),
+        pace=DrainPace(
+            after_taint=chosen.node_delete_delay_after_taint,
+            delete_deadline=chosen.max_delete_time,
+            evictions=evictions,
+        ),
+        after_failure=chosen.scale_down_delay_after_failure,
         pause=chosen.scan_interval,
-        plan_seconds=chosen.plan_time,
+        plan_seconds=chosen.simulation_timeout,
+        most_marks=chosen.max_soft_taints_per_loop,
+        at_once=chosen.max_node_write_parallelism,
     )
 
 
@@ -88,22 +97,22 @@ def least_resources(*, cores: int, memory_gib: int, gpus: int) -> dict[str, int]
     return {name: amount for name, amount in said.items() if amount}
 
 
-def _drain_policy(settings: Settings) -> DrainPolicy:
-    chosen = settings.draining
+def drain_policy(chosen: DrainingSection) -> DrainPolicy:
+    """Conditions for removing a node."""
     return DrainPolicy(
         used_milli=round(chosen.utilization_threshold * 1000),
         gpu_used_milli=round(chosen.gpu_utilization_threshold * 1000),
-        count_daemons=chosen.count_daemon_sets,
-        count_mirrors=chosen.count_mirror_pods,
-        unready_go=chosen.unready_nodes_go,
-        in_turn=chosen.in_turn,
-        recheck=chosen.recheck,
-        evictions_kept=chosen.evictions_kept,
+        count_daemons=not chosen.ignore_daemonsets_utilization,
+        count_mirrors=not chosen.ignore_mirror_pods_utilization,
+        unready_go=chosen.scale_down_unready,
+        in_turn=chosen.allow_serial_eviction,
+        recheck=chosen.unremovable_recheck_timeout,
+        evictions_kept=chosen.recent_eviction_window,
         rules=RuleSwitches(
-            system_pods_stay=chosen.system_pods_stay,
-            local_storage_stays=chosen.local_storage_stays,
-            custom_controllers_stay=chosen.custom_controllers_stay,
-            min_replicas=chosen.min_replicas,
+            system_pods_stay=chosen.skip_nodes_with_system_pods,
+            local_storage_stays=chosen.skip_nodes_with_local_storage,
+            custom_controllers_stay=chosen.skip_nodes_with_custom_controller_pods,
+            min_replicas=chosen.min_replica_count,
             system_pod_grace=chosen.system_pod_timeout,
         ),
     )

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 from ullage.deploy.component import Component, Feature
 from ullage.deploy.components import COMPONENTS
+from ullage.model.lease import LEASE_NAMESPACE
 
-DEFAULT_NAMESPACE = "ullage-system"
+DEFAULT_NAMESPACE = LEASE_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,9 @@ import msgspec
 from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 
+LEASE_NAMESPACE = "ullage-system"
+"""Default namespace of GPU Leases and of everything else that is installed: the one place it is written."""
+
 
 class LeaseHold(msgspec.Struct, frozen=True, gc=False, order=True):
     """Part of one device that a pod holds: the whole, a share, or one MIG instance."""

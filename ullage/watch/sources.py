@@ -40,12 +40,12 @@ from ullage.kube.read import (
     read_volume,
     read_volume_claim,
 )
-from ullage.kube.read.dra import LEASE_NAMESPACE
 from ullage.kube.read.gpu import read_claim, read_group, read_inventory, read_kube_group, read_quota
 from ullage.kube.read.vm import read_vm, read_vm_migration
 from ullage.kube.read.vm_config import CONFIG_MAP, read_vm_nodes
 from ullage.model.device import observed_inventory
 from ullage.model.fact_event import Added, ObjectKey, Synced
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.state.cluster import ClusterState
 from ullage.watch.informer import Informer, InformerSpec
 

@@ -17,6 +17,7 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import EVENTS, NODE_PROVISIONERS, NODES, PODS
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.observe.events import EventMessage
 from ullage.observe.probes import ListenAddress
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
@@ -120,7 +121,7 @@ async def served(view: LiveView, address: ListenAddress, token: str = "") -> Asy
         await thread.stop()
 
 
-async def follow_cluster(api: KubeApi, view: LiveView, *, seed: int, lease_namespace: str = "ullage-system") -> None:
+async def follow_cluster(api: KubeApi, view: LiveView, *, seed: int, lease_namespace: str = LEASE_NAMESPACE) -> None:
     """Run informers that keep the view equal to the cluster, until cancelled. Writes nothing."""
     following = _Following(api, view, random.Random(seed))
     view.trouble = following.trouble

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, an_api
 from ullage.clock import Clock
-from ullage.config.karpenter import Karpenter
+from ullage.config.karpenter import KarpenterSettings
 from ullage.control.karpenter.wiring import KarpenterController
 from ullage.control.provisioning.wiring import ControllerEnvironment, ControllerSettings, ProvisioningController
 from ullage.control.scheduling.loop import BindPipeline
@@ -187,16 +187,20 @@ class Stage:
         await self.api.delete(PODS, name, NS, how=DELETE_NOW)
 
 
-def settings(**more: Any) -> Karpenter:
+def settings(**more: Any) -> KarpenterSettings:
     mapping = NodePoolMapping(name="h100", node_pool="gpu-h100", gpu_model=H100, gpu_memory=80 * GIB)
-    return Karpenter(enabled=True, node_pools={"h100": mapping}, priority_class="", **more)
+    return KarpenterSettings(enabled=True, node_pools={"h100": mapping}, priority_class="", **more)
 
 
 Died = Callable[[], None]
 
 
 def a_controller(
-    server: SimulatedApiServer, chosen: Karpenter, seed: int, weather: NetworkConditions, metrics: KarpenterMetrics
+    server: SimulatedApiServer,
+    chosen: KarpenterSettings,
+    seed: int,
+    weather: NetworkConditions,
+    metrics: KarpenterMetrics,
 ) -> SimulatedProcess:
     async def program(life: ProcessRun) -> None:
         rng = random.Random(seed)
@@ -240,7 +244,7 @@ async def staged(
     seed: int,
     types: Sequence[InstanceType],
     pools: Sequence[dict[str, Any]],
-    chosen: Karpenter,
+    chosen: KarpenterSettings,
     *,
     gpu_kind: GpuNodeKind,
     served: bool,
@@ -310,7 +314,7 @@ def play(
     seed: int = 1,
     types: Sequence[InstanceType] = (G1, G8),
     pools: Sequence[dict[str, Any]] | None = None,
-    chosen: Karpenter | None = None,
+    chosen: KarpenterSettings | None = None,
     gpu_kind: GpuNodeKind = GpuNodeKind.LEASED,
     served: bool = True,
     timings: KarpenterTimings = KarpenterTimings(),  # noqa: B008 - frozen

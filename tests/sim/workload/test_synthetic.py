@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from ullage.model.units import Seconds
 from ullage.sim.workload.reading import read_workload
 from ullage.sim.workload.synthetic import Generator, Synthetic, generated
 
@@ -28,7 +29,7 @@ def test_as_many_an_hour_as_told(how: str) -> None:
 
 @pytest.mark.parametrize("how", ["lognormal", "exponential", "fixed"])
 def test_as_long_as_told(how: str) -> None:
-    made = Generator(jobs=8000, durations=how, mean_duration=600.0, spread=1.0)
+    made = Generator(jobs=8000, durations=how, mean_duration=Seconds(600.0), spread=1.0)
     times = [job.seconds or 0.0 for job in generated(Synthetic(synthetic=made), 1)]
     assert sum(times) / len(times) == pytest.approx(600.0, rel=0.1)
     assert (len(set(times)) == 1) == (how == "fixed")

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from ullage.act.node_removal import DrainPace
 from ullage.decide.draining.inputs import DrainPolicy, NodeListFilter, PlannerSettings, RemovalPacing
+from ullage.model.lease import LEASE_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +27,7 @@ class DrainingSettings:
     """Minimum allocatable of all nodes together, in thousandths by resource."""
     node_filters: tuple[NodeListFilter, ...] = ()
     """Filters of destinations and candidates, applied in order."""
-    lease_namespace: str = "ullage-system"
+    lease_namespace: str = LEASE_NAMESPACE
     """Namespace of GPU Leases. Holders that are not bound yet are incoming pods."""
     policy: DrainPolicy = field(default_factory=DrainPolicy)
     pace: DrainPace = field(default_factory=DrainPace)

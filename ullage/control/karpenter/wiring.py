@@ -9,12 +9,13 @@ import structlog
 
 from ullage.act.leases import LeaseClient
 from ullage.act.smart_pods import SmartPodActuator
-from ullage.config.karpenter import Karpenter
+from ullage.config.karpenter import KarpenterSettings
 from ullage.control.karpenter.loop import KarpenterLoop
 from ullage.control.karpenter.reporter import KarpenterReporter
 from ullage.control.leases.loop import gpu_leases
 from ullage.control.provisioning.wiring import ProvisioningController
 from ullage.decide.karpenter.core import KarpenterCore
+from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.decide.provisioning.demand import FleetDemand
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.errors import AlreadyExists, ApiError
@@ -48,7 +49,7 @@ class KarpenterController:
     def __init__(
         self,
         provisioning: ProvisioningController,
-        settings: Karpenter,
+        settings: KarpenterSettings,
         *,
         schedulers: Sequence[str],
         lease_namespace: str,
@@ -65,7 +66,7 @@ class KarpenterController:
         assigner = PodAssigner(provisioning.loop.placements)
         actuator = SmartPodActuator(self._api, LeaseClient(self._api, lease_namespace, self._clock))
         self.loop = KarpenterLoop(
-            KarpenterCore(assigner, settings.policy()),
+            KarpenterCore(assigner, KarpenterPolicy.of(settings)),
             assigner,
             actuator,
             self._clock,
@@ -81,7 +82,7 @@ class KarpenterController:
         return self._ready.is_set()
 
     async def interests(self) -> Sequence[InformerSpec[Any, Any]]:
-        """No informers for the process to wait for: Karpenter may be installed later, or never."""
+        """No informers for the process to wait for: KarpenterSettings may be installed later, or never."""
         return ()
 
     def hear(self, event: FactEvent[Any]) -> None:

@@ -39,6 +39,7 @@ from ullage.model.pool_outcome import (
     PoolOutcome,
 )
 from ullage.model.provisioner import PROVISIONER_LABEL, FleetBudget, Provisioner
+from ullage.model.scoring import DEFAULT_SCHEDULER
 from ullage.runtime import LoopHealth, Pacing, Wakeup, run_reconciler
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -62,7 +63,7 @@ class ProvisioningSettings:
     """Settings of the provisioning loop."""
 
     budget: FleetBudget = field(default_factory=FleetBudget)
-    schedulers: tuple[str, ...] = ("gpu-scheduler",)
+    schedulers: tuple[str, ...] = (DEFAULT_SCHEDULER,)
     """Schedulers whose pending pods count at once. Other pods count when their scheduler found them unschedulable."""
     pause: float = 1.0
     """Least number of seconds between two plans: changes come in bursts."""

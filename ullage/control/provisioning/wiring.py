@@ -25,6 +25,7 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.fact_event import FactEvent, ObjectKey
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.pool_outcome import PoolOutcome
 from ullage.model.provisioner import Provisioner
 from ullage.observe.events import EventRecorder
@@ -43,7 +44,7 @@ class ControllerSettings:
     provisioning: ProvisioningSettings = field(default_factory=ProvisioningSettings)
     providers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Settings of each provider, by its name."""
-    lease_namespace: str = "ullage-system"
+    lease_namespace: str = LEASE_NAMESPACE
     """Namespace of the GPU Leases that `ullage scheduler` writes."""
     limits: CallLimits = field(default_factory=CallLimits)
     """Time limits of a provider's calls."""

@@ -26,13 +26,14 @@ from ullage.control.leases.loop import LeaseGarbageCollector, gpu_leases
 from ullage.control.leases.restore import LeaseRestoring
 from ullage.control.scheduling.loop import BindPipeline, SchedulerActuator, SchedulerLoop
 from ullage.control.scheduling.telling import SchedulerReporter
-from ullage.decide.placement.score.policies import DEFAULT_POLICY
 from ullage.decide.scheduling.desk import SchedulerCore
 from ullage.errors import ApiError
 from ullage.kube.client.api import KubeApi
 from ullage.model.dra import WithheldGpu
 from ullage.model.fact_event import FactEvent
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.pod import Pod
+from ullage.model.scoring import DEFAULT_POLICY, DEFAULT_SCHEDULER
 from ullage.observe.events import EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics
 from ullage.state.queue import QueueBackoff
@@ -41,7 +42,6 @@ from ullage.watch.sources import is_served, may_come_later, sources_served
 from ullage.watch.trouble import unheard
 
 CONTROLLER = "ullage.dev/scheduler"
-DEFAULT_NAME = "gpu-scheduler"
 LOOK_AGAIN_SECONDS = 60.0
 """Seconds between two checks whether a kind that was missing at the start is served by now."""
 
@@ -50,9 +50,9 @@ LOOK_AGAIN_SECONDS = 60.0
 class SchedulerSettings:
     """Settings of the scheduler."""
 
-    profiles: Mapping[str, str] = field(default_factory=lambda: {DEFAULT_NAME: DEFAULT_POLICY})
+    profiles: Mapping[str, str] = field(default_factory=lambda: {DEFAULT_SCHEDULER: DEFAULT_POLICY})
     """Pods that name one of these schedulers are ours, and are packed by its policy."""
-    lease_namespace: str = "ullage-system"
+    lease_namespace: str = LEASE_NAMESPACE
     """Namespace of the GPU Leases: the same for all schedulers of a cluster."""
     pipeline: BindPipeline = field(default_factory=BindPipeline)
     sweep: bool = True

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ullage.model.admission import LEASED_TAINT
+from ullage.model.lease import LEASE_NAMESPACE
+from ullage.model.scoring import DEFAULT_SCHEDULER as GPU_SCHEDULER
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """Name Kubernetes fills in where a pod names no scheduler."""
@@ -20,9 +22,9 @@ class DeviceNaming(StrEnum):
 class AdmissionPolicy:
     """Scheduler names, scheduler identities, and the form in which containers name their GPUs."""
 
-    schedulers: tuple[str, ...] = ("gpu-scheduler",)
+    schedulers: tuple[str, ...] = (GPU_SCHEDULER,)
     """Names our schedulers go by; pods that name none get the first."""
-    identities: tuple[str, ...] = ("system:serviceaccount:ullage-system:ullage-scheduler",)
+    identities: tuple[str, ...] = (f"system:serviceaccount:{LEASE_NAMESPACE}:ullage-scheduler",)
     """User names our schedulers write with."""
     visible_by: DeviceNaming = DeviceNaming.UUID
     taint: str = LEASED_TAINT

@@ -9,10 +9,10 @@ from ullage.decide.explain.advice import Adviser
 from ullage.decide.explain.planning import Held, PlanInputs, SchedulePlanner
 from ullage.decide.explain.rejections import NodeRejections, grounds, pod_ground
 from ullage.decide.placement.engine import Placement
-from ullage.decide.placement.score.policies import DEFAULT_POLICY
 from ullage.decide.scheduling.assignment import queue_order
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.scoring import DEFAULT_POLICY
 from ullage.model.shape import Shape
 from ullage.model.verdict import Reason
 from ullage.state.snapshot import ClusterSnapshot

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from ullage.decide.gang.placement import GangNoFit, GangRequest
 from ullage.decide.placement.engine import NoFit, Placement
-from ullage.decide.placement.score.policies import DEFAULT_POLICY
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.scoring import DEFAULT_POLICY
 from ullage.model.verdict import ClusterEvent, Verdict
 from ullage.state.snapshot import ClusterSnapshot
 

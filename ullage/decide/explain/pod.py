@@ -8,10 +8,10 @@ from ullage.decide.explain.plan_schedule import told
 from ullage.decide.explain.planning import PlanInputs, SchedulePlanner
 from ullage.decide.explain.rejections import NodeRejections, grounds_of, pod_ground
 from ullage.decide.placement.engine import Placement
-from ullage.decide.placement.score.policies import DEFAULT_POLICY
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
+from ullage.model.scoring import DEFAULT_POLICY
 from ullage.model.verdict import Reason, Verdict
 from ullage.state.snapshot import ClusterSnapshot
 

@@ -4,23 +4,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from ullage.config.karpenter import KarpenterSettings
 from ullage.model.karpenter import NodePoolMapping
 from ullage.model.karpenter_failure import FailureReason
 from ullage.model.lifecycles import SmartPodState as S
 from ullage.model.units import Seconds
 
-DEFAULT_DEADLINES: Mapping[S, Seconds] = MappingProxyType(
-    {
-        S.PENDING: Seconds(120.0),
-        S.NOMINATED: Seconds(360.0),
-        S.LAUNCHED: Seconds(960.0),
-        S.REGISTERED: Seconds(600.0),
-        S.INITIALIZED: Seconds(300.0),
-        S.INVENTORY_READY: Seconds(1200.0),
-        S.RESERVED: Seconds(60.0),
-        S.HANDED_OVER: Seconds(60.0),
-    }
-)
+_USUAL = KarpenterSettings()
+
+
+def deadlines_of(settings: KarpenterSettings) -> Mapping[S, Seconds]:
+    """Longest time in each state."""
+    return MappingProxyType(
+        {
+            S.PENDING: settings.pending_deadline,
+            S.NOMINATED: settings.launch_deadline,
+            S.LAUNCHED: settings.registration_deadline,
+            S.REGISTERED: settings.initialization_deadline,
+            S.INITIALIZED: settings.inventory_deadline,
+            S.INVENTORY_READY: settings.gang_deadline,
+            S.RESERVED: settings.handover_deadline,
+            S.HANDED_OVER: settings.handover_deadline,
+        }
+    )
+
+
+DEFAULT_DEADLINES: Mapping[S, Seconds] = deadlines_of(_USUAL)
 
 TIMEOUTS: Mapping[S, FailureReason] = MappingProxyType(
     {
@@ -42,16 +51,32 @@ class KarpenterPolicy:
     """Settings of the operator."""
 
     mappings: tuple[NodePoolMapping, ...] = ()
-    namespace: str = "tensor-fusion-system"
-    image: str = "pause:3.9"
-    priority_class: str = "ullage-smart-pod"
-    batch_window: float = 0.2
-    max_in_flight: int = 15
-    max_retry_attempts: int = 3
-    first_backoff: float = 10.0
-    longest_backoff: float = 300.0
+    namespace: str = _USUAL.namespace
+    image: str = _USUAL.image
+    priority_class: str = _USUAL.priority_class
+    batch_window: float = _USUAL.batch_window
+    max_in_flight: int = _USUAL.max_in_flight
+    max_retry_attempts: int = _USUAL.max_retry_attempts
+    first_backoff: float = _USUAL.initial_backoff
+    longest_backoff: float = _USUAL.max_backoff
     active_deadline: int = 600
     deadlines: Mapping[S, Seconds] = field(default_factory=lambda: DEFAULT_DEADLINES)
+
+    @classmethod
+    def of(cls, settings: KarpenterSettings) -> "KarpenterPolicy":
+        """Policy of these settings."""
+        return cls(
+            mappings=tuple(settings.node_pools[name] for name in sorted(settings.node_pools)),
+            namespace=settings.namespace,
+            image=settings.image,
+            priority_class=settings.priority_class,
+            batch_window=settings.batch_window,
+            max_in_flight=settings.max_in_flight,
+            max_retry_attempts=settings.max_retry_attempts,
+            first_backoff=settings.initial_backoff,
+            longest_backoff=settings.max_backoff,
+            deadlines=deadlines_of(settings),
+        )
 
     def backoff(self, attempts: int) -> Seconds:
         """Back-off after this many failed attempts in a row."""

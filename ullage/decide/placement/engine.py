@@ -14,12 +14,13 @@ from ullage.decide.placement.filters.first_consumer import assumed_on
 from ullage.decide.placement.filters.table import FilterTable
 from ullage.decide.placement.rank import level_of, soft_of
 from ullage.decide.placement.score.gpu_scorer import GpuScorer
-from ullage.decide.placement.score.policies import DEFAULT_POLICY, policy_maker
+from ullage.decide.placement.score.policies import policy_maker
 from ullage.decide.placement.score.workload_mix import TypicalDemands, WorkloadMix
 from ullage.decide.placement.score_view import ScoreView
 from ullage.decide.placement.standing import NodeRanking, NodeRankings, ask_of
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.pod import Pod
+from ullage.model.scoring import DEFAULT_POLICY
 from ullage.model.verdict import CURES, ClusterEvent, Reason, Verdict
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.snapshot import ClusterSnapshot

@@ -13,10 +13,10 @@ from ullage.decide.placement.claiming import NOTHING_UNREADABLE, claim_of, with_
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.filters.codes import Codes
 from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict
-from ullage.decide.placement.score.policies import DEFAULT_POLICY
 from ullage.decide.preemption.nominated import place_nominated, seat_beside_nominated
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod, age_order
+from ullage.model.scoring import DEFAULT_POLICY
 from ullage.model.verdict import Reason, Verdict
 from ullage.state.snapshot import ClusterSnapshot
 

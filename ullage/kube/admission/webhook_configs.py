@@ -13,6 +13,7 @@ from ullage.kube.admission.confinement import CDI, DEVICE_MOUNTS, VENDOR, VISIBL
 from ullage.kube.client.resource import JsonObject, Resource
 from ullage.kube.client.resources import GPU_CLAIMS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from ullage.model.admission import INPUTS, LEASED_TAINT, OUTPUTS
+from ullage.model.lease import LEASE_NAMESPACE
 
 MUTATING_NAME = "ullage-pods"
 GUARD_NAME = "ullage-guard"
@@ -29,7 +30,7 @@ _TIMEOUT_SECONDS = 5
 class WebhookEndpoint:
     """Address at which the API server reaches the webhook: `url` where it is given, else the service."""
 
-    namespace: str = "ullage-system"
+    namespace: str = LEASE_NAMESPACE
     service: str = "ullage-webhook"
     port: int = 443
     url: str = ""

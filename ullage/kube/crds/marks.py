@@ -11,11 +11,12 @@ from typing import Any
 
 from msgspec import Meta
 
+from ullage.model.duration import PATTERN as DURATION_PATTERN
+
 _SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 _LABEL_VALUE = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"
 _BYTES = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([kMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?$"
 _QUANTITY = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][0-9]{1,2})?$"
-_DURATION = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,8}s)?$"
 _PRICE = r"^[0-9]{1,9}(\.[0-9]{1,6})?$"
 _MOST_QUANTITY = 32
 
@@ -35,8 +36,8 @@ BYTES = _schema(pattern=_BYTES, maxLength=_MOST_QUANTITY, minimum=1)
 """A quantity of memory: bytes as a number, or with a suffix. Never a fraction of a byte, never negative."""
 QUANTITY = _schema(pattern=_QUANTITY, maxLength=_MOST_QUANTITY, minimum=0)
 """An amount of any resource, such as 500m, 64 or 2Ti. Never negative."""
-DURATION = _schema(pattern=_DURATION, minLength=1, maxLength=32)
-"""Hours, minutes and seconds in this order, such as 1h30m or 90s."""
+DURATION = _schema(pattern=DURATION_PATTERN, minLength=1, maxLength=32)
+"""A length of time such as 1h30m, 90s or 2d: the grammar of `model.duration`."""
 PRICE = _schema(pattern=_PRICE, maxLength=_MOST_QUANTITY, minimum=0)
 """An amount of money, to a millionth."""
 SET = _schema(**{"x-kubernetes-list-type": "set"})

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ullage.kube.objects.dra import Allocated, KubeResourceClaim, KubeResourceSlice, SliceDevice
 from ullage.model.dra import AllocatedDevice, ResourceClaim, ResourceSlice
 from ullage.model.fact_event import ObjectKey
+from ullage.model.lease import LEASE_NAMESPACE
 
 DRIVER = "gpu.nvidia.com"
 """DRA driver whose devices are our GPUs. Its pools are named after nodes."""
@@ -13,8 +14,6 @@ _PARENT_UUID = "parentUUID"
 _GPU_UUID = (_PARENT_UUID, "uuid")
 """Attributes that name the GPU: a part of one names its parent, too."""
 
-LEASE_NAMESPACE = "ullage-system"
-"""Default namespace of GPU Leases."""
 RESERVATION = "gpu.scheduling/reservation"
 """Label of a ResourceClaim of ours, beside the Leases: it withholds a leased GPU from kube-scheduler."""
 

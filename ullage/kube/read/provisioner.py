@@ -1,6 +1,5 @@
 """NodeProvisioners on the wire to facts. One that breaks a rule raises `Unreadable` with its name and the field."""
 
-import re
 from decimal import Decimal
 
 from ullage.errors import Unreadable
@@ -15,6 +14,7 @@ from ullage.kube.objects.provisioner import (
 from ullage.kube.read.gpu import read_bytes
 from ullage.kube.timestamps import read_time
 from ullage.model.device import GpuNodeKind
+from ullage.model.duration import parse_duration
 from ullage.model.node import Taint
 from ullage.model.pool_standing import LastDecision
 from ullage.model.provisioner import (
@@ -33,8 +33,6 @@ from ullage.model.provisioner import (
 )
 from ullage.model.quantity import milli
 
-_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
-_SECONDS = (3600, 60, 1)
 _PERCENT = 10
 """Thousandths in one."""
 
@@ -73,14 +71,6 @@ def read_decision(status: NodeProvisionerStatus) -> LastDecision | None:
     )
 
 
-def read_seconds(text: str) -> float:
-    """A duration such as 1h30m. Raises ValueError with the text in it."""
-    match = _DURATION.fullmatch(text)
-    if match is None or not text:
-        raise ValueError(f"{text!r} is not a duration: expected hours, minutes and seconds such as 1h30m or 90s")
-    return float(sum(int(part) * size for part, size in zip(match.groups(), _SECONDS, strict=True) if part))
-
-
 def read_price(text: str | int | None) -> int:
     """Millionths of a price; 0 where there is none."""
     return int(Decimal(str(text)) * MICROS) if text is not None else 0
@@ -112,9 +102,9 @@ def _thresholds(spec: NodeProvisionerSpec) -> PoolThresholds:
         max_size=spec.max_size,
         min_utilization_percent=spec.min_utilization,
         min_unutilized_nodes=spec.min_unutilized,
-        scale_down_delay=read_seconds(spec.scale_down_delay),
-        scale_up_batch=read_seconds(spec.scale_up_batch),
-        boot_deadline=read_seconds(spec.boot_deadline),
+        scale_down_delay=parse_duration(spec.scale_down_delay),
+        scale_up_batch=parse_duration(spec.scale_up_batch),
+        boot_deadline=parse_duration(spec.boot_deadline),
         paused=spec.paused,
         recommend_only=spec.recommend_only,
     )
@@ -126,8 +116,8 @@ def _consolidation(spec: ConsolidationSpec) -> Consolidation:
     drains = spec.max_drain_parallelism
     return Consolidation(
         policy=ConsolidationPolicy(spec.policy),
-        unneeded=read_seconds(spec.unneeded_time),
-        unready=read_seconds(spec.unready_time),
+        unneeded=parse_duration(spec.unneeded_time),
+        unready=parse_duration(spec.unready_time),
         used_milli=spec.utilization_threshold * _PERCENT,
         most_at_once=at_once,
         most_drains=min(usual.most_drains, at_once) if drains is None else drains,

@@ -14,6 +14,7 @@ from ullage.kube.client.resources import GPU_NODE_STATUSES, PODS
 from ullage.kube.read import read_pod
 from ullage.model.device import DeviceHealth, Inventory
 from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Synced
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.pod import Pod
 from ullage.observe.events import EventRecorder
 from ullage.sim.agents.machine import MachineContext, SimulatedMachine
@@ -24,7 +25,7 @@ from ullage.watch.informer import Informer, InformerSpec
 class SimulatedAgentSettings:
     """Settings of the simulated agents: Lease namespace, heartbeats and seed."""
 
-    lease_namespace: str = "ullage-system"
+    lease_namespace: str = LEASE_NAMESPACE
     heartbeats: bool = False
     """Read GPUs every 2 s and report every 30 s, as real agents do. Otherwise a report is fresh until the next one."""
     seed: int = 0

@@ -7,8 +7,8 @@ from ullage.config.docs import as_plain
 from ullage.config.settings import Settings
 from ullage.control.configured import draining_settings, provisioning_settings, scheduler_settings
 from ullage.control.scheduling.wiring import SchedulerSettings
-from ullage.decide.placement.score.policies import CHANCE
 from ullage.kube.client.resource import JsonObject
+from ullage.model.scoring import ScoringPolicy
 from ullage.sim.apiserver.network_faults import Latency
 from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.fleet.fleet import SimulatedFleet
@@ -83,5 +83,8 @@ def told_settings(settings: Settings) -> dict[str, Any]:
 
 def _seeded(settings: SchedulerSettings, seed: int) -> SchedulerSettings:
     """Settings with the seed of the run for profiles that use the random policy."""
-    profiles = {name: f"{CHANCE}/{seed}" if policy == CHANCE else policy for name, policy in settings.profiles.items()}
+    profiles = {
+        name: f"{ScoringPolicy.RANDOM}/{seed}" if policy == ScoringPolicy.RANDOM else policy
+        for name, policy in settings.profiles.items()
+    }
     return replace(settings, profiles=profiles)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ullage.model.device import MILLI_GPU
 from ullage.model.resources import GPU
+from ullage.model.scoring import DEFAULT_SCHEDULER
 from ullage.sim.fleet.fleet import MODEL_LABEL, model_label
 from ullage.sim.kubelet.timings import DURATION
 from ullage.sim.workload.job import TraceJob
@@ -29,7 +30,7 @@ class PodOptions:
     """Value of the setting simulation.evicted."""
     share_of: int = 80 << 30
     """Bytes of GPU memory that a share of a GPU is a share of."""
-    scheduler: str = "gpu-scheduler"
+    scheduler: str = DEFAULT_SCHEDULER
 
 
 def arrivals(jobs: Sequence[TraceJob], manner: PodOptions) -> list[Arrival]:

@@ -5,10 +5,12 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ullage.config.compound_values import MapOf
 from ullage.config.declaration import setting
 from ullage.config.loading import read_sections
-from ullage.config.values import Duration, Fraction, IntRange, MapOf, OneOf, PositiveFloat
+from ullage.config.values import Duration, Fraction, IntRange, OneOf, PositiveFloat
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
+from ullage.model.units import Seconds
 from ullage.sim.workload.job import TraceJob
 
 HOUR, DAY = 3600.0, 86_400.0
@@ -41,7 +43,7 @@ class Generator:
     durations: str = setting(
         "lognormal", OneOf(("lognormal", "exponential", "fixed")), "How the times pods work are spread."
     )
-    mean_duration: float = setting(HOUR, Duration(0.001), "How long a pod works on average.")
+    mean_duration: Seconds = setting(Seconds(HOUR), Duration(0.001), "How long a pod works on average.")
     spread: float = setting(1.2, PositiveFloat(), "Standard deviation of the logarithm of lognormal times.")
     gangs: float = setting(0.05, Fraction(), "The part of jobs that are gangs.")
     gang_size: int = setting(4, IntRange(2, 1000), "Pods in a gang, all with whole GPUs.")

@@ -7,7 +7,6 @@ from typing import Any
 
 from ullage.decide.placement.devices.freshness import STALE_AFTER
 from ullage.decide.placement.observed_gpus import account_for_bound, hold_in_use
-from ullage.decide.placement.score.policies import DEFAULT_POLICY
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.claim import Claim
 from ullage.model.device import MILLI_GPU, Inventory
@@ -15,6 +14,7 @@ from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced
 from ullage.model.lease import GpuLease
 from ullage.model.pod import Pod
 from ullage.model.provisioner import MICROS, PROVISIONER_LABEL
+from ullage.model.scoring import DEFAULT_POLICY
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.web.view.decisions import RecentDecisions, ShownDecision
 from ullage.web.view.nodes import NO_NAMESPACE, node_row

@@ -36,7 +36,7 @@ from ullage.testing.controlplane import ControlPlane
 
 pytestmark = pytest.mark.real
 
-HURRY = ("--node-delete-delay-after-taint", "1s", "--scan-interval", "1s", "--in-turn")
+HURRY = ("--node-delete-delay-after-taint", "1s", "--scan-interval", "1s", "--allow-serial-eviction")
 """What waits are for is shown elsewhere: here they only cost time."""
 UNNEEDED = 2
 DURATIONS = "ullage_function_duration_seconds_count"

@@ -37,7 +37,7 @@ from ullage.testing.controlplane import ControlPlane, GoProgram
 pytestmark = [pytest.mark.real, pytest.mark.fault]
 
 OPTIONS = (
-    *(ALONE, "--in-turn", "--node-delete-delay-after-taint", "1s"),
+    *(ALONE, "--allow-serial-eviction", "--node-delete-delay-after-taint", "1s"),
     *("--scan-interval", "1s"),
     *("--scale-down-delay-after-failure", "3s"),
     *("--max-pod-eviction-time", "6s"),

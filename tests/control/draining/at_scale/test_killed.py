@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.real, pytest.mark.fault]
 SIZE = 10
 KILLS = 5
 """In one run. Ten runs are fifty points."""
-OPTIONS = (ALONE, "--node-delete-delay-after-taint", "1s", "--scan-interval", "1s", "--in-turn")
+OPTIONS = (ALONE, "--node-delete-delay-after-taint", "1s", "--scan-interval", "1s", "--allow-serial-eviction")
 UNNEEDED = 3
 SLOWLY = {"maxScaleDownParallelism": 2, "maxDrainParallelism": 1}
 """One node after another, so that there is something to be killed in the middle of."""

@@ -6,8 +6,9 @@ import pytest
 from tests.decide.placement.score.fields import WHOLE, Field
 from ullage.decide.placement.score.baselines import BEST_FIT, PACKING, SPREAD, BaselineScorer
 from ullage.decide.placement.score.gpu_scorer import IDLE_BITS, GpuDemand, GpuScorer, best
-from ullage.decide.placement.score.policies import DEFAULT_POLICY, POLICIES
+from ullage.decide.placement.score.policies import POLICIES
 from ullage.decide.placement.score.workload_mix import typical_of
+from ullage.model.scoring import DEFAULT_POLICY
 
 ONE = GpuDemand(4000, 1, WHOLE)
 QUARTER = GpuDemand(1000, 1, (250,))
