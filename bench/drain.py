@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from bench.record import Figure
 from ullage.decide.draining.inputs import FRESH, DrainInputs, DrainPlan, DrainPolicy, PlannerMemory
-from ullage.decide.draining.plan import plan_drain
+from ullage.decide.draining.planner import plan_drain
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.node import Node

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.decide.provisioning.pools import a_provisioner
 from tests.state.worlds import NODES, a_step, a_waiting
 from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPolicy
-from ullage.decide.draining.plan import plan_drain
-from ullage.decide.draining.room import DisplacedPods, without_room
+from ullage.decide.draining.planner import plan_drain
+from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
 from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.explain.pod import explain_pod
 from ullage.decide.gang.placement import GangRequest, seat_gang
@@ -51,7 +51,7 @@ def scale_up(assigner: PodAssigner, pods: list[Pod]) -> object:
 
 def room(assigner: PodAssigner, _: list[Pod]) -> object:
     pods = {name: tuple(assigner.placements.pods_on(name)) for name in NODES[:3]}
-    return without_room(assigner, DisplacedPods(nodes=pods), now=NOW)
+    return unplaceable_pods(assigner, DisplacedPods(nodes=pods), now=NOW)
 
 
 def drain(assigner: PodAssigner, _: list[Pod]) -> object:

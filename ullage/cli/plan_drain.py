@@ -62,7 +62,7 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
     have thresholds of their own, unless --gpu-utilization-threshold is given.
     """
     from ullage.control.configured import drain_policy
-    from ullage.decide.draining.plan import plan_drain
+    from ullage.decide.draining.planner import plan_drain
     from ullage.decide.scheduling.assignment import PodAssigner
 
     scene = where.load()

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.decide.preemption.fleets import a_node, a_pod, flattened, key_of, leased
 from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPlan, DrainPolicy, Limits, PlannerMemory
-from ullage.decide.draining.plan import plan_drain
+from ullage.decide.draining.planner import plan_drain
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.draining import UnremovableNode
 from ullage.model.fact_event import Added

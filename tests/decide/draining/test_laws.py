@@ -10,8 +10,8 @@ from tests.decide.draining.worlds import World, crowded, worlds
 from tests.decide.preemption.fleets import snapshot
 from ullage.decide.draining.inputs import FRESH, DrainInputs, DrainPlan, DrainPolicy, PlannerMemory
 from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.placing import anew
-from ullage.decide.draining.plan import plan_drain
+from ullage.decide.draining.planner import plan_drain
+from ullage.decide.draining.relocation import as_recreated
 from ullage.decide.placement.filters.order import judge
 from ullage.decide.placement.filters.pod_query import PodQuery
 from ullage.decide.scheduling.assignment import PodAssigner
@@ -48,7 +48,7 @@ def test_candidates_can_go_together_in_whatever_order_their_pods_come_back(world
     left = without(a_picture(*world.facts).placements, plan)
     before = a_picture(*world.facts).placements.pods
     for key, to in moves:
-        back = anew(before[key], left.state)
+        back = as_recreated(before[key], left.state)
         verdict = judge(PodQuery(back, left), left.state.nodes[to])
         assert verdict, f"{key} does not fit on {to}: {verdict}"
         left.place(back, to)

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.decide.draining.fleets import NOW, a_picture, going, gpu_node, pod, staying
 from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPlan, DrainPolicy
-from ullage.decide.draining.plan import plan_drain
+from ullage.decide.draining.planner import plan_drain
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tests.decide.draining.fleets import Told, a_picture, going, node, planned, pod, staying
 from ullage.decide.draining.inputs import LabelledNodes, pod_destinations, scale_down_candidates
-from ullage.decide.draining.room import DisplacedPods, without_room
+from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
 
@@ -54,7 +54,7 @@ def test_a_node_that_could_not_be_emptied_is_no_destination_afterwards_either() 
 def test_those_who_are_about_to_be_evicted_need_a_place_on_a_destination() -> None:
     assigner = a_picture(node("a"), node("b"), pod("p", "a"))
     nodes = {"a": [ObjectKey("n", "p")]}
-    assert without_room(assigner, DisplacedPods(nodes=nodes), now=0.0) == {}
-    assert without_room(assigner, DisplacedPods(nodes=nodes, destinations=frozenset()), now=0.0) == {
+    assert unplaceable_pods(assigner, DisplacedPods(nodes=nodes), now=0.0) == {}
+    assert unplaceable_pods(assigner, DisplacedPods(nodes=nodes, destinations=frozenset()), now=0.0) == {
         "a": ObjectKey("n", "p")
     }

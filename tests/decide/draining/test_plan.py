@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.decide.draining.fleets import NOW, WEB, Told, a_picture, answer, going, gpu_node, node, planned, pod, staying
 from ullage.decide.draining.inputs import DrainInputs, DrainPolicy, Limits, PlannerMemory, PoolMinimum
-from ullage.decide.draining.plan import plan_drain
+from ullage.decide.draining.planner import plan_drain
 from ullage.model.draining import RecentEviction, RemovableNode, ScaleDownReason, WorkloadReplicas
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Taint

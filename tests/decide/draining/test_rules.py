@@ -92,8 +92,8 @@ def test_what_becomes_of_a_pod(
     asked = pod("p", "a", **facts)
     found = drainability(asked, known)
     assert (found.reason if isinstance(found, DrainBlocked) else found) is expected
-    rulings = DrainabilityCache(known)
-    assert [rulings.of(asked), rulings.of(asked)] == [found, found]
+    drainabilities = DrainabilityCache(known)
+    assert [drainabilities.of(asked), drainabilities.of(asked)] == [found, found]
 
 
 def test_each_rule_has_a_name_of_its_own() -> None:

@@ -20,8 +20,8 @@ from ullage.decide.draining.inputs import (
 )
 from ullage.decide.draining.parallelism import OngoingRemovals, PacingByPool, RemovalBatch, crop_to_limits, pool_of
 from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.plan import plan_drain
-from ullage.decide.draining.room import DisplacedPods, without_room
+from ullage.decide.draining.planner import plan_drain
+from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
 from ullage.decide.draining.rules import DrainContext, next_overdue
 from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope, is_drained
 from ullage.decide.draining.unneeded import marked_since, soft_taints, with_clock_set, without_timer
@@ -161,7 +161,7 @@ class DrainCore:
                 workloads=self.workloads.by_uid,
                 destinations=pod_destinations(self._settings.node_filters, self.nodes),
             )
-            self._unplaceable, self._unplaceable_at = without_room(self._assigner, leaving, now=now), steady
+            self._unplaceable, self._unplaceable_at = unplaceable_pods(self._assigner, leaving, now=now), steady
         return self._unplaceable.get(node)
 
     def settle(self, outcome: PodEvicted | NodeRemoved | NodeNotRemoved, *, now: float, steady: float) -> None:

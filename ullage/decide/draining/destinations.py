@@ -1,7 +1,7 @@
 """Search of destinations for pods of drained nodes: open rows in a fixed order, each search starts at the last hit.
 
-Batchable pods (see `loners`) need two answers per row. Filters other than room do not change while a plan is made: the
-PlacementEngine is asked once per shape. Room is read from the columns each time.
+Batchable pods (see `relocation`) need two answers per row. Filters other than room do not change while a plan is made:
+the PlacementEngine is asked once per shape. Room is read from the columns each time.
 """
 
 from collections.abc import Collection
@@ -83,9 +83,9 @@ class DestinationSearch:
         found = [(reason, counts[code]) for code, reason in enumerate(REASONS) if code != FITS and counts[code]]
         return sorted(found, key=lambda entry: -entry[1])
 
-    def room_at(self, row: int, loner: Pod) -> int:
+    def room_at(self, row: int, pod: Pod) -> int:
         """Number of batchable pods of this pod's shape that fit on a row."""
-        wanted = self._wanted_by(loner)
+        wanted = self._wanted_by(pod)
         if not self._open.item(row) or not wanted.able.item(row):
             return 0
         columns = self._columns
@@ -94,22 +94,22 @@ class DestinationSearch:
             most = min(most, (columns.allocatable.item(index, row) - columns.used.item(index, row)) // amount)
         return max(most, 0)
 
-    def next_with_room(self, loner: Pod) -> tuple[int, int] | None:
+    def next_with_room(self, pod: Pod) -> tuple[int, int] | None:
         """Next row with room for batchable pods of this pod's shape, and how many fit there."""
         if not len(self._order):
             return None
         # Try the last hit of this shape, then the last hit of any shape: most rows before those are full by now.
-        for at in (self._pointers.get(loner.shape, 0), self._latest):
+        for at in (self._pointers.get(pod.shape, 0), self._latest):
             row = self._order.item(at)
-            room = self.room_at(row, loner)
+            room = self.room_at(row, pod)
             if room:
-                self._pointers[loner.shape] = self._latest = at
+                self._pointers[pod.shape] = self._latest = at
                 return row, room
-        found = self._next(loner.shape, self._roomy(loner))
+        found = self._next(pod.shape, self._roomy(pod))
         if found is None:
             return None
-        self._latest = self._pointers[loner.shape]
-        return found, self.room_at(found, loner)
+        self._latest = self._pointers[pod.shape]
+        return found, self.room_at(found, pod)
 
     def _next(self, shape: Shape, fits: Mask) -> int | None:
         found = fits[self._order]
@@ -122,18 +122,18 @@ class DestinationSearch:
         self._pointers[shape] = at
         return self._order.item(at)
 
-    def _roomy(self, loner: Pod) -> Mask:
-        wanted, columns, size = self._wanted_by(loner), self._columns, self._columns.size
+    def _roomy(self, pod: Pod) -> Mask:
+        wanted, columns, size = self._wanted_by(pod), self._columns, self._columns.size
         roomy: Mask = wanted.able & self._open
         roomy &= columns.pods[:size] < columns.most_pods[:size]
         for index, amount in wanted.needs:
             roomy &= columns.allocatable[index, :size] - columns.used[index, :size] >= amount
         return roomy
 
-    def _wanted_by(self, loner: Pod) -> _Wanted:
-        known = self._wanted.get(loner.shape)
+    def _wanted_by(self, pod: Pod) -> _Wanted:
+        known = self._wanted.get(pod.shape)
         if known is None:
-            able = np.isin(self._seating.codes(loner, now=self._now), _ROOM)
-            needs = [(index, amount) for index, amount in self._columns.needs(loner.shape.requests) if amount > 0]
-            known = self._wanted[loner.shape] = _Wanted(able, needs)
+            able = np.isin(self._seating.codes(pod, now=self._now), _ROOM)
+            needs = [(index, amount) for index, amount in self._columns.needs(pod.shape.requests) if amount > 0]
+            known = self._wanted[pod.shape] = _Wanted(able, needs)
         return known

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ullage.decide.draining.destinations import DestinationSearch
 from ullage.decide.draining.inputs import DrainPlan, PlannerMemory
-from ullage.decide.draining.placing import PodRelocator
+from ullage.decide.draining.relocation import PodRelocator
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
@@ -24,15 +24,15 @@ def violations(
     moves = {move.pod: move.to for one in plan.removable for move in one.moves}
     pods = {key: held[key] for key in moves}
     destinations = DestinationSearch(assigner.seating, now=now)
-    placing = PodRelocator(assigner.seating, destinations, PlannerMemory(hints=moves), now=now)
+    relocator = PodRelocator(assigner.seating, destinations, PlannerMemory(hints=moves), now=now)
     ranks = {key: place for place, key in enumerate(order)}
-    with placing.placements.what_if():
+    with relocator.placements.what_if():
         for one in plan.removable:
             destinations.close(rows[one.node])
-            placing.close_to_new_pods(one.node)
-        placing.take_out(tuple(pods.values()))
+            relocator.close_to_new_pods(one.node)
+        relocator.take_out(tuple(pods.values()))
         in_order = sorted(pods, key=lambda each: (ranks.get(each, len(ranks)), each))
-        return [key for key in in_order if isinstance(placing.seat(pods[key]), Pod)]
+        return [key for key in in_order if isinstance(relocator.seat(pods[key]), Pod)]
 
 
 def left_behind(assigner: PodAssigner, plan: DrainPlan) -> list[ObjectKey]:

@@ -1,31 +1,76 @@
 """Drain planner: one run answers for every node and finds nodes that can all be removed together.
 
-The snapshot is changed during the run in a what-if and is exactly as before at its end, see `moving`.
+The snapshot is changed during the run in a what-if and is exactly as before at its end.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import numpy as np
 
 from ullage.decide.draining.deletion_tracker import kept, still_missing
 from ullage.decide.draining.destinations import DestinationSearch
-from ullage.decide.draining.eligibility import EligibilityContext, ineligible, is_draining, used_shares
-from ullage.decide.draining.gangs import GangMoves
+from ullage.decide.draining.eligibility import (
+    CPU,
+    EligibilityContext,
+    Shares,
+    gpus_used,
+    ineligible,
+    is_draining,
+    used_shares,
+)
 from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPlan, DrainPolicy, Limits, PlannerMemory
-from ullage.decide.draining.loads import PodsToMove, load_of
-from ullage.decide.draining.order import in_order
 from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.placing import Places, PodRelocator
-from ullage.decide.draining.room import seat_waiting
+from ullage.decide.draining.relocation import Places, PodRelocator, place_pending
+from ullage.decide.draining.removal_trial import GangMoves, PodsToMove, RemovalTrial, pods_to_move
 from ullage.decide.draining.rules import Drainability, DrainabilityCache, DrainContext
 from ullage.decide.draining.scope import MinSizeTracker
-from ullage.decide.draining.trial import RemovalTrial
 from ullage.decide.draining.unneeded import candidates_since, marked_since
 from ullage.decide.scheduling.assignment import PodAssigner, waits
+from ullage.model.device import MILLI_GPU
 from ullage.model.draining import PASSING, RemovableNode, UnremovableNode, UnremovableReason
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL
+from ullage.model.resources import GPU
+from ullage.state.node_columns import NodeColumns
+
+Key = tuple[int, int, int, float, int, int, str]
+
+
+def in_order(
+    loads: Iterable[PodsToMove], columns: NodeColumns, shares: Shares, prices: Mapping[str, int]
+) -> list[PodsToMove]:
+    """Empty nodes, then least disruption, then most expensive idle capacity, then name."""
+    size = columns.size
+    gpu, cpu = columns.resource(GPU), columns.resource(CPU)
+    idle_gpus = np.maximum(columns.allocatable[gpu, :size] - gpus_used(columns), 0)
+    idle_cpu = columns.allocatable[cpu, :size] - columns.used[cpu, :size]
+
+    def key(load: PodsToMove) -> Key:
+        row = columns.rows[load.node]
+        idle_price = prices.get(load.node, 0) * max(1.0 - shares.item(row), 0.0)
+        return (
+            len(load.moving),
+            len(load.waited_for),
+            _gpus_held(load.moving),
+            -idle_price,
+            -idle_gpus.item(row),
+            -idle_cpu.item(row),
+            load.node,
+        )
+
+    return sorted(loads, key=key)
+
+
+def _gpus_held(pods: Iterable[Pod]) -> int:
+    """GPUs held by these pods, in thousandths: interrupting a pod with GPUs costs more than another."""
+    held = 0
+    for pod in pods:
+        if pod.gpu_ids:
+            held += len(pod.gpu_ids) * pod.gpu_share
+        elif pod.shape.devices is not None:
+            held += pod.shape.devices.count * MILLI_GPU
+    return held
 
 
 def plan_drain(
@@ -60,28 +105,28 @@ class _Loop:
         }
         self._budgets = RemainingPdbTracker(placements.state.budgets)
         around = DrainContext(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
-        self._rulings = DrainabilityCache(around)
-        self._promised: Places = {}
+        self._drainabilities = DrainabilityCache(around)
+        self._reserved: Places = {}
         """Destinations of pods on nodes being removed, and of evicted pods without a replacement."""
         self._evicted = kept(facts.evictions, keep=policy.evictions_kept, now=now)
 
     def run(self, limits: Limits) -> DrainPlan:
         # 1. pending pods are placed first
-        seat_waiting(self._assigner, now=self._now)
+        place_pending(self._assigner, now=self._now)
         destinations = DestinationSearch(self._assigner.seating, now=self._now)
         if self._facts.destinations is not None:
             destinations.limit_to(self._facts.destinations)
-        placing = PodRelocator(
+        relocator = PodRelocator(
             self._assigner.seating, destinations, self._memory, now=self._now, also=[one.pod for one in self._evicted]
         )
-        with placing.placements.what_if():
+        with relocator.placements.what_if():
             # 2. pods on nodes that are being removed, and pods evicted lately
             for name in sorted(self._removing):
                 destinations.close(self._rows[name])
-                placing.close_to_new_pods(name)
-            problem = self._unplaced(placing)
+                relocator.close_to_new_pods(name)
+            problem = self._unplaced(relocator)
             # 3. nodes to be tried, in order; the search for room begins with the other nodes
-            stays, loads = self._sorted_out()
+            stays, loads = self._eligible()
             if problem is not None:
                 stays |= {
                     load.node: UnremovableNode(node=load.node, reason=problem[0], pod=problem[1].key) for load in loads
@@ -89,41 +134,41 @@ class _Loop:
                 loads = []
             destinations.search_in(self._search_order(loads))
             # 4. removal trials, node by node
-            candidacy = RemovalTrial(
-                placing, destinations, GangMoves(self._assigner, self._rulings), self._budgets, self._policy
+            trials = RemovalTrial(
+                relocator, destinations, GangMoves(self._assigner, self._drainabilities), self._budgets, self._policy
             )
-            candidacy.promise(self._promised | self._nominated())
-            return self._walk(loads, stays, candidacy, limits)
+            trials.exclude(self._reserved | self._nominated())
+            return self._walk(loads, stays, trials, limits)
 
     def _nominated(self) -> Places:
         """Nominated nodes of pending pods."""
         pods = self._placements.state.pods.values()
         return {pod.key: pod.nominated for pod in pods if pod.nominated and waits(pod)}
 
-    def _unplaced(self, placing: PodRelocator) -> tuple[UnremovableReason, Pod] | None:
+    def _unplaced(self, relocator: PodRelocator) -> tuple[UnremovableReason, Pod] | None:
         """First pod on a node being removed, or evicted lately, that has no place any more."""
         for name in sorted(self._removing):
             here = self._placements.pods_on(name)
             leaving = [here[key] for key in sorted(here) if self._leaves(here[key])]
             self._budgets.charge(leaving)
-            places = placing.move(leaving)
+            places = relocator.move(leaving)
             if isinstance(places, Pod):
                 return UnremovableReason.DRAINED_PODS_UNPLACED, places
-            self._promised |= places
+            self._reserved |= places
         missing = still_missing(self._evicted, self._facts.workloads, self._placements)
-        places = placing.move(missing)
+        places = relocator.move(missing)
         if isinstance(places, Pod):
             return UnremovableReason.EVICTED_PODS_UNPLACED, places
-        self._promised |= places
+        self._reserved |= places
         return None
 
     def _leaves(self, pod: Pod) -> bool:
         """True if a pod on a node being removed needs a place elsewhere."""
         if pod.deleting or pod.key not in self._placements.state.pods:
             return False
-        return self._rulings.of(pod) not in (Drainability.LEAVES_WITH_NODE, Drainability.SKIP)
+        return self._drainabilities.of(pod) not in (Drainability.LEAVES_WITH_NODE, Drainability.SKIP)
 
-    def _sorted_out(self) -> tuple[dict[str, UnremovableNode], list[PodsToMove]]:
+    def _eligible(self) -> tuple[dict[str, UnremovableNode], list[PodsToMove]]:
         shares, too_much = used_shares(self._placements, self._policy, now=self._now)
         context = EligibilityContext(self._facts, self._policy, self._removing, shares, too_much.tolist(), self._rows)
         stays: dict[str, UnremovableNode] = {}
@@ -131,7 +176,7 @@ class _Loop:
         for name in sorted(self._nodes):
             problem = ineligible(self._nodes[name], context)
             if problem is None:
-                load = load_of(name, self._placements, self._rulings)
+                load = pods_to_move(name, self._placements, self._drainabilities)
                 problem = load.blocked
                 if problem is None:
                     loads.append(load)
@@ -146,7 +191,7 @@ class _Loop:
         return np.array([self._rows[name] for name in chain(others, reversed(tried))], np.intp)
 
     def _walk(
-        self, loads: list[PodsToMove], stays: dict[str, UnremovableNode], candidacy: RemovalTrial, limits: Limits
+        self, loads: list[PodsToMove], stays: dict[str, UnremovableNode], trials: RemovalTrial, limits: Limits
     ) -> DrainPlan:
         minimums, tried = self._minimums(loads), 0
         removable: list[RemovableNode] = []
@@ -161,7 +206,7 @@ class _Loop:
                 answer = UnremovableNode(node=load.node, reason=UnremovableReason.NOT_REACHED)
             if answer is None:
                 tried += 1
-                answer = candidacy.of(load, ready=node.ready)
+                answer = trials.of(load, ready=node.ready)
             if isinstance(answer, RemovableNode):
                 removable.append(answer)
                 minimums.take(node, empty=empty)
@@ -173,10 +218,10 @@ class _Loop:
                 refused[load.node] = self._now, answer
         unremovable = tuple(stays[name] for name in sorted(stays))
         memory = PlannerMemory(
-            hints=self._promised | candidacy.places,
+            hints=self._reserved | trials.places,
             older_hints=self._memory.hints,
             refused=refused,
-            since=self._timers([*(one.node for one in removable), *candidacy.next_turn], unremovable),
+            since=self._timers([*(one.node for one in removable), *trials.waiting_for_budget], unremovable),
         )
         left = dict(self._budgets.left)
         return DrainPlan(removable=tuple(removable), unremovable=unremovable, budgets_left=left, memory=memory)

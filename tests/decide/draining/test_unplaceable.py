@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from tests.decide.draining.fleets import NOW, WEB, Told, a_picture, node, pod
 from tests.decide.preemption.fleets import a_pod
-from ullage.decide.draining.room import DisplacedPods, without_room
+from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
 from ullage.model.draining import DRAINING_TAINT, RecentEviction, WorkloadReplicas
 from ullage.model.node import Taint
 from ullage.testing.checks.audit import drifted
@@ -31,7 +31,7 @@ def short(*facts: Told, evicted: bool = False, back: bool = False) -> dict[str, 
         evictions=[gone] if evicted else [],
         workloads={WEB.uid: WorkloadReplicas(uid=WEB.uid, kind="ReplicaSet", target=2 if back else 3, current=3)},
     )
-    found = without_room(assigner, leaving, now=NOW)
+    found = unplaceable_pods(assigner, leaving, now=NOW)
     assert list(drifted(assigner.placements)) == [], "the picture is as before"
     return {name: key.name for name, key in found.items()}
 
