@@ -3,7 +3,7 @@
 import asyncio
 import functools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,11 @@ from ullage.model.scoring import DEFAULT_POLICY, LIVE_POLICIES
 
 if TYPE_CHECKING:
     from ullage.decide.explain.planning import PlanInputs
+    from ullage.decide.karpenter.facts import KarpenterFacts
     from ullage.errors import Unreadable
     from ullage.kube.client.api import KubeApi
     from ullage.kube.client.resource import Resource
+    from ullage.kube.manifests.manifests import KarpenterObject
     from ullage.model.draining import WorkloadReplicas
     from ullage.model.fact_event import ObjectKey
     from ullage.model.provisioner import Provisioner
@@ -35,6 +37,8 @@ class ClusterInput:
     namespace: str
     """Namespace of objects given without one."""
     origin: str
+    karpenter: "KarpenterFacts"
+    """Smart pods, NodeClaims and NodePools; empty in a cluster without Karpenter."""
     provisioners: "tuple[Provisioner, ...]" = ()
     """Pools of nodes, by name."""
     workloads: "tuple[WorkloadReplicas, ...]" = ()
@@ -67,7 +71,10 @@ class ClusterInputChoice:
         known = PlanInputs(unreadable_claims=found.unreadable_claims)
         placements = _placements(found.state)
         _hold_in_use(placements)
-        return ClusterInput(placements, known, newest, namespace, "the files", found.provisioners, found.workloads)
+        bought = _karpenter_facts(found.karpenter)
+        return ClusterInput(
+            placements, known, newest, namespace, "the files", bought, found.provisioners, found.workloads
+        )
 
 
 def scene_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -113,8 +120,47 @@ async def _live(namespace: str | None, choice: ClusterChoice) -> ClusterInput:
         await _hold_leased(api, placements)
         _hold_in_use(placements)
         pools = await _provisioners(api)
-    known = PlanInputs(unreadable_claims=unreadable.claims)
-    return ClusterInput(placements, known, WallClock().now(), namespace or access.namespace, "the cluster", pools)
+        bought = await _karpenter(api)
+    known, now = PlanInputs(unreadable_claims=unreadable.claims), WallClock().now()
+    return ClusterInput(placements, known, now, namespace or access.namespace, "the cluster", bought, pools)
+
+
+def _karpenter_facts(found: "Iterable[KarpenterObject]" = ()) -> "KarpenterFacts":
+    from ullage.decide.karpenter.facts import KarpenterFacts
+    from ullage.model.fact_event import Added, ObjectKey
+    from ullage.model.karpenter import SmartPod
+
+    facts = KarpenterFacts()
+    for one in found:
+        key = one.key if isinstance(one, SmartPod) else ObjectKey("", one.name)
+        facts.apply(Added(key, one))
+    return facts
+
+
+async def _karpenter(api: "KubeApi") -> "KarpenterFacts":
+    """Smart pods, NodeClaims and NodePools, where the cluster has Karpenter and we may see them."""
+    from ullage.errors import Forbidden, NotFound
+    from ullage.kube.client.api import ListSelector
+    from ullage.kube.client.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
+    from ullage.kube.read.karpenter import read_handover_node, read_node_claim, read_node_pool, read_smart_pod
+    from ullage.model.karpenter import COMPONENT_LABEL, REQUEST_LABEL, SMART_SCHEDULER
+
+    smart = ListSelector(labels=f"{COMPONENT_LABEL}={SMART_SCHEDULER}")
+    bought = ListSelector(labels=REQUEST_LABEL)
+    try:
+        return _karpenter_facts(
+            (
+                *map(read_node_claim, (await api.list(NODE_CLAIMS)).items),
+                *map(read_node_pool, (await api.list(NODE_POOLS)).items),
+                *map(read_smart_pod, (await api.list(PODS, selection=smart)).items),
+                *map(read_handover_node, (await api.list(NODES, selection=bought)).items),
+            )
+        )
+    except NotFound:
+        return _karpenter_facts()
+    except Forbidden as error:
+        _warn(f"{error.message}; Karpenter's NodeClaims are left out")
+        return _karpenter_facts()
 
 
 async def _provisioners(api: "KubeApi") -> "tuple[Provisioner, ...]":

@@ -41,7 +41,8 @@ Examples:
 def command(where: ClusterInputChoice, what: str, policy: str, output: str) -> None:
     """Say what every node answers to a pod: the first rule that refuses it, or that it fits; and what would help.
 
-    Where there are NodeProvisioners, that includes which of them buys a node for it, or why none does.
+    Where there are NodeProvisioners, that includes which of them buys a node for it, or why none does. Where Karpenter
+    was asked for a node, it includes which NodeClaim is coming and when, or why none came.
 
     Nodes are asked as they are, before other pods that wait are placed; whether the pod gets a place after those ahead
     of it in the queue is said beside. Without -f the cluster of the kubeconfig is read; nothing in it is changed. With
@@ -63,15 +64,17 @@ def command(where: ClusterInputChoice, what: str, policy: str, output: str) -> N
 
 
 def _with_what_is_bought(said: "PodExplanation", scene: ClusterInput, pod: "Pod", policy: str) -> "PodExplanation":
-    """Add what the NodeProvisioners do for a pod that nodes refuse, after the other remedies."""
+    """Add what Karpenter and the NodeProvisioners do for a pod that nodes refuse, after the other remedies."""
     from ullage.decide.explain.pod import ExplainedState
     from ullage.decide.explain.scale_up import foretold
+    from ullage.decide.karpenter.outlook import explain_capacity
     from ullage.decide.scheduling.assignment import PodAssigner
 
     if said.verdict != ExplainedState.UNSCHEDULABLE:
         return said
     assigner = PodAssigner(scene.placements, policy, scene.known.unreadable_claims)
-    return replace(said, steps=(*said.steps, *foretold(assigner, pod, scene.provisioners, now=scene.now)))
+    bought = explain_capacity(scene.karpenter, pod, now=scene.now)
+    return replace(said, steps=(*said.steps, *bought, *foretold(assigner, pod, scene.provisioners, now=scene.now)))
 
 
 def _parsed(what: str) -> tuple[str, str]:

@@ -21,6 +21,8 @@ from ullage.kube.client.resources import (
     JOBS,
     KUBE_POD_GROUPS,
     NAMESPACES,
+    NODE_CLAIMS,
+    NODE_POOLS,
     NODE_PROVISIONERS,
     NODES,
     PERSISTENT_VOLUMES,
@@ -38,7 +40,7 @@ from ullage.kube.manifests.budget_filling import counted
 from ullage.kube.manifests.documents import ManifestDocument, documents
 from ullage.kube.manifests.filling import PriorityClasses, filled_node, filled_pod, lenient
 from ullage.kube.manifests.owner_defaulting import Owners
-from ullage.kube.objects import dra, gpu, node, pod, policy, provisioner, storage, workload
+from ullage.kube.objects import dra, gpu, karpenter, node, pod, policy, provisioner, storage, workload
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.read import (
     read_budget,
@@ -52,13 +54,16 @@ from ullage.kube.read import (
     read_volume_claim,
 )
 from ullage.kube.read.gpu import read_claim, read_group, read_inventory, read_kube_group, read_quota
+from ullage.kube.read.karpenter import read_handover_node, read_node_claim, read_node_pool, read_smart_pod
 from ullage.kube.read.provisioner import read_provisioner
 from ullage.kube.read.workload import read_workload
 from ullage.model.draining import WorkloadReplicas
 from ullage.model.fact_event import Added, ObjectKey, Updated
+from ullage.model.karpenter import REQUEST_LABEL, HandoverNode, NodeClaim, NodePool, SmartPod, is_smart_pod
 from ullage.model.provisioner import Provisioner
 from ullage.state.cluster import ClusterState
 
+KarpenterObject = SmartPod | NodeClaim | NodePool | HandoverNode
 _MOST_NAMED = 3
 """Of things that are alike, so many are named in a warning; the rest are counted."""
 
@@ -90,6 +95,8 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         *(_Kind(slices, dra.KubeResourceSlice, read_device_slice) for slices in RESOURCE_SLICES),
         _Kind(PRIORITY_CLASSES, policy.PriorityClass, None),
         _Kind(NODE_PROVISIONERS, provisioner.NodeProvisioner, None),
+        _Kind(NODE_CLAIMS, karpenter.KubeNodeClaim, None),
+        _Kind(NODE_POOLS, karpenter.KubeNodePool, None),
         _Kind(REPLICA_SETS, workload.KubeWorkload, None),
         _Kind(STATEFUL_SETS, workload.KubeWorkload, None),
         _Kind(JOBS, workload.KubeJob, None),
@@ -113,6 +120,8 @@ class Manifests:
     """Pools of nodes, by name. Where pods go does not depend on them."""
     workloads: tuple[WorkloadReplicas, ...] = ()
     """Controllers that make pods again, as far as the files have them."""
+    karpenter: tuple[KarpenterObject, ...] = ()
+    """Smart pods, NodeClaims, NodePools, and nodes bought for requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +249,23 @@ def _facts(found: list[_Found], warnings: list[str]) -> Manifests:
     makers = ((one.raw, one.kind.resource.kind) for one in found if one.kind.resource in _MAKERS)
     workloads = tuple(read_workload(_with_meta(raw, owners.owning(kind, raw.metadata)), kind) for raw, kind in makers)
     _count_budgets(state, (one for one in found if not one.counted), {one.uid: one for one in workloads})
-    return Manifests(state, unreadable, tuple(warnings), tuple(pools), workloads)
+    bought = tuple(fact for one in found for fact in _karpenter(one))
+    return Manifests(state, unreadable, tuple(warnings), tuple(pools), workloads, bought)
+
+
+def _karpenter(one: _Found) -> Iterator[KarpenterObject]:
+    labels, resource = one.raw.metadata.labels, one.kind.resource
+    try:
+        if resource is NODE_CLAIMS:
+            yield read_node_claim(one.raw)
+        elif resource is NODE_POOLS:
+            yield read_node_pool(one.raw)
+        elif resource is PODS and is_smart_pod(labels):
+            yield read_smart_pod(one.raw)
+        elif resource is NODES and REQUEST_LABEL in labels:
+            yield read_handover_node(one.raw)
+    except Unreadable as error:
+        raise UserError(f"{one.document}: {error.message}") from error
 
 
 def _count_budgets(state: ClusterState, bare: Iterable[_Found], makers: Mapping[str, WorkloadReplicas]) -> None:
