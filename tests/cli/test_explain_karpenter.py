@@ -18,6 +18,7 @@ from ullage.model.claim import DeviceRequest
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import Handover, OriginalRequest, WaitingPod
 from ullage.model.karpenter_failure import FailureReason, RecordedFailure
+from ullage.model.units import Instant as UnitInstant
 
 SEEN = leased("seen", 1)
 """A small node whose report says what time it is: noon."""
@@ -71,7 +72,7 @@ def failed(reason: FailureReason, message: str, retry: float) -> JsonObject:
 
 
 def closed_node() -> JsonObject:
-    handover = Handover(request="r1", pods=(WAITING,), since=Instant(NOON - 2))
+    handover = Handover(request="r1", pods=(WAITING,), since=UnitInstant(NOON - 2))
     meta = {
         "name": "n1",
         "labels": {"gpu.scheduling/request": "r1", "karpenter.sh/nodepool": "gpu-h100"},

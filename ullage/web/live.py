@@ -13,10 +13,12 @@ from typing import Any
 from ullage.clock import Clock
 from ullage.control.leases.loop import gpu_leases
 from ullage.errors import ApiError
-from ullage.kube.client.api import KubeApi
-from ullage.kube.client.resources import EVENTS, NODE_PROVISIONERS, NODES, PODS
+from ullage.kube.client.api import KubeApi, ListSelector
+from ullage.kube.client.resources import EVENTS, NODE_CLAIMS, NODE_PROVISIONERS, NODES, PODS
 from ullage.kube.objects.provisioner import NodeProvisioner
+from ullage.kube.read.karpenter import read_handover_node, read_node_claim, read_smart_pod
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.karpenter import COMPONENT_LABEL, REQUEST_LABEL, SMART_SCHEDULER
 from ullage.model.lease import LEASE_NAMESPACE
 from ullage.observe.events import EventMessage
 from ullage.observe.probes import ListenAddress
@@ -142,12 +144,26 @@ _EXTRAS: tuple[InformerSpec[Any, Any], ...] = (
     InformerSpec(NODE_PROVISIONERS, read_pool),
     InformerSpec(EVENTS, read_decision),
 )
+_KARPENTER: tuple[InformerSpec[Any, Any], ...] = (
+    InformerSpec(NODE_CLAIMS, read_node_claim),
+    InformerSpec(PODS, read_smart_pod, selection=ListSelector(labels=f"{COMPONENT_LABEL}={SMART_SCHEDULER}")),
+    InformerSpec(NODES, read_handover_node, selection=ListSelector(labels=REQUEST_LABEL)),
+)
+"""Followed where Karpenter's kinds are served."""
 
 
 async def _kinds_served(api: KubeApi, lease_namespace: str) -> list[InformerSpec[Any, Any]]:
     served = await api.discover()
     extras = [one for one in _EXTRAS if one.resource in served or await is_served(api, one.resource)]
+    if NODE_CLAIMS in served or await is_served(api, NODE_CLAIMS):
+        extras += _KARPENTER
     return [*await sources_served(api, lease_namespace=lease_namespace), *extras]
+
+
+def _name(interest: InformerSpec[Any, Any]) -> str:
+    """Name of an informer: a kind may be followed twice, whole and selected by a label."""
+    selected = interest.selection.labels
+    return f"{interest.resource.id} {selected}" if selected else interest.resource.id
 
 
 class _Following:
@@ -161,22 +177,22 @@ class _Following:
 
     def informer(self, interest: InformerSpec[Any, Any]) -> Informer[Any, Any]:
         made = Informer(self._api, interest, self._view.hear, rng=self._rng, clock=self._view.clock)
-        self._informers[made.source] = made
+        self._informers[_name(interest)] = made
         return made
 
     def trouble(self) -> str:
         """Error of the first informer that cannot watch; empty if all can."""
-        for source, informer in sorted(self._informers.items()):
+        for _, informer in sorted(self._informers.items()):
             if (error := informer.health.trouble) is not None:
-                return f"{source}: {error.message}"
+                return f"{informer.source}: {error.message}"
         return ""
 
     async def look_for_others(self, spawn: Callable[..., Any], lease_namespace: str) -> None:
         """Start informers for kinds that were not served at the start, once they are installed."""
-        wanted = {one.resource.id for one in (*SOURCES, *_EXTRAS)}
+        wanted = {_name(one) for one in (*SOURCES, *_EXTRAS, *_KARPENTER)}
         while not wanted <= self._informers.keys():
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             with suppress(ApiError):
                 for interest in await _kinds_served(self._api, lease_namespace):
-                    if interest.resource.id not in self._informers:
-                        spawn(self.informer(interest).run(), name=interest.resource.id)
+                    if _name(interest) not in self._informers:
+                        spawn(self.informer(interest).run(), name=_name(interest))

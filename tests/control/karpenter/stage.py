@@ -115,6 +115,7 @@ class Stage:
     """Everything at work."""
 
     api: KubeApi
+    server: SimulatedApiServer
     clock: Clock
     controller: SimulatedProcess
     karpenter: SimulatedKarpenter
@@ -278,7 +279,7 @@ async def staged(
     controller = a_controller(server, chosen, seed, weather, KarpenterMetrics(registry))
     scheduler = a_scheduler(server, seed)
     async with start_actors(an_api(server, seed + 1), clock, played):
-        stage = Stage(api, clock, controller, karpenter, clock.now(), weather, registry, agents)
+        stage = Stage(api, server, clock, controller, karpenter, clock.now(), weather, registry, agents)
         beside = [asyncio.ensure_future(one.run()) for one in (agents, karpenter, kube_scheduler)]
         beside.append(asyncio.ensure_future(_count_claims(stage)))
         controller.start()

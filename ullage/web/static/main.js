@@ -4,6 +4,7 @@ import { forgetColours } from "./colours.js";
 import { $, say } from "./dom.js";
 import { Charts } from "./chart.js";
 import { Details } from "./details.js";
+import { Capacity } from "./capacity.js";
 import { Decisions, Leaving, Waiting } from "./lists.js";
 import { GpuMap } from "./map.js";
 import { Store } from "./store.js";
@@ -21,6 +22,7 @@ const openNode = (node, from) => details.openNode(node, from);
 const map = new GpuMap({ root: $("map"), store, tip: new Tip($("tip")), onOpen: openNode, onStale: schedule });
 const waiting = new Waiting(store, openPod);
 const decisions = new Decisions(store, { onPod: openPod, onNode: openNode });
+const capacity = new Capacity(store, { onPod: openPod, onNode: openNode });
 const leaving = new Leaving(store, openNode);
 const charts = new Charts(store);
 
@@ -35,6 +37,7 @@ function take(changes) {
   }
   if (changes.pools) due.add("pools");
   if (changes.pending || changes.totals) due.add("waiting");
+  if (changes.capacity) due.add("capacity");
   if (changes.decisions) due.add("decisions");
   if (changes.series) due.add("charts");
   if (changes.about || changes.totals) due.add("figures");
@@ -52,6 +55,7 @@ const WORK = {
   figures: drawFigures,
   leaving: () => leaving.draw(),
   waiting: () => waiting.draw(),
+  capacity: () => capacity.draw(),
   decisions: () => decisions.draw(),
   charts: () => charts.draw(),
 };
@@ -127,6 +131,7 @@ function tick() {
   if (document.hidden) return;
   map.tick();
   waiting.tick();
+  capacity.tick();
   leaving.tick();
 }
 

@@ -11,11 +11,13 @@ from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.claim import Claim
 from ullage.model.device import MILLI_GPU, Inventory
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
+from ullage.model.karpenter import HandoverNode, NodeClaim, SmartPod
 from ullage.model.lease import GpuLease
 from ullage.model.pod import Pod
 from ullage.model.provisioner import MICROS, PROVISIONER_LABEL
 from ullage.model.scoring import DEFAULT_POLICY
 from ullage.state.snapshot import ClusterSnapshot
+from ullage.web.view.capacity import CapacityOnOrder
 from ullage.web.view.decisions import RecentDecisions, ShownDecision
 from ullage.web.view.nodes import NO_NAMESPACE, node_row
 from ullage.web.view.patch import ONLY, PageSection, SectionTable, ViewPatch
@@ -35,6 +37,7 @@ class DashboardModel:
         self.pools: dict[str, PoolView] = {}
         self.policy = policy
         self.decisions = RecentDecisions()
+        self.capacity = CapacityOnOrder()
         self._waiting = PendingPods(PodAssigner(self.placements, policy))
         self._meter = UsageMeter()
         self._nodes, self._pool_rows, self._totals, self._about = (
@@ -66,6 +69,8 @@ class DashboardModel:
                 self._used[fact.node] = None
             case PoolView():
                 self._pool_heard(event, fact)
+            case SmartPod() | NodeClaim() | HandoverNode():
+                self.capacity.hear(event)
             case ShownDecision():
                 if not isinstance(event, Deleted):
                     self.decisions.put(fact)
@@ -84,6 +89,7 @@ class DashboardModel:
         self._renew_nodes(now)
         # Questions about gangs are what-if trials that are undone: node rows do not change.
         self._waiting.renew(now=now, version=self._news)
+        self.capacity.renew(now=now)
         self._seen = self.placements.columns.changed.version
         self._totals.put(ONLY, self._counted())
         self._about.put(ONLY, about)
@@ -93,6 +99,7 @@ class DashboardModel:
             PageSection.POOLS: self._pool_rows,
             PageSection.NODES: self._nodes,
             PageSection.PENDING: self._waiting.table,
+            PageSection.CAPACITY: self.capacity.table,
             PageSection.DECISIONS: self.decisions.table,
             PageSection.SERIES: self._meter.series,
         }

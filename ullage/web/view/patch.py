@@ -17,6 +17,7 @@ class PageSection(StrEnum):
     NODES = "nodes"
     POOLS = "pools"
     PENDING = "pending"
+    CAPACITY = "capacity"
     DECISIONS = "decisions"
     SERIES = "series"
 

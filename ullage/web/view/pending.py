@@ -12,6 +12,7 @@ from ullage.decide.placement.hopeless import hopeless_reason
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import is_smart_pod
 from ullage.model.pod import Pod
 from ullage.model.verdict import Reason, Verdict
 from ullage.web.view.patch import SectionTable
@@ -47,8 +48,8 @@ class PendingPods:
         return len(self._pods)
 
     def hear(self, pod: Pod, *, gone: bool) -> None:
-        """Apply a change of a pod."""
-        if not gone and waits(pod):
+        """Apply a change of a pod. Smart pods are no demand of their own: they are shown with their requests."""
+        if not gone and waits(pod) and not is_smart_pod(pod.labels):
             self._pods[pod.key] = pod
             self._queue = None
         elif self._pods.pop(pod.key, None) is not None:

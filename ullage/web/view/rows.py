@@ -116,6 +116,38 @@ class PoolRow(ViewRow, frozen=True, kw_only=True):
     why: str = ""
 
 
+class NodeClaimStep(ViewRow, frozen=True, kw_only=True):
+    """A condition of a NodeClaim that holds."""
+
+    name: str
+    after: float = 0.0
+    """Seconds since the NodeClaim was created."""
+
+
+class CapacityRow(ViewRow, frozen=True, kw_only=True):
+    """A request that Karpenter serves, or a NodeClaim whose request is served or over."""
+
+    request: str
+    smart_pod: str = ""
+    """`namespace/name`; empty if the smart pod is gone."""
+    pods: tuple[str, ...] = ()
+    """Waiting pods of the request; empty for a NodeClaim alone."""
+    state: str
+    """State of the request, or the last step of the NodeClaim."""
+    status: str = ""
+    since: float
+    attempts: int = 0
+    node_pool: str = ""
+    node_claim: str = ""
+    claimed_at: float | None = None
+    steps: tuple[NodeClaimStep, ...] = ()
+    node: str = ""
+    expected: float | None = None
+    """Instant at which the node is expected: half of the earlier NodeClaims that took as long were Ready by then."""
+    latest: float | None = None
+    """The same for nine of ten."""
+
+
 class DecisionRow(ViewRow, frozen=True, kw_only=True):
     """A decision and its reason."""
 
@@ -181,4 +213,4 @@ class PageInfo(ViewRow, frozen=True, kw_only=True):
     """Reason why the page may be out of date."""
 
 
-AnyRow = NodeRow | PendingRow | PoolRow | DecisionRow | Totals | Sample | PageInfo
+AnyRow = NodeRow | PendingRow | PoolRow | CapacityRow | DecisionRow | Totals | Sample | PageInfo
