@@ -82,6 +82,14 @@ Examples:
     help="User the scheduler writes as, the only one who may say who has which GPU; may be repeated.",
 )
 @click.option(
+    "--controller-identity",
+    "controllers",
+    multiple=True,
+    default=("system:serviceaccount:ullage-system:ullage-controller",),
+    show_default=True,
+    help="User the controller writes as, the only one whose smart pods may be placed on leased nodes; may be repeated.",
+)
+@click.option(
     "--visible-devices",
     type=click.Choice(("uuid", "index")),
     default="uuid",
@@ -137,6 +145,7 @@ def read_settings(options: dict[str, Any]) -> "WebhookSettings":
             options["identities"],
             DeviceNaming(options["visible_devices"]),
             unconfined=options["allow_unconfined"],
+            controllers=options["controllers"],
         ),
         listen=address,
         probes=listen_address(options["listen"]),

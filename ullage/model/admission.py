@@ -79,6 +79,8 @@ class AdmissionPod:
     """True if the pod's own selector or affinity keeps it off leased nodes, whatever it tolerates."""
     asks_for_gpus: bool = False
     """True if the pod requests GPUs by number, env, annotations or mounts: by other means than a GpuClaim."""
+    smart: bool = False
+    """True if its labels say that it only makes Karpenter buy a node. Anybody may write labels."""
     loopholes: tuple[str, ...] = ()
     """Fields by which its containers could reach GPUs that are not theirs."""
     containers: tuple[AdmissionContainer, ...] = ()

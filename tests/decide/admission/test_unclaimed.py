@@ -163,3 +163,29 @@ def test_ways_around_the_env_are_refused_to_pods_with_claims(spec: dict[str, Any
     assert guarded(stored, policy=BY_INDEX) == AS_IT_IS, "there nobody is confined"
     elsewhere = admit(claiming(nodeSelector={KIND: "counted"}, **spec))[0]
     assert guarded(elsewhere) == AS_IT_IS, "there a device plugin chooses"
+
+
+SMART = {"tensor-fusion.ai/component": "smart-scheduler"}
+CONTROLLER = POLICY.controllers[0]
+
+
+def test_a_smart_pod_of_the_controller_may_go_where_leased_gpus_are_and_sees_none() -> None:
+    asked = pod(THIS, gpus=1, labels=SMART)
+    stored, judged = admit(asked, user=CONTROLLER)
+    assert (terms_of(stored), judged.warnings) == ([], ())
+    assert env_of(stored["spec"]["containers"][0]) == [VOID]
+    assert guarded(stored, user=CONTROLLER) == AS_IT_IS
+
+
+@pytest.mark.parametrize(
+    ("labels", "user"),
+    [
+        pytest.param(SMART, ALICE, id="a-user-with-its-labels"),
+        pytest.param({}, CONTROLLER, id="the-controller-with-any-other-pod"),
+    ],
+)
+def test_neither_labels_nor_the_controllers_name_alone_open_leased_nodes(labels: dict[str, str], user: str) -> None:
+    asked = pod(THIS, gpus=1, labels=labels)
+    assert isinstance(guarded(asked, user=user), AdmissionDenied)
+    stored, _ = admit(asked, user=user)
+    assert terms_of(stored) == [{"matchExpressions": [NOT_LEASED]}]

@@ -30,7 +30,7 @@ def new_pod(pod: AdmissionPod, user: str, policy: AdmissionPolicy) -> Judgement:
     if empty := unnamed_claim(pod.annotations):
         words = f"{pod.key} has the annotation {empty} and no name in it; name a GpuClaim, or leave it out"
         return AdmissionDenied(DenialReason.CLAIM_UNNAMED, words)
-    if policy.is_scheduler(user):
+    if policy.is_scheduler(user) or (not pod.claim and policy.is_smart_pod(pod, user)):
         return AS_IT_IS
     if not pod.claim:
         return unclaimed.refusal(pod) or AS_IT_IS

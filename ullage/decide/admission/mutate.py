@@ -48,6 +48,8 @@ def new_pod(pod: AdmissionPod, user: str, found: ClaimLookup, policy: AdmissionP
     if not pod.claim:
         if trusted:
             return AdmissionAllowed(tuple(changes))
+        if policy.is_smart_pod(pod, user):
+            return AdmissionAllowed((*changes, *unclaimed.blinded(pod)))
         kept_off = tuple(unclaimed.changes(pod))
         warnings = (unclaimed.warning(pod),) if kept_off and pod.asks_for_gpus else ()
         return AdmissionAllowed((*changes, *kept_off), warnings)

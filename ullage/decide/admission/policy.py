@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ullage.model.admission import LEASED_TAINT
+from ullage.model.admission import LEASED_TAINT, AdmissionPod
 from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.scoring import DEFAULT_SCHEDULER as GPU_SCHEDULER
 
@@ -30,6 +30,12 @@ class AdmissionPolicy:
     taint: str = LEASED_TAINT
     unconfined: bool = False
     """Pods with claims may be privileged, mount the host's devices and the like."""
+    controllers: tuple[str, ...] = (f"system:serviceaccount:{LEASE_NAMESPACE}:ullage-controller",)
+    """User names our controllers write with: they alone may create smart pods that tolerate the taint."""
+
+    def is_smart_pod(self, pod: AdmissionPod, user: str) -> bool:
+        """True if the pod is a smart pod of our own controller. A user's pod with its labels is not."""
+        return pod.smart and user in self.controllers
 
     def is_scheduler(self, user: str) -> bool:
         """True if this user is a scheduler, which may write GPU assignments."""

@@ -32,6 +32,11 @@ def changes(pod: AdmissionPod) -> Iterator[PodChange]:
     if pod.asks_for_gpus:
         yield AvoidNodes(KIND_LABEL, LEASED)
         return
+    yield from blinded(pod)
+
+
+def blinded(pod: AdmissionPod) -> Iterator[PodChange]:
+    """Changes that keep GPUs from the containers of a pod that may be placed on leased nodes."""
     for container in pod.containers:
         if container.spot.role is not ContainerRole.EPHEMERAL and all(one.name != NVIDIA for one in container.env):
             yield SetEnv(container.spot, (), (NO_GPUS,))

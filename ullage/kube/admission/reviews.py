@@ -42,6 +42,7 @@ from ullage.model.admission import (
     SetScheduler,
 )
 from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import is_smart_pod
 from ullage.model.quantity import milli
 from ullage.model.resources import GPU
 
@@ -125,6 +126,7 @@ def read_pod(raw: ReviewedPod, namespace: str) -> AdmissionPod:
         tolerates_leased=confinement.tolerates_leased(spec),
         keeps_off_leased=confinement.keeps_off_leased(spec),
         asks_for_gpus=confinement.asks_for_gpus(raw),
+        smart=is_smart_pod(raw.metadata.labels or {}),
         loopholes=tuple(confinement.loopholes(raw)),
         containers=(
             *_containers(ContainerRole.INIT, spec.init_containers or ()),

@@ -56,6 +56,7 @@ class ReviewedMeta(KubeStruct, frozen=True, gc=False, kw_only=True):
     name: str | None = None
     generate_name: str | None = None
     namespace: str | None = None
+    labels: Strings | None = None
     annotations: Strings | None = None
 
 
