@@ -18,7 +18,6 @@ from ullage.control.scheduling.loop import BindPipeline
 from ullage.control.scheduling.wiring import Scheduler, SchedulerSettings
 from ullage.errors import ApiError, NotFound
 from ullage.kube.client.api import DELETE_NOW, KubeApi, MergePatch
-from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import CRDS, EVENTS, GPU_CLAIMS, NAMESPACES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import POD_GROUP
@@ -42,20 +41,17 @@ from ullage.sim.karpenter.timings import KarpenterTimings
 from ullage.sim.kubelet.timings import DurationRange, KubeletTimings
 from ullage.sim.process import ProcessRun, SimulatedProcess
 from ullage.sim.virtual_time import loop_clock, run_virtual
-from ullage.testing.builders import a_namespace, a_pod
-
-GIB = 1 << 30
-H100 = "NVIDIA H100 80GB HBM3"
-SMART = "tensor-fusion-system"
-RIVALS = "example.com/rivals"
-
-
-def instance_type(name: str, gpus: int, price: float, **more: Any) -> InstanceType:
-    amounts = {"cpu": 12_000 * gpus, "memory": 96 * gpus * GIB * 1000, "pods": 110_000, GPU: gpus * 1000}
-    return InstanceType(name=name, resources=amounts | more.pop("resources", {}), price=price, **more)
-
-
-G1, G8 = instance_type("g1-gpu1", 1, 1.0), instance_type("g8-gpu8", 8, 7.0)
+from ullage.testing.builders import a_namespace
+from ullage.testing.karpenter_cluster import (
+    G1,
+    G8,
+    GIB,
+    H100,
+    RIVALS,
+    claim_pod_manifest,
+    rival_manifest,
+)
+from ullage.testing.karpenter_cluster import SMART_NAMESPACE as SMART
 
 
 def a_node_pool(name: str = "gpu-h100", *, protected: bool = True, **spec: Any) -> dict[str, Any]:
@@ -75,39 +71,6 @@ def a_node_pool(name: str = "gpu-h100", *, protected: bool = True, **spec: Any) 
         }
         | spec,
     }
-
-
-def claim_pod_manifest(
-    name: str, count: int = 1, *, counted: bool = False, cpu: str = "2", **claim: Any
-) -> tuple[JsonObject, JsonObject]:
-    """A claim and its pod, as the webhook leaves it; `counted`: its device plugin has to know."""
-    spec = {"devices": {"count": count} | claim.pop("devices", {})} | claim
-    body = a_pod(
-        name,
-        annotations={"gpu.scheduling/claim": name},
-        gpus=count if counted else 0,
-        requests={"cpu": cpu, "memory": "4Gi"},
-        schedulerName="gpu-scheduler",
-        tolerations=[
-            {"key": "gpu.scheduling/leased", "operator": "Exists"},
-            {"key": "nvidia.com/gpu", "operator": "Exists"},
-        ],
-    )
-    return {"metadata": {"name": name}, "spec": spec}, body
-
-
-def rival_manifest(name: str = "rival") -> JsonObject:
-    """A pod of the default scheduler that wants a GPU of any node there is, and never makes Karpenter buy one.
-
-    It selects a label that every new node gets from the test, and that no NodePool knows.
-    """
-    return a_pod(
-        name,
-        gpus=1,
-        schedulerName="default-scheduler",
-        nodeSelector={RIVALS: "welcome"},
-        tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists"}],
-    )
 
 
 @dataclass

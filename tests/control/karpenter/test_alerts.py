@@ -14,11 +14,12 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from tests.control.karpenter.stage import G1, G8, SMART, Stage, play
+from tests.control.karpenter.stage import Stage, play
 from ullage.kube.client.transport import Request
 from ullage.observe.karpenter_metrics import KARPENTER_METRICS
 from ullage.sim.apiserver.network_faults import NetworkFault
 from ullage.sim.karpenter.timings import KarpenterTimings
+from ullage.testing.karpenter_cluster import G1, G8, SMART_NAMESPACE
 
 pytestmark = pytest.mark.story
 
@@ -120,7 +121,7 @@ async def _one(stage: Stage) -> None:
 
 async def _cannot_be_deleted(stage: Stage) -> None:
     def deletes(request: Request) -> NetworkFault | None:
-        smart = request.method == "DELETE" and f"/{SMART}/pods/" in request.path
+        smart = request.method == "DELETE" and f"/{SMART_NAMESPACE}/pods/" in request.path
         return NetworkFault.UNAVAILABLE if smart else None
 
     stage.weather.script(deletes)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.control.karpenter.stage import G1, G8, Stage, a_node_pool, install_karpenter, play, settings
+from tests.control.karpenter.stage import Stage, a_node_pool, install_karpenter, play, settings
 from tests.control.scheduling.stage import NS
 from ullage.decide.karpenter.retry import read_failure
 from ullage.kube.client.api import MergePatch
@@ -14,6 +14,7 @@ from ullage.kube.read import read_pod
 from ullage.model.device import GpuNodeKind
 from ullage.model.karpenter_failure import FailureReason, RecordedFailure
 from ullage.model.lifecycles import IN_FLIGHT, SmartPodState
+from ullage.testing.karpenter_cluster import G1, G8
 
 pytestmark = pytest.mark.story
 

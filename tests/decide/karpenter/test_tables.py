@@ -237,3 +237,48 @@ def test_every_reason_has_a_kind_and_every_state_a_deadline_and_a_status() -> No
 def test_backoff_doubles_to_its_longest() -> None:
     policy = KarpenterPolicy()
     assert [policy.backoff(n) for n in (1, 2, 3, 6, 99)] == [10.0, 20.0, 40.0, 300.0, 300.0]
+
+
+KIND = "gpu.scheduling/node-kind"
+LEASED = Requirement(KIND, Operator.IN, ("leased",))
+SSD = Requirement("disk", Operator.IN, ("ssd",))
+
+
+@pytest.mark.parametrize(
+    ("terms", "kept"),
+    [
+        pytest.param(None, None, id="no-affinity"),
+        pytest.param((NodeTerm(labels=(LEASED,)),), None, id="nothing-else"),
+        pytest.param((NodeTerm(labels=(LEASED, SSD)),), (NodeTerm(labels=(SSD,)),), id="beside-another"),
+        pytest.param((NodeTerm(labels=(SSD,)), NodeTerm(labels=(LEASED,))), None, id="one-of-two-admits-all"),
+    ],
+)
+def test_the_kind_of_a_node_is_not_asked_of_karpenter(
+    terms: tuple[NodeTerm, ...] | None, kept: tuple[NodeTerm, ...] | None
+) -> None:
+    """The node's agent writes the label: Karpenter refuses a label that no NodePool has."""
+    one = request(node_selector=((KIND, "leased"), ("zone", "a")), node_affinity=terms)
+    (group,) = grouped([(one, Chosen(H, 1, 1000))])
+    made = create_smart_pod(group, KarpenterPolicy(mappings=(H,)), why="")
+    assert KIND not in dict(made.node_selector)
+    assert dict(made.node_selector)["zone"] == "a"
+    assert made.node_affinity == kept
+
+
+def test_a_pod_that_would_not_tolerate_the_node_buys_none() -> None:
+    """The smart pod tolerates the taint, and would buy the node in vain."""
+    tainted = node_pool(H.node_pool, taints=(Taint(GPU, "", "NoSchedule"),))
+    answer = choose(request(), (H,), {H.node_pool: tainted})
+    assert isinstance(answer, RequestFailure)
+    assert answer.reason is FailureReason.TAINT_NOT_TOLERATED
+    assert "nvidia.com/gpu:NoSchedule of NodePool gpu-h100" in answer.message
+    tolerant = request(tolerations=(Toleration(key=GPU, exists=True),))
+    assert isinstance(choose(tolerant, (H,), {H.node_pool: tainted}), Chosen)
+
+
+def test_a_pool_that_makes_the_other_kind_is_passed_over() -> None:
+    counted = node_pool(H.node_pool, labels={KIND: "counted"})
+    answer = choose(request(node_selector=((KIND, "leased"),)), (H,), {H.node_pool: counted})
+    assert isinstance(answer, RequestFailure)
+    assert answer.reason is FailureReason.INCOMPATIBLE
+    assert isinstance(choose(request(node_selector=((KIND, "Counted"),)), (H,), {H.node_pool: counted}), Chosen)

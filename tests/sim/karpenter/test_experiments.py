@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.control.karpenter.stage import install_karpenter, instance_type
+from tests.control.karpenter.stage import install_karpenter
 from tests.control.scheduling.stage import NS, an_api
 from ullage.clock import Clock
 from ullage.kube.client.api import DELETE_NOW, KubeApi, MergePatch
@@ -26,6 +26,7 @@ from ullage.sim.karpenter.solver import InstanceType
 from ullage.sim.kubelet.timings import DurationRange, KubeletTimings
 from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_pod
+from ullage.testing.karpenter_cluster import instance_type
 
 pytestmark = pytest.mark.story
 

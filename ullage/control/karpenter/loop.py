@@ -1,6 +1,5 @@
 """Loop of capacity requests: collect them, decide, perform, settle. Wakes on a change or at the next deadline."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,16 +14,22 @@ from ullage.decide.provisioning.waiting import waiting_turns
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.fact_event import FactEvent
 from ullage.model.karpenter import CapacityRequest
-from ullage.model.karpenter_intents import KarpenterOutcome
+from ullage.model.karpenter_intents import KarpenterIntent, KarpenterOutcome
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.pod import Pod
+from ullage.runtime import ActionRunner, LoopTasks, Pacing, Wakeup, run_reconciler, seconds_until
 
 MODELLED_STEP = 0.002
 """CPU seconds of one reconcile, in simulated time."""
+MOST_INTENTS = 32
+"""Intents that are performed at the same time."""
 
 
 class KarpenterLoop:
-    """Reconciles all capacity requests. Facts enter by `observe`; `run` goes on until cancelled."""
+    """Reconciles all capacity requests. Facts enter by `observe`; `run` goes on until cancelled.
+
+    Intents are performed beside the loop: a call that takes long holds up its own object only.
+    """
 
     def __init__(
         self,
@@ -41,35 +46,43 @@ class KarpenterLoop:
         self.served_by_others: Callable[[], FleetDemand | None] = lambda: None
         """Returns the demand of the provisioning plan; None without a plan."""
         self._assigner = assigner
-        self._actuator = actuator
         self._clock = clock
         self._schedulers = frozenset(schedulers)
         self._longest_wait = longest_wait
-        self._changed = asyncio.Event()
+        self._wakeup = Wakeup()
+        self._tasks = LoopTasks()
+        self._runner: ActionRunner[KarpenterIntent, KarpenterOutcome] = ActionRunner(
+            actuator.perform, self._settle, self._tasks, self._wakeup, limit=MOST_INTENTS
+        )
+
+    @property
+    def pacing(self) -> Pacing:
+        return Pacing()
+
+    def longest_wait(self) -> float:
+        """Seconds until the core's next deadline, at most the longest wait."""
+        due = seconds_until(self.core.next_deadline(), self._clock.now())
+        return self._longest_wait if due is None else min(self._longest_wait, due)
 
     def observe(self, event: FactEvent[Any]) -> None:
         """Apply an event to the core. Call after the snapshot has been updated."""
         if self.core.apply(event, now=self._clock.now()):
-            self._changed.set()
+            self._wakeup.set()
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
-        while True:
-            self._changed.clear()
-            if not await self.reconcile():
-                await self._wait()
+        async with self._tasks:
+            await run_reconciler(self, self._wakeup, self._clock)
 
     async def reconcile(self) -> bool:
-        """Reconcile all requests once. Returns True if there was an intent to perform."""
+        """Reconcile all requests once. An outcome wakes the loop again."""
+        await self._clock.charge(MODELLED_STEP)
         now = self._clock.now()
         self.core.request(self._wanted(), now=now)
-        intents = self.core.next_intents(now=now)
+        for intent in self.core.next_intents(now=now, most=self._runner.limit - self._runner.taken):
+            self._runner.start(intent)
         self._report()
-        await self._clock.charge(MODELLED_STEP)
-        outcomes = await asyncio.gather(*(self._actuator.perform(intent) for intent in intents))
-        for outcome in outcomes:
-            self._settle(outcome)
-        return bool(intents)
+        return False
 
     def _settle(self, outcome: KarpenterOutcome) -> None:
         failures = self.core.settle(outcome, now=self._clock.now())
@@ -105,13 +118,3 @@ class KarpenterLoop:
         pending = [pod.created for pod in facts.smart_pods.values() if not pod.node]
         oldest = max(0.0, self._clock.now() - min(pending)) if pending else 0.0
         self.reporter.show({state: states[state] for state in SmartPodState}, oldest)
-
-    async def _wait(self) -> None:
-        """Wait for a change or the core's next deadline, at most `longest_wait` seconds."""
-        deadline, now = self.core.next_deadline(), self._clock.now()
-        seconds = self._longest_wait if deadline is None else min(self._longest_wait, max(0.0, deadline - now))
-        try:
-            async with asyncio.timeout(seconds):
-                await self._changed.wait()
-        except TimeoutError:
-            return

@@ -106,8 +106,11 @@ class KarpenterCore:
         """Instant at which to ask again even if nothing is observed; None if no deadline is set."""
         return min(self._wake_at, default=None)
 
-    def next_intents(self, *, now: float) -> tuple[KarpenterIntent, ...]:
-        """Return the intents that are due, at most one per object. All may be performed at once."""
+    def next_intents(self, *, now: float, most: int | None = None) -> tuple[KarpenterIntent, ...]:
+        """Return the intents that are due, at most one per object and `most` in all. All may be performed at once.
+
+        An object whose intent is not settled yet gets no other.
+        """
         self._wake_at = []
         found: dict[tuple[str, ObjectKey], KarpenterIntent] = {}
         readings = list(self._readings(now))
@@ -117,14 +120,17 @@ class KarpenterCore:
             *self._rejections(now),
             *self._new(readings, now),
         ):
+            if self._backoff.is_in_flight(intent):
+                continue
             until = self._backoff.until(intent, now=now)
             if until is not None:
                 self._wake_at.append(until)
             else:
                 found.setdefault(subject_of(intent), intent)
-        for intent in found.values():
+        due = tuple(found.values())[:most]
+        for intent in due:
             self._backoff.issue(intent)
-        return tuple(found.values())
+        return due
 
     def settle(self, outcome: KarpenterOutcome, *, now: float) -> int:
         """Take the outcome of an intent. Returns its number of failures in a row."""

@@ -48,12 +48,19 @@ class IntentBackoff:
     def __init__(self) -> None:
         self._until: dict[Subject, Instant] = {}
         self._failures: dict[Subject, int] = {}
+        self._in_flight: set[Subject] = set()
+        """Objects whose intent is being performed: a call may take long, and the others go on."""
         self._seen: set[Subject] = set()
         """Objects that changed since their last intent was issued: the watch may be faster than the response."""
 
     def issue(self, intent: KarpenterIntent) -> None:
         """Note that the intent is about to be performed."""
+        self._in_flight.add(subject_of(intent))
         self._seen.discard(subject_of(intent))
+
+    def is_in_flight(self, intent: KarpenterIntent) -> bool:
+        """True while another intent on the same object is being performed."""
+        return subject_of(intent) in self._in_flight
 
     def observed(self, subject: Subject) -> None:
         """Note that the object changed: our write is visible, or another component wrote."""
@@ -64,6 +71,7 @@ class IntentBackoff:
     def settle(self, outcome: KarpenterOutcome, *, now: float) -> int:
         """Take the outcome of an intent. Returns the number of failures in a row."""
         subject = subject_of(outcome.intent)
+        self._in_flight.discard(subject)
         match outcome:
             case IntentDone():
                 self._failures.pop(subject, None)

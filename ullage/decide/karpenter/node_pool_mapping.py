@@ -7,10 +7,11 @@ from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
 from ullage.decide.placement.devices.requirements import gib, share_of
 from ullage.model.admission import LEASED_TAINT
 from ullage.model.claim import DeviceRequest, Exclusivity
-from ullage.model.device import MILLI_GPU
+from ullage.model.device import KIND_LABEL, MILLI_GPU
 from ullage.model.karpenter import HANDOVER, REQUEST_LABEL, CapacityRequest, NodePool, NodePoolMapping, Tristate
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
 from ullage.model.resources import GPU, MILLI
+from ullage.model.shape_terms import tolerated
 
 NODES = "nodes"
 
@@ -47,7 +48,7 @@ def choose(
         answer = _suits(request.ask, mapping)
         if isinstance(answer, Chosen):
             gpus = (in_flight or {}).get(mapping.node_pool, 0) + answer.gpus
-            refusal = may_buy(mapping, pools.get(mapping.node_pool), gpus)
+            refusal = may_buy(mapping, pools.get(mapping.node_pool), gpus) or _unfit(request, pools[mapping.node_pool])
             if refusal is None:
                 return answer
             refusals.append((3, refusal))
@@ -118,6 +119,26 @@ def may_buy(mapping: NodePoolMapping, pool: NodePool | None, gpus: int) -> Reque
         return RequestFailure(
             FailureReason.NODE_POOL_LIMIT,
             f"NodePool {name}: spec.limits.nodes ({pool.limits[NODES] // MILLI}) is reached",
+        )
+    return None
+
+
+def _unfit(request: CapacityRequest, pool: NodePool) -> RequestFailure | None:
+    """Failure if the waiting pod would be refused by the nodes of the NodePool: their taints, or their kind.
+
+    The smart pod tolerates more than the waiting pod: without this check its node would be bought in vain.
+    """
+    for taint in pool.taints:
+        if taint.key not in (HANDOVER, LEASED_TAINT) and not tolerated(taint, request.tolerations):
+            return RequestFailure(
+                FailureReason.TAINT_NOT_TOLERATED,
+                f"the pod does not tolerate taint {taint.key}:{taint.effect} of NodePool {pool.name}",
+            )
+    asked = dict(request.node_selector).get(KIND_LABEL, "").lower()
+    kind = pool.labels.get(KIND_LABEL, "").lower()
+    if asked and kind and asked != kind:
+        return RequestFailure(
+            FailureReason.INCOMPATIBLE, f"{KIND_LABEL}={asked} asked, NodePool {pool.name} makes {kind} nodes"
         )
     return None
 

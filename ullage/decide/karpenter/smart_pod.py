@@ -9,6 +9,7 @@ import msgspec
 from ullage.decide.karpenter.batching import RequestGroup
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.model.admission import LEASED_TAINT
+from ullage.model.device import KIND_LABEL
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import (
     ATTEMPTS,
@@ -120,7 +121,8 @@ def resources(group: RequestGroup) -> tuple[tuple[str, int], ...]:
 
 
 def _selector(group: RequestGroup) -> Pairs:
-    chosen = dict(group.requests[0].node_selector)
+    """Labels of the node. The node's agent writes its kind after the boot: Karpenter would not know the label."""
+    chosen = {key: value for key, value in group.requests[0].node_selector if key != KIND_LABEL}
     chosen |= group.mapping.labels
     chosen[NODE_POOL_LABEL] = group.mapping.node_pool
     chosen[REQUEST_LABEL] = group.id
@@ -134,10 +136,23 @@ def _affinity(group: RequestGroup) -> tuple[NodeTerm, ...] | None:
         added.append(Requirement(ZONE_LABEL, Operator.IN, request.zones))
     if group.mapping.instance_types:
         added.append(Requirement(INSTANCE_TYPE_LABEL, Operator.IN, group.mapping.instance_types))
+    terms = _known_terms(request.node_affinity)
     if not added:
-        return request.node_affinity
-    terms = request.node_affinity if request.node_affinity is not None else (NodeTerm(),)
-    return tuple(NodeTerm(labels=(*term.labels, *added), fields=term.fields) for term in terms)
+        return terms
+    return tuple(NodeTerm(labels=(*term.labels, *added), fields=term.fields) for term in (terms or (NodeTerm(),)))
+
+
+def _known_terms(terms: tuple[NodeTerm, ...] | None) -> tuple[NodeTerm, ...] | None:
+    """Terms without the node's kind, which its agent writes later. A term of nothing else admits every node."""
+    if terms is None:
+        return None
+    kept = []
+    for term in terms:
+        labels = tuple(one for one in term.labels if one.key != KIND_LABEL)
+        if term.labels and not labels and not term.fields:
+            return None
+        kept.append(NodeTerm(labels=labels, fields=term.fields))
+    return tuple(kept)
 
 
 def _tolerations(requests: Sequence[CapacityRequest]) -> tuple[Toleration, ...]:

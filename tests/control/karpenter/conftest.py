@@ -1,0 +1,44 @@
+"""A real control plane with Karpenter for all tests of the folder, and our programs on it."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.control.provisioning.conftest import PoolPrograms
+from ullage.kube.auth.connect import find_access, open_api
+from ullage.testing.controlplane import ControlPlane
+from ullage.testing.controlplane.fixtures import prepare
+from ullage.testing.karpenter_cluster import SETTINGS, KarpenterCluster, karpenter_cluster, karpenter_spec
+
+
+@pytest.fixture(scope="package")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with prepare(karpenter_spec(tmp_path_factory.mktemp("karpenter"))) as started:
+        yield started
+
+
+@pytest.fixture
+async def cluster(plane: ControlPlane) -> AsyncIterator[KarpenterCluster]:
+    api = open_api(find_access(plane.kubeconfig), seed=0)
+    try:
+        async with karpenter_cluster(api) as found:
+            yield found
+    finally:
+        await api.close()
+
+
+@pytest.fixture
+def programs(tmp_path: Path, cluster: KarpenterCluster) -> Iterator[PoolPrograms]:
+    """Our programs. They end before the cluster is emptied."""
+    del cluster
+    with PoolPrograms(tmp_path) as running:
+        yield running
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> str:
+    path = tmp_path / "settings.yaml"
+    path.write_text(yaml.safe_dump(SETTINGS))
+    return str(path)
