@@ -22,7 +22,8 @@ from ullage.agent.processes import ProcFs
 from ullage.agent.simulated import SimulatedReader, read_board
 from ullage.agent.wiring import AgentHost, AgentSettings, NodeAgent
 from ullage.clock import WallClock
-from ullage.control.scheduling.wiring import Scheduler, SchedulerSettings
+from ullage.config.settings import SchedulingSettings, Settings
+from ullage.control.scheduling.wiring import Scheduler
 from ullage.decide.inventory.node_kind import NodeKindMode
 from ullage.decide.scheduling.desk import SchedulerCore
 from ullage.kube.client.api import KubeApi
@@ -240,7 +241,9 @@ async def take_over(nodes: int, pods_per_node: int) -> tuple[float, float]:
 
 async def _until_ready(api: KubeApi, elected: asyncio.Event) -> float:
     """Whoever is not elected yet is so as soon as it has heard everything."""
-    scheduler = Scheduler(api, SchedulerSettings(sweep=False), WallClock(), instance="one", seed=1)
+    scheduler = Scheduler(
+        api, Settings(scheduling=SchedulingSettings(release_leases=False)), WallClock(), instance="one", seed=1
+    )
     began = time.perf_counter()
     running = asyncio.ensure_future(scheduler.run(elected.wait))
     if not elected.is_set():

@@ -34,8 +34,8 @@ def test_another_policy_is_a_difference_and_the_same_tree_is_none(monkeypatch: p
     assert difference(before, recorded_world.recorded(1)) is None
 
     def planted(spec: WorldSpec, *args: Any, **more: Any) -> Any:
-        spread = replace(spec.scheduler, profiles={"gpu-scheduler": "spread"})
-        return simulate(replace(spec, scheduler=spread), *args, **more)
+        spread = replace(spec.settings.scheduling, policy="spread")
+        return simulate(replace(spec, settings=replace(spec.settings, scheduling=spread)), *args, **more)
 
     monkeypatch.setattr(recorded_world, "simulate", planted)
     found = difference(before, recorded_world.recorded(1))

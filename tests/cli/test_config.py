@@ -7,7 +7,7 @@ import pytest
 
 from ullage.cli.main import run
 from ullage.cli.scheduler import command, read_settings
-from ullage.control.scheduling.wiring import SchedulerSettings
+from ullage.config.settings import Settings
 from ullage.errors import UserError
 
 
@@ -44,7 +44,7 @@ def test_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == "draining.unremovableRecheckTimeout: '5m' -> '1m'\n"
 
 
-def taken(*options: str) -> SchedulerSettings:
+def taken(*options: str) -> Settings:
     with command.make_context("scheduler", list(options)) as context:
         return read_settings(context.params)
 
@@ -55,10 +55,11 @@ def test_the_scheduler_takes_a_file_and_options_before_it(tmp_path: Path) -> Non
         "scheduling: {policy: packing, leaseNamespace: gpus, maxBindParallelism: 7, maxUnschedulableDuration: 1m}\n"
     )
     found = taken("--settings", str(path))
-    assert found.profiles == {"gpu-scheduler": "packing"}
-    assert (found.lease_namespace, found.pipeline.placements, found.pace.longest_sleep) == ("gpus", 7, 60.0)
+    assert found.scheduling.policies() == {"gpu-scheduler": "packing"}
+    assert (found.scheduling.lease_namespace, found.scheduling.max_bind_parallelism) == ("gpus", 7)
+    assert found.scheduling.max_unschedulable_duration == 60.0
     found = taken("--settings", str(path), "--profile", "batch=spread", "--namespace", "other")
-    assert (found.profiles, found.lease_namespace) == ({"batch": "spread"}, "other")
+    assert (found.scheduling.policies(), found.scheduling.lease_namespace) == ({"batch": "spread"}, "other")
 
 
 @pytest.mark.parametrize(
@@ -75,7 +76,7 @@ def test_the_scheduler_takes_a_file_and_options_before_it(tmp_path: Path) -> Non
     ],
 )
 def test_profiles(options: tuple[str, ...], profiles: dict[str, str]) -> None:
-    assert list(taken(*options).profiles.items()) == list(profiles.items())
+    assert list(taken(*options).scheduling.policies().items()) == list(profiles.items())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from ullage.model.fact_event import ObjectKey
 from ullage.model.verdict import ClusterEvent
 from ullage.state.overtaken import TRIES_AFTER_NEWS
-from ullage.state.queue import QueueBackoff, QueueState, SchedulingQueue
+from ullage.state.queue import QueueState, SchedulingQueue
 
 
 def key(name: str) -> ObjectKey:
@@ -28,7 +28,7 @@ def all_of(queue: SchedulingQueue, now: float) -> list[str]:
 
 
 def test_a_pod_may_be_refused_for_weeks() -> None:
-    pace = QueueBackoff()
+    pace = SchedulingQueue()
     assert [pace.backoff(times) for times in (1, 2, 5, 100_000)] == [1.0, 2.0, 10.0, 10.0]
     queue = queue_of(("p", 0))
     for now in range(0, 5_000 * 300, 300):

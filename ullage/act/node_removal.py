@@ -15,6 +15,7 @@ from ullage.act.node_taints import NodeTaints
 from ullage.act.pod_eviction import EvictionPace, PodEvictor
 from ullage.clock import Clock
 from ullage.cloud.api import CloudProvider
+from ullage.config.settings import DrainingSettings
 from ullage.kube.client.api import Deletion, KubeApi
 from ullage.kube.client.resources import NODES
 from ullage.kube.read import read_node
@@ -35,6 +36,17 @@ class DrainPace:
     delete_deadline: float = 60.0
     """Time for which a delete call is retried while the cloud does not confirm it."""
     evictions: EvictionPace = field(default_factory=EvictionPace)
+
+    @classmethod
+    def of(cls, settings: DrainingSettings) -> "DrainPace":
+        """Time limits of these settings."""
+        return cls(
+            after_taint=settings.node_delete_delay_after_taint,
+            delete_deadline=settings.max_delete_time,
+            evictions=EvictionPace(
+                deadline=settings.max_pod_eviction_time, most_grace=settings.max_graceful_termination
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,32 +69,32 @@ class PodEvictor:
     def __init__(self, api: KubeApi, clock: Clock, pace: EvictionPace) -> None:
         self._api = api
         self._clock = clock
-        self._pace = pace
+        self.pace = pace
 
     async def evict(self, pods: Sequence[Pod], accepted: Accepted) -> tuple[EvictionAnswer, ...]:
         """Evict all of these pods, which were just read. Answers in the order given.
 
         `accepted` is called at once for every pod whose eviction was accepted: others still wait for theirs.
         """
-        asking = _Asking(self._clock.steady() + self._pace.deadline, accepted)
-        return await each(pods, lambda pod: self._evict(pod, asking), at_once=self._pace.at_once)
+        asking = _Asking(self._clock.steady() + self.pace.deadline, accepted)
+        return await each(pods, lambda pod: self._evict(pod, asking), at_once=self.pace.at_once)
 
     async def gone(self, node: str, pods: Sequence[Pod]) -> list[Pod]:
         """Wait until these pods have left the node, up to their grace and headroom. Returns those that have not."""
         leaving = {pod.uid: pod for pod in pods if pod.node == node}
         if not leaving:
             return []
-        longest = max(self._pace.grace(pod) for pod in leaving.values())
-        return await self._left(node, leaving, longest + self._pace.headroom)
+        longest = max(self.pace.grace(pod) for pod in leaving.values())
+        return await self._left(node, leaving, longest + self.pace.headroom)
 
     async def evict_daemons(self, node: str, pods: Sequence[Pod], accepted: Accepted) -> None:
         """Evict pods that leave with the node, once each, and wait a moment. Errors are ignored."""
         if not pods:
             return
         asked = {pod.uid: pod for pod in pods}
-        await each(pods, lambda pod: self._evict_once(pod, accepted), at_once=self._pace.at_once)
-        longest = max(self._pace.grace(pod) for pod in pods)
-        await self._left(node, asked, min(longest, self._pace.daemons_wait))
+        await each(pods, lambda pod: self._evict_once(pod, accepted), at_once=self.pace.at_once)
+        longest = max(self.pace.grace(pod) for pod in pods)
+        await self._left(node, asked, min(longest, self.pace.daemons_wait))
 
     async def _left(self, node: str, leaving: Mapping[str, Pod], seconds: float) -> list[Pod]:
         """Wait until these pods have left. Returns those still there after `seconds`, by name."""
@@ -141,7 +141,7 @@ class PodEvictor:
 
     async def _ask(self, pod: Pod, accepted: Accepted) -> bool:
         """Send one eviction. True if it was accepted, or the pod is gone or being deleted; False if it stays."""
-        grace = None if pod.marks.grace <= self._pace.most_grace else int(self._pace.most_grace)
+        grace = None if pod.marks.grace <= self.pace.most_grace else int(self.pace.most_grace)
         try:
             await self._api.evict(pod.key.name, pod.key.namespace, how=Deletion(uid=pod.uid, grace_seconds=grace))
         except errors.NotFound as error:

@@ -134,7 +134,6 @@ async def _serve(
     from functools import partial
 
     from ullage.clock import WallClock
-    from ullage.control.configured import draining_settings, provisioning_settings
     from ullage.control.draining.wiring import DrainController
     from ullage.control.karpenter.wiring import KarpenterController
     from ullage.control.leader.cloud_guard import GuardedProvider
@@ -144,11 +143,9 @@ async def _serve(
     if leadership is not None:
         host = replace(host, guard=partial(GuardedProvider, leadership=leadership))
     async with api_of_term(access, leadership) as api:
-        provisioning = ProvisioningController(
-            api, provisioning_settings(settings), WallClock(), seed=secrets.randbits(32), host=host
-        )
+        provisioning = ProvisioningController(api, settings, WallClock(), seed=secrets.randbits(32), host=host)
         process.provisioning = provisioning
-        process.draining = DrainController(provisioning, draining_settings(settings), metrics=process.drain_metrics)
+        process.draining = DrainController(provisioning, settings, metrics=process.drain_metrics)
         if settings.karpenter.enabled:
             KarpenterController(
                 provisioning,

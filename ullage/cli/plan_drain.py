@@ -61,14 +61,14 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
     GpuNodeStatus report in the files, else of the newest pod: the same files give the same plan. Pools that are drained
     have thresholds of their own, unless --gpu-utilization-threshold is given.
     """
-    from ullage.control.configured import drain_policy
+    from ullage.decide.draining.inputs import DrainPolicy
     from ullage.decide.draining.planner import plan_drain
     from ullage.decide.scheduling.assignment import PodAssigner
 
     scene = where.load()
     facts = _facts(scene, pools, where)
     assigner = PodAssigner(scene.placements, policy, scene.known.unreadable_claims)
-    rules = drain_policy(read_options(options).draining)
+    rules = DrainPolicy.of(read_options(options).draining)
     if not is_given("draining", "gpu_utilization_threshold"):
         drained = (one for one in scene.provisioners if one.consolidation.drains)
         rules = replace(rules, pools_used_milli={one.name: one.consolidation.used_milli for one in drained})

@@ -69,7 +69,6 @@ def _see_again(file: str, text: bytes, options: dict[str, Any], showing: ResultO
     from dataclasses import replace
 
     from ullage.config.loading import load_settings
-    from ullage.control.configured import draining_settings, provisioning_settings, scheduler_settings
     from ullage.sim.experiment.run import PreparedRun
     from ullage.sim.world.violation import load_replay
 
@@ -80,9 +79,7 @@ def _see_again(file: str, text: bytes, options: dict[str, Any], showing: ResultO
         settings = load_settings(options["settings_file"])
         spec = replace(
             spec,
-            scheduler=scheduler_settings(settings),
-            controller=provisioning_settings(settings),
-            draining=draining_settings(settings),
+            settings=settings,
         )
     spec = replace(spec, invariants=options["invariants"])
     show_one(PreparedRun(label=Path(file).stem, spec=spec, arrivals=arrivals), showing)

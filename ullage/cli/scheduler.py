@@ -12,13 +12,15 @@ import click
 from ullage.cli.cluster import ClusterChoice, cluster_options
 from ullage.cli.process import LISTEN_HELP, api_of_term, check_served, identity, led, listen_address, pages, run_fast
 from ullage.cli.setting_options import FILE, read_options, setting_options
-from ullage.model.scoring import DEFAULT_SCHEDULER
+from ullage.errors import UserError
+from ullage.model.scoring import DEFAULT_SCHEDULER, LIVE_POLICIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ullage.config.settings import Settings
     from ullage.control.leader.leadership import Leadership
-    from ullage.control.scheduling.wiring import Scheduler, SchedulerSettings
+    from ullage.control.scheduling.wiring import Scheduler
     from ullage.kube.auth.access import ClusterAccess
     from ullage.kube.client.api import KubeApi
     from ullage.observe.probes import ListenAddress
@@ -54,13 +56,20 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
     run_fast(_scheduling(choice, read_settings(options), options["leader_election"], listen_address(listen)))
 
 
-def read_settings(options: "Mapping[str, Any]") -> "SchedulerSettings":
+def read_settings(options: "Mapping[str, Any]") -> "Settings":
     """Read the settings from all sources. Raises UserError."""
-    from ullage.control.configured import refuse_chance, scheduler_settings
+    return refuse_random(read_options(options), options[FILE])
 
-    settings = read_options(options)
-    refuse_chance(settings, options[FILE] or "scheduling.policy")
-    return scheduler_settings(settings)
+
+def refuse_random(settings: "Settings", source: str | None) -> "Settings":
+    """Return the settings unless they place by chance: that is for simulations. Raises UserError."""
+    for scheduler, policy in settings.scheduling.policies().items():
+        if policy not in LIVE_POLICIES:
+            raise UserError(
+                f"{source or 'settings'}: scheduling: {policy} (of {scheduler}) is for simulations; allowed: "
+                f"{', '.join(LIVE_POLICIES)}"
+            )
+    return settings
 
 
 def election_of(profiles: "Mapping[str, str]") -> str:
@@ -100,7 +109,7 @@ class _Process:
 
 
 async def _scheduling(
-    choice: ClusterChoice, settings: "SchedulerSettings", elect: bool, address: "ListenAddress | None"
+    choice: ClusterChoice, settings: "Settings", elect: bool, address: "ListenAddress | None"
 ) -> None:
     from prometheus_client import CollectorRegistry
 
@@ -115,20 +124,20 @@ async def _scheduling(
     async with pages(address, process.metrics.registry, unready=process.unready, refresh=process.refresh):
         if elect:
             async with _Standby(access, settings, process) as standby:
-                election = election_of(settings.profiles)
-                await led(choice, settings.lease_namespace, election, standby.lead, process.elects)
+                election = election_of(settings.scheduling.policies())
+                await led(choice, settings.scheduling.lease_namespace, election, standby.lead, process.elects)
         else:
             await _serve(access, settings, process)
 
 
-async def _serve(access: "ClusterAccess", settings: "SchedulerSettings", process: _Process) -> None:
+async def _serve(access: "ClusterAccess", settings: "Settings", process: _Process) -> None:
     """Schedule without an election."""
     async with api_of_term(access, None) as api:
         process.scheduler, process.leads = _new_scheduler(api, settings, process), True
         await process.scheduler.run()
 
 
-def _new_scheduler(api: "KubeApi", settings: "SchedulerSettings", process: _Process) -> "Scheduler":
+def _new_scheduler(api: "KubeApi", settings: "Settings", process: _Process) -> "Scheduler":
     from ullage.clock import WallClock
     from ullage.control.scheduling.wiring import Scheduler
 
@@ -143,7 +152,7 @@ class _Standby:
     anew.
     """
 
-    def __init__(self, access: "ClusterAccess", settings: "SchedulerSettings", process: _Process) -> None:
+    def __init__(self, access: "ClusterAccess", settings: "Settings", process: _Process) -> None:
         self._access = access
         self._settings = settings
         self._process = process

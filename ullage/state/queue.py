@@ -12,24 +12,13 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ullage.config.settings import SchedulingSettings
 from ullage.model.fact_event import ObjectKey
 from ullage.model.verdict import ClusterEvent
 from ullage.state.overtaken import Order, Overtaken
 
 _MOST_DOUBLINGS = 32
 """A pod may be refused for weeks."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueueBackoff:
-    """Seconds. The defaults are kube-scheduler's."""
-
-    first_backoff: float = 1.0
-    longest_backoff: float = 10.0
-    longest_sleep: float = 300.0
-
-    def backoff(self, refusals: int) -> float:
-        return min(self.longest_backoff, self.first_backoff * 2.0 ** min(max(refusals - 1, 0), _MOST_DOUBLINGS))
 
 
 class QueueState(StrEnum):
@@ -67,8 +56,8 @@ class _Waiting:
 class SchedulingQueue:
     """SchedulingQueue: all pending pods of one scheduler."""
 
-    def __init__(self, pace: QueueBackoff = QueueBackoff()) -> None:  # noqa: B008 - frozen
-        self._pace = pace
+    def __init__(self, settings: SchedulingSettings = SchedulingSettings()) -> None:  # noqa: B008 - frozen
+        self._settings = settings
         self._waiting: dict[ObjectKey, _Waiting] = {}
         self._active: list[Order] = []
         self._timers: list[tuple[float, int, ObjectKey]] = []
@@ -79,6 +68,15 @@ class SchedulingQueue:
         self._news = 0
         self._said: int | None = None
         """Number of events observed; None if `note` is never called."""
+
+    def configure(self, settings: SchedulingSettings) -> None:
+        """Take over changed settings. Timers that run already end as they were set."""
+        self._settings = settings
+
+    def backoff(self, refusals: int) -> float:
+        """Seconds of back-off after so many refusals in a row."""
+        doubled = self._settings.initial_backoff * 2.0 ** min(max(refusals - 1, 0), _MOST_DOUBLINGS)
+        return min(self._settings.max_backoff, doubled)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -225,7 +223,7 @@ class SchedulingQueue:
         heapq.heappush(self._active, (-found.priority, found.since, found.ticket, found.key))
 
     def _back_off(self, found: _Waiting, now: float) -> None:
-        until = found.refused_at + self._pace.backoff(found.refusals)
+        until = found.refused_at + self.backoff(found.refusals)
         if until <= now:
             self._activate(found)
         else:
@@ -235,7 +233,7 @@ class SchedulingQueue:
                 self._overtaken.join(*found.line)
 
     def _to_sleep(self, found: _Waiting, now: float) -> None:
-        self._set_timer(found, QueueState.ASLEEP, now + self._pace.longest_sleep)
+        self._set_timer(found, QueueState.ASLEEP, now + self._settings.max_unschedulable_duration)
 
     def _set_timer(self, found: _Waiting, place: QueueState, until: float) -> None:
         self._put(found, place)

@@ -15,12 +15,10 @@ from prometheus_client import CollectorRegistry
 from tests.control.provisioning.stage import Clocks, CountingCloud, SkewedClock, Surroundings
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, a_scheduler, an_api
 from tests.kube.crds.bad_provisioners import SOUND, with_fields
-from ullage.act.node_removal import DrainPace
-from ullage.act.pod_eviction import EvictionPace
 from ullage.clock import Clock
-from ullage.control.draining.settings import DrainingSettings
+from ullage.config.settings import DrainingSettings, Settings
 from ullage.control.draining.wiring import DrainController
-from ullage.control.provisioning.wiring import ControllerEnvironment, ControllerSettings, ProvisioningController
+from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
 from ullage.errors import ApiError
 from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.kube.client.resources import (
@@ -36,6 +34,7 @@ from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import POD_GROUP
 from ullage.kube.crds.install import install
 from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT
+from ullage.model.units import Seconds
 from ullage.observe.draining_metrics import DrainMetrics
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import NetworkConditions
@@ -48,7 +47,10 @@ from ullage.testing.builders import a_budget, a_namespace, a_pod_spec, a_workloa
 SOON = DurationRange(0.1, 1.0)
 GPUS = 4
 QUICK = DrainingSettings(
-    pace=DrainPace(after_taint=2.0, evictions=EvictionPace(deadline=40.0)), after_failure=60.0, pause=2.0
+    node_delete_delay_after_taint=Seconds(2.0),
+    max_pod_eviction_time=Seconds(40.0),
+    scale_down_delay_after_failure=Seconds(60.0),
+    scan_interval=Seconds(2.0),
 )
 
 
@@ -220,8 +222,12 @@ def a_controller(
                 seeded = rng.getrandbits(32)
                 host = ControllerEnvironment(instance=f"controller-{seeded}", providers={"kwok": around.cloud})
                 clock = SkewedClock(life.clock, around.clocks)
-                provisioning = ProvisioningController(api, ControllerSettings(), clock, seed=seeded, host=host)
-                drainings.append(DrainController(provisioning, settings, metrics=DrainMetrics(CollectorRegistry())))
+                provisioning = ProvisioningController(api, Settings(), clock, seed=seeded, host=host)
+                drainings.append(
+                    DrainController(
+                        provisioning, Settings(draining=settings), metrics=DrainMetrics(CollectorRegistry())
+                    )
+                )
                 await drainings[-1].run()
             except ApiError:
                 await asyncio.sleep(1.0)

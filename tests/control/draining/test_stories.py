@@ -7,11 +7,12 @@ import pytest
 
 from tests.control.draining.stage import GPUS, QUICK, Stage, play
 from tests.control.scheduling.stage import NS, an_api
+from ullage.config.settings import Settings
 from ullage.control.draining.wiring import draining_alone
 from ullage.control.provisioning.wiring import ControllerEnvironment
-from ullage.decide.draining.inputs import LabelledNodes
 from ullage.kube.client.api import MergePatch
 from ullage.kube.client.resources import DEPLOYMENTS, NODES, PODS
+from ullage.model.units import Seconds
 from ullage.testing.builders import a_node
 
 pytestmark = pytest.mark.story
@@ -64,7 +65,7 @@ def test_the_limits_of_all_pools_together_hold_too() -> None:
         await stage.at_rest(2)
         assert stage.most_draining == 1
 
-    play(story, settings=replace(QUICK, most_at_once=2, most_drains=1))
+    play(story, settings=replace(QUICK, max_scale_down_parallelism=2, max_drain_parallelism=1))
 
 
 def test_one_node_after_another() -> None:
@@ -76,7 +77,7 @@ def test_one_node_after_another() -> None:
         await stage.at_rest(1)
         assert stage.most_draining == 1
 
-    play(story, settings=replace(QUICK, most_at_once=1, most_drains=1))
+    play(story, settings=replace(QUICK, max_scale_down_parallelism=1, max_drain_parallelism=1))
 
 
 def test_old_nodes_are_drained_into_new_ones() -> None:
@@ -88,7 +89,7 @@ def test_old_nodes_are_drained_into_new_ones() -> None:
         await stage.at_rest(1)
         assert await stage.nodes() == [new]
 
-    play(story, settings=replace(QUICK, node_filters=(LabelledNodes(destinations={"generation": "new"}),)))
+    play(story, settings=replace(QUICK, destination_labels={"generation": "new"}))
 
 
 def test_it_is_said_when_the_limits_let_nobody_go() -> None:
@@ -109,7 +110,12 @@ def test_it_is_said_when_the_limits_let_nobody_go() -> None:
         assert stage.most_draining == 2
         assert await stage.condition("ScaleDownThrottled") == "False"
 
-    play(story, settings=replace(QUICK, most_at_once=2, most_drains=1, pace=replace(QUICK.pace, after_taint=8.0)))
+    play(
+        story,
+        settings=replace(
+            QUICK, max_scale_down_parallelism=2, max_drain_parallelism=1, node_delete_delay_after_taint=Seconds(8.0)
+        ),
+    )
 
 
 def test_a_long_drain_does_not_hold_up_empty_nodes() -> None:
@@ -253,7 +259,7 @@ def test_nodes_of_nobody_are_left_to_their_owner_empty_and_cordoned() -> None:
         for node in (await stage.api.list(NODES)).items:
             assert bool(await stage.pods_on(node.metadata.name)) != node.spec.unschedulable
 
-    play(story, settings=replace(QUICK, unmanaged=True, unneeded=30.0))
+    play(story, settings=replace(QUICK, drain_unmanaged=True, scale_down_unneeded_time=Seconds(30.0)))
 
 
 async def _cordoned(stage: Stage, count: int) -> bool:
@@ -270,7 +276,7 @@ def test_nodes_of_nobody_are_not_touched_unless_it_is_said() -> None:
         assert await stage.candidates() == []
         assert stage.drainings[-1].core.decided is None, "nothing was planned"
 
-    play(story, settings=replace(QUICK, unneeded=30.0))
+    play(story, settings=replace(QUICK, scale_down_unneeded_time=Seconds(30.0)))
 
 
 def test_draining_goes_on_where_nothing_is_bought() -> None:
@@ -279,7 +285,7 @@ def test_draining_goes_on_where_nothing_is_bought() -> None:
         stage.controller.crash()
         await stage.may_shrink()
         host = ControllerEnvironment(providers={"kwok": stage.cloud})
-        alone = draining_alone(an_api(stage.server, 5), QUICK, stage.clock, seed=5, host=host)
+        alone = draining_alone(an_api(stage.server, 5), Settings(draining=QUICK), stage.clock, seed=5, host=host)
         running = asyncio.ensure_future(alone.run())
         await stage.at_rest(1)
         await stage.deployment("more", 8, wait=False)

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, an_api
 from ullage.clock import Clock
 from ullage.config.karpenter import KarpenterSettings
+from ullage.config.settings import Settings
 from ullage.control.karpenter.wiring import KarpenterController
-from ullage.control.provisioning.wiring import ControllerEnvironment, ControllerSettings, ProvisioningController
-from ullage.control.scheduling.loop import BindPipeline
-from ullage.control.scheduling.wiring import Scheduler, SchedulerSettings
+from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
+from ullage.control.scheduling.wiring import Scheduler
 from ullage.errors import ApiError, NotFound
 from ullage.kube.client.api import DELETE_NOW, KubeApi, MergePatch
 from ullage.kube.client.resources import CRDS, EVENTS, GPU_CLAIMS, NAMESPACES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
@@ -172,9 +172,7 @@ def a_controller(
         while True:
             try:
                 host = ControllerEnvironment(instance="controller", providers={})
-                provisioning = ProvisioningController(
-                    api, ControllerSettings(), life.clock, seed=rng.getrandbits(32), host=host
-                )
+                provisioning = ProvisioningController(api, Settings(), life.clock, seed=rng.getrandbits(32), host=host)
                 KarpenterController(
                     provisioning,
                     chosen,
@@ -193,7 +191,7 @@ def a_controller(
 
 
 def a_scheduler(server: SimulatedApiServer, seed: int) -> SimulatedProcess:
-    chosen = SchedulerSettings(lease_namespace=LEASE_NAMESPACE, pipeline=BindPipeline(hide_gpu_pods=True))
+    chosen = Settings(karpenter=KarpenterSettings(enabled=True))
 
     async def program(life: ProcessRun) -> None:
         api = RestApi(life.transport, rng=random.Random(seed))

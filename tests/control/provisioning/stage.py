@@ -16,8 +16,8 @@ from tests.kube.crds.bad_provisioners import SOUND, with_fields
 from ullage.clock import Clock, Instant
 from ullage.cloud.api import CloudProvider, CreateRequest, CreateResult
 from ullage.cloud.kwok.provider import KwokProvider
-from ullage.control.provisioning.loop import ProvisioningSettings
-from ullage.control.provisioning.wiring import ControllerEnvironment, ControllerSettings, ProvisioningController
+from ullage.config.settings import ProvisioningSettings, Settings
+from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
 from ullage.errors import ApiError
 from ullage.kube.client.api import DELETE_NOW, KubeApi
 from ullage.kube.client.resources import NAMESPACES, NODE_PROVISIONERS, NODES, PODS
@@ -214,9 +214,7 @@ class Surroundings:
     clocks: Clocks
 
 
-def a_controller(
-    server: SimulatedApiServer, around: Surroundings, settings: ControllerSettings, seed: int
-) -> SimulatedProcess:
+def a_controller(server: SimulatedApiServer, around: Surroundings, settings: Settings, seed: int) -> SimulatedProcess:
     """A process that can be crashed and started again."""
     lives = iter(range(1, 1_000_000))
 
@@ -249,7 +247,7 @@ async def staged(seed: int, budget: FleetBudget) -> AsyncIterator[Stage]:
     await install(api, (POD_GROUP,))
     await api.create(NAMESPACES, a_namespace(LEASE_NAMESPACE))
     cloud = CountingCloud(an_api(server, seed + 7), clock)
-    settings = ControllerSettings(provisioning=ProvisioningSettings(budget=budget))
+    settings = Settings(provisioning=ProvisioningSettings(max_gpus=budget.gpus, max_price_per_hour=budget.price))
     around = Surroundings(cloud, {}, Clocks())
     controller = a_controller(server, around, settings, seed)
     scheduler = a_scheduler(server, 0, NetworkConditions(seed=seed, latency=LATENCY), seed)

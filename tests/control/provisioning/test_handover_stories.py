@@ -16,13 +16,13 @@ from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE
 from ullage.clock import Clock
 from ullage.cloud.api import CreateRequest, CreateResult, PoolRef
 from ullage.cloud.kwok.provider import KwokProvider
-from ullage.control.draining.settings import DrainingSettings
+from ullage.config.settings import DrainingSettings, Settings
 from ullage.control.draining.wiring import DrainController
 from ullage.control.leader.cloud_guard import GuardedProvider
 from ullage.control.leader.election import ElectionLease, LeaderElector
 from ullage.control.leader.guard import GuardedTransport
 from ullage.control.leader.leadership import Leadership, lead
-from ullage.control.provisioning.wiring import ControllerEnvironment, ControllerSettings, ProvisioningController
+from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
 from ullage.errors import ApiError, LeadershipLost
 from ullage.kube.client.calling import RetryPolicy
 from ullage.kube.client.resources import LEASES
@@ -150,9 +150,9 @@ def a_replica(
                 instance=name, providers={"kwok": cloud}, guard=partial(GuardedProvider, leadership=leadership)
             )
             seeded = rng.getrandbits(32)
-            provisioning = ProvisioningController(api, ControllerSettings(), life.clock, seed=seeded, host=host)
+            provisioning = ProvisioningController(api, Settings(), life.clock, seed=seeded, host=host)
             if draining is not None:
-                DrainController(provisioning, draining)
+                DrainController(provisioning, Settings(draining=draining))
             await provisioning.run()
 
         while True:

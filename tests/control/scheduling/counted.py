@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from tests.control.scheduling.fleet import add_nodes, reporting
 from ullage.act.concurrency import ended
 from ullage.clock import Clock
-from ullage.control.scheduling.wiring import Scheduler, SchedulerSettings
+from ullage.config.settings import Settings
+from ullage.control.scheduling.wiring import Scheduler
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import EVENTS, NAMESPACES, PODS
@@ -99,7 +100,7 @@ def play(
             await prepare(api)
         asked = Counting(InMemoryTransport(server, user=USER))
         own = RestApi(asked, rng=random.Random(2))
-        scheduler = Scheduler(own, SchedulerSettings(), clock, instance="one", seed=1)
+        scheduler = Scheduler(own, Settings(), clock, instance="one", seed=1)
         running = asyncio.ensure_future(scheduler.run())
         try:
             async with reporting(api, names, clock):

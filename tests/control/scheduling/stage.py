@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.control.scheduling.fleet import add_nodes, each, report
 from ullage.clock import Clock
-from ullage.control.scheduling.wiring import Scheduler, SchedulerSettings
+from ullage.config.settings import Settings
+from ullage.control.scheduling.wiring import Scheduler
 from ullage.errors import ApiError
 from ullage.kube.client.api import DELETE_NOW, KubeApi
 from ullage.kube.client.resources import EVENTS, GPU_CLAIMS, LEASES, NAMESPACES, PODS
@@ -155,7 +156,7 @@ def a_scheduler(server: SimulatedApiServer, number: int, weather: NetworkConditi
         attempt = next(lives)
         rng = random.Random(f"{seed} {number} {attempt}")
         api = RestApi(life.transport, rng=rng)
-        settings = SchedulerSettings(lease_namespace=LEASE_NAMESPACE)
+        settings = Settings()
         instance = f"scheduler-{number}-{attempt}"
         while True:
             try:

@@ -8,9 +8,10 @@ import pytest
 from tests.control.scheduling.counted import NS, Counting
 from tests.control.scheduling.fleet import add_nodes, reporting, submit
 from ullage.act.concurrency import ended
+from ullage.config.settings import Settings
 from ullage.control.leader.guard import StandbyTransport
 from ullage.control.leader.leadership import Leadership
-from ullage.control.scheduling.wiring import Scheduler, SchedulerSettings
+from ullage.control.scheduling.wiring import Scheduler
 from ullage.errors import LeadershipLost
 from ullage.kube.client.resources import NAMESPACES, PODS
 from ullage.kube.client.rest import RestApi
@@ -33,7 +34,7 @@ async def taking_over() -> None:
     transport = StandbyTransport(asked)
     elected = asyncio.Event()
     own = RestApi(transport, rng=random.Random(2))
-    scheduler = Scheduler(own, SchedulerSettings(), clock, instance="one", seed=1)
+    scheduler = Scheduler(own, Settings(), clock, instance="one", seed=1)
     running = asyncio.ensure_future(scheduler.run(elected.wait))
     try:
         async with reporting(api, ["node-00"], clock):

@@ -93,7 +93,7 @@ def test_a_duration_ends_it() -> None:
 
 def test_chance_has_the_seed_of_the_run() -> None:
     spec = world_spec(a_recipe(seed=5, policy="random"))
-    assert spec.scheduler.profiles == {"gpu-scheduler": "random/5"}
+    assert spec.settings.scheduling.policies() == {"gpu-scheduler": "random/5"}
 
 
 def test_settings_that_are_not_as_by_default_are_told() -> None:

@@ -7,11 +7,11 @@ import structlog
 
 from ullage.act.concurrency import each
 from ullage.clock import Clock
+from ullage.config.settings import DrainingSettings
 from ullage.control.clock_jumps import ClockJumps
 from ullage.control.draining.removal import NodeRemoval
 from ullage.control.draining.removal_facts import FleetSources
 from ullage.control.draining.reporter import DrainReporter
-from ullage.control.draining.settings import DrainingSettings
 from ullage.decide.draining.core import DrainCore
 from ullage.decide.draining.inputs import Limits
 from ullage.decide.draining.parallelism import NO_REMOVALS, RemovalBatch, pool_of
@@ -60,6 +60,13 @@ class DrainLoop:
         self._jumps = ClockJumps(clock)
         self._started = 0.0
 
+    def configure(self, settings: DrainingSettings) -> None:
+        """Take over changed settings, and plan by them."""
+        self._settings = settings
+        self.core.configure(settings)
+        self._removal.configure(settings)
+        self._wakeup.set()
+
     def observe(self, event: FactEvent[Any]) -> None:
         """Observe one fact event, after the snapshot has changed."""
         if self.core.observe(event, now=self._clock.now()):
@@ -67,7 +74,7 @@ class DrainLoop:
 
     @property
     def pacing(self) -> Pacing:
-        return Pacing(after_run=self._settings.pause, rest_factor=REST_FACTOR)
+        return Pacing(after_run=self._settings.scan_interval, rest_factor=REST_FACTOR)
 
     def longest_wait(self) -> float | None:
         """Seconds until a plan can change without an event."""
@@ -105,8 +112,10 @@ class DrainLoop:
         # 3. Abandon removals of an earlier process that are not resumed; soft taints; taints of removals that begin.
         going = frozenset(one.node for one in decided.removals)
         self._release(abandoned - going, scope)
-        await each(self.core.soft_taints(going | scope.unlisted), self._mark, at_once=self._settings.at_once)
-        await each(decided.removals, self._begin, at_once=self._settings.at_once)
+        await each(
+            self.core.soft_taints(going | scope.unlisted), self._mark, at_once=self._settings.max_node_write_parallelism
+        )
+        await each(decided.removals, self._begin, at_once=self._settings.max_node_write_parallelism)
         await self._write_throttling(provisioners, decided.batch)
         return False
 
@@ -116,13 +125,13 @@ class DrainLoop:
             provisioners=provisioners,
             instances=self._fleet.instances(),
             listed=[one.provider for one in provisioners if clouds.has_listed(one.provider)],
-            unmanaged=self._settings.unmanaged,
+            unmanaged=self._settings.drain_unmanaged,
         )
 
     def _limits(self) -> Limits:
         """Limits of a plan. The steady clock bounds the search; simulated time stands still meanwhile."""
-        until = self._clock.steady() + self._settings.plan_seconds
-        return Limits(still_time=lambda: self._clock.steady() < until, least_tried=self._settings.least_tried)
+        until = self._clock.steady() + self._settings.simulation_timeout
+        return Limits(still_time=lambda: self._clock.steady() < until, least_tried=self._settings.min_nodes_evaluated)
 
     def _release(self, abandoned: frozenset[str], scope: DrainScope) -> None:
         """Abandon removals that are not resumed: untaint the node, or delete its Node if its instance is gone."""

@@ -13,6 +13,7 @@ from ullage.act.node_removal import DrainPace, MachineRef, NodeRemover, retry_wa
 from ullage.act.pod_eviction import EvictionAnswer
 from ullage.clock import Clock
 from ullage.cloud.api import CloudError, RequestRejected
+from ullage.config.settings import DrainingSettings
 from ullage.control.draining.removal_facts import RemovalFactsReader
 from ullage.decide.draining.core import DrainCore
 from ullage.decide.draining.recheck import EvictionOrder, RecheckStage, RemovalFacts, recheck
@@ -74,6 +75,11 @@ class NodeRemoval:
         self._clock = clock
         self._pace = pace
         self._gangs = KeyedLocks()
+
+    def configure(self, settings: DrainingSettings) -> None:
+        """Take over changed time limits, for steps that have not begun."""
+        self._pace = DrainPace.of(settings)
+        self._remover.evictor.pace = self._pace.evictions
 
     async def begin(self, plan: RemovalPlan) -> PlanViolation | None:
         """Step 1. Returns a violation if the plan must be given up; if it waits for a budget nothing was written."""

@@ -1,20 +1,20 @@
 """Wiring of draining: beside a provisioner, on its snapshot, or alone, where nothing is bought."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import structlog
 
-from ullage.act.node_removal import NodeRemover
+from ullage.act.node_removal import DrainPace, NodeRemover
 from ullage.clock import Clock
+from ullage.config.settings import Settings
 from ullage.control.draining.loop import DrainLoop
 from ullage.control.draining.removal import NodeRemoval
 from ullage.control.draining.removal_facts import FleetSources, RemovalFactsReader
 from ullage.control.draining.reporter import DrainReporter
-from ullage.control.draining.settings import DrainingSettings
-from ullage.control.provisioning.wiring import ControllerEnvironment, ControllerSettings, ProvisioningController
+from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
 from ullage.decide.draining.core import DrainCore
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.errors import Forbidden
@@ -37,20 +37,25 @@ class DrainController:
     """Drain loop in a provisioner's process. `run` runs both until cancelled."""
 
     def __init__(
-        self, provisioning: ProvisioningController, settings: DrainingSettings, *, metrics: DrainMetrics | None = None
+        self, provisioning: ProvisioningController, settings: Settings, *, metrics: DrainMetrics | None = None
     ) -> None:
         self.metrics = metrics
         self._provisioning = provisioning
         self._api = api = provisioning.api
         clock, snapshot, statuses = provisioning.clock, provisioning.loop.placements, provisioning.statuses
         fleet = FleetSources(snapshot, statuses, provisioning.clouds)
-        self.core = core = DrainCore(PodAssigner(snapshot), settings.planner)
+        self.core = core = DrainCore(PodAssigner(snapshot), settings.draining)
         self.reporter = DrainReporter(provisioning.events, snapshot.state, lambda: statuses.provisioners, metrics)
-        remover = NodeRemover(api, clock, settings.pace.evictions)
+        pace = DrainPace.of(settings.draining)
+        remover = NodeRemover(api, clock, pace.evictions)
         facts = RemovalFactsReader(api, provisioning.coming, core, fleet.machine_of, clock)
-        removal = NodeRemoval(core, facts, remover, self.reporter, clock, settings.pace)
-        self.loop = DrainLoop(core, fleet, removal, self.reporter, clock, settings)
+        removal = NodeRemoval(core, facts, remover, self.reporter, clock, pace)
+        self.loop = DrainLoop(core, fleet, removal, self.reporter, clock, settings.draining)
         provisioning.join(self)
+
+    def configure(self, settings: Settings) -> None:
+        """Take over settings that can change while it runs."""
+        self.loop.configure(settings.draining)
 
     @property
     def ready(self) -> bool:
@@ -89,15 +94,12 @@ class DrainController:
 
 def draining_alone(
     api: KubeApi,
-    settings: DrainingSettings,
+    settings: Settings,
     clock: Clock,
     *,
     seed: int,
     host: ControllerEnvironment = ControllerEnvironment(),  # noqa: B008 - frozen
-    providers: Mapping[str, Mapping[str, str]] | None = None,
 ) -> DrainController:
-    """Build a controller that drains and buys nothing. `providers`: settings by provider, as for a provisioner."""
-    controller = ControllerSettings(providers=providers or {}, lease_namespace=settings.lease_namespace)
-    return DrainController(
-        ProvisioningController(api, controller, clock, seed=seed, host=replace(host, provisions=False)), settings
-    )
+    """Build a controller that drains and buys nothing."""
+    provisioning = ProvisioningController(api, settings, clock, seed=seed, host=replace(host, provisions=False))
+    return DrainController(provisioning, settings)

@@ -10,6 +10,7 @@ import structlog
 from ullage.act.leases import LeaseClient
 from ullage.act.smart_pods import SmartPodActuator
 from ullage.config.karpenter import KarpenterSettings
+from ullage.config.settings import Settings
 from ullage.control.karpenter.loop import KarpenterLoop
 from ullage.control.karpenter.reporter import KarpenterReporter
 from ullage.control.leases.loop import gpu_leases
@@ -82,8 +83,11 @@ class KarpenterController:
         return self._ready.is_set()
 
     async def interests(self) -> Sequence[InformerSpec[Any, Any]]:
-        """No informers for the process to wait for: KarpenterSettings may be installed later, or never."""
+        """No informers for the process to wait for: Karpenter may be installed later, or never."""
         return ()
+
+    def configure(self, settings: Settings) -> None:
+        """Change nothing: settings of Karpenter need a restart."""
 
     def hear(self, event: FactEvent[Any]) -> None:
         """Pass an event to the loop. Call after the snapshot has been updated."""

@@ -5,7 +5,6 @@ Pools do not wait for each other: a slow step goes on concurrently, and its pool
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -13,6 +12,7 @@ import structlog
 from ullage.act.concurrency import each
 from ullage.act.pools import PoolActuator
 from ullage.clock import Clock
+from ullage.config.settings import Settings
 from ullage.control.provisioning.instance_lists import InstanceLists
 from ullage.control.provisioning.restraint import DeleteRestraint
 from ullage.control.provisioning.statuses import ProvisionerStatuses
@@ -38,8 +38,7 @@ from ullage.model.pool_outcome import (
     PoolFailure,
     PoolOutcome,
 )
-from ullage.model.provisioner import PROVISIONER_LABEL, FleetBudget, Provisioner
-from ullage.model.scoring import DEFAULT_SCHEDULER
+from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
 from ullage.runtime import LoopHealth, Pacing, Wakeup, run_reconciler
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -58,21 +57,6 @@ A GPU that is held for longer is in quarantine, and pending pods need another.
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvisioningSettings:
-    """Settings of the provisioning loop."""
-
-    budget: FleetBudget = field(default_factory=FleetBudget)
-    schedulers: tuple[str, ...] = (DEFAULT_SCHEDULER,)
-    """Schedulers whose pending pods count at once. Other pods count when their scheduler found them unschedulable."""
-    pause: float = 1.0
-    """Least number of seconds between two plans: changes come in bursts."""
-    at_once: int = 16
-    """Nodes of one pool tainted or untainted concurrently."""
-    protected_for: float = 300.0
-    """Seconds until a node that was found protected is considered again."""
-
-
 class ProvisioningLoop:
     """Loop over all pools. All fact events go to `hear`; `run` goes on until cancelled."""
 
@@ -82,7 +66,7 @@ class ProvisioningLoop:
         clouds: InstanceLists,
         hands: PoolActuator,
         clock: Clock,
-        settings: ProvisioningSettings,
+        settings: Settings,
     ) -> None:
         self.placements = ClusterSnapshot()
         self.leases = self.placements.leases
@@ -98,7 +82,7 @@ class ProvisioningLoop:
         self._clouds = clouds
         self._hands = hands
         self._clock = clock
-        self._settings = settings
+        self._settings = settings.provisioning
         self._wakeup = Wakeup()
         clouds.on_change = self._wakeup.set
         self._sightings = Sightings()
@@ -107,8 +91,14 @@ class ProvisioningLoop:
         """Pools whose step is under way."""
         self._protected: dict[str, float] = {}
         """Protected nodes, each with the instant until which it is, by the monotonic clock."""
-        self._buys_for = buys_for(settings.schedulers)
-        self.pacing = Pacing(before_run=settings.pause)
+        self._buys_for = buys_for(settings.scheduler_names)
+        self.pacing = Pacing(before_run=settings.provisioning.plan_interval)
+
+    def configure(self, settings: Settings) -> None:
+        """Take over changed settings."""
+        self._settings = settings.provisioning
+        self.pacing = Pacing(before_run=settings.provisioning.plan_interval)
+        self._wakeup.set()
 
     def hear(self, event: FactEvent[Any]) -> None:
         """Apply one fact event."""
@@ -241,7 +231,7 @@ class ProvisioningLoop:
             async def perform(action: PoolAction) -> PoolOutcome:
                 return await self._hands.perform(provisioner, action)
 
-            outcomes = list(await each(actions, perform, at_once=self._settings.at_once))
+            outcomes = list(await each(actions, perform, at_once=self._settings.max_taint_parallelism))
         return self._noted(provisioner, outcomes)
 
     def _noted(self, provisioner: Provisioner, outcomes: list[PoolOutcome]) -> list[PoolOutcome]:
@@ -253,7 +243,9 @@ class ProvisioningLoop:
                     names = some_of([one.id for one in instances])
                     _log.info("bought", provisioner=provisioner.name, nodes=len(instances), names=names)
                 case PoolActionFailed(setback=PoolFailure.PROTECTED):
-                    self._protected[outcome.action.node] = self._clock.steady() + self._settings.protected_for
+                    self._protected[outcome.action.node] = (
+                        self._clock.steady() + self._settings.protected_recheck_timeout
+                    )
                 case _:
                     pass
             if isinstance(outcome, PoolActionFailed | LaunchFailed):

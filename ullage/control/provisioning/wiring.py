@@ -12,12 +12,13 @@ from ullage.act.pools import PoolActuator
 from ullage.clock import Clock
 from ullage.cloud.api import CloudProvider
 from ullage.cloud.registry import ProviderContext, load_provider
+from ullage.config.settings import Settings
 from ullage.control.cloud_bounds import CallLimits, bounded
 from ullage.control.draining.removal_facts import IncomingPods
 from ullage.control.leases.loop import gpu_leases
 from ullage.control.provisioning.gauges import count
 from ullage.control.provisioning.instance_lists import InstanceLists
-from ullage.control.provisioning.loop import ProvisioningLoop, ProvisioningSettings
+from ullage.control.provisioning.loop import ProvisioningLoop
 from ullage.control.provisioning.plan_reporter import PlanTeller
 from ullage.control.provisioning.statuses import ProvisionerStatuses
 from ullage.control.provisioning.telling import PoolReporter
@@ -25,7 +26,6 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.fact_event import FactEvent, ObjectKey
-from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.pool_outcome import PoolOutcome
 from ullage.model.provisioner import Provisioner
 from ullage.observe.events import EventRecorder
@@ -35,19 +35,6 @@ from ullage.watch.sources import sources_served
 from ullage.watch.trouble import unheard
 
 CONTROLLER = "ullage.dev/controller"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControllerSettings:
-    """Settings of the controller process."""
-
-    provisioning: ProvisioningSettings = field(default_factory=ProvisioningSettings)
-    providers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Settings of each provider, by its name."""
-    lease_namespace: str = LEASE_NAMESPACE
-    """Namespace of the GPU Leases that `ullage scheduler` writes."""
-    limits: CallLimits = field(default_factory=CallLimits)
-    """Time limits of a provider's calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +63,10 @@ class Companion(Protocol):
         """Apply one fact event, of the shared informers or of a companion's."""
         ...
 
+    def configure(self, settings: Settings) -> None:
+        """Take over settings that can change while it runs."""
+        ...
+
     async def work(self, events: EventRecorder) -> None:
         """Run its loop until cancelled. Called when all informers have synced."""
         ...
@@ -87,7 +78,7 @@ class ProvisioningController:
     def __init__(
         self,
         api: KubeApi,
-        settings: ControllerSettings,
+        settings: Settings,
         clock: Clock,
         *,
         seed: int,
@@ -107,12 +98,18 @@ class ProvisioningController:
         """Event recorder of all loops of this process. It writes while `run` runs."""
         self.clouds = InstanceLists(self._made, clock)
         self.statuses = ProvisionerStatuses(api, clock)
-        self.coming = IncomingPods(api, settings.lease_namespace, self._pods_called, self._devices)
+        self.coming = IncomingPods(api, settings.scheduling.lease_namespace, self._pods_called, self._devices)
         hands = PoolActuator(api, self.clouds.provider, self.coming.first)
-        self.loop = ProvisioningLoop(self.statuses, self.clouds, hands, clock, settings.provisioning)
+        self.loop = ProvisioningLoop(self.statuses, self.clouds, hands, clock, settings)
         if host.metrics is not None:
             self.loop.on_outcome = partial(count, host.metrics)
             self.loop.on_planned = host.metrics.planned
+
+    def configure(self, settings: Settings) -> None:
+        """Take over settings that can change while it runs."""
+        self.loop.configure(settings)
+        for one in self._companions:
+            one.configure(settings)
 
     @property
     def unready(self) -> str:
@@ -160,7 +157,7 @@ class ProvisioningController:
 
     async def _informers(self) -> list[Informer[Any, Any]]:
         """Informers of the snapshot and NodeProvisioners, and of companions, whose events only companions get."""
-        namespace = self._settings.lease_namespace
+        namespace = self._settings.scheduling.lease_namespace
         served = await sources_served(self.api, lease_namespace=namespace)
         shared: list[InformerSpec[Any, Any]] = [*served, _PROVISIONERS, gpu_leases(namespace)]
         own = [interest for one in self._companions for interest in await one.interests()]
@@ -185,10 +182,10 @@ class ProvisioningController:
 
     def _made(self, name: str) -> CloudProvider:
         """Provider of this name, with its background work started."""
-        limits = self._settings.limits
+        limits = CallLimits()
         if name in self._host.providers:
             return self._host.guard(bounded(self._host.providers[name], limits))
-        settings = self._settings.providers.get(name, {})
+        settings = self._settings.provisioning.providers.get(name, {})
         provider = bounded(
             load_provider(name, ProviderContext(api=self.api, clock=self.clock, settings=settings)), limits
         )

@@ -10,6 +10,7 @@ from ullage.act.place import PodBinder
 from ullage.act.preemption import PreemptionActuator
 from ullage.act.refuse import PodConditionWriter
 from ullage.clock import Clock
+from ullage.config.settings import Settings
 from ullage.control.scheduling.bind_failures import BindFailures
 from ullage.control.scheduling.refusing import UnschedulableWriter
 from ullage.control.scheduling.telling import SchedulerReporter
@@ -40,17 +41,6 @@ class SchedulerActuator:
     refuser: PodConditionWriter
 
 
-@dataclass(frozen=True, slots=True)
-class BindPipeline:
-    """Limits of concurrent writes."""
-
-    placements: int = 64
-    refusals: int = 8
-    """Writing why pods are refused must not slow down binds."""
-    hide_gpu_pods: bool = False
-    """Pods that ask for GPUs wait with a reason that autoscalers do not act on: their smart pods stand for them."""
-
-
 class SchedulerLoop:
     """Runs a SchedulerCore. Every event goes to `hear`; `run` goes on until cancelled."""
 
@@ -62,27 +52,39 @@ class SchedulerLoop:
         hands: SchedulerActuator,
         teller: SchedulerReporter,
         clock: Clock,
-        pipeline: BindPipeline = BindPipeline(),  # noqa: B008 - frozen
+        settings: Settings = Settings(),  # noqa: B008 - frozen
     ) -> None:
         self.desk = desk
         self._hands = hands
         self._teller = teller
         self._clock = clock
-        self._pipeline = pipeline
+        self._settings = settings.scheduling
         self._tasks = LoopTasks()
         self._wakeup = Wakeup()
         self._placing = 0
         self.on_refused: Callable[[ObjectKey, str, SchedulingFailure], None] = lambda _pod, _uid, _why: None
         self.on_reserved: Callable[[ObjectKey, Allocation | None], None] = lambda _pod, _allocation: None
         self._refusals = UnschedulableWriter(
-            hands.refuser, teller, clock, self._tasks, at_once=pipeline.refusals, hide_gpu_pods=pipeline.hide_gpu_pods
+            hands.refuser,
+            teller,
+            clock,
+            self._tasks,
+            at_once=settings.scheduling.max_condition_parallelism,
+            hide_gpu_pods=settings.karpenter.enabled,
         )
         self._failures = BindFailures()
+
+    def configure(self, settings: Settings) -> None:
+        """Take over changed settings."""
+        self._settings = settings.scheduling
+        self._refusals.at_once = settings.scheduling.max_condition_parallelism
+        self.desk.configure(settings.scheduling)
+        self._wakeup.set()
 
     @property
     def is_busy(self) -> bool:
         """True if at least half of the bind pipeline is in use, so that binds wait for one another."""
-        return 2 * self._placing >= self._pipeline.placements
+        return 2 * self._placing >= self._settings.max_bind_parallelism
 
     def hear(self, event: FactEvent[Any]) -> None:
         """Take in one event."""
@@ -100,7 +102,7 @@ class SchedulerLoop:
 
     def longest_wait(self) -> float | None:
         """Seconds until the next deadline, unless all slots are taken; the end of a bind is a change."""
-        full = self._placing >= self._pipeline.placements
+        full = self._placing >= self._settings.max_bind_parallelism
         return None if full else seconds_until(self.desk.next_deadline(), self._clock.now())
 
     async def reconcile(self) -> bool:
@@ -116,7 +118,7 @@ class SchedulerLoop:
         """Decide until the pipeline is full, no pod is left, or other tasks should have a turn."""
         decided = 0
         began = self._clock.steady()
-        while decided < DECISIONS_AT_A_TIME and self._placing < self._pipeline.placements:
+        while decided < DECISIONS_AT_A_TIME and self._placing < self._settings.max_bind_parallelism:
             decision = self.desk.next_decision(now=self._clock.now())
             if decision is None:
                 break

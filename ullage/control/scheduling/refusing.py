@@ -109,7 +109,8 @@ class UnschedulableWriter:
         self._teller = teller
         self._clock = clock
         self._tasks = tasks
-        self._at_once = at_once
+        self.at_once = at_once
+        """Conditions being written at the same time; may be changed."""
         self._hide_gpu_pods = hide_gpu_pods
         self._pace = RefusalPace()
         self._noted: dict[ObjectKey, tuple[Pod, MarkUnschedulable]] = {}
@@ -157,7 +158,7 @@ class UnschedulableWriter:
         return any(one is not None and one.uid == pod.uid and one.nominated is not None for one in (noted, later))
 
     def _begin(self) -> None:
-        while self._under_way < min(self._at_once, len(self._noted)):
+        while self._under_way < min(self.at_once, len(self._noted)):
             self._under_way += 1
             self._tasks.start(self._write())
         if self._later and not self._is_waiting:

@@ -2,9 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -20,23 +19,21 @@ from ullage.act.preemption import PreemptionActuator
 from ullage.act.refuse import PodConditionWriter
 from ullage.act.volumes import VolumeBinder
 from ullage.clock import Clock
+from ullage.config.settings import Settings
 from ullage.control.claims.loop import ClaimController
 from ullage.control.clock_skew import ClockSkew
 from ullage.control.leases.loop import LeaseGarbageCollector, gpu_leases
 from ullage.control.leases.restore import LeaseRestoring
-from ullage.control.scheduling.loop import BindPipeline, SchedulerActuator, SchedulerLoop
+from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
 from ullage.control.scheduling.telling import SchedulerReporter
 from ullage.decide.scheduling.desk import SchedulerCore
 from ullage.errors import ApiError
 from ullage.kube.client.api import KubeApi
 from ullage.model.dra import WithheldGpu
 from ullage.model.fact_event import FactEvent
-from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.pod import Pod
-from ullage.model.scoring import DEFAULT_POLICY, DEFAULT_SCHEDULER
 from ullage.observe.events import EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics
-from ullage.state.queue import QueueBackoff
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 from ullage.watch.sources import is_served, may_come_later, sources_served
 from ullage.watch.trouble import unheard
@@ -46,28 +43,13 @@ LOOK_AGAIN_SECONDS = 60.0
 """Seconds between two checks whether a kind that was missing at the start is served by now."""
 
 
-@dataclass(frozen=True, slots=True)
-class SchedulerSettings:
-    """Settings of the scheduler."""
-
-    profiles: Mapping[str, str] = field(default_factory=lambda: {DEFAULT_SCHEDULER: DEFAULT_POLICY})
-    """Pods that name one of these schedulers are ours, and are packed by its policy."""
-    lease_namespace: str = LEASE_NAMESPACE
-    """Namespace of the GPU Leases: the same for all schedulers of a cluster."""
-    pipeline: BindPipeline = field(default_factory=BindPipeline)
-    sweep: bool = True
-    """Free the Leases of pods that are gone, and restore deleted Leases of running pods."""
-    pace: QueueBackoff = field(default_factory=QueueBackoff)
-    """Back-off of refused pods."""
-
-
 class Scheduler:
     """One scheduler over one API. `run` until cancelled."""
 
     def __init__(
         self,
         api: KubeApi,
-        settings: SchedulerSettings,
+        settings: Settings,
         clock: Clock,
         *,
         instance: str,
@@ -76,27 +58,38 @@ class Scheduler:
     ) -> None:
         self._api = api
         self._settings = settings
+        self._profiles = settings.scheduling.policies()
+        self._namespace = namespace = settings.scheduling.lease_namespace
+        self._loop: SchedulerLoop | None = None
         self._clock = clock
         self._instance = instance
         self._rng = random.Random(seed)
         self._ready = asyncio.Event()
         self._changes = ChangeFeed()
         self._followed: list[Informer[Any, Any]] = []
-        self.desk = SchedulerCore(settings.profiles, settings.pace)
+        self.desk = SchedulerCore(self._profiles, settings.scheduling)
         self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
-        broom = LeaseReleaser(api, settings.lease_namespace)
+        broom = LeaseReleaser(api, namespace)
         self._sweeper = LeaseGarbageCollector(
             broom, clock, on_released=lambda released: self._metrics.swept(released.why)
         )
         self._skew = ClockSkew(clock, self._metrics)
         self._restoring = LeaseRestoring(
-            LeaseRestorer(api, LeaseClient(api, settings.lease_namespace, clock)),
+            LeaseRestorer(api, LeaseClient(api, namespace, clock)),
             clock,
             withheld=self._withheld,
             on_restored=lambda restored: self._metrics.leases_restored.inc(len(restored.devices)),
         )
         placements, quotas = self.desk.placements, self.desk.quota
-        self._claims = ClaimController(api, clock, placements, names=settings.profiles, quotas=quotas)
+        self._claims = ClaimController(api, clock, placements, names=self._profiles, quotas=quotas)
+
+    def configure(self, settings: Settings) -> None:
+        """Take over settings that can change while it runs."""
+        self._settings = settings
+        if self._loop is not None:
+            self._loop.configure(settings)
+        else:
+            self.desk.configure(settings.scheduling)
 
     @property
     def ready(self) -> bool:
@@ -124,7 +117,8 @@ class Scheduler:
         recorder = EventRecorder(writer, self._clock, instance=self._instance, on_fate=self._metrics.event)
         async with recorder as events:
             teller = SchedulerReporter(events, self._metrics, self._clock)
-            loop = SchedulerLoop(self.desk, self._hands(), teller, self._clock, self._settings.pipeline)
+            loop = SchedulerLoop(self.desk, self._hands(), teller, self._clock, self._settings)
+            self._loop = loop
             events.others_are_urgent = lambda: loop.is_busy
             self._claims.on_outcome = teller.claim_kept
             loop.on_refused, loop.on_reserved = self._claims.refused, self._claims.reserved
@@ -136,7 +130,7 @@ class Scheduler:
                     await elected()
                 group.create_task(loop.run(), name="scheduler loop")
                 group.create_task(self._claims.run(), name="claims")
-                if self._settings.sweep:
+                if self._settings.scheduling.release_leases:
                     group.create_task(self._sweeper.run(), name="lease sweeper")
                     group.create_task(self._restoring.run(), name="lease restorer")
                 group.create_task(self._follow_later(loop, informers), name="kinds that come later")
@@ -147,19 +141,19 @@ class Scheduler:
         return placements.device_claims.withheld(pod.gpu_ids, placements.state.inventories.get(pod.node))
 
     def _hands(self) -> SchedulerActuator:
-        book = LeaseClient(self._api, self._settings.lease_namespace, self._clock)
+        book = LeaseClient(self._api, self._namespace, self._clock)
         volumes = VolumeBinder(self._api, self._changes)
         return SchedulerActuator(
             placer=PodBinder(self._api, book, volumes),
             gang_placer=GangBinder(self._api, book, volumes),
-            preempter=PreemptionActuator(self._api, self._clock, scheduler=next(iter(self._settings.profiles))),
+            preempter=PreemptionActuator(self._api, self._clock, scheduler=next(iter(self._profiles))),
             refuser=PodConditionWriter(self._api, self._clock),
         )
 
     async def _informers(self, loop: SchedulerLoop) -> list[Informer[Any, Any]]:
         wanted = [
-            *await sources_served(self._api, lease_namespace=self._settings.lease_namespace),
-            gpu_leases(self._settings.lease_namespace),
+            *await sources_served(self._api, lease_namespace=self._namespace),
+            gpu_leases(self._namespace),
         ]
         return [self._informer(one, loop) for one in wanted]
 
@@ -169,7 +163,7 @@ class Scheduler:
             self._claims.hear(event)
             self._changes.observe(event)
             self._skew.observe(event)
-            if self._settings.sweep:
+            if self._settings.scheduling.release_leases:
                 self._sweeper.observe(event)
                 self._restoring.observe(event)
 
@@ -184,7 +178,7 @@ class Scheduler:
                 with suppress(ApiError):
                     if not any([await is_served(self._api, one) for one in missing]):
                         continue
-                    for interest in await sources_served(self._api, lease_namespace=self._settings.lease_namespace):
+                    for interest in await sources_served(self._api, lease_namespace=self._namespace):
                         if interest.resource.id not in followed:
                             followed.add(interest.resource.id)
                             group.create_task(self._informer(interest, loop).run(), name=interest.resource.id)

@@ -6,15 +6,18 @@ from typing import Any, assert_never
 
 import msgspec
 
+from ullage.config.settings import DrainingSettings
 from ullage.decide.draining.deletion_tracker import NodeDeletionTracker, WorkloadIndex, behind, missing_at_start
 from ullage.decide.draining.eligibility import is_draining
 from ullage.decide.draining.inputs import (
     FRESH,
     DrainInputs,
     DrainPlan,
+    DrainPolicy,
     Limits,
-    PlannerSettings,
     RemovalPacing,
+    least_resources,
+    node_filters,
     pod_destinations,
     scale_down_candidates,
 )
@@ -57,18 +60,24 @@ class DrainDecision:
 class DrainCore:
     """State of draining between loops. Everything but `observe`, `plan` and `settle` only reads."""
 
-    def __init__(self, assigner: PodAssigner, settings: PlannerSettings) -> None:
+    def __init__(self, assigner: PodAssigner, settings: DrainingSettings) -> None:
         self.workloads = WorkloadIndex()
-        self.tracker = NodeDeletionTracker(evictions_kept=settings.policy.evictions_kept)
+        self.tracker = NodeDeletionTracker(evictions_kept=settings.recent_eviction_window)
         self.decided: DrainDecision | None = None
         """Last decision; None while nothing could be removed."""
         self._assigner = assigner
         self._snapshot = assigner.placements
         self._settings = settings
+        self._policy = DrainPolicy.of(settings)
         self._memory = FRESH
         self._observed_at = float("-inf")
         self._unplaceable: dict[str, ObjectKey] = {}
         self._unplaceable_at = float("-inf")
+
+    def configure(self, settings: DrainingSettings) -> None:
+        """Take over changed settings. Timers go on: a node is as long unneeded as it was."""
+        self._settings, self._policy = settings, DrainPolicy.of(settings)
+        self.tracker.kept = settings.recent_eviction_window
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -124,7 +133,7 @@ class DrainCore:
         """Plan, and choose due removals."""
         pools = {one.name: one.consolidation for one in provisioners if is_drained(one)}
         used = {name: one.used_milli for name, one in pools.items()}
-        policy = replace(self._settings.policy, pools_used_milli=used)
+        policy = replace(self._policy, pools_used_milli=used)
         abandoned = self.abandoned
         plan = plan_drain(self._assigner, self._inputs(scope, abandoned), policy, self._memory, limits, now=now)
         since = {**(plan.memory.since or {}), **self._timers_of_unlisted(scope)}
@@ -140,7 +149,7 @@ class DrainCore:
     def soft_taints(self, leave: frozenset[str]) -> Sequence[DrainAction]:
         """Soft taints to write and to remove now. Nodes in `leave`, and nodes being removed, are not touched."""
         leave |= self.tracker.busy
-        return soft_taints(self.unneeded_since, self.nodes, leave=leave, most=self._settings.max_soft_taints)
+        return soft_taints(self.unneeded_since, self.nodes, leave=leave, most=self._settings.max_soft_taints_per_loop)
 
     def begin(self, plan: RemovalPlan) -> None:
         """Record that a removal begins."""
@@ -149,7 +158,7 @@ class DrainCore:
     def context(self, *, now: float) -> DrainContext:
         """Current inputs of the drain rules."""
         budgets = RemainingPdbTracker(self._snapshot.state.budgets)
-        rules, known = self._settings.policy.rules, self.workloads
+        rules, known = self._policy.rules, self.workloads
         return DrainContext(rules, budgets, known.by_uid, known.kinds, now)
 
     def unplaceable(self, node: str, *, now: float, steady: float) -> ObjectKey | None:
@@ -159,7 +168,7 @@ class DrainCore:
                 nodes={name: one.pods for name, one in self.tracker.plans.items()},
                 evictions=self.tracker.evictions,
                 workloads=self.workloads.by_uid,
-                destinations=pod_destinations(self._settings.node_filters, self.nodes),
+                destinations=pod_destinations(node_filters(self._settings), self.nodes),
             )
             self._unplaceable, self._unplaceable_at = unplaceable_pods(self._assigner, leaving, now=now), steady
         return self._unplaceable.get(node)
@@ -182,7 +191,7 @@ class DrainCore:
         if self.decided is not None:
             deadlines.append(self.decided.wake_at)
             # A node refused on all that is known is refused again until an event comes.
-            recheck, refused = self._settings.policy.recheck, self._memory.refused.values()
+            recheck, refused = self._policy.recheck, self._memory.refused.values()
             deadlines += [at + recheck for at, _ in refused if at <= self._observed_at]
             deadlines.append(now + LIST_AGAIN if self.decided.scope.unlisted else None)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
@@ -191,7 +200,7 @@ class DrainCore:
         node = outcome.intent.node
         self.tracker.end(node)
         if not outcome.waits_for_budget:
-            until = now + self._settings.after_failure
+            until = now + self._settings.scale_down_delay_after_failure
             self.tracker.fail(node, f"{outcome.failure.value}: {outcome.detail}", until=until)
             self._memory = without_timer(self._memory, node)
         if outcome.failure is RemovalFailure.CLOUD_FAILED:
@@ -207,14 +216,14 @@ class DrainCore:
     def _inputs(self, scope: DrainScope, abandoned: frozenset[str]) -> DrainInputs:
         settings = self._settings
         return DrainInputs(
-            candidates=scale_down_candidates(settings.node_filters, self.nodes, scope.candidates),
-            destinations=pod_destinations(settings.node_filters, self.nodes),
+            candidates=scale_down_candidates(node_filters(settings), self.nodes, scope.candidates),
+            destinations=pod_destinations(node_filters(settings), self.nodes),
             removing=self.tracker.busy,
             resumable=abandoned,
             failed=self.tracker.failed(),
             pools=scope.minimums,
-            least_nodes=settings.least_nodes,
-            least_resources=settings.least_resources,
+            least_nodes=settings.min_nodes_total,
+            least_resources=least_resources(settings),
             workloads=self.workloads.by_uid,
             workload_kinds=self.workloads.kinds,
             evictions=self.tracker.evictions,
@@ -222,7 +231,7 @@ class DrainCore:
         )
 
     def _pacing(self, pools: Mapping[str, Consolidation]) -> PacingByPool:
-        others = self._settings.pacing
+        others = RemovalPacing.of(self._settings)
         own = {
             name: RemovalPacing(
                 unneeded=one.unneeded, unready=one.unready, most_at_once=one.most_at_once, most_drains=one.most_drains

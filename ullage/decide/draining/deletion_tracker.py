@@ -131,7 +131,7 @@ class NodeDeletionTracker:
     """Removals, failures and recent evictions. Times are seconds since the epoch, except where stated."""
 
     def __init__(self, *, evictions_kept: float) -> None:
-        self._kept = evictions_kept
+        self.kept = evictions_kept
         self._going: dict[str, OngoingRemoval] = {}
         self._plans: dict[str, RemovalPlan] = {}
         self._releasing: set[str] = set()
@@ -217,7 +217,7 @@ class NodeDeletionTracker:
                 replace(one, at=now) if one.pod.owner is not None and one.pod.owner.uid in unnoticed else one
                 for one in self._evictions
             ]
-        self._evictions = [one for one in self._evictions if now - one.at < self._kept]
+        self._evictions = [one for one in self._evictions if now - one.at < self.kept]
 
     def clock_was_set(self, by: float) -> None:
         """Shift all wall-clock times after the clock was set, so that elapsed times stay the same."""
@@ -227,5 +227,5 @@ class NodeDeletionTracker:
     def next_moment(self) -> float | None:
         """Earliest time at which a failure or an eviction expires."""
         moments = [until for until, _ in self._failed.values()]
-        moments += [one.at + self._kept for one in self._evictions]
+        moments += [one.at + self.kept for one in self._evictions]
         return min(moments, default=None)

@@ -4,9 +4,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ullage.config.settings import DrainingSettings
 from ullage.model.draining import RecentEviction, RemovableNode, UnremovableNode, WorkloadReplicas
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
+from ullage.model.resources import GIB, GPU, MILLI
 
 
 class NodeListFilter(Protocol):
@@ -93,6 +95,27 @@ class DrainPolicy:
     """Time an evicted pod without a replacement keeps its place reserved in drain plans."""
     rules: RuleSwitches = field(default_factory=RuleSwitches)
 
+    @classmethod
+    def of(cls, settings: DrainingSettings) -> "DrainPolicy":
+        """Policy of these settings."""
+        return cls(
+            used_milli=round(settings.utilization_threshold * 1000),
+            gpu_used_milli=round(settings.gpu_utilization_threshold * 1000),
+            count_daemons=not settings.ignore_daemonsets_utilization,
+            count_mirrors=not settings.ignore_mirror_pods_utilization,
+            unready_go=settings.scale_down_unready,
+            in_turn=settings.allow_serial_eviction,
+            recheck=settings.unremovable_recheck_timeout,
+            evictions_kept=settings.recent_eviction_window,
+            rules=RuleSwitches(
+                system_pods_stay=settings.skip_nodes_with_system_pods,
+                local_storage_stays=settings.skip_nodes_with_local_storage,
+                custom_controllers_stay=settings.skip_nodes_with_custom_controller_pods,
+                min_replicas=settings.min_replica_count,
+                system_pod_grace=settings.system_pod_timeout,
+            ),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalPacing:
@@ -104,6 +127,16 @@ class RemovalPacing:
     """Nodes being removed at once."""
     most_drains: int = 1
     """Nodes with pods to evict among them. If below `most_at_once`, drains never block removals of empty nodes."""
+
+    @classmethod
+    def of(cls, settings: DrainingSettings) -> "RemovalPacing":
+        """Pacing of nodes of no pool. Its limits hold for all pools together."""
+        return cls(
+            unneeded=settings.scale_down_unneeded_time,
+            unready=settings.scale_down_unready_time,
+            most_at_once=settings.max_scale_down_parallelism,
+            most_drains=settings.drains_at_once,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,23 +195,21 @@ class PlannerMemory:
 FRESH = PlannerMemory()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlannerSettings:
-    """Settings of DrainCore, the same for all pools. Times are in seconds."""
+def node_filters(settings: DrainingSettings) -> tuple[NodeListFilter, ...]:
+    """Filters of these settings, applied in order."""
+    if not settings.candidate_labels and not settings.destination_labels:
+        return ()
+    return (LabelledNodes(candidates=settings.candidate_labels, destinations=settings.destination_labels),)
 
-    policy: DrainPolicy = field(default_factory=DrainPolicy)
-    pacing: RemovalPacing = field(default_factory=RemovalPacing)
-    """Pacing of nodes of no pool. Its limits hold for all pools together."""
-    least_nodes: int = 0
-    """Minimum number of nodes of the cluster."""
-    least_resources: Mapping[str, int] = field(default_factory=dict)
-    """Minimum allocatable of all nodes together, in thousandths by resource."""
-    node_filters: tuple[NodeListFilter, ...] = ()
-    """Filters of destinations and candidates, applied in order."""
-    after_failure: float = 180.0
-    """Time before a node whose removal failed is tried again."""
-    max_soft_taints: int = 50
-    """Soft taints written or removed in one loop."""
+
+def least_resources(settings: DrainingSettings) -> dict[str, int]:
+    """Minimum allocatable of all nodes together, in thousandths by resource. Zeros are left out."""
+    least = {
+        "cpu": settings.min_cores_total * MILLI,
+        "memory": settings.min_memory_total * GIB * MILLI,
+        GPU: settings.min_gpus_total * MILLI,
+    }
+    return {name: amount for name, amount in least.items() if amount}
 
 
 def always() -> bool:

@@ -46,6 +46,15 @@ class SchedulingCycle:
         self.assigner = self._assigners[next(iter(profiles))]
         """Any of the assigners, for questions whose answer depends on no policy."""
 
+    def use_policies(self, profiles: Mapping[str, str]) -> None:
+        """Decide by other policies from now on. Names that are not served yet, or no longer, need a restart."""
+        changed = {name: profiles[name] for name in self._policies if name in profiles}
+        by_policy = {policy: self._assigners[name] for name, policy in self._policies.items()}
+        for name, policy in changed.items():
+            if policy not in by_policy:
+                by_policy[policy] = PodAssigner(self._placements, policy)
+            self._assigners[name], self._policies[name] = by_policy[policy], policy
+
     def ours(self, pod: Pod) -> bool:
         """True if the pod waits for this scheduler to place it."""
         return pod.scheduler in self._assigners and waits(pod) and not pod.gated

@@ -7,6 +7,7 @@ write did not happen. A bind that succeeded is assumed until the pod is observed
 from collections.abc import Mapping
 from typing import Any
 
+from ullage.config.settings import SchedulingSettings
 from ullage.decide.placement.observed_gpus import GpuAccounting
 from ullage.decide.placement.quota import QuotaTable
 from ullage.decide.scheduling.cycle import SchedulingCycle
@@ -21,7 +22,7 @@ from ullage.model.lease import GpuLease
 from ullage.model.outcome import BindFailure, PlaceOutcome, PodBound, PodNotBound, PreemptOutcome
 from ullage.model.pod import Pod
 from ullage.model.verdict import ClusterEvent
-from ullage.state.queue import QueueBackoff, SchedulingQueue
+from ullage.state.queue import SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
 
 BELIEVED_FOR = 300.0
@@ -34,9 +35,13 @@ TAKEN_FOR = 30.0
 class SchedulerCore:
     """State and next decision of one scheduler. `profiles` are policies by scheduler name."""
 
-    def __init__(self, profiles: Mapping[str, str], pace: QueueBackoff = QueueBackoff()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        profiles: Mapping[str, str],
+        settings: SchedulingSettings = SchedulingSettings(),  # noqa: B008 - frozen
+    ) -> None:
         self.placements = ClusterSnapshot()
-        self.queue = SchedulingQueue(pace)
+        self.queue = SchedulingQueue(settings)
         self._foreign = self.placements.leases
         self._accounting = GpuAccounting(self.placements)
         self._turns = SchedulingCycle(profiles, self.placements, self.queue, self._foreign)
@@ -44,6 +49,11 @@ class SchedulerCore:
         """Gangs with events since they were last checked."""
         self._believed: dict[ObjectKey, float] = {}
         self.denials = Denials()
+
+    def configure(self, settings: SchedulingSettings) -> None:
+        """Take over changed settings: back-off, and the policies of schedulers that are served already."""
+        self.queue.configure(settings)
+        self._turns.use_policies(settings.policies())
 
     @property
     def quota(self) -> QuotaTable:

@@ -59,6 +59,6 @@ class _Parts:
         wire = InMemoryTransport(self._server, user="agents")
         api = RestApi(wire, rng=random.Random(seed), lossless=not self._spec.faults)
         settings = SimulatedAgentSettings(
-            lease_namespace=self._spec.scheduler.lease_namespace, heartbeats=heartbeats, seed=seed
+            lease_namespace=self._spec.settings.scheduling.lease_namespace, heartbeats=heartbeats, seed=seed
         )
         return SimulatedAgents(api, clock, settings)

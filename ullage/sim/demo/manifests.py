@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ullage.act.node_removal import DrainPace
-from ullage.control.draining.settings import DrainingSettings
+from ullage.config.settings import DrainingSettings, Settings
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.kube.read.provisioner import read_provisioner
 from ullage.model.allocation import CLAIM as CLAIM_NOTE
 from ullage.model.allocation import CLAIM_TEMPLATE
+from ullage.model.units import Seconds
 from ullage.sim.kubelet.timings import DURATION, STOP
 from ullage.sim.world.spec import FleetNode
 
@@ -50,7 +50,7 @@ H100 = Hardware(
 L4 = Hardware(model="NVIDIA L4", gpus=4, memory="24Gi", islands=4, cpu="48", ram="192Gi", price="4.60")
 
 
-VISIBLE_DRAINING = DrainingSettings(pace=DrainPace(after_taint=20.0))
+VISIBLE_DRAINING = Settings(draining=DrainingSettings(node_delete_delay_after_taint=Seconds(20.0)))
 """Drain pace for demos: a node stays tainted for 20 s before it is examined again, so that a viewer sees the taint."""
 
 

@@ -13,7 +13,7 @@ _SEARCH = make.deployment("search", 20, template="one-l4")
 
 
 def _world(seed: int) -> WorldSpec:
-    return WorldSpec(seed=seed, nodes=make.nodes_of(_POOL, 10), objects=(_POOL,), draining=make.VISIBLE_DRAINING)
+    return WorldSpec(seed=seed, nodes=make.nodes_of(_POOL, 10), objects=(_POOL,), settings=make.VISIBLE_DRAINING)
 
 
 _MOMENTS = (

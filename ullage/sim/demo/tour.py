@@ -25,7 +25,7 @@ def _world(seed: int) -> WorldSpec:
         seed=seed,
         nodes=(*make.nodes_of(_TRAIN, 2), *make.nodes_of(_SERVE, 2)),
         objects=(_TRAIN, _SERVE),
-        draining=make.VISIBLE_DRAINING,
+        settings=make.VISIBLE_DRAINING,
     )
 
 

@@ -5,8 +5,6 @@ from typing import Any
 
 from ullage.config.docs import as_plain
 from ullage.config.settings import Settings
-from ullage.control.configured import draining_settings, provisioning_settings, scheduler_settings
-from ullage.control.scheduling.wiring import SchedulerSettings
 from ullage.kube.client.resource import JsonObject
 from ullage.model.scoring import ScoringPolicy
 from ullage.sim.apiserver.network_faults import Latency
@@ -52,9 +50,7 @@ def world_spec(recipe: RunSpec) -> WorldSpec:
         restored=recipe.restored,
         epoch=recipe.epoch,
         loops=chosen.loops,
-        scheduler=_seeded(scheduler_settings(settings), recipe.seed),
-        controller=provisioning_settings(settings),
-        draining=draining_settings(settings),
+        settings=_seeded(settings, recipe.seed),
         cloud=CloudSpec(boot_seconds=chosen.boot_time),
         actors=ControllerManagerSettings(
             seed=recipe.seed, behaviour=KubeletTimings(seed=recipe.seed), heartbeats=chosen.faults
@@ -81,10 +77,9 @@ def told_settings(settings: Settings) -> dict[str, Any]:
     }
 
 
-def _seeded(settings: SchedulerSettings, seed: int) -> SchedulerSettings:
+def _seeded(settings: Settings, seed: int) -> Settings:
     """Settings with the seed of the run for profiles that use the random policy."""
-    profiles = {
-        name: f"{ScoringPolicy.RANDOM}/{seed}" if policy == ScoringPolicy.RANDOM else policy
-        for name, policy in settings.profiles.items()
-    }
-    return replace(settings, profiles=profiles)
+    chosen, seeded = settings.scheduling, f"{ScoringPolicy.RANDOM}/{seed}"
+    profiles = {name: seeded if policy == ScoringPolicy.RANDOM else policy for name, policy in chosen.profiles.items()}
+    policy = seeded if chosen.policy == ScoringPolicy.RANDOM else chosen.policy
+    return replace(settings, scheduling=replace(chosen, policy=policy, profiles=profiles))

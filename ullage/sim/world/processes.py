@@ -83,7 +83,7 @@ _Program = Callable[[WorldProcesses, KubeApi, Clock, int], Coroutine[Any, Any, N
 
 
 async def _schedule(loops: WorldProcesses, api: KubeApi, clock: Clock, seed: int) -> None:
-    settings, instance = loops.spec.scheduler, f"scheduler-{seed}"
+    settings, instance = loops.spec.settings, f"scheduler-{seed}"
     scheduler = Scheduler(api, settings, clock, instance=instance, seed=seed, metrics=loops.metrics)
     loops.running[SCHEDULER] = scheduler
     await scheduler.run()
@@ -94,10 +94,10 @@ async def _control(loops: WorldProcesses, api: KubeApi, clock: Clock, seed: int)
     host = ControllerEnvironment(
         instance=f"controller-{seed}", providers=providers, provisions=PROVISIONING in spec.loops
     )
-    provisioning = ProvisioningController(api, spec.controller, clock, seed=seed, host=host)
+    provisioning = ProvisioningController(api, spec.settings, clock, seed=seed, host=host)
     loops.running[PROVISIONING] = provisioning
     if DRAINING in spec.loops:
-        loops.running[DRAINING] = DrainController(provisioning, spec.draining)
+        loops.running[DRAINING] = DrainController(provisioning, spec.settings)
     await provisioning.run()
 
 

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ullage.control.draining.settings import DrainingSettings
-from ullage.control.provisioning.wiring import ControllerSettings
-from ullage.control.scheduling.wiring import SchedulerSettings
+from ullage.config.settings import Settings
 from ullage.kube.client.resource import JsonObject
 from ullage.model.provisioner import NodeTemplate
 from ullage.sim.apiserver.network_faults import Latency
@@ -58,9 +56,8 @@ class WorldSpec:
     epoch: float = EPOCH
     """Time at which the world begins, in Unix seconds."""
     loops: tuple[str, ...] = EVERY_LOOP
-    scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
-    controller: ControllerSettings = field(default_factory=ControllerSettings)
-    draining: DrainingSettings = field(default_factory=DrainingSettings)
+    settings: Settings = field(default_factory=Settings)
+    """Settings of the processes, as live programs take them."""
     cloud: CloudSpec = field(default_factory=CloudSpec)
     actors: ControllerManagerSettings = field(default_factory=ControllerManagerSettings)
     latency: Latency = field(default_factory=lambda: Latency(default=0.004, spread=0.5, watch=0.01))

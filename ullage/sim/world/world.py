@@ -193,7 +193,7 @@ async def started_world(
 async def _make(world: World) -> None:
     spec = world.spec
     await install(world.api, (*OURS, POD_GROUP))
-    world.make_namespace(spec.scheduler.lease_namespace)
+    world.make_namespace(spec.settings.scheduling.lease_namespace)
     setup.adopt_machines(world.cloud, spec)
     for node in spec.nodes:
         world.joining.join(node)
@@ -204,7 +204,9 @@ async def _make(world: World) -> None:
     for manifest in were:
         world.server.restore(manifest)
     setup.install_agents(world.agents, speaking)
-    await setup.lease_what_is_given(world.api, world.observers.books, spec.scheduler.lease_namespace, world.clock)
+    await setup.lease_what_is_given(
+        world.api, world.observers.books, spec.settings.scheduling.lease_namespace, world.clock
+    )
 
 
 @asynccontextmanager
