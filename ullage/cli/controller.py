@@ -21,13 +21,16 @@ from ullage.cli.process import (
     pages,
     until_stopped,
 )
-from ullage.cli.setting_options import read_options, setting_options
+from ullage.cli.setting_options import following_settings, read_options, setting_options
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ullage.config.settings import Settings
     from ullage.control.draining.wiring import DrainController
     from ullage.control.leader.leadership import Leadership
     from ullage.control.provisioning.wiring import ProvisioningController
+    from ullage.control.settings_reload import SettingsReloader
     from ullage.kube.auth.access import ClusterAccess
     from ullage.observe.draining_metrics import DrainMetrics
     from ullage.observe.karpenter_metrics import KarpenterMetrics
@@ -65,9 +68,7 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
     Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
     """
     choice = ClusterChoice.of(kubeconfig, context)
-    settings = read_options(options)
-    election = settings.scheduling.lease_namespace if options["leader_election"] else None
-    asyncio.run(until_stopped(_controlling(choice, settings, election, listen_address(listen))))
+    asyncio.run(until_stopped(_controlling(choice, read_options(options), options, listen_address(listen))))
 
 
 @dataclass(slots=True)
@@ -77,6 +78,8 @@ class _Process:
     metrics: "ProvisioningMetrics"
     drain_metrics: "DrainMetrics"
     karpenter_metrics: "KarpenterMetrics"
+    following: "SettingsReloader"
+    """Settings in force."""
     provisioning: "ProvisioningController | None" = field(default=None)
     draining: "DrainController | None" = field(default=None)
     election: str = ""
@@ -105,7 +108,7 @@ class _Process:
 
 
 async def _controlling(
-    choice: ClusterChoice, settings: "Settings", election: str | None, address: "ListenAddress | None"
+    choice: ClusterChoice, settings: "Settings", options: "Mapping[str, Any]", address: "ListenAddress | None"
 ) -> None:
     from prometheus_client import CollectorRegistry
 
@@ -118,18 +121,21 @@ async def _controlling(
     access = find_access(choice.kubeconfig, choice.context)
     await check_served(access, NODE_PROVISIONERS)
     registry = CollectorRegistry()
-    process = _Process(ProvisioningMetrics(registry), DrainMetrics(registry), KarpenterMetrics(registry))
+    namespace = settings.scheduling.lease_namespace
+    async with following_settings(options, settings, ELECTION, registry) as following:
+        process = _Process(ProvisioningMetrics(registry), DrainMetrics(registry), KarpenterMetrics(registry), following)
 
-    async def term(leadership: "Leadership | None") -> None:
-        await _serve(access, settings, process, leadership)
+        async def term(leadership: "Leadership | None") -> None:
+            await _serve(access, process, leadership)
 
-    async with pages(address, registry, unready=process.unready, refresh=process.refresh, stuck=process.stuck):
-        await (term(None) if election is None else led(choice, election, ELECTION, term, process.elects))
+        async with pages(address, registry, unready=process.unready, refresh=process.refresh, stuck=process.stuck):
+            if options["leader_election"]:
+                await led(choice, namespace, ELECTION, term, process.elects)
+            else:
+                await term(None)
 
 
-async def _serve(
-    access: "ClusterAccess", settings: "Settings", process: _Process, leadership: "Leadership | None"
-) -> None:
+async def _serve(access: "ClusterAccess", process: _Process, leadership: "Leadership | None") -> None:
     """Provision and drain for one term. With a leadership, nothing is bought or given back once it is over."""
     from functools import partial
 
@@ -139,12 +145,13 @@ async def _serve(
     from ullage.control.leader.cloud_guard import GuardedProvider
     from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
 
+    settings = process.following.settings
     host = ControllerEnvironment(instance=identity(), metrics=process.metrics)
     if leadership is not None:
         host = replace(host, guard=partial(GuardedProvider, leadership=leadership))
     async with api_of_term(access, leadership) as api:
         provisioning = ProvisioningController(api, settings, WallClock(), seed=secrets.randbits(32), host=host)
-        process.provisioning = provisioning
+        process.provisioning = process.following.program = provisioning
         process.draining = DrainController(provisioning, settings, metrics=process.drain_metrics)
         if settings.karpenter.enabled:
             KarpenterController(
@@ -158,4 +165,4 @@ async def _serve(
         try:
             await process.draining.run()
         finally:
-            process.provisioning = process.draining = None
+            process.provisioning = process.draining = process.following.program = None

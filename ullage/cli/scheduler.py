@@ -11,9 +11,8 @@ import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
 from ullage.cli.process import LISTEN_HELP, api_of_term, check_served, identity, led, listen_address, pages, run_fast
-from ullage.cli.setting_options import FILE, read_options, setting_options
-from ullage.errors import UserError
-from ullage.model.scoring import DEFAULT_SCHEDULER, LIVE_POLICIES
+from ullage.cli.setting_options import FILE, following_settings, read_options, refuse_random, setting_options
+from ullage.model.scoring import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from ullage.config.settings import Settings
     from ullage.control.leader.leadership import Leadership
     from ullage.control.scheduling.wiring import Scheduler
+    from ullage.control.settings_reload import SettingsReloader
     from ullage.kube.auth.access import ClusterAccess
     from ullage.kube.client.api import KubeApi
     from ullage.observe.probes import ListenAddress
@@ -53,23 +53,12 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
     Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
     """
     choice = ClusterChoice.of(kubeconfig, context)
-    run_fast(_scheduling(choice, read_settings(options), options["leader_election"], listen_address(listen)))
+    run_fast(_scheduling(choice, read_settings(options), options, listen_address(listen)))
 
 
 def read_settings(options: "Mapping[str, Any]") -> "Settings":
     """Read the settings from all sources. Raises UserError."""
     return refuse_random(read_options(options), options[FILE])
-
-
-def refuse_random(settings: "Settings", source: str | None) -> "Settings":
-    """Return the settings unless they place by chance: that is for simulations. Raises UserError."""
-    for scheduler, policy in settings.scheduling.policies().items():
-        if policy not in LIVE_POLICIES:
-            raise UserError(
-                f"{source or 'settings'}: scheduling: {policy} (of {scheduler}) is for simulations; allowed: "
-                f"{', '.join(LIVE_POLICIES)}"
-            )
-    return settings
 
 
 def election_of(profiles: "Mapping[str, str]") -> str:
@@ -88,6 +77,8 @@ class _Process:
     """State that outlives a term of leadership."""
 
     metrics: "SchedulerMetrics"
+    following: "SettingsReloader"
+    """Settings in force."""
     scheduler: "Scheduler | None" = field(default=None)
     leads: bool = False
     election: str = ""
@@ -109,7 +100,7 @@ class _Process:
 
 
 async def _scheduling(
-    choice: ClusterChoice, settings: "Settings", elect: bool, address: "ListenAddress | None"
+    choice: ClusterChoice, settings: "Settings", options: "Mapping[str, Any]", address: "ListenAddress | None"
 ) -> None:
     from prometheus_client import CollectorRegistry
 
@@ -119,30 +110,33 @@ async def _scheduling(
 
     access = find_access(choice.kubeconfig, choice.context)
     await check_served(access, GPU_CLAIMS, GPU_NODE_STATUSES)
-    process = _Process(SchedulerMetrics(CollectorRegistry()))
+    metrics = SchedulerMetrics(CollectorRegistry())
+    election = election_of(settings.scheduling.policies())
+    async with following_settings(options, settings, election, metrics.registry) as following:
+        process = _Process(metrics, following)
+        async with pages(address, metrics.registry, unready=process.unready, refresh=process.refresh):
+            if options["leader_election"]:
+                async with _Standby(access, process) as standby:
+                    await led(choice, settings.scheduling.lease_namespace, election, standby.lead, process.elects)
+            else:
+                await _serve(access, process)
 
-    async with pages(address, process.metrics.registry, unready=process.unready, refresh=process.refresh):
-        if elect:
-            async with _Standby(access, settings, process) as standby:
-                election = election_of(settings.scheduling.policies())
-                await led(choice, settings.scheduling.lease_namespace, election, standby.lead, process.elects)
-        else:
-            await _serve(access, settings, process)
 
-
-async def _serve(access: "ClusterAccess", settings: "Settings", process: _Process) -> None:
+async def _serve(access: "ClusterAccess", process: _Process) -> None:
     """Schedule without an election."""
     async with api_of_term(access, None) as api:
-        process.scheduler, process.leads = _new_scheduler(api, settings, process), True
+        process.scheduler, process.leads = _new_scheduler(api, process), True
         await process.scheduler.run()
 
 
-def _new_scheduler(api: "KubeApi", settings: "Settings", process: _Process) -> "Scheduler":
+def _new_scheduler(api: "KubeApi", process: _Process) -> "Scheduler":
     from ullage.clock import WallClock
     from ullage.control.scheduling.wiring import Scheduler
 
-    seed = secrets.randbits(32)
-    return Scheduler(api, settings, WallClock(), instance=identity(), seed=seed, metrics=process.metrics)
+    seed, settings = secrets.randbits(32), process.following.settings
+    made = Scheduler(api, settings, WallClock(), instance=identity(), seed=seed, metrics=process.metrics)
+    process.following.program = made
+    return made
 
 
 class _Standby:
@@ -152,9 +146,8 @@ class _Standby:
     anew.
     """
 
-    def __init__(self, access: "ClusterAccess", settings: "Settings", process: _Process) -> None:
+    def __init__(self, access: "ClusterAccess", process: _Process) -> None:
         self._access = access
-        self._settings = settings
         self._process = process
         self._failure: BaseException | None = None
 
@@ -191,7 +184,7 @@ class _Standby:
         self._elected = asyncio.Event()
         self._process.leads = False
         api = RestApi(self._transport, rng=random.Random())
-        self._process.scheduler = scheduler = _new_scheduler(api, self._settings, self._process)
+        self._process.scheduler = scheduler = _new_scheduler(api, self._process)
         self._running = asyncio.create_task(scheduler.run(self._elected.wait), name="scheduler")
 
         self._running.add_done_callback(self._ended)

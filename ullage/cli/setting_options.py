@@ -4,9 +4,11 @@ A verb names the sections whose flags it has: `@setting_options("scheduling")`. 
 `ullage.config.settings`.
 """
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -19,7 +21,13 @@ from ullage.config.settings import Settings
 from ullage.config.values import Boolean, Duration
 from ullage.config.yaml_document import SettingProblem, SettingsError, read_text
 from ullage.errors import UserError
+from ullage.model.scoring import LIVE_POLICIES
 from ullage.model.units import Seconds
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from ullage.control.settings_reload import SettingsReloader
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -58,6 +66,50 @@ def read_options(options: Mapping[str, Any], environment: Mapping[str, str] | No
     file: str | None = options[FILE]
     above = stronger_than_file(options, environment)
     return read_settings("" if file is None else read_text(file), file or "settings", above)
+
+
+@asynccontextmanager
+async def following_settings(
+    options: Mapping[str, Any], settings: Settings, election: str, registry: "CollectorRegistry"
+) -> AsyncIterator["SettingsReloader"]:
+    """Settings in force during the block: their file is followed, where there is one.
+
+    Events on them are about the Lease `election`.
+    """
+    from ullage.control.settings_reload import SettingsReloader
+    from ullage.model.fact_event import ObjectKey
+    from ullage.observe.events import ObjectReference
+    from ullage.observe.settings_metrics import SettingsMetrics
+
+    file: str | None = options[FILE]
+    above = stronger_than_file(options)
+    namespace = settings.scheduling.lease_namespace
+    about = ObjectReference("Lease", ObjectKey(namespace, election), api_version="coordination.k8s.io/v1")
+    reloader = SettingsReloader(
+        file or "",
+        settings,
+        lambda text: refuse_random(read_settings(text, file or "", above), file),
+        about,
+        SettingsMetrics(registry),
+    )
+    following = asyncio.create_task(reloader.run(), name="settings file") if file is not None else None
+    try:
+        yield reloader
+    finally:
+        if following is not None:
+            following.cancel()
+            await asyncio.wait((following,))
+
+
+def refuse_random(settings: Settings, source: str | None) -> Settings:
+    """Return the settings unless they place by chance: that is for simulations. Raises UserError."""
+    for scheduler, policy in settings.scheduling.policies().items():
+        if policy not in LIVE_POLICIES:
+            raise UserError(
+                f"{source or 'settings'}: scheduling: {policy} (of {scheduler}) is for simulations; allowed: "
+                f"{', '.join(LIVE_POLICIES)}"
+            )
+    return settings
 
 
 def read_length(text: str, option: str) -> Seconds:

@@ -65,8 +65,18 @@ class Profiles(ValueType[Mapping[str, str | None]]):
                 found[name] = policy
         return found if DEFAULT_SCHEDULER in found else {DEFAULT_SCHEDULER: None, **found}
 
+    def takes_live(self, before: Mapping[str, str | None], after: Mapping[str, str | None]) -> bool:
+        """Another policy is taken over; a scheduler that is served from now on, or no longer, needs a restart."""
+        return _served(before) == _served(after)
+
     def write(self, value: Mapping[str, str | None]) -> Any:
         return self._in_files.write(value)
+
+
+def _served(profiles: Mapping[str, str | None]) -> frozenset[str]:
+    """Scheduler names that profiles add to the default one or take away."""
+    found = {DEFAULT_SCHEDULER: "", **profiles}
+    return frozenset(name for name, policy in found.items() if policy is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +94,7 @@ class SchedulingSettings:
         Profiles(),
         f"Scheduler names pods may use, each with its policy; {DEFAULT_SCHEDULER} is served unless it is null here.",
         flag="profile",
+        live=True,
     )
     lease_namespace: str = setting(
         LEASE_NAMESPACE, Text(), "Namespace of the Leases of GPUs and of the leader.", flag="namespace"

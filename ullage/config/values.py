@@ -56,6 +56,11 @@ class ValueType(Generic[T]):
         del below
         return above
 
+    def takes_live(self, before: T, after: T) -> bool:
+        """True if a running process can take over this change of a live setting."""
+        del before, after
+        return True
+
     def write(self, value: T) -> Any:
         """Return the value as it would stand in a file."""
         return value

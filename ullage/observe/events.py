@@ -72,6 +72,10 @@ class EventReason(StrEnum):
     """Reported on a pending pod: Karpenter was asked for a node."""
     NODE_HANDED_OVER = "NodeHandedOver"
     """Reported on a pending pod: the node that was bought for it is now its own."""
+    SETTINGS_RELOADED = "SettingsReloaded"
+    """Reported on the Lease of the leader: its settings file changed."""
+    SETTINGS_REFUSED = "SettingsRefused"
+    """The changed settings file cannot be used; the settings in force stay."""
     HANDOVER_UNPROTECTED = "HandoverUnprotected"
     """Reported on a NodePool: other pods may take a node before the pod it was bought for."""
 
@@ -118,6 +122,8 @@ KINDS: Mapping[EventReason, EventStyle] = {
     EventReason.DEPRECATED_FIELD: EventStyle("Reading", warning=True),
     EventReason.SCALE_UP_TRIGGERED: EventStyle("ScalingUp"),
     EventReason.NODE_HANDED_OVER: EventStyle("ScalingUp"),
+    EventReason.SETTINGS_RELOADED: EventStyle("Reading"),
+    EventReason.SETTINGS_REFUSED: EventStyle("Reading", warning=True),
     EventReason.HANDOVER_UNPROTECTED: EventStyle("Reading", warning=True),
 }
 

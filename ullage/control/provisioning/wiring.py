@@ -28,7 +28,7 @@ from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.fact_event import FactEvent, ObjectKey
 from ullage.model.pool_outcome import PoolOutcome
 from ullage.model.provisioner import Provisioner
-from ullage.observe.events import EventRecorder
+from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 from ullage.watch.sources import sources_served
@@ -110,6 +110,10 @@ class ProvisioningController:
         self.loop.configure(settings)
         for one in self._companions:
             one.configure(settings)
+
+    def announce(self, message: EventMessage) -> None:
+        """Record an Event."""
+        self.events.tell(message)
 
     @property
     def unready(self) -> str:

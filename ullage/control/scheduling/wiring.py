@@ -32,7 +32,7 @@ from ullage.kube.client.api import KubeApi
 from ullage.model.dra import WithheldGpu
 from ullage.model.fact_event import FactEvent
 from ullage.model.pod import Pod
-from ullage.observe.events import EventRecorder
+from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 from ullage.watch.sources import is_served, may_come_later, sources_served
@@ -61,6 +61,7 @@ class Scheduler:
         self._profiles = settings.scheduling.policies()
         self._namespace = namespace = settings.scheduling.lease_namespace
         self._loop: SchedulerLoop | None = None
+        self._events: EventRecorder | None = None
         self._clock = clock
         self._instance = instance
         self._rng = random.Random(seed)
@@ -91,6 +92,11 @@ class Scheduler:
         else:
             self.desk.configure(settings.scheduling)
 
+    def announce(self, message: EventMessage) -> None:
+        """Record an Event, once this scheduler decides."""
+        if self._events is not None and self.ready:
+            self._events.tell(message)
+
     @property
     def ready(self) -> bool:
         """True if all sources are synced, so that decisions are made."""
@@ -116,6 +122,7 @@ class Scheduler:
         writer = KubeEventWriter(self._api, controller=CONTROLLER, instance=self._instance)
         recorder = EventRecorder(writer, self._clock, instance=self._instance, on_fate=self._metrics.event)
         async with recorder as events:
+            self._events = events
             teller = SchedulerReporter(events, self._metrics, self._clock)
             loop = SchedulerLoop(self.desk, self._hands(), teller, self._clock, self._settings)
             self._loop = loop
