@@ -31,6 +31,10 @@ class Program:
         self.events.append(message)
 
 
+def read(text: str) -> Settings:
+    return read_settings(text, "settings.yaml")
+
+
 class Place:
     """A file, and the process that follows it."""
 
@@ -39,7 +43,6 @@ class Place:
         self.file.write_text(text)
         self.registry = CollectorRegistry()
         self.program = Program()
-        read = lambda text: read_settings(text, "settings.yaml")  # noqa: E731 - as the verb gives it
         self.reloader = SettingsReloader(str(self.file), read(text), read, LEASE, SettingsMetrics(self.registry))
         self.reloader.program = self.program
 
@@ -132,10 +135,10 @@ def test_between_two_terms_the_next_one_begins_with_the_new_settings(tmp_path: P
 def test_what_a_reader_refuses_is_refused(tmp_path: Path) -> None:
     place = Place(tmp_path, "")
 
-    def read(text: str) -> Settings:
+    def refuse(text: str) -> Settings:
         raise UserError(f"{text.strip()} is for simulations")
 
-    place.reloader._read = read
+    place.reloader._read = refuse
     place.file.write_text("random\n")
     place.polled()
     assert [one.note for one in place.program.events] == ["random is for simulations; the settings in force stay"]
