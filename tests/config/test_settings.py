@@ -55,7 +55,7 @@ def test_a_file_is_taken() -> None:
         pytest.param(
             "\n\nschedulng: {}\n",
             "policy.yaml:3: schedulng: there is no such section; allowed: scheduling, provisioning, draining, "
-            "karpenter, vmagent, simulation; did you mean scheduling?",
+            "karpenter, vmagent, vms, simulation; did you mean scheduling?",
             id="an-unknown-section",
         ),
         pytest.param(
@@ -115,7 +115,7 @@ def test_a_file_is_taken() -> None:
         ),
         pytest.param(
             "- 1\n",
-            "policy.yaml:1: is a list; give scheduling, provisioning, draining, karpenter, vmagent, simulation",
+            "policy.yaml:1: is a list; give scheduling, provisioning, draining, karpenter, vmagent, vms, simulation",
             id="list",
         ),
         pytest.param(

@@ -39,7 +39,10 @@ def by_name(objects: list[JsonObject]) -> dict[tuple[str, str], JsonObject]:
             id="the-scheduler-alone",
         ),
         pytest.param(
-            {"features": {"karpenter": True, "clusterApi": True, "kwok": True}, "dashboard": {"enabled": True}},
+            {
+                "features": {"karpenter": True, "clusterApi": True, "kwok": True, "vms": True},
+                "dashboard": {"enabled": True},
+            },
             replace(DEFAULT, features=list(Feature), components=list(Component)),
             id="everything",
         ),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ullage.deploy.options import InstallOptions
 
 COMPONENT_NAMES = ("scheduler", "controller", "webhook", "agent", "dashboard")
-FEATURE_NAMES = ("karpenter", "cluster-api", "kwok")
+FEATURE_NAMES = ("karpenter", "cluster-api", "kwok", "vms")
 
 EXAMPLES = """\b
 Examples:

@@ -17,6 +17,7 @@ from ullage.observe.karpenter_metrics import KARPENTER_METRICS
 from ullage.observe.provisioning_metrics import PROVISIONING_METRICS
 from ullage.observe.scheduler_metrics import metrics_page
 from ullage.observe.vm_agent_metrics import VM_AGENT_METRICS
+from ullage.observe.vm_metrics import VM_METRICS
 
 
 def command_line() -> str:
@@ -41,7 +42,13 @@ def _block(text: str) -> list[str]:
 
 def _metrics() -> str:
     return metrics_page(
-        ADMISSION_METRICS, AGENT_METRICS, PROVISIONING_METRICS, DRAIN_METRICS, KARPENTER_METRICS, VM_AGENT_METRICS
+        ADMISSION_METRICS,
+        AGENT_METRICS,
+        PROVISIONING_METRICS,
+        DRAIN_METRICS,
+        KARPENTER_METRICS,
+        VM_METRICS,
+        VM_AGENT_METRICS,
     )
 
 

@@ -12,6 +12,7 @@ import click
 from ullage.cli.cluster import ClusterChoice, cluster_options
 from ullage.cli.process import LISTEN_HELP, api_of_term, check_served, identity, led, listen_address, pages, run_fast
 from ullage.cli.setting_options import FILE, following_settings, read_options, refuse_random, setting_options
+from ullage.errors import UserError
 from ullage.model.scoring import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
     from ullage.control.leader.leadership import Leadership
     from ullage.control.scheduling.wiring import Scheduler
     from ullage.control.settings_reload import SettingsReloader
+    from ullage.control.vms.wiring import VmServing
     from ullage.kube.auth.access import ClusterAccess
     from ullage.kube.client.api import KubeApi
     from ullage.observe.probes import ListenAddress
     from ullage.observe.scheduler_metrics import SchedulerMetrics
 
 ELECTION = "ullage-scheduler"
+PERMIT_SERVICE, PERMIT_SECRET = "ullage-scheduler", "ullage-scheduler-tls"
 
 EXAMPLES = """\b
 Examples:
@@ -38,7 +41,7 @@ Examples:
 
 
 @click.command("scheduler", epilog=EXAMPLES)
-@setting_options("scheduling", "karpenter.enabled")
+@setting_options("scheduling", "vms", "karpenter.enabled")
 @click.option(
     "--leader-election/--no-leader-election",
     default=True,
@@ -46,6 +49,32 @@ Examples:
     help="Wait for the lease of the one active scheduler of the first --profile.",
 )
 @click.option("--listen", metavar="HOST:PORT", help=LISTEN_HELP)
+@click.option(
+    "--permits",
+    default="0.0.0.0:10299",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Answer VM agents here, over HTTPS. Nothing listens before the cluster serves VirtualMachine.",
+)
+@click.option(
+    "--state",
+    default="0.0.0.0:10298",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Serve the VM ledger at /state here, to users whom the API server lets get it.",
+)
+@click.option(
+    "--permits-name",
+    "permit_names",
+    multiple=True,
+    metavar="NAME",
+    help="Name or address agents call; may be repeated. Default: the Service ullage-scheduler.",
+)
+@click.option(
+    "--insecure-agents",
+    is_flag=True,
+    help="Answer VM agents over plain HTTP and without tokens: anyone who reaches the port can resize any VM.",
+)
 @cluster_options
 def command(kubeconfig: str | None, context: str | None, listen: str | None, **options: Any) -> None:
     """Watch the cluster and place pods whose spec.schedulerName names a --profile, on exact GPUs where they claim them.
@@ -59,6 +88,22 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
 def read_settings(options: "Mapping[str, Any]") -> "Settings":
     """Read the settings from all sources. Raises UserError."""
     return refuse_random(read_options(options), options[FILE])
+
+
+def read_serving(options: "Mapping[str, Any]", namespace: str) -> "VmServing":
+    """Read where VM agents are answered. Raises UserError."""
+    from ullage.certs.rotator import SecretName
+    from ullage.control.vms.certificate import PermitCertificate
+    from ullage.control.vms.wiring import VmServing
+    from ullage.kube.admission.webhook_configs import WebhookEndpoint
+    from ullage.webhook.wiring import names_for
+
+    permits, state = listen_address(options["permits"], "--permits"), listen_address(options["state"], "--state")
+    if permits is None or state is None:
+        raise UserError("--permits and --state: give HOST:PORT")
+    names = tuple(options["permit_names"]) or names_for(WebhookEndpoint(namespace, PERMIT_SERVICE))
+    certificate = PermitCertificate(names=names, secret=SecretName(namespace, PERMIT_SECRET))
+    return VmServing(permits=permits, state=state, certificate=certificate, insecure=options["insecure_agents"])
 
 
 def election_of(profiles: "Mapping[str, str]") -> str:
@@ -79,6 +124,7 @@ class _Process:
     metrics: "SchedulerMetrics"
     following: "SettingsReloader"
     """Settings in force."""
+    serving: "VmServing"
     scheduler: "Scheduler | None" = field(default=None)
     leads: bool = False
     election: str = ""
@@ -90,6 +136,7 @@ class _Process:
 
         if self.scheduler is not None and self.leads:
             show(self.metrics, self.scheduler.desk, now=WallClock().now())
+            self.scheduler.vms.show()
 
     def unready(self) -> str:
         """Return the problem that keeps it from being ready; empty if none. A standby is ready if it can lead."""
@@ -108,12 +155,13 @@ async def _scheduling(
     from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES
     from ullage.observe.scheduler_metrics import SchedulerMetrics
 
+    serving = read_serving(options, settings.scheduling.lease_namespace)
     access = find_access(choice.kubeconfig, choice.context)
     await check_served(access, GPU_CLAIMS, GPU_NODE_STATUSES)
     metrics = SchedulerMetrics(CollectorRegistry())
     election = election_of(settings.scheduling.policies())
     async with following_settings(options, settings, election, metrics.registry) as following:
-        process = _Process(metrics, following)
+        process = _Process(metrics, following, serving)
         async with pages(address, metrics.registry, unready=process.unready, refresh=process.refresh):
             if options["leader_election"]:
                 async with _Standby(access, process) as standby:
@@ -135,6 +183,7 @@ def _new_scheduler(api: "KubeApi", process: _Process) -> "Scheduler":
 
     seed, settings = secrets.randbits(32), process.following.settings
     made = Scheduler(api, settings, WallClock(), instance=identity(), seed=seed, metrics=process.metrics)
+    made.vms.serving = process.serving
     process.following.program = made
     return made
 
@@ -164,6 +213,8 @@ class _Standby:
     async def lead(self, leadership: "Leadership") -> None:
         """Run one term, with the present snapshot."""
         self._transport.elected(leadership)
+        if self._process.scheduler is not None:
+            self._process.scheduler.vms.leads = lambda: leadership.remaining() > 0
         self._process.leads = True
         self._elected.set()
         try:

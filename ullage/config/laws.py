@@ -24,3 +24,7 @@ def broken_laws(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "karpenter.maxBackoff", "must not be shorter than karpenter.initialBackoff"
     if settings.vmagent.memory_unit == 0:
         yield "vmagent.memoryUnit", "is 0; allowed: a multiple of the VMs' memory slot size"
+    if not 0 < settings.vms.score_peak < 1:
+        yield "vms.scorePeak", f"is {settings.vms.score_peak}; allowed: a number above 0 and below 1"
+    if settings.vms.agent_account.count("/") != 1 or "" in settings.vms.agent_account.split("/"):
+        yield "vms.agentAccount", f"is {settings.vms.agent_account!r}; allowed: NAMESPACE/NAME"

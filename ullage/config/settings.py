@@ -13,6 +13,7 @@ from ullage.config.declaration import setting
 from ullage.config.karpenter import KarpenterSettings
 from ullage.config.values import Boolean, Duration, Fraction, IntRange, OneOf, PositiveFloat, Price, Text, ValueType
 from ullage.config.vm_agent import VmAgentSettings
+from ullage.config.vms import VmSettings
 from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.provisioner import FleetBudget
 from ullage.model.scoring import DEFAULT_POLICY, DEFAULT_SCHEDULER, LIVE_POLICIES, ScoringPolicy
@@ -339,6 +340,7 @@ class Settings:
     draining: DrainingSettings = field(default_factory=DrainingSettings)
     karpenter: KarpenterSettings = field(default_factory=KarpenterSettings)
     vmagent: VmAgentSettings = field(default_factory=VmAgentSettings)
+    vms: VmSettings = field(default_factory=VmSettings)
     simulation: SimulationSettings = field(default_factory=SimulationSettings)
 
     @property

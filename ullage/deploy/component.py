@@ -6,6 +6,8 @@ from enum import StrEnum
 PROBES_PORT = 9440
 WEBHOOK_PORT = 9443
 DASHBOARD_PORT = 8300
+PERMITS_PORT = 10299
+STATE_PORT = 10298
 
 
 class Component(StrEnum):
@@ -24,6 +26,7 @@ class Feature(StrEnum):
     KARPENTER = "karpenter"
     CLUSTER_API = "cluster-api"
     KWOK = "kwok"
+    VMS = "vms"
 
 
 class RuleScope(StrEnum):

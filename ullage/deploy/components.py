@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from ullage.deploy import roles
 from ullage.deploy.component import (
     DASHBOARD_PORT,
+    PERMITS_PORT,
     PROBES_PORT,
+    STATE_PORT,
     WEBHOOK_PORT,
     Component,
     ComponentPort,
@@ -26,7 +28,7 @@ _SPECS = (
         component=Component.SCHEDULER,
         summary="Places pods on exact GPUs.",
         arguments=("scheduler", *_HERE, *_LISTEN),
-        ports=(_PROBES,),
+        ports=(_PROBES, ComponentPort("permits", PERMITS_PORT), ComponentPort("state", STATE_PORT)),
         rules=roles.SCHEDULER,
         cpu="500m",
         memory="256Mi",

@@ -93,6 +93,7 @@ FEATURE_VALUES: Mapping[Feature, str] = {
     Feature.KARPENTER: "karpenter",
     Feature.CLUSTER_API: "clusterApi",
     Feature.KWOK: "kwok",
+    Feature.VMS: "vms",
 }
 """Names of features among the chart's values."""
 

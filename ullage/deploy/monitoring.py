@@ -118,6 +118,22 @@ ALERTS = (
         "docs/draining.md for the reason; `ullage plan drain`.",
     ),
     AlertRule(
+        "UllageVmPressure",
+        'max(ullage_vm_nodes{state="unrelieved"}) > 0',
+        15,
+        "warning",
+        "VMs of a node want more than it has for 15 minutes, and none of them can be migrated for it.",
+        "Events VmPressure name the nodes; `GET /state`; `ullage explain vm/NAMESPACE/NAME`; docs/vms.md.",
+    ),
+    AlertRule(
+        "UllageVmConfigRefused",
+        "max(ullage_vm_config_refused) == 1",
+        5,
+        "warning",
+        "The node configuration of VMs is wrong; an older one is in force.",
+        "`kubectl -n ullage-system get events`: VmConfigRefused names the field.",
+    ),
+    AlertRule(
         "UllageWebhookCertificateEnds",
         "min(ullage_admission_certificate_expiry_seconds) - time() < 86400",
         10,

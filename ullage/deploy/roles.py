@@ -31,6 +31,8 @@ _ELECTION = RbacRule(
     why="The Lease by which one replica leads.",
 )
 
+_VMS = "vm.neon.tech"
+
 _SNAPSHOT = (
     RbacRule(
         group="", resources=("nodes", "pods", "namespaces"), verbs=_FOLLOW, why="The snapshot decisions are made on."
@@ -62,11 +64,92 @@ _SNAPSHOT = (
     RbacRule(
         group=_DRA, resources=("resourceclaims", "resourceslices"), verbs=_FOLLOW, why="GPUs a DRA driver gives out."
     ),
+    RbacRule(
+        group=_VMS,
+        resources=("virtualmachines", "virtualmachinemigrations"),
+        verbs=_FOLLOW,
+        feature=Feature.VMS,
+        why="VMs and what they may grow to.",
+        seldom="the cluster has VMs",
+    ),
+    RbacRule(
+        group="",
+        resources=("configmaps",),
+        verbs=_FOLLOW,
+        scope=RuleScope.NAMESPACE,
+        feature=Feature.VMS,
+        why="Watermarks and compute units of VM nodes (ConfigMap vm-nodes).",
+        seldom="the cluster has VMs",
+    ),
 )
 """Rules of everything that keeps a snapshot."""
 
+_VM_SYSTEM = (
+    RbacRule(
+        group=_VMS,
+        resources=("virtualmachines",),
+        verbs=("get", "patch"),
+        feature=Feature.VMS,
+        why="The size of a VM is read again before its approval shrinks; its last migration is noted.",
+        seldom="the cluster has VMs",
+    ),
+    RbacRule(
+        group=_VMS,
+        resources=("virtualmachinemigrations",),
+        verbs=("get", "create", "delete"),
+        feature=Feature.VMS,
+        why="VMs leave nodes under pressure.",
+        seldom="a node with VMs is under pressure",
+    ),
+    RbacRule(
+        group="authentication.k8s.io",
+        resources=("tokenreviews",),
+        verbs=("create",),
+        feature=Feature.VMS,
+        why="VM agents and readers of /state show tokens.",
+        seldom="the cluster has VMs",
+    ),
+    RbacRule(
+        group="authorization.k8s.io",
+        resources=("subjectaccessreviews",),
+        verbs=("create",),
+        feature=Feature.VMS,
+        why="Who may get /state.",
+        seldom="somebody gets /state",
+    ),
+    RbacRule(
+        group="",
+        resources=("secrets",),
+        verbs=("create",),
+        scope=RuleScope.NAMESPACE,
+        feature=Feature.VMS,
+        why="The certificate that VM agents are shown. A create cannot be limited by name.",
+        seldom="the cluster has VMs",
+    ),
+    RbacRule(
+        group="",
+        resources=("secrets",),
+        verbs=(*_READ, "update"),
+        names=("ullage-scheduler-tls",),
+        scope=RuleScope.NAMESPACE,
+        feature=Feature.VMS,
+        why="The certificate is renewed, and shared by replicas.",
+        seldom="the cluster has VMs",
+    ),
+    RbacRule(
+        group="",
+        resources=("configmaps",),
+        verbs=("create", "patch"),
+        scope=RuleScope.NAMESPACE,
+        feature=Feature.VMS,
+        why="The CA that VM agents trust (ConfigMap ullage-scheduler-ca).",
+        seldom="the cluster has VMs",
+    ),
+)
+
 SCHEDULER = (
     *_SNAPSHOT,
+    *_VM_SYSTEM,
     RbacRule(
         group="",
         resources=("pods", "nodes"),

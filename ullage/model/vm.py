@@ -80,6 +80,9 @@ class RestartRule(StrEnum):
 class VmRefusal(StrEnum):
     """Reasons to refuse a VM pod or an agent's message, in the order they are checked."""
 
+    CALLER_REFUSED = "CallerRefused"
+    """The sender has no valid token of an agent."""
+    NOT_LEADER = "NotLeader"
     METHOD_NOT_POST = "MethodNotPost"
     BAD_JSON = "BadJson"
     VERSION_INVALID = "VersionInvalid"

@@ -78,6 +78,12 @@ class EventReason(StrEnum):
     """The changed settings file cannot be used; the settings in force stay."""
     HANDOVER_UNPROTECTED = "HandoverUnprotected"
     """Reported on a NodePool: other pods may take a node before the pod it was bought for."""
+    VM_MIGRATION_STARTED = "VmMigrationStarted"
+    """Reported on a VirtualMachine that leaves a node under pressure."""
+    VM_PRESSURE = "VmPressure"
+    """Reported on a node whose VMs want more than it has, where no migration helps."""
+    VM_CONFIG_REFUSED = "VmConfigRefused"
+    """Reported on the ConfigMap of node configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +131,9 @@ KINDS: Mapping[EventReason, EventStyle] = {
     EventReason.SETTINGS_RELOADED: EventStyle("Reading"),
     EventReason.SETTINGS_REFUSED: EventStyle("Reading", warning=True),
     EventReason.HANDOVER_UNPROTECTED: EventStyle("Reading", warning=True),
+    EventReason.VM_MIGRATION_STARTED: EventStyle("Migrating"),
+    EventReason.VM_PRESSURE: EventStyle("Watching", warning=True, by_topic=True),
+    EventReason.VM_CONFIG_REFUSED: EventStyle("Reading", warning=True),
 }
 
 

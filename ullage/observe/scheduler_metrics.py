@@ -5,30 +5,16 @@ models); a pod's name is never one. Instruments of one process share a registry 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from ullage.observe.metric import Metric as Metric  # also for those who import it from here
+from ullage.observe.metric import MetricType as MetricType
+from ullage.observe.vm_metrics import VmSystemMetrics
+
 E = TypeVar("E", bound=StrEnum)
-
-
-class MetricType(StrEnum):
-    COUNTER = "counter"
-    GAUGE = "gauge"
-    HISTOGRAM = "histogram"
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric: its name as scraped (counters without `_total`), its meaning, what it is split by."""
-
-    name: str
-    kind: MetricType
-    help: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
 
 
 _WAITS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 60.0, 120.0, 300.0, 900.0, 3600.0)
@@ -174,6 +160,7 @@ class SchedulerMetrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
+        self.vms = VmSystemMetrics(registry)
         self.queue_wait = _histogram(QUEUE_WAIT, registry)
         self.decision_seconds = _histogram(DECISION_SECONDS, registry)
         self.preemptions = _counter(PREEMPTIONS, registry)

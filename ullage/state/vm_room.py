@@ -88,14 +88,12 @@ class VmRoom:
 
     def configure(self, document: VmNodesDocument) -> None:
         """Take over what the ConfigMap says. What is wrong, or cannot change at runtime, is refused."""
-        config = document.config
-        self.refusal = document.refusal
-        if config is None:
-            return
-        if self.active and (fixed := unchangeable(self.ledger.config, config)) is not None:
-            self.refusal = fixed
-            return
-        self.ledger.configure(config)
+        config, self.refusal = document.config, document.refusal
+        if config is not None and self.active:
+            self.refusal = unchangeable(self.ledger.config, config)
+        if config is not None and self.refusal is None:
+            self.ledger.configure(config)
+        self.on_change()
 
     @property
     def config(self) -> VmConfig:

@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from functools import partial
 from typing import Any
 
+import structlog
+
 from ullage.clock import Clock
-from ullage.errors import NotFound, Unreadable
+from ullage.errors import Forbidden, NotFound, Unreadable
 from ullage.kube.client.api import KubeApi, ListSelector
 from ullage.kube.client.resource import Resource
 from ullage.kube.client.resources import (
@@ -49,6 +51,8 @@ from ullage.model.lease import LEASE_NAMESPACE
 from ullage.state.cluster import ClusterState
 from ullage.watch.informer import Informer, InformerSpec
 
+_log = structlog.get_logger("watch")
+
 SOURCES: Sequence[InformerSpec[Any, Any]] = (
     InformerSpec(NODES, read_node),
     InformerSpec(PODS, read_pod),
@@ -61,10 +65,15 @@ SOURCES: Sequence[InformerSpec[Any, Any]] = (
     InformerSpec(GPU_CLAIMS, read_claim),
     InformerSpec(GPU_QUOTAS, read_quota),
     InformerSpec(POD_GROUPS, read_group),
+)
+"""Our own kinds come last: a cluster may not have them."""
+
+VM_KINDS: Sequence[InformerSpec[Any, Any]] = (
     InformerSpec(VIRTUAL_MACHINE_MIGRATIONS, read_vm_migration),
     InformerSpec(VIRTUAL_MACHINES, read_vm),
 )
-"""Our own kinds come last: a cluster may not have them."""
+"""Kinds of a VM controller. They are looked for in discovery, not by a request: who may not list them must not fail
+where they are not even installed."""
 
 
 async def sources_served(api: KubeApi, *, lease_namespace: str = LEASE_NAMESPACE) -> list[InformerSpec[Any, Any]]:
@@ -79,8 +88,9 @@ async def sources_served(api: KubeApi, *, lease_namespace: str = LEASE_NAMESPACE
     found = [source for source in SOURCES if source.resource in served or await is_served(api, source.resource)]
     if KUBE_POD_GROUPS in served and all(source.resource is not POD_GROUPS for source in found):
         found.append(InformerSpec(KUBE_POD_GROUPS, read_kube_group))
-    if any(source.resource is VIRTUAL_MACHINES for source in found):
-        found.insert(0, vm_nodes(lease_namespace))
+    if all(source.resource in served for source in VM_KINDS):
+        vms = [vm_nodes(lease_namespace), *VM_KINDS]
+        found += vms if await _may_be_read(api, vms) else []
     for slices, claims in zip(RESOURCE_SLICES, RESOURCE_CLAIMS, strict=True):
         if slices in served and claims in served:
             read_device_claims = partial(read_device_claim, lease_namespace=lease_namespace)
@@ -94,11 +104,30 @@ def vm_nodes(namespace: str) -> InformerSpec[Any, Any]:
     return InformerSpec(CONFIG_MAPS_READ, read_vm_nodes, namespace=namespace, selection=selection)
 
 
+async def _may_be_read(api: KubeApi, sources: Sequence[InformerSpec[Any, Any]]) -> bool:
+    """False where the rights are missing: everything else goes on without these kinds."""
+    for source in sources:
+        pages = api.pages(source.resource, source.namespace, selection=source.selection, chunk=1)
+        try:
+            async with closed_after(pages):
+                await anext(aiter(pages), None)
+        except Forbidden as error:
+            _log.warning("VMs are not counted", why=error.message)
+            return False
+    return True
+
+
 def may_come_later(followed: Collection[str]) -> list[Resource[Any]]:
     """Kinds to look out for, beside those with these ids that are followed already."""
-    missing = [source.resource for source in SOURCES if source.resource.id not in followed]
+    missing = [source.resource for source in (*SOURCES, *VM_KINDS) if source.resource.id not in followed]
     groups = POD_GROUPS in missing and KUBE_POD_GROUPS.id not in followed
     return [*missing, KUBE_POD_GROUPS] if groups else missing
+
+
+async def any_served(api: KubeApi, resources: Collection[Resource[Any]]) -> bool:
+    """True if the server serves one of these kinds, by its discovery."""
+    served = await api.discover()
+    return any(resource in served for resource in resources)
 
 
 async def is_served(api: KubeApi, resource: Resource[Any]) -> bool:

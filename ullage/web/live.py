@@ -23,7 +23,7 @@ from ullage.model.lease import LEASE_NAMESPACE
 from ullage.observe.events import EventMessage
 from ullage.observe.probes import ListenAddress
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
-from ullage.watch.sources import SOURCES, is_served, sources_served
+from ullage.watch.sources import SOURCES, VM_KINDS, is_served, sources_served
 from ullage.web.serve.access import check_may_listen
 from ullage.web.serve.thread import DashboardListen, ServerThread
 from ullage.web.view.decisions import read_decision
@@ -189,7 +189,7 @@ class _Following:
 
     async def look_for_others(self, spawn: Callable[..., Any], lease_namespace: str) -> None:
         """Start informers for kinds that were not served at the start, once they are installed."""
-        wanted = {_name(one) for one in (*SOURCES, *_EXTRAS, *_KARPENTER)}
+        wanted = {_name(one) for one in (*SOURCES, *VM_KINDS, *_EXTRAS, *_KARPENTER)}
         while not wanted <= self._informers.keys():
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
             with suppress(ApiError):

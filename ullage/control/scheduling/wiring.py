@@ -26,6 +26,7 @@ from ullage.control.leases.loop import LeaseGarbageCollector, gpu_leases
 from ullage.control.leases.restore import LeaseRestoring
 from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
 from ullage.control.scheduling.telling import SchedulerReporter
+from ullage.control.vms.wiring import VmSystem
 from ullage.decide.scheduling.desk import SchedulerCore
 from ullage.errors import ApiError
 from ullage.kube.client.api import KubeApi
@@ -35,7 +36,7 @@ from ullage.model.pod import Pod
 from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
-from ullage.watch.sources import is_served, may_come_later, sources_served
+from ullage.watch.sources import any_served, may_come_later, sources_served
 from ullage.watch.trouble import unheard
 
 CONTROLLER = "ullage.dev/scheduler"
@@ -70,6 +71,7 @@ class Scheduler:
         self._followed: list[Informer[Any, Any]] = []
         self.desk = SchedulerCore(self._profiles, settings.scheduling)
         self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
+        self.vms = VmSystem(api, self.desk.placements, settings.vms, clock, self._metrics.vms, seed=seed)
         broom = LeaseReleaser(api, namespace)
         self._sweeper = LeaseGarbageCollector(
             broom, clock, on_released=lambda released: self._metrics.swept(released.why)
@@ -87,6 +89,7 @@ class Scheduler:
     def configure(self, settings: Settings) -> None:
         """Take over settings that can change while it runs."""
         self._settings = settings
+        self.vms.configure(settings.vms)
         if self._loop is not None:
             self._loop.configure(settings)
         else:
@@ -140,6 +143,7 @@ class Scheduler:
                 if self._settings.scheduling.release_leases:
                     group.create_task(self._sweeper.run(), name="lease sweeper")
                     group.create_task(self._restoring.run(), name="lease restorer")
+                group.create_task(self.vms.run(events, self._namespace), name="VMs")
                 group.create_task(self._follow_later(loop, informers), name="kinds that come later")
                 self._ready.set()
 
@@ -183,7 +187,7 @@ class Scheduler:
             while missing := may_come_later(followed):
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
                 with suppress(ApiError):
-                    if not any([await is_served(self._api, one) for one in missing]):
+                    if not await any_served(self._api, missing):
                         continue
                     for interest in await sources_served(self._api, lease_namespace=self._namespace):
                         if interest.resource.id not in followed:

@@ -1,17 +1,13 @@
-"""Migrations of VMs: what VmCore intends is performed and settled. Wakes on a change or at the core's next deadline."""
-
-import asyncio
-
-import structlog
+"""Migrations of VMs: what VmCore intends is performed, settled and reported. Wakes on a change or at a deadline."""
 
 from ullage.act.vms import VmActuator
 from ullage.clock import Clock
+from ullage.control.vms.reporter import VmReporter
 from ullage.decide.vms.core import VmCore
 from ullage.kube.client.api import KubeApi
 from ullage.model.units import Instant
-from ullage.model.vm_intents import VmIntentRefused, VmIntentUnknown
+from ullage.runtime import Pacing, Wakeup, run_reconciler, seconds_until
 
-_log = structlog.get_logger("vms")
 PAUSE = 1.0
 """Seconds between two plans at least: changes come in bursts."""
 
@@ -19,40 +15,31 @@ PAUSE = 1.0
 class VmLoop:
     """VmLoop: runs beside the permit handler on the same core. `wake` is for code that changes a fact."""
 
-    def __init__(self, core: VmCore, api: KubeApi, clock: Clock, *, pause: float = PAUSE) -> None:
+    def __init__(
+        self, core: VmCore, api: KubeApi, clock: Clock, reporter: VmReporter | None = None, *, pause: float = PAUSE
+    ) -> None:
         self._core = core
         self._actuator = VmActuator(api)
         self._clock = clock
-        self._pause = pause
-        self._changed = asyncio.Event()
-        self._changed.set()
+        self._reporter = VmReporter() if reporter is None else reporter
+        self._wakeup = Wakeup()
+        self.pacing = Pacing(after_run=pause)
 
     def wake(self) -> None:
-        self._changed.set()
+        self._wakeup.set()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        while True:
-            await self._wait()
-            self._changed.clear()
-            await self.reconcile()
-            await asyncio.sleep(self._pause)
+        await run_reconciler(self, self._wakeup, self._clock)
 
-    async def reconcile(self) -> None:
+    def longest_wait(self) -> float | None:
+        return seconds_until(self._core.next_deadline(), self._clock.now())
+
+    async def reconcile(self) -> bool:
         """Perform what is intended now, one after another: there are few, and each changes what the next sees."""
         for intent in self._core.next_intents(now=Instant(self._clock.now())):
             outcome = await self._actuator.perform(intent)
             self._core.settle(outcome)
-            if isinstance(outcome, VmIntentRefused | VmIntentUnknown):
-                _log.warning("not done", intent=type(intent).__name__, why=intent.why, detail=outcome.detail)
-            else:
-                _log.info("done", intent=type(intent).__name__, why=intent.why)
-
-    async def _wait(self) -> None:
-        deadline = self._core.next_deadline()
-        delay = None if deadline is None else max(0.0, deadline - self._clock.now())
-        try:
-            async with asyncio.timeout(delay):
-                await self._changed.wait()
-        except TimeoutError:
-            return
+            self._reporter.outcome(outcome)
+        self._reporter.unrelieved(self._core.unrelieved)
+        return False

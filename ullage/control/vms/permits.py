@@ -5,7 +5,7 @@ from the moment it is decided.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -50,8 +50,12 @@ class HttpAnswer:
 class PermitHandler:
     """Answers one request at a time for each VM."""
 
-    def __init__(self, core: VmCore, api: KubeApi, clock: Clock) -> None:
+    def __init__(
+        self, core: VmCore, api: KubeApi, clock: Clock, waits: Callable[[ObjectKey], bool] = lambda _pod: False
+    ) -> None:
+        """`waits` is true of pods that are on no node yet."""
         self._core = core
+        self._waits = waits
         self._api = api
         self._actuator = VmActuator(api)
         self._clock = clock
@@ -61,6 +65,8 @@ class PermitHandler:
         """Return the answer to an agent of `node`. None: agents are not told apart, and may send for any VM."""
         try:
             answered = await self._answered(method, body, node)
+        except errors.LeadershipLost as lost:
+            return HttpAnswer(503, TEXT, str(lost).encode(), VmRefusal.NOT_LEADER)
         except Exception:  # noqa: BLE001 - a bug must not end the server; the agent asks again
             _log.exception("permit request failed")
             answered = rejection(VmRefusal.INTERNAL)
@@ -89,6 +95,8 @@ class PermitHandler:
         ledger = self._core.ledger
         pod = ledger.pod(message.pod)
         if pod is None:
+            if self._waits(message.pod):
+                return rejection(VmRefusal.POD_NOT_PLACED)
             known = ledger.is_ordinary(message.pod)
             return rejection(VmRefusal.POD_NOT_A_VM if known else VmRefusal.POD_NOT_FOUND)
         if node is not None and pod.node != node:

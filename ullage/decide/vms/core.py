@@ -71,6 +71,11 @@ class VmCore:
         self._started: dict[ObjectKey, Instant] = {}
         """By VM: migrations this process started. A watch that is behind does not show them yet."""
 
+    def configure(self, rules: VmRules) -> None:
+        """Take over other rules. Pressure that lasts already is not forgotten."""
+        self.rules = rules
+        self._pressure.sustained = rules.sustained
+
     # Permits.
 
     def needs_fresh_read(self, request: PermitRequest) -> bool:
