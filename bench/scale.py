@@ -1,6 +1,6 @@
-"""A large cluster, 5,000 nodes of 8 GPUs and 100,000 pods: what the scheduler needs, and how long it holds its loop.
+"""A large cluster, 5,000 nodes of 8 GPUs and 100,000 pods: what the scheduler needs, and how long loops are held.
 
-No API for the picture and its events: facts are told to the desk, as informers do, and decisions are asked for. What a
+No API for the snapshot and its events: facts are told to the desk, as informers do, and decisions are asked for. What a
 take-over takes is measured on a simulated server with a tenth of the objects; what agents ask for is counted on one.
 Times are CPU time, the least of several: a shared machine is never faster than it is.
 """
@@ -16,7 +16,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from bench.record import Figure
-from bench.scale_cluster import NOW, a_node, a_pod, an_inventory, large_desk, named, node_name
+from bench.scale_cluster import NOW, a_node, a_pod, an_inventory, large_desk, node_name
+from bench.scale_holds import scheduler_holds
 from ullage.act.concurrency import ended
 from ullage.agent.processes import ProcFs
 from ullage.agent.simulated import SimulatedReader, read_board
@@ -31,9 +32,7 @@ from ullage.kube.client.resources import NAMESPACES, NODES, PODS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.client.transport import Request, Response
 from ullage.kube.crds.install import install
-from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
-from ullage.model.selector import Selector
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_namespace
@@ -51,10 +50,6 @@ FIGURES_BEFORE: Mapping[str, float] = {
     "event: pod leaves": 0.02,
     "event: node changes": 0.03,
     "event: node appears": 0.05,
-    "hold: preemption for 1 GPUs": 109.06,
-    "hold: preemption for 8 GPUs": 109.58,
-    "hold: preemption, everybody protected": 551.09,
-    "hold: a pod that makes up 800 names": 6_344.47,
     "requests of 5,000 agents": 646.67,
 }
 """The same figures of that commit, on the machine the kept results are from."""
@@ -73,11 +68,11 @@ def run(scale: float) -> list[Figure]:
     measured = {f"start-up: {nodes:,} nodes, {nodes * PODS_PER_NODE:,} pods": (start_up, "CPU s")}
     measured["memory of the process"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MB")
     measured |= {f"event: {name}": (value, "ms") for name, value in events(desk).items()}
-    measured |= {f"hold: {name}": (value, "ms") for name, value in holds(desk).items()}
     measured[f"requests of {nodes:,} agents"] = (agents_per_second() * nodes, "/s")
     figures = [_figure(name, unit, value, full=scale == 1.0) for name, (value, unit) in measured.items()]
+    figures += scheduler_holds(desk)
     cold, warm = asyncio.run(take_over(max(nodes // 10, 10), PODS_PER_NODE))
-    figures.append(Figure("take-over after the lease, a tenth of it", "s", warm, cold, "without a warm picture"))
+    figures.append(Figure("take-over after the lease, a tenth of it", "s", warm, cold, "without a warm snapshot"))
     return figures
 
 
@@ -134,50 +129,6 @@ def events(desk: SchedulerCore) -> dict[str, float]:
     numbers, keys, names = iter(range(10**6)), iter(sorted(pods)), iter(sorted(nodes))
     kinds = (agent_reports, pod_changes, pod_appears, pod_leaves, node_changes, node_appears)
     return {kind.__name__.replace("_", " "): least(kind, 20) for kind in kinds}
-
-
-def holds(desk: SchedulerCore) -> dict[str, float]:
-    """What takes longest without a pause."""
-    turns = desk._turns
-    room, assigner = turns.room, turns.assigner
-
-    def preempting(gpus: int) -> Callable[[], object]:
-        pod = a_pod("urgent", "", gpus=gpus, priority=100)
-
-        def once() -> None:
-            room.for_pod(assigner, pod, now=NOW)
-            room._nominated.clear()
-            room._leaving.clear()
-
-        return once
-
-    found = {f"preemption for {gpus} GPUs": least(preempting(gpus)) for gpus in (1, 8)}
-    namespaces = sorted({key.namespace for key in desk.placements.state.pods})
-    for namespace in namespaces:
-        key = ObjectKey(namespace, "all")
-        desk.hear(Added(key, _spent(key)), now=NOW)
-    found["preemption, everybody protected"] = least(preempting(1))
-    found["a pod that makes up 800 names"] = least(lambda: _decided(desk, named(800)), 1)
-    return found
-
-
-def _spent(key: ObjectKey) -> PodDisruptionBudget:
-    return PodDisruptionBudget(
-        key=key,
-        uid=str(key),
-        selector=Selector(()),
-        current=True,
-        disruptions_allowed=0,
-        current_healthy=5,
-        desired_healthy=5,
-        evict_unhealthy=False,
-    )
-
-
-def _decided(desk: SchedulerCore, pod: object) -> None:
-    desk.hear(Added(pod.key, pod), now=NOW)  # type: ignore[attr-defined]
-    while desk.next_decision(now=NOW) is not None:
-        pass
 
 
 class _Counting:

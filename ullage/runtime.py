@@ -5,6 +5,7 @@ agents, certificates and clouds wait for changes and deadlines too.
 """
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -198,6 +199,16 @@ class ActionRunner(Generic[IntentT, OutcomeT]):
             self._wakeup.set()
         self._settle(outcome)
         self._wakeup.set()
+
+
+def keep_garbage_collection_short() -> None:
+    """Set aside the objects there are: the collector does not look at them again. Call it once the snapshot is filled.
+
+    A full collection looks at every object: 109 ms at 5,000 nodes and 100,000 pods, and no task runs meanwhile. Facts
+    are freed by their reference counts all the same; only cycles need the collector, and those are young. It does not
+    collect first: that would be such a hold itself.
+    """
+    gc.freeze()
 
 
 async def drive(steps: Stepper[T], clock: Clock, *, budget: float, slice_time: float = SLICE) -> T:

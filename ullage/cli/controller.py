@@ -20,6 +20,7 @@ from ullage.cli.process import (
     listen_address,
     pages,
     until_stopped,
+    with_short_collections,
 )
 from ullage.cli.setting_options import following_settings, read_options, setting_options
 
@@ -163,6 +164,6 @@ async def _serve(access: "ClusterAccess", process: _Process, leadership: "Leader
                 metrics=process.karpenter_metrics,
             )
         try:
-            await process.draining.run()
+            await with_short_collections(process.draining.run(), provisioning.wait_ready)
         finally:
             process.provisioning = process.draining = process.following.program = None

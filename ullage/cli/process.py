@@ -119,6 +119,21 @@ async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
         click.echo("stopped", err=True)
 
 
+async def with_short_collections(work: Coroutine[Any, Any, None], filled: Callable[[], Awaitable[None]]) -> None:
+    """Run the work. Once the snapshot is filled, the garbage collector no longer looks at what is in it."""
+    from ullage.runtime import keep_garbage_collection_short
+
+    async def when_filled() -> None:
+        await filled()
+        keep_garbage_collection_short()
+
+    waiting = asyncio.create_task(when_filled(), name="filled")
+    try:
+        await work
+    finally:
+        waiting.cancel()
+
+
 async def led(
     choice: ClusterChoice,
     namespace: str,

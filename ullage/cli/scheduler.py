@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.process import LISTEN_HELP, api_of_term, check_served, identity, led, listen_address, pages, run_fast
+from ullage.cli.process import (
+    LISTEN_HELP,
+    api_of_term,
+    check_served,
+    identity,
+    led,
+    listen_address,
+    pages,
+    run_fast,
+    with_short_collections,
+)
 from ullage.cli.setting_options import FILE, following_settings, read_options, refuse_random, setting_options
 from ullage.errors import UserError
 from ullage.model.scoring import DEFAULT_SCHEDULER
@@ -174,7 +184,7 @@ async def _serve(access: "ClusterAccess", process: _Process) -> None:
     """Schedule without an election."""
     async with api_of_term(access, None) as api:
         process.scheduler, process.leads = _new_scheduler(api, process), True
-        await process.scheduler.run()
+        await with_short_collections(process.scheduler.run(), process.scheduler.wait_ready)
 
 
 def _new_scheduler(api: "KubeApi", process: _Process) -> "Scheduler":
@@ -236,8 +246,8 @@ class _Standby:
         self._process.leads = False
         api = RestApi(self._transport, rng=random.Random())
         self._process.scheduler = scheduler = _new_scheduler(api, self._process)
-        self._running = asyncio.create_task(scheduler.run(self._elected.wait), name="scheduler")
-
+        running = with_short_collections(scheduler.run(self._elected.wait), scheduler.wait_ready)
+        self._running = asyncio.create_task(running, name="scheduler")
         self._running.add_done_callback(self._ended)
 
     def _ended(self, running: "asyncio.Task[None]") -> None:

@@ -15,6 +15,54 @@ Stepper = Generator[Seconds, bool, T]
 """Yields the modelled cost of each step, is sent True while there is time for more, returns the result."""
 
 
+STEP = Seconds(0.004)
+"""Modelled CPU time of one step: small against the 20 ms after which other tasks run."""
+
+
+class StepMeter:
+    """Adds up the modelled cost of small pieces of work, until they make a step."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+        self.has_time = True
+        """Last value the stepper was sent: False if it has to end soon."""
+
+    def spend(self, cost: float) -> bool:
+        """Add the cost of a piece of work. True if a step is full: time to yield `take`."""
+        self._spent += cost
+        return self._spent >= STEP
+
+    def take(self) -> Seconds:
+        """Return the cost since the last step, and begin another."""
+        spent, self._spent = self._spent, 0.0
+        return Seconds(spent)
+
+
+def begin(steps: Stepper[T], most: float) -> tuple[T] | Stepper[T]:
+    """Make steps until their modelled cost reaches `most`. Returns the result in a tuple, or the remaining steps."""
+    spent = 0.0
+    try:
+        spent += next(steps)
+        while spent < most:
+            spent += steps.send(True)
+    except StopIteration as done:
+        return (done.value,)
+    return _remaining(steps)
+
+
+def _remaining(steps: Stepper[T]) -> Stepper[T]:
+    """Steps of a stepper that was begun. It must not get None, which `next` sends."""
+    has_time = True
+    try:
+        while True:
+            has_time = yield steps.send(has_time)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    finally:
+        steps.close()
+
+
 def finish(steps: Stepper[T]) -> T:
     """Run a stepper to its end at once, without a limit of time."""
     try:

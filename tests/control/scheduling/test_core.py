@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.decide.preemption.fleets import NOW, a_node, a_pod, leased
-from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable
+from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
 from ullage.decide.scheduling.desk import BELIEVED_FOR, TAKEN_FOR, SchedulerCore
 from ullage.model.action import BindGang, BindPod, EvictGang, Preempt, VolumeAssignment
 from ullage.model.claim import Claim, DeviceRequest
@@ -108,6 +108,10 @@ def spoken(decision: Decision) -> list[str]:
             return [f"evict {gang.name}: {' '.join(victim.pod.name for victim in victims)}"]
         case PodsUnschedulable(pods=pods, why=why, preempts=preempts):
             return [f"no {' '.join(pod.key.name for pod in pods)}: {why.word}", *map(preemption, preempts)]
+        case PreemptionSearch(pods=pods):
+            return [f"search for {' '.join(pod.key.name for pod in pods)}"]
+        case SearchDeferred(pod=pod):
+            return [f"later {pod.name}"]
 
 
 def preemption(action: Preempt) -> str:

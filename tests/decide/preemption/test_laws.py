@@ -9,15 +9,17 @@ from hypothesis import strategies as st
 
 from tests.decide.preemption.fleets import A100, H100, NOW, a_budget, a_pod, columns_of, fleet, leased, snapshot
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine
+from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.candidates import candidates
-from ullage.decide.preemption.clearing import VictimSelector
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, preempt
 from ullage.decide.preemption.protection import BoundGang, PreemptionContext, VictimProtection
+from ullage.decide.preemption.victims import VictimSelector
 from ullage.model.action import Preempt
 from ullage.model.claim import DeviceRequest, TopologyMode
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.stepper import StepMeter, finish
 from ullage.state.cluster import Fact
 
 SEEDS = st.integers(0, 2**32)
@@ -194,14 +196,15 @@ def test_the_order_in_which_things_are_heard_of_does_not_matter(seed: int, shuff
 
 @settings(max_examples=200, deadline=None)
 @given(SEEDS)
-def test_no_clearing_is_better_than_its_node_promises(seed: int) -> None:
+def test_no_victim_set_ranks_before_the_bound_of_its_node(seed: int) -> None:
     """Else the search would end too early."""
     scene = a_scene(seed)
     protection = VictimProtection(scene.seating.placements, scene.around, scene.pod.priority)
-    clearer = VictimSelector(scene.seating, protection, scene.pod, now=NOW)
-    promised = {one.node: one.promise for one in candidates(scene.seating, protection, scene.pod, now=NOW)}
+    assumed, meter = Assumptions(scene.seating, now=NOW), StepMeter()
+    selector = VictimSelector(assumed, protection, scene.pod, meter)
+    bounds = {one.node: one.bound for one in finish(candidates(assumed, protection, scene.pod, meter))}
     if isinstance(scene.seating.seat(scene.pod, now=NOW), Placement):
         return
     for node in sorted(scene.seating.placements.state.nodes):
-        clearing = clearer.clear(node)
-        assert clearing is None or promised[node] <= clearing.rank
+        found = finish(selector.select(node))
+        assert found is None or bounds[node] <= found.rank

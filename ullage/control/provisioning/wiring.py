@@ -125,6 +125,10 @@ class ProvisioningController:
         """True if all informers have synced, so that decisions are made."""
         return self._ready.is_set()
 
+    async def wait_ready(self) -> None:
+        """Wait until `ready`."""
+        await self._ready.wait()
+
     async def run(self) -> None:
         """Run until cancelled. Decisions begin when all informers have synced: the snapshot is incomplete before."""
         informers = self._followed = await self._informers()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from ullage.act.gang_bind import GangBinder
 from ullage.act.place import PodBinder
@@ -14,7 +14,7 @@ from ullage.config.settings import Settings
 from ullage.control.scheduling.bind_failures import BindFailures
 from ullage.control.scheduling.refusing import UnschedulableWriter
 from ullage.control.scheduling.telling import SchedulerReporter
-from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable
+from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
 from ullage.decide.scheduling.desk import SchedulerCore
 from ullage.model.action import BindGang, BindPod, EvictGang, Preempt
 from ullage.model.allocation import Allocation
@@ -22,10 +22,16 @@ from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.outcome import PlaceOutcome, PodNotBound
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
-from ullage.runtime import LoopTasks, Pacing, Wakeup, let_others_run, run_reconciler, seconds_until
+from ullage.runtime import SLICE, LoopTasks, Pacing, Wakeup, drive, let_others_run, run_reconciler, seconds_until
 
 DECISIONS_AT_A_TIME = 16
 """Decisions per turn; then other tasks of the event loop run: responses to read, events to take in."""
+
+SEARCH_BUDGET = 30.0
+"""Seconds after which a search for victims ends with the best it has found."""
+
+SEARCH_SLICE = 0.005
+"""Seconds of a search after which other pods are decided on: about as long as a turn of decisions takes."""
 
 MODELLED_DECISION = 0.000_15
 """CPU seconds a decision costs in simulated time."""
@@ -118,7 +124,8 @@ class SchedulerLoop:
         """Decide until the pipeline is full, no pod is left, or other tasks should have a turn."""
         decided = 0
         began = self._clock.steady()
-        while decided < DECISIONS_AT_A_TIME and self._placing < self._settings.max_bind_parallelism:
+        until = began + SLICE
+        while decided < DECISIONS_AT_A_TIME and began < until and self._placing < self._settings.max_bind_parallelism:
             decision = self.desk.next_decision(now=self._clock.now())
             if decision is None:
                 break
@@ -145,6 +152,20 @@ class SchedulerLoop:
                 self._tasks.start(self._evict_gang(decision))
             case PodsUnschedulable():
                 self._refuse(decision)
+            case PreemptionSearch():
+                self._tasks.start(self._search(decision))
+            case SearchDeferred():
+                pass
+            case _:
+                assert_never(decision)
+
+    async def _search(self, search: PreemptionSearch) -> None:
+        """Search victims in slices, beside other decisions."""
+        found = await drive(search.steps, self._clock, budget=SEARCH_BUDGET, slice_time=SEARCH_SLICE)
+        decision = self.desk.conclude(search, found, now=self._clock.now())
+        if decision is not None:
+            self._begin(decision)
+        self._wakeup.set()
 
     async def _place(self, action: BindPod) -> None:
         with self._slots_taken((action,)):

@@ -1,6 +1,7 @@
 """Composition of a scheduler: informers, SchedulerCore, loop, actuators, LeaseGarbageCollector and ClaimController."""
 
 import asyncio
+import math
 import random
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -35,6 +36,7 @@ from ullage.model.fact_event import FactEvent
 from ullage.model.pod import Pod
 from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics
+from ullage.runtime import drive
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 from ullage.watch.sources import any_served, may_come_later, sources_served
 from ullage.watch.trouble import unheard
@@ -136,6 +138,7 @@ class Scheduler:
             async with asyncio.TaskGroup() as group:
                 group.create_task(run_all(*informers), name="informers")
                 await wait_all_synced(*informers)
+                await drive(self.desk.warm_up(), self._clock, budget=math.inf, slice_time=0.0)
                 if elected is not None:
                     await elected()
                 group.create_task(loop.run(), name="scheduler loop")

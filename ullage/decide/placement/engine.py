@@ -21,12 +21,16 @@ from ullage.decide.placement.standing import NodeRanking, NodeRankings, ask_of
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.pod import Pod
 from ullage.model.scoring import DEFAULT_POLICY
+from ullage.model.stepper import Stepper
+from ullage.model.units import Seconds
 from ullage.model.verdict import CURES, ClusterEvent, Reason, Verdict
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.state.storage import AssumedVolume
 
 MOST_CLAIMS_NAMED = 3
+ROWS_PER_STEP = 500
+"""Rows whose devices are read in one step of a warm-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +113,19 @@ class PlacementEngine:
     @property
     def boards(self) -> DeviceSnapshots:
         return self._gpus.boards
+
+    def warm_up(self) -> Stepper[None]:
+        """Compute what the first question would, in steps."""
+        columns = self._placements.columns
+        for row in range(columns.size):
+            if columns.names[row]:
+                self._gpus.boards.layout(row)
+            if row % ROWS_PER_STEP == 0:
+                yield Seconds(0.0)
+        self._gpus.boards.refresh()
+        yield Seconds(0.0)
+        self._view.columns()
+        yield Seconds(0.0)
 
     def seat(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Placement | NoFit:
         """Best placement for a pod that holds no room. `closed` has the codes of rows refused for other reasons."""

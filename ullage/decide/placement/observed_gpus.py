@@ -6,7 +6,8 @@ process of a pod that does not account for that GPU is not given to any other po
 """
 
 from collections.abc import Iterable
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,6 +23,8 @@ from ullage.state.cluster import ClusterState
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.dra_allocations import ABOVE_ALL
 from ullage.state.snapshot import ClusterSnapshot
+
+T = TypeVar("T")
 
 IN_USE = "\nin use"
 """Namespace no pod can be in. Its holders stand for processes that no pod accounts for."""
@@ -55,12 +58,13 @@ class GpuAccounting:
             case Claim():
                 self._pods |= dict.fromkeys(pod.key for pod in self._placements.state.pods_naming(fact.key))
 
-    def settle(self) -> bool:
-        """Bring the snapshot up to date. Return whether any pod or node had to be looked at."""
+    def settle(self, most: int | None = None) -> bool:
+        """Bring the snapshot up to date, or look at `most` pods or nodes. Return whether there was any to look at."""
         if not self._pods and not self._nodes:
             return False
-        placed, heard, nodes = self._placements.pods, self._pods, self._nodes
-        self._pods, self._nodes = {}, {}
+        placed = self._placements.pods
+        heard = _take(self._pods, most)
+        nodes = {} if self._pods else _take(self._nodes, most)
         pods = [placed[key] for key in heard if key in placed and not placed[key].gpu_ids]
         account_for_bound(self._placements, [pod for pod in pods if pod.key in self._placements.state.pods])
         for pod in pods:
@@ -75,6 +79,14 @@ class GpuAccounting:
                 self._nodes[node] = None
         if pod.holds_room and not pod.gpu_ids and not isinstance(event, Deleted):
             self._pods[pod.key] = None
+
+
+def _take(known: dict[T, None], most: int | None) -> dict[T, None]:
+    """Remove and return the first keys, at most so many."""
+    taken = dict.fromkeys(islice(known, most))
+    for key in taken:
+        del known[key]
+    return taken
 
 
 def hold_in_use(placements: ClusterSnapshot, nodes: Iterable[str]) -> None:

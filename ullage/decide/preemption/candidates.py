@@ -5,18 +5,20 @@ order may stop as soon as the best VictimSet found is as good as the bound of th
 """
 
 from dataclasses import dataclass
-from itertools import accumulate, repeat
+from itertools import accumulate
 
 import numpy as np
 
 from ullage.decide.placement.devices.freeing import DeviceHolding, would_get
 from ullage.decide.placement.engine import PlacementEngine, device_ask
 from ullage.decide.placement.filters.codes import CODE, FITS, REASONS
-from ullage.decide.preemption.clearing import NOBODY, Promise, Rank, priced
+from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.protection import VictimProtection, gpus_lost
+from ullage.decide.preemption.victims import NO_VICTIM, Rank, RankBound, priced
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
+from ullage.model.stepper import StepMeter, Stepper
 from ullage.model.verdict import CURES, Reason, Verdict
 from ullage.state.device_columns import NodeKindCode
 
@@ -37,54 +39,68 @@ PLAIN = tuple(
 CURABLE = tuple(code for code, reason in enumerate(REASONS) if reason in CURES and CURES[reason].fewer_pods)
 """Codes of refusals that fewer pods on the node could cure."""
 
+NODE_COST, POD_COST = 0.000_01, 0.000_001
+"""Modelled CPU seconds of the bound of one node, and of each of its pods that may go."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreemptionCandidate:
     """A node on which evictions may make room."""
 
-    promise: Rank
-    """Bound: no VictimSet of this node ranks before it."""
+    bound: Rank
+    """No VictimSet of this node ranks before it."""
     node: str
 
 
 def candidates(
-    seating: PlacementEngine, protection: VictimProtection, pod: Pod, *, now: float
-) -> list[PreemptionCandidate]:
+    given: Assumptions, protection: VictimProtection, pod: Pod, meter: StepMeter
+) -> Stepper[list[PreemptionCandidate]]:
     """Nodes where evicting all pods of lower priority would free enough of each resource, best bound first."""
-    columns = seating.placements.columns
-    codes = seating.codes(pod, now=now)
-    curable = np.isin(codes, CURABLE)
-    rows = np.flatnonzero(curable if protection.closed is None else curable & (protection.closed == FITS))
-    needs = columns.indexed(pod.shape.requests)
-    missing = np.array(
-        [amount - columns.allocatable[index, rows] + columns.used[index, rows] for index, amount in needs]
-    )
-    plain = np.isin(codes[rows], PLAIN) & _looks_at_nobody(seating, pod)
-    sums = _Sums(pod)
+    bounds = _Bounds(pod)
     found: list[PreemptionCandidate] = []
-    shortages = missing.T.tolist() if needs else repeat([])
-    for row, short, is_plain in zip(rows.tolist(), shortages, plain.tolist(), strict=False):
-        node = columns.names[row]
+    for node, short, is_plain in _curable_nodes(given, protection, pod):
         leaving, evictable = protection.who_goes(node)
         if leaving or evictable:
-            promise = sums.promise(short, leaving, evictable, plain=is_plain)
-            if promise is not None:
-                found.append(PreemptionCandidate((*promise, node), node))
-    return sorted(found, key=lambda candidate: candidate.promise)
+            bound = bounds.of_node(short, leaving, evictable, plain=is_plain)
+            if bound is not None:
+                found.append(PreemptionCandidate((*bound, node), node))
+        if meter.spend(NODE_COST + POD_COST * (len(leaving) + len(evictable))):
+            meter.has_time = yield meter.take()
+        if not meter.has_time:
+            break
+    return sorted(found, key=lambda candidate: candidate.bound)
 
 
-def _looks_at_nobody(seating: PlacementEngine, pod: Pod) -> bool:
+def _curable_nodes(given: Assumptions, protection: VictimProtection, pod: Pod) -> list[tuple[str, list[int], bool]]:
+    """Nodes that fewer pods might open, what each lacks of the requested amounts, and whether only amounts matter."""
+    engine = given.engine
+    columns = engine.placements.columns
+    with given.trial():
+        codes = engine.codes(pod, now=given.now)
+        curable = np.isin(codes, CURABLE)
+        rows = np.flatnonzero(curable if protection.closed is None else curable & (protection.closed == FITS))
+        needs = columns.indexed(pod.shape.requests)
+        missing = np.array(
+            [amount - columns.allocatable[index, rows] + columns.used[index, rows] for index, amount in needs]
+        )
+        plain = np.isin(codes[rows], PLAIN) & _looks_at_nobody(engine, pod)
+    names = [columns.names[row] for row in rows.tolist()]
+    shortages: list[list[int]] = missing.T.tolist() if needs else [[]] * len(names)
+    return list(zip(names, shortages, plain.tolist(), strict=True))
+
+
+def _looks_at_nobody(engine: PlacementEngine, pod: Pod) -> bool:
     """True if only amounts and GPUs can keep the pod off a node: no pod rules, host ports or volume claims."""
     shape = pod.shape
     looks = shape.looks_at_itself or shape.host_ports or shape.claims
-    return not looks and not seating.placements.refusals.about(pod)
+    return not looks and not engine.placements.refusals.about(pod)
 
 
-def could_get_devices(seating: PlacementEngine, protection: VictimProtection, pod: Pod, node: str) -> bool:
+def could_get_devices(engine: PlacementEngine, protection: VictimProtection, pod: Pod, node: str) -> bool:
     """True if the node's GPUs would suit once all leaving and evictable pods are gone. Always True off leased nodes."""
-    placements, ask = seating.placements, device_ask(pod)
+    placements, ask = engine.placements, device_ask(pod)
     row = placements.columns.rows[node]
-    board = seating.boards.of(row)
+    board = engine.boards.of(row)
     if ask is None or board is None or placements.columns.gpus.kind[row] != NodeKindCode.LEASED:
         return True
     leaving, evictable = protection.who_goes(node)
@@ -94,7 +110,7 @@ def could_get_devices(seating: PlacementEngine, protection: VictimProtection, po
     return not isinstance(would_get(board, ask, held), Verdict)
 
 
-class _Sums:
+class _Bounds:
     """Bounds of nodes, from the amounts of the requested resources and from the holders of GPUs.
 
     Rules that sums do not show (ports, islands) may need more victims, never fewer or lower ones.
@@ -105,7 +121,7 @@ class _Sums:
         self._of_shape: dict[Shape, tuple[int, ...]] = {}
         self._gpus = self._names.index(GPU) if GPU in self._names else None
 
-    def promise(self, short: list[int], leaving: list[Pod], evictable: list[Pod], *, plain: bool) -> Promise | None:
+    def of_node(self, short: list[int], leaving: list[Pod], evictable: list[Pod], *, plain: bool) -> RankBound | None:
         """Bound of a node that lacks `short` of each resource; None if all pods together do not free enough.
 
         If only amounts and GPUs are in the way (`plain`), only pods that hold some of them can be victims.
@@ -114,7 +130,7 @@ class _Sums:
             short = [missing - freed for missing, freed in zip(short, self._freed(pod), strict=True)]
         lacking = [place for place, missing in enumerate(short) if missing > 0]
         if leaving and not lacking:
-            return NOBODY
+            return NO_VICTIM
         of_shape = self._of_shape
         freed = [of_shape.get(pod.shape) or self._freed(pod) for pod in evictable]
         lost = 0 if self._gpus is None else max(short[self._gpus], 0)

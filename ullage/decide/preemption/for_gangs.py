@@ -1,8 +1,8 @@
 """Preemption for a gang: nominations and victims with which all needed members would fit, or none at all.
 
-Members are decided one after another in one what-if, each on the snapshot the one before it left. So a victim makes
-room for as many members as possible, and no pod is evicted for a gang that would still not fit. In the end victims
-whose room is not needed are kept: a victim for one member may turn out to make room for another, too.
+Members are decided one after another, each on what the one before it left. So a victim makes room for as many members
+as possible, and no pod is evicted for a gang that would still not fit. In the end victims whose room is not needed are
+kept: a victim for one member may turn out to make room for another, too. A stepper, as for one pod.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,111 +10,131 @@ from dataclasses import replace
 
 from ullage.decide.gang.attempts import largest_first
 from ullage.decide.gang.placement import GangRequest
-from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
-from ullage.decide.preemption.nominated import place_nominated
-from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, preempt
+from ullage.decide.placement.engine import Placement, PlacementEngine
+from ullage.decide.preemption.assumptions import Assumptions
+from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, search_preemption
 from ullage.decide.preemption.protection import PreemptionContext, gpus_lost
 from ullage.model.action import Preempt
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
-from ullage.model.verdict import Reason
+from ullage.model.stepper import StepMeter, Stepper, finish
+
+MEMBER_COST = 0.000_3
+"""Modelled CPU seconds of placing one member."""
 
 
 def preempt_for_gang(
-    seating: PlacementEngine, gang: GangRequest, around: PreemptionContext, *, now: float
+    engine: PlacementEngine, gang: GangRequest, around: PreemptionContext, *, now: float
 ) -> tuple[Preempt, ...] | NoPreemption:
-    """Nominate a node for each member the gang needs, some with victims. Leaves the snapshot as it was."""
+    """Decide on preemption for a gang at once."""
+    return finish(search_gang_preemption(Assumptions(engine, now=now), gang, around))
+
+
+def search_gang_preemption(
+    given: Assumptions, gang: GangRequest, around: PreemptionContext
+) -> Stepper[tuple[Preempt, ...] | NoPreemption]:
+    """Nominate a node for each member the gang needs, some with victims. Leaves the snapshot as it was.
+
+    The snapshot may change between steps: check the answer by `recheck.is_still_right` before it is used.
+    """
     if len(gang.pending) < gang.needed:
         missing = f"{len(gang.pending)} of {gang.needed} members are there"
         return NoPreemption(NoPreemptionReason.GANG_INCOMPLETE, missing)
-    before = around
+    meter, before = StepMeter(), around
+    lowest = min(gang.pending, key=lambda pod: (pod.priority, pod.key))
+    nominated = given.copy()
+    yield from nominated.add_nominated(lowest, around.nominated, meter)
     actions: list[Preempt] = []
     refusals: list[NoPreemption] = []
-    with seating.placements.what_if():
-        lowest = min(gang.pending, key=lambda pod: (pod.priority, pod.key))
-        place_nominated(seating, lowest, around.nominated, now=now)
-        for pod in largest_first(gang.pending):
-            answer = _seated_or_preempting(seating, pod, around, now)
-            if isinstance(answer, NoPreemption):
-                refusals.append(answer)
-                continue
-            actions.append(answer)
-            around = replace(around, leaving=frozenset(around.leaving) | {victim.pod for victim in answer.victims})
-            if len(actions) == gang.needed:
-                break
-    return _with_some_spared(seating, actions, gang, before, now) if len(actions) == gang.needed else refusals[0]
+    given = nominated.copy()
+    for pod in largest_first(gang.pending):
+        answer = yield from _placed_or_preempting(given, pod, around)
+        if meter.spend(MEMBER_COST):
+            meter.has_time = yield meter.take()
+        if isinstance(answer, NoPreemption):
+            refusals.append(answer)
+            continue
+        actions.append(answer)
+        around = replace(around, leaving=frozenset(around.leaving) | {victim.pod for victim in answer.victims})
+        if len(actions) == gang.needed:
+            return (yield from _with_some_spared(nominated, actions, gang, before))
+    return refusals[0]
+
+
+def _placed_or_preempting(given: Assumptions, pod: Pod, around: PreemptionContext) -> Stepper[Preempt | NoPreemption]:
+    """Assume the member on free room, or on room made by preemption."""
+    engine = given.engine
+    with given.trial():
+        free = engine.seat(pod, now=given.now)
+    if isinstance(free, Placement):
+        given.place(pod, free)
+        return Preempt(pod=pod.key, uid=pod.uid, node=free.node, victims=(), why="free, and kept for its gang")
+    action = yield from search_preemption(given, pod, around)
+    if isinstance(action, NoPreemption):
+        return action
+    given.remove(victim.pod for victim in action.victims)
+    here = engine.placements.pods_on(action.node).values()
+    given.remove([other.key for other in here if other.deleting or other.key in around.leaving])
+    with given.trial():
+        made = engine.seat_on(pod, action.node, now=given.now)
+    if not isinstance(made, Placement):
+        # The cluster has changed since. No pod is evicted on a contradiction.
+        return NoPreemption(NoPreemptionReason.CHANGED, f"{action.node} says {made}")
+    given.place(pod, made)
+    return action
 
 
 def _with_some_spared(
-    seating: PlacementEngine, actions: Sequence[Preempt], gang: GangRequest, around: PreemptionContext, now: float
-) -> tuple[Preempt, ...]:
+    nominated: Assumptions, actions: Sequence[Preempt], gang: GangRequest, around: PreemptionContext
+) -> Stepper[tuple[Preempt, ...]]:
     """Nominations with fewer victims if the gang needs fewer; victims that hold most GPUs are kept first."""
-    held = seating.placements.pods
+    held = nominated.engine.placements.pods
     clearings = [one for one in actions if one.victims]
-    clearings.sort(key=lambda one: (-sum(gpus_lost(held[victim.pod]) for victim in one.victims), one.pod))
+    lost = {
+        one.pod: sum(gpus_lost(held[victim.pod]) for victim in one.victims if victim.pod in held) for one in clearings
+    }
+    clearings.sort(key=lambda one: (-lost[one.pod], one.pod))
     found, going = tuple(actions), clearings
     for spared in clearings if len(clearings) > 1 else ():
         fewer = [one for one in going if one is not spared]
-        seats = _seats_without(seating, {victim.pod for one in fewer for victim in one.victims}, gang, around, now)
-        if seats is not None:
-            going, found = fewer, _nominated(seats, fewer)
+        victims = {victim.pod: None for one in fewer for victim in one.victims}
+        nodes = yield from _nodes_without(nominated, [*victims, *sorted(around.leaving)], gang)
+        if nodes is not None:
+            going, found = fewer, _nominated(nodes, fewer)
     return found
 
 
-def _seats_without(
-    seating: PlacementEngine, victims: Collection[ObjectKey], gang: GangRequest, around: PreemptionContext, now: float
-) -> list[tuple[Pod, str]] | None:
-    """Nodes of all members the gang needs, once the victims are gone; None if too few members fit."""
-    placements, seats = seating.placements, list[tuple[Pod, str]]()
-    with placements.what_if():
-        lowest = min(gang.pending, key=lambda pod: (pod.priority, pod.key))
-        place_nominated(seating, lowest, around.nominated, now=now)
-        for key in {*victims, *around.leaving} & placements.pods.keys():
-            placements.remove(key)
-        for pod in largest_first(gang.pending):
-            seat = seating.seat(pod, now=now)
-            if isinstance(seat, Placement):
-                hold(placements, pod, seat)
-                seats.append((pod, seat.node))
-            if len(seats) == gang.needed:
-                return seats
+def _nodes_without(
+    nominated: Assumptions, gone: Collection[ObjectKey], gang: GangRequest
+) -> Stepper[list[tuple[Pod, str]] | None]:
+    """Nodes of all members the gang needs, once these pods are gone; None if too few members fit."""
+    meter, nodes = StepMeter(), list[tuple[Pod, str]]()
+    given = nominated.copy()
+    given.remove(gone)
+    for pod in largest_first(gang.pending):
+        with given.trial():
+            placement = given.engine.seat(pod, now=given.now)
+        if isinstance(placement, Placement):
+            given.place(pod, placement)
+            nodes.append((pod, placement.node))
+        if len(nodes) == gang.needed:
+            return nodes
+        if meter.spend(MEMBER_COST):
+            meter.has_time = yield meter.take()
+        if not meter.has_time:
+            break
     return None
 
 
-def _nominated(seats: Sequence[tuple[Pod, str]], clearings: Sequence[Preempt]) -> tuple[Preempt, ...]:
+def _nominated(nodes: Sequence[tuple[Pod, str]], clearings: Sequence[Preempt]) -> tuple[Preempt, ...]:
     """Nominations, one per placement. Victims go with a member placed on their node, else with the last member."""
     left = list(clearings)
     found: list[Preempt] = []
-    for place, (pod, node) in enumerate(seats):
-        last = place == len(seats) - 1
+    for place, (pod, node) in enumerate(nodes):
+        last = place == len(nodes) - 1
         own = [one for one in left if last or any(victim.node == node for victim in one.victims)]
         left = [one for one in left if one not in own]
         victims = tuple(victim for one in own for victim in one.victims)
         why = own[0].why if own else "free, and kept for its gang"
         found.append(Preempt(pod=pod.key, uid=pod.uid, node=node, victims=victims, why=why))
     return tuple(found)
-
-
-def _seated_or_preempting(
-    seating: PlacementEngine, pod: Pod, around: PreemptionContext, now: float
-) -> Preempt | NoPreemption:
-    """Place the member within the what-if: on free room, or on room made by preemption."""
-    placements = seating.placements
-    seat: Placement | NoFit | Reason = seating.seat(pod, now=now)
-    if isinstance(seat, Placement):
-        hold(placements, pod, seat)
-        return Preempt(pod=pod.key, uid=pod.uid, node=seat.node, victims=(), why="free, and kept for its gang")
-    action = preempt(seating, pod, around, now=now)
-    if isinstance(action, NoPreemption):
-        return action
-    for victim in action.victims:
-        placements.remove(victim.pod)
-    for other in list(placements.pods_on(action.node).values()):
-        if other.deleting or other.key in around.leaving:
-            placements.remove(other.key)
-    seat = seating.seat_on(pod, action.node, now=now)
-    if not isinstance(seat, Placement):
-        # Cannot be: preemption has seen it fit. No pod is evicted on a contradiction.
-        return NoPreemption(NoPreemptionReason.NOT_ENOUGH_LOWER, f"{action.node} says {seat}")
-    hold(placements, pod, seat)
-    return action

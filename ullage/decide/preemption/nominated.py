@@ -10,8 +10,8 @@ from ullage.decide.placement.filters.codes import Codes
 from ullage.model.pod import Pod
 
 
-def place_nominated(seating: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: float) -> bool:
-    """Place the nominated pods that count for this pod; to be called in a what-if. Return whether there were any."""
+def nominated_ahead(seating: PlacementEngine, pod: Pod, nominated: Iterable[Pod]) -> list[Pod]:
+    """Nominated pods that count for this pod, the most important first: they are not placed, and their node exists."""
     placements = seating.placements
     ahead = [
         other
@@ -21,8 +21,14 @@ def place_nominated(seating: PlacementEngine, pod: Pod, nominated: Iterable[Pod]
         and other.key not in placements.pods
         and other.nominated in placements.columns.rows
     ]
-    for other in sorted(ahead, key=lambda other: (-other.priority, other.created, other.key)):
-        seat = _seat_to_be(seating, other, now)
+    return sorted(ahead, key=lambda other: (-other.priority, other.created, other.key))
+
+
+def place_nominated(seating: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: float) -> bool:
+    """Place the nominated pods that count for this pod; to be called in a what-if. Return whether there were any."""
+    placements, ahead = seating.placements, nominated_ahead(seating, pod, nominated)
+    for other in ahead:
+        seat = placement_to_be(seating, other, now=now)
         if seat is None:
             placements.place(other, other.nominated)  # its devices are not known, its number counts
         else:
@@ -56,7 +62,7 @@ def _own_node(seating: PlacementEngine, pod: Pod, now: float, closed: Codes | No
     return seat if isinstance(seat, Placement) else None
 
 
-def _seat_to_be(seating: PlacementEngine, pod: Pod, now: float) -> Placement | None:
+def placement_to_be(seating: PlacementEngine, pod: Pod, *, now: float) -> Placement | None:
     """Placement of a nominated pod on its node: now, else without leaving pods, else without pods of lower priority."""
     with seating.placements.what_if():
         for gone in (_nobody, _leaving, _lower):

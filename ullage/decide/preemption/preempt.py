@@ -4,23 +4,30 @@ Nodes are ordered as by kube-scheduler, with lost GPUs added: lowest highest pri
 lost, lowest sum of priorities, fewest victims, youngest victims, name. No VictimSet violates a disruption budget, so
 violations do not count. kube-scheduler begins at a random node and compares the first nodes it finds. Here the node
 with the best bound comes first, and the search ends when no bound is better than what was found.
+
+The search is a stepper: at 5,000 nodes it takes hundreds of milliseconds, and other pods are decided meanwhile.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.placement.filters.codes import FITS
+from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.candidates import CURABLE, candidates, could_get_devices
-from ullage.decide.preemption.clearing import VictimSelector, VictimSet
-from ullage.decide.preemption.nominated import place_nominated
 from ullage.decide.preemption.protection import PreemptionContext, VictimProtection
+from ullage.decide.preemption.victims import VictimSelector, VictimSet
 from ullage.model.action import Preempt, Victim
 from ullage.model.pod import Pod
+from ullage.model.stepper import StepMeter, Stepper, finish
 
 LEAST_CLEARINGS = 100
 CLEARINGS_PER_NODES = 10
 """VictimSets compared at most: `LEAST_CLEARINGS`, or one per this many nodes of the cluster if that is more."""
+CANDIDATE_COST = 0.000_05
+"""Modelled CPU seconds of trying one node, beside its victims."""
 
 
 class NoPreemptionReason(StrEnum):
@@ -36,6 +43,10 @@ class NoPreemptionReason(StrEnum):
     """Evicting all pods of lower priority would not make room on any node."""
     PROTECTED = "Protected"
     """Evicting pods of lower priority would make room, but disruption budgets or gangs protect them."""
+    OUT_OF_TIME = "OutOfTime"
+    """The search took too long; the pod is tried again."""
+    CHANGED = "Changed"
+    """The cluster changed during the search, and its answer is no longer right; the pod is tried again."""
     GANG_INCOMPLETE = "GangIncomplete"
     """Gang members are missing: no pod is evicted before enough members exist."""
 
@@ -48,16 +59,25 @@ class NoPreemption:
     detail: str = ""
 
 
-def preempt(seating: PlacementEngine, pod: Pod, around: PreemptionContext, *, now: float) -> Preempt | NoPreemption:
-    """Decide on preemption for a pod that fits no node. Leaves the snapshot as it was."""
+def preempt(engine: PlacementEngine, pod: Pod, around: PreemptionContext, *, now: float) -> Preempt | NoPreemption:
+    """Decide on preemption for a pod that fits no node, at once. Leaves the snapshot as it was."""
+    return finish(search_preemption(Assumptions(engine, now=now), pod, around))
+
+
+def search_preemption(given: Assumptions, pod: Pod, around: PreemptionContext) -> Stepper[Preempt | NoPreemption]:
+    """Decide on preemption for a pod that fits no node, in steps. Leaves the snapshot as it was after each.
+
+    The snapshot may change between steps: check the answer by `recheck.is_still_right` before it is used.
+    """
     if not pod.preempts:
         return NoPreemption(NoPreemptionReason.PREEMPTS_NOBODY)
-    protection = VictimProtection(seating.placements, around, pod.priority)
-    with seating.placements.what_if():
-        place_nominated(seating, pod, around.nominated, now=now)
-        if _is_waiting(seating, protection, pod, now):
+    meter, given = StepMeter(), given.copy()
+    protection = VictimProtection(given.engine.placements, around, pod.priority)
+    yield from given.add_nominated(pod, around.nominated, meter)
+    with given.trial():
+        if _is_waiting(given.engine, protection, pod, given.now):
             return NoPreemption(NoPreemptionReason.VICTIMS_LEAVING, f"pods are leaving {pod.nominated}")
-        found = _best(seating, protection, pod, now)
+    found = yield from _best(given, protection, pod, meter)
     return found if isinstance(found, NoPreemption) else _action(pod, found)
 
 
@@ -71,27 +91,44 @@ def _is_waiting(seating: PlacementEngine, protection: VictimProtection, pod: Pod
     return leaving and (code == FITS or code in CURABLE)
 
 
-def _best(seating: PlacementEngine, protection: VictimProtection, pod: Pod, now: float) -> VictimSet | NoPreemption:
-    promising = candidates(seating, protection, pod, now=now)
+def _best(
+    given: Assumptions, protection: VictimProtection, pod: Pod, meter: StepMeter
+) -> Stepper[VictimSet | NoPreemption]:
+    promising = yield from candidates(given, protection, pod, meter)
     if not promising:
-        return _nobody(seating, pod, now)
-    clearer = VictimSelector(seating, protection, pod, now=now)
-    enough = max(LEAST_CLEARINGS, len(seating.placements.columns.rows) // CLEARINGS_PER_NODES)
+        return _no_candidate(given, pod)
+    selector = VictimSelector(given, protection, pod, meter)
+    enough = max(LEAST_CLEARINGS, len(given.engine.placements.columns.rows) // CLEARINGS_PER_NODES)
     best: VictimSet | None = None
     shielded = ""
     for candidate in promising:
-        if not enough or (best is not None and best.rank <= candidate.promise):
+        if not enough or (best is not None and best.rank <= candidate.bound) or not meter.has_time:
             break
-        if not could_get_devices(seating, protection, pod, candidate.node):
+        protection.refresh(candidate.node)
+        if not _could_get_devices(given, protection, pod, candidate.node):
             continue
-        clearing = clearer.clear(candidate.node)
-        if clearing is None:
-            shielded = shielded or (candidate.node if clearer.protected(candidate.node) else "")
-            continue
-        enough -= 1
-        best = clearing if best is None else min(best, clearing, key=lambda one: one.rank)
-    if best is not None:
-        return best
+        found = yield from selector.select(candidate.node)
+        if found is None:
+            shielded = shielded or (candidate.node if selector.protected(candidate.node) else "")
+        else:
+            enough -= 1
+            best = found if best is None else min(best, found, key=lambda one: one.rank)
+        if meter.spend(CANDIDATE_COST):
+            meter.has_time = yield meter.take()
+    return _nothing(meter, shielded) if best is None else best
+
+
+def _could_get_devices(given: Assumptions, protection: VictimProtection, pod: Pod, node: str) -> bool:
+    """True if the node still exists, and its GPUs would suit without its leaving and evictable pods."""
+    if node not in given.engine.placements.columns.rows:
+        return False
+    with given.trial():
+        return could_get_devices(given.engine, protection, pod, node)
+
+
+def _nothing(meter: StepMeter, shielded: str) -> NoPreemption:
+    if not meter.has_time:
+        return NoPreemption(NoPreemptionReason.OUT_OF_TIME)
     if shielded:
         return NoPreemption(
             NoPreemptionReason.PROTECTED, f"budgets or gangs protect those in the way, as on {shielded}"
@@ -99,9 +136,9 @@ def _best(seating: PlacementEngine, protection: VictimProtection, pod: Pod, now:
     return NoPreemption(NoPreemptionReason.NOT_ENOUGH_LOWER)
 
 
-def _nobody(seating: PlacementEngine, pod: Pod, now: float) -> NoPreemption:
-    codes = seating.codes(pod, now=now).tolist()
-    curable = any(code in CURABLE for code in codes)
+def _no_candidate(given: Assumptions, pod: Pod) -> NoPreemption:
+    with given.trial():
+        curable = np.isin(given.engine.codes(pod, now=given.now), CURABLE).any()
     return NoPreemption(NoPreemptionReason.NOT_ENOUGH_LOWER if curable else NoPreemptionReason.NOT_FOR_LACK_OF_ROOM)
 
 

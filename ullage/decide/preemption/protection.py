@@ -89,7 +89,8 @@ class VictimProtection:
         self._around = around
         self._priority = priority
         self._heard = placements.state.pods
-        self._gangs = {gang.key: gang for gang in around.gangs.values()}
+        self._gangs: dict[ObjectKey, BoundGang] = {}
+        """Gangs of the pods that were asked about."""
         self._budgets: dict[str, list[PodDisruptionBudget]] = {}
         for key in sorted(placements.state.budgets):
             self._budgets.setdefault(key.namespace, []).append(placements.state.budgets[key])
@@ -123,12 +124,30 @@ class VictimProtection:
     def who_goes(self, node: str) -> tuple[list[Pod], list[Pod]]:
         """Pods of a node that leave anyway, and pods that could be evicted, the lowest priority first.
 
-        Cached per node: callers read it several times before any pod is removed in a what-if, and never after.
+        Cached per node: callers read it several times before any pod is removed in a what-if, and never after. A search
+        that lets events in between calls `refresh` first.
         """
         known = self._who_goes.get(node)
         if known is None:
             known = self._who_goes[node] = self._look_who_goes(node)
         return known
+
+    def refresh(self, node: str) -> None:
+        """Forget what was read of a node: its pods may have changed."""
+        self._who_goes.pop(node, None)
+
+    def may_go(self, pods: Collection[Pod]) -> bool:
+        """True if all these pods may be evicted together."""
+        costs = self._costs(pods)
+        if any(count > self.allows(limit) for limit, count in costs.items()):
+            return False
+        keys = {pod.key for pod in pods}
+        gangs = {gang.key: gang for pod in pods if (gang := self._around.gangs.get(pod.key)) is not None}
+        for gang in gangs.values():
+            stay = sum(pod.key not in keys for pod in self._live(gang))
+            if 0 < stay < gang.min_member:
+                return False
+        return all(self._takeable(pod) for pod in pods)
 
     def _look_who_goes(self, node: str) -> tuple[list[Pod], list[Pod]]:
         leaving: list[Pod] = []
@@ -153,6 +172,7 @@ class VictimProtection:
             if gang is None:
                 units.append(EvictionUnit((pod,), self._costs((pod,))))
             else:
+                self._gangs[gang.key] = gang
                 gangs.setdefault(gang.key, []).append(pod)
         for members in gangs.values():
             units += self._gang_units(self._around.gangs[members[0].key], members, breaking)

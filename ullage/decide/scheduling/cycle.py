@@ -5,6 +5,7 @@ them, and victims are no longer counted as staying.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest
 from ullage.decide.gang.timeout import EvictPartialGang, GangBacksOff, GangComplete
@@ -14,8 +15,8 @@ from ullage.decide.placement.engine import Placement
 from ullage.decide.placement.filters.first_consumer import promises, waiting_claims
 from ullage.decide.placement.hopeless import hopeless_reason, is_hopeless
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason
-from ullage.decide.scheduling.assignment import PodAssigner, waits
-from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable
+from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
+from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
 from ullage.decide.scheduling.gang_tracker import GangInBackoff, GangTracker
 from ullage.decide.scheduling.nominator import Nominator
 from ullage.model.action import BindGang, BindPod, EvictGang, Preempt, Victim
@@ -23,10 +24,16 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
+from ullage.model.stepper import Stepper, begin
 from ullage.model.verdict import CURES, Reason, Verdict
 from ullage.state.external_leases import ExternalLeases
-from ullage.state.queue import SchedulingQueue
+from ullage.state.queue import QueueState, SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
+
+INLINE_SEARCH = 0.010
+"""Modelled CPU seconds of a preemption that is decided at once. A longer search goes on in steps beside decisions."""
+
+_TRY_AGAIN = (NoPreemptionReason.CHANGED, NoPreemptionReason.OUT_OF_TIME)
 
 
 class SchedulingCycle:
@@ -43,6 +50,10 @@ class SchedulingCycle:
         by_policy = {policy: PodAssigner(placements, policy) for policy in dict.fromkeys(profiles.values())}
         self._assigners = {name: by_policy[policy] for name, policy in profiles.items()}
         self._policies = dict(profiles)
+        self._searching: PreemptionSearch | None = None
+        """The search that goes on in steps; one at a time, so that two do not choose the same victims."""
+        self._deferred: dict[ObjectKey, None] = {}
+        """Pods in flight whose search has to wait for the one that goes on."""
         self.assigner = self._assigners[next(iter(profiles))]
         """Any of the assigners, for questions whose answer depends on no policy."""
 
@@ -55,9 +66,28 @@ class SchedulingCycle:
                 by_policy[policy] = PodAssigner(self._placements, policy)
             self._assigners[name], self._policies[name] = by_policy[policy], policy
 
+    def warm_up(self) -> Stepper[None]:
+        """Compute in steps what the first decisions would compute at once."""
+        for assigner in dict.fromkeys(self._assigners.values()):
+            yield from assigner.seating.warm_up()
+
     def ours(self, pod: Pod) -> bool:
         """True if the pod waits for this scheduler to place it."""
         return pod.scheduler in self._assigners and waits(pod) and not pod.gated
+
+    def take_deferred(self) -> Pod | None:
+        """Return the most important pod whose search had to wait, once there is none before it."""
+        pods = self._placements.state.pods
+        while self._deferred and self._searching is None:
+            known = [pods[key] for key in self._deferred if key in pods]
+            if not known:
+                self._deferred.clear()
+                return None
+            pod = min(known, key=queue_order)
+            del self._deferred[pod.key]
+            if self._queue.place_of(pod.key) is QueueState.OUT and pod.key not in self._placements.pods:
+                return pod
+        return None
 
     def decide(self, pod: Pod, *, now: float) -> Decision:
         """Decide on one pod."""
@@ -76,7 +106,9 @@ class SchedulingCycle:
             self.room.nominate(ready, self.room.with_node(ready).nominated)
         gang = assigner.gang_of(pod)
         if gang is not None:
-            return self._decide_gang(assigner, gang, now)
+            if self._searching is not None and self._searching.gang == gang:
+                return self._defer(pod)
+            return self._decide_gang(assigner, gang, pod, now)
         return self._decide_pod(assigner, self.room.with_node(ready), now)
 
     def place_overtaken(self, pod: Pod, *, now: float) -> BindPod | None:
@@ -114,20 +146,19 @@ class SchedulingCycle:
                 self._queue.reconsider(pod.key, now=now)
         return None
 
-    def _decide_pod(self, assigner: PodAssigner, pod: Pod, now: float) -> BindPod | PodsUnschedulable:
+    def _decide_pod(self, assigner: PodAssigner, pod: Pod, now: float) -> Decision:
         answer = self._assigned(assigner, pod, now)
         if isinstance(answer, Placement):
             return self._place(pod, answer)
         kind = (pod.shape, pod.priority, pod.key.namespace, pod.nominated)
-        self._queue.refuse(pod.key, answer.wakes_on, now=now, kind=kind)
-        preempts = self.room.for_pod(assigner, pod, now=now)
-        return self._refused((pod,), answer, preempts)
+        steps = self.room.search_for_pod(assigner, pod, now=now)
+        return self._search(PreemptionSearch(pods=(pod,), answer=answer, steps=steps, kind=kind), pod, now)
 
     def _assigned(self, assigner: PodAssigner, pod: Pod, now: float) -> Placement | NoSeat:
         with self._foreign.lifted((pod.uid,)):
             return assigner.assign_pod(pod, self.room.nominated, now=now)
 
-    def _decide_gang(self, assigner: PodAssigner, gang: ObjectKey, now: float) -> Decision:
+    def _decide_gang(self, assigner: PodAssigner, gang: ObjectKey, pod: Pod, now: float) -> Decision:
         ask = assigner.gang_ask(gang, self.ours)
         fate = self.gangs.judge(ask, now=now, timeout=self._timeout(gang))
         if isinstance(fate, EvictPartialGang):
@@ -139,9 +170,70 @@ class SchedulingCycle:
             answer = assigner.assign_gang(ask, self.room.nominated, now=now)
         if isinstance(answer, GangPlacement):
             return self._place_gang(ask, answer, now)
-        for pod in ask.pending:
-            self._queue.refuse(pod.key, answer.wakes_on, now=now)
-        return self._refused(ask.pending, answer, self.room.for_gang(assigner, ask, now=now))
+        steps = self.room.search_for_gang(assigner, ask, now=now)
+        return self._search(PreemptionSearch(pods=ask.pending, answer=answer, steps=steps, gang=gang), pod, now)
+
+    def _search(self, search: PreemptionSearch, pod: Pod, now: float) -> Decision:
+        """Search at once if it is short. A longer search goes on while others are decided, one at a time."""
+        found = begin(search.steps, INLINE_SEARCH)
+        if isinstance(found, tuple):
+            return self._searched(search, found[0], now)
+        if self._searching is None:
+            self._searching = replace(search, steps=found)
+            return self._searching
+        found.close()
+        return self._defer(pod)
+
+    def _defer(self, pod: Pod) -> SearchDeferred:
+        """Keep the pod in flight until the search that goes on has ended; then it is decided on anew."""
+        self._deferred[pod.key] = None
+        return SearchDeferred(pod.key)
+
+    def conclude(
+        self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, *, now: float
+    ) -> PodsUnschedulable | None:
+        """Take over the result of a search. None if its pods are gone, placed, or ask for something else by now."""
+        self._searching = None
+        if not all(self._still_asks(pod) for pod in search.pods):
+            self._put_back([pod for pod in search.pods if self._queue.place_of(pod.key) is QueueState.OUT], now)
+            return None
+        if not isinstance(found, NoPreemption) and not self._is_still_right(search, found, now):
+            found = NoPreemption(NoPreemptionReason.CHANGED)
+        return self._searched(search, found, now)
+
+    def _still_asks(self, pod: Pod) -> bool:
+        """True if the pod is pending, and asks for what it asked for when it was refused."""
+        known = self._placements.state.pods.get(pod.key)
+        if known is None or known.uid != pod.uid or not self.ours(known) or pod.key in self._placements.pods:
+            return False
+        ready = self._assigners[known.scheduler].entitled(known)
+        return isinstance(ready, Pod) and (ready.shape, ready.priority) == (pod.shape, pod.priority)
+
+    def _is_still_right(self, search: PreemptionSearch, found: tuple[Preempt, ...], now: float) -> bool:
+        assigner = self._assigners[search.pods[0].scheduler]
+        if self._fits_now(assigner, search, now):
+            return False  # room was made otherwise: no pod is evicted for nothing
+        return self.room.is_still_right(assigner, search.pods, found, now=now)
+
+    def _fits_now(self, assigner: PodAssigner, search: PreemptionSearch, now: float) -> bool:
+        with self._foreign.lifted(pod.uid for pod in search.pods), self._placements.what_if():
+            if search.gang is None:
+                return isinstance(assigner.assign_pod(search.pods[0], self.room.nominated, now=now), Placement)
+            ask = assigner.gang_ask(search.gang, self.ours)
+            return isinstance(assigner.assign_gang(ask, self.room.nominated, now=now), GangPlacement)
+
+    def _searched(
+        self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, now: float
+    ) -> PodsUnschedulable:
+        again = isinstance(found, NoPreemption) and found.reason in _TRY_AGAIN
+        for pod in search.pods:
+            if again:
+                self._queue.retry(pod.key, now=now)
+            else:
+                self._queue.refuse(pod.key, search.answer.wakes_on, now=now, kind=search.kind)
+        if not isinstance(found, NoPreemption):
+            self.room.decide(search.pods, found)
+        return self._refused(search.pods, search.answer, found)
 
     def _place(self, pod: Pod, seat: Placement) -> BindPod:
         choice, assumed = seat.choice, self._placements.storage.of(pod.key)
@@ -179,7 +271,7 @@ class SchedulingCycle:
         why = SchedulingFailure(word=word, message=str(answer), hopeless=hopeless is not None, reasons=reasons)
         if not isinstance(preempts, NoPreemption):
             return PodsUnschedulable(pods=pods, why=why, preempts=preempts)
-        keep = preempts.reason is NoPreemptionReason.VICTIMS_LEAVING
+        keep = preempts.reason in (NoPreemptionReason.VICTIMS_LEAVING, *_TRY_AGAIN)
         nominated = [] if keep else [self.room.forget(pod.key) for pod in pods]
         return PodsUnschedulable(pods=pods, why=why, unnominate=any(nominated))
 

@@ -10,10 +10,12 @@ from typing import Any
 from ullage.config.settings import SchedulingSettings
 from ullage.decide.placement.observed_gpus import GpuAccounting
 from ullage.decide.placement.quota import QuotaTable
+from ullage.decide.preemption.preempt import NoPreemption
 from ullage.decide.scheduling.cycle import SchedulingCycle
-from ullage.decide.scheduling.decisions import Decision
+from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch
 from ullage.decide.scheduling.denials import Denials
 from ullage.decide.scheduling.requeue import asks_differently, news
+from ullage.model.action import Preempt
 from ullage.model.allocation import lease_name
 from ullage.model.claim import Claim
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
@@ -21,12 +23,17 @@ from ullage.model.gang import PodGroup
 from ullage.model.lease import GpuLease
 from ullage.model.outcome import BindFailure, PlaceOutcome, PodBound, PodNotBound, PreemptOutcome
 from ullage.model.pod import Pod
+from ullage.model.stepper import Stepper
+from ullage.model.units import Seconds
 from ullage.model.verdict import ClusterEvent
 from ullage.state.queue import SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
 
 BELIEVED_FOR = 300.0
 """Seconds a successful bind stays assumed without the pod being observed on its node."""
+
+PODS_PER_STEP = 5_000
+"""Pods whose GPUs are accounted for in one step of a warm-up."""
 
 TAKEN_FOR = 30.0
 """Seconds a GPU leased to another holder is not offered, unless its Lease is observed sooner."""
@@ -108,6 +115,12 @@ class SchedulerCore:
         for pod in (*state.pods_naming(claim), *state.pods_from_template(claim)):
             self.queue.reconsider(pod.key, now=now)
 
+    def warm_up(self) -> Stepper[None]:
+        """Compute in steps, before the first decision, what it would compute at once: at 5,000 nodes 0.2 s."""
+        while self._accounting.settle(PODS_PER_STEP):
+            yield Seconds(0.0)
+        yield from self._turns.warm_up()
+
     def next_decision(self, *, now: float) -> Decision | None:
         """Decide on the next pod or gang; None if none is due."""
         self._accounting.settle()
@@ -115,21 +128,39 @@ class SchedulerCore:
         self._touched.update(dict.fromkeys(self._turns.gangs.due(now=now)))
         for gang in tuple(self._touched):  # the first decision ends this call; the other gangs stay in the set
             del self._touched[gang]
-            if (decision := self._turns.look_at(gang, now=now)) is not None:
-                return decision
+            if (about_gang := self._turns.look_at(gang, now=now)) is not None:
+                return about_gang
         if (overtaken := self._place_overtaken(now)) is not None:
             return overtaken
+        while (deferred := self._turns.take_deferred()) is not None:
+            if (decision := self._decide(deferred, now)) is not None:
+                return decision
         while (key := self.queue.pop(now=now)) is not None:
             pod = self.placements.state.pods.get(key)
-            if pod is None or not self._turns.ours(pod):
+            if pod is None:
                 self.queue.remove(key)
             elif key in self.placements.pods:
                 continue  # it was placed with its gang, and its bind is under way
-            elif (until := self.denials.wait_until(key, pod.uid, now=now)) is not None:
-                self.queue.postpone(key, until=until)
-            else:
-                return self._turns.decide(pod, now=now)
+            elif (decision := self._decide(pod, now)) is not None:
+                return decision
         return None
+
+    def _decide(self, pod: Pod, now: float) -> Decision | None:
+        """Decide on a pod taken from the queue; None if it is not ours, or its bind was denied and it has to wait."""
+        if not self._turns.ours(pod):
+            self.queue.remove(pod.key)
+            return None
+        if (until := self.denials.wait_until(pod.key, pod.uid, now=now)) is not None:
+            self.queue.postpone(pod.key, until=until)
+            return None
+        return self._turns.decide(pod, now=now)
+
+    def conclude(
+        self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, *, now: float
+    ) -> PodsUnschedulable | None:
+        """Take over the result of a search, checked on the snapshot as it is now. None if its pods ask no longer."""
+        self._accounting.settle()
+        return self._turns.conclude(search, found, now=now)
 
     def _place_overtaken(self, now: float) -> Decision | None:
         """Place a pod in back-off that has waited longer than the next pod, if it fits by now."""

@@ -1,20 +1,23 @@
-"""Nominator: nominated pods, and the victims evicted for them. Decides by `decide.preempt`; no I/O."""
+"""Nominator: nominated pods, and the victims evicted for them. Searches by `decide.preemption`; no I/O."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from ullage.decide.gang.attempts import largest_first
 from ullage.decide.gang.placement import GangRequest
-from ullage.decide.preemption.for_gangs import preempt_for_gang
-from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, preempt
+from ullage.decide.preemption.assumptions import Assumptions
+from ullage.decide.preemption.for_gangs import search_gang_preemption
+from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, search_preemption
 from ullage.decide.preemption.protection import BoundGang, PreemptionContext
+from ullage.decide.preemption.recheck import is_still_right
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.action import Preempt
 from ullage.model.fact_event import ObjectKey
 from ullage.model.outcome import PreemptOutcome
 from ullage.model.pod import Pod
+from ullage.model.stepper import Stepper
 from ullage.state.snapshot import ClusterSnapshot
 
 
@@ -62,43 +65,77 @@ class Nominator:
         if not outcome.nominated:
             self.forget(outcome.action.pod)
 
-    def for_pod(self, assigner: PodAssigner, pod: Pod, *, now: float) -> tuple[Preempt, ...] | NoPreemption:
-        """Victims for a pod that was refused. Nomination and victims count from now on."""
+    def search_for_pod(
+        self, assigner: PodAssigner, pod: Pod, *, now: float
+    ) -> Stepper[tuple[Preempt, ...] | NoPreemption]:
+        """Search victims for a pod that was refused. Nothing counts before `decide`."""
         if not self._any_lower(pod.priority):
             return NoPreemption(NoPreemptionReason.NOT_ENOUGH_LOWER)
-        found = preempt(assigner.seating, pod, self._around(assigner, (pod,)), now=now)
-        return found if isinstance(found, NoPreemption) else self._decided((pod,), (found,))
+        given = Assumptions(assigner.seating, now=now)
+        found = yield from search_preemption(given, pod, self._context(assigner, (pod,)))
+        return found if isinstance(found, NoPreemption) else (found,)
 
-    def for_gang(self, assigner: PodAssigner, gang: GangRequest, *, now: float) -> tuple[Preempt, ...] | NoPreemption:
-        """Victims for all pending pods of a gang that was refused."""
+    def search_for_gang(
+        self, assigner: PodAssigner, gang: GangRequest, *, now: float
+    ) -> Stepper[tuple[Preempt, ...] | NoPreemption]:
+        """Search victims for all pending pods of a gang that was refused."""
         if not any(self._any_lower(pod.priority) for pod in gang.pending):
             return NoPreemption(NoPreemptionReason.NOT_ENOUGH_LOWER)
         if not all(pod.preempts for pod in gang.pending):
             return NoPreemption(NoPreemptionReason.PREEMPTS_NOBODY)
         needed = largest_first(gang.pending)[-gang.needed :]
-        found = preempt_for_gang(assigner.seating, gang, self._around(assigner, needed), now=now)
-        return found if isinstance(found, NoPreemption) else self._decided(gang.pending, found)
+        context = self._context(assigner, needed)
+        return (yield from search_gang_preemption(Assumptions(assigner.seating, now=now), gang, context))
 
-    def _decided(self, pods: tuple[Pod, ...], actions: tuple[Preempt, ...]) -> tuple[Preempt, ...]:
+    def is_still_right(
+        self, assigner: PodAssigner, pods: Sequence[Pod], actions: Sequence[Preempt], *, now: float
+    ) -> bool:
+        """True if what was found by a search is right on the snapshot as it is now."""
+        ready = {pod.key: pod for pod in pods}
+        context = self._context(assigner, [ready[action.pod] for action in actions])
+        return is_still_right(assigner.seating, actions, ready, context, now=now)
+
+    def decide(self, pods: Sequence[Pod], actions: Sequence[Preempt]) -> None:
+        """Evict these victims: nominations count from now on, and victims count as leaving."""
         ready = {pod.key: pod for pod in pods}
         for action in actions:
             self.nominate(ready[action.pod], action.node)
             self._leaving.update({victim.pod: victim.uid for victim in action.victims})
-        return actions
 
     def _any_lower(self, priority: int) -> bool:
         """True if a placed pod has lower priority. Most clusters have one priority: then no node need be searched."""
         return any(count > 0 and known < priority for known, count in self._priorities.items())
 
-    def _around(self, assigner: PodAssigner, pods: Iterable[Pod]) -> PreemptionContext:
-        state, gangs = self._placements.state, {}
-        for key in state.gangs:
-            members = tuple(pod.key for pod in assigner.members(key) if pod.key in self._placements.pods)
-            gang = BoundGang(key, assigner.gang_size(key), members)
-            gangs.update(dict.fromkeys(members, gang))
+    def _context(self, assigner: PodAssigner, pods: Iterable[Pod]) -> PreemptionContext:
         return PreemptionContext(
-            gangs=gangs,
+            gangs=_BoundGangs(assigner),
             leaving=frozenset(self._leaving),
             closed=assigner.quota.closed(pods),
             nominated=self.nominated,
         )
+
+
+class _BoundGangs(Mapping[ObjectKey, BoundGang]):
+    """Bound gangs by member, each found when it is asked for: a cluster may have thousands, a search meets a few."""
+
+    def __init__(self, assigner: PodAssigner) -> None:
+        self._assigner = assigner
+        self._pods = assigner.placements.pods
+        self._known: dict[ObjectKey, BoundGang] = {}
+
+    def __getitem__(self, key: ObjectKey) -> BoundGang:
+        pod = self._pods.get(key)
+        gang = None if pod is None else self._assigner.gang_of(pod)
+        if gang is None:
+            raise KeyError(key)
+        known = self._known.get(gang)
+        if known is None:
+            members = tuple(one.key for one in self._assigner.members(gang) if one.key in self._pods)
+            known = self._known[gang] = BoundGang(gang, self._assigner.gang_size(gang), members)
+        return known
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        return (key for key in self._pods if key in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
