@@ -23,6 +23,7 @@ from ullage.decide.provisioning.node_offers import Pool
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.stepper import finish
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted, everything
 
@@ -51,7 +52,8 @@ def scale_up(assigner: PodAssigner, pods: list[Pod]) -> object:
 
 def room(assigner: PodAssigner, _: list[Pod]) -> object:
     pods = {name: tuple(assigner.placements.pods_on(name)) for name in NODES[:3]}
-    return unplaceable_pods(assigner, DisplacedPods(nodes=pods), now=NOW)
+    with assigner.placements.what_if():
+        return finish(unplaceable_pods(assigner, DisplacedPods(nodes=pods), now=NOW))
 
 
 def drain(assigner: PodAssigner, _: list[Pod]) -> object:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from tests.decide.preemption.fleets import a_node, a_pod, flattened, key_of, leased
 from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPlan, DrainPolicy, Limits, PlannerMemory
-from ullage.decide.draining.planner import plan_drain
+from ullage.decide.draining.planner import plan_steps
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.draining import UnremovableNode
 from ullage.model.fact_event import Added
@@ -54,12 +54,21 @@ def planned(
     policy: DrainPolicy | None = None,
     memory: PlannerMemory = FRESH,
     limits: Limits = UNLIMITED,
+    in_time: bool = True,
     now: float = NOW,
     **known: Any,
 ) -> DrainPlan:
-    """What would be drained."""
+    """What would be drained. Not `in_time`: the time was over from the beginning."""
     assigner = a_picture(*facts)
-    return plan_drain(assigner, DrainInputs(**known), policy or DrainPolicy(), memory, limits, now=now)
+    steps = plan_steps(assigner, DrainInputs(**known), policy or DrainPolicy(), memory, limits, now=now)
+    with assigner.placements.what_if():
+        try:
+            next(steps)
+            while True:
+                steps.send(in_time)
+        except StopIteration as done:
+            plan: DrainPlan = done.value
+            return plan
 
 
 def going(plan: DrainPlan) -> dict[str, dict[str, str]]:

@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+import pytest
+
 from tests.decide.draining.fleets import Told, a_picture, going, node, planned, pod, staying
 from ullage.decide.draining.inputs import LabelledNodes, pod_destinations, scale_down_candidates
 from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
+from ullage.model.stepper import finish
 
 OLD, NEW = {"generation": "old"}, {"generation": "new"}
 NODES = {one.name: one for one in (node("a", labels=OLD), node("b", labels=OLD), node("c", labels=NEW))}
@@ -51,10 +54,14 @@ def test_a_node_that_could_not_be_emptied_is_no_destination_afterwards_either() 
     assert going(planned(*fleet, destinations=frozenset())) == {}
 
 
-def test_those_who_are_about_to_be_evicted_need_a_place_on_a_destination() -> None:
+@pytest.mark.parametrize(
+    ("destinations", "expected"),
+    [pytest.param(None, {}, id="all"), pytest.param(frozenset[str](), {"a": ObjectKey("n", "p")}, id="none")],
+)
+def test_those_who_are_about_to_be_evicted_need_a_place_on_a_destination(
+    destinations: frozenset[str] | None, expected: dict[str, ObjectKey]
+) -> None:
     assigner = a_picture(node("a"), node("b"), pod("p", "a"))
-    nodes = {"a": [ObjectKey("n", "p")]}
-    assert unplaceable_pods(assigner, DisplacedPods(nodes=nodes), now=0.0) == {}
-    assert unplaceable_pods(assigner, DisplacedPods(nodes=nodes, destinations=frozenset()), now=0.0) == {
-        "a": ObjectKey("n", "p")
-    }
+    leaving = DisplacedPods(nodes={"a": [ObjectKey("n", "p")]}, destinations=destinations)
+    with assigner.placements.what_if():
+        assert finish(unplaceable_pods(assigner, leaving, now=0.0)) == expected

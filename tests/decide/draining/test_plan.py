@@ -200,7 +200,7 @@ def test_a_node_is_not_left_alone_for_a_pod_that_is_gone() -> None:
 
 def test_time_may_be_up_but_not_before_the_least_number_was_tried() -> None:
     nodes = [node(name) for name in "abcde"]
-    plan = planned(*nodes, limits=Limits(still_time=lambda: False, least_tried=2))
+    plan = planned(*nodes, limits=Limits(least_tried=2), in_time=False)
     assert list(going(plan)) == ["a", "b"]
     assert staying(plan) == dict.fromkeys("cde", "NotReached")
 
@@ -255,12 +255,12 @@ def test_candidates_keep_their_time_and_leaving_resets_it() -> None:
 
 
 def test_who_is_not_reached_keeps_its_time() -> None:
-    hurried = Limits(still_time=lambda: False, least_tried=1)
+    hurried: dict[str, Any] = {"limits": Limits(least_tried=1), "in_time": False}
     first = planned(node("a"), node("b"))
-    second = planned(node("a"), node("b"), memory=first.memory, limits=hurried, now=NOW + 60)
+    second = planned(node("a"), node("b"), memory=first.memory, **hurried, now=NOW + 60)
     assert (staying(second), second.memory.since) == ({"b": "NotReached"}, {"a": NOW, "b": NOW})
     taint = Taint("gpu.scheduling/drain-candidate", str(int(NOW - 500)), "PreferNoSchedule")
-    restarted = planned(node("a"), node("b", taints=(taint,)), node("c"), limits=hurried)
+    restarted = planned(node("a"), node("b", taints=(taint,)), node("c"), **hurried)
     assert restarted.memory.since == {"a": NOW, "b": NOW - 500}
 
 

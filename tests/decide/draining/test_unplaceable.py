@@ -8,6 +8,7 @@ from tests.decide.preemption.fleets import a_pod
 from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
 from ullage.model.draining import DRAINING_TAINT, RecentEviction, WorkloadReplicas
 from ullage.model.node import Taint
+from ullage.model.stepper import finish
 from ullage.testing.checks.audit import drifted
 
 DRAINING = (Taint(DRAINING_TAINT, "5", "NoSchedule"),)
@@ -31,7 +32,8 @@ def short(*facts: Told, evicted: bool = False, back: bool = False) -> dict[str, 
         evictions=[gone] if evicted else [],
         workloads={WEB.uid: WorkloadReplicas(uid=WEB.uid, kind="ReplicaSet", target=2 if back else 3, current=3)},
     )
-    found = unplaceable_pods(assigner, leaving, now=NOW)
+    with assigner.placements.what_if():
+        found = finish(unplaceable_pods(assigner, leaving, now=NOW))
     assert list(drifted(assigner.placements)) == [], "the picture is as before"
     return {name: key.name for name, key in found.items()}
 

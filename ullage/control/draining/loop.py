@@ -13,7 +13,6 @@ from ullage.control.draining.removal import NodeRemoval
 from ullage.control.draining.removal_facts import FleetSources
 from ullage.control.draining.reporter import DrainReporter
 from ullage.decide.draining.core import DrainCore
-from ullage.decide.draining.inputs import Limits
 from ullage.decide.draining.parallelism import NO_REMOVALS, RemovalBatch, pool_of
 from ullage.decide.draining.scope import DrainScope, ScopeInputs, is_drained
 from ullage.errors import ApiError
@@ -23,12 +22,10 @@ from ullage.model.fact_event import FactEvent
 from ullage.model.node import Node
 from ullage.model.provisioner import Provisioner
 from ullage.model.removal_plan import PlanViolation, RemovalPlan
-from ullage.runtime import LoopHealth, LoopTasks, Pacing, Wakeup, run_reconciler, seconds_until
+from ullage.runtime import LoopHealth, LoopTasks, Pacing, Wakeup, drive, run_reconciler, seconds_until
 
 _log = structlog.get_logger("draining")
 
-MODELLED_PLAN, MODELLED_NODE = 0.005, 0.0002
-"""CPU seconds of a plan in simulated time: fixed, and per node."""
 REST_FACTOR = 5.0
 """Rest after a loop, as a multiple of the time it took."""
 UNLISTED_PATIENCE = 60.0
@@ -106,9 +103,9 @@ class DrainLoop:
             return False
         # 2. Plan, and due removals.
         began, abandoned = self._clock.steady(), self.core.abandoned
-        decided = self.core.plan(provisioners, scope, self._limits(), now=self._clock.now())
+        steps = self.core.plan(provisioners, scope, now=self._clock.now())
+        decided = await drive(steps, self._clock, budget=self._settings.simulation_timeout)
         self._reporter.planned(self._clock.steady() - began)
-        await self._clock.charge(MODELLED_PLAN + MODELLED_NODE * len(self.core.nodes))
         # 3. Abandon removals of an earlier process that are not resumed; soft taints; taints of removals that begin.
         going = frozenset(one.node for one in decided.removals)
         self._release(abandoned - going, scope)
@@ -127,11 +124,6 @@ class DrainLoop:
             listed=[one.provider for one in provisioners if clouds.has_listed(one.provider)],
             unmanaged=self._settings.drain_unmanaged,
         )
-
-    def _limits(self) -> Limits:
-        """Limits of a plan. The steady clock bounds the search; simulated time stands still meanwhile."""
-        until = self._clock.steady() + self._settings.simulation_timeout
-        return Limits(still_time=lambda: self._clock.steady() < until, least_tried=self._settings.min_nodes_evaluated)
 
     def _release(self, abandoned: frozenset[str], scope: DrainScope) -> None:
         """Abandon removals that are not resumed: untaint the node, or delete its Node if its instance is gone."""

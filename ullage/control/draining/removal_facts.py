@@ -3,8 +3,10 @@
 Reads only. `decide/draining/recheck.py` checks what is read here.
 """
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 
 from ullage.act.concurrency import each
 from ullage.act.lease_release import LeaseReleaser
@@ -12,7 +14,7 @@ from ullage.act.node_removal import MachineRef
 from ullage.clock import Clock
 from ullage.control.provisioning.instance_lists import InstanceLists
 from ullage.control.provisioning.statuses import ProvisionerStatuses
-from ullage.decide.draining.core import DrainCore
+from ullage.decide.draining.core import DrainCore, UnplaceablePods
 from ullage.decide.draining.parallelism import pool_of
 from ullage.decide.draining.recheck import RemovalFacts, budget_namespaces
 from ullage.decide.draining.rules import DrainContext
@@ -28,9 +30,12 @@ from ullage.model.instance import Instance
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.removal_plan import RemovalPlan
+from ullage.runtime import drive
 from ullage.state.snapshot import ClusterSnapshot
 
 _AT_ONCE = 8
+UNPLACEABLE_HOLDS = 0.5
+"""Seconds for which an answer about places elsewhere is reused."""
 
 
 class IncomingPods:
@@ -118,6 +123,9 @@ class RemovalFactsReader:
         self._core = core
         self.machine_of = machine_of
         self._clock = clock
+        self._asking = asyncio.Lock()
+        self._answer = UnplaceablePods()
+        self._answered_at = -inf
 
     async def before_taint(self, plan: RemovalPlan) -> RemovalFacts:
         """Pods on the node, and their disruption budgets."""
@@ -134,8 +142,7 @@ class RemovalFactsReader:
         node, pods = await self._node(plan.node), await self._pods_on(plan.node)
         incoming = await self._incoming.first(plan.node, frozenset(pod.uid for pod in pods))
         here = {pod.key for pod in pods if plan.knows(pod)}
-        now, steady = self._clock.now(), self._clock.steady()
-        unplaceable = self._core.unplaceable(plan.node, now=now, steady=steady) if here else None
+        unplaceable = await self._unplaceable(plan.node) if here else None
         members = await self._members(plan, here)
         context = self._context()
         budgets = await self._budgets(plan, (*pods, *members.values()), context)
@@ -157,6 +164,16 @@ class RemovalFactsReader:
 
     async def node_exists(self, node: str) -> bool:
         return await self._node(node) is not None
+
+    async def _unplaceable(self, node: str) -> ObjectKey | None:
+        """Pod of the node that fits nowhere else any more. One answer serves removals that began together."""
+        async with self._asking:
+            began = self._clock.steady()
+            if began - self._answered_at > UNPLACEABLE_HOLDS or node not in self._answer.nodes:
+                steps = self._core.unplaceable(now=self._clock.now())
+                self._answer = await drive(steps, self._clock, budget=inf)
+                self._answered_at = began
+            return self._answer.by_node.get(node)
 
     def _context(self) -> DrainContext:
         return self._core.context(now=self._clock.now())

@@ -16,7 +16,7 @@ from ullage.control.draining.removal_facts import FleetSources, RemovalFactsRead
 from ullage.control.draining.reporter import DrainReporter
 from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
 from ullage.decide.draining.core import DrainCore
-from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.decide.draining.inputs import NodeListFilter
 from ullage.errors import Forbidden
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resource import Resource
@@ -37,14 +37,20 @@ class DrainController:
     """Drain loop in a provisioner's process. `run` runs both until cancelled."""
 
     def __init__(
-        self, provisioning: ProvisioningController, settings: Settings, *, metrics: DrainMetrics | None = None
+        self,
+        provisioning: ProvisioningController,
+        settings: Settings,
+        *,
+        metrics: DrainMetrics | None = None,
+        node_filters: Sequence[NodeListFilter] = (),
     ) -> None:
+        """`node_filters`: filters of candidates and destinations beside the labels of the settings."""
         self.metrics = metrics
         self._provisioning = provisioning
         self._api = api = provisioning.api
         clock, snapshot, statuses = provisioning.clock, provisioning.loop.placements, provisioning.statuses
         fleet = FleetSources(snapshot, statuses, provisioning.clouds)
-        self.core = core = DrainCore(PodAssigner(snapshot), settings.draining)
+        self.core = core = DrainCore(snapshot, settings.draining, node_filters)
         self.reporter = DrainReporter(provisioning.events, snapshot.state, lambda: statuses.provisioners, metrics)
         pace = DrainPace.of(settings.draining)
         remover = NodeRemover(api, clock, pace.evictions)

@@ -1,7 +1,7 @@
 """DrainCore: unneeded timers, removals under way and recent evictions. Plans, and settles outcomes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 import msgspec
@@ -15,6 +15,7 @@ from ullage.decide.draining.inputs import (
     DrainPlan,
     DrainPolicy,
     Limits,
+    NodeListFilter,
     RemovalPacing,
     least_resources,
     node_filters,
@@ -23,8 +24,8 @@ from ullage.decide.draining.inputs import (
 )
 from ullage.decide.draining.parallelism import OngoingRemovals, PacingByPool, RemovalBatch, crop_to_limits, pool_of
 from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.planner import plan_drain
-from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
+from ullage.decide.draining.planner import plan_steps
+from ullage.decide.draining.relocation import NO_COST, DisplacedPods, unplaceable_pods
 from ullage.decide.draining.rules import DrainContext, next_overdue
 from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope, is_drained
 from ullage.decide.draining.unneeded import marked_since, soft_taints, with_clock_set, without_timer
@@ -37,9 +38,12 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Consolidation, Provisioner
 from ullage.model.removal_plan import RemovalPlan
+from ullage.model.stepper import Stepper
+from ullage.model.units import Seconds
+from ullage.state.snapshot import ClusterSnapshot
 
-UNPLACEABLE_HOLDS = 0.5
-"""Seconds for which an answer about places is reused: removals that began together ask together."""
+MODELLED_PLAN, MODELLED_NODE = 0.005, 0.0002
+"""CPU seconds of a plan in simulated time: fixed, and per node."""
 LIST_AGAIN = 10.0
 """Seconds between loops while a cloud has not listed its instances."""
 
@@ -57,22 +61,34 @@ class DrainDecision:
     """Time at which the decision may change without an event."""
 
 
+@dataclass(frozen=True, slots=True)
+class UnplaceablePods:
+    """Pods of nodes being removed that fit on no other node any more."""
+
+    nodes: frozenset[str] = frozenset()
+    """Nodes that were asked about."""
+    by_node: Mapping[str, ObjectKey] = field(default_factory=dict)
+
+
 class DrainCore:
     """State of draining between loops. Everything but `observe`, `plan` and `settle` only reads."""
 
-    def __init__(self, assigner: PodAssigner, settings: DrainingSettings) -> None:
+    def __init__(
+        self, snapshot: ClusterSnapshot, settings: DrainingSettings, filters: Sequence[NodeListFilter] = ()
+    ) -> None:
+        """`filters`: further filters of candidates and destinations, after the labels of the settings."""
         self.workloads = WorkloadIndex()
         self.tracker = NodeDeletionTracker(evictions_kept=settings.recent_eviction_window)
         self.decided: DrainDecision | None = None
         """Last decision; None while nothing could be removed."""
-        self._assigner = assigner
-        self._snapshot = assigner.placements
+        self.snapshot = snapshot
         self._settings = settings
         self._policy = DrainPolicy.of(settings)
+        self._filters = tuple(filters)
         self._memory = FRESH
+        self._failed_meanwhile: set[str] = set()
+        """Nodes whose removal failed while a plan was made: the plan does not know that their timers start anew."""
         self._observed_at = float("-inf")
-        self._unplaceable: dict[str, ObjectKey] = {}
-        self._unplaceable_at = float("-inf")
 
     def configure(self, settings: DrainingSettings) -> None:
         """Take over changed settings. Timers go on: a node is as long unneeded as it was."""
@@ -80,8 +96,13 @@ class DrainCore:
         self.tracker.kept = settings.recent_eviction_window
 
     @property
+    def node_filters(self) -> Sequence[NodeListFilter]:
+        """Filters of candidates and destinations, in order."""
+        return (*node_filters(self._settings), *self._filters)
+
+    @property
     def nodes(self) -> Mapping[str, Node]:
-        return self._snapshot.state.nodes
+        return self.snapshot.state.nodes
 
     @property
     def abandoned(self) -> frozenset[str]:
@@ -103,7 +124,7 @@ class DrainCore:
 
     def start(self, *, now: float) -> None:
         """Restore recent evictions of earlier processes, once all facts have been observed."""
-        self.tracker.restore(missing_at_start(self.workloads.by_uid, self._snapshot), at=now)
+        self.tracker.restore(missing_at_start(self.workloads.by_uid, self.snapshot), at=now)
 
     def clock_was_set(self, by: float) -> None:
         """Shift all timers after the clock was set by so many seconds: elapsed times stay the same."""
@@ -112,9 +133,9 @@ class DrainCore:
 
     def scope(self, inputs: ScopeInputs, *, now: float) -> DrainScope:
         """Drop entries that are over, and compute the drain scope."""
-        unnoticed = behind(self.tracker.evictions, self.workloads.by_uid, self._snapshot)
+        unnoticed = behind(self.tracker.evictions, self.workloads.by_uid, self.snapshot)
         self.tracker.forget(self.nodes, unnoticed=unnoticed, now=now)
-        return drain_scope(inputs, self._snapshot, removing=self.tracker.busy, now=now)
+        return drain_scope(inputs, self.snapshot, removing=self.tracker.busy, now=now)
 
     def has_work(self, scope: DrainScope) -> bool:
         """True if anything could be removed, untainted or resumed."""
@@ -127,23 +148,33 @@ class DrainCore:
         self.decided = None
         self._memory = FRESH
 
-    def plan(
-        self, provisioners: Sequence[Provisioner], scope: DrainScope, limits: Limits, *, now: float
-    ) -> DrainDecision:
-        """Plan, and choose due removals."""
+    def plan(self, provisioners: Sequence[Provisioner], scope: DrainScope, *, now: float) -> Stepper[DrainDecision]:
+        """Plan on a fork of the snapshot, and choose due removals. Events and outcomes may come between steps."""
+        self._failed_meanwhile.clear()
         pools = {one.name: one.consolidation for one in provisioners if is_drained(one)}
         used = {name: one.used_milli for name, one in pools.items()}
         policy = replace(self._policy, pools_used_milli=used)
+        limits = Limits(least_tried=self._settings.min_nodes_evaluated)
         abandoned = self.abandoned
-        plan = plan_drain(self._assigner, self._inputs(scope, abandoned), policy, self._memory, limits, now=now)
-        since = {**(plan.memory.since or {}), **self._timers_of_unlisted(scope)}
+        inputs = self._inputs(scope, abandoned)
+        assigner = PodAssigner(self.snapshot.fork())
+        yield from assigner.seating.warm_up()
+        with assigner.placements.what_if() as trial:
+            trial.keep()  # the fork is dropped: to undo everything would cost as much as it took
+            plan = yield from plan_steps(assigner, inputs, policy, self._memory, limits, now=now)
+        yield NO_COST
+        nodes, pods = assigner.placements.state.nodes, assigner.placements.pods
+        since = {**(plan.memory.since or {}), **_timers_of_unlisted(scope, nodes)}
         begun = OngoingRemovals(going=tuple(self.tracker.going.values()), left=abandoned)
-        batch = crop_to_limits(plan.removable, since, self.nodes, begun, self._pacing(pools), now=now)
-        deadlines = (batch.wake_at, next_overdue(self._snapshot.pods.values(), now=now))
+        batch = crop_to_limits(plan.removable, since, nodes, begun, self._pacing(pools), now=now)
+        deadlines = (batch.wake_at, next_overdue(pods.values(), now=now))
         wake_at = min((deadline for deadline in deadlines if deadline is not None), default=None)
-        removals = tuple(removal_plan(action, self._assigner) for action in batch.removals)
+        removals = tuple(removal_plan(action, assigner) for action in batch.removals)
         self._memory = replace(plan.memory, since=since)
+        for node in self._failed_meanwhile:
+            self._memory = without_timer(self._memory, node)
         self.decided = DrainDecision(plan, batch, scope, removals, wake_at)
+        yield Seconds(MODELLED_PLAN + MODELLED_NODE * len(nodes))
         return self.decided
 
     def soft_taints(self, leave: frozenset[str]) -> Sequence[DrainAction]:
@@ -157,21 +188,25 @@ class DrainCore:
 
     def context(self, *, now: float) -> DrainContext:
         """Current inputs of the drain rules."""
-        budgets = RemainingPdbTracker(self._snapshot.state.budgets)
+        budgets = RemainingPdbTracker(self.snapshot.state.budgets)
         rules, known = self._policy.rules, self.workloads
         return DrainContext(rules, budgets, known.by_uid, known.kinds, now)
 
-    def unplaceable(self, node: str, *, now: float, steady: float) -> ObjectKey | None:
-        """Pod that has to leave the node and fits on no other node any more. Answers hold for a moment."""
-        if steady - self._unplaceable_at > UNPLACEABLE_HOLDS:
-            leaving = DisplacedPods(
-                nodes={name: one.pods for name, one in self.tracker.plans.items()},
-                evictions=self.tracker.evictions,
-                workloads=self.workloads.by_uid,
-                destinations=pod_destinations(node_filters(self._settings), self.nodes),
-            )
-            self._unplaceable, self._unplaceable_at = unplaceable_pods(self._assigner, leaving, now=now), steady
-        return self._unplaceable.get(node)
+    def unplaceable(self, *, now: float) -> Stepper[UnplaceablePods]:
+        """Pods of nodes being removed that fit on no other node any more, by the snapshot at the first step."""
+        plans = self.tracker.plans
+        leaving = DisplacedPods(
+            nodes={name: one.pods for name, one in plans.items()},
+            evictions=self.tracker.evictions,
+            workloads=self.workloads.by_uid,
+            destinations=pod_destinations(self.node_filters, self.nodes),
+        )
+        assigner = PodAssigner(self.snapshot.fork())
+        yield from assigner.seating.warm_up()
+        with assigner.placements.what_if() as trial:
+            trial.keep()  # the fork is dropped
+            found = yield from unplaceable_pods(assigner, leaving, now=now)
+        return UnplaceablePods(frozenset(leaving.nodes), found)
 
     def settle(self, outcome: PodEvicted | NodeRemoved | NodeNotRemoved, *, now: float, steady: float) -> None:
         """Record an outcome."""
@@ -203,12 +238,13 @@ class DrainCore:
             until = now + self._settings.scale_down_delay_after_failure
             self.tracker.fail(node, f"{outcome.failure.value}: {outcome.detail}", until=until)
             self._memory = without_timer(self._memory, node)
+            self._failed_meanwhile.add(node)
         if outcome.failure is RemovalFailure.CLOUD_FAILED:
             self.tracker.machine_unknown(node, since=steady)
 
     @property
     def _tainted(self) -> Mapping[str, Node]:
-        return self._snapshot.state.tainted_nodes
+        return self.snapshot.state.tainted_nodes
 
     def _has_soft_taints(self) -> bool:
         return any(taint.key == CANDIDATE_TAINT for node in self._tainted.values() for taint in node.taints)
@@ -216,8 +252,8 @@ class DrainCore:
     def _inputs(self, scope: DrainScope, abandoned: frozenset[str]) -> DrainInputs:
         settings = self._settings
         return DrainInputs(
-            candidates=scale_down_candidates(node_filters(settings), self.nodes, scope.candidates),
-            destinations=pod_destinations(node_filters(settings), self.nodes),
+            candidates=scale_down_candidates(self.node_filters, self.nodes, scope.candidates),
+            destinations=pod_destinations(self.node_filters, self.nodes),
             removing=self.tracker.busy,
             resumable=abandoned,
             failed=self.tracker.failed(),
@@ -240,10 +276,11 @@ class DrainCore:
         }
         return PacingByPool(pools=own, others=others, most_at_once=others.most_at_once, most_drains=others.most_drains)
 
-    def _timers_of_unlisted(self, scope: DrainScope) -> dict[str, float]:
-        """Timers from soft taints, for nodes of pools whose provider has not been listed yet."""
-        marked = {name: marked_since(self.nodes[name]) for name in sorted(scope.unlisted) if name in self.nodes}
-        return {name: since for name, since in marked.items() if since is not None}
+
+def _timers_of_unlisted(scope: DrainScope, nodes: Mapping[str, Node]) -> dict[str, float]:
+    """Timers from soft taints, for nodes of pools whose provider has not been listed yet."""
+    marked = {name: marked_since(nodes[name]) for name in sorted(scope.unlisted) if name in nodes}
+    return {name: since for name, since in marked.items() if since is not None}
 
 
 def can_change_plan(event: FactEvent[Any]) -> bool:

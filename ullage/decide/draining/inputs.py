@@ -1,6 +1,6 @@
 """Inputs, settings, memory and result of one planner run. Records and node filters; no decisions."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -212,16 +212,10 @@ def least_resources(settings: DrainingSettings) -> dict[str, int]:
     return {name: amount for name, amount in least.items() if amount}
 
 
-def always() -> bool:
-    """Return True: no time limit."""
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits of one search for candidates."""
 
-    still_time: Callable[[], bool] = always
     least_tried: int = 10
     """Nodes that are tried even when the time is over."""
     most_candidates: int | None = None

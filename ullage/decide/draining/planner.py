@@ -1,6 +1,6 @@
 """Drain planner: one run answers for every node and finds nodes that can all be removed together.
 
-The snapshot is changed during the run in a what-if and is exactly as before at its end.
+The snapshot is changed during the run, in a what-if of the caller.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ from ullage.decide.draining.eligibility import (
 )
 from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPlan, DrainPolicy, Limits, PlannerMemory
 from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.relocation import Places, PodRelocator, place_pending
+from ullage.decide.draining.relocation import NO_COST, Places, PodRelocator, place_pending
 from ullage.decide.draining.removal_trial import GangMoves, PodsToMove, RemovalTrial, pods_to_move
 from ullage.decide.draining.rules import Drainability, DrainabilityCache, DrainContext
 from ullage.decide.draining.scope import MinSizeTracker
@@ -32,34 +32,39 @@ from ullage.model.draining import PASSING, RemovableNode, UnremovableNode, Unrem
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL
 from ullage.model.resources import GPU
+from ullage.model.stepper import Stepper, finish
 from ullage.state.node_columns import NodeColumns
 
 Key = tuple[int, int, int, float, int, int, str]
 
 
-def in_order(
-    loads: Iterable[PodsToMove], columns: NodeColumns, shares: Shares, prices: Mapping[str, int]
-) -> list[PodsToMove]:
-    """Empty nodes, then least disruption, then most expensive idle capacity, then name."""
-    size = columns.size
-    gpu, cpu = columns.resource(GPU), columns.resource(CPU)
-    idle_gpus = np.maximum(columns.allocatable[gpu, :size] - gpus_used(columns), 0)
-    idle_cpu = columns.allocatable[cpu, :size] - columns.used[cpu, :size]
+class TrialOrder:
+    """Order of removal trials: empty nodes, then least disruption, then most expensive idle capacity, then name.
 
-    def key(load: PodsToMove) -> Key:
-        row = columns.rows[load.node]
-        idle_price = prices.get(load.node, 0) * max(1.0 - shares.item(row), 0.0)
+    Total, and the same in every loop as long as nothing changes.
+    """
+
+    def __init__(self, columns: NodeColumns, shares: Shares, prices: Mapping[str, int]) -> None:
+        size = columns.size
+        gpu, cpu = columns.resource(GPU), columns.resource(CPU)
+        self._idle_gpus = np.maximum(columns.allocatable[gpu, :size] - gpus_used(columns), 0)
+        self._idle_cpu = columns.allocatable[cpu, :size] - columns.used[cpu, :size]
+        self._rows = columns.rows
+        self._shares = shares
+        self._prices = prices
+
+    def key(self, load: PodsToMove) -> Key:
+        row = self._rows[load.node]
+        idle_price = self._prices.get(load.node, 0) * max(1.0 - self._shares.item(row), 0.0)
         return (
             len(load.moving),
             len(load.waited_for),
             _gpus_held(load.moving),
             -idle_price,
-            -idle_gpus.item(row),
-            -idle_cpu.item(row),
+            -self._idle_gpus.item(row),
+            -self._idle_cpu.item(row),
             load.node,
         )
-
-    return sorted(loads, key=key)
 
 
 def _gpus_held(pods: Iterable[Pod]) -> int:
@@ -82,12 +87,28 @@ def plan_drain(
     *,
     now: float,
 ) -> DrainPlan:
-    """Plan removals: nodes that can be removed together now, and why the others stay."""
+    """Plan removals at once: nodes that can be removed together now, and why the others stay."""
     with assigner.placements.what_if():
-        return _Loop(assigner, facts, policy, memory, now).run(limits)
+        return finish(plan_steps(assigner, facts, policy, memory, limits, now=now))
 
 
-class _Loop:
+def plan_steps(
+    assigner: PodAssigner,
+    facts: DrainInputs,
+    policy: DrainPolicy,
+    memory: PlannerMemory = FRESH,
+    limits: Limits = UNLIMITED,
+    *,
+    now: float,
+) -> Stepper[DrainPlan]:
+    """Plan removals in steps of one node or one pending pod. When time is over, no further node is tried.
+
+    To be run inside a what-if: the snapshot is changed, and left so. Live loops plan on a fork that is dropped.
+    """
+    return (yield from _Planner(assigner, facts, policy, memory, now).steps(limits))
+
+
+class _Planner:
     def __init__(
         self, assigner: PodAssigner, facts: DrainInputs, policy: DrainPolicy, memory: PlannerMemory, now: float
     ) -> None:
@@ -104,48 +125,46 @@ class _Loop:
             name for name, node in self._nodes.items() if is_draining(node) and name not in facts.resumable
         }
         self._budgets = RemainingPdbTracker(placements.state.budgets)
-        around = DrainContext(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
-        self._drainabilities = DrainabilityCache(around)
+        context = DrainContext(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
+        self._drainabilities = DrainabilityCache(context)
         self._reserved: Places = {}
         """Destinations of pods on nodes being removed, and of evicted pods without a replacement."""
         self._evicted = kept(facts.evictions, keep=policy.evictions_kept, now=now)
 
-    def run(self, limits: Limits) -> DrainPlan:
+    def steps(self, limits: Limits) -> Stepper[DrainPlan]:
         # 1. pending pods are placed first
-        place_pending(self._assigner, now=self._now)
+        yield from place_pending(self._assigner, now=self._now)
         destinations = DestinationSearch(self._assigner.seating, now=self._now)
         if self._facts.destinations is not None:
             destinations.limit_to(self._facts.destinations)
-        relocator = PodRelocator(
-            self._assigner.seating, destinations, self._memory, now=self._now, also=[one.pod for one in self._evicted]
-        )
-        with relocator.placements.what_if():
-            # 2. pods on nodes that are being removed, and pods evicted lately
-            for name in sorted(self._removing):
-                destinations.close(self._rows[name])
-                relocator.close_to_new_pods(name)
-            problem = self._unplaced(relocator)
-            # 3. nodes to be tried, in order; the search for room begins with the other nodes
-            stays, loads = self._eligible()
-            if problem is not None:
-                stays |= {
-                    load.node: UnremovableNode(node=load.node, reason=problem[0], pod=problem[1].key) for load in loads
-                }
-                loads = []
-            destinations.search_in(self._search_order(loads))
-            # 4. removal trials, node by node
-            trials = RemovalTrial(
-                relocator, destinations, GangMoves(self._assigner, self._drainabilities), self._budgets, self._policy
-            )
-            trials.exclude(self._reserved | self._nominated())
-            return self._walk(loads, stays, trials, limits)
+        evicted = [one.pod for one in self._evicted]
+        relocator = PodRelocator(self._assigner.seating, destinations, self._memory, now=self._now, also=evicted)
+        yield NO_COST
+        # 2. pods on nodes that are being removed, and pods evicted lately
+        for name in sorted(self._removing):
+            destinations.close(self._rows[name])
+            relocator.close_to_new_pods(name)
+        problem = yield from self._unplaced(relocator)
+        # 3. nodes to be tried, in order; the search for room begins with the other nodes
+        stays, loads = yield from self._eligible()
+        if problem is not None:
+            reason, pod = problem
+            stays |= {load.node: UnremovableNode(node=load.node, reason=reason, pod=pod.key) for load in loads}
+            loads = []
+        destinations.search_in(self._search_order(loads))
+        # 4. removal trials, node by node
+        gangs = GangMoves(self._assigner, self._drainabilities)
+        trials = RemovalTrial(relocator, destinations, gangs, self._budgets, self._policy)
+        trials.exclude(self._reserved | self._nominated())
+        yield NO_COST
+        return (yield from self._tried(loads, stays, trials, limits))
 
     def _nominated(self) -> Places:
         """Nominated nodes of pending pods."""
         pods = self._placements.state.pods.values()
         return {pod.key: pod.nominated for pod in pods if pod.nominated and waits(pod)}
 
-    def _unplaced(self, relocator: PodRelocator) -> tuple[UnremovableReason, Pod] | None:
+    def _unplaced(self, relocator: PodRelocator) -> Stepper[tuple[UnremovableReason, Pod] | None]:
         """First pod on a node being removed, or evicted lately, that has no place any more."""
         for name in sorted(self._removing):
             here = self._placements.pods_on(name)
@@ -155,11 +174,13 @@ class _Loop:
             if isinstance(places, Pod):
                 return UnremovableReason.DRAINED_PODS_UNPLACED, places
             self._reserved |= places
+            yield NO_COST
         missing = still_missing(self._evicted, self._facts.workloads, self._placements)
         places = relocator.move(missing)
         if isinstance(places, Pod):
             return UnremovableReason.EVICTED_PODS_UNPLACED, places
         self._reserved |= places
+        yield NO_COST
         return None
 
     def _leaves(self, pod: Pod) -> bool:
@@ -168,21 +189,26 @@ class _Loop:
             return False
         return self._drainabilities.of(pod) not in (Drainability.LEAVES_WITH_NODE, Drainability.SKIP)
 
-    def _eligible(self) -> tuple[dict[str, UnremovableNode], list[PodsToMove]]:
+    def _eligible(self) -> Stepper[tuple[dict[str, UnremovableNode], list[PodsToMove]]]:
+        """Nodes that stay, and the pods of nodes to be tried, in order."""
         shares, too_much = used_shares(self._placements, self._policy, now=self._now)
         context = EligibilityContext(self._facts, self._policy, self._removing, shares, too_much.tolist(), self._rows)
+        order = TrialOrder(self._placements.columns, shares, self._facts.prices)
+        yield NO_COST
         stays: dict[str, UnremovableNode] = {}
-        loads: list[PodsToMove] = []
+        loads: list[tuple[Key, PodsToMove]] = []
         for name in sorted(self._nodes):
             problem = ineligible(self._nodes[name], context)
             if problem is None:
                 load = pods_to_move(name, self._placements, self._drainabilities)
                 problem = load.blocked
                 if problem is None:
-                    loads.append(load)
-                    continue
-            stays[name] = problem
-        return stays, in_order(loads, self._placements.columns, shares, self._facts.prices)
+                    loads.append((order.key(load), load))
+            if problem is not None:
+                stays[name] = problem
+            yield NO_COST
+        loads.sort(key=lambda entry: entry[0])
+        return stays, [load for _, load in loads]
 
     def _search_order(self, loads: list[PodsToMove]) -> "np.ndarray[tuple[int], np.dtype[np.intp]]":
         """Search order of destinations: nodes that are not tried, then tried nodes from the last to the first."""
@@ -190,19 +216,20 @@ class _Loop:
         others = sorted(self._nodes.keys() - set(tried), reverse=True)
         return np.array([self._rows[name] for name in chain(others, reversed(tried))], np.intp)
 
-    def _walk(
+    def _tried(
         self, loads: list[PodsToMove], stays: dict[str, UnremovableNode], trials: RemovalTrial, limits: Limits
-    ) -> DrainPlan:
-        minimums, tried = self._minimums(loads), 0
+    ) -> Stepper[DrainPlan]:
+        minimums, tried, in_time = self._minimums(loads), 0, True
         removable: list[RemovableNode] = []
         refused: dict[str, tuple[float, UnremovableNode]] = {}
         for load in loads:
+            in_time = yield NO_COST
             node, empty = self._nodes[load.node], not load.moving and not load.waited_for
             lately = self._lately(load)
             answer: RemovableNode | UnremovableNode | None = minimums.reached(node, empty=empty) or lately
             if answer is None and limits.most_candidates is not None and len(removable) >= limits.most_candidates:
                 answer = UnremovableNode(node=load.node, reason=UnremovableReason.CANDIDATE_LIMIT)
-            if answer is None and tried >= limits.least_tried and not limits.still_time():
+            if answer is None and tried >= limits.least_tried and not in_time:
                 answer = UnremovableNode(node=load.node, reason=UnremovableReason.NOT_REACHED)
             if answer is None:
                 tried += 1
@@ -216,6 +243,7 @@ class _Loop:
                 refused[load.node] = self._memory.refused[load.node]
             elif answer.reason is UnremovableReason.NO_PLACE:
                 refused[load.node] = self._now, answer
+        yield NO_COST
         unremovable = tuple(stays[name] for name in sorted(stays))
         memory = PlannerMemory(
             hints=self._reserved | trials.places,

@@ -14,6 +14,7 @@ from ullage.decide.draining.destinations import DestinationSearch
 from ullage.decide.draining.inputs import FRESH, PlannerMemory
 from ullage.decide.placement.claiming import POOL_LABEL, claim_of
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
+from ullage.decide.provisioning.demand import Turn
 from ullage.decide.provisioning.waiting import waiting_turns
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order
 from ullage.model.device import MILLI_GPU
@@ -23,6 +24,8 @@ from ullage.model.node import Taint
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, asking_for
 from ullage.model.shape_terms import PodMatcher
+from ullage.model.stepper import Stepper
+from ullage.model.units import Seconds
 from ullage.state.cluster import ClusterState
 from ullage.state.pod_counts import SelectorIndex
 
@@ -67,6 +70,8 @@ def _plain(pod: Pod) -> bool:
     return not any(constraint.hard for constraint in shape.spread)
 
 
+NO_COST = Seconds(0.0)
+"""Cost of a step of which the whole plan bears the cost."""
 _DRAINING = Taint(DRAINING_TAINT, "", "NoSchedule")
 
 Places = dict[ObjectKey, str]
@@ -253,44 +258,52 @@ class DisplacedPods:
     """Nodes the pods may be moved to; None for all."""
 
 
-def place_pending(assigner: PodAssigner, *, now: float) -> None:
-    """Place pending pods and gangs in the snapshot, so that no drained pod takes their room."""
-    for turn in list(waiting_turns(assigner)):
+def place_pending(assigner: PodAssigner, *, now: float) -> Stepper[None]:
+    """Place pending pods and gangs in the snapshot, so that no drained pod takes their room. A pod or gang a step."""
+    pending: list[Turn] = []
+    for turn in waiting_turns(assigner):
+        pending.append(turn)
+        yield NO_COST
+    for turn in pending:
         if isinstance(turn, Pod):
             assigner.assign_pod(turn, (), now=now)
         else:
             assigner.assign_gang(turn, (), now=now)
+        yield NO_COST
 
 
 def unplaceable_pods(
     assigner: PodAssigner, leaving: DisplacedPods, memory: PlannerMemory = FRESH, *, now: float
-) -> dict[str, ObjectKey]:
-    """Nodes with a pod that would have no place now, each with that pod. The snapshot is unchanged afterwards."""
+) -> Stepper[dict[str, ObjectKey]]:
+    """Nodes with a pod that would have no place now, each with that pod. A node a step.
+
+    To be run inside a what-if: the snapshot is changed, and left so.
+    """
     placements = assigner.placements
     rows, held = placements.columns.rows, placements.pods
     found: dict[str, ObjectKey] = {}
-    with placements.what_if():
-        place_pending(assigner, now=now)
-        destinations = DestinationSearch(assigner.seating, now=now)
-        if leaving.destinations is not None:
-            destinations.limit_to(leaving.destinations)
-        evicted = [one.pod for one in leaving.evictions]
-        relocator = PodRelocator(assigner.seating, destinations, memory, now=now, also=evicted)
-        with relocator.placements.what_if():
-            for name in sorted(leaving.nodes.keys() & rows.keys()):
-                destinations.close(rows[name])
-                relocator.close_to_new_pods(name)
-            # Evicted pods run nowhere: they are placed before pods that still run.
-            relocator.move(still_missing(leaving.evictions, leaving.workloads, placements))
-            moved: set[ObjectKey] = set()
-            for name in sorted(leaving.nodes):
-                keys = [key for key in sorted(leaving.nodes[name]) if key in held and key not in moved]
-                pods = [held[key] for key in keys if not held[key].deleting]
-                with relocator.placements.what_if() as trial:
-                    places = relocator.move(pods)
-                    if isinstance(places, Pod):
-                        found[name] = places.key
-                        continue
-                    trial.keep()
-                    moved.update(places)
+    yield from place_pending(assigner, now=now)
+    destinations = DestinationSearch(assigner.seating, now=now)
+    if leaving.destinations is not None:
+        destinations.limit_to(leaving.destinations)
+    evicted = [one.pod for one in leaving.evictions]
+    relocator = PodRelocator(assigner.seating, destinations, memory, now=now, also=evicted)
+    yield NO_COST
+    for name in sorted(leaving.nodes.keys() & rows.keys()):
+        destinations.close(rows[name])
+        relocator.close_to_new_pods(name)
+    # Evicted pods run nowhere: they are placed before pods that still run.
+    relocator.move(still_missing(leaving.evictions, leaving.workloads, placements))
+    moved: set[ObjectKey] = set()
+    for name in sorted(leaving.nodes):
+        yield NO_COST
+        keys = [key for key in sorted(leaving.nodes[name]) if key in held and key not in moved]
+        pods = [held[key] for key in keys if not held[key].deleting]
+        with placements.what_if() as trial:
+            places = relocator.move(pods)
+            if isinstance(places, Pod):
+                found[name] = places.key
+            else:
+                trial.keep()
+                moved.update(places)
     return found
