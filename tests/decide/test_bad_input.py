@@ -8,8 +8,7 @@ import pytest
 from tests.decide.scenes import Scene, claim, leased, pod
 from ullage.decide.claims.status import claim_standing
 from ullage.decide.explain.pod import PodExplanation, explain_pod
-from ullage.decide.placement.claiming import last_user_of, with_claim
-from ullage.decide.placement.hopeless import hopeless_reason
+from ullage.decide.placement.prefilter import last_user_of, permanent_reason, with_claim
 from ullage.kube.client.resource import JsonObject
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
@@ -28,7 +27,7 @@ def refusal(scene: Scene, explanation: PodExplanation) -> SchedulingFailure:
     """As the scheduler remembers it."""
     pod, reasons = scene.pod("waits"), [ground.reason for ground in explanation.grounds]
     asking = with_claim(pod, scene.placements, scene.known.unreadable_claims)
-    final = hopeless_reason(asking if isinstance(asking, Pod) else pod, reasons, scene.placements)
+    final = permanent_reason(asking if isinstance(asking, Pod) else pod, reasons, scene.placements)
     return SchedulingFailure(word=final or reasons[0], message=explanation.message, hopeless=final is not None)
 
 

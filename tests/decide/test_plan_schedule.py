@@ -5,10 +5,8 @@ from typing import Any
 import pytest
 
 from tests.decide.scenes import A100, Scene, claim, leased, node, pod, pod_group, quota, report
-from ullage.decide.explain.advice import STEPS
 from ullage.decide.explain.plan_schedule import SchedulePlan, plan_schedule
 from ullage.decide.explain.pod import PodExplanation, explain_pod
-from ullage.model.verdict import Reason
 
 HOST = "kubernetes.io/hostname"
 
@@ -235,10 +233,6 @@ def test_what_leads_to_the_next_refusal_is_no_help() -> None:
 
 def test_a_cordoned_node_with_a_taint_is_not_opened_by_uncordoning() -> None:
     assert steps(plan(Scene(node("n", 1, unschedulable=True, **TAINTED), pod("p", 1))), "p") == ()
-
-
-def test_every_reason_has_a_step() -> None:
-    assert set(STEPS) == set(Reason)
 
 
 def explained(scene: Scene, name: str) -> PodExplanation:

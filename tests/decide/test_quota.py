@@ -11,12 +11,13 @@ from msgspec import structs
 from tests.decide.preemption.fleets import A100, GIB, H100, NOW, WHOLE, a_node, a_pod, fleet, leased
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
 from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict, together
+from ullage.decide.placement.reasons import CURES
 from ullage.model.claim import Claim, DeviceRequest, Exclusivity
 from ullage.model.device import MigInstance
 from ullage.model.fact_event import Added, Deleted, ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota, QuotaLimits, QuotaUsage
-from ullage.model.verdict import CURES, ClusterEvent, Reason
+from ullage.model.verdict import ClusterEvent, Reason
 
 HALF = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=40 * GIB)
 MIG = DeviceRequest(exclusivity=Exclusivity.MIG, memory=20 * GIB)

@@ -1,9 +1,9 @@
-"""Reasons a pod does not fit on a node: the closed list, and the changes that could cure each.
+"""Reasons a pod does not fit on a node: the closed list, and the kinds of changes that can cure one.
 
-The same word labels the metric, the Event, `explain` and the dashboard. Every Reason but FITS has its Cure in `CURES`.
+The same word labels the metric, the Event, `explain` and the dashboard. Every Reason but FITS has one ReasonInfo, with
+its cure, advice and words, beside the rule that gives it (`decide.placement.reasons` gathers them).
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -78,60 +78,6 @@ class Cure:
     another_node: bool
     """An empty node like this one could help: provisioning may consider it."""
     wakes_on: frozenset[ClusterEvent]
-
-
-def _cure(*wakes: ClusterEvent, fewer_pods: bool = False, another_node: bool = False) -> Cure:
-    return Cure(fewer_pods, another_node, frozenset({ClusterEvent.NODE_APPEARED, *wakes}))
-
-
-_NODE = _cure(ClusterEvent.NODE_CHANGED)
-_FULL = _cure(ClusterEvent.NODE_CHANGED, ClusterEvent.POD_LEFT, fewer_pods=True, another_node=True)
-_VOLUME = _cure(ClusterEvent.NODE_CHANGED, ClusterEvent.VOLUME_CHANGED)
-_GPUS_FULL = _cure(ClusterEvent.POD_LEFT, ClusterEvent.INVENTORY_CHANGED, fewer_pods=True, another_node=True)
-_GPUS_WRONG = _cure(ClusterEvent.INVENTORY_CHANGED)
-_PODS = _cure(
-    ClusterEvent.NODE_CHANGED, ClusterEvent.POD_LEFT, ClusterEvent.POD_ARRIVED, fewer_pods=True, another_node=True
-)
-
-CURES: Mapping[Reason, Cure] = {
-    Reason.NOT_THE_NODE_NAMED: _NODE,
-    Reason.NODE_UNSCHEDULABLE: _NODE,
-    Reason.NODE_NOT_READY: _NODE,
-    Reason.TAINT_NOT_TOLERATED: _NODE,
-    Reason.NODE_SELECTOR_MISMATCH: _NODE,
-    Reason.HOST_PORT_TAKEN: _FULL,
-    Reason.TOO_MANY_PODS: _FULL,
-    Reason.NODE_TOO_SMALL: _NODE,
-    Reason.INSUFFICIENT_RESOURCES: _FULL,
-    Reason.VOLUME_NOT_READY: _VOLUME,
-    Reason.VOLUME_ELSEWHERE: _VOLUME,
-    Reason.VOLUME_IN_USE: _cure(ClusterEvent.POD_LEFT, ClusterEvent.VOLUME_CHANGED, fewer_pods=True),
-    Reason.SPREAD_KEY_MISSING: _NODE,
-    Reason.SPREAD_TOO_UNEVEN: _PODS,
-    Reason.POD_AFFINITY_UNMET: _cure(ClusterEvent.NODE_CHANGED, ClusterEvent.POD_ARRIVED),
-    Reason.POD_ANTI_AFFINITY: _PODS,
-    Reason.EXISTING_ANTI_AFFINITY: _PODS,
-    Reason.NO_GPUS: _cure(ClusterEvent.NODE_CHANGED, ClusterEvent.INVENTORY_CHANGED),
-    Reason.INVENTORY_STALE: _GPUS_WRONG,
-    Reason.GPU_MODEL_MISMATCH: _GPUS_WRONG,
-    Reason.GPU_MEMORY_TOO_SMALL: _GPUS_WRONG,
-    Reason.GPUS_UNHEALTHY: _GPUS_WRONG,
-    Reason.TOO_FEW_GPUS: _GPUS_FULL,
-    Reason.PREFERRED_GPUS_TAKEN: _GPUS_FULL,
-    Reason.NO_ROOM_FOR_SHARE: _GPUS_FULL,
-    Reason.NO_MIG_INSTANCE: _GPUS_FULL,
-    Reason.NO_ISLAND_LARGE_ENOUGH: _GPUS_FULL,
-    Reason.BANDWIDTH_TOO_LOW: _GPUS_FULL,
-    # No node cures these: neither a new one nor an emptied one.
-    Reason.SCHEDULING_GATED: Cure(False, False, frozenset()),
-    Reason.RESOURCE_CLAIMS: Cure(False, False, frozenset()),
-    Reason.CLAIM_MISSING: Cure(False, False, frozenset({ClusterEvent.CLAIM_CHANGED})),
-    Reason.CLAIM_INVALID: Cure(False, False, frozenset({ClusterEvent.CLAIM_CHANGED})),
-    Reason.CLAIM_IN_USE: Cure(False, False, frozenset({ClusterEvent.CLAIM_CHANGED, ClusterEvent.POD_LEFT})),
-    Reason.GANG_SIZE_UNKNOWN: Cure(False, False, frozenset({ClusterEvent.CLAIM_CHANGED, ClusterEvent.GANG_CHANGED})),
-    Reason.QUOTA_EXCEEDED: Cure(False, False, frozenset({ClusterEvent.POD_LEFT, ClusterEvent.QUOTA_CHANGED})),
-    Reason.GANG_INCOMPLETE: Cure(False, False, frozenset({ClusterEvent.GANG_CHANGED})),
-}
 
 
 @dataclass(frozen=True, slots=True)

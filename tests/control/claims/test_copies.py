@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.control.claims.keeping import FULL, NS, OURS, Kept, Scene, World, kept, told
-from ullage.decide.placement.claiming import claim_of, owner_of, with_claim
+from ullage.decide.placement.prefilter import claim_of, owner_of, with_claim
 from ullage.errors import NotFound
 from ullage.kube.client.api import MergePatch
 from ullage.kube.client.resources import GPU_CLAIMS, JOBS, PODS

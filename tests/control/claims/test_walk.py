@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.control.claims.keeping import FULL, NS, OURS, Kept, Scene, World, kept, told
 from ullage.decide.claims.status import claim_standing, says
-from ullage.decide.placement.claiming import copy_of, last_user_of
+from ullage.decide.placement.prefilter import copy_of, last_user_of
 from ullage.errors import ApiError
 from ullage.kube.client.resources import GPU_CLAIMS
 from ullage.kube.read.gpu import read_claim

@@ -12,8 +12,8 @@ from ullage.decide.draining.inputs import FRESH, DrainInputs, DrainPlan, DrainPo
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.planner import plan_drain
 from ullage.decide.draining.relocation import as_recreated
-from ullage.decide.placement.filters.order import judge
 from ullage.decide.placement.filters.pod_query import PodQuery
+from ullage.decide.placement.filters.rules import judge
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Deleted, ObjectKey
 from ullage.state.snapshot import ClusterSnapshot

@@ -6,8 +6,8 @@ from ullage.decide.claims.hearsay import SchedulerFeedback
 from ullage.decide.claims.quota_status import quota_standings
 from ullage.decide.claims.status import claim_standing, is_for_others_to_say, says
 from ullage.decide.claims.work_items import ClaimWorkItem, ClaimWorkKind, about_claim, about_quotas
-from ullage.decide.placement.claiming import last_user_of, owner_of, with_claim
 from ullage.decide.placement.engine import device_ask
+from ullage.decide.placement.prefilter import last_user_of, owner_of, with_claim
 from ullage.decide.placement.quota import QuotaTable, least_taken
 from ullage.model.claim import Claim, copy_key
 from ullage.model.claim_status import ClaimStatus, QuotaStatus

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from ullage.decide.draining.deletion_tracker import still_missing
 from ullage.decide.draining.destinations import DestinationSearch
 from ullage.decide.draining.inputs import FRESH, PlannerMemory
-from ullage.decide.placement.claiming import POOL_LABEL, claim_of
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
+from ullage.decide.placement.prefilter import POOL_LABEL, claim_of
 from ullage.decide.provisioning.demand import Turn
 from ullage.decide.provisioning.waiting import waiting_turns
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order

@@ -1,25 +1,14 @@
 """Rejections by reason: the number of nodes that gave it, and one of them in words."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.placement.filters.codes import FITS, NO_NODE, REASONS, Codes, first_of
+from ullage.decide.placement.filters.rule import NodeRejections as NodeRejections
 from ullage.model.pod import Pod
 from ullage.model.verdict import Reason, Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRejections:
-    """One reason, with the number of nodes it holds for and the first of them by name."""
-
-    reason: Reason
-    nodes: int
-    example: str = ""
-    """Empty where the reason is about the pod and not about nodes."""
-    detail: str = ""
 
 
 def grounds(

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from ullage.decide.gang.attempts import GangAttempt, GangAttempts, interchangeable, largest_first
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
 from ullage.decide.placement.filters.codes import Codes
+from ullage.decide.placement.reasons import CURES
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
-from ullage.model.verdict import CURES, ClusterEvent, Reason
+from ullage.model.verdict import ClusterEvent, Reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.karpenter.retry import read_failure
 from ullage.decide.placement.engine import device_ask
-from ullage.decide.placement.filters.mounts import VolumeRequirements, mounts_of
+from ullage.decide.placement.filters.volume_requirements import VolumeRequirements, mounts_of
 from ullage.decide.placement.quota import least_taken, quota_verdict
 from ullage.decide.provisioning.demand import Turn
 from ullage.decide.scheduling.assignment import PodAssigner

@@ -8,22 +8,24 @@ import numpy as np
 
 from ullage.decide.placement.devices.choice import DeviceChoice
 from ullage.decide.placement.devices.fit import DeviceFitTable
+from ullage.decide.placement.devices.requirements import ask_of
 from ullage.decide.placement.devices.snapshots import DeviceSnapshots
 from ullage.decide.placement.filters.codes import FITS, REASONS, Codes, first_of
 from ullage.decide.placement.filters.first_consumer import assumed_on
 from ullage.decide.placement.filters.table import FilterTable
 from ullage.decide.placement.rank import level_of, soft_of
+from ullage.decide.placement.reasons import CURES
 from ullage.decide.placement.score.gpu_scorer import GpuScorer
 from ullage.decide.placement.score.policies import policy_maker
 from ullage.decide.placement.score.workload_mix import TypicalDemands, WorkloadMix
 from ullage.decide.placement.score_view import ScoreView
-from ullage.decide.placement.standing import NodeRanking, NodeRankings, ask_of
+from ullage.decide.placement.standing import NodeRanking, NodeRankings
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.pod import Pod
 from ullage.model.scoring import DEFAULT_POLICY
 from ullage.model.stepper import Stepper
 from ullage.model.units import Seconds
-from ullage.model.verdict import CURES, ClusterEvent, Reason, Verdict
+from ullage.model.verdict import ClusterEvent, Reason, Verdict
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.state.storage import AssumedVolume
@@ -130,7 +132,7 @@ class PlacementEngine:
     def seat(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Placement | NoFit:
         """Best placement for a pod that holds no room. `closed` has the codes of rows refused for other reasons."""
         standing = self._standings.fitted(pod.shape, now=now)
-        beyond = self._fit.beyond(pod, standing.verdicts)
+        beyond = standing.verdicts.beyond(pod)
         if beyond is not None:
             closed = beyond if closed is None else first_of(beyond, closed)
         fitting = standing.fitting

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from ullage.decide.placement.claiming import claim_of
+from ullage.decide.placement.prefilter import claim_of
 from ullage.model.claim import Claim, Exclusivity
 from ullage.model.device import MILLI_GPU, MOST_DEVICES, Device, Inventory
 from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Updated

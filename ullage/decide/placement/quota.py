@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.placement.claiming import claim_of
 from ullage.decide.placement.devices.choice import DeviceChoice
 from ullage.decide.placement.devices.gpu_models import is_model
 from ullage.decide.placement.devices.requirements import capable, share_of
 from ullage.decide.placement.engine import Placement, device_ask
 from ullage.decide.placement.filters.codes import CODE, Codes
+from ullage.decide.placement.prefilter import claim_of
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.device import MILLI_GPU, Device
 from ullage.model.pod import Pod

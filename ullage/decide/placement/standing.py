@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ullage.decide.placement.devices.fit import DeviceAnswers, DeviceFitTable
+from ullage.decide.placement.devices.requirements import ask_of
 from ullage.decide.placement.filters.codes import FITS, Codes
 from ullage.decide.placement.filters.table import FilterTable, ShapeFilters
 from ullage.decide.placement.rank import LEAST_KEY, NEVER, SOFT, Ranks
@@ -18,8 +19,6 @@ from ullage.decide.placement.score.gpu_scorer import DemandScores, GpuDemand, Gp
 from ullage.decide.placement.score.kube import KubeScores, ShapeScores
 from ullage.decide.placement.score_view import CPU, ScoreView
 from ullage.decide.placement.sparing import spared
-from ullage.model.claim import DeviceRequest
-from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import Shape
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -32,14 +31,6 @@ _FEW = 6
 Rows = npt.NDArray[np.intp]
 
 NEVER_SEEN = (-1, -1)
-
-
-def ask_of(shape: Shape) -> DeviceRequest | None:
-    """Device request of a shape: its claim's, or whole GPUs as many as it requests; None without GPUs."""
-    if shape.devices is not None:
-        return shape.devices
-    requested = dict(shape.requests).get(GPU, 0)
-    return DeviceRequest(count=-(-requested // MILLI)) if requested else None
 
 
 class NodeRanking:

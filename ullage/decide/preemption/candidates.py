@@ -12,6 +12,7 @@ import numpy as np
 from ullage.decide.placement.devices.freeing import DeviceHolding, would_get
 from ullage.decide.placement.engine import PlacementEngine, device_ask
 from ullage.decide.placement.filters.codes import CODE, FITS, REASONS
+from ullage.decide.placement.reasons import CURES
 from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.protection import VictimProtection, gpus_lost
 from ullage.decide.preemption.victims import NO_VICTIM, Rank, RankBound, priced
@@ -19,7 +20,7 @@ from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
 from ullage.model.stepper import StepMeter, Stepper
-from ullage.model.verdict import CURES, Reason, Verdict
+from ullage.model.verdict import Reason, Verdict
 from ullage.state.device_columns import NodeKindCode
 
 PLAIN = tuple(

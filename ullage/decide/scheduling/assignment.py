@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from ullage.decide.gang.attempts import largest_first
 from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest, seat_gang
-from ullage.decide.placement.claiming import NOTHING_UNREADABLE, claim_of, with_claim
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.filters.codes import Codes
+from ullage.decide.placement.prefilter import NOTHING_UNREADABLE, claim_of, with_claim
 from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict
 from ullage.decide.preemption.nominated import place_nominated, seat_beside_nominated
 from ullage.model.fact_event import ObjectKey

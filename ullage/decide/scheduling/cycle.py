@@ -9,11 +9,11 @@ from dataclasses import replace
 
 from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest
 from ullage.decide.gang.timeout import EvictPartialGang, GangBacksOff, GangComplete
-from ullage.decide.placement.claiming import claim_key
 from ullage.decide.placement.engine import NoFit as NoSeat
 from ullage.decide.placement.engine import Placement
 from ullage.decide.placement.filters.first_consumer import promises, waiting_claims
-from ullage.decide.placement.hopeless import hopeless_reason, is_hopeless
+from ullage.decide.placement.prefilter import claim_key, is_permanent, permanent_reason
+from ullage.decide.placement.reasons import CURES
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
@@ -25,7 +25,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
 from ullage.model.stepper import Stepper, begin
-from ullage.model.verdict import CURES, Reason, Verdict
+from ullage.model.verdict import Reason, Verdict
 from ullage.state.external_leases import ExternalLeases
 from ullage.state.queue import QueueState, SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
@@ -97,7 +97,7 @@ class SchedulingCycle:
             kind = (ready.reason, claim_key(pod))
             self._queue.refuse(pod.key, CURES[ready.reason].wakes_on, now=now, kind=kind)
             message = ready.detail or ready.reason.value
-            hopeless = is_hopeless(pod, (ready.reason,), self._placements)
+            hopeless = is_permanent(pod, (ready.reason,), self._placements)
             why = SchedulingFailure(
                 word=ready.reason.value, message=message, hopeless=hopeless, reasons=(ready.reason.value,)
             )
@@ -264,7 +264,7 @@ class SchedulingCycle:
     def _refused(
         self, pods: tuple[Pod, ...], answer: NoSeat | GangNoFit, preempts: tuple[Preempt, ...] | NoPreemption
     ) -> PodsUnschedulable:
-        for_good = (hopeless_reason(pod, answer.reasons, self._placements) for pod in pods)
+        for_good = (permanent_reason(pod, answer.reasons, self._placements) for pod in pods)
         hopeless = next((reason for reason in for_good if reason is not None), None)
         word = _word(answer) if hopeless is None else hopeless.value
         reasons = tuple(sorted(map(str, answer.reasons)))

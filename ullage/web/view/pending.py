@@ -6,9 +6,8 @@ A few are asked at a time, oldest answer first.
 from collections.abc import Mapping
 
 from ullage.decide.gang.placement import GangNoFit
-from ullage.decide.placement.claiming import claim_of
 from ullage.decide.placement.engine import NoFit, device_ask
-from ullage.decide.placement.hopeless import hopeless_reason
+from ullage.decide.placement.prefilter import claim_of, permanent_reason
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.fact_event import ObjectKey
@@ -128,7 +127,7 @@ class PendingPods:
         return dict.fromkeys((pod.key, *(one.key for one in ask.pending)), said)
 
     def _word(self, pod: Pod, answer: NoFit | GangNoFit) -> str:
-        hopeless = hopeless_reason(pod, answer.reasons, self._assigner.placements)
+        hopeless = permanent_reason(pod, answer.reasons, self._assigner.placements)
         return str(next(iter(answer.reasons), NO_NODES) if hopeless is None else hopeless)
 
 

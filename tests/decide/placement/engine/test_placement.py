@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from tests.decide.scenes import A100, Scene, claim, leased, node, pod, report
 from ullage.decide.explain.rejections import grounds, grounds_of
-from ullage.decide.placement.claiming import with_claim
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
 from ullage.decide.placement.filters.codes import FITS, REASONS
+from ullage.decide.placement.prefilter import with_claim
 from ullage.decide.placement.score.policies import POLICIES
 from ullage.model.fact_event import ObjectKey, Updated
 from ullage.model.pod import Pod

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.decide.scenes import Scene, claim, leased, node, pod, report
-from ullage.decide.placement.claiming import with_claim
 from ullage.decide.placement.engine import Placement, PlacementEngine, hold
+from ullage.decide.placement.prefilter import with_claim
 from ullage.kube.client.resource import JsonObject
 from ullage.model.pod import Pod
 

@@ -11,6 +11,8 @@ from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
 from ullage.decide.placement.devices.subsets import DevicePicker, SubsetRule, picker_for
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
+from ullage.model.resources import GPU, MILLI
+from ullage.model.shape import Shape
 from ullage.model.verdict import Reason, Verdict
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}
@@ -153,3 +155,11 @@ def listed(ids: tuple[int, ...] | list[int]) -> str:
 
 def gib(amount: int) -> str:
     return f"{amount / _GIB:.1f} GiB"
+
+
+def ask_of(shape: Shape) -> DeviceRequest | None:
+    """Device request of a shape: its claim's, or whole GPUs as many as it requests; None without GPUs."""
+    if shape.devices is not None:
+        return shape.devices
+    requested = dict(shape.requests).get(GPU, 0)
+    return DeviceRequest(count=-(-requested // MILLI)) if requested else None

@@ -1,7 +1,7 @@
 """Volumes of WaitForFirstConsumer claims: assignments to make once a pod has a node, before it is bound there."""
 
-from ullage.decide.placement.filters.mounts import mounts_of
-from ullage.decide.placement.filters.volume import matched
+from ullage.decide.placement.filters.volume_matching import matched
+from ullage.decide.placement.filters.volume_requirements import mounts_of
 from ullage.model.action import VolumeAssignment
 from ullage.model.node import Node
 from ullage.model.pod import Pod

@@ -3,7 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.placement.filters.node import untolerated
+from ullage.decide.placement.filters.node_terms import untolerated
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import NODE_NAME_FIELD, NodeTerm

@@ -1,76 +1,185 @@
-"""Filter rules about the node alone: its name, cordon, readiness, taints and labels."""
+"""Filters about the node alone: its name, cordon, readiness, taints and labels."""
 
-from ullage.model.node import Node, Taint
+from collections.abc import Callable
+
+import numpy as np
+from msgspec.structs import replace
+
+from ullage.decide.placement.filters import masks
+from ullage.decide.placement.filters.node_terms import NOT_READY, UNSCHEDULABLE, untolerated
+from ullage.decide.placement.filters.rule import (
+    NODE_CHANGES,
+    Advice,
+    BoundFilter,
+    FilterRule,
+    Lifted,
+    Mask,
+    NodeRejections,
+    Reads,
+    RejectionAdviser,
+    Rows,
+    lifts,
+    says,
+)
+from ullage.model.admission import LEASED_TAINT
+from ullage.model.node import Node
+from ullage.model.pod import Pod
 from ullage.model.shape import Shape
-from ullage.model.shape_terms import any_matches, tolerated
-from ullage.model.verdict import Reason, Verdict
+from ullage.model.shape_terms import Toleration, any_matches, tolerated
+from ullage.model.verdict import Reason
 from ullage.state.node_columns import unready_without_saying
+from ullage.state.snapshot import ClusterSnapshot
 
-UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-NOT_READY = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
-"""Taint a node that is not ready will get. Pods that tolerate it may go there before the taint is set."""
-
-KEEPING_OFF = frozenset({"NoSchedule", "NoExecute"})
+Detail = Callable[[Shape, Node], str | None]
+"""Scalar test on facts of the node alone."""
 
 
-def pod_names_another_node(shape: Shape, node: Node) -> Verdict | None:
-    if not shape.node_name or shape.node_name == node.name:
-        return None
-    return Verdict(Reason.NOT_THE_NODE_NAMED, f"only {shape.node_name} will do")
+class NodeFilter(BoundFilter):
+    """Filter on facts of the node alone, for one shape."""
+
+    def __init__(
+        self, shape: Shape, snapshot: ClusterSnapshot, detail: Detail, mask: Callable[[Shape, ClusterSnapshot], Mask]
+    ) -> None:
+        self._shape, self._snapshot, self._detail, self._mask = shape, snapshot, detail, mask
+
+    def rejects(self, rows: Rows) -> Mask:
+        found: Mask = self._mask(self._shape, self._snapshot)[rows]
+        return found
+
+    def rejects_row(self, row: int) -> bool:
+        node = self._snapshot.state.nodes[self._snapshot.columns.names[row]]
+        return self._detail(self._shape, node) is not None
 
 
-def node_takes_no_pods(shape: Shape, node: Node) -> Verdict | None:
-    if not node.unschedulable or tolerated(UNSCHEDULABLE, shape.tolerations):
-        return None
-    return Verdict(Reason.NODE_UNSCHEDULABLE, "the node is cordoned")
+def node_rule(
+    reason: Reason,
+    words: str,
+    advice: Advice,
+    detail: Detail,
+    rejected: Callable[[Shape, ClusterSnapshot], Mask],
+    applies: Callable[[Shape], bool] = lambda _: True,
+) -> FilterRule:
+    """Rule on facts of the node alone: `detail` is its scalar test, `rejected` the mask of rejected rows."""
+
+    def bind(shape: Shape, snapshot: ClusterSnapshot) -> BoundFilter | None:
+        return NodeFilter(shape, snapshot, detail, rejected) if applies(shape) else None
+
+    return FilterRule(
+        reason=reason,
+        cure=NODE_CHANGES,
+        words=words,
+        advice=advice,
+        reads=Reads.NODE,
+        explain=lambda query, node: detail(query.shape, node),
+        bind=bind,
+    )
 
 
-def node_is_unready_without_a_taint(shape: Shape, node: Node) -> Verdict | None:
-    """Refuse a node that is not ready and not tainted for it yet."""
-    if not unready_without_saying(node) or tolerated(NOT_READY, shape.tolerations):
-        return None
-    return Verdict(Reason.NODE_NOT_READY, "the node is not ready")
+def _named_otherwise(shape: Shape, node: Node) -> str | None:
+    return f"only {shape.node_name} will do" if shape.node_name and shape.node_name != node.name else None
 
 
-def taint_is_not_tolerated(shape: Shape, node: Node) -> Verdict | None:
+def _other_rows(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
+    named = snapshot.columns.rows.get(shape.node_name)
+    others: Mask = np.arange(snapshot.columns.size) != (-1 if named is None else named)
+    return others
+
+
+def _cordoned(shape: Shape, node: Node) -> str | None:
+    refused = node.unschedulable and not tolerated(UNSCHEDULABLE, shape.tolerations)
+    return "the node is cordoned" if refused else None
+
+
+def _unready(shape: Shape, node: Node) -> str | None:
+    refused = unready_without_saying(node) and not tolerated(NOT_READY, shape.tolerations)
+    return "the node is not ready" if refused else None
+
+
+def _tainted(shape: Shape, node: Node) -> str | None:
     taint = untolerated(shape, node.taints)
     if taint is None:
         return None
     value = f"={taint.value}" if taint.value else ""
-    return Verdict(Reason.TAINT_NOT_TOLERATED, f"taint {taint.key}{value}:{taint.effect}")
+    return f"taint {taint.key}{value}:{taint.effect}"
 
 
-def untolerated(shape: Shape, taints: tuple[Taint, ...]) -> Taint | None:
-    """First NoSchedule or NoExecute taint that the shape does not tolerate."""
-    for taint in taints:
-        if taint.effect in KEEPING_OFF and not tolerated(taint, shape.tolerations):
-            return taint
-    return None
-
-
-def tolerates_all(shape: Shape, node: Node) -> bool:
-    return untolerated(shape, node.taints) is None
-
-
-def labels_are_not_those_wanted(shape: Shape, node: Node) -> Verdict | None:
+def _labelled_otherwise(shape: Shape, node: Node) -> str | None:
     for key, value in shape.node_selector:
         if node.labels.get(key) != value:
             has = f"it has {node.labels[key]}" if key in node.labels else "it has no such label"
-            return Verdict(Reason.NODE_SELECTOR_MISMATCH, f"wants {key}={value}; {has}")
+            return f"wants {key}={value}; {has}"
     if shape.node_affinity is None or any_matches(shape.node_affinity, node.labels, node.name):
         return None
-    return Verdict(Reason.NODE_SELECTOR_MISMATCH, "no term of its node affinity holds")
+    return "no term of its node affinity holds"
 
 
-def wants(shape: Shape, node: Node) -> bool:
-    return labels_are_not_those_wanted(shape, node) is None
+def tolerating(taint: str = "") -> Lifted:
+    """Add a toleration of one taint, or of every taint."""
+    more = Toleration(key=taint, exists=True)
+    return lambda shape: replace(shape, tolerations=(*shape.tolerations, more))
+
+
+def _anywhere(shape: Shape) -> Shape:
+    return replace(shape, node_selector=(), node_affinity=None)
+
+
+def _advise_on_taint(adviser: RejectionAdviser, pod: Pod, ground: NodeRejections) -> str:
+    """No pod tolerates the taint of leased nodes by itself: pods there have a claim, and see their GPUs only."""
+    if LEASED_TAINT not in adviser.lifting(pod, ground, "{detail}", tolerating()):
+        return adviser.lifting(pod, ground, "tolerate {detail}, as on {node}", tolerating())
+    if pod.claim or pod.claim_template:
+        return adviser.lifting(
+            pod, ground, f"create {pod.key} again while the webhook runs, for {{node}}", tolerating()
+        )
+    text = "name a GpuClaim in the annotation gpu.scheduling/claim: {node} gives its GPUs by claims only"
+    return adviser.lifting(pod, ground, text, tolerating())
+
+
+def _advise_on_labels(adviser: RejectionAdviser, pod: Pod, ground: NodeRejections) -> str:
+    wanted = ", ".join(f"{key}={value}" for key, value in pod.shape.node_selector)
+    near = adviser.lifting(pod, ground, "; {node} would fit with it", _anywhere)
+    return f"a node with {wanted}{near}" if wanted else f"a node the pod's node affinity accepts{near}"
 
 
 NODE_RULES = (
-    pod_names_another_node,
-    node_takes_no_pods,
-    node_is_unready_without_a_taint,
-    taint_is_not_tolerated,
-    labels_are_not_those_wanted,
+    node_rule(
+        Reason.NOT_THE_NODE_NAMED,
+        "The pod names another node in `spec.nodeName`.",
+        says("bring the node it names: {detail}"),
+        _named_otherwise,
+        _other_rows,
+        lambda shape: bool(shape.node_name),
+    ),
+    node_rule(
+        Reason.NODE_UNSCHEDULABLE,
+        "The node is cordoned.",
+        lifts("uncordon {node}", tolerating(UNSCHEDULABLE.key)),
+        _cordoned,
+        lambda _, snapshot: snapshot.columns.unschedulable,
+        lambda shape: not tolerated(UNSCHEDULABLE, shape.tolerations),
+    ),
+    node_rule(
+        Reason.NODE_NOT_READY,
+        "The node is not ready, and not tainted for it yet.",
+        lifts("bring {node} back to Ready", tolerating(NOT_READY.key)),
+        _unready,
+        lambda _, snapshot: snapshot.columns.unready,
+        lambda shape: not tolerated(NOT_READY, shape.tolerations),
+    ),
+    node_rule(
+        Reason.TAINT_NOT_TOLERATED,
+        "The node has a NoSchedule or NoExecute taint that the pod does not tolerate.",
+        _advise_on_taint,
+        _tainted,
+        lambda shape, snapshot: ~masks.tolerable(shape, snapshot),
+    ),
+    node_rule(
+        Reason.NODE_SELECTOR_MISMATCH,
+        "The node's labels do not suit the pod's node selector, node affinity or the node labels of its GpuClaim.",
+        _advise_on_labels,
+        _labelled_otherwise,
+        lambda shape, snapshot: ~masks.wanted(shape, snapshot),
+        lambda shape: bool(shape.node_selector) or shape.node_affinity is not None,
+    ),
 )
-"""Rules in the order they are evaluated. They read only the shape and the node."""
+"""Rules in the order they are evaluated."""

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from ullage.decide.placement.filters.mounts import VolumeRequirements, mounts_of
-from ullage.decide.placement.filters.node import tolerates_all, wants
+from ullage.decide.placement.filters.node_terms import tolerates_all, wants
+from ullage.decide.placement.filters.volume_requirements import VolumeRequirements, mounts_of
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.shape_terms import PodTerm, SpreadConstraint

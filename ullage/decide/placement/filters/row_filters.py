@@ -1,28 +1,19 @@
-"""Filters that look only at the row: node, room, reachable volumes. One vector of codes per shape, repaired by row."""
+"""Filters that look only at the row: node, room, reachable volumes. One vector of codes per shape, repaired by row.
+
+The order of rules is the order of codes, so the first rule that rejects a row is the one with the smallest code.
+"""
 
 import numpy as np
 import numpy.typing as npt
 
 from ullage.decide.placement.filters.codes import CODE, NO_NODE, Codes, first_of
-from ullage.decide.placement.filters.masks import Mask, all_rows, tolerable, wanted
-from ullage.decide.placement.filters.mounts import VolumeRequirements, mounts_of
-from ullage.decide.placement.filters.node import NODE_RULES, NOT_READY, UNSCHEDULABLE
-from ullage.decide.placement.filters.volumes import volume_code, volume_codes
+from ullage.decide.placement.filters.rule import BoundFilter, Reads
+from ullage.decide.placement.filters.rules import ROW_RULES
 from ullage.model.shape import Shape
-from ullage.model.shape_terms import tolerated
-from ullage.model.verdict import Reason
-from ullage.state.node_columns import UNOFFERED
 from ullage.state.snapshot import ClusterSnapshot
-
-_PORT = CODE[Reason.HOST_PORT_TAKEN]
-_SMALL = CODE[Reason.NODE_TOO_SMALL]
-_FULL = CODE[Reason.TOO_MANY_PODS]
-_SHORT = CODE[Reason.INSUFFICIENT_RESOURCES]
 
 _FEW = 8
 """Number of changes up to which rows are filtered one by one: cheaper than all at once."""
-
-Rows = npt.NDArray[np.intp] | slice
 
 
 class RowFilters:
@@ -31,7 +22,7 @@ class RowFilters:
     def __init__(self, shape: Shape, placements: ClusterSnapshot) -> None:
         self.shape = shape
         self._placements = placements
-        self._renewed = self._changed = self._volumes_version = 0
+        self._renewed = self._changed = 0
         self._rebuild()
 
     def refresh(self) -> Codes:
@@ -51,14 +42,10 @@ class RowFilters:
     def fitting(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Those of these rows that fit. Does not repair codes either."""
         self._renew_all()
-        columns = self._placements.columns
         rows = rows[self._able.take(rows)]
-        room = columns.pods.take(rows) < columns.most_pods.take(rows)
-        for index, amount in self._needs:
-            room &= columns.allocatable[index].take(rows) - columns.used[index].take(rows) >= amount
-        for port in self.shape.host_ports:
-            room &= ~np.isin(rows, list(self._placements.ports.taken(port)))
-        return rows[room]
+        for _, bound in self._on_row:
+            rows = rows[~bound.rejects(rows)]
+        return rows
 
     def _renew_all(self) -> None:
         """Filter again the nodes whose facts changed."""
@@ -89,107 +76,71 @@ class RowFilters:
         self._shown.flags.writeable = False
 
     def _outgrown(self) -> bool:
-        columns = self._placements.columns
-        if len(self._codes) < columns.size or (self._unoffered and self._offered != len(columns.resources)):
+        if len(self._codes) < self._placements.columns.size:
             return True
-        return bool(self.shape.claims) and self._volumes_version != self._placements.volumes_version
+        return bool(self._expiring) and not all(bound.current() for bound in self._expiring)
 
     def _rebuild(self) -> None:
-        """Build everything anew, all rows at once."""
+        """Bind the rules anew, and filter the nodes of all rows at once."""
         placements, columns = self._placements, self._placements.columns
-        self._needs = columns.needs(self.shape.requests)
-        self._unoffered, self._offered = any(index == UNOFFERED for index, _ in self._needs), len(columns.resources)
-        self.mounts: VolumeRequirements = mounts_of(self.shape, placements.storage)
+        self._on_node: list[tuple[int, BoundFilter]] = []
+        """Filters of the node alone, by code, in order."""
+        self._on_row: list[tuple[int, BoundFilter]] = []
+        """Filters that read what is used on the row."""
+        for rule in ROW_RULES:
+            bound = rule.bind(self.shape, placements)
+            if bound is not None:
+                (self._on_node if rule.reads is Reads.NODE else self._on_row).append((CODE[rule.reason], bound))
+        self._node_first = all(code < least for least, _ in self._on_row for code, _ in self._on_node)
+        """All filters of the node come before all others, as for most shapes."""
+        self._expiring = [bound for _, bound in (*self._on_node, *self._on_row) if bound.expires]
         self._node: Codes = np.full(columns.capacity, NO_NODE, np.uint8)
-        self._node[: columns.size] = node_codes(self.shape, placements)
-        self._small: Mask = np.zeros(columns.capacity, np.bool_)
-        self._small[: columns.size] = self._too_small()
-        self._able: Mask = (self._node == 0) & ~self._small
+        """Code of the first filter of the node alone that rejects it."""
+        self._node[: columns.size] = self._node_codes()
+        self._able: npt.NDArray[np.bool_] = self._node == 0
         """Rows that would fit without any pod on them."""
-        self._volume: Codes | None = None
-        if self.shape.claims:
-            self._volume = np.zeros(columns.capacity, np.uint8)
-            self._volume[: columns.size] = volume_codes(self.mounts, placements)
-            self._able &= self._volume == 0
         self._codes: Codes = np.full(columns.capacity, NO_NODE, np.uint8)
         self._show()
-        self._volumes_version = placements.volumes_version
         # Codes are written when a caller needs reasons; `fits` and `fitting` do without them.
         self._renewed, self._changed = columns.renewed.version, -1
 
-    def _too_small(self) -> Mask:
+    def _node_codes(self) -> Codes:
+        """Codes of the node alone for all rows at once. The first rule is written last, so that it wins."""
         columns = self._placements.columns
-        small = ~all_rows(self._placements)
-        for index, amount in self._needs:
-            small |= columns.allocatable[index, : columns.size] < amount
-        return small
+        rows, codes = np.arange(columns.size), np.zeros(columns.size, np.uint8)
+        for code, bound in reversed(self._on_node):
+            codes[bound.rejects(rows)] = code
+        codes[~columns.alive[: columns.size]] = NO_NODE
+        return codes
 
-    def _fill(self, rows: Rows) -> None:
+    def _fill(self, rows: npt.NDArray[np.intp]) -> None:
         """Write the codes of these rows from the cached node results and current room."""
-        columns = self._placements.columns
-        full = columns.pods[rows] >= columns.most_pods[rows]
-        short = np.zeros(len(full), np.bool_)
-        for index, amount in self._needs:
-            short |= columns.allocatable[index][rows] - columns.used[index][rows] < amount
-        room = np.zeros(len(full), np.uint8) if self._volume is None else self._volume[rows].copy()
-        room[short] = _SHORT
-        room[full] = _FULL
-        room[self._small[rows]] = _SMALL
-        for port in self.shape.host_ports:
-            taken = np.zeros(columns.capacity, np.bool_)
-            taken[list(self._placements.ports.taken(port))] = True
-            room[taken[rows]] = _PORT
-        self._codes[rows] = first_of(self._node[rows], room)
+        node, room = self._node[rows], np.zeros(len(rows), np.uint8)
+        for code, bound in reversed(self._on_row):
+            room[bound.rejects(rows)] = code
+        if self._node_first:
+            self._codes[rows] = first_of(node, room)
+            return
+        # One less wraps round for 0, which fits: the smaller of two rejections comes first, and any before none.
+        codes = np.minimum(node - np.uint8(1), room - np.uint8(1)) + np.uint8(1)
+        codes[node == NO_NODE] = NO_NODE
+        self._codes[rows] = codes
 
     def _renew(self, row: int) -> None:
         """Filter the node of a row again: it is another node, or its facts changed."""
-        columns = self._placements.columns
-        name = columns.names[row]
-        if not name:
-            self._node[row], self._small[row], self._able[row] = NO_NODE, False, False
-            return
-        node = self._placements.state.nodes[name]
-        verdicts = (rule(self.shape, node) for rule in NODE_RULES)
-        self._node[row] = next((CODE[verdict.reason] for verdict in verdicts if verdict is not None), 0)
-        self._small[row] = any(columns.allocatable[index, row] < amount for index, amount in self._needs)
-        if self._volume is not None:
-            self._volume[row] = volume_code(self.mounts, node, self._placements)
-        able = not self._node.item(row) and not self._small.item(row)
-        self._able[row] = able and (self._volume is None or not self._volume.item(row))
+        code = NO_NODE
+        if self._placements.columns.names[row]:
+            code = next((code for code, bound in self._on_node if bound.rejects_row(row)), 0)
+        self._node[row], self._able[row] = code, not code
 
     def _judge(self, row: int) -> int:
         """Code of one row from the cached node results and current room."""
-        code = self._node.item(row)
-        if code:
-            return code
-        columns, ports = self._placements.columns, self._placements.ports
-        for port in self.shape.host_ports:
-            if ports.is_taken(port, row):
-                return _PORT
-        if self._small.item(row):
-            return _SMALL
-        if columns.pods.item(row) >= columns.most_pods.item(row):
-            return _FULL
-        for index, amount in self._needs:
-            if columns.allocatable.item(index, row) - columns.used.item(index, row) < amount:
-                return _SHORT
-        return 0 if self._volume is None else self._volume.item(row)
-
-
-def node_codes(shape: Shape, placements: ClusterSnapshot) -> Codes:
-    """Codes of `NODE_RULES` for all rows at once. The first rule is written last, so that it wins."""
-    columns = placements.columns
-    size = columns.size
-    codes = np.zeros(size, np.uint8)
-    codes[~wanted(shape, placements)] = CODE[Reason.NODE_SELECTOR_MISMATCH]
-    codes[~tolerable(shape, placements)] = CODE[Reason.TAINT_NOT_TOLERATED]
-    if not tolerated(NOT_READY, shape.tolerations):
-        codes[columns.unready[:size]] = CODE[Reason.NODE_NOT_READY]
-    if not tolerated(UNSCHEDULABLE, shape.tolerations):
-        codes[columns.unschedulable[:size]] = CODE[Reason.NODE_UNSCHEDULABLE]
-    if shape.node_name:
-        named = columns.rows.get(shape.node_name)
-        others = np.arange(size) != (-1 if named is None else named)
-        codes[others] = CODE[Reason.NOT_THE_NODE_NAMED]
-    codes[~columns.alive[:size]] = NO_NODE
-    return codes
+        found = self._node.item(row)
+        if found == NO_NODE:
+            return found
+        for code, bound in self._on_row:
+            if found and found < code:
+                break
+            if bound.rejects_row(row):
+                return code
+        return found

@@ -1,5 +1,6 @@
-"""Hard spread constraints over all rows: vector form of `filters.pods.spread_would_be_too_uneven`."""
+"""Filters of hard spread constraints."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,10 +8,14 @@ import numpy.typing as npt
 
 from ullage.decide.placement.filters.codes import CODE, Codes, first_of
 from ullage.decide.placement.filters.masks import Mask, all_rows, has_label, tolerable, wanted
+from ullage.decide.placement.filters.pod_query import PodQuery
+from ullage.decide.placement.filters.rule import NODE_CHANGES, OTHER_PODS, ClusterFilter, ClusterRule, says
+from ullage.model.node import Node
+from ullage.model.pod import Pod
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import SpreadConstraint
-from ullage.model.verdict import Reason
+from ullage.model.verdict import Reason, Verdict
 from ullage.state.domains import DomainSums
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -47,13 +52,14 @@ class SpreadFilter:
         self._version = -1
         self._parts: tuple[SpreadDomains, ...] = ()
 
-    def over(self, codes: Codes) -> Codes:
+    def over(self, codes: Codes | None, _: Pod) -> Codes | None:
         """Codes, with this filter's refusals where `codes` fit."""
         current = self._version == self._placements.columns.renewed.version
         if not current or not all(part.sums.counts.kept for part in self._parts):
             self._rebuild()
         for part in self._parts:
-            codes = first_of(codes, part.refusals())
+            refusals = part.refusals()
+            codes = refusals if codes is None else first_of(codes, refusals)
         return codes
 
     def _rebuild(self) -> None:
@@ -93,3 +99,53 @@ def _spreading(shape: Shape, constraint: SpreadConstraint, part: Mask, placement
         sums=DomainSums(counts, column, part),
         codes=column.codes[: placements.columns.size].copy(),
     )
+
+
+def _first_refusal(query: PodQuery, node: Node) -> Verdict | None:
+    """Answer of the first constraint that rejects the node, whichever of the two reasons it gives."""
+    for domains in query.spread:
+        constraint = domains.constraint
+        value = node.labels.get(constraint.topology_key)
+        if value is None:
+            return Verdict(Reason.SPREAD_KEY_MISSING, f"the node has no label {constraint.topology_key}")
+        itself = constraint.counts_itself(dict(query.shape.labels))
+        here = domains.pods.get(value, 0) + itself
+        if here - domains.least > constraint.max_skew:
+            return Verdict(
+                Reason.SPREAD_TOO_UNEVEN,
+                f"{constraint.topology_key}={value} would have {here} pods, the least is {domains.least},"
+                f" allowed difference {constraint.max_skew}",
+            )
+    return None
+
+
+def _detail_if(reason: Reason) -> Callable[[PodQuery, Node], str | None]:
+    def explain(query: PodQuery, node: Node) -> str | None:
+        refusal = _first_refusal(query, node)
+        return refusal.detail if refusal is not None and refusal.reason is reason else None
+
+    return explain
+
+
+def _bind(shape: Shape, snapshot: ClusterSnapshot) -> ClusterFilter | None:
+    return SpreadFilter(shape, snapshot) if any(constraint.hard for constraint in shape.spread) else None
+
+
+SPREAD_RULES = (
+    ClusterRule(
+        reason=Reason.SPREAD_KEY_MISSING,
+        cure=NODE_CHANGES,
+        words="The node lacks a topology label that a hard spread constraint of the pod names.",
+        advice=says("label {node}: {detail}"),
+        explain=_detail_if(Reason.SPREAD_KEY_MISSING),
+        bind=_bind,
+    ),
+    ClusterRule(
+        reason=Reason.SPREAD_TOO_UNEVEN,
+        cure=OTHER_PODS,
+        words="The pod would make the spread of its kind more uneven than `maxSkew` allows.",
+        advice=says("room where fewer pods of its kind are, or a larger maxSkew: {detail}"),
+        explain=_detail_if(Reason.SPREAD_TOO_UNEVEN),
+        bind=_bind,
+    ),
+)

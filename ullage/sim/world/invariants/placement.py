@@ -3,6 +3,7 @@
 from typing import Any
 
 from ullage.decide.placement.filters.node import NODE_RULES
+from ullage.decide.placement.filters.pod_query import PodQuery
 from ullage.kube.client.json_codec import decode_object
 from ullage.kube.client.resources import GPU_NODE_STATUSES, NODES, PODS
 from ullage.kube.read import read_node, read_pod
@@ -12,6 +13,7 @@ from ullage.sim.apiserver.storage.store import StoredChange
 from ullage.sim.world.invariants.breach import RACE_SECONDS, InvariantBreach, Report, node_name, pod_name
 from ullage.sim.world.object_mirror import ObjectChange, ObjectMirror
 from ullage.sim.world.stored_objects import StoredNode, StoredPod
+from ullage.state.snapshot import ClusterSnapshot
 
 _REJECTED = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError")
 """Prefixes of the reasons with which a kubelet rejects a pod."""
@@ -70,11 +72,11 @@ class PlacementChecks:
         if step.at - self._changed.get(pod.node, step.at) <= RACE_SECONDS:
             return
         node = self._facts(pod.node)
-        shape = read_pod(decode_object(PODS, step.stored, str(pod.key))).shape
+        query = PodQuery(read_pod(decode_object(PODS, step.stored, str(pod.key))), ClusterSnapshot())
         for rule in NODE_RULES:
-            verdict = None if node is None else rule(shape, node)
-            if verdict is not None:
-                why = f"it was bound to {pod.node}, which refuses it: {verdict.reason}: {verdict.detail}"
+            detail = None if node is None else rule.explain(query, node)
+            if detail is not None:
+                why = f"it was bound to {pod.node}, which refuses it: {rule.reason}: {detail}"
                 self._say(step, pod, "no pod where the rules refuse it", why)
 
     def _facts(self, name: str) -> Node | None:

@@ -1,13 +1,15 @@
-"""Affinity and anti-affinity between pods over all rows: vector form of the last three rules of `filters.pods`."""
-
-from collections.abc import Sequence
+"""Filters of required affinity and anti-affinity between pods, in both directions."""
 
 import numpy as np
 
 from ullage.decide.placement.filters.codes import CODE, Codes, first_of
+from ullage.decide.placement.filters.pod_query import PodQuery
+from ullage.decide.placement.filters.rule import OTHER_PODS, ClusterFilter, ClusterRule, cure, says
+from ullage.model.node import Node
+from ullage.model.pod import Pod
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import PodTerm
-from ullage.model.verdict import Reason
+from ullage.model.verdict import ClusterEvent, Reason
 from ullage.state.domains import DomainSums
 from ullage.state.pod_counts import RowCounts
 from ullage.state.snapshot import ClusterSnapshot
@@ -27,10 +29,11 @@ class PodAffinityFilter:
         self._near: dict[str, DomainSums] = {}
         self._away: list[tuple[str, DomainSums]] = []
 
-    def over(self, codes: Codes) -> Codes:
+    def over(self, codes: Codes | None, _: Pod) -> Codes | None:
         """Codes, with this filter's refusals where `codes` fit."""
         if not self._current():
             self._rebuild()
+        codes = no_refusals(self._placements) if codes is None else codes
         if self._shape.near:
             codes = self._over_near(codes)
         for key, sums in self._away:
@@ -81,12 +84,14 @@ class ExistingAntiAffinity:
         self._version = -1
         self._sums: dict[PodTerm, DomainSums] = {}
 
-    def over(self, codes: Codes, about: Sequence[tuple[PodTerm, int, RowCounts]]) -> Codes:
-        """Codes, with refusals by terms of placed pods that match the pod (`about`) where `codes` fit."""
+    def over(self, codes: Codes | None, pod: Pod) -> Codes | None:
+        """Codes, with refusals by terms of placed pods that match the pod where `codes` fit."""
+        about = self._placements.refusals.about(pod)
         for term, _, counts in about:
             sums = self._of(term, counts).refresh()
             by_value = np.where(sums > 0, _AVOIDING, 0).astype(np.uint8)
-            codes = first_of(codes, by_row(by_value, term.topology_key, self._placements))
+            refusals = by_row(by_value, term.topology_key, self._placements)
+            codes = refusals if codes is None else first_of(codes, refusals)
         return codes
 
     def _of(self, term: PodTerm, counts: RowCounts) -> DomainSums:
@@ -103,3 +108,75 @@ class ExistingAntiAffinity:
 def by_row(by_value: Codes, key: str, placements: ClusterSnapshot) -> Codes:
     """Codes by row from codes by value of a label; the last place of `by_value` is for rows without the label."""
     return by_value[placements.labels.column(key).codes[: placements.columns.size]]
+
+
+def no_refusals(placements: ClusterSnapshot) -> Codes:
+    return np.zeros(placements.columns.size, np.uint8)
+
+
+def _apart_from_pods_it_wants(query: PodQuery, node: Node) -> str | None:
+    terms = query.shape.near
+    for term in terms:
+        if term.topology_key not in node.labels:
+            return f"the node has no label {term.topology_key}"
+    for term in terms:
+        value = node.labels[term.topology_key]
+        if query.near.get((term.topology_key, value), 0) <= 0:
+            if _is_first_of_its_kind(query):
+                return None
+            return f"no pod it wants near is in {term.topology_key}={value}"
+    return None
+
+
+def _is_first_of_its_kind(query: PodQuery) -> bool:
+    """True if no pod matches its affinity anywhere and the pod matches it itself: then it is the first of its group."""
+    return not query.near and all(query.meant(term, query.pod) for term in query.shape.near)
+
+
+def _beside_pods_it_avoids(query: PodQuery, node: Node) -> str | None:
+    for term in query.shape.away:
+        value = node.labels.get(term.topology_key)
+        if value is not None and query.away.get((term.topology_key, value), 0) > 0:
+            return f"a pod it avoids is in {term.topology_key}={value}"
+    return None
+
+
+def _beside_pods_that_avoid_it(query: PodQuery, node: Node) -> str | None:
+    for (key, value), pods in query.refused.items():
+        if pods > 0 and node.labels.get(key) == value:
+            return f"a pod in {key}={value} avoids it"
+    return None
+
+
+def _bind(shape: Shape, snapshot: ClusterSnapshot) -> ClusterFilter | None:
+    return PodAffinityFilter(shape, snapshot) if shape.near or shape.away else None
+
+
+AFFINITY_RULES = (
+    ClusterRule(
+        reason=Reason.POD_AFFINITY_UNMET,
+        cure=cure(ClusterEvent.NODE_CHANGED, ClusterEvent.POD_ARRIVED),
+        words="No pod that the pod's required affinity asks for is in the node's topology domain.",
+        advice=says("place the pods it wants near first: {detail}"),
+        explain=_apart_from_pods_it_wants,
+        bind=_bind,
+    ),
+    ClusterRule(
+        reason=Reason.POD_ANTI_AFFINITY,
+        cure=OTHER_PODS,
+        words="A pod that the pod's required anti-affinity avoids is in the node's topology domain.",
+        advice=says("a node without the pods it avoids: {detail}"),
+        explain=_beside_pods_it_avoids,
+        bind=_bind,
+    ),
+    ClusterRule(
+        reason=Reason.EXISTING_ANTI_AFFINITY,
+        cure=OTHER_PODS,
+        words="The required anti-affinity of a pod in the node's topology domain avoids the pod.",
+        advice=says("a node without the pods that avoid it: {detail}"),
+        explain=_beside_pods_that_avoid_it,
+        bind=lambda _, snapshot: ExistingAntiAffinity(snapshot),
+        shared=True,
+    ),
+)
+"""Rules in the order they are evaluated."""

@@ -1,20 +1,25 @@
-"""GpuClaim of a pod: its device request, or the verdict that the pod may not use the claim. Nodes are not read here.
+"""PreFilter: checks of the pod before nodes are filtered. GpuClaim of a pod, and reasons that hold on every node.
 
 A claim belongs to one pod of its own namespace: to the pod that holds GPUs by it, else to the oldest pod that names it.
 A template belongs to no pod: each pod that names it gets a copy, which belongs to that pod from the beginning. Until
 the copy exists the pod asks for what the template says; from then on for what its copy says.
+
+A refusal is permanent if only a changed request or a larger node could help: the claim itself is invalid, or no
+existing node could take the pod even if empty. This can end: a changed claim, or a larger node that joins, makes it an
+ordinary refusal. A missing claim or PodGroup can be created, taken resources can be freed, gates can be removed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
+from ullage.decide.placement.filters.rule import NodeRejections, ReasonInfo, RejectionAdviser, claim_named_by, says
 from ullage.model.claim import Claim, DevicePolicy, Exclusivity, copy_key
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import asking_for
-from ullage.model.verdict import Reason, Verdict
+from ullage.model.verdict import ClusterEvent, Cure, Reason, Verdict
 from ullage.state.cluster import ClusterState
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -129,3 +134,105 @@ def _contradiction(pod: Pod, claim: Claim) -> Verdict | None:
 def _asking(pod: Pod, claim: Claim) -> Pod:
     pool = ((POOL_LABEL, claim.pool),) if claim.pool else ()
     return replace(pod, shape=asking_for(pod.shape, claim.ask, (*claim.node_labels, *pool)))
+
+
+def permanent_reason(pod: Pod, reasons: Collection[Reason], placements: ClusterSnapshot) -> Reason | None:
+    """Permanent reason of a refusal, if it has one. It is the reason to report, however many nodes gave another.
+
+    `pod` is the pod as it was to be placed, with what its claim asks for. `reasons` are the reasons of all nodes.
+    """
+    if Reason.CLAIM_INVALID in reasons:
+        return Reason.CLAIM_INVALID
+    too_large = Reason.NODE_TOO_SMALL in reasons and is_too_large(pod, placements)
+    return Reason.NODE_TOO_SMALL if too_large else None
+
+
+def is_permanent(pod: Pod, reasons: Collection[Reason], placements: ClusterSnapshot) -> bool:
+    """True if one of the reasons is permanent."""
+    return permanent_reason(pod, reasons, placements) is not None
+
+
+def is_too_large(pod: Pod, placements: ClusterSnapshot) -> bool:
+    """True if no node has enough allocatable for the pod, whatever runs there. False while no node is known."""
+    columns = placements.columns
+    needs = columns.needs(pod.shape.requests)
+    offers = columns.alive[: columns.size].copy()
+    if not offers.any():
+        return False  # nothing is known of nodes: the first may be large enough
+    for index, amount in needs:
+        offers &= columns.allocatable[index, : columns.size] >= amount
+    return not offers.any()
+
+
+def _claim_to_make(adviser: RejectionAdviser, pod: Pod, _: NodeRejections) -> str:
+    name = (pod.claim or pod.claim_template).rpartition("/")[2]
+    others = [namespace for namespace in adviser.elsewhere(pod) if namespace != pod.key.namespace]
+    aside = f"; the one in namespace {others[0]} is of no use to it" if others else ""
+    return f"create GpuClaim {pod.key.namespace}/{name}, or correct the pod's annotation{aside}"
+
+
+def _claim_to_correct(_: RejectionAdviser, pod: Pod, __: NodeRejections) -> str:
+    if pod.claim and pod.claim_template:
+        return f"remove one of the two annotations of {pod.key}"
+    return f"correct GpuClaim {claim_named_by(pod)}, or the request of {pod.key}"
+
+
+def _wakes_on(*events: ClusterEvent) -> Cure:
+    """Cure of a reason about the pod: no node helps, neither a new one nor an emptied one."""
+    return Cure(False, False, frozenset(events))
+
+
+POD_REASONS = (
+    ReasonInfo(
+        reason=Reason.SCHEDULING_GATED,
+        cure=_wakes_on(),
+        words="The pod has scheduling gates.",
+        advice=says("remove spec.schedulingGates of {pod}"),
+    ),
+    ReasonInfo(
+        reason=Reason.RESOURCE_CLAIMS,
+        cure=_wakes_on(),
+        words="The pod asks for devices by ResourceClaim: kube-scheduler allocates those.",
+        advice=says(
+            "name the default scheduler in {pod}, "
+            "or ask for GPUs by gpu.scheduling/claim instead of spec.resourceClaims"
+        ),
+    ),
+    ReasonInfo(
+        reason=Reason.CLAIM_MISSING,
+        cure=_wakes_on(ClusterEvent.CLAIM_CHANGED),
+        words="The GpuClaim or template that the pod names does not exist.",
+        advice=_claim_to_make,
+    ),
+    ReasonInfo(
+        reason=Reason.CLAIM_INVALID,
+        cure=_wakes_on(ClusterEvent.CLAIM_CHANGED),
+        words="The GpuClaim breaks a rule, or contradicts the pod.",
+        advice=_claim_to_correct,
+    ),
+    ReasonInfo(
+        reason=Reason.CLAIM_IN_USE,
+        cure=_wakes_on(ClusterEvent.CLAIM_CHANGED, ClusterEvent.POD_LEFT),
+        words="The GpuClaim belongs to another pod.",
+        advice=says("give {pod} a claim of its own, or name {claim} in gpu.scheduling/claim-template"),
+    ),
+    ReasonInfo(
+        reason=Reason.GANG_SIZE_UNKNOWN,
+        cure=_wakes_on(ClusterEvent.CLAIM_CHANGED, ClusterEvent.GANG_CHANGED),
+        words="Neither a PodGroup nor a GpuClaim says how many members the pod's gang needs.",
+        advice=says("create the PodGroup, or set spec.gangMinMember of GpuClaim {claim}"),
+    ),
+    ReasonInfo(
+        reason=Reason.QUOTA_EXCEEDED,
+        cure=_wakes_on(ClusterEvent.POD_LEFT, ClusterEvent.QUOTA_CHANGED),
+        words="The GpuQuota of the pod's namespace allows no more GPUs of the models that fit.",
+        advice=says("a larger GpuQuota, or ending pods of its namespace: {detail}"),
+    ),
+    ReasonInfo(
+        reason=Reason.GANG_INCOMPLETE,
+        cure=_wakes_on(ClusterEvent.GANG_CHANGED),
+        words="Fewer members of the pod's gang exist, or can be placed together, than it needs.",
+        advice=says("room for the whole gang, or its other members: {detail}"),
+    ),
+)
+"""Reasons about the pod itself: they hold on every node."""

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.decide.scenes import Scene, claim, leased, pod
-from ullage.decide.placement.claiming import claim_of, last_user_of, owner_of, with_claim
+from ullage.decide.placement.prefilter import claim_of, last_user_of, owner_of, with_claim
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.write.gpu import claim_copy
 from ullage.model.claim import copy_key
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.pod import Phase, Pod, age_order
 from ullage.model.resources import GPU
-from ullage.model.verdict import CURES, Reason, Verdict
+from ullage.model.verdict import Reason, Verdict
 from ullage.state.snapshot import ClusterSnapshot
 
 EARLY, LATE = "2030-01-01T00:00:00Z", "2030-01-01T00:00:01Z"
@@ -206,10 +206,6 @@ def finished(name: str, created: str) -> JsonObject:
 def test_who_used_a_claim_last(pods: list[JsonObject], user: str | None) -> None:
     found = last_user_of(ObjectKey("team", "c"), Scene(claim("c"), pods).placements)
     assert (found.key.name if found else None) == user
-
-
-def test_every_reason_says_what_could_cure_it() -> None:
-    assert set(CURES) == set(Reason) - {Reason.FITS}
 
 
 @settings(max_examples=60, deadline=None)

@@ -3,8 +3,7 @@
 import pytest
 
 from tests.decide.scenes import Scene, claim, leased, node, pod
-from ullage.decide.placement.claiming import with_claim
-from ullage.decide.placement.hopeless import hopeless_reason
+from ullage.decide.placement.prefilter import permanent_reason, with_claim
 from ullage.kube.client.resource import JsonObject
 from ullage.model.pod import Pod
 from ullage.model.verdict import Reason
@@ -13,7 +12,7 @@ TAINT = {"key": "kept", "effect": "NoSchedule"}
 
 
 @pytest.mark.parametrize(
-    ("nodes", "hopeless"),
+    ("nodes", "permanent"),
     [
         pytest.param([], False, id="no-node-is-known"),
         pytest.param(leased("a"), True, id="no-node-is-large-enough"),
@@ -22,16 +21,16 @@ TAINT = {"key": "kept", "effect": "NoSchedule"}
         pytest.param([*leased("a"), node("small", taints=[TAINT])], True, id="a-taint-hides-another-small-one"),
     ],
 )
-def test_a_claim_above_every_node(nodes: list[JsonObject], hopeless: bool) -> None:
+def test_a_claim_above_every_node(nodes: list[JsonObject], permanent: bool) -> None:
     scene = Scene(nodes, claim("c", 12), pod("p", claim="c"))
     asking = with_claim(scene.pod("p"), scene.placements)
     assert isinstance(asking, Pod)
     reasons = {Reason.NODE_TOO_SMALL: 1, Reason.TAINT_NOT_TOLERATED: 1}
-    assert hopeless_reason(asking, reasons, scene.placements) is (Reason.NODE_TOO_SMALL if hopeless else None)
+    assert permanent_reason(asking, reasons, scene.placements) is (Reason.NODE_TOO_SMALL if permanent else None)
 
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.FITS])
 def test_only_what_is_wrong_with_the_claim_itself_is_for_good(reason: Reason) -> None:
     scene = Scene(leased("a"), claim("c"), pod("p", claim="c"))
     expected = reason if reason is Reason.CLAIM_INVALID else None
-    assert hopeless_reason(scene.pod("p"), (reason,), scene.placements) is expected
+    assert permanent_reason(scene.pod("p"), (reason,), scene.placements) is expected

@@ -1,34 +1,11 @@
-"""Filter rules about volumes: claims are usable, the node reaches the volumes, no other pod has a ReadWriteOncePod one.
+"""Volumes on one node: which are reached from it, and which each waiting claim would get there."""
 
-Not checked: how many volumes a node can attach (CSINode) and how much a storage backend has left
-(CSIStorageCapacity).
-"""
-
-from ullage.decide.placement.filters.mounts import VolumeRequirements, candidates
-from ullage.decide.placement.filters.pod_query import PodQuery
+from ullage.decide.placement.filters.volume_requirements import VolumeRequirements, candidates
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.shape_terms import any_matches
-from ullage.model.verdict import Reason, Verdict
 from ullage.model.volume import TODAYS_KEY, ZONE_KEYS, Allowed, PersistentVolume, PersistentVolumeClaim
 from ullage.state.storage import Storage
-
-
-def volume_is_not_ready(question: PodQuery, _node: Node) -> Verdict | None:
-    missing = question.mounts.missing
-    return Verdict(Reason.VOLUME_NOT_READY, missing) if missing else None
-
-
-def volume_is_elsewhere(question: PodQuery, node: Node) -> Verdict | None:
-    detail = why_elsewhere(question.mounts, node, question.placements.storage)
-    return Verdict(Reason.VOLUME_ELSEWHERE, detail) if detail else None
-
-
-def volume_is_in_use(question: PodQuery, _node: Node) -> Verdict | None:
-    for claim in question.mounts.one_pod_only:
-        for pod in question.placements.claim_users(claim):
-            return Verdict(Reason.VOLUME_IN_USE, f"claim {claim} is for one pod, and {pod} has it")
-    return None
 
 
 def why_elsewhere(mounts: VolumeRequirements, node: Node, storage: Storage) -> str:
