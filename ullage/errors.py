@@ -16,7 +16,7 @@
     - TooManyRequests      time: later, after `retry_after` seconds if the server said so
     - ServerFailure        time: the server broke while answering
   - LeadershipLost         nobody: another replica leads now; this one must not act
-  - InvariantBroken        us: a bug; the process ends, and its message asks for a report
+  - InvariantBroken        us: a bug; the process writes a dump, logs its path and exits 70 (`control/crash.py`)
 
 A pod that does not fit is not an error. It is a verdict.
 """

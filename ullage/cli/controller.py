@@ -15,12 +15,13 @@ from ullage.cli.process import (
     LISTEN_HELP,
     api_of_term,
     check_served,
+    crash_dump,
     identity,
     led,
     listen_address,
+    on_snapshot,
     pages,
     until_stopped,
-    with_short_collections,
 )
 from ullage.cli.setting_options import following_settings, read_options, setting_options
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ullage.config.settings import Settings
+    from ullage.control.crash import CrashDump
     from ullage.control.draining.wiring import DrainController
     from ullage.control.leader.leadership import Leadership
     from ullage.control.provisioning.wiring import ProvisioningController
@@ -69,7 +71,9 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
     Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
     """
     choice = ClusterChoice.of(kubeconfig, context)
-    asyncio.run(until_stopped(_controlling(choice, read_options(options), options, listen_address(listen))))
+    crash = crash_dump()
+    work = _controlling(choice, read_options(options), options, listen_address(listen), crash)
+    asyncio.run(until_stopped(work, crash))
 
 
 @dataclass(slots=True)
@@ -81,6 +85,7 @@ class _Process:
     karpenter_metrics: "KarpenterMetrics"
     following: "SettingsReloader"
     """Settings in force."""
+    crash: "CrashDump"
     provisioning: "ProvisioningController | None" = field(default=None)
     draining: "DrainController | None" = field(default=None)
     election: str = ""
@@ -109,7 +114,11 @@ class _Process:
 
 
 async def _controlling(
-    choice: ClusterChoice, settings: "Settings", options: "Mapping[str, Any]", address: "ListenAddress | None"
+    choice: ClusterChoice,
+    settings: "Settings",
+    options: "Mapping[str, Any]",
+    address: "ListenAddress | None",
+    crash: "CrashDump",
 ) -> None:
     from prometheus_client import CollectorRegistry
 
@@ -124,7 +133,8 @@ async def _controlling(
     registry = CollectorRegistry()
     namespace = settings.scheduling.lease_namespace
     async with following_settings(options, settings, ELECTION, registry) as following:
-        process = _Process(ProvisioningMetrics(registry), DrainMetrics(registry), KarpenterMetrics(registry), following)
+        metrics = ProvisioningMetrics(registry), DrainMetrics(registry), KarpenterMetrics(registry)
+        process = _Process(*metrics, following, crash)
 
         async def term(leadership: "Leadership | None") -> None:
             await _serve(access, process, leadership)
@@ -164,6 +174,8 @@ async def _serve(access: "ClusterAccess", process: _Process, leadership: "Leader
                 metrics=process.karpenter_metrics,
             )
         try:
-            await with_short_collections(process.draining.run(), provisioning.wait_ready)
+            await on_snapshot(
+                provisioning.loop.placements, process.draining.run(), provisioning.wait_ready, process.crash
+            )
         finally:
             process.provisioning = process.draining = process.following.program = None

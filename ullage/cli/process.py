@@ -16,11 +16,13 @@ from ullage.errors import UserError
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from ullage.control.crash import CrashDump
     from ullage.control.leader.leadership import Leadership
     from ullage.kube.auth.access import ClusterAccess
     from ullage.kube.client.api import KubeApi
     from ullage.kube.client.resource import Resource
     from ullage.observe.probes import ListenAddress
+    from ullage.state.snapshot import ClusterSnapshot
 
 LISTEN_HELP = "Serve /metrics, /healthz and /readyz here, such as 0.0.0.0:9440. Default: not at all."
 
@@ -99,16 +101,18 @@ async def check_served(access: "ClusterAccess", *resources: "Resource[Any]") -> 
         raise UserError(f"the cluster does not serve {' and '.join(missing)}; run `ullage install --apply` first")
 
 
-def run_fast(work: Coroutine[Any, Any, None]) -> None:
+def run_fast(work: Coroutine[Any, Any, None], crash: "CrashDump | None" = None) -> None:
     """Run until the work ends or the process is asked to stop, on a loop made for many small calls at once."""
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(until_stopped(work))
+        runner.run(until_stopped(work, crash))
 
 
-async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run until the work ends or the process gets a stop signal."""
+async def until_stopped(work: Coroutine[Any, Any, None], crash: "CrashDump | None" = None) -> None:
+    """Run until the work ends or the process gets a stop signal. A broken invariant ends it with a dump (exit 70)."""
+    from ullage.control.crash import broken_invariant
+
     running = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
     for name in (signal.SIGTERM, signal.SIGINT):
@@ -117,10 +121,30 @@ async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
         await running
     except asyncio.CancelledError:
         click.echo("stopped", err=True)
+    except BaseException as error:
+        if broken_invariant(error) is None:
+            raise
+        raise click.exceptions.Exit((crash or crash_dump()).write(error)) from error
 
 
-async def with_short_collections(work: Coroutine[Any, Any, None], filled: Callable[[], Awaitable[None]]) -> None:
-    """Run the work. Once the snapshot is filled, the garbage collector no longer looks at what is in it."""
+def crash_dump() -> "CrashDump":
+    """Dump named after the verb that runs."""
+    from ullage.control.crash import CrashDump
+
+    context = click.get_current_context(silent=True)
+    return CrashDump("process" if context is None else context.info_name or "process")
+
+
+async def on_snapshot(
+    snapshot: "ClusterSnapshot",
+    work: Coroutine[Any, Any, None],
+    filled: Callable[[], Awaitable[None]],
+    crash: "CrashDump",
+) -> None:
+    """Run work that decides on a snapshot. Its state is part of a crash dump, and garbage collection is kept short.
+
+    Once the snapshot is filled, the garbage collector no longer looks at what is in it.
+    """
     from ullage.runtime import keep_garbage_collection_short
 
     async def when_filled() -> None:
@@ -129,7 +153,8 @@ async def with_short_collections(work: Coroutine[Any, Any, None], filled: Callab
 
     waiting = asyncio.create_task(when_filled(), name="filled")
     try:
-        await work
+        with crash.capturing(lambda: snapshot.state):
+            await work
     finally:
         waiting.cancel()
 

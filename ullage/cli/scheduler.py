@@ -14,12 +14,13 @@ from ullage.cli.process import (
     LISTEN_HELP,
     api_of_term,
     check_served,
+    crash_dump,
     identity,
     led,
     listen_address,
+    on_snapshot,
     pages,
     run_fast,
-    with_short_collections,
 )
 from ullage.cli.setting_options import FILE, following_settings, read_options, refuse_random, setting_options
 from ullage.errors import UserError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ullage.config.settings import Settings
+    from ullage.control.crash import CrashDump
     from ullage.control.leader.leadership import Leadership
     from ullage.control.scheduling.wiring import Scheduler
     from ullage.control.settings_reload import SettingsReloader
@@ -92,7 +94,8 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
     Needs what `ullage install` brings. Stops cleanly on SIGTERM and Ctrl-C; a restart goes on where it was.
     """
     choice = ClusterChoice.of(kubeconfig, context)
-    run_fast(_scheduling(choice, read_settings(options), options, listen_address(listen)))
+    crash = crash_dump()
+    run_fast(_scheduling(choice, read_settings(options), options, listen_address(listen), crash), crash)
 
 
 def read_settings(options: "Mapping[str, Any]") -> "Settings":
@@ -135,6 +138,7 @@ class _Process:
     following: "SettingsReloader"
     """Settings in force."""
     serving: "VmServing"
+    crash: "CrashDump"
     scheduler: "Scheduler | None" = field(default=None)
     leads: bool = False
     election: str = ""
@@ -157,7 +161,11 @@ class _Process:
 
 
 async def _scheduling(
-    choice: ClusterChoice, settings: "Settings", options: "Mapping[str, Any]", address: "ListenAddress | None"
+    choice: ClusterChoice,
+    settings: "Settings",
+    options: "Mapping[str, Any]",
+    address: "ListenAddress | None",
+    crash: "CrashDump",
 ) -> None:
     from prometheus_client import CollectorRegistry
 
@@ -171,7 +179,7 @@ async def _scheduling(
     metrics = SchedulerMetrics(CollectorRegistry())
     election = election_of(settings.scheduling.policies())
     async with following_settings(options, settings, election, metrics.registry) as following:
-        process = _Process(metrics, following, serving)
+        process = _Process(metrics, following, serving, crash)
         async with pages(address, metrics.registry, unready=process.unready, refresh=process.refresh):
             if options["leader_election"]:
                 async with _Standby(access, process) as standby:
@@ -184,7 +192,8 @@ async def _serve(access: "ClusterAccess", process: _Process) -> None:
     """Schedule without an election."""
     async with api_of_term(access, None) as api:
         process.scheduler, process.leads = _new_scheduler(api, process), True
-        await with_short_collections(process.scheduler.run(), process.scheduler.wait_ready)
+        scheduler = process.scheduler
+        await on_snapshot(scheduler.desk.placements, scheduler.run(), scheduler.wait_ready, process.crash)
 
 
 def _new_scheduler(api: "KubeApi", process: _Process) -> "Scheduler":
@@ -246,7 +255,9 @@ class _Standby:
         self._process.leads = False
         api = RestApi(self._transport, rng=random.Random())
         self._process.scheduler = scheduler = _new_scheduler(api, self._process)
-        running = with_short_collections(scheduler.run(self._elected.wait), scheduler.wait_ready)
+        running = on_snapshot(
+            scheduler.desk.placements, scheduler.run(self._elected.wait), scheduler.wait_ready, self._process.crash
+        )
         self._running = asyncio.create_task(running, name="scheduler")
         self._running.add_done_callback(self._ended)
 
