@@ -128,7 +128,7 @@ def test_required_by_mark_or_for_want_of_a_default() -> None:
 
 
 def test_rules_follow_their_struct_wherever_it_occurs() -> None:
-    rule = ValidationRule(cel="self.size > 0", holds=None, message="too small", field=".size")
+    rule = ValidationRule(cel="self.size > 0", message="too small", field=".size")
     schema = object_schema(Thing, {Part: (rule,)})["properties"]
     law = {"rule": "self.size > 0", "message": "too small", "reason": "FieldValueInvalid", "fieldPath": ".size"}
     assert schema["part"]["x-kubernetes-validations"] == [law]

@@ -11,8 +11,9 @@ from ullage.model.quantity import quantity
 from ullage.sim.apiserver.kinds.registry import KindRegistry
 from ullage.sim.apiserver.request import names
 from ullage.sim.apiserver.rules.builtin import builtin_kinds
+from ullage.sim.apiserver.types.object_schemas import object_schema
 from ullage.sim.apiserver.types.quantities import canonical
-from ullage.sim.apiserver.types.shapes import COUNT, FLAG, STRINGS, TEXT, ObjectSchema, WrongType
+from ullage.sim.apiserver.types.shapes import WrongType
 
 
 @pytest.mark.parametrize(
@@ -62,34 +63,53 @@ def test_names(rule: Any, good: list[str], bad: list[str]) -> None:
     assert [text for text in bad if not rule(text)] == []
 
 
-SHAPE = ObjectSchema({"spec": {"a": TEXT, "f": FLAG, "n": COUNT, "p": int, "m": STRINGS, "l": [{"x": int}], "o": {}}})
+POD = object_schema("core.v1.Pod")
 
 
 @pytest.mark.parametrize(
     ("sent", "kept"),
     [
-        pytest.param({"a": "", "f": False, "n": 0, "m": {}, "l": []}, {}, id="empty-values-go"),
-        pytest.param({"p": 0, "o": {}}, {"p": 0, "o": {}}, id="what-can-be-unset-stays"),
-        pytest.param({"zz": 1, "l": [{"x": 1, "zz": 2}]}, {"l": [{"x": 1}]}, id="unknown-fields-go"),
+        pytest.param(
+            {"nodeName": "", "hostNetwork": False, "nodeSelector": {}, "tolerations": []}, {}, id="empty-values-go"
+        ),
+        pytest.param(
+            {"priority": 0, "securityContext": {}}, {"priority": 0, "securityContext": {}}, id="what-can-be-unset-stays"
+        ),
+        pytest.param(
+            {"zz": 1, "tolerations": [{"key": "a", "zz": 2}]}, {"tolerations": [{"key": "a"}]}, id="unknown-fields-go"
+        ),
+        pytest.param(
+            {"containers": [{"image": "", "name": ""}]},
+            {"containers": [{"name": ""}]},
+            id="what-go-always-writes-stays",
+        ),
     ],
 )
 def test_a_typed_decoder_forgets(sent: dict[str, Any], kept: dict[str, Any]) -> None:
-    assert SHAPE.typed({"kind": "T", "spec": sent, "unknown": 1}, "T") == {"kind": "T", "spec": kept}
+    assert POD.typed({"kind": "Pod", "spec": sent, "unknown": 1}, "Pod") == {"kind": "Pod", "spec": kept}
+
+
+def test_fields_are_written_in_the_order_of_their_declaration() -> None:
+    typed = POD.typed({"spec": {"nodeName": "n", "containers": [], "volumes": [{"name": "v"}]}}, "Pod")
+    assert list(typed["spec"]) == ["volumes", "nodeName"]
 
 
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ({"a": 1}, "json: cannot unmarshal number into Go struct field T.spec.a of type string"),
-        ({"l": {}}, "json: cannot unmarshal object into Go struct field T.spec.l of type []object"),
-        ({"m": {"k": 1}}, "json: cannot unmarshal number into Go struct field T.spec.m of type string"),
-        ({"p": True}, "json: cannot unmarshal bool into Go struct field T.spec.p of type int32"),
-        ("text", "json: cannot unmarshal string into Go struct field T.spec of type object"),
+        ({"nodeName": 1}, "json: cannot unmarshal number into Go struct field Pod.spec.nodeName of type string"),
+        ({"volumes": {}}, "json: cannot unmarshal object into Go struct field Pod.spec.volumes of type []object"),
+        (
+            {"nodeSelector": {"k": 1}},
+            "json: cannot unmarshal number into Go struct field Pod.spec.nodeSelector of type string",
+        ),
+        ({"priority": True}, "json: cannot unmarshal bool into Go struct field Pod.spec.priority of type int32"),
+        ("text", "json: cannot unmarshal string into Go struct field Pod.spec of type object"),
     ],
 )
 def test_a_typed_decoder_refuses(spec: Any, says: str) -> None:
     with pytest.raises(WrongType) as refused:
-        SHAPE.typed({"spec": spec}, "T")
+        POD.typed({"spec": spec}, "Pod")
     assert str(refused.value) == says
 
 

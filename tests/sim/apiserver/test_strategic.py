@@ -7,7 +7,9 @@ import pytest
 from tests.sim.apiserver.asking import DEFINITIONS, WIDGETS, Client, a_definition, a_widget
 from ullage.sim.apiserver.merge.json_patches import PatchFailed
 from ullage.sim.apiserver.merge.strategic import strategic_merge
-from ullage.sim.apiserver.rules.merge_schemas import POD
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
+
+POD = merge_schema_of("core.v1.Pod")
 
 STRATEGIC = "application/strategic-merge-patch+json"
 

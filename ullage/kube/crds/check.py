@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 from msgspec import inspect as shapes
 
+from ullage.kube.cel import CelError, compiled
+from ullage.kube.cel.macros import Evaluate, Variables
 from ullage.kube.crds.rules import RULES
 
 Check = Callable[[Any, str], list["FieldViolation"]]
@@ -47,21 +49,61 @@ class _FieldCheck:
 @cache
 def _check_of_struct(kind: type[msgspec.Struct]) -> Check:
     fields = [one for field in msgspec.structs.fields(kind) if (one := _check_of_field(field)) is not None]
-    laws = [rule for rule in RULES.get(kind, ()) if rule.holds is not None]
+    rules = [(rule, compiled(rule.cel).run) for rule in RULES.get(kind, ()) if not rule.compares]
 
     def check(thing: Any, at: str) -> list[FieldViolation]:
         found: list[FieldViolation] = []
+        missing = False
         for field in fields:
             value = getattr(thing, field.name)
             if value != field.default:
                 if field.check is not None:
                     found += field.check(value, _join(at, field.written_as))
             elif field.required:
+                missing = True
                 found.append(FieldViolation(_join(at, field.written_as), "is required"))
-        broken = (rule for rule in laws if rule.holds is not None and not rule.holds(thing))
-        return found + [FieldViolation(_join(at, rule.field.removeprefix(".")), rule.message) for rule in broken]
+        if rules and not missing:
+            variables = {"self": _as_json(thing)}
+            broken = (rule for rule, run in rules if not _holds(run, variables))
+            found += [FieldViolation(_join(at, rule.field.removeprefix(".")), rule.message) for rule in broken]
+        return found
 
     return check
+
+
+def _holds(run: Evaluate, variables: Variables) -> bool:
+    """True if a rule holds. One that cannot be evaluated does not, as on the API server."""
+    try:
+        return run(variables) is True
+    except CelError:
+        return False
+
+
+def _as_json(value: Any) -> Any:
+    """A value as the API server gives it to a rule: with the schema's defaults, and without what is not said.
+
+    The schema has a default where ours is not empty; an empty value stands for none.
+    """
+    if isinstance(value, msgspec.Struct):
+        fields = ((name, getattr(value, attribute), default) for name, attribute, default in _names(type(value)))
+        return {name: _as_json(member) for name, member, default in fields if default or member != default}
+    if isinstance(value, tuple | list):
+        return [_as_json(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _as_json(item) for key, item in value.items()}
+    return value
+
+
+@cache
+def _names(kind: type[msgspec.Struct]) -> tuple[tuple[str, str, Any], ...]:
+    """Name in JSON, attribute and default of each field; no default is never equal to a value."""
+    return tuple((one.encode_name, one.name, _default(one)) for one in msgspec.structs.fields(kind))
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return field.default
 
 
 def _check_of_field(field: msgspec.structs.FieldInfo) -> _FieldCheck | None:

@@ -4,7 +4,7 @@ Marks are hints to the schema and never to msgspec's decoder: a value out of bou
 with its name in the message, and not the whole list it came in.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -78,14 +78,17 @@ def map_by(key: str) -> Meta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRule:
-    """Rule between the fields of a struct, in CEL for the API server and in Python for objects from files.
+    """Rule between the fields of a struct, written once, in CEL: for the API server, for manifests and for readers.
 
-    Tests on a real API server compare the two. `field` is the field that the message names, relative to the struct;
-    `holds` is None for transition rules, which only the server can check.
+    `field` is the field that the message names, relative to the struct.
     """
 
     cel: str
-    holds: Callable[[Any], bool] | None
     message: str
     field: str = ""
     reason: str = "FieldValueInvalid"
+
+    @property
+    def compares(self) -> bool:
+        """True for transition rules, which need the object as it was: only a server has it."""
+        return "oldSelf" in self.cel

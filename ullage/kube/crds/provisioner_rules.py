@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ullage.kube.crds.label_keys import LABEL_KEY, is_label_key
+from ullage.kube.crds.label_keys import LABEL_KEY
 from ullage.kube.crds.marks import ValidationRule
 from ullage.kube.objects.provisioner import (
     ConsolidationSpec,
@@ -27,38 +27,15 @@ _AT_ONCE = (
 )
 
 
-def _labels_have_keys(template: NodeTemplateSpec) -> bool:
-    return all(is_label_key(key) for key in template.labels)
-
-
-def _taint_has_a_key(taint: TemplateTaint) -> bool:
-    return not taint.key or is_label_key(taint.key) is not None
-
-
-def _drains_are_among_them(spec: ConsolidationSpec) -> bool:
-    at_once = spec.max_scale_down_parallelism or spec.max_empty_bulk_delete or _MOST_AT_ONCE
-    return spec.max_drain_parallelism is None or spec.max_drain_parallelism <= at_once
-
-
-def _has_one_name(spec: ConsolidationSpec) -> bool:
-    return spec.max_empty_bulk_delete is None or spec.max_scale_down_parallelism is None
-
-
-def _islands_are_equal(gpus: TemplateGpus) -> bool:
-    return gpus.islands <= 0 or gpus.count % gpus.islands == 0
-
-
 PROVISIONER_RULES: Mapping[type[msgspec.Struct], Sequence[ValidationRule]] = {
     TemplateTaint: (
         ValidationRule(
             cel=f"self.key.matches(r'{LABEL_KEY}')",
-            holds=_taint_has_a_key,
             message="must be the key of a taint, such as example.com/team",
             field=".key",
         ),
         ValidationRule(
             cel=f"!(self.key in {list(_OURS)})",
-            holds=lambda taint: taint.key not in _OURS,
             message="is set by the controller on nodes that are to go",
             field=".key",
             reason="FieldValueForbidden",
@@ -67,7 +44,6 @@ PROVISIONER_RULES: Mapping[type[msgspec.Struct], Sequence[ValidationRule]] = {
     TemplateGpus: (
         ValidationRule(
             cel="self.islands < 1 || self.count % self.islands == 0",
-            holds=_islands_are_equal,
             message="must divide count: islands are of equal size",
             field=".islands",
         ),
@@ -75,27 +51,23 @@ PROVISIONER_RULES: Mapping[type[msgspec.Struct], Sequence[ValidationRule]] = {
     NodeTemplateSpec: (
         ValidationRule(
             cel=f"!has(self.labels) || self.labels.all(key, key.matches(r'{LABEL_KEY}'))",
-            holds=_labels_have_keys,
             message="must be keys of labels, such as topology.kubernetes.io/zone",
             field=".labels",
         ),
         ValidationRule(
             cel=f"!has(self.labels) || !('{PROVISIONER_LABEL}' in self.labels)",
-            holds=lambda template: PROVISIONER_LABEL not in template.labels,
             message=f"{PROVISIONER_LABEL} is set on every node of the pool",
             field=".labels",
             reason="FieldValueForbidden",
         ),
         ValidationRule(
             cel="'cpu' in self.resources && 'memory' in self.resources",
-            holds=lambda template: not template.resources or {"cpu", "memory"} <= template.resources.keys(),
             message="must say cpu and memory: without them no pod is known to fit",
             field=".resources",
             reason="FieldValueRequired",
         ),
         ValidationRule(
             cel=f"!('{GPU}' in self.resources)",
-            holds=lambda template: GPU not in template.resources,
             message=f"{GPU} is said in gpus.count",
             field=".resources",
             reason="FieldValueForbidden",
@@ -104,13 +76,11 @@ PROVISIONER_RULES: Mapping[type[msgspec.Struct], Sequence[ValidationRule]] = {
     ConsolidationSpec: (
         ValidationRule(
             cel=f"!has(self.maxDrainParallelism) || self.maxDrainParallelism <= {_AT_ONCE}",
-            holds=_drains_are_among_them,
             message="must not be more than maxScaleDownParallelism",
             field=".maxDrainParallelism",
         ),
         ValidationRule(
             cel="!has(self.maxEmptyBulkDelete) || !has(self.maxScaleDownParallelism)",
-            holds=_has_one_name,
             message="is an old name of maxScaleDownParallelism; say only that",
             field=".maxEmptyBulkDelete",
             reason="FieldValueForbidden",
@@ -119,19 +89,16 @@ PROVISIONER_RULES: Mapping[type[msgspec.Struct], Sequence[ValidationRule]] = {
     NodeProvisionerSpec: (
         ValidationRule(
             cel="!has(self.minSize) || self.minSize <= self.maxSize",
-            holds=lambda spec: spec.min_size <= spec.max_size or not spec.max_size,
             message="must not be above maxSize",
             field=".minSize",
         ),
         ValidationRule(
             cel="!has(self.minUnutilizedGPUNodes) || self.minUnutilizedGPUNodes <= self.maxSize",
-            holds=lambda spec: spec.min_unutilized <= spec.max_size or not spec.max_size,
             message="must not be above maxSize",
             field=".minUnutilizedGPUNodes",
         ),
         ValidationRule(
             cel="self.provider.name == oldSelf.provider.name",
-            holds=None,
             message="cannot change: the nodes there are belong to it; make another NodeProvisioner",
             field=".provider.name",
             reason="FieldValueForbidden",
@@ -140,7 +107,6 @@ PROVISIONER_RULES: Mapping[type[msgspec.Struct], Sequence[ValidationRule]] = {
     NodeProvisioner: (
         ValidationRule(
             cel=f"size(self.metadata.name) <= {LONGEST_LABEL_VALUE}",
-            holds=lambda whole: len(whole.metadata.name) <= LONGEST_LABEL_VALUE,
             # The schema does not know metadata's fields, so the message has to name it.
             message=f"metadata.name must be at most {LONGEST_LABEL_VALUE} long: it is the value of a label",
         ),

@@ -7,16 +7,10 @@ import msgspec
 from ullage.kube.crds.marks import ValidationRule
 from ullage.kube.objects.vm import GuestMemorySlots
 
-
-def _in_order(slots: GuestMemorySlots) -> bool:
-    return slots.min <= slots.use <= slots.max
-
-
 VM_RULES: Mapping[type[msgspec.Struct], Sequence[ValidationRule]] = {
     GuestMemorySlots: (
         ValidationRule(
             cel="self.min <= self.use && self.use <= self.max",
-            holds=_in_order,
             message="must be from min to max",
             field=".use",
         ),

@@ -8,8 +8,8 @@ from ullage.sim.apiserver.custom.pruning import fill_defaults, prune, unknown_fi
 from ullage.sim.apiserver.custom.validate import check
 from ullage.sim.apiserver.kinds.kind import FieldReader, KindRules, ScalePaths, ServedKind
 from ullage.sim.apiserver.request.field_errors import FieldError
-from ullage.sim.apiserver.rules.shapes import OPEN
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.object_schemas import OPEN
 
 
 class CustomRules(KindRules):

@@ -1,7 +1,7 @@
 """Merge schema of a custom kind for server-side apply, read from its structural schema."""
 
 from ullage.sim.apiserver.merge.merge_schema import ATOMIC, ATOMIC_UNKNOWN, MergeKind, MergeSchema
-from ullage.sim.apiserver.rules.merge_schemas import META
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
 
 
@@ -17,7 +17,7 @@ def merge_schema(schema: JsonObject, *, root: bool = False) -> MergeSchema:
     others = schema.get("additionalProperties")
     rest = merge_schema(others) if isinstance(others, dict) else None
     if root:
-        members |= {"metadata": META, "apiVersion": ATOMIC, "kind": ATOMIC}
+        members |= {"metadata": merge_schema_of("meta.v1.ObjectMeta"), "apiVersion": ATOMIC, "kind": ATOMIC}
     return MergeSchema(MergeKind.MEMBERS, members=members, rest=rest)
 
 

@@ -28,6 +28,10 @@ class MergeSchema:
     keys: tuple[str, ...] = ()
     key_defaults: Mapping[str, str | int] = field(default_factory=dict)
     """Key members that may be left out, with their defaults."""
+    patch_merges: bool = False
+    """A list whose items a strategic merge patch merges; it replaces others."""
+    patch_key: str = ""
+    """Member that tells items apart in a strategic merge patch; empty for scalars."""
 
     def member(self, name: str) -> "MergeSchema":
         return self.members.get(name) or self.rest or ATOMIC_UNKNOWN
@@ -35,7 +39,7 @@ class MergeSchema:
 
 ATOMIC = MergeSchema(MergeKind.ATOMIC)
 ATOMIC_UNKNOWN = MergeSchema(MergeKind.GUESS)
-SET = MergeSchema(MergeKind.SET)
+SET = MergeSchema(MergeKind.SET, patch_merges=True)
 
 
 def members(rest: MergeSchema | None = None, /, **named: MergeSchema) -> MergeSchema:
@@ -46,4 +50,6 @@ def keyed(
     *keys: str, item: MergeSchema = ATOMIC_UNKNOWN, defaults: Mapping[str, str | int] | None = None
 ) -> MergeSchema:
     """A list whose items are identified by these members."""
-    return MergeSchema(MergeKind.KEYED, rest=item, keys=keys, key_defaults=defaults or {})
+    return MergeSchema(
+        MergeKind.KEYED, rest=item, keys=keys, key_defaults=defaults or {}, patch_merges=True, patch_key=keys[0]
+    )

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ullage.sim.apiserver.merge.json_patches import PatchFailed
-from ullage.sim.apiserver.merge.merge_schema import ATOMIC_UNKNOWN, MergeKind, MergeSchema
+from ullage.sim.apiserver.merge.merge_schema import ATOMIC_UNKNOWN, MergeSchema
 
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
@@ -43,17 +43,16 @@ def _merge_member(present: Any, value: Any, schema: MergeSchema, order: Any) -> 
         return strategic_merge(present, value, schema)
     if not isinstance(value, list):
         return value
-    if schema.shape is MergeKind.SET:
+    if not schema.patch_merges:
+        return value
+    if not schema.patch_key:
         have = present if isinstance(present, list) else []
         return _ordered([*have, *(item for item in value if item not in have)], order or value, have)
-    if schema.shape is MergeKind.KEYED:
-        return _merge_items(present if isinstance(present, list) else [], value, schema, order)
-    return value
+    return _merge_items(present if isinstance(present, list) else [], value, schema, order)
 
 
 def _merge_items(present: list[Any], items: list[Any], schema: MergeSchema, order: Any) -> list[Any]:
-    """The first key tells items apart, as it does for patches; `apply` may use more."""
-    key = schema.keys[0]
+    key = schema.patch_key
     if any(isinstance(item, dict) and item.get("$patch") == "replace" for item in items):
         return [_plain(item) for item in items if not (isinstance(item, dict) and "$patch" in item)]
     result = list(present)

@@ -4,11 +4,11 @@ import base64
 from collections.abc import Mapping
 
 from ullage.sim.apiserver.kinds.kind import FieldReader, KindRules
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.request import names
 from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, too_long, wrong
-from ullage.sim.apiserver.rules import shapes
-from ullage.sim.apiserver.rules.merge_schemas import PLAIN
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.object_schemas import object_schema
 
 _LIMIT = 1024 * 1024
 _SECRET_FIELDS: Mapping[str, FieldReader] = {"type": lambda obj: obj.get("type") or ""}
@@ -17,8 +17,8 @@ _SECRET_FIELDS: Mapping[str, FieldReader] = {"type": lambda obj: obj.get("type")
 class ConfigRules(KindRules):
     """ConfigMaps, which may be immutable."""
 
-    shape = shapes.CONFIG_MAP
-    schema = PLAIN
+    shape = object_schema("core.v1.ConfigMap")
+    schema = merge_schema_of("core.v1.ConfigMap")
     size_at = "[]"
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
@@ -46,7 +46,7 @@ class ConfigRules(KindRules):
 
 
 class SecretRules(ConfigRules):
-    shape = shapes.SECRET
+    shape = object_schema("core.v1.Secret")
     fields = _SECRET_FIELDS
     size_at = "data"
 

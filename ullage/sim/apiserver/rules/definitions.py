@@ -3,21 +3,21 @@
 from ullage.sim.apiserver.custom.cel_rules import check_rules
 from ullage.sim.apiserver.custom.structural import check_schema
 from ullage.sim.apiserver.kinds.kind import AdmissionContext, KindRules
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.request import names
 from ullage.sim.apiserver.request.field_errors import FieldError, required, wrong
-from ullage.sim.apiserver.rules import shapes
-from ullage.sim.apiserver.rules.merge_schemas import PLAIN
 from ullage.sim.apiserver.storage.json_bytes import JsonObject, copied
+from ullage.sim.apiserver.types.object_schemas import object_schema
 
 _CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
 _PENDING = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
 
 
 class DefinitionRules(KindRules):
-    shape = shapes.DEFINITION
+    shape = object_schema("apiextensions.v1.CustomResourceDefinition")
     counts_generations = True
     unconditional_update = False
-    schema = PLAIN
+    schema = merge_schema_of("apiextensions.v1.CustomResourceDefinition")
 
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from ullage.sim.apiserver.kinds.kind import FieldReader, KindRules
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.request import names
 from ullage.sim.apiserver.request.field_errors import FieldError, required, wrong
-from ullage.sim.apiserver.rules import shapes
-from ullage.sim.apiserver.rules.merge_schemas import PLAIN
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.object_schemas import object_schema
 
 _LONGEST_NOTE = 1024
 _TOLD = (
@@ -53,9 +53,9 @@ _EVENT_FIELDS: Mapping[str, FieldReader] = {
 
 
 class EventRules(KindRules):
-    shape = shapes.EVENT
+    shape = object_schema("core.v1.Event")
     create_on_update = True
-    schema = PLAIN
+    schema = merge_schema_of("core.v1.Event")
     fields = _EVENT_FIELDS
 
     def __init__(self, *, strict: bool = False) -> None:

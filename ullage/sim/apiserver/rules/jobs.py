@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 
 from ullage.sim.apiserver.kinds.kind import AdmissionContext, FieldReader, KindRules
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.request.field_errors import FieldError, required, unsupported, wrong
-from ullage.sim.apiserver.rules import pod_shapes
-from ullage.sim.apiserver.rules.merge_schemas import WORKLOAD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.object_schemas import object_schema
 
 _PREFIX = "batch.kubernetes.io/"
 
@@ -19,9 +19,9 @@ _JOB_FIELDS: Mapping[str, FieldReader] = {
 
 
 class JobRules(KindRules):
-    shape = pod_shapes.JOB
+    shape = object_schema("batch.v1.Job")
     counts_generations = True
-    schema = WORKLOAD
+    schema = merge_schema_of("batch.v1.Job")
     default_propagation = "Orphan"
     fields = _JOB_FIELDS
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 from ullage.model.quantity import quantity
 from ullage.sim.apiserver.kinds.kind import FieldReader, KindRules
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.request import names
 from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, required, shown, unsupported, wrong
-from ullage.sim.apiserver.rules import shapes
-from ullage.sim.apiserver.rules.merge_schemas import NODE
 from ullage.sim.apiserver.rules.pod_validation import is_extended
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.object_schemas import object_schema
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -20,9 +20,9 @@ _NODE_FIELDS: Mapping[str, FieldReader] = {
 
 
 class NodeRules(KindRules):
-    shape = shapes.NODE
+    shape = object_schema("core.v1.Node")
     keeps_status = True
-    schema = NODE
+    schema = merge_schema_of("core.v1.Node")
     fields = _NODE_FIELDS
 
     def default(self, obj: JsonObject) -> None:

@@ -3,23 +3,23 @@
 from collections.abc import Mapping
 
 from ullage.sim.apiserver.kinds.kind import AdmissionContext, FieldReader, KindRules
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.request import names
 from ullage.sim.apiserver.request.field_errors import FieldError, required
-from ullage.sim.apiserver.rules import shapes
-from ullage.sim.apiserver.rules.merge_schemas import PLAIN, SERVICE, SERVICE_ACCOUNT
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.object_schemas import OPEN, object_schema
 
 
 class ServiceAccountRules(KindRules):
-    shape = shapes.OPEN
+    shape = OPEN
     returns_deleted = True
-    schema = SERVICE_ACCOUNT
+    schema = merge_schema_of("core.v1.ServiceAccount")
 
 
 class VolumeRules(KindRules):
-    shape = shapes.VOLUME
+    shape = object_schema("core.v1.PersistentVolume")
     returns_deleted = True
-    schema = PLAIN
+    schema = merge_schema_of("core.v1.PersistentVolume")
 
     def default(self, obj: JsonObject) -> None:
         spec = obj.setdefault("spec", {})
@@ -34,9 +34,9 @@ class VolumeRules(KindRules):
 
 
 class ClaimRules(KindRules):
-    shape = shapes.CLAIM
+    shape = object_schema("core.v1.PersistentVolumeClaim")
     returns_deleted = True
-    schema = PLAIN
+    schema = merge_schema_of("core.v1.PersistentVolumeClaim")
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
@@ -59,10 +59,10 @@ _SERVICE_FIELDS: Mapping[str, FieldReader] = {
 
 
 class ServiceRules(KindRules):
-    shape = shapes.SERVICE
+    shape = object_schema("core.v1.Service")
     returns_deleted = True
     create_on_update = True
-    schema = SERVICE
+    schema = merge_schema_of("core.v1.Service")
     fields = _SERVICE_FIELDS
 
     def check_name(self, name: str) -> tuple[str, ...]:
@@ -88,9 +88,9 @@ class ServiceRules(KindRules):
 
 
 class StorageClassRules(KindRules):
-    shape = shapes.STORAGE_CLASS
+    shape = object_schema("storage.v1.StorageClass")
     returns_deleted = True
-    schema = PLAIN
+    schema = merge_schema_of("storage.v1.StorageClass")
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("reclaimPolicy", "Delete")

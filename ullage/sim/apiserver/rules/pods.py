@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 
 from ullage.sim.apiserver.kinds.kind import AdmissionContext, FieldReader, KindRules
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.request import names
 from ullage.sim.apiserver.request.field_errors import FieldError, wrong
 from ullage.sim.apiserver.request.status_errors import StatusError, StatusSubject, forbidden
-from ullage.sim.apiserver.rules import pod_shapes
-from ullage.sim.apiserver.rules.merge_schemas import POD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec, default_requests
 from ullage.sim.apiserver.rules.pod_updates import check_pod_update, check_toleration_additions
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.object_schemas import object_schema
 
 _EVICTION_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _TOLERATED_SECONDS = 300
@@ -32,12 +32,12 @@ _POD_FIELDS: Mapping[str, FieldReader] = {
 
 
 class PodRules(KindRules):
-    shape = pod_shapes.POD
+    shape = object_schema("core.v1.Pod")
     counts_generations = True
     returns_deleted = True
     graceful = True
     status_resets = ("ownerReferences",)
-    schema = POD
+    schema = merge_schema_of("core.v1.Pod")
     fields = _POD_FIELDS
 
     def default(self, obj: JsonObject) -> None:

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ullage.sim.apiserver.kinds.kind import AdmissionContext, FieldReader, KindRules
+from ullage.sim.apiserver.merge.type_merging import UNTYPED, merge_schema_of
 from ullage.sim.apiserver.request import names
 from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, unsupported, wrong
 from ullage.sim.apiserver.request.status_errors import StatusSubject, forbidden
-from ullage.sim.apiserver.rules import shapes
-from ullage.sim.apiserver.rules.merge_schemas import BUDGET, PLAIN
 from ullage.sim.apiserver.storage.json_bytes import JsonObject, copied
+from ullage.sim.apiserver.types.object_schemas import OPEN, object_schema
 
 _IMMORTAL = ("default", "kube-system", "kube-public")
 
@@ -17,8 +17,8 @@ _IMMORTAL = ("default", "kube-system", "kube-public")
 class PlainRules(KindRules):
     """Stored as sent."""
 
-    shape = shapes.OPEN
-    schema = PLAIN
+    shape = OPEN
+    schema = UNTYPED
 
 
 _NAMESPACE_FIELDS: Mapping[str, FieldReader] = {
@@ -28,10 +28,10 @@ _NAMESPACE_FIELDS: Mapping[str, FieldReader] = {
 
 
 class NamespaceRules(KindRules):
-    shape = shapes.NAMESPACE
+    shape = object_schema("core.v1.Namespace")
     returns_deleted = True
     collected = False
-    schema = PLAIN
+    schema = merge_schema_of("core.v1.Namespace")
     fields = _NAMESPACE_FIELDS
 
     def check_name(self, name: str) -> tuple[str, ...]:
@@ -71,10 +71,10 @@ class NamespaceRules(KindRules):
 
 
 class LeaseRules(KindRules):
-    shape = shapes.LEASE
+    shape = object_schema("coordination.v1.Lease")
     unconditional_update = False
     create_on_update = True
-    schema = PLAIN
+    schema = merge_schema_of("coordination.v1.Lease")
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {})
@@ -90,10 +90,10 @@ class LeaseRules(KindRules):
 
 
 class BudgetRules(KindRules):
-    shape = shapes.BUDGET
+    shape = object_schema("policy.v1.PodDisruptionBudget")
     counts_generations = True
     unconditional_update = False
-    schema = BUDGET
+    schema = merge_schema_of("policy.v1.PodDisruptionBudget")
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("spec", {})
@@ -143,9 +143,9 @@ def _check_int_or_percent(value: Any, at: str) -> list[FieldError]:
 
 
 class PriorityClassRules(KindRules):
-    shape = shapes.PRIORITY_CLASS
+    shape = object_schema("scheduling.v1.PriorityClass")
     counts_generations = True
-    schema = PLAIN
+    schema = merge_schema_of("scheduling.v1.PriorityClass")
 
     def default(self, obj: JsonObject) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
@@ -187,10 +187,10 @@ class PriorityClassRules(KindRules):
 class GenerationRules(KindRules):
     """Kinds that count generations over everything but metadata."""
 
-    shape = shapes.OPEN
+    shape = OPEN
     counts_generations = True
     unconditional_update = False
-    schema = PLAIN
+    schema = UNTYPED
 
     def desired(self, obj: JsonObject) -> object:
         return {key: value for key, value in obj.items() if key not in ("metadata", "status")}
@@ -199,9 +199,9 @@ class GenerationRules(KindRules):
 class OpaqueDeviceRules(KindRules):
     """ResourceClaims and ResourceSlices: stored without validation."""
 
-    shape = shapes.OPEN
+    shape = OPEN
     returns_deleted = True
-    schema = PLAIN
+    schema = UNTYPED
 
 
 class SliceRules(OpaqueDeviceRules):

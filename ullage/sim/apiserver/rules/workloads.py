@@ -4,12 +4,12 @@ from typing import Any
 
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.sim.apiserver.kinds.kind import AdmissionContext, KindRules
+from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, required, wrong
-from ullage.sim.apiserver.rules import pod_shapes
-from ullage.sim.apiserver.rules.merge_schemas import WORKLOAD
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
+from ullage.sim.apiserver.types.object_schemas import object_schema
 
 _QUARTERS = {"maxUnavailable": "25%", "maxSurge": "25%"}
 
@@ -32,7 +32,6 @@ class WorkloadRules(KindRules):
     """Rules that Deployments, ReplicaSets, StatefulSets and DaemonSets share."""
 
     counts_generations = True
-    schema = WORKLOAD
     scales = True
     needs_selector = True
     empty_status: JsonObject = _NOTHING
@@ -88,7 +87,8 @@ class WorkloadRules(KindRules):
 
 
 class DeploymentRules(WorkloadRules):
-    shape = pod_shapes.DEPLOYMENT
+    shape = object_schema("apps.v1.Deployment")
+    schema = merge_schema_of("apps.v1.Deployment")
     word = "deployment"
     status_resets = ("labels",)
 
@@ -109,7 +109,8 @@ _REPLICASET_EMPTY_STATUS: JsonObject = {"replicas": 0}
 
 
 class ReplicaSetRules(WorkloadRules):
-    shape = pod_shapes.REPLICA_SET
+    shape = object_schema("apps.v1.ReplicaSet")
+    schema = merge_schema_of("apps.v1.ReplicaSet")
     word = "ReplicaSet"
     empty_status = _REPLICASET_EMPTY_STATUS
 
@@ -121,7 +122,8 @@ _STATEFULSET_EMPTY_STATUS: JsonObject = {"replicas": 0, "availableReplicas": 0}
 
 
 class StatefulSetRules(WorkloadRules):
-    shape = pod_shapes.STATEFUL_SET
+    shape = object_schema("apps.v1.StatefulSet")
+    schema = merge_schema_of("apps.v1.StatefulSet")
     word = "statefulset"
     empty_status = _STATEFULSET_EMPTY_STATUS
     _changeable = (
@@ -160,7 +162,8 @@ _DAEMONSET_EMPTY_STATUS: JsonObject = {
 
 
 class DaemonSetRules(WorkloadRules):
-    shape = pod_shapes.DAEMON_SET
+    shape = object_schema("apps.v1.DaemonSet")
+    schema = merge_schema_of("apps.v1.DaemonSet")
     word = "daemonset"
     scales = False
     needs_selector = False

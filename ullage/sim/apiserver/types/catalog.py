@@ -16,6 +16,10 @@ class TypeField:
     type: str
     """A scalar, the name of another type, or one of these after `[]` or `map:`."""
     required: bool = False
+    kept: bool = False
+    """Written also when it is empty."""
+    pointer: bool = False
+    """Unset differs from empty."""
     merge: str = ""
     """`atomic`, `set`, or `keys`."""
     keys: tuple[str, ...] = ()
@@ -87,6 +91,8 @@ def _field(words: list[str]) -> TypeField:
         numbers=tuple(int(part) for part in number.split(".")) if number != "0" else (),
         type=kind,
         required="required" in said,
+        kept="kept" in said,
+        pointer="pointer" in said,
         merge=merge,
         keys=_split(said.get("keys", ""), ","),
         patch=said.get("patch", ""),

@@ -1,12 +1,13 @@
 """Objects as a typed decoder reads them: wrong types are refused, unknown fields and empty values fall away.
 
-A shape names the fields of an object with their types, in the order the server writes them. `typed` gives back what a
-server that only knows these fields would store: what Go's JSON decoding and encoding do to an object.
+An ObjectSchema has the fields of an object with their types; `object_schemas` derives those of built-in kinds. `typed`
+gives back what a server that only knows these fields would store: what Go's JSON decoding and encoding do to an object.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -14,8 +15,8 @@ import msgspec
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
 from ullage.sim.apiserver.types.quantities import canonical
 
-Members = Mapping[str, Any]
-"""By name: a type below; `{...}` an object of such; `[item]` a list, left out when empty."""
+Compiled = tuple[Any, Any]
+"""Type of a member for msgspec, and the value that is left out; None for no such value."""
 
 
 class QuantityText(str):
@@ -36,20 +37,6 @@ class Base64Text(str):
     __slots__ = ()
 
 
-TEXT = str
-"""Left out when empty."""
-FLAG = "flag"
-"""A bool that is left out when false. A plain `bool` can be unset, and then differs from false."""
-COUNT = "count"
-"""An int that is left out when zero. A plain `int` can be unset."""
-KEPT = "kept"
-"""A string that is kept when empty."""
-ANYTHING = None
-STRINGS = dict[str, str]
-AMOUNTS = dict[str, QuantityText]
-BLOBS = dict[str, Base64Text]
-INT_OR_STRING = int | str
-
 _MICRO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
 _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
 _COMPLAINT = re.compile(r"Expected `(?P<wanted>[^`]*)`, got `(?P<found>[^`]*)`(?: - at `\$(?P<path>[^`]*)`)?")
@@ -65,9 +52,14 @@ class WrongType(Exception):
 class ObjectSchema:
     """The fields of a kind. What is not named at the top is dropped if the shape is closed, and kept if it is open."""
 
-    def __init__(self, members: Members, *, closed: bool = True) -> None:
-        self._types = {name: _compiled(member) for name, member in members.items()}
+    def __init__(self, fields: Callable[[], Mapping[str, Compiled]], *, closed: bool = True) -> None:
+        """`fields` is called once, on first use: a server has more kinds than a test looks at."""
+        self._fields = fields
         self._closed = closed
+
+    @cached_property
+    def _types(self) -> Mapping[str, Compiled]:
+        return self._fields()
 
     def typed(self, obj: JsonObject, owner: str, only: tuple[str, ...] = ()) -> JsonObject:
         """The object as it would be stored. Raises WrongType, speaking of `owner`. Looks at `only` some members."""
@@ -91,33 +83,6 @@ def _converted(value: Any, kind: Any, name: str, owner: str) -> Any:
         return msgspec.to_builtins(msgspec.convert(value, kind, dec_hook=_read), enc_hook=str)
     except msgspec.ValidationError as error:
         raise WrongType(_in_server_words(str(error), name, owner)) from error
-
-
-def _compiled(shape: Any) -> tuple[Any, Any]:
-    """The type for msgspec, and the value that is left out."""
-    if isinstance(shape, Mapping):
-        return _struct(shape) | None, None
-    if isinstance(shape, list):
-        inner = _struct(shape[0]) if isinstance(shape[0], Mapping) else _compiled(shape[0])[0]
-        return list[inner], []  # type: ignore[valid-type]  # built at run time
-    zeroes: dict[Any, tuple[Any, Any]] = {
-        TEXT: (str, ""),
-        FLAG: (bool, False),
-        COUNT: (int, 0),
-        KEPT: (str | None, None),
-    }
-    if shape is ANYTHING:
-        return Any, None
-    if shape in zeroes:
-        return zeroes[shape]
-    if shape in (STRINGS, AMOUNTS, BLOBS):
-        return shape, {}
-    return shape | None, None
-
-
-def _struct(members: Members) -> Any:
-    fields = [(name, *_compiled(member)) for name, member in members.items()]
-    return msgspec.defstruct("Members", fields, omit_defaults=True)
 
 
 def _read(kind: type, value: Any) -> Any:
