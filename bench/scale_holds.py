@@ -19,13 +19,12 @@ from ullage.act.concurrency import ended
 from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
 from ullage.control.scheduling.telling import SchedulerReporter
 from ullage.decide.scheduling.desk import SchedulerCore
-from ullage.model.action import BindGang, BindPod, Preempt
 from ullage.model.claim import Claim, DeviceRequest
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey
-from ullage.model.outcome import GangBindOutcome, PlaceOutcome, PodBound, PreemptOutcome
+from ullage.model.intents import BindGang, BindPod, MarkUnschedulable, Preempt
+from ullage.model.outcomes import GangBindOutcome, PlaceOutcome, PodBound, PodMarked, PreemptOutcome
 from ullage.model.pod import Phase, Pod
-from ullage.model.refusal import MarkUnschedulable, PodMarked
 from ullage.model.selector import Selector
 from ullage.observe.events import EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics

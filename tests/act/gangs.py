@@ -5,10 +5,10 @@ from typing import Any
 
 from ullage.kube.client.api import Binding, KubeApi
 from ullage.kube.client.resources import LEASES, PODS
-from ullage.model.action import BindGang, BindPod
 from ullage.model.allocation import ALLOCATED, lease_name, parse_allocation
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import GangBindOutcome, PodNotBound
+from ullage.model.intents import BindGang, BindPod
+from ullage.model.outcomes import GangBindOutcome, PodNotBound
 from ullage.testing.builders import a_pod
 
 Seats = Mapping[str, tuple[str, tuple[int, ...]]]

@@ -11,9 +11,9 @@ from ullage.clock import WallClock
 from ullage.errors import Unreachable
 from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi, MergePatch
 from ullage.kube.client.resources import LEASES, PODS
-from ullage.model.action import BindPod
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import BindFailure, PodBound, PodNotBound
+from ullage.model.intents import BindPod
+from ullage.model.outcomes import BindFailure, PodBound, PodNotBound
 from ullage.testing.builders import a_pod
 
 

@@ -10,8 +10,9 @@ from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import GPU_CLAIMS, PODS
 from ullage.kube.crds.install import install
 from ullage.kube.objects.gpu import GpuClaim
-from ullage.model.copying import ClaimCreated, ClaimCreateFailure, ClaimNotCreated, CreateClaimFromTemplate
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import CreateClaimFromTemplate
+from ullage.model.outcomes import ClaimCreated, ClaimCreateFailure, ClaimNotCreated
 from ullage.testing.builders import a_pod
 
 SPEC: JsonObject = {

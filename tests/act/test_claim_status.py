@@ -14,8 +14,9 @@ from ullage.kube.client.resources import GPU_CLAIMS
 from ullage.kube.crds.install import install
 from ullage.kube.objects.gpu import GpuClaim
 from ullage.model.claim import ClaimPhase
-from ullage.model.claim_status import ClaimStatus, StatusNotWritten, StatusWriteFailure, StatusWritten
+from ullage.model.claim_status import ClaimStatus
 from ullage.model.fact_event import ObjectKey
+from ullage.model.outcomes import StatusNotWritten, StatusWriteFailure, StatusWritten
 
 STATUS = "/status/conditions"
 

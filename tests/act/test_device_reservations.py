@@ -8,10 +8,10 @@ from ullage.act.place import PodBinder
 from ullage.clock import WallClock
 from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.kube.client.resources import LEASES, PODS, RESOURCE_CLAIMS
-from ullage.model.action import BindPod
 from ullage.model.dra import WithheldGpu
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import BindFailure, PodBound, PodNotBound
+from ullage.model.intents import BindPod
+from ullage.model.outcomes import BindFailure, PodBound, PodNotBound
 from ullage.testing.builders import a_pod
 
 CLAIMS = RESOURCE_CLAIMS[0].whole()

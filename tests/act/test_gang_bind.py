@@ -23,9 +23,9 @@ from ullage.clock import WallClock
 from ullage.errors import Unreachable
 from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi, MergePatch
 from ullage.kube.client.resources import PODS
-from ullage.model.action import BindGang, BindPod
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import GangBindOutcome, PodBound, PodNotBound
+from ullage.model.intents import BindGang, BindPod
+from ullage.model.outcomes import GangBindOutcome, PodBound, PodNotBound
 
 THREE = {"p0": ("node-b", (0, 1)), "p1": ("node-a", (3, 2)), "p2": ("node-a", (0, 1))}
 

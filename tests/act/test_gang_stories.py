@@ -15,8 +15,8 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import PODS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.client.transport import Request
-from ullage.model.action import BindGang, BindPod
-from ullage.model.outcome import GangBindOutcome, PodBound
+from ullage.model.intents import BindGang, BindPod
+from ullage.model.outcomes import GangBindOutcome, PodBound
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
 from ullage.sim.virtual_time import loop_clock, run_virtual

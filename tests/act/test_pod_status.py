@@ -12,14 +12,9 @@ from ullage.kube.client.api import DELETE_NOW, Binding, JsonPatch, KubeApi, Merg
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import PODS
 from ullage.model.fact_event import ObjectKey
-from ullage.model.refusal import (
-    MarkFailure,
-    MarkUnschedulable,
-    PodMarked,
-    PodNotMarked,
-    PodScheduledReason,
-    SchedulingFailure,
-)
+from ullage.model.intents import MarkUnschedulable
+from ullage.model.outcomes import MarkFailure, PodMarked, PodNotMarked
+from ullage.model.refusal import PodScheduledReason, SchedulingFailure
 from ullage.testing.builders import a_pod
 
 FULL = SchedulingFailure(word="TooFewGpus", message="0/3 nodes fit: 3 TooFewGpus")

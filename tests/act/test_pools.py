@@ -17,8 +17,8 @@ from ullage.errors import NotFound
 from ullage.kube.client.api import DELETE_NOW, KubeApi, MergePatch
 from ullage.kube.client.resources import NODES, PODS
 from ullage.model.fact_event import ObjectKey
-from ullage.model.pool_action import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
-from ullage.model.pool_outcome import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolFailure
+from ullage.model.intents import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.outcomes import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolFailure
 from ullage.model.provisioner import DELETION_TAINT, CloudFailure
 from ullage.testing.builders import a_node, a_pod, a_taint
 

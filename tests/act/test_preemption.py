@@ -13,10 +13,9 @@ from ullage.errors import Forbidden, NotFound, Unreachable
 from ullage.kube.client.api import DELETE_NOW, Binding, Deletion, KubeApi, MergePatch
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import BUDGETS, PODS
-from ullage.model.action import EvictGang, Preempt, Victim
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import EvictGangOutcome, EvictionFailure, PreemptOutcome
-from ullage.model.refusal import MarkFailure
+from ullage.model.intents import EvictGang, Preempt, Victim
+from ullage.model.outcomes import EvictGangOutcome, EvictionFailure, MarkFailure, PreemptOutcome
 from ullage.testing.builders import a_budget, a_pod
 
 APP = {"app": "x"}

@@ -8,8 +8,9 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import GPU_QUOTAS
 from ullage.kube.crds.install import install
 from ullage.kube.objects.gpu import GpuQuota
-from ullage.model.claim_status import QuotaStatus, StatusNotWritten, StatusWriteFailure, StatusWritten
+from ullage.model.claim_status import QuotaStatus
 from ullage.model.fact_event import ObjectKey
+from ullage.model.outcomes import StatusNotWritten, StatusWriteFailure, StatusWritten
 from ullage.model.quota import QuotaUsage
 
 

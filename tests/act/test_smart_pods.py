@@ -16,22 +16,20 @@ from ullage.kube.read import read_pod
 from ullage.kube.read.karpenter import read_handover_node, read_smart_pod
 from ullage.model.allocation import lease_name
 from ullage.model.fact_event import ObjectKey
-from ullage.model.karpenter import HANDOVER, UNCLAIMED, Handover, HandoverNode, WaitingPod
-from ullage.model.karpenter_failure import FailureReason, RecordedFailure
-from ullage.model.karpenter_intents import (
+from ullage.model.intents import (
     AdmitWaitingPod,
     ClearHandover,
     CreateSmartPod,
     DeleteSmartPod,
     GpuLeaseRequest,
-    IntentDone,
-    IntentRejected,
-    IntentStale,
     RecordFailure,
     RecordSmartPodState,
     ReserveNode,
 )
+from ullage.model.karpenter import HANDOVER, UNCLAIMED, Handover, HandoverNode, WaitingPod
+from ullage.model.karpenter_failure import FailureReason, RecordedFailure
 from ullage.model.lifecycles import SmartPodState
+from ullage.model.outcomes import IntentDone, IntentRejected, IntentStale
 from ullage.model.shape_terms import Toleration
 from ullage.model.units import Instant
 from ullage.testing.builders import a_node, a_pod, a_taint

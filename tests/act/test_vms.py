@@ -15,18 +15,10 @@ from ullage.kube.client.resources import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTU
 from ullage.kube.crds.catalog import VM_KINDS
 from ullage.kube.crds.install import install
 from ullage.kube.read.vm import read_vm, read_vm_migration, read_vm_pod
+from ullage.model.intents import ApproveVm, DeleteMigration, StartMigration
+from ullage.model.outcomes import ApprovalWritten, MigrationDeleted, MigrationStarted, VmIntentRefused, VmIntentUnknown
 from ullage.model.units import Instant
 from ullage.model.vm import MigrationPhase, Vm, VmPod
-from ullage.model.vm_intents import (
-    ApprovalWritten,
-    ApproveVm,
-    DeleteMigration,
-    MigrationDeleted,
-    MigrationStarted,
-    StartMigration,
-    VmIntentRefused,
-    VmIntentUnknown,
-)
 from ullage.testing.builders import a_pod, with_meta
 
 VM: Resource[JsonObject] = VIRTUAL_MACHINES.whole()

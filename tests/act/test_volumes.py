@@ -14,9 +14,9 @@ from ullage.act.volumes import VolumesNotReady
 from ullage.clock import WallClock
 from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.kube.client.resources import PERSISTENT_VOLUMES, VOLUME_CLAIMS
-from ullage.model.action import BindGang, VolumeAssignment
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import BindFailure, PodBound, PodNotBound
+from ullage.model.intents import BindGang, VolumeAssignment
+from ullage.model.outcomes import BindFailure, PodBound, PodNotBound
 
 Step = Callable[[Storage], Awaitable[None]]
 

@@ -16,9 +16,9 @@ from ullage.kube.auth.connect import connect
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import NODES, PERSISTENT_VOLUMES, PODS
 from ullage.kube.read import read_pod
-from ullage.model.action import BindPod, VolumeAssignment
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import PlaceOutcome, PodBound
+from ullage.model.intents import BindPod, VolumeAssignment
+from ullage.model.outcomes import PlaceOutcome, PodBound
 from ullage.state.cluster import ClusterState
 from ullage.state.storage import Storage as PictureOfStorage
 from ullage.testing.builders import a_node, a_pod

@@ -15,8 +15,8 @@ from ullage.kube.client.resources import VOLUME_CLAIMS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.client.transport import Request
 from ullage.kube.read import read_volume_claim
-from ullage.model.action import VolumeAssignment
 from ullage.model.fact_event import Updated
+from ullage.model.intents import VolumeAssignment
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
 from ullage.sim.virtual_time import loop_clock, run_virtual

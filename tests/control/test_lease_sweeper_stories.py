@@ -16,8 +16,8 @@ from ullage.kube.client.api import DELETE_NOW, KubeApi
 from ullage.kube.client.resources import LEASES, NODES, PODS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.client.transport import Request
-from ullage.model.action import BindPod
 from ullage.model.allocation import ALLOCATED, lease_name
+from ullage.model.intents import BindPod
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
 from ullage.sim.virtual_time import loop_clock, run_virtual

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from tests.decide.scenes import Scene, claim, leased, pod, read
 from ullage.decide.scheduling.desk import SchedulerCore
-from ullage.model.action import BindPod
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
+from ullage.model.intents import BindPod
 from ullage.model.lease import GpuLease, LeaseHold
 
 RUNNING = {"phase": "Running"}

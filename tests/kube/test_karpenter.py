@@ -19,8 +19,8 @@ from ullage.kube.read.karpenter import (
 )
 from ullage.kube.write.smart_pod import smart_pod, written_amount
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import CreateSmartPod
 from ullage.model.karpenter import Handover, Regarding, Tristate, WaitingPod
-from ullage.model.karpenter_intents import CreateSmartPod
 from ullage.model.units import Instant
 
 CLAIM: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from ullage.decide.leases.release import ReleaseReason
-from ullage.model.outcome import BindFailure
+from ullage.model.outcomes import BindFailure
 from ullage.model.verdict import Reason
 from ullage.observe.events import EventWriteResult
 from ullage.observe.scheduler_metrics import (

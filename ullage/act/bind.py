@@ -14,10 +14,10 @@ from ullage.act.fence import fence, look
 from ullage.act.leases import HeldLease, LeaseClient, LeaseHolder
 from ullage.kube.client.api import Binding, KubeApi
 from ullage.kube.objects.pod import KubePod
-from ullage.model.action import BindPod
 from ullage.model.allocation import ALLOCATED, MIG_UUID, SHARE, VISIBLE_DEVICES, VISIBLE_INDICES
 from ullage.model.device import MILLI_GPU
-from ullage.model.outcome import BindFailure, PlaceOutcome, PodBound, PodNotBound
+from ullage.model.intents import BindPod
+from ullage.model.outcomes import BindFailure, PlaceOutcome, PodBound, PodNotBound
 
 _LOST_ANSWER = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
 

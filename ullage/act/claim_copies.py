@@ -10,7 +10,8 @@ from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import GPU_CLAIMS
 from ullage.kube.write.gpu import claim_copy
 from ullage.model.claim import copy_key
-from ullage.model.copying import ClaimCreated, ClaimCreateFailure, ClaimNotCreated, CopyOutcome, CreateClaimFromTemplate
+from ullage.model.intents import CreateClaimFromTemplate
+from ullage.model.outcomes import ClaimCreated, ClaimCreateFailure, ClaimNotCreated, CopyOutcome
 
 _TEMPLATES_REMEMBERED = 64
 

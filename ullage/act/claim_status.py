@@ -10,8 +10,9 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import GPU_CLAIMS
 from ullage.kube.objects.gpu import GpuClaim, GpuClaimStatus
 from ullage.kube.write.gpu import ClaimStatusFields, claim_status, patch_status
-from ullage.model.claim_status import ClaimStatus, RecordOutcome, StatusNotWritten, StatusWriteFailure, StatusWritten
+from ullage.model.claim_status import ClaimStatus
 from ullage.model.fact_event import ObjectKey
+from ullage.model.outcomes import RecordOutcome, StatusNotWritten, StatusWriteFailure, StatusWritten
 
 _ATTEMPTS = 6
 

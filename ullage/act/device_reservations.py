@@ -22,10 +22,10 @@ from ullage.kube.objects.dra import KubeResourceClaim
 from ullage.kube.objects.policy import Lease
 from ullage.kube.read.dra import DRIVER, RESERVATION, allocated_devices
 from ullage.kube.read.leases import DEVICE, NODE
-from ullage.model.action import BindPod
 from ullage.model.allocation import lease_name
 from ullage.model.dra import AllocatedDevice, WithheldGpu
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import BindPod
 
 _ATTEMPTS = 8
 _REQUEST = "leased"

@@ -16,9 +16,9 @@ from ullage.act.leases import DeviceTaken, HeldLease, LeaseClient, LeaseRequest
 from ullage.act.place import PodBinder, api_setback, taken
 from ullage.act.volumes import VolumeBinder, prepare_volumes
 from ullage.kube.client.api import KubeApi
-from ullage.model.action import BindGang, BindPod
 from ullage.model.allocation import lease_name
-from ullage.model.outcome import BindFailure, GangBindOutcome, PlaceOutcome, PodNotBound
+from ullage.model.intents import BindGang, BindPod
+from ullage.model.outcomes import BindFailure, GangBindOutcome, PlaceOutcome, PodNotBound
 
 Held = tuple[list[HeldLease], ...]
 """Leases held by each member, in the order of the members."""

@@ -6,10 +6,10 @@ from ullage.act.device_reservations import DeviceReservations
 from ullage.act.lease_release import LeaseReleaser
 from ullage.act.leases import DeviceTaken, HeldLease, LeaseClient, LeaseHolder, LeaseRequest
 from ullage.kube.client.api import KubeApi
-from ullage.model.action import BindPod
 from ullage.model.allocation import lease_name
 from ullage.model.device import MOST_DEVICES
 from ullage.model.dra import WithheldGpu
+from ullage.model.intents import BindPod
 from ullage.model.lease import HolderPod
 from ullage.model.pod import Pod
 

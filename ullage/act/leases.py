@@ -28,10 +28,10 @@ from ullage.kube.read.leases import (
     with_parts,
 )
 from ullage.kube.timestamps import write_micro_time
-from ullage.model.action import BindPod
 from ullage.model.allocation import Allocation, lease_name
 from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import BindPod
 from ullage.model.lease import HolderPod, LeaseHold
 
 _UNSETTLED = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)

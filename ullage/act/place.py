@@ -7,8 +7,8 @@ from ullage.act.bind import BindStep, holder_of
 from ullage.act.leases import DeviceTaken, HeldLease, LeaseClient, LeaseRequest
 from ullage.act.volumes import VolumeBinder, prepare_volumes
 from ullage.kube.client.api import KubeApi
-from ullage.model.action import BindPod
-from ullage.model.outcome import BindFailure, PlaceOutcome, PodNotBound
+from ullage.model.intents import BindPod
+from ullage.model.outcomes import BindFailure, PlaceOutcome, PodNotBound
 
 MOST_RETRIES = 2
 """Retries of a bind that failed because the pod was written between decision and bind."""

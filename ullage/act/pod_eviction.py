@@ -14,7 +14,7 @@ from ullage.clock import Clock
 from ullage.kube.client.api import Deletion, KubeApi, ListSelector
 from ullage.kube.client.resources import PODS
 from ullage.kube.objects.pod import KubePod
-from ullage.model.drain_outcome import EvictionResult
+from ullage.model.outcomes import EvictionResult
 from ullage.model.pod import Pod
 
 _FOR_GOOD = (errors.Forbidden, errors.Unauthorized, errors.Invalid, errors.BadRequest)

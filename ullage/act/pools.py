@@ -15,8 +15,8 @@ from ullage.kube.client.resources import NODES, PODS
 from ullage.kube.objects.node import KubeNode, KubeTaint
 from ullage.kube.objects.pod import KubePod
 from ullage.model.fact_event import ObjectKey
-from ullage.model.pool_action import PoolAction, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
-from ullage.model.pool_outcome import (
+from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.outcomes import (
     LaunchFailed,
     NodesLaunched,
     PoolActionDone,
@@ -55,7 +55,7 @@ class PoolActuator:
         self._provider_of = provider_of
         self._incoming = incoming
 
-    async def perform(self, provisioner: Provisioner, action: PoolAction) -> PoolOutcome:
+    async def perform(self, provisioner: Provisioner, action: PoolIntent) -> PoolOutcome:
         """Perform one step. Every end is an outcome."""
         try:
             match action:

@@ -18,8 +18,8 @@ from ullage.kube.objects.meta import Condition
 from ullage.kube.objects.pod import KubePod
 from ullage.kube.timestamps import write_time
 from ullage.kube.write import conditions
-from ullage.model.action import EvictGang, Preempt, Victim
-from ullage.model.outcome import EvictGangOutcome, EvictionFailure, PreemptOutcome
+from ullage.model.intents import EvictGang, Preempt, Victim
+from ullage.model.outcomes import EvictGangOutcome, EvictionFailure, PreemptOutcome
 
 DISRUPTION_TARGET = "DisruptionTarget"
 BY_SCHEDULER = "PreemptionByScheduler"

@@ -6,7 +6,8 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import GPU_QUOTAS
 from ullage.kube.objects.gpu import GpuQuota, GpuQuotaStatus
 from ullage.kube.write.gpu import EXHAUSTED, ConditionSpec, patch_status, quota_status
-from ullage.model.claim_status import QuotaStatus, RecordOutcome, StatusNotWritten, StatusWriteFailure, StatusWritten
+from ullage.model.claim_status import QuotaStatus
+from ullage.model.outcomes import RecordOutcome, StatusNotWritten, StatusWriteFailure, StatusWritten
 from ullage.model.verdict import Reason
 
 WITHIN_LIMITS = "WithinLimits"

@@ -13,7 +13,8 @@ from ullage.kube.objects.meta import Condition
 from ullage.kube.objects.pod import KubePod
 from ullage.kube.timestamps import write_time
 from ullage.kube.write import conditions
-from ullage.model.refusal import MarkUnschedulable, PodMarked, PodNotMarked, RefuseOutcome
+from ullage.model.intents import MarkUnschedulable
+from ullage.model.outcomes import PodMarked, PodNotMarked, RefuseOutcome
 
 SCHEDULED = "PodScheduled"
 _LONGEST_MESSAGE = 8192

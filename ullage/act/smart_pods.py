@@ -19,6 +19,16 @@ from ullage.kube.objects.pod import KubePod, KubeToleration
 from ullage.kube.timestamps import write_micro_time
 from ullage.kube.write.smart_pod import smart_pod
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import (
+    AdmitWaitingPod,
+    ClearHandover,
+    CreateSmartPod,
+    DeleteSmartPod,
+    KarpenterIntent,
+    RecordFailure,
+    RecordSmartPodState,
+    ReserveNode,
+)
 from ullage.model.karpenter import (
     ATTEMPTS,
     CAPACITY_FAILURE,
@@ -32,21 +42,7 @@ from ullage.model.karpenter import (
     STATE_SINCE,
     UNCLAIMED,
 )
-from ullage.model.karpenter_intents import (
-    AdmitWaitingPod,
-    ClearHandover,
-    CreateSmartPod,
-    DeleteSmartPod,
-    IntentDone,
-    IntentFailed,
-    IntentRejected,
-    IntentStale,
-    KarpenterIntent,
-    KarpenterOutcome,
-    RecordFailure,
-    RecordSmartPodState,
-    ReserveNode,
-)
+from ullage.model.outcomes import IntentDone, IntentFailed, IntentRejected, IntentStale, KarpenterOutcome
 
 NO_SCHEDULE = "NoSchedule"
 _STALE = (errors.NotFound, errors.Conflict, errors.Gone)

@@ -14,14 +14,11 @@ from ullage.kube.client.resources import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTU
 from ullage.kube.objects.pod import KubePod
 from ullage.kube.read.vm import read_vm_migration, read_vm_pod
 from ullage.kube.write.vm import approval_annotations, last_migration_annotation, migration_object
-from ullage.model.vm_intents import (
+from ullage.model.intents import ApproveVm, DeleteMigration, StartMigration, VmIntent
+from ullage.model.outcomes import (
     ApprovalWritten,
-    ApproveVm,
-    DeleteMigration,
     MigrationDeleted,
     MigrationStarted,
-    StartMigration,
-    VmIntent,
     VmIntentRefused,
     VmIntentUnknown,
     VmOutcome,

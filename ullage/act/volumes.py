@@ -24,9 +24,9 @@ from ullage.kube.client.resources import PERSISTENT_VOLUMES, VOLUME_CLAIMS
 from ullage.kube.objects.storage import KubePersistentVolume, KubePersistentVolumeClaim
 from ullage.kube.read import read_volume, read_volume_claim
 from ullage.model import volume as facts
-from ullage.model.action import BindPod, VolumeAssignment
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import BindFailure, PodNotBound
+from ullage.model.intents import BindPod, VolumeAssignment
+from ullage.model.outcomes import BindFailure, PodNotBound
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

@@ -9,7 +9,7 @@ from ullage.kube.client.edit import edit
 from ullage.kube.client.resources import PODS
 from ullage.kube.objects.pod import KubePod
 from ullage.model.fact_event import ObjectKey
-from ullage.model.refusal import MarkFailure
+from ullage.model.outcomes import MarkFailure
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Statuses of claims and quotas to be written, and outcomes of writing them."""
+"""Statuses of claims and quotas to be written."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -55,32 +55,3 @@ class QuotaStatus:
     exhausted: bool
     """A pod waits because of this quota."""
     message: str = ""
-
-
-class StatusWriteFailure(StrEnum):
-    """Reason a status was not written. Closed list: it labels the metric."""
-
-    CLAIM_GONE = "ClaimGone"
-    QUOTA_GONE = "QuotaGone"
-    API_FAILED = "ApiFailed"
-
-
-@dataclass(frozen=True, slots=True)
-class StatusWritten:
-    """The status on the API server is as asked for."""
-
-    standing: ClaimStatus | QuotaStatus
-    written: bool
-    """False where the status was so already."""
-
-
-@dataclass(frozen=True, slots=True)
-class StatusNotWritten:
-    """The status was not written."""
-
-    standing: ClaimStatus | QuotaStatus
-    setback: StatusWriteFailure
-    detail: str = ""
-
-
-RecordOutcome = StatusWritten | StatusNotWritten

@@ -1,4 +1,4 @@
-"""Records of draining: controllers of pods, reasons a node stays or goes, intents.
+"""Records of draining: controllers of pods, reasons a node stays or goes.
 
 The fields of a pod that draining uses are in `model.pod_marks`. Amounts of time are seconds.
 """
@@ -126,33 +126,3 @@ class UnremovableNode:
     reason: UnremovableReason
     pod: ObjectKey | None = None
     detail: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkDeletionCandidate:
-    """Put the soft taint on a node, so that pods go elsewhere if they can."""
-
-    node: str
-    since: float
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CleanDeletionCandidate:
-    """Take the soft taint off a node."""
-
-    node: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RemoveNode:
-    """Taint the node, check it again, evict the listed pods and no others, then delete it."""
-
-    node: str
-    reason: ScaleDownReason
-    evict: tuple[PodMove, ...]
-    why: str
-
-
-DrainAction = MarkDeletionCandidate | CleanDeletionCandidate | RemoveNode

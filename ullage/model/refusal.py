@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ullage.model.fact_event import ObjectKey
-
 SETTLED_AFTER = 120.0
 """Seconds after which a changed wording of the same verdict is no longer written: the pod is left at rest."""
 
@@ -40,43 +38,3 @@ class SchedulingFailure:
     def verdict(self) -> tuple[str, PodScheduledReason, bool, tuple[str, ...]]:
         """Equal for failures that differ in wording only, such as in the number of nodes that gave a reason."""
         return self.word, self.waiting, self.hopeless, self.reasons
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MarkUnschedulable:
-    """Write on this pod why it has no place, and the node nominated for it while other pods leave."""
-
-    pod: ObjectKey
-    uid: str
-    why: SchedulingFailure
-    nominated: str | None = None
-    """Node to nominate; empty removes a nomination, None leaves it as it is."""
-
-
-class MarkFailure(StrEnum):
-    """Reason a scheduling failure was not written on its pod. Closed list: it labels the metric."""
-
-    POD_GONE = "PodGone"
-    POD_BOUND = "PodBound"
-    API_FAILED = "ApiFailed"
-
-
-@dataclass(frozen=True, slots=True)
-class PodMarked:
-    """The pod's status is as asked for."""
-
-    action: MarkUnschedulable
-    written: bool
-    """False where it was so already."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodNotMarked:
-    """The pod's status was not written."""
-
-    action: MarkUnschedulable
-    setback: MarkFailure
-    detail: str = ""
-
-
-RefuseOutcome = PodMarked | PodNotMarked

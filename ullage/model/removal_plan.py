@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ullage.model.drain_outcome import RemovalFailure
-from ullage.model.draining import RemoveNode
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import RemoveNode
+from ullage.model.outcomes import RemovalFailure
 from ullage.model.pod import Pod
 
 

@@ -26,9 +26,10 @@ from ullage.kube.client.resources import BUDGETS, LEASES, NODES, PODS
 from ullage.kube.read import read_budget
 from ullage.model.allocation import lease_name
 from ullage.model.disruption_budget import PodDisruptionBudget
-from ullage.model.drain_outcome import DrainOutcome, Eviction, NodeNotRemoved, NodeRemoved, RemovalFailure
-from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT, PodMove, RemoveNode, ScaleDownReason
+from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT, PodMove, ScaleDownReason
 from ullage.model.fact_event import Added, ObjectKey
+from ullage.model.intents import RemoveNode
+from ullage.model.outcomes import DrainOutcome, Eviction, NodeNotRemoved, NodeRemoved, RemovalFailure
 from ullage.model.removal_plan import RemovalPlan
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.builders import a_budget, a_lease, a_node, a_pod, a_taint, with_meta

@@ -11,16 +11,10 @@ from ullage.control.draining.reporter import DrainReporter
 from ullage.decide.draining.core import DrainDecision
 from ullage.decide.draining.parallelism import OngoingRemoval, RemovalBatch
 from ullage.decide.draining.scope import DrainScope
-from ullage.model.drain_outcome import (
-    DrainOutcome,
-    Eviction,
-    EvictionResult,
-    NodeNotRemoved,
-    NodeRemoved,
-    RemovalFailure,
-)
-from ullage.model.draining import PodMove, RemoveNode, ScaleDownReason, UnremovableNode, UnremovableReason
+from ullage.model.draining import PodMove, ScaleDownReason, UnremovableNode, UnremovableReason
 from ullage.model.fact_event import Added, ObjectKey
+from ullage.model.intents import RemoveNode
+from ullage.model.outcomes import DrainOutcome, Eviction, EvictionResult, NodeNotRemoved, NodeRemoved, RemovalFailure
 from ullage.model.provisioner import Consolidation
 from ullage.model.removal_plan import RemovalPlan
 from ullage.observe.draining_metrics import DrainMetrics

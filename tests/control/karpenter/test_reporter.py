@@ -5,9 +5,10 @@ from prometheus_client import CollectorRegistry
 from tests.decide.karpenter.cluster import Cluster, claim_pod, node_pool
 from ullage.control.karpenter.reporter import TRIES_BEFORE_TOLD, KarpenterReporter
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import DeleteSmartPod
 from ullage.model.karpenter import NodeClaimEvent, NodeClaimEventType
-from ullage.model.karpenter_intents import DeleteSmartPod, IntentDone, IntentFailed
 from ullage.model.lifecycles import SmartPodState
+from ullage.model.outcomes import IntentDone, IntentFailed
 from ullage.observe.events import EventMessage, EventReason
 from ullage.observe.karpenter_metrics import KARPENTER_METRICS, KarpenterMetrics
 

@@ -9,8 +9,8 @@ from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
 from ullage.decide.provisioning.pool_size import evaluate
 from ullage.decide.provisioning.pool_step import next_step
 from ullage.model.instance import Instance
-from ullage.model.pool_action import ScaleUp, TaintForDeletion
-from ullage.model.pool_outcome import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolFailure
+from ullage.model.intents import ScaleUp, TaintForDeletion
+from ullage.model.outcomes import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolFailure
 from ullage.model.provisioner import BackOff, CloudFailure, PoolNode
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 

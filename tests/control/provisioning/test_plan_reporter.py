@@ -13,8 +13,8 @@ from ullage.decide.provisioning.pool_size import evaluate
 from ullage.decide.provisioning.pool_step import next_step
 from ullage.model.fact_event import ObjectKey
 from ullage.model.instance import Instance
-from ullage.model.pool_action import ScaleUp
-from ullage.model.pool_outcome import NodesLaunched
+from ullage.model.intents import ScaleUp
+from ullage.model.outcomes import NodesLaunched
 from ullage.model.provisioner import BackOff, CloudFailure, PoolNode, Provisioner
 from ullage.model.verdict import Reason
 

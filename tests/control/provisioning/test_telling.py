@@ -6,8 +6,8 @@ from tests.decide.preemption.fleets import a_node
 from tests.decide.provisioning.pools import a_provisioner
 from ullage.control.provisioning.telling import PoolReporter
 from ullage.model.instance import Instance
-from ullage.model.pool_action import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
-from ullage.model.pool_outcome import (
+from ullage.model.intents import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.outcomes import (
     LaunchFailed,
     NodesLaunched,
     PoolActionDone,

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from tests.decide.preemption.fleets import NOW, a_node, a_pod, leased
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
 from ullage.decide.scheduling.desk import BELIEVED_FOR, TAKEN_FOR, SchedulerCore
-from ullage.model.action import BindGang, BindPod, EvictGang, Preempt, VolumeAssignment
 from ullage.model.claim import Claim, DeviceRequest
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.gang import PodGroup
+from ullage.model.intents import BindGang, BindPod, EvictGang, Preempt, VolumeAssignment
 from ullage.model.lease import GpuLease, LeaseHold
-from ullage.model.outcome import BindFailure, PodBound, PodNotBound, PreemptOutcome
+from ullage.model.outcomes import BindFailure, PodBound, PodNotBound, PreemptOutcome
 from ullage.model.pod import Phase, Pod
 from ullage.model.quota import Quota, QuotaLimits
 from ullage.model.shape import Shape

@@ -7,10 +7,10 @@ import pytest
 from ullage.control.scheduling.bind_failures import BindFailures
 from ullage.control.scheduling.refusing import RefusalPace
 from ullage.decide.scheduling.denials import DOUBTS, Denials
-from ullage.model.action import BindPod
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import BindFailure, PodNotBound
-from ullage.model.refusal import MarkUnschedulable, PodScheduledReason, SchedulingFailure
+from ullage.model.intents import BindPod, MarkUnschedulable
+from ullage.model.outcomes import BindFailure, PodNotBound
+from ullage.model.refusal import PodScheduledReason, SchedulingFailure
 
 POD = ObjectKey("team", "p")
 

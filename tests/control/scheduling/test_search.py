@@ -11,9 +11,9 @@ from ullage.decide.preemption.preempt import NoPreemption
 from ullage.decide.scheduling import cycle
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch
 from ullage.model import stepper
-from ullage.model.action import BindPod, Preempt
 from ullage.model.fact_event import Deleted
-from ullage.model.outcome import PodBound
+from ullage.model.intents import BindPod, Preempt
+from ullage.model.outcomes import PodBound
 from ullage.state.queue import QueueState
 
 

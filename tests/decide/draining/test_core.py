@@ -11,10 +11,11 @@ from tests.decide.preemption.fleets import an_inventory
 from ullage.config.settings import DrainingSettings
 from ullage.decide.draining.core import DrainCore, DrainDecision, can_change_plan
 from ullage.decide.draining.scope import ScopeInputs
-from ullage.model.drain_outcome import NodeNotRemoved, RemovalFailure
-from ullage.model.draining import RemoveNode, ScaleDownReason, WorkloadReplicas
+from ullage.model.draining import ScaleDownReason, WorkloadReplicas
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
+from ullage.model.intents import RemoveNode
 from ullage.model.node import Node
+from ullage.model.outcomes import NodeNotRemoved, RemovalFailure
 from ullage.model.pod import Phase
 from ullage.model.stepper import finish
 from ullage.model.units import Seconds

@@ -11,8 +11,9 @@ from ullage.decide.draining.inputs import RuleSwitches
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.recheck import EvictionOrder, RecheckStage, RemovalFacts, budget_namespaces, recheck
 from ullage.decide.draining.rules import DrainContext
-from ullage.model.draining import DRAINING_TAINT, PodMove, RemoveNode, ScaleDownReason
+from ullage.model.draining import DRAINING_TAINT, PodMove, ScaleDownReason
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import RemoveNode
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Owner, Phase
 from ullage.model.pod_marks import SafeToEvict

@@ -7,8 +7,9 @@ import pytest
 from tests.decide.draining.fleets import NOW, node
 from ullage.decide.draining.inputs import RemovalPacing
 from ullage.decide.draining.unneeded import OngoingCounts, candidates_since, due, soft_taints
-from ullage.model.draining import CleanDeletionCandidate, MarkDeletionCandidate, PodMove, RemovableNode, ScaleDownReason
+from ullage.model.draining import PodMove, RemovableNode, ScaleDownReason
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import CleanDeletionCandidate, MarkDeletionCandidate
 from ullage.model.node import Node, Taint
 
 PACE = RemovalPacing(unneeded=600, unready=1200, most_at_once=3, most_drains=1)

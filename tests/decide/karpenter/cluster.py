@@ -15,6 +15,16 @@ from ullage.decide.provisioning.waiting import buys_for, waiting_turns
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.kube.client.resource import JsonObject
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
+from ullage.model.intents import (
+    AdmitWaitingPod,
+    ClearHandover,
+    CreateSmartPod,
+    DeleteSmartPod,
+    KarpenterIntent,
+    RecordFailure,
+    RecordSmartPodState,
+    ReserveNode,
+)
 from ullage.model.karpenter import (
     ATTEMPTS,
     NODE_CLAIM,
@@ -33,20 +43,10 @@ from ullage.model.karpenter import (
     SmartPod,
     Tristate,
 )
-from ullage.model.karpenter_intents import (
-    AdmitWaitingPod,
-    ClearHandover,
-    CreateSmartPod,
-    DeleteSmartPod,
-    IntentDone,
-    KarpenterIntent,
-    RecordFailure,
-    RecordSmartPodState,
-    ReserveNode,
-)
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.node import Node, Taint
+from ullage.model.outcomes import IntentDone
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement

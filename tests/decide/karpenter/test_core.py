@@ -7,18 +7,18 @@ import pytest
 
 from tests.decide.karpenter.cluster import Cluster, claim_pod
 from ullage.model.fact_event import Added, ObjectKey
-from ullage.model.karpenter import UNCLAIMED, SmartPod
-from ullage.model.karpenter_intents import (
+from ullage.model.intents import (
     AdmitWaitingPod,
     ClearHandover,
     CreateSmartPod,
     DeleteSmartPod,
-    IntentDone,
     RecordSmartPodState,
     ReserveNode,
 )
+from ullage.model.karpenter import UNCLAIMED, SmartPod
 from ullage.model.lifecycles import IN_FLIGHT, SMART_POD
 from ullage.model.lifecycles import SmartPodState as S
+from ullage.model.outcomes import IntentDone
 
 ORDER = [CreateSmartPod, ReserveNode, DeleteSmartPod, AdmitWaitingPod, ClearHandover]
 """Of a whole life, states left out."""

@@ -10,6 +10,7 @@ from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.decide.karpenter.retry import read_failure
 from ullage.decide.karpenter.smart_pod import LONGEST_REQUEST, label_value, pod_name
 from ullage.model.fact_event import Deleted, ObjectKey
+from ullage.model.intents import ClearHandover, CreateSmartPod, DeleteSmartPod, ReserveNode
 from ullage.model.karpenter import (
     ORIGINAL_REQUEST,
     REQUEST_LABEL,
@@ -23,16 +24,9 @@ from ullage.model.karpenter import (
     Tristate,
 )
 from ullage.model.karpenter_failure import FailureReason, RecordedFailure
-from ullage.model.karpenter_intents import (
-    ClearHandover,
-    CreateSmartPod,
-    DeleteSmartPod,
-    IntentFailed,
-    IntentRejected,
-    ReserveNode,
-)
 from ullage.model.lifecycles import SMART_POD
 from ullage.model.lifecycles import SmartPodState as S
+from ullage.model.outcomes import IntentFailed, IntentRejected
 from ullage.model.resources import GPU
 
 

@@ -14,10 +14,10 @@ from ullage.decide.preemption.candidates import candidates
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, preempt
 from ullage.decide.preemption.protection import BoundGang, PreemptionContext, VictimProtection
 from ullage.decide.preemption.victims import VictimSelector
-from ullage.model.action import Preempt
 from ullage.model.claim import DeviceRequest, TopologyMode
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import Preempt
 from ullage.model.pod import Pod
 from ullage.model.stepper import StepMeter, finish
 from ullage.state.cluster import Fact

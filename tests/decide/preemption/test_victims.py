@@ -9,9 +9,9 @@ from tests.decide.preemption.fleets import A100, NOW, a_budget, a_node, a_pod, f
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, preempt
 from ullage.decide.preemption.protection import BoundGang, PreemptionContext
-from ullage.model.action import Preempt
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import Preempt
 from ullage.model.node import Taint
 from ullage.model.pod import Owner, Phase, Pod
 from ullage.state.cluster import Fact

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ullage.decide.provisioning.pool_size import evaluate
 from ullage.decide.provisioning.pool_step import PoolStep, PoolStepKind, next_step
-from ullage.model.pool_action import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.intents import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.provisioner import GpuTemplate, NodeTemplate, PoolNode, PoolThresholds, Provisioner
 
 DELAY = 600.0

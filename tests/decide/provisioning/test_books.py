@@ -5,8 +5,8 @@ import pytest
 from tests.decide.provisioning.pools import a_provisioner
 from ullage.decide.provisioning.books import LIST_GRACE, begun, given_up, pruned, settled
 from ullage.model.instance import Instance, InstanceState
-from ullage.model.pool_action import ScaleUp
-from ullage.model.pool_outcome import LaunchFailed, NodesLaunched
+from ullage.model.intents import ScaleUp
+from ullage.model.outcomes import LaunchFailed, NodesLaunched
 from ullage.model.provisioner import AwaitedInstance, BackOff, CloudFailure, Purchase
 
 BUY = ScaleUp(provisioner="pool", count=2, serial=3, token="t", why="", zone="a", least=2)

@@ -9,8 +9,8 @@ from tests.decide.provisioning.pools import DELAY
 from tests.decide.provisioning.test_demand import eight, four, pods
 from tests.decide.provisioning.worlds import World
 from ullage.decide.provisioning.backoff import after_failure
+from ullage.model.intents import ScaleUp
 from ullage.model.pod import Pod
-from ullage.model.pool_action import ScaleUp
 from ullage.model.provisioner import CloudFailure, FleetBudget
 
 pytestmark = pytest.mark.story

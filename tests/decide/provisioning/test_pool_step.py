@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.decide.provisioning.pools import DELAY, PoolStory, a_node, a_provisioner, nodes
 from ullage.decide.provisioning.pool_size import PoolSize, evaluate
 from ullage.decide.provisioning.pool_step import PoolStep, PoolStepKind, PurchaseTerms, next_step
-from ullage.model.pool_action import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.intents import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.provisioner import (
     BackOff,
     CloudFailure,

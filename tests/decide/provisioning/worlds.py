@@ -13,9 +13,9 @@ from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import matters
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.instance import Instance
+from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Pod
-from ullage.model.pool_action import PoolAction, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, Provisioner, template_node
 from ullage.model.resources import GPU
 from ullage.state.snapshot import ClusterSnapshot
@@ -83,7 +83,7 @@ class World:
                 hold(self.placements, pod, seat)
                 del self.waiting[pod.key]
 
-    def _perform(self, action: PoolAction) -> None:
+    def _perform(self, action: PoolIntent) -> None:
         match action:
             case ScaleUp():
                 self._provision(action)

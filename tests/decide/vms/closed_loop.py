@@ -17,9 +17,9 @@ from ullage.decide.vms.core import VmCore, VmRules
 from ullage.decide.vms.migration import MigrationRules
 from ullage.decide.vms.permit import PermitDecision, PermitRequest
 from ullage.decide.vms.reserve import first_approval, room_for_vm
+from ullage.model.intents import DeleteMigration, StartMigration
 from ullage.model.units import Instant, Seconds
 from ullage.model.vm import MigrationPhase, RestartRule, Vm, VmAmounts, VmMigration, VmPod
-from ullage.model.vm_intents import DeleteMigration, StartMigration
 from ullage.state.vm_ledger import VmLedger
 
 UNIT = size(0.25, 1)

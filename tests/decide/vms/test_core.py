@@ -5,18 +5,10 @@ import msgspec
 from tests.vms import a_ledger, a_migration, a_vm, a_vm_pod, key, size
 from ullage.decide.vms.core import VmCore, VmRules
 from ullage.decide.vms.permit import PermitDecision, PermitRefused, PermitRequest
+from ullage.model.intents import ApproveVm, DeleteMigration, StartMigration
+from ullage.model.outcomes import ApprovalWritten, MigrationDeleted, MigrationStarted, VmIntentRefused, VmIntentUnknown
 from ullage.model.units import Instant, Seconds
 from ullage.model.vm import MigrationPhase, VmAmounts, VmPod, VmRefusal
-from ullage.model.vm_intents import (
-    ApprovalWritten,
-    ApproveVm,
-    DeleteMigration,
-    MigrationDeleted,
-    MigrationStarted,
-    StartMigration,
-    VmIntentRefused,
-    VmIntentUnknown,
-)
 
 ROOM = size(16, 64)
 """15 cores and 63Gi may be reserved; the watermark is at 12 and 50Gi."""

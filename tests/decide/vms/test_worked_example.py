@@ -9,9 +9,9 @@ from tests.vms import GI, a_ledger, a_migration, a_vm, a_vm_pod, an_ordinary_pod
 from ullage.decide.vms.migration import MigrationCandidate, MigrationRules, NotMigrated, plan_migrations
 from ullage.decide.vms.permit import PermitDecision, PermitRequest, decide_permit
 from ullage.decide.vms.pressure import unaccounted_pressure
+from ullage.model.intents import ApproveVm
 from ullage.model.units import Instant
 from ullage.model.vm import GrantMode, MigrationPhase, VmAmounts
-from ullage.model.vm_intents import ApproveVm
 from ullage.state.vm_ledger import VmLedger
 
 NODE = "node_a"

@@ -39,9 +39,9 @@ from ullage.kube.client.resources import GPU_CLAIMS, PODS
 from ullage.kube.write.gpu import known_claim
 from ullage.model.allocation import Allocation
 from ullage.model.claim import Claim
-from ullage.model.claim_status import QuotaStatus, RecordOutcome, StatusNotWritten, StatusWriteFailure
-from ullage.model.copying import ClaimNotCreated, CopyOutcome
+from ullage.model.claim_status import QuotaStatus
 from ullage.model.fact_event import FactEvent, ObjectKey, Updated
+from ullage.model.outcomes import ClaimNotCreated, CopyOutcome, RecordOutcome, StatusNotWritten, StatusWriteFailure
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.refusal import SchedulingFailure

@@ -16,10 +16,10 @@ from ullage.decide.draining.core import DrainCore
 from ullage.decide.draining.parallelism import NO_REMOVALS, RemovalBatch, pool_of
 from ullage.decide.draining.scope import DrainScope, ScopeInputs, is_drained
 from ullage.errors import ApiError
-from ullage.model.drain_outcome import DrainOutcome, NodeNotRemoved, NodeRemoved, RemovalFailure
-from ullage.model.draining import DrainAction, MarkDeletionCandidate
 from ullage.model.fact_event import FactEvent
+from ullage.model.intents import DrainIntent, MarkDeletionCandidate
 from ullage.model.node import Node
+from ullage.model.outcomes import DrainOutcome, NodeNotRemoved, NodeRemoved, RemovalFailure
 from ullage.model.provisioner import Provisioner
 from ullage.model.removal_plan import PlanViolation, RemovalPlan
 from ullage.runtime import LoopHealth, LoopTasks, Pacing, Wakeup, drive, run_reconciler, seconds_until
@@ -163,7 +163,7 @@ class DrainLoop:
         tracker.releasing(node)
         self._tasks.start(done(), name=f"release {node}")
 
-    async def _mark(self, action: DrainAction) -> None:
+    async def _mark(self, action: DrainIntent) -> None:
         """Write or remove a soft taint. A failed write is tried again in the next loop."""
         node = self.core.nodes.get(action.node)
         if node is None:

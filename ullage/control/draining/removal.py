@@ -18,7 +18,7 @@ from ullage.control.draining.removal_facts import RemovalFactsReader
 from ullage.decide.draining.core import DrainCore
 from ullage.decide.draining.recheck import EvictionOrder, RecheckStage, RemovalFacts, recheck
 from ullage.errors import ApiError
-from ullage.model.drain_outcome import (
+from ullage.model.outcomes import (
     DrainOutcome,
     Eviction,
     EvictionResult,

@@ -8,9 +8,9 @@ import structlog
 from ullage.control.provisioning.telling import EventSink
 from ullage.decide.draining.core import DrainDecision
 from ullage.decide.draining.parallelism import OngoingRemoval, pool_of
-from ullage.model.drain_outcome import DrainOutcome, Eviction, EvictionResult, NodeNotRemoved, NodeRemoved
-from ullage.model.draining import RemoveNode
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import RemoveNode
+from ullage.model.outcomes import DrainOutcome, Eviction, EvictionResult, NodeNotRemoved, NodeRemoved
 from ullage.model.provisioner import Provisioner
 from ullage.model.removal_plan import PlanViolation, RemovalPlan
 from ullage.observe.draining_metrics import DrainMetrics

@@ -13,9 +13,10 @@ from ullage.decide.provisioning.demand import FleetDemand, find_demand
 from ullage.decide.provisioning.waiting import waiting_turns
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.fact_event import FactEvent
+from ullage.model.intents import KarpenterIntent
 from ullage.model.karpenter import CapacityRequest
-from ullage.model.karpenter_intents import KarpenterIntent, KarpenterOutcome
 from ullage.model.lifecycles import SmartPodState
+from ullage.model.outcomes import KarpenterOutcome
 from ullage.model.pod import Pod
 from ullage.runtime import ActionRunner, LoopTasks, Pacing, Wakeup, run_reconciler, seconds_until
 

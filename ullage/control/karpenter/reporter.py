@@ -8,20 +8,11 @@ from ullage.control.provisioning.telling import EventSink
 from ullage.decide.karpenter.node_pool_mapping import is_protected
 from ullage.decide.karpenter.transitions import Transition
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import AdmitWaitingPod, ClearHandover, CreateSmartPod, DeleteSmartPod, RecordFailure
 from ullage.model.karpenter import POOL_LABEL, NodeClaimEvent, NodeClaimEventType, NodePool, WaitingPod
 from ullage.model.karpenter_failure import FailureReason
-from ullage.model.karpenter_intents import (
-    AdmitWaitingPod,
-    ClearHandover,
-    CreateSmartPod,
-    DeleteSmartPod,
-    IntentDone,
-    IntentFailed,
-    IntentRejected,
-    KarpenterOutcome,
-    RecordFailure,
-)
 from ullage.model.lifecycles import SmartPodState
+from ullage.model.outcomes import IntentDone, IntentFailed, IntentRejected, KarpenterOutcome
 from ullage.observe.events import EventMessage, EventReason, ObjectReference
 from ullage.observe.karpenter_metrics import KarpenterMetrics
 

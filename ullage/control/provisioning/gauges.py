@@ -1,7 +1,7 @@
 """Metrics of plans and outcomes."""
 
 from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
-from ullage.model.pool_outcome import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolOutcome
+from ullage.model.outcomes import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolOutcome
 from ullage.model.provisioner import CloudFailure
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 

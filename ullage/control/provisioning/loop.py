@@ -28,9 +28,8 @@ from ullage.errors import ApiError
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.fact_event import Added, FactEvent, Updated
 from ullage.model.instance import Instance, InstanceState
-from ullage.model.pod import Pod
-from ullage.model.pool_action import PoolAction, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
-from ullage.model.pool_outcome import (
+from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.outcomes import (
     LaunchFailed,
     NodesLaunched,
     PoolActionDone,
@@ -38,6 +37,7 @@ from ullage.model.pool_outcome import (
     PoolFailure,
     PoolOutcome,
 )
+from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
 from ullage.runtime import LoopHealth, Pacing, Wakeup, run_reconciler
 from ullage.state.snapshot import ClusterSnapshot
@@ -220,7 +220,7 @@ class ProvisioningLoop:
         await self._write(pool, facts)
         return isinstance(outcome, NodesLaunched)
 
-    async def _perform_all(self, provisioner: Provisioner, actions: Sequence[PoolAction]) -> list[PoolOutcome]:
+    async def _perform_all(self, provisioner: Provisioner, actions: Sequence[PoolIntent]) -> list[PoolOutcome]:
         """Perform intents: deletions in one call, the others node by node."""
         deleted = [action for action in actions if isinstance(action, TerminateInstance)]
         if deleted:
@@ -228,7 +228,7 @@ class ProvisioningLoop:
             self._restraint.learn(provisioner.name, provisioner.provider, outcomes, steady=self._clock.steady())
         else:
 
-            async def perform(action: PoolAction) -> PoolOutcome:
+            async def perform(action: PoolIntent) -> PoolOutcome:
                 return await self._hands.perform(provisioner, action)
 
             outcomes = list(await each(actions, perform, at_once=self._settings.max_taint_parallelism))
@@ -301,7 +301,7 @@ def _given_up(outcomes: Iterable[PoolOutcome]) -> tuple[set[str], set[str]]:
     return never, {action.instance for action in lost if action.lost and action.departed}
 
 
-def _named(actions: Sequence[PoolAction]) -> dict[str, Any]:
+def _named(actions: Sequence[PoolIntent]) -> dict[str, Any]:
     """Log fields of intents: number of nodes, and names."""
     names = [action.node or action.instance for action in actions if isinstance(action, TerminateInstance)]
     names += [action.node for action in actions if isinstance(action, TaintForDeletion | Untaint)]

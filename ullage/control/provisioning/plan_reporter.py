@@ -10,8 +10,8 @@ from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
 from ullage.decide.provisioning.silent_agents import silence_of
 from ullage.model.fact_event import ObjectKey
+from ullage.model.outcomes import NodesLaunched, PoolOutcome
 from ullage.model.pod import Pod
-from ullage.model.pool_outcome import NodesLaunched, PoolOutcome
 from ullage.model.provisioner import Provisioner
 from ullage.observe.events import EventMessage, EventReason, ObjectReference
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ullage.decide.provisioning.backoff import after_failure
-from ullage.model.pool_outcome import PoolActionDone, PoolActionFailed, PoolFailure, PoolOutcome
+from ullage.model.outcomes import PoolActionDone, PoolActionFailed, PoolFailure, PoolOutcome
 from ullage.model.provisioner import BackOff, CloudFailure
 
 

@@ -6,9 +6,9 @@ from typing import Protocol
 
 from ullage.decide.provisioning.wording import nodes_in_words, some_of
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.node import Node
-from ullage.model.pool_action import TaintForDeletion, TerminateInstance, Untaint
-from ullage.model.pool_outcome import (
+from ullage.model.outcomes import (
     LaunchFailed,
     NodesLaunched,
     PoolActionDone,

@@ -26,7 +26,7 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.fact_event import FactEvent, ObjectKey
-from ullage.model.pool_outcome import PoolOutcome
+from ullage.model.outcomes import PoolOutcome
 from ullage.model.provisioner import Provisioner
 from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.provisioning_metrics import ProvisioningMetrics

@@ -1,7 +1,7 @@
 """Failed binds as reported to the owner of the pod. Pure."""
 
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import BindFailure, PodNotBound
+from ullage.model.outcomes import BindFailure, PodNotBound
 from ullage.model.refusal import PodScheduledReason, SchedulingFailure
 
 _RACES = (BindFailure.GPU_TAKEN, BindFailure.POD_CHANGED)

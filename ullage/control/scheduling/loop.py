@@ -16,10 +16,10 @@ from ullage.control.scheduling.refusing import UnschedulableWriter
 from ullage.control.scheduling.telling import SchedulerReporter
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
 from ullage.decide.scheduling.desk import SchedulerCore
-from ullage.model.action import BindGang, BindPod, EvictGang, Preempt
 from ullage.model.allocation import Allocation
 from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Updated
-from ullage.model.outcome import PlaceOutcome, PodNotBound
+from ullage.model.intents import BindGang, BindPod, EvictGang, Preempt
+from ullage.model.outcomes import PlaceOutcome, PodNotBound
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
 from ullage.runtime import SLICE, LoopTasks, Pacing, Wakeup, drive, let_others_run, run_reconciler, seconds_until

@@ -13,16 +13,10 @@ from ullage.act.refuse import PodConditionWriter
 from ullage.clock import Clock
 from ullage.control.scheduling.telling import SchedulerReporter
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import MarkUnschedulable
+from ullage.model.outcomes import MarkFailure, PodMarked, PodNotMarked
 from ullage.model.pod import Pod
-from ullage.model.refusal import (
-    SETTLED_AFTER,
-    MarkFailure,
-    MarkUnschedulable,
-    PodMarked,
-    PodNotMarked,
-    PodScheduledReason,
-    SchedulingFailure,
-)
+from ullage.model.refusal import SETTLED_AFTER, PodScheduledReason, SchedulingFailure
 from ullage.model.resources import GPU
 from ullage.runtime import LoopTasks
 

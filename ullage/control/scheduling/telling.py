@@ -6,12 +6,14 @@ import structlog
 
 from ullage.clock import Clock
 from ullage.decide.scheduling.decisions import PodsUnschedulable
-from ullage.model.action import BindPod
-from ullage.model.claim_status import ClaimStatus, QuotaStatus, RecordOutcome, StatusNotWritten, StatusWriteFailure
-from ullage.model.copying import ClaimCreateFailure, ClaimNotCreated, CopyOutcome
+from ullage.model.claim_status import ClaimStatus, QuotaStatus
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import (
+from ullage.model.intents import BindPod
+from ullage.model.outcomes import (
     BindFailure,
+    ClaimCreateFailure,
+    ClaimNotCreated,
+    CopyOutcome,
     EvictGangOutcome,
     EvictionFailure,
     GangBindOutcome,
@@ -19,6 +21,9 @@ from ullage.model.outcome import (
     PodBound,
     PodNotBound,
     PreemptOutcome,
+    RecordOutcome,
+    StatusNotWritten,
+    StatusWriteFailure,
 )
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure

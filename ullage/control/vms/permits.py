@@ -20,9 +20,9 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import PODS, VIRTUAL_MACHINES
 from ullage.kube.read.vm import read_vm, read_vm_pod
 from ullage.model.fact_event import ObjectKey
+from ullage.model.outcomes import ApprovalWritten
 from ullage.model.units import Instant
 from ullage.model.vm import Vm, VmPod, VmRefusal
-from ullage.model.vm_intents import ApprovalWritten
 from ullage.protocol.vm_permits import (
     PermitAnswer,
     PermitMessage,

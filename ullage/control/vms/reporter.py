@@ -9,18 +9,11 @@ from ullage.decide.vms.config_change import compare_configs
 from ullage.kube.client.resources import VIRTUAL_MACHINES
 from ullage.kube.read.vm_config import CONFIG_MAP
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import DeleteMigration, StartMigration
+from ullage.model.outcomes import MigrationDeleted, MigrationStarted, VmIntentRefused, VmIntentUnknown, VmOutcome
 from ullage.model.quantity import bytes_text, cores_text
 from ullage.model.vm import VmAmounts
 from ullage.model.vm_config import ConfigRefusal, VmConfig
-from ullage.model.vm_intents import (
-    DeleteMigration,
-    MigrationDeleted,
-    MigrationStarted,
-    StartMigration,
-    VmIntentRefused,
-    VmIntentUnknown,
-    VmOutcome,
-)
 from ullage.observe.events import EventMessage, EventReason, ObjectReference
 from ullage.observe.vm_metrics import VmSystemMetrics
 

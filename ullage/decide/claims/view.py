@@ -11,8 +11,8 @@ from ullage.decide.placement.prefilter import last_user_of, owner_of, with_claim
 from ullage.decide.placement.quota import QuotaTable, least_taken
 from ullage.model.claim import Claim, copy_key
 from ullage.model.claim_status import ClaimStatus, QuotaStatus
-from ullage.model.copying import CreateClaimFromTemplate
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import CreateClaimFromTemplate
 from ullage.model.pod import Pod
 from ullage.model.quota import QuotaUsage
 from ullage.state.snapshot import ClusterSnapshot

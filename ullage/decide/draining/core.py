@@ -31,10 +31,11 @@ from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope, i
 from ullage.decide.draining.unneeded import marked_since, soft_taints, with_clock_set, without_timer
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.device import Inventory
-from ullage.model.drain_outcome import NodeNotRemoved, NodeRemoved, PodEvicted, RemovalFailure
-from ullage.model.draining import CANDIDATE_TAINT, DrainAction, RemoveNode
+from ullage.model.draining import CANDIDATE_TAINT
 from ullage.model.fact_event import FactEvent, ObjectKey, Synced, Updated
+from ullage.model.intents import DrainIntent, RemoveNode
 from ullage.model.node import Node
+from ullage.model.outcomes import NodeNotRemoved, NodeRemoved, PodEvicted, RemovalFailure
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Consolidation, Provisioner
 from ullage.model.removal_plan import RemovalPlan
@@ -177,7 +178,7 @@ class DrainCore:
         yield Seconds(MODELLED_PLAN + MODELLED_NODE * len(nodes))
         return self.decided
 
-    def soft_taints(self, leave: frozenset[str]) -> Sequence[DrainAction]:
+    def soft_taints(self, leave: frozenset[str]) -> Sequence[DrainIntent]:
         """Soft taints to write and to remove now. Nodes in `leave`, and nodes being removed, are not touched."""
         leave |= self.tracker.busy
         return soft_taints(self.unneeded_since, self.nodes, leave=leave, most=self._settings.max_soft_taints_per_loop)

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from ullage.decide.draining.inputs import RemovalPacing
 from ullage.decide.draining.unneeded import DueRemovals, OngoingCounts, due
-from ullage.model.draining import RemovableNode, RemoveNode, UnremovableNode, UnremovableReason
+from ullage.model.draining import RemovableNode, UnremovableNode, UnremovableReason
+from ullage.model.intents import RemoveNode
 from ullage.model.node import Node
 from ullage.model.provisioner import PROVISIONER_LABEL
 

@@ -12,10 +12,10 @@ from ullage.decide.draining.eligibility import is_draining
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.rules import Drainability, DrainBlocked, DrainContext, drainability
 from ullage.model.disruption_budget import PodDisruptionBudget
-from ullage.model.drain_outcome import RemovalFailure
 from ullage.model.draining import UnremovableReason
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
+from ullage.model.outcomes import RemovalFailure
 from ullage.model.pod import Pod
 from ullage.model.removal_plan import PlanViolation, RemovalPlan
 

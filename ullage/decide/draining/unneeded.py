@@ -4,16 +4,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ullage.decide.draining.inputs import PlannerMemory, RemovalPacing
-from ullage.model.draining import (
-    CANDIDATE_TAINT,
-    CleanDeletionCandidate,
-    DrainAction,
-    MarkDeletionCandidate,
-    RemovableNode,
-    RemoveNode,
-    UnremovableNode,
-    UnremovableReason,
-)
+from ullage.model.draining import CANDIDATE_TAINT, RemovableNode, UnremovableNode, UnremovableReason
+from ullage.model.intents import CleanDeletionCandidate, DrainIntent, MarkDeletionCandidate, RemoveNode
 from ullage.model.node import Node
 
 TRUSTED_FOR = 86_400.0
@@ -135,9 +127,9 @@ def _removal(one: RemovableNode, since: float, now: float) -> RemoveNode:
 
 def soft_taints(
     since: Mapping[str, float], nodes: Mapping[str, Node], *, leave: Collection[str] = (), most: int = 10
-) -> Sequence[DrainAction]:
+) -> Sequence[DrainIntent]:
     """Soft taints to add and to remove, at most `most`, removals first. Nodes in `leave` are not touched."""
-    actions: list[DrainAction] = []
+    actions: list[DrainIntent] = []
     for name in sorted(nodes):
         tainted = any(taint.key == CANDIDATE_TAINT for taint in nodes[name].taints)
         if tainted and name not in since and name not in leave:

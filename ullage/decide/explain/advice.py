@@ -23,8 +23,8 @@ from ullage.decide.placement.reasons import REASON_INFO
 from ullage.decide.preemption.candidates import CURABLE
 from ullage.decide.preemption.preempt import preempt
 from ullage.decide.preemption.protection import PreemptionContext
-from ullage.model.action import Preempt
 from ullage.model.claim import DeviceRequest, Exclusivity, TopologyMode
+from ullage.model.intents import Preempt
 from ullage.model.pod import Pod
 from ullage.model.shape import interned
 from ullage.model.verdict import Reason, Verdict

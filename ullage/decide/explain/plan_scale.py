@@ -20,8 +20,8 @@ from ullage.decide.provisioning.pool_step import PoolStepKind
 from ullage.decide.provisioning.waiting import waiting_turns
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.node import Node, Taint
-from ullage.model.pool_action import PoolAction, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, Provisioner, template_node
 from ullage.model.verdict import Reason
 from ullage.state.cluster import Fact
@@ -137,7 +137,7 @@ class _Rehearsal:
             recommended=step.recommended,
         )
 
-    def _perform(self, action: PoolAction) -> None:
+    def _perform(self, action: PoolIntent) -> None:
         match action:
             case ScaleUp():
                 self._provision(action)

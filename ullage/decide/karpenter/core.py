@@ -21,6 +21,7 @@ from ullage.decide.karpenter.transitions import TransitionLog
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.device import Inventory
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.intents import ClearHandover, CreateSmartPod, DeleteSmartPod, KarpenterIntent, ReserveNode
 from ullage.model.karpenter import (
     UNCLAIMED,
     CapacityRequest,
@@ -34,18 +35,9 @@ from ullage.model.karpenter import (
     WaitingPod,
 )
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
-from ullage.model.karpenter_intents import (
-    ClearHandover,
-    CreateSmartPod,
-    DeleteSmartPod,
-    IntentDone,
-    IntentRejected,
-    KarpenterIntent,
-    KarpenterOutcome,
-    ReserveNode,
-)
 from ullage.model.lease import GpuLease
 from ullage.model.lifecycles import SmartPodState as S
+from ullage.model.outcomes import IntentDone, IntentRejected, KarpenterOutcome
 from ullage.model.pod import Pod
 from ullage.model.units import Instant, after
 

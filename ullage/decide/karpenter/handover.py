@@ -11,14 +11,8 @@ import msgspec
 from ullage.decide.placement.engine import Placement, hold
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import AdmitWaitingPod, ClearHandover, DeleteSmartPod, GpuLeaseRequest, ReserveNode
 from ullage.model.karpenter import HANDOVER, Handover, HandoverNode, SmartPod, WaitingPod
-from ullage.model.karpenter_intents import (
-    AdmitWaitingPod,
-    ClearHandover,
-    DeleteSmartPod,
-    GpuLeaseRequest,
-    ReserveNode,
-)
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.pod import Pod
 from ullage.model.shape import interned

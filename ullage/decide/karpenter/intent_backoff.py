@@ -3,21 +3,17 @@
 from typing import assert_never
 
 from ullage.model.fact_event import ObjectKey
-from ullage.model.karpenter_intents import (
+from ullage.model.intents import (
     AdmitWaitingPod,
     ClearHandover,
     CreateSmartPod,
     DeleteSmartPod,
-    IntentDone,
-    IntentFailed,
-    IntentRejected,
-    IntentStale,
     KarpenterIntent,
-    KarpenterOutcome,
     RecordFailure,
     RecordSmartPodState,
     ReserveNode,
 )
+from ullage.model.outcomes import IntentDone, IntentFailed, IntentRejected, IntentStale, KarpenterOutcome
 from ullage.model.units import Instant, after
 
 SMART_POD, NODE, POD = "smart pod", "node", "pod"

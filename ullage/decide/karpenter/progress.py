@@ -10,9 +10,9 @@ from ullage.decide.karpenter.lifecycle import RequestView, chooses_devices, deri
 from ullage.decide.karpenter.policy import TIMEOUTS, KarpenterPolicy
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.device import Inventory
+from ullage.model.intents import GpuLeaseRequest, RecordSmartPodState
 from ullage.model.karpenter import OriginalRequest, SmartPod, WaitingPod
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
-from ullage.model.karpenter_intents import GpuLeaseRequest, RecordSmartPodState
 from ullage.model.lifecycles import SmartPodState as S
 from ullage.model.pod import Pod
 from ullage.model.units import Instant, after

@@ -13,9 +13,9 @@ from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.decide.karpenter.retry import SmartPodRetries
 from ullage.decide.karpenter.smart_pod import create_smart_pod
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import CreateSmartPod, RecordFailure
 from ullage.model.karpenter import UNCLAIMED, CapacityRequest, NodeClaim
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
-from ullage.model.karpenter_intents import CreateSmartPod, RecordFailure
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.resources import GPU, MILLI
 from ullage.model.units import Instant, after

@@ -9,9 +9,9 @@ from ullage.decide.karpenter.batching import need_of
 from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.node_pool_mapping import Chosen, choose
 from ullage.decide.karpenter.policy import KarpenterPolicy
+from ullage.model.intents import RecordFailure
 from ullage.model.karpenter import CapacityRequest
 from ullage.model.karpenter_failure import FailureKind, RecordedFailure, RequestFailure
-from ullage.model.karpenter_intents import RecordFailure
 from ullage.model.units import after
 
 _decode = msgspec.json.Decoder(RecordedFailure).decode

@@ -11,6 +11,7 @@ from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.model.admission import LEASED_TAINT
 from ullage.model.device import KIND_LABEL
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import CreateSmartPod
 from ullage.model.karpenter import (
     ATTEMPTS,
     CLEANUP_AFTER,
@@ -31,7 +32,6 @@ from ullage.model.karpenter import (
     CapacityRequest,
     OriginalRequest,
 )
-from ullage.model.karpenter_intents import CreateSmartPod
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.provisioner import ZONE_LABEL
 from ullage.model.resources import GPU, MILLI, total

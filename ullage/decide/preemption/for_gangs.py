@@ -14,8 +14,8 @@ from ullage.decide.placement.engine import Placement, PlacementEngine
 from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, search_preemption
 from ullage.decide.preemption.protection import PreemptionContext, gpus_lost
-from ullage.model.action import Preempt
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import Preempt
 from ullage.model.pod import Pod
 from ullage.model.stepper import StepMeter, Stepper, finish
 

@@ -19,7 +19,7 @@ from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.candidates import CURABLE, candidates, could_get_devices
 from ullage.decide.preemption.protection import PreemptionContext, VictimProtection
 from ullage.decide.preemption.victims import VictimSelector, VictimSet
-from ullage.model.action import Preempt, Victim
+from ullage.model.intents import Preempt, Victim
 from ullage.model.pod import Pod
 from ullage.model.stepper import StepMeter, Stepper, finish
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from ullage.decide.placement.engine import Placement, PlacementEngine, hold
 from ullage.decide.preemption.nominated import place_nominated
 from ullage.decide.preemption.protection import PreemptionContext, VictimProtection
-from ullage.model.action import Preempt
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import Preempt
 from ullage.model.pod import Pod
 
 

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from ullage.decide.provisioning.backoff import after_failure, within_reason
 from ullage.model.instance import InstanceState
-from ullage.model.pool_action import ScaleUp
-from ullage.model.pool_outcome import LaunchFailed, NodesLaunched
+from ullage.model.intents import ScaleUp
+from ullage.model.outcomes import LaunchFailed, NodesLaunched
 from ullage.model.provisioner import AwaitedInstance, CloudFailure, Provisioner, Purchase
 
 LIST_GRACE = 60.0

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from ullage.decide.provisioning.pool_nodes import grace_of
 from ullage.decide.provisioning.pool_size import PoolSize, removal_order, why_bought
-from ullage.model.pool_action import PoolAction, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
+from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.provisioner import PoolNode, Provisioner, token_of
 
 
@@ -42,7 +42,7 @@ class PoolStep:
     """Intents of one kind, and the instant of the next decision if no event comes first."""
 
     kind: PoolStepKind
-    actions: tuple[PoolAction, ...] = ()
+    actions: tuple[PoolIntent, ...] = ()
     why: str = ""
     wake_at: float | None = None
     recommended: bool = False
@@ -77,7 +77,7 @@ class _Pool:
         return back_off is not None and back_off.until > self.now
 
 
-_Rule = Callable[[_Pool], tuple[PoolAction, ...]]
+_Rule = Callable[[_Pool], tuple[PoolIntent, ...]]
 
 
 def next_step(
@@ -115,7 +115,7 @@ def _why_nothing(pool: _Pool) -> str:
     return f"{pool.evaluation.why}; in back-off: {back_off.failure.value}"
 
 
-def _release_what_never_came(pool: _Pool) -> tuple[PoolAction, ...]:
+def _release_what_never_came(pool: _Pool) -> tuple[PoolIntent, ...]:
     if pool.now < pool.deletes_at:
         return ()
     return tuple(
@@ -137,7 +137,7 @@ def _why_lost(node: PoolNode, deadline: float) -> str:
     return f"instance {node.instance} did not register as a node with GPUs within bootDeadline ({deadline:g} s)"
 
 
-def _ask_again(pool: _Pool) -> tuple[PoolAction, ...]:
+def _ask_again(pool: _Pool) -> tuple[PoolIntent, ...]:
     open_one, provisioner = pool.provisioner.purchase, pool.provisioner
     if open_one is None or pool.backed_off:
         return ()
@@ -155,14 +155,14 @@ def _ask_again(pool: _Pool) -> tuple[PoolAction, ...]:
     )
 
 
-def _spare(pool: _Pool) -> tuple[PoolAction, ...]:
+def _spare(pool: _Pool) -> tuple[PoolIntent, ...]:
     occupied = [node for node in pool.nodes if node.doomed and not node.empty and not node.lost]
     excess = pool.going[pool.surplus :]
     in_use = [Untaint(node=node.name, why="a pod is on it or will be") for node in sorted(occupied, key=_name)]
     return (*in_use, *(Untaint(node=node.name, why=pool.evaluation.why_keep) for node in sorted(excess, key=_name)))
 
 
-def _provision(pool: _Pool) -> tuple[PoolAction, ...]:
+def _provision(pool: _Pool) -> tuple[PoolIntent, ...]:
     evaluation, provisioner = pool.evaluation, pool.provisioner
     if provisioner.purchase is not None or pool.backed_off:
         return ()
@@ -188,7 +188,7 @@ def _provision(pool: _Pool) -> tuple[PoolAction, ...]:
     )
 
 
-def _deprovision(pool: _Pool) -> tuple[PoolAction, ...]:
+def _deprovision(pool: _Pool) -> tuple[PoolIntent, ...]:
     if pool.now < pool.deletes_at:
         return ()
     due = [node for node in pool.going[: pool.surplus] if node.instance and node.goes_at <= pool.now]
@@ -198,7 +198,7 @@ def _deprovision(pool: _Pool) -> tuple[PoolAction, ...]:
     )
 
 
-def _doom(pool: _Pool) -> tuple[PoolAction, ...]:
+def _doom(pool: _Pool) -> tuple[PoolIntent, ...]:
     more = pool.surplus - len(pool.going)
     if more <= 0:
         return ()

@@ -4,7 +4,7 @@ from math import isfinite
 
 from ullage.decide.provisioning.planner import PoolPlan
 from ullage.decide.provisioning.silent_agents import silence_of
-from ullage.model.pool_action import ScaleUp
+from ullage.model.intents import ScaleUp
 from ullage.model.pool_standing import LastDecision, PoolStatus
 
 

@@ -19,9 +19,9 @@ from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
 from ullage.decide.scheduling.gang_tracker import GangInBackoff, GangTracker
 from ullage.decide.scheduling.nominator import Nominator
-from ullage.model.action import BindGang, BindPod, EvictGang, Preempt, Victim
 from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import BindGang, BindPod, EvictGang, Preempt, Victim
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
 from ullage.model.stepper import Stepper, begin

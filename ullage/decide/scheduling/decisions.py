@@ -1,4 +1,4 @@
-"""Decisions of SchedulerCore: intents of `model.action`, refusals with what follows from them, and searches."""
+"""Decisions of SchedulerCore: intents of `model.intents`, refusals with what follows from them, and searches."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ullage.decide.gang.placement import GangNoFit
 from ullage.decide.placement.engine import NoFit
 from ullage.decide.preemption.preempt import NoPreemption
-from ullage.model.action import BindGang, BindPod, EvictGang, Preempt
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import BindGang, BindPod, EvictGang, Preempt
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
 from ullage.model.stepper import Stepper

@@ -5,7 +5,7 @@ write did not happen. A bind that succeeded is assumed until the pod is observed
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, assert_never
 
 from ullage.config.settings import SchedulingSettings
 from ullage.decide.placement.observed_gpus import GpuAccounting
@@ -15,13 +15,13 @@ from ullage.decide.scheduling.cycle import SchedulingCycle
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch
 from ullage.decide.scheduling.denials import Denials
 from ullage.decide.scheduling.requeue import asks_differently, news
-from ullage.model.action import Preempt
 from ullage.model.allocation import lease_name
 from ullage.model.claim import Claim
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.gang import PodGroup
+from ullage.model.intents import Preempt
 from ullage.model.lease import GpuLease
-from ullage.model.outcome import BindFailure, PlaceOutcome, PodBound, PodNotBound, PreemptOutcome
+from ullage.model.outcomes import BindFailure, PlaceOutcome, PodBound, PodNotBound, PreemptOutcome
 from ullage.model.pod import Pod
 from ullage.model.stepper import Stepper
 from ullage.model.units import Seconds
@@ -197,6 +197,8 @@ class SchedulerCore:
             if not on_node:
                 self._believed[action.pod] = now + BELIEVED_FOR
             return
+        if not isinstance(outcome, PodNotBound):
+            assert_never(outcome)
         held = self.placements.pods.get(action.pod)
         if held is not None and held.uid == action.uid and not on_node:
             volumes = self.placements.volumes_version

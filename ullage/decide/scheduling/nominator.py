@@ -13,9 +13,9 @@ from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, s
 from ullage.decide.preemption.protection import BoundGang, PreemptionContext
 from ullage.decide.preemption.recheck import is_still_right
 from ullage.decide.scheduling.assignment import PodAssigner
-from ullage.model.action import Preempt
 from ullage.model.fact_event import ObjectKey
-from ullage.model.outcome import PreemptOutcome
+from ullage.model.intents import Preempt
+from ullage.model.outcomes import PreemptOutcome
 from ullage.model.pod import Pod
 from ullage.model.stepper import Stepper
 from ullage.state.snapshot import ClusterSnapshot

@@ -19,20 +19,17 @@ from ullage.decide.vms.permit import PermitDecision, PermitRefused, PermitReques
 from ullage.decide.vms.pressure import PressureTracker, unaccounted_pressure
 from ullage.decide.vms.reserve import room_elsewhere
 from ullage.model.fact_event import ObjectKey
-from ullage.model.units import Instant, Seconds, after, elapsed
-from ullage.model.vm import GrantMode, MigrationPhase, VmAmounts, VmMigration, VmPod
-from ullage.model.vm_intents import (
+from ullage.model.intents import ApproveVm, DeleteMigration, StartMigration, VmIntent
+from ullage.model.outcomes import (
     ApprovalWritten,
-    ApproveVm,
-    DeleteMigration,
     MigrationDeleted,
     MigrationStarted,
-    StartMigration,
-    VmIntent,
     VmIntentRefused,
     VmIntentUnknown,
     VmOutcome,
 )
+from ullage.model.units import Instant, Seconds, after, elapsed
+from ullage.model.vm import GrantMode, MigrationPhase, VmAmounts, VmMigration, VmPod
 from ullage.state.vm_ledger import VmLedger
 
 _SUSTAINED, _SILENT, _MIGRATION = Seconds(30.0), Seconds(60.0), MigrationRules()

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import DeleteMigration, StartMigration
 from ullage.model.units import Instant, Seconds, after, elapsed
 from ullage.model.vm import NOTHING, Vm, VmAccount, VmAmounts, VmMigration, VmPod
-from ullage.model.vm_intents import DeleteMigration, StartMigration
 
 HALF_AN_HOUR = Seconds(1800.0)
 

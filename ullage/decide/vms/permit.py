@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from ullage.decide.vms.config_change import CORE, divides_cleanly, whole_core_unit
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import ApproveVm
 from ullage.model.vm import NOTHING, GrantMode, LedgerRow, Permit, Vm, VmAccount, VmAmounts, VmPod, VmRefusal
-from ullage.model.vm_intents import ApproveVm
 from ullage.state.vm_ledger import VmLedger
 
 

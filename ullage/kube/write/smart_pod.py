@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ullage.kube.client.resource import JsonObject
-from ullage.model.karpenter_intents import CreateSmartPod
+from ullage.model.intents import CreateSmartPod
 from ullage.model.resources import MILLI
 from ullage.model.selector import Requirement
 from ullage.model.shape_terms import NodeTerm, Toleration

@@ -15,8 +15,9 @@ from ullage.decide.scheduling.assignment import queue_order, waits
 from ullage.errors import ApiError
 from ullage.kube.client.api import Binding, KubeApi
 from ullage.model.fact_event import FactEvent, Synced
+from ullage.model.intents import MarkUnschedulable
 from ullage.model.pod import Pod
-from ullage.model.refusal import MarkUnschedulable, PodScheduledReason, SchedulingFailure
+from ullage.model.refusal import PodScheduledReason, SchedulingFailure
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.watch.informer import Informer, run_all, wait_all_synced
 from ullage.watch.sources import sources_served

@@ -20,7 +20,7 @@ from tests.decide.placement.filters.test_volume_rules import (
     volume,
 )
 from ullage.decide.placement.filters.first_consumer import assumed_on, promises, waiting_claims
-from ullage.model.action import VolumeAssignment
+from ullage.model.intents import VolumeAssignment
 from ullage.model.pod import Pod
 
 LOCAL = storage_class(a_class(provisioner="kubernetes.io/no-provisioner"))

@@ -2,7 +2,7 @@
 
 from ullage.decide.placement.filters.volume_matching import matched
 from ullage.decide.placement.filters.volume_requirements import mounts_of
-from ullage.model.action import VolumeAssignment
+from ullage.model.intents import VolumeAssignment
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.state.storage import AssumedVolume, Storage
