@@ -70,17 +70,31 @@ class Component:
         self._ports: list[PortReservation] = []
         self.probes = self.port()
         access = plane.kubeconfig_of_account(f"ullage-{name}", NAMESPACE, node)
-        arguments = self._on_loopback(installed_arguments(plane, name))
-        self._command: Sequence[str | Path] = (PROGRAM, *arguments, *more, "--kubeconfig", access)
+        arguments = self._here(installed_arguments(plane, name), folder)
+        self._arguments: list[str | Path] = [*arguments, *more, "--kubeconfig", access]
         self._process: subprocess.Popen[bytes] | None = None
+
+    def replace(self, option: str, value: str) -> None:
+        """Give an option another value."""
+        self._arguments[self._arguments.index(option) + 1] = value
+
+    def add(self, *arguments: str) -> None:
+        """Give it more arguments."""
+        self._arguments += arguments
 
     def port(self) -> int:
         """A port that is free."""
         self._ports.append(reserve_port())
         return self._ports[-1].port
 
-    def _on_loopback(self, arguments: list[str]) -> list[str]:
+    def _here(self, arguments: list[str], folder: Path) -> list[str]:
+        """The arguments with addresses on loopback, and the files that Kubernetes would mount."""
         found = list(arguments)
+        if "--settings" in found:
+            mounted = folder / "settings.yaml"
+            path = "jsonpath={.data.settings\\.yaml}"
+            mounted.write_text(kubectl(self._plane, "get", "configmap", "ullage-settings", "-n", NAMESPACE, "-o", path))
+            found[found.index("--settings") + 1] = str(mounted)
         if "--listen" in found:
             found[found.index("--listen") + 1] = f"127.0.0.1:{self.probes}"
         if "--proc" in found:
@@ -103,7 +117,7 @@ class Component:
     def start(self) -> None:
         """Start it, and return when it is ready."""
         with self._log.open("ab") as words:
-            self._process = subprocess.Popen(self._command, stdout=words, stderr=subprocess.STDOUT)
+            self._process = subprocess.Popen((PROGRAM, *self._arguments), stdout=words, stderr=subprocess.STDOUT)
         if not wait_until(self._ready, READY_SECONDS):
             raise AssertionError(f"{self.name} is not ready within {READY_SECONDS:.0f} s:\n{self.said()}")
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from ullage.deploy.component import ComponentSpec, Feature, RuleScope
 from ullage.testing.controlplane.audit import AuditedRequest
 
+CREATED = 201
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Permission:
@@ -33,9 +35,11 @@ def used(log: Iterable[AuditedRequest], account: str, namespace: str) -> set[Per
     """Permissions an account used, each in the narrowest scope that covers it."""
     user = f"system:serviceaccount:{namespace}:{account}"
     return {
-        Permission(scope.value, one.group, one.resource, one.verb)
+        Permission(scope.value, one.group, one.resource, verb)
         for one in log
         if one.user == user
+        # A server-side apply of what was not there asks for both verbs.
+        for verb in ((one.verb, "create") if one.verb == "patch" and one.code == CREATED else (one.verb,))
         for scope in RuleScope
         if scope is RuleScope.CLUSTER or one.namespace == namespace
     }

@@ -26,6 +26,7 @@ class Verb:
 
 VERBS: Mapping[str, Verb] = {
     "agent": Verb("ullage.cli.agent", "Report the GPUs of this node, until stopped."),
+    "check": Verb("ullage.cli.check", "What is missing or in the way of Ullage in a cluster."),
     "config": Verb("ullage.cli.config", "Settings: what there are, and whether a file is right."),
     "controller": Verb("ullage.cli.controller", "Keep pools of GPU nodes at their size, until stopped."),
     "dashboard": Verb("ullage.cli.dashboard", "The cluster live in a browser, until stopped."),
@@ -37,6 +38,7 @@ VERBS: Mapping[str, Verb] = {
     "replay": Verb("ullage.cli.replay", "What would have happened to a cluster with other settings."),
     "scheduler": Verb("ullage.cli.scheduler", "Place pods on exact GPUs, until stopped."),
     "simulate": Verb("ullage.cli.simulate", "Try a policy on a workload before you pay for it."),
+    "top": Verb("ullage.cli.top", "Fleet, GPUs, waste and queue, live in this terminal."),
     "uninstall": Verb("ullage.cli.uninstall", "Take Ullage out of a cluster."),
     "version": Verb("ullage.cli.version", "Versions of ullage, of Python and of the cluster."),
     "vm-agent": Verb("ullage.cli.vm_agent", "Resize the VMs of this node, until stopped."),

@@ -62,6 +62,19 @@ _SNAPSHOT = (
         seldom="the cluster serves Kubernetes' own PodGroup",
     ),
     RbacRule(
+        group="vm.neon.tech",
+        resources=("virtualmachines", "virtualmachinemigrations"),
+        verbs=("list",),
+        why="Whether the cluster has VMs, and their size.",
+    ),
+    RbacRule(
+        group="vm.neon.tech",
+        resources=("virtualmachines", "virtualmachinemigrations"),
+        verbs=("watch",),
+        why="The size of VMs.",
+        seldom="the cluster has VMs",
+    ),
+    RbacRule(
         group=_DRA, resources=("resourceclaims", "resourceslices"), verbs=_FOLLOW, why="GPUs a DRA driver gives out."
     ),
     RbacRule(
@@ -255,11 +268,13 @@ SCHEDULER = (
 
 CONTROLLER = (
     *_SNAPSHOT,
+    RbacRule(group="", resources=("nodes",), verbs=("get",), why="A node is read again before it is given back."),
     RbacRule(
         group="",
-        resources=("pods", "nodes"),
+        resources=("pods",),
         verbs=("get",),
-        why="Pods and nodes are read again before a node is given back.",
+        why="A pod is read again before it is evicted or its node given back.",
+        seldom="an eviction got no answer, or a pod is on its way to a node",
     ),
     RbacRule(group=_GPU, resources=("nodeprovisioners",), verbs=_FOLLOW, why="The pools there are."),
     RbacRule(
@@ -280,7 +295,13 @@ CONTROLLER = (
     ),
     RbacRule(group="batch", resources=("jobs",), verbs=_FOLLOW, why="Pods without a controller are not evicted."),
     RbacRule(group="", resources=("nodes",), verbs=("update",), why="Taints of nodes that are to go."),
-    RbacRule(group="", resources=("nodes",), verbs=("patch",), why="Labels of nodes that joined for a pool."),
+    RbacRule(
+        group="",
+        resources=("nodes",),
+        verbs=("patch",),
+        why="Labels of nodes that joined for a pool.",
+        seldom="a provider's nodes join without the labels of their pool",
+    ),
     RbacRule(group="", resources=("nodes",), verbs=("delete",), why="Nodes whose instance was given back."),
     RbacRule(group="", resources=("pods/eviction",), verbs=("create",), why="Draining, through the Eviction API."),
     _EVENTS,
@@ -357,8 +378,15 @@ CONTROLLER = (
     RbacRule(group="", resources=("nodes/status",), verbs=("patch",), feature=Feature.KWOK, why="Simulated nodes."),
     RbacRule(
         group=_GPU,
-        resources=("gpunodestatuses", "gpunodestatuses/status"),
+        resources=("gpunodestatuses",),
         verbs=("create", "patch"),
+        feature=Feature.KWOK,
+        why="The GPUs of simulated nodes.",
+    ),
+    RbacRule(
+        group=_GPU,
+        resources=("gpunodestatuses/status",),
+        verbs=("patch",),
         feature=Feature.KWOK,
         why="The GPUs of simulated nodes.",
     ),

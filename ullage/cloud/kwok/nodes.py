@@ -9,7 +9,7 @@ from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import GPU_NODE_STATUSES, NODES
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.write.gpu import apply_node, apply_status, node_report
-from ullage.model.device import Inventory
+from ullage.model.device import KIND_LABEL, Inventory
 from ullage.model.provisioner import HOST_LABEL, ZONE_LABEL, NodeTemplate
 from ullage.model.resources import GPU, MILLI
 
@@ -66,11 +66,14 @@ class KwokNodeJoiner:
 
     async def _join(self, machine: KwokMachine, *, with_gpus: bool) -> None:
         zone = {ZONE_LABEL: machine.zone} if machine.zone else {}
+        # An agent would label it so; pods with claims select the kind.
+        gpus = machine.template.gpus
+        kind = {KIND_LABEL: gpus.kind.value.lower()} if gpus.count else {}
         room = _room(machine.template, with_gpus=with_gpus)
         body: JsonObject = {
             "metadata": {
                 "name": machine.name,
-                "labels": {HOST_LABEL: machine.name} | zone | machine.labels,
+                "labels": {HOST_LABEL: machine.name} | kind | zone | machine.labels,
                 "annotations": {KWOK_ANNOTATION: "fake"},
             },
             "spec": {

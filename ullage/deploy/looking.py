@@ -1,0 +1,131 @@
+"""Read the facts that `ullage check` judges. Writes nothing: the pod it tries is a dry run."""
+
+from collections.abc import Iterator
+
+from ullage.clock import Clock
+from ullage.deploy.applying import unready
+from ullage.deploy.findings import ClusterFacts, GpuNodeFacts
+from ullage.deploy.kinds import ADMISSION_POLICIES
+from ullage.deploy.labels import COMPONENT_LABEL, NAME_LABEL, PART, VERSION_LABEL
+from ullage.deploy.workloads import GPU_NODES
+from ullage.errors import ApiError, Forbidden, NotFound
+from ullage.kube.client.api import KubeApi, ListSelector
+from ullage.kube.client.resource import JsonObject, Resource
+from ullage.kube.client.resources import (
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    GPU_NODE_STATUSES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    NODES,
+    PODS,
+)
+from ullage.kube.crds.catalog import OURS
+from ullage.kube.read.gpu import read_inventory
+from ullage.model.allocation import CLAIM
+from ullage.model.resources import GPU
+from ullage.watch.sources import is_served
+
+_REVIEWS = Resource[JsonObject](
+    "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", False, dict
+)
+_TO_INSTALL = (
+    ("create", "apiextensions.k8s.io", "customresourcedefinitions"),
+    ("create", "rbac.authorization.k8s.io", "clusterroles"),
+    ("create", "admissionregistration.k8s.io", "validatingwebhookconfigurations"),
+    ("create", "apps", "deployments"),
+)
+_NOT_CALLED = "failed calling webhook"
+"""Words of an API server that could not call a webhook."""
+TRIED_CLAIM = "ullage-check"
+
+
+class ClusterLook:
+    """Reads one cluster."""
+
+    def __init__(self, api: KubeApi, namespace: str, clock: Clock) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._clock = clock
+
+    async def facts(self) -> ClusterFacts:
+        """Read everything once. Raises ApiError if the cluster cannot be read at all."""
+        served = await self._api.discover()
+        missing = [one.resource.kind for one in OURS if not await is_served(self._api, one.resource)]
+        ours = await self._ours()
+        registered = await self._exists(MUTATING_WEBHOOKS, "ullage-pods")
+        return ClusterFacts(
+            server_version=served.server_version,
+            namespace=self._namespace,
+            namespace_exists=await self._exists(NAMESPACES.whole(), self._namespace),
+            missing_kinds=missing,
+            forbidden=await self._forbidden(),
+            components={_component(one): unready(one) for one in ours},
+            versions={_component(one): _labels(one).get(VERSION_LABEL, "unknown") for one in ours},
+            webhook_registered=registered,
+            webhook_trouble=await self._webhook_trouble() if registered else "",
+            policy_exists=await self._exists(ADMISSION_POLICIES, "ullage-agent"),
+            gpu_nodes=list(await self._gpu_nodes(known=GPU_NODE_STATUSES.kind not in missing)),
+            workloads=sorted({one["metadata"]["name"] for one in await self._workloads()}),
+        )
+
+    async def _exists(self, resource: Resource[JsonObject], name: str) -> bool:
+        try:
+            await self._api.get(resource, name)
+        except NotFound:
+            return False
+        return True
+
+    async def _ours(self) -> list[JsonObject]:
+        chosen = ListSelector(labels=f"{NAME_LABEL}={PART}")
+        found: list[JsonObject] = []
+        for resource in (DEPLOYMENTS.whole(), DAEMON_SETS.whole()):
+            page = await self._api.list(resource, self._namespace, selection=chosen)
+            found += [{"kind": resource.kind, **one} for one in page.items]
+        return found
+
+    async def _workloads(self) -> list[JsonObject]:
+        try:
+            return list((await self._api.list(DEPLOYMENTS.whole())).items)
+        except Forbidden:
+            return []
+
+    async def _gpu_nodes(self, *, known: bool) -> Iterator[GpuNodeFacts]:
+        reports = (await self._api.list(GPU_NODE_STATUSES)).items if known else ()
+        ahead = {one.metadata.name: read_inventory(one).dated - self._clock.now() for one in reports}
+        names = set(ahead)
+        key, value = next(iter(GPU_NODES.items()))
+        for node in (await self._api.list(NODES)).items:
+            if node.metadata.labels.get(key) == value or node.status.allocatable.get(GPU, "0") != "0":
+                names.add(node.metadata.name)
+        return (GpuNodeFacts(name=one, reported=one in ahead, ahead=ahead.get(one)) for one in sorted(names))
+
+    async def _forbidden(self) -> list[str]:
+        found = []
+        for verb, group, resource in _TO_INSTALL:
+            asked = {"resourceAttributes": {"verb": verb, "group": group, "resource": resource}}
+            answer = await self._api.create(_REVIEWS, {"spec": asked})
+            if not answer.get("status", {}).get("allowed", False):
+                found.append(f"{verb} {resource}")
+        return found
+
+    async def _webhook_trouble(self) -> str:
+        """Complaint of the API server that could not call the webhook, about a pod that is not created."""
+        container = {"name": "check", "image": "example.com/none"}
+        body = {
+            "metadata": {"generateName": "ullage-check-", "annotations": {CLAIM: TRIED_CLAIM}},
+            "spec": {"containers": [container]},
+        }
+        try:
+            await self._api.create(PODS, body, "default", dry_run=True)
+        except ApiError as error:
+            return error.message.rstrip(".") if _NOT_CALLED in error.message else ""
+        return ""
+
+
+def _labels(body: JsonObject) -> dict[str, str]:
+    return body["metadata"].get("labels") or {}
+
+
+def _component(body: JsonObject) -> str:
+    return _labels(body).get(COMPONENT_LABEL, str(body["metadata"]["name"]))
