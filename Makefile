@@ -52,6 +52,8 @@ lock: ## pin dependencies again, with hashes (needs uv)
 	  --extra agent --extra aws --extra ray --extra testing --group dev --group build pyproject.toml -o requirements/dev.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --group build --constraint requirements/dev.lock pyproject.toml -o requirements/runtime.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --extra agent --extra aws --group build --constraint requirements/dev.lock pyproject.toml -o requirements/image.lock
 
 clean: ## forget the environment and what tests left (not the control plane's cache)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache dist

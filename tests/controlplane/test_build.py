@@ -101,7 +101,7 @@ def test_every_staging_module_is_replaced_by_the_release_of_the_same_number(mino
     text = (MODULES / f"kubernetes-{minor}" / "go.mod").read_text()
     assert f"k8s.io/kubernetes {release}" in text
     staging = re.findall(r"^\t(k8s\.io/[\w-]+) => (k8s\.io/[\w-]+) (v\S+)$", text, re.MULTILINE)
-    assert len(staging) == 31
+    assert len(staging) == (31 if minor in ("1.36", "1.37") else 29)
     expected = release.replace("v1.", "v0.")
     assert all(left == right and version == expected for left, right, version in staging)
 

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 NODE = "gpu-1"
 FEATURES = (Feature.KWOK,)
-SETTINGS = {"draining": {"recheck": "1s", "delayAfterTaint": "1s", "scanInterval": "1s"}}
+SETTINGS = {"draining": {"unremovableRecheckTimeout": "1s", "nodeDeleteDelayAfterTaint": "1s", "scanInterval": "1s"}}
 STRICT = ("apply", "--server-side", "--validate=strict", "-f", "-")
 
 
@@ -270,8 +270,11 @@ def _uninstall(story: Story) -> None:
     assert not [one for one in marks if one.startswith("gpu.scheduling/")]
     assert "nvidia.com/gpu" not in node["status"]["capacity"]
     assert story.bound("first", "g0")
-    again = ullage(story.plane, "uninstall", "--yes").splitlines()
-    assert again == ["uninstalled"], "a second time there is nothing to do"
+    groups = "CustomResourceDefinition podgroups.scheduling.x-k8s.io"
+    assert f"kept {groups}: there are PodGroups" in said
+    kubectl(story.plane, "delete", "podgroups.scheduling.x-k8s.io", "gang", "-n", "default")
+    assert ullage(story.plane, "uninstall", "--yes").splitlines() == [f"deleted {groups}", "uninstalled"]
+    assert ullage(story.plane, "uninstall", "--yes").splitlines() == ["uninstalled"], "there is nothing left to do"
     assert len(story.plane.audit()) > before
 
 

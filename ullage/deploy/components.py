@@ -57,6 +57,8 @@ _SPECS = (
             *_LISTEN,
             "--identity",
             f"system:serviceaccount:{NAMESPACE_VARIABLE}:ullage-scheduler",
+            "--controller-identity",
+            f"system:serviceaccount:{NAMESPACE_VARIABLE}:ullage-controller",
         ),
         ports=(ComponentPort("https", WEBHOOK_PORT), _PROBES),
         rules=roles.WEBHOOK,

@@ -62,28 +62,15 @@ _SNAPSHOT = (
         seldom="the cluster serves Kubernetes' own PodGroup",
     ),
     RbacRule(
-        group="vm.neon.tech",
-        resources=("virtualmachines", "virtualmachinemigrations"),
-        verbs=("list",),
-        why="Whether the cluster has VMs, and their size.",
-    ),
-    RbacRule(
-        group="vm.neon.tech",
-        resources=("virtualmachines", "virtualmachinemigrations"),
-        verbs=("watch",),
-        why="The size of VMs.",
-        seldom="the cluster has VMs",
-    ),
-    RbacRule(
-        group=_DRA, resources=("resourceclaims", "resourceslices"), verbs=_FOLLOW, why="GPUs a DRA driver gives out."
-    ),
-    RbacRule(
         group=_VMS,
         resources=("virtualmachines", "virtualmachinemigrations"),
         verbs=_FOLLOW,
         feature=Feature.VMS,
         why="VMs and what they may grow to.",
         seldom="the cluster has VMs",
+    ),
+    RbacRule(
+        group=_DRA, resources=("resourceclaims", "resourceslices"), verbs=_FOLLOW, why="GPUs a DRA driver gives out."
     ),
     RbacRule(
         group="",
@@ -504,6 +491,19 @@ AGENT = (
 DASHBOARD = (
     *_SNAPSHOT,
     RbacRule(group=_GPU, resources=("nodeprovisioners",), verbs=_FOLLOW, why="The pools there are."),
+    RbacRule(
+        group="karpenter.sh",
+        resources=("nodeclaims",),
+        verbs=("list",),
+        why="Whether Karpenter runs, and what it buys.",
+    ),
+    RbacRule(
+        group="karpenter.sh",
+        resources=("nodeclaims",),
+        verbs=("watch",),
+        why="Nodes that Karpenter buys.",
+        seldom="Karpenter runs",
+    ),
     RbacRule(group="events.k8s.io", resources=("events",), verbs=_FOLLOW, why="Decisions, with their why."),
     RbacRule(
         group=_LEASES,

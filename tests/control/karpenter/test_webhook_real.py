@@ -42,7 +42,11 @@ def site(plane: ControlPlane, cluster: KarpenterCluster) -> Iterator[Site]:
     del cluster
     with Site(plane) as found:
         found.kubectl("apply", "-f", str(DEPLOY / "rbac.yaml"), kubeconfig=plane.kubeconfig)
-        subprocess.run((PROGRAM, "install", "--kubeconfig", plane.kubeconfig), check=True, capture_output=True)
+        subprocess.run(
+            (PROGRAM, "install", "--definitions-only", "--apply", "--kubeconfig", plane.kubeconfig),
+            check=True,
+            capture_output=True,
+        )
         yield found
 
 
