@@ -14,6 +14,7 @@ from ullage.act.fence import fence, look
 from ullage.act.leases import HeldLease, LeaseClient, LeaseHolder
 from ullage.kube.client.api import Binding, KubeApi
 from ullage.kube.objects.pod import KubePod
+from ullage.kube.write.vm import approval_annotations
 from ullage.model.allocation import ALLOCATED, MIG_UUID, SHARE, VISIBLE_DEVICES, VISIBLE_INDICES
 from ullage.model.device import MILLI_GPU
 from ullage.model.intents import BindPod
@@ -124,7 +125,7 @@ def holder_of(action: BindPod) -> LeaseHolder:
 
 
 def _binding(action: BindPod) -> Binding:
-    notes = {}
+    notes: dict[str, str] = {}
     if action.allocation is not None:
         notes = {
             ALLOCATED: str(action.allocation),
@@ -133,6 +134,8 @@ def _binding(action: BindPod) -> Binding:
         }
         if action.milli != MILLI_GPU:
             notes[SHARE] = str(action.milli)
+    if action.approved is not None:
+        notes |= approval_annotations(action.approved)
     return Binding(action.node, uid=action.uid, resource_version=action.resource_version, annotations=notes)
 
 

@@ -49,6 +49,8 @@ class BindPod:
     """PersistentVolumeClaims of the pod's namespace that wait for their first consumer: bound before the pod is."""
     promises: tuple[VolumeAssignment, ...] = ()
     """Volumes that exist already, for claims among `volumes`. For the other claims a volume is made for the node."""
+    approved: VmAmounts | None = None
+    """First approval of a VM pod: written with the bind."""
     withheld: tuple[WithheldGpu, ...] = ()
     """Devices among `devices` that kube-scheduler could allocate too. They are withheld from it before the bind."""
 

@@ -78,7 +78,7 @@ class RestartRule(StrEnum):
 
 
 class VmRefusal(StrEnum):
-    """Reasons to refuse a VM pod or an agent's message, in the order they are checked."""
+    """Reasons to refuse an agent's message, in the order they are checked."""
 
     CALLER_REFUSED = "CallerRefused"
     """The sender has no valid token of an agent."""
@@ -99,12 +99,6 @@ class VmRefusal(StrEnum):
     UNIT_MISMATCH = "UnitMismatch"
     WRITE_FAILED = "WriteFailed"
     INTERNAL = "Internal"
-    VM_MISSING = "VmMissing"
-    """This reason and the following ones are about placing a VM pod."""
-    VM_AMOUNTS_INVALID = "VmAmountsInvalid"
-    VM_SLOT_SIZE_MISMATCH = "VmSlotSizeMismatch"
-    VM_INSUFFICIENT_ROOM = "VmInsufficientRoom"
-    UNBOUNDED_CONTAINER = "UnboundedContainer"
 
 
 class Vm(msgspec.Struct, frozen=True, gc=False, kw_only=True):

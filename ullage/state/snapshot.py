@@ -211,6 +211,7 @@ class ClusterSnapshot:
 
     def _count_bulk(self, row: int, shape: Shape, pods: int) -> None:
         self.columns.count(row, shape, pods)
+        self.vms.add_bulk(self.columns.names[row], shape, pods)
         self.columns.touch(row)
 
     def _write_node(self, name: str, node: Node | None, inventory: Inventory | None) -> None:

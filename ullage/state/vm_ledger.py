@@ -54,6 +54,8 @@ class VmLedger(Forkable):
         self._ordinary_on: dict[str, set[ObjectKey]] = {}
         self._pods_of: dict[ObjectKey, set[ObjectKey]] = {}
         self._migrations_of: dict[ObjectKey, set[ObjectKey]] = {}
+        self._bulk: dict[str, tuple[VmAmounts, VmAmounts]] = {}
+        """By node: amounts of VM pods and of ordinary pods that are counted without a name, in a trial."""
         self._assumed: dict[ObjectKey, VmAmounts] = {}
         self._reported: set[str] = set()
         self._silent: set[str] = set()
@@ -151,6 +153,16 @@ class VmLedger(Forkable):
             _discard(self._ordinary_on, pod.node, key)
             self._node_changed(pod.node)
 
+    def add_bulk(self, node: str, *, vms: VmAmounts = NOTHING, ordinary: VmAmounts = NOTHING) -> None:
+        """Count amounts of pods without naming them; negative ones leave."""
+        before = self._bulk.get(node, (NOTHING, NOTHING))
+        now = before[0].plus(vms), before[1].plus(ordinary)
+        if now == (NOTHING, NOTHING):
+            self._bulk.pop(node, None)
+        else:
+            self._bulk[node] = now
+        self._node_changed(node)
+
     def put_migration(self, migration: VmMigration) -> None:
         self.drop_migration(migration.key)
         self._migrations[migration.key] = migration
@@ -244,7 +256,8 @@ class VmLedger(Forkable):
 
     def ordinary_on(self, node: str) -> VmAmounts:
         """Requests of the node's ordinary pods, before rounding."""
-        return _total(self._ordinary[key].amounts for key in self._ordinary_on.get(node, ()))
+        named = _total(self._ordinary[key].amounts for key in self._ordinary_on.get(node, ()))
+        return named.plus(self._bulk[node][1]) if node in self._bulk else named
 
     def margin(self, node: str) -> VmAmounts:
         """Part of a node's allocatable beyond whole slots: ordinary pods use it first."""
@@ -266,6 +279,7 @@ class VmLedger(Forkable):
         cpu = node_capacity(allocatable.cpu, config.cpu, self.config.slot.cpu)
         memory = node_capacity(allocatable.memory, config.memory, self.config.slot.memory)
         reserved = _total(one.reserved for one in accounts).plus(self.rounded(node, self.ordinary_on(node)))
+        reserved = reserved.plus(self._bulk[node][0]) if node in self._bulk else reserved
         sums = (
             reserved,
             _total(one.buffer for one in accounts),

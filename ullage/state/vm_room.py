@@ -4,6 +4,7 @@ Inactive, and free of cost, until VirtualMachines are synced. Sums are in `vm_le
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +12,11 @@ import numpy.typing as npt
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.resources import MILLI
+from ullage.model.shape import Shape
 from ullage.model.units import Instant
-from ullage.model.vm import NOTHING, OrdinaryPod, Vm, VmAmounts, VmMigration, VmPod
+from ullage.model.vm import NOTHING, LedgerRow, OrdinaryPod, Vm, VmAmounts, VmMigration, VmPod
 from ullage.model.vm_config import DEFAULT_VM_CONFIG, ConfigRefusal, VmConfig, VmNodesDocument, unchangeable
+from ullage.model.vm_scoring import VmScoring
 from ullage.state.node_columns import NodeColumns
 from ullage.state.vm_ledger import VmLedger
 
@@ -49,6 +52,24 @@ def vm_pod_of(pod: Pod) -> VmPod | None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class LedgerColumns:
+    """One resource of all nodes, by row."""
+
+    total: Ints
+    reservable: Ints
+    reserved: Ints
+
+    def write(self, row: int, one: LedgerRow | None) -> None:
+        self.total[row] = 0 if one is None else one.total
+        self.reservable[row] = 0 if one is None else one.reservable
+        self.reserved[row] = 0 if one is None else one.reserved
+
+
+def _ledger_columns(capacity: int) -> LedgerColumns:
+    return LedgerColumns(*(np.zeros(capacity, np.int64) for _ in range(3)))
+
+
 class VmRoom:
     """Ledger of one snapshot, and its room by row."""
 
@@ -66,11 +87,14 @@ class VmRoom:
         self._free: Ints = np.zeros((2, 0), np.int64)
         self._ordinary: Ints = np.zeros((2, 0), np.int64)
         self._named: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._ledgers = (_ledger_columns(0), _ledger_columns(0))
+        self.scoring = VmScoring()
 
     def fork_for(self, columns: NodeColumns) -> "VmRoom":
         """Return a copy for the forked columns of nodes. Nobody listens to it."""
         twin = VmRoom(columns)
         twin.active, twin.refusal, twin._labels = self.active, self.refusal, self._labels.copy()
+        twin.scoring = self.scoring
         twin.ledger = self.ledger.fork_with(twin._changed)
         return twin
 
@@ -130,6 +154,15 @@ class VmRoom:
         else:
             self.ledger.drop_ordinary(pod.key)
 
+    def add_bulk(self, node: str, shape: Shape, pods: int) -> None:
+        """Pods of a shape are counted on a node without a name; below zero they leave."""
+        if not self.active:
+            return
+        if shape.vm is not None:
+            self.ledger.add_bulk(node, vms=shape.vm.times(pods))
+        else:
+            self.ledger.add_bulk(node, ordinary=ledger_amounts(shape.requests).times(pods))
+
     def gone(self, pod: Pod) -> None:
         """A pod was observed to be over or deleted."""
         if pod.vm is not None:
@@ -171,6 +204,11 @@ class VmRoom:
         self._refresh()
         return self._named
 
+    def ledger_columns(self) -> tuple[LedgerColumns, LedgerColumns]:
+        """CPU and memory of all nodes, for scores."""
+        self._refresh()
+        return self._ledgers
+
     def ordinary_left(self, node: str) -> VmAmounts:
         """Requests of ordinary pods that still fit on a VM node. All of them are rounded up together."""
         ledger, slot = self.ledger, self.ledger.config.slot
@@ -195,13 +233,18 @@ class VmRoom:
             self._free = np.zeros((2, columns.capacity), np.int64)
             self._ordinary = np.full((2, columns.capacity), UNLIMITED, np.int64)
             self._named = np.zeros(columns.capacity, np.bool_)
+            self._ledgers = (_ledger_columns(columns.capacity), _ledger_columns(columns.capacity))
             self._stale = set(columns.rows.values()) if self.active else set()
         for row in self._stale:
             self._describe(row, columns.names[row])
         self._stale.clear()
 
     def _describe(self, row: int, name: str) -> None:
-        free = self.ledger.ledger(name).free if self.ledger.knows(name) else NOTHING
+        known = self.ledger.ledger(name) if self.ledger.knows(name) else None
+        cpu, memory = self._ledgers
+        cpu.write(row, None if known is None else known.cpu)
+        memory.write(row, None if known is None else known.memory)
+        free = NOTHING if known is None else known.free
         self._free[:, row] = (free.cpu, free.memory)
         self._named[row] = self.is_named(name) if name else False
         left = self.ordinary_left(name) if self.is_vm_node(name) else VmAmounts(UNLIMITED, UNLIMITED)

@@ -10,9 +10,10 @@ import pytest
 from tests.sim.controllers.stage import Stage, elapsed, on_stage
 from tests.vms import node_config, size, vm_config
 from ullage.control.vms.loop import VmLoop
+from ullage.decide.placement.vm_pods import first_approval
 from ullage.decide.vms.core import VmCore, VmRules
 from ullage.decide.vms.migration import MigrationRules
-from ullage.decide.vms.reserve import first_approval, room_for_vm
+from ullage.decide.vms.reserve import room_for_vm
 from ullage.kube.client.api import Binding, KubeApi
 from ullage.kube.client.resources import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from ullage.kube.client.rest import RestApi

@@ -11,12 +11,13 @@ from typing import NamedTuple
 import msgspec
 
 from tests.vms import GI, a_migration, a_vm, a_vm_pod, key, node_config, size, vm_config
+from ullage.decide.placement.vm_pods import first_approval
 from ullage.decide.vm_agent.core import AskScheduler, ResizeVm, VmAgentCore
 from ullage.decide.vm_agent.goal import VmBounds, VmMetrics
 from ullage.decide.vms.core import VmCore, VmRules
 from ullage.decide.vms.migration import MigrationRules
 from ullage.decide.vms.permit import PermitDecision, PermitRequest
-from ullage.decide.vms.reserve import first_approval, room_for_vm
+from ullage.decide.vms.reserve import room_for_vm
 from ullage.model.intents import DeleteMigration, StartMigration
 from ullage.model.units import Instant, Seconds
 from ullage.model.vm import MigrationPhase, RestartRule, Vm, VmAmounts, VmMigration, VmPod

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.vms import GI, a_migration, a_vm, a_vm_pod, an_ordinary_pod, key, node_config, size, vm_config
+from ullage.decide.placement.vm_pods import first_approval
 from ullage.decide.vms.permit import PermitDecision, PermitRequest, decide_permit
-from ullage.decide.vms.reserve import first_approval, room_for_ordinary, room_for_vm
+from ullage.decide.vms.reserve import room_for_ordinary, room_for_vm
 from ullage.model.vm import GrantMode, OrdinaryPod, RestartRule, Vm, VmAmounts, VmMigration, VmPod
 from ullage.model.vm_config import NodeConfig
 from ullage.state.vm_ledger import VmLedger

@@ -4,8 +4,10 @@ import msgspec
 import pytest
 
 from tests.vms import a_ledger, a_migration, a_vm, a_vm_pod, an_ordinary_pod, size, vm_config
-from ullage.decide.vms.reserve import first_approval, room_elsewhere, room_for_ordinary, room_for_vm, vm_problem
-from ullage.model.vm import Vm, VmRefusal
+from ullage.decide.placement.vm_pods import first_approval, vm_problem
+from ullage.decide.vms.reserve import room_elsewhere, room_for_ordinary, room_for_vm
+from ullage.model.verdict import Reason
+from ullage.model.vm import Vm
 
 ROOM = size(16, 64)
 """15 cores and 63Gi may be reserved."""
@@ -16,23 +18,21 @@ GOOD = a_vm("v", size(2, 8), size(4, 16), minimum=size(1, 4))
     ("vm", "problem"),
     [
         pytest.param(GOOD, None, id="good"),
-        pytest.param(None, VmRefusal.VM_MISSING, id="no-virtual-machine"),
-        pytest.param(a_vm("v", size(2, 8), size(1, 16)), VmRefusal.VM_AMOUNTS_INVALID, id="use-above-max"),
+        pytest.param(None, Reason.VM_MISSING, id="no-virtual-machine"),
+        pytest.param(a_vm("v", size(2, 8), size(1, 16)), Reason.VM_AMOUNTS_INVALID, id="use-above-max"),
         pytest.param(
-            a_vm("v", size(2, 8), size(4, 16), minimum=size(3, 4)), VmRefusal.VM_AMOUNTS_INVALID, id="use-below-min"
+            a_vm("v", size(2, 8), size(4, 16), minimum=size(3, 4)), Reason.VM_AMOUNTS_INVALID, id="use-below-min"
         ),
         pytest.param(
-            a_vm("v", size(4, 8), size(3, 16), minimum=size(5, 4)), VmRefusal.VM_AMOUNTS_INVALID, id="min-above-max"
+            a_vm("v", size(4, 8), size(3, 16), minimum=size(5, 4)), Reason.VM_AMOUNTS_INVALID, id="min-above-max"
         ),
+        pytest.param(a_vm("v", size(2, 8), minimum=size(1, 0)), Reason.VM_AMOUNTS_INVALID, id="a-minimum-of-nothing"),
         pytest.param(
-            a_vm("v", size(2, 8), minimum=size(1, 0)), VmRefusal.VM_AMOUNTS_INVALID, id="a-minimum-of-nothing"
-        ),
-        pytest.param(
-            msgspec.structs.replace(GOOD, memory_slot=1 << 29), VmRefusal.VM_SLOT_SIZE_MISMATCH, id="other-slots"
+            msgspec.structs.replace(GOOD, memory_slot=1 << 29), Reason.VM_SLOT_SIZE_MISMATCH, id="other-slots"
         ),
     ],
 )
-def test_a_vm_that_fits_nowhere(vm: Vm | None, problem: VmRefusal | None) -> None:
+def test_a_vm_that_fits_nowhere(vm: Vm | None, problem: Reason | None) -> None:
     assert vm_problem(vm, vm_config()) is problem
 
 

@@ -18,13 +18,13 @@ from ullage.control.vms.loop import VmLoop
 from ullage.control.vms.permits import PermitHandler
 from ullage.control.vms.reporter import VmEventSink, VmReporter
 from ullage.control.vms.server import PermitServer, StateServer, serving_vms
-from ullage.decide.placement.score.vm import VmScoring
 from ullage.decide.vms.core import VmCore, VmRules
 from ullage.decide.vms.migration import MigrationRules
 from ullage.errors import ApiError, UserError
 from ullage.kube.client.api import KubeApi
 from ullage.model.fact_event import ObjectKey
 from ullage.model.vm import GrantMode, RestartRule
+from ullage.model.vm_scoring import VmScoring
 from ullage.observe.probes import ListenAddress
 from ullage.observe.vm_metrics import VmSystemMetrics
 from ullage.runtime import Wakeup
@@ -89,6 +89,7 @@ class VmSystem:
         self._changed = Wakeup()
         room = placements.vms
         room.ledger.restarted(RestartRule(settings.restart))
+        room.scoring = vm_scoring(settings)
         self.core = VmCore(room.ledger, vm_rules(settings))
         self.handler = PermitHandler(self.core, api, clock, self._waits)
         self.serving: VmServing | None = None

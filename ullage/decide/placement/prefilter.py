@@ -217,6 +217,24 @@ POD_REASONS = (
         advice=says("give {pod} a claim of its own, or name {claim} in gpu.scheduling/claim-template"),
     ),
     ReasonInfo(
+        reason=Reason.VM_MISSING,
+        cure=_wakes_on(ClusterEvent.VM_CHANGED),
+        words="The VirtualMachine that the pod's label names does not exist.",
+        advice=says("create the VirtualMachine that label vm.neon.tech/name of {pod} names, or correct the label"),
+    ),
+    ReasonInfo(
+        reason=Reason.VM_AMOUNTS_INVALID,
+        cure=_wakes_on(ClusterEvent.VM_CHANGED),
+        words="An amount of the pod's VirtualMachine is 0, its minimum is above its maximum, or its use is outside.",
+        advice=says("correct the VirtualMachine: {detail}"),
+    ),
+    ReasonInfo(
+        reason=Reason.VM_SLOT_SIZE_MISMATCH,
+        cure=_wakes_on(ClusterEvent.VM_CHANGED),
+        words="The memory slots of the pod's VirtualMachine have another size than the VM configuration says.",
+        advice=says("recreate the VirtualMachine with the slot size of the nodes: {detail}"),
+    ),
+    ReasonInfo(
         reason=Reason.GANG_SIZE_UNKNOWN,
         cure=_wakes_on(ClusterEvent.CLAIM_CHANGED, ClusterEvent.GANG_CHANGED),
         words="Neither a PodGroup nor a GpuClaim says how many members the pod's gang needs.",

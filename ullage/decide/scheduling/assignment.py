@@ -13,6 +13,7 @@ from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, de
 from ullage.decide.placement.filters.codes import Codes
 from ullage.decide.placement.prefilter import NOTHING_UNREADABLE, claim_of, with_claim
 from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict
+from ullage.decide.placement.vm_pods import may_reserve, with_vm
 from ullage.decide.preemption.nominated import place_nominated, seat_beside_nominated
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod, age_order
@@ -53,6 +54,8 @@ class PodAssigner:
             named = ", ".join(pod.device_claims)
             return Verdict(Reason.RESOURCE_CLAIMS, f"spec.resourceClaims ({named}) are allocated by kube-scheduler")
         ready = with_claim(pod, self.placements, self._unreadable)
+        if isinstance(ready, Pod) and pod.vm is not None:
+            ready = with_vm(ready, self.placements)
         gang = self.gang_of(pod)
         if isinstance(ready, Verdict) or gang is None or self.gang_size(gang):
             return ready
@@ -117,6 +120,8 @@ class PodAssigner:
             return answer
         if not self.quota.verdict([(pod, answer)]):
             return self._over_quota()
+        if not may_reserve(pod, answer.node, self.placements):
+            return NoFit(len(self.placements.columns.rows), {Reason.VM_INSUFFICIENT_ROOM: 1})
         hold(self.placements, pod, answer)
         return answer
 

@@ -250,6 +250,7 @@ class SchedulingCycle:
             visible=seat.uuids,
             volumes=waiting_claims(assumed),
             promises=promises(assumed),
+            approved=None if pod.vm is None else pod.vm.approved,
             withheld=self._placements.device_claims.withheld(devices, inventory),
         )
 

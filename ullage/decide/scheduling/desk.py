@@ -278,6 +278,8 @@ class SchedulerCore:
             self.queue.wake(ClusterEvent.POD_LEFT, now=now)
         elif has and not had:
             self.queue.wake(ClusterEvent.POD_ARRIVED, now=now)
+        elif has and before is not None and before.vm != pod.vm:
+            self.queue.wake(ClusterEvent.VM_CHANGED, now=now)
         if (had, before is None) != (has, after is None) and (gang := self._turns.assigner.gang_of(pod)) is not None:
             self._touched[gang] = None
 

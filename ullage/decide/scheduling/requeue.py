@@ -11,6 +11,8 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.verdict import ClusterEvent
+from ullage.model.vm import Vm, VmMigration
+from ullage.model.vm_config import VmNodesDocument
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 
 _SILENCE = 90.0
@@ -50,11 +52,16 @@ _KINDS: dict[type[Any], ClusterEvent] = {
     Claim: ClusterEvent.CLAIM_CHANGED,
     Quota: ClusterEvent.QUOTA_CHANGED,
     PodGroup: ClusterEvent.GANG_CHANGED,
+    Vm: ClusterEvent.VM_CHANGED,
+    VmMigration: ClusterEvent.VM_CHANGED,
+    VmNodesDocument: ClusterEvent.VM_CHANGED,
 }
 
 
 def asks_differently(old: Pod, new: Pod) -> bool:
     """True if the pod may be placed otherwise than before."""
+    if (old.vm is None, old.vm and old.vm.name) != (new.vm is None, new.vm and new.vm.name):
+        return True
     return (old.shape, old.claim, old.claim_template, old.claim_unnamed, old.labels) != (
         new.shape,
         new.claim,

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.vms import a_row
-from ullage.decide.placement.score.vm import VmScoring, vm_score
+from ullage.decide.placement.score.vm import vm_score
 from ullage.model.vm import NodeLedger, VmAmounts
+from ullage.model.vm_scoring import VmScoring
 
 CURVE = VmScoring(min_usage_score=0.5, max_usage_score=0.0, score_peak=0.8)
 LARGEST = VmAmounts(100, 100)

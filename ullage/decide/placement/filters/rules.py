@@ -10,12 +10,13 @@ from ullage.decide.placement.filters.pod_query import PodQuery
 from ullage.decide.placement.filters.resources import RESOURCE_RULES
 from ullage.decide.placement.filters.rule import ClusterRule, FilterRule
 from ullage.decide.placement.filters.spread import SPREAD_RULES
+from ullage.decide.placement.filters.vm import VM_RULES
 from ullage.decide.placement.filters.volumes import VOLUME_RULES, VOLUME_USE_RULES
 from ullage.model.node import Node
 from ullage.model.verdict import Reason, Verdict
 
 ROW_RULES: tuple[FilterRule, ...] = tuple(
-    sorted((*NODE_RULES, *RESOURCE_RULES, *VOLUME_RULES), key=lambda rule: CODE[rule.reason])
+    sorted((*NODE_RULES, *RESOURCE_RULES, *VM_RULES, *VOLUME_RULES), key=lambda rule: CODE[rule.reason])
 )
 """Rules that look at the row alone."""
 

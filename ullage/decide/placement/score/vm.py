@@ -3,36 +3,14 @@
 Below the peak fuller nodes score higher, so that VMs pack; above it lower, so that VMs keep room to grow.
 """
 
-from dataclasses import dataclass
+import numpy as np
+import numpy.typing as npt
 
 from ullage.model.vm import LedgerRow, NodeLedger, VmAmounts
+from ullage.model.vm_scoring import VmScoring
+from ullage.state.vm_room import VmRoom
 
 BEST = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VmScoring:
-    """Parameters of the score curve: all from 0 to 1, and the peak strictly between."""
-
-    min_usage_score: float = 0.5
-    """Score of a node that is empty."""
-    max_usage_score: float = 0.0
-    """Score of a node that is full."""
-    score_peak: float = 0.8
-    """Used part of a node at which it scores best."""
-
-    def __post_init__(self) -> None:
-        for name in ("min_usage_score", "max_usage_score"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ValueError(f"{name} must be from 0 to 1")
-        if not 0 < self.score_peak < 1:
-            raise ValueError("score_peak must be between 0 and 1")
-
-    def value(self, used: float) -> float:
-        """Value of the curve at a used part of the node."""
-        if used < self.score_peak:
-            return self.min_usage_score + (1 - self.min_usage_score) * used / self.score_peak
-        return self.max_usage_score + (1 - self.max_usage_score) * (1 - used) / (1 - self.score_peak)
 
 
 def vm_score(node: NodeLedger, pod: VmAmounts, largest: VmAmounts, scoring: VmScoring) -> int:
@@ -52,3 +30,19 @@ def _resource(row: LedgerRow, more: int, largest: int, scoring: VmScoring) -> in
         return 0
     used = (row.reserved + more) / row.reservable
     return int(BEST * scoring.value(used) * row.total / largest)
+
+
+def vm_scores(room: VmRoom, pod: VmAmounts, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    """`vm_score` of rows, all at once."""
+    columns = room.ledger_columns()
+    worst = np.full(len(rows), BEST, np.int64)
+    for more, row in zip((pod.cpu, pod.memory), columns, strict=True):
+        total, reservable, reserved = row.total[rows], row.reservable[rows], row.reserved[rows]
+        largest = int(row.total.max(initial=0))
+        if not largest:
+            return np.zeros(len(rows), np.int64)
+        used = (reserved + more) / np.maximum(reservable, 1)
+        score = (BEST * room.scoring.values(used) * total / largest).astype(np.int64)
+        score[(reservable == 0) | (more > np.maximum(0, reservable - reserved))] = 0
+        worst = np.minimum(worst, score)
+    return worst

@@ -1,0 +1,83 @@
+"""VM pods before nodes are filtered: the room one needs, or the reason that it fits nowhere. Rules: docs/vms.md."""
+
+from msgspec.structs import replace
+
+from ullage.model.fact_event import ObjectKey
+from ullage.model.pod import Pod
+from ullage.model.quantity import bytes_text, cores_text
+from ullage.model.shape import interned
+from ullage.model.verdict import Reason, Verdict
+from ullage.model.vm import Vm, VmAmounts
+from ullage.model.vm_config import VmConfig
+from ullage.state.snapshot import ClusterSnapshot
+from ullage.state.vm_ledger import VmLedger
+from ullage.state.vm_room import ledger_amounts
+
+
+def with_vm(pod: Pod, placements: ClusterSnapshot) -> Pod | Verdict:
+    """VM pod with the room it needs in its shape and its first approval; or the verdict that its VM fits nowhere.
+
+    Ordinary pods are returned as they are.
+    """
+    if pod.vm is None:
+        return pod
+    key, room = ObjectKey(pod.key.namespace, pod.vm.name), placements.vms
+    if not room.active:
+        return Verdict(Reason.VM_MISSING, f"VirtualMachine {key} is not there: the cluster does not serve its kind")
+    vm = room.ledger.vm(key)
+    problem = vm_problem(vm, room.config)
+    if vm is None or problem is not None:
+        return Verdict(problem or Reason.VM_MISSING, _detail(key, vm, room.config))
+    amounts = first_approval(room.ledger, vm)
+    homes = tuple(sorted({one.node for one in room.ledger.pods_of(key) if one.uid != pod.uid}))
+    shape = interned(replace(pod.shape, vm=amounts, vm_elsewhere=homes))
+    return replace(pod, shape=shape, vm=replace(pod.vm, approved=amounts))
+
+
+def may_reserve(pod: Pod, node: str, placements: ClusterSnapshot) -> bool:
+    """Reserve: the filter's question once more, asked of the ledger itself, before the room counts as taken."""
+    room = placements.vms
+    if not room.active:
+        return True
+    if pod.shape.vm is not None:
+        return pod.shape.vm.within(room.ledger.ledger(node).free)
+    return not room.is_vm_node(node) or ledger_amounts(pod.shape.requests).within(room.ordinary_left(node))
+
+
+def vm_problem(vm: Vm | None, config: VmConfig) -> Reason | None:
+    """Reason that a VM can be placed on no node at all; None if there is none."""
+    if vm is None:
+        return Reason.VM_MISSING
+    if not vm.minimum.cpu or not vm.minimum.memory:
+        return Reason.VM_AMOUNTS_INVALID
+    if not (vm.minimum.within(vm.use) and vm.use.within(vm.maximum)):
+        return Reason.VM_AMOUNTS_INVALID
+    return Reason.VM_SLOT_SIZE_MISMATCH if vm.memory_slot != config.slot.memory else None
+
+
+def first_approval(ledger: VmLedger, vm: Vm) -> VmAmounts:
+    """Amounts a pod of `vm` is bound with: the VM's use, and all that another pod of the VM may use.
+
+    The target of a migration so has room for a permit that the agent on the source node has not applied yet.
+    """
+    amounts = vm.use
+    for pod in ledger.pods_of(vm.key):
+        amounts = amounts.at_least(ledger.account(pod.key).reserved)
+    return amounts
+
+
+def amounts_said(amounts: VmAmounts) -> str:
+    """Amounts for people."""
+    return f"{cores_text(amounts.cpu)} CPU and {bytes_text(amounts.memory)} of memory"
+
+
+def _detail(key: ObjectKey, vm: Vm | None, config: VmConfig) -> str:
+    if vm is None:
+        return f"VirtualMachine {key} is not there"
+    if vm.memory_slot != config.slot.memory:
+        slots = f"{bytes_text(vm.memory_slot)}, and nodes are counted in {bytes_text(config.slot.memory)}"
+        return f"spec.guest.memorySlotSize of VirtualMachine {key} is {slots}"
+    sizes = ", ".join(
+        f"{name} {amounts_said(one)}" for name, one in (("min", vm.minimum), ("use", vm.use), ("max", vm.maximum))
+    )
+    return f"spec.guest of VirtualMachine {key} must be above 0 and min <= use <= max; it says {sizes}"
