@@ -1,12 +1,13 @@
 """Small random clusters: few names and few values, so that things meet. One `Random` makes one cluster."""
 
 from random import Random
+from typing import Any
 
 import msgspec
 
 from ullage.model.allocation import lease_name
 from ullage.model.device import Device, DeviceHealth, Inventory
-from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
+from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.namespace import Namespace
 from ullage.model.node import Node, Taint
@@ -23,6 +24,15 @@ from ullage.model.shape_terms import (
     SpreadConstraint,
     Toleration,
     WeightedPodTerm,
+)
+from ullage.model.vm import Vm, VmAmounts, VmMarks
+from ullage.model.vm_config import (
+    VM_SOURCES,
+    NodeConfig,
+    NodeOverride,
+    ResourceConfig,
+    VmConfig,
+    VmNodesDocument,
 )
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.cluster import ClusterState, Fact
@@ -264,6 +274,33 @@ def a_lease(rng: Random, node: str, device: int) -> GpuLease:
         renewed=0.0,
         resource_version="1",
     )
+
+
+def vm_facts(rng: Random) -> list[FactEvent[Any]]:
+    """VMs on some nodes, and a configuration that names two of them. Memory is counted byte by byte."""
+    one = NodeConfig(ResourceConfig(800_000, 500), ResourceConfig(800_000, 100), VmAmounts(1000, 100))
+    named = NodeOverride(tuple(rng.sample(NODES, 2)), one)
+    key = ObjectKey("ullage-system", "vm-nodes")
+    config = VmConfig(slot=VmAmounts(1000, 1), defaults=one, overrides=(named,))
+    events: list[FactEvent[Any]] = [Added(key, VmNodesDocument(key=key, config=config))]
+    for name in ("g", "h"):
+        use = VmAmounts(1000 * rng.randint(1, 4), 100 * rng.randint(1, 4))
+        vm = Vm(
+            key=ObjectKey("n", name), uid=name, minimum=VmAmounts(1, 1), use=use, maximum=use.times(2), memory_slot=1
+        )
+        pod = a_pod(rng, name, on=rng.choice(NODES))
+        marks = VmMarks(name=name, approved=rng.choice((None, use, use.times(2))))
+        pod = msgspec.structs.replace(pod, key=vm.key, phase=Phase.RUNNING, vm=marks)
+        events += [Added(vm.key, vm), Added(pod.key, pod)]
+    return [*events, *(Synced(source) for source in sorted(VM_SOURCES))]
+
+
+def as_guest(rng: Random, pod: Pod) -> Pod:
+    """The pod as one of a VM, as it is when nodes are filtered."""
+    amounts = VmAmounts(1000 * rng.randint(1, 4), 100 * rng.randint(0, 4))
+    homes = (rng.choice(NODES),) if rng.random() < 0.3 else ()
+    shape = interned(msgspec.structs.replace(pod.shape, vm=amounts, vm_elsewhere=homes))
+    return msgspec.structs.replace(pod, shape=shape, vm=VmMarks(name="w", approved=amounts))
 
 
 def a_step(rng: Random, state: ClusterState) -> FactEvent[Fact]:

@@ -2,13 +2,15 @@
 
 from random import Random
 
+import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.state.worlds import NODES, a_pod, a_step, a_waiting
+from tests.state.worlds import NODES, a_pod, a_step, a_waiting, as_guest, vm_facts
 from ullage.decide.placement.filters.codes import NO_NODE, REASONS
 from ullage.decide.placement.filters.table import FilterTable
 from ullage.model.pod import Pod
+from ullage.model.shape import interned
 from ullage.model.verdict import Reason
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -64,15 +66,56 @@ def test_vectors_agree_with_rules_inside_what_ifs(seed: int) -> None:
         both_say_the_same(table, placements, rng.choice(waiting))
 
 
+def a_cluster_with_vms(rng: Random, steps: int) -> ClusterSnapshot:
+    placements = ClusterSnapshot()
+    for event in vm_facts(rng):
+        placements.apply(event)
+    for _ in range(steps):
+        placements.apply(a_step(rng, placements.state))
+    return placements
+
+
+def a_waiting_one(rng: Random, name: str) -> Pod:
+    """A pod that asks: of a VM, ordinary, or one that does not say what it needs."""
+    pod, kind = a_waiting(rng, name), rng.random()
+    if kind < 0.3:
+        return as_guest(rng, pod)
+    if kind < 0.5:
+        return msgspec.structs.replace(pod, shape=interned(msgspec.structs.replace(pod.shape, unbounded=True)))
+    return pod
+
+
+@settings(max_examples=100, deadline=None)
+@given(SEEDS, st.integers(5, 40))
+def test_vectors_agree_with_rules_where_there_are_vms(seed: int, steps: int) -> None:
+    rng = Random(seed)
+    placements = a_cluster_with_vms(rng, steps)
+    table, waiting = FilterTable(placements), [a_waiting_one(rng, f"waiting-{number}") for number in range(3)]
+    for _ in range(4):
+        placements.apply(a_step(rng, placements.state))
+        both_say_the_same(table, placements, rng.choice(waiting))
+        with placements.what_if() as trial:
+            for _ in range(3):
+                if placements.pods and rng.random() < 0.4:
+                    placements.remove(rng.choice(sorted(placements.pods)))
+                else:
+                    placements.place(a_waiting_one(rng, f"tried-{rng.randint(0, 2)}"), rng.choice(NODES))
+                both_say_the_same(table, placements, rng.choice(waiting))
+            if rng.random() < 0.3:
+                trial.keep()
+        both_say_the_same(table, placements, rng.choice(waiting))
+
+
 def test_random_clusters_reach_every_rule() -> None:
-    """The two tests above would prove little if most rules never refused."""
+    """The tests above would prove little if most rules never refused."""
     seen: set[Reason] = set()
     for seed in range(300):
         rng = Random(seed)
-        placements = ClusterSnapshot()
+        placements = ClusterSnapshot() if seed % 3 else a_cluster_with_vms(rng, 0)
         for _ in range(40):
             placements.apply(a_step(rng, placements.state))
         for number in range(4):
-            seen |= {v.reason for v in FilterTable(placements).explain(a_waiting(rng, f"waiting-{number}")).values()}
+            pod = (a_waiting if seed % 3 else a_waiting_one)(rng, f"waiting-{number}")
+            seen |= {v.reason for v in FilterTable(placements).explain(pod).values()}
     reachable = set(REASONS[: REASONS.index(Reason.NO_GPUS)])
     assert seen == reachable
