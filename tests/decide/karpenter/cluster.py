@@ -10,8 +10,7 @@ from tests.decide.scenes import claim, pod, read, report
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.demand import capacity_requests
 from ullage.decide.karpenter.policy import KarpenterPolicy
-from ullage.decide.provisioning.demand import find_demand
-from ullage.decide.provisioning.waiting import buys_for, waiting_turns
+from ullage.decide.provisioning.demand import buys_for, find_demand, pending_turns
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.kube.client.resource import JsonObject
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
@@ -241,8 +240,8 @@ class Cluster:
 
     def wanted(self) -> Sequence[Any]:
         counts = buys_for(("gpu-scheduler",))
-        demand = find_demand(self.assigner.seating, (), waiting_turns(self.assigner, counts), now=self.now)
-        return capacity_requests(self.assigner, waiting_turns(self.assigner, counts), demand.unmet.keys())
+        demand = find_demand(self.assigner.seating, (), pending_turns(self.assigner, counts), now=self.now)
+        return capacity_requests(self.assigner, pending_turns(self.assigner, counts), demand.unmet.keys())
 
     def decide(self) -> tuple[KarpenterIntent, ...]:
         self.core.request(self.wanted(), now=self.now)

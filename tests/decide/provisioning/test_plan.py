@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from tests.decide.provisioning.pools import DELAY
 from tests.decide.provisioning.test_demand import eight, four, pods
 from tests.decide.provisioning.worlds import World
-from ullage.decide.provisioning.backoff import after_failure
+from ullage.decide.provisioning.purchase_state import after_failure
 from ullage.model.intents import ScaleUp
 from ullage.model.pod import Pod
 from ullage.model.provisioner import CloudFailure, FleetBudget

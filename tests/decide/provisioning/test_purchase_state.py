@@ -2,7 +2,7 @@
 
 import pytest
 
-from ullage.decide.provisioning.backoff import FORGIVEN_AFTER, MINUTE, after_failure
+from ullage.decide.provisioning.purchase_state import FORGIVEN_AFTER, MINUTE, after_failure
 from ullage.model.provisioner import BackOff, CloudFailure
 
 

@@ -9,8 +9,7 @@ from ullage.clock import Clock
 from ullage.control.karpenter.reporter import KarpenterReporter
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.demand import capacity_requests
-from ullage.decide.provisioning.demand import FleetDemand, find_demand
-from ullage.decide.provisioning.waiting import waiting_turns
+from ullage.decide.provisioning.demand import FleetDemand, find_demand, pending_turns
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.fact_event import FactEvent
 from ullage.model.intents import KarpenterIntent
@@ -96,7 +95,7 @@ class KarpenterLoop:
 
     def _wanted(self) -> list[CapacityRequest]:
         """Capacity requests of pods that fit on no node and that no NodeProvisioner serves."""
-        turns = list(waiting_turns(self._assigner, self._counts))
+        turns = list(pending_turns(self._assigner, self._counts))
         if not turns:
             return []
         demand = find_demand(self._assigner.seating, (), turns, now=self._clock.now())

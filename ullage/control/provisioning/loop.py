@@ -4,7 +4,7 @@ Pools do not wait for each other: a slow step goes on concurrently, and its pool
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
@@ -14,16 +14,10 @@ from ullage.act.pools import PoolActuator
 from ullage.clock import Clock
 from ullage.config.settings import Settings
 from ullage.control.provisioning.instance_lists import InstanceLists
-from ullage.control.provisioning.restraint import DeleteRestraint
 from ullage.control.provisioning.statuses import ProvisionerStatuses
-from ullage.decide.provisioning.books import begun, given_up, pruned, settled
-from ullage.decide.provisioning.core import is_news
-from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, PoolPlan, plan_fleet
-from ullage.decide.provisioning.pool_nodes import with_their_nodes
-from ullage.decide.provisioning.sightings import Sightings
-from ullage.decide.provisioning.waiting import buys_for, waiting_turns
-from ullage.decide.provisioning.wording import some_of
-from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.decide.provisioning.core import ProvisioningCore
+from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
+from ullage.decide.provisioning.pool_nodes import some_of, with_their_nodes
 from ullage.errors import ApiError
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.fact_event import Added, FactEvent, Updated
@@ -34,10 +28,8 @@ from ullage.model.outcomes import (
     NodesLaunched,
     PoolActionDone,
     PoolActionFailed,
-    PoolFailure,
     PoolOutcome,
 )
-from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
 from ullage.runtime import LoopHealth, Pacing, Wakeup, run_reconciler
 from ullage.state.snapshot import ClusterSnapshot
@@ -50,64 +42,58 @@ STEP_PATIENCE = 5.0
 """Seconds the loop waits for the steps of pools before it plans again without the slower ones."""
 UNLISTED_RETRY = 10.0
 """Seconds between plans while a cloud has not listed its instances."""
-LEFT_GRACE = 60.0
-"""Seconds for which a GPU whose pod is gone and whose Lease remains counts as free: it is about to be freed.
-
-A GPU that is held for longer is in quarantine, and pending pods need another.
-"""
 
 
 class ProvisioningLoop:
-    """Loop over all pools. All fact events go to `hear`; `run` goes on until cancelled."""
+    """Loop over all pools. All fact events go to `observe`; `run` goes on until cancelled."""
 
     def __init__(
         self,
         statuses: ProvisionerStatuses,
         clouds: InstanceLists,
-        hands: PoolActuator,
+        actuator: PoolActuator,
         clock: Clock,
         settings: Settings,
     ) -> None:
         self.placements = ClusterSnapshot()
-        self.leases = self.placements.leases
-        self.plan: FleetPlan | None = None
+        self.core = ProvisioningCore(self.placements, settings)
         self.health = LoopHealth("provisioning", clock.steady)
         self.on_outcome: Callable[[PoolOutcome], None] = lambda _: None
         self.on_step: Callable[[Provisioner, Sequence[PoolOutcome]], None] = lambda *_: None
         self.on_planned: Callable[[float], None] = lambda _: None
         """Called with the seconds a plan took."""
         self.on_plan: Callable[[FleetPlan], None] = lambda _: None
-        self._assigner = PodAssigner(self.placements)
         self._statuses = statuses
         self._clouds = clouds
-        self._hands = hands
+        self._actuator = actuator
         self._clock = clock
         self._settings = settings.provisioning
         self._wakeup = Wakeup()
         clouds.on_change = self._wakeup.set
-        self._sightings = Sightings()
-        self._restraint = DeleteRestraint()
         self._stepping: dict[str, asyncio.Task[bool]] = {}
         """Pools whose step is under way."""
-        self._protected: dict[str, float] = {}
-        """Protected nodes, each with the instant until which it is, by the monotonic clock."""
-        self._buys_for = buys_for(settings.scheduler_names)
         self.pacing = Pacing(before_run=settings.provisioning.plan_interval)
 
     def configure(self, settings: Settings) -> None:
         """Take over changed settings."""
         self._settings = settings.provisioning
+        self.core.configure(settings)
         self.pacing = Pacing(before_run=settings.provisioning.plan_interval)
         self._wakeup.set()
 
-    def hear(self, event: FactEvent[Any]) -> None:
-        """Apply one fact event."""
+    @property
+    def plan(self) -> FleetPlan | None:
+        """Last plan; None while there is no pool."""
+        return self.core.planned
+
+    def observe(self, event: FactEvent[Any]) -> None:
+        """Apply one fact event to the snapshot, or to the NodeProvisioners."""
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
         if isinstance(fact, NodeProvisioner):
             self._statuses.hear(event)
         else:
             self.placements.apply(event)
-        if not self._wakeup.is_set and is_news(event):
+        if not self._wakeup.is_set and self.core.observe(event):
             self._wakeup.set()
 
     async def run(self) -> None:
@@ -124,14 +110,14 @@ class ProvisioningLoop:
         done = self._collect()
         provisioners = list(self._statuses.provisioners.values())
         if not provisioners:
-            self.plan = None
+            self.core.rest()
             return done
         wrong = await self._clouds.refresh(provisioners)
         known = [self._pruned(one) for one in provisioners if self._clouds.has_listed(one.provider)]
         await self._adopt(known)
         # 2. Plan all pools.
-        began = self._clock.steady()
-        self.plan = plan = self._decided(known)
+        now, began = self._clock.now(), self._clock.steady()
+        plan = self.core.plan(self.core.facts(known, self._instances(), now=now, steady=began), now=now)
         self.on_planned(self._clock.steady() - began)
         self.on_plan(plan)
         await self._clock.charge(MODELLED_PLAN)
@@ -143,27 +129,6 @@ class ProvisioningLoop:
             if one.provider in wrong and not self._clouds.has_listed(one.provider):
                 await self._statuses.write_unready(one.name, wrong[one.provider])
         return done
-
-    def _decided(self, provisioners: list[Provisioner]) -> FleetPlan:
-        now, steady = self._clock.now(), self._clock.steady()
-        self._protected = {node: until for node, until in self._protected.items() if until > steady}
-        instances = self._instances()
-        deletes = {one.name: self._restraint.seconds(one.name, one.provider, steady=steady) for one in provisioners}
-        fleet = FleetFacts(
-            provisioners=provisioners,
-            instances=instances,
-            protected=frozenset(self._protected),
-            budget=self._settings.budget,
-            seen=self._sightings.look(provisioners, instances, self.placements.state, now=now, steady=steady),
-            deletes_at={name: now + seconds for name, seconds in deletes.items() if seconds},
-        )
-        left = self._sightings.new_holders(self.leases.left, steady=steady, within=LEFT_GRACE)
-        with self.leases.lifted(left):
-            return plan_fleet(self._assigner.seating, fleet, waiting_turns(self._assigner, self._counts), now=now)
-
-    def _counts(self, pod: Pod) -> bool:
-        """True if nodes are bought for this pod. Not for one that holds its GPUs already: its bind is under way."""
-        return self._buys_for(pod) and not self.leases.holds(pod.uid)
 
     async def _step_all(self, plan: FleetPlan) -> bool:
         """Start a step of each idle pool. True if any step that ended within STEP_PATIENCE did something."""
@@ -198,10 +163,7 @@ class ProvisioningLoop:
             return await self._buy(pool)
         outcomes = await self._perform_all(facts, step.actions)
         self.on_step(facts, outcomes)
-        never, departed = _given_up(outcomes)
-        if never or departed:
-            facts = given_up(facts, never, departed, now=self._clock.now())
-        await self._write(pool, facts)
+        await self._write(pool, self._settled(facts, outcomes))
         return any(isinstance(one, PoolActionDone) for one in outcomes)
 
     async def _buy(self, pool: PoolPlan) -> bool:
@@ -209,27 +171,28 @@ class ProvisioningLoop:
         (action,) = pool.step.actions
         if not isinstance(action, ScaleUp):
             return False
-        facts = begun(pool.provisioner, action, now=self._clock.now())
+        facts = self.core.open_purchase(pool.provisioner, action, now=self._clock.now())
         if not await self._write(pool, facts):
             return False
-        (outcome,) = self._noted(facts, [await self._hands.perform(facts, action)])
+        (outcome,) = self._noted(facts, [await self._actuator.perform(facts, action)])
         self.on_step(facts, (outcome,))
-        if isinstance(outcome, NodesLaunched | LaunchFailed):
-            facts = settled(facts, outcome, now=self._clock.now())
+        facts = self._settled(facts, (outcome,))
         self._clouds.look_again()
         await self._write(pool, facts)
         return isinstance(outcome, NodesLaunched)
+
+    def _settled(self, facts: Provisioner, outcomes: Sequence[PoolOutcome]) -> Provisioner:
+        return self.core.settle(facts, outcomes, now=self._clock.now(), steady=self._clock.steady())
 
     async def _perform_all(self, provisioner: Provisioner, actions: Sequence[PoolIntent]) -> list[PoolOutcome]:
         """Perform intents: deletions in one call, the others node by node."""
         deleted = [action for action in actions if isinstance(action, TerminateInstance)]
         if deleted:
-            outcomes = await self._hands.deprovision(provisioner, deleted)
-            self._restraint.learn(provisioner.name, provisioner.provider, outcomes, steady=self._clock.steady())
+            outcomes = await self._actuator.deprovision(provisioner, deleted)
         else:
 
             async def perform(action: PoolIntent) -> PoolOutcome:
-                return await self._hands.perform(provisioner, action)
+                return await self._actuator.perform(provisioner, action)
 
             outcomes = list(await each(actions, perform, at_once=self._settings.max_taint_parallelism))
         return self._noted(provisioner, outcomes)
@@ -242,10 +205,6 @@ class ProvisioningLoop:
                 case NodesLaunched(instances=instances):
                     names = some_of([one.id for one in instances])
                     _log.info("bought", provisioner=provisioner.name, nodes=len(instances), names=names)
-                case PoolActionFailed(setback=PoolFailure.PROTECTED):
-                    self._protected[outcome.action.node] = (
-                        self._clock.steady() + self._settings.protected_recheck_timeout
-                    )
                 case _:
                     pass
             if isinstance(outcome, PoolActionFailed | LaunchFailed):
@@ -268,7 +227,7 @@ class ProvisioningLoop:
             if node is None or pool is None or not stays or PROVISIONER_LABEL in node.labels:
                 continue
             try:
-                await self._hands.adopt(pool, node.name, machine.zone)
+                await self._actuator.adopt(pool, node.name, machine.zone)
             except ApiError as error:
                 _log.info("a node was not labelled", node=node.name, error=error.message)
 
@@ -276,29 +235,19 @@ class ProvisioningLoop:
         return with_their_nodes(self._clouds.instances(), self.placements)
 
     def _pruned(self, provisioner: Provisioner) -> Provisioner:
-        listed = {one.id for one in self._clouds.instances()}
         staleness = self._clouds.provider(provisioner.provider).staleness
-        return pruned(provisioner, listed, staleness=staleness, now=self._clock.now())
+        return self.core.prune(provisioner, self._clouds.instances(), staleness=staleness, now=self._clock.now())
 
     def longest_wait(self) -> float | None:
         """Seconds until the next plan or list is due."""
         waits = []
-        if self.plan is not None and self.plan.wake_at is not None:
-            waits.append(self.plan.wake_at - self._clock.now())
+        if (deadline := self.core.next_deadline()) is not None:
+            waits.append(deadline - self._clock.now())
         if (next_list := self._clouds.next_list()) is not None:
             waits.append(next_list - self._clock.steady())
         if any(not self._clouds.has_listed(one.provider) for one in self._statuses.provisioners.values()):
             waits.append(UNLISTED_RETRY)
         return min(waits, default=None)
-
-
-def _given_up(outcomes: Iterable[PoolOutcome]) -> tuple[set[str], set[str]]:
-    """Instances given up: those that failed to register, and those whose Node was deleted."""
-    lost = [
-        one.action for one in outcomes if isinstance(one, PoolActionDone) and isinstance(one.action, TerminateInstance)
-    ]
-    never = {action.instance for action in lost if action.lost and not action.departed}
-    return never, {action.instance for action in lost if action.lost and action.departed}
 
 
 def _named(actions: Sequence[PoolIntent]) -> dict[str, Any]:

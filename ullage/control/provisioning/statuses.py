@@ -7,7 +7,7 @@ import structlog
 
 from ullage.clock import Clock
 from ullage.decide.provisioning.planner import PoolPlan
-from ullage.decide.provisioning.status import standing_of
+from ullage.decide.provisioning.status import pool_status
 from ullage.errors import ApiError, NotFound, Unreadable
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import NODE_PROVISIONERS
@@ -61,7 +61,7 @@ class ProvisionerStatuses:
         now = self._clock.now()
         before = read_decision(raw.status)
         plan = PoolPlan(provisioner=facts, nodes=plan.nodes, evaluation=plan.evaluation, step=plan.step)
-        standing = replace(standing_of(plan, before=before, now=now), trouble=trouble, unmet=unmet)
+        standing = replace(pool_status(plan, before=before, now=now), trouble=trouble, unmet=unmet)
         status = provisioner_status(raw.status, standing, generation=raw.metadata.generation, now=now)
         return await self._write(raw, status)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ullage.decide.provisioning.wording import nodes_in_words, some_of
+from ullage.decide.provisioning.pool_nodes import nodes_in_words, some_of
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.node import Node

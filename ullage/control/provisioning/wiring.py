@@ -173,7 +173,7 @@ class ProvisioningController:
         return [Informer(self.api, one, hear, rng=self._rng, clock=self.clock) for one, hear in hearing]
 
     def _hear(self, event: FactEvent[Any]) -> None:
-        self.loop.hear(event)
+        self.loop.observe(event)
         self._hear_beside(event)
 
     def _hear_beside(self, event: FactEvent[Any]) -> None:

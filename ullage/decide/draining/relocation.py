@@ -14,8 +14,7 @@ from ullage.decide.draining.destinations import DestinationSearch
 from ullage.decide.draining.inputs import FRESH, PlannerMemory
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.prefilter import POOL_LABEL, claim_of
-from ullage.decide.provisioning.demand import Turn
-from ullage.decide.provisioning.waiting import waiting_turns
+from ullage.decide.provisioning.demand import Turn, pending_turns
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order
 from ullage.model.device import MILLI_GPU
 from ullage.model.draining import DRAINING_TAINT, RecentEviction, WorkloadReplicas
@@ -261,7 +260,7 @@ class DisplacedPods:
 def place_pending(assigner: PodAssigner, *, now: float) -> Stepper[None]:
     """Place pending pods and gangs in the snapshot, so that no drained pod takes their room. A pod or gang a step."""
     pending: list[Turn] = []
-    for turn in waiting_turns(assigner):
+    for turn in pending_turns(assigner):
         pending.append(turn)
         yield NO_COST
     for turn in pending:

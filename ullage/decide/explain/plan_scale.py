@@ -12,12 +12,11 @@ from msgspec.structs import replace
 from ullage.decide.gang.placement import GangRequest, seat_gang
 from ullage.decide.placement.devices.freshness import STALE_AFTER
 from ullage.decide.placement.engine import Placement, hold
-from ullage.decide.provisioning.demand import NO_BUDGET
+from ullage.decide.provisioning.demand import NO_BUDGET, pending_turns
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, PoolPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
 from ullage.decide.provisioning.pool_step import PoolStepKind
-from ullage.decide.provisioning.waiting import waiting_turns
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
@@ -113,7 +112,7 @@ class _Rehearsal:
         fleet = FleetFacts(
             provisioners=pools, instances=machines_of_nodes(pools, self._placements), budget=self._budget
         )
-        return plan_fleet(self._assigner.seating, fleet, waiting_turns(self._assigner), now=self._now)
+        return plan_fleet(self._assigner.seating, fleet, pending_turns(self._assigner), now=self._now)
 
     def _next_moment(self, plan: FleetPlan) -> float | None:
         """The next instant at which something can change. A back-off that ends with nothing to buy changes nothing."""
@@ -177,7 +176,7 @@ class _Rehearsal:
 
     def _place_who_fits(self) -> None:
         """Place every pod that fits, as the scheduler would."""
-        for turn in list(waiting_turns(self._assigner)):
+        for turn in list(pending_turns(self._assigner)):
             if isinstance(turn, GangRequest):
                 seat_gang(self._assigner.seating, turn, now=self._now)  # placed members are assumed from then on
                 continue

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ullage.decide.placement.engine import device_ask
+from ullage.decide.provisioning.demand import pending_turns
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
 from ullage.decide.provisioning.pool_step import PoolStepKind
 from ullage.decide.provisioning.silent_agents import silence_of
-from ullage.decide.provisioning.waiting import waiting_turns
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PoolNode, Provisioner
@@ -28,7 +28,7 @@ def foretold(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner
     if device_ask(ready) is None:
         return ("no NodeProvisioner buys a node: the pod asks for no GPU",)
     fleet = FleetFacts(provisioners=provisioners, instances=machines_of_nodes(provisioners, assigner.placements))
-    plan = plan_fleet(assigner.seating, fleet, waiting_turns(assigner), now=now)
+    plan = plan_fleet(assigner.seating, fleet, pending_turns(assigner), now=now)
     return _told(plan, pod, now)
 
 

@@ -1,18 +1,145 @@
-"""Events that can change a provisioning plan. A pod's start or readiness changes no pool."""
+"""ProvisioningCore: plans all pools and settles outcomes. Purchases live in NodeProvisioner.status, not here.
 
+Remembered by one process: protected nodes, back-off of deletions, and since when something has been observed.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
+from ullage.config.settings import Settings
+from ullage.decide.provisioning.demand import buys_for, pending_turns
+from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
+from ullage.decide.provisioning.purchase_state import (
+    DeleteBackoff,
+    open_purchase,
+    prune_awaited,
+    release_lost,
+    settle_purchase,
+)
+from ullage.decide.provisioning.sightings import Sightings
+from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import FactEvent, Updated
+from ullage.model.instance import Instance
+from ullage.model.intents import ScaleUp, TerminateInstance
+from ullage.model.outcomes import (
+    LaunchFailed,
+    NodesLaunched,
+    PoolActionDone,
+    PoolActionFailed,
+    PoolFailure,
+    PoolOutcome,
+)
 from ullage.model.pod import Pod
+from ullage.model.provisioner import Provisioner
+from ullage.state.snapshot import ClusterSnapshot
+
+LEFT_GRACE = 60.0
+"""Seconds for which a GPU whose pod is gone and whose Lease remains counts as free: it is about to be freed.
+
+A GPU that is held for longer is in quarantine, and pending pods need another.
+"""
 
 
-def is_news(event: FactEvent[Any]) -> bool:
-    """True if the event calls for a new plan."""
+class ProvisioningCore:
+    """Plans over one snapshot. `observe`, `plan` and `settle` change what is remembered; all else only reads."""
+
+    def __init__(self, snapshot: ClusterSnapshot, settings: Settings) -> None:
+        self.planned: FleetPlan | None = None
+        """Last plan; None while there is no pool."""
+        self.snapshot = snapshot
+        self._assigner = PodAssigner(snapshot)
+        self._settings = settings.provisioning
+        self._buys_for = buys_for(settings.scheduler_names)
+        self._sightings = Sightings()
+        self._deletes = DeleteBackoff()
+        self._protected: dict[str, float] = {}
+        """Protected nodes, each with the time until which it is, by the monotonic clock."""
+
+    def configure(self, settings: Settings) -> None:
+        """Take over changed settings."""
+        self._settings = settings.provisioning
+
+    def observe(self, event: FactEvent[Any]) -> bool:
+        """True if the event calls for a new plan. To be called after the snapshot has changed."""
+        return can_change_plan(event)
+
+    def prune(self, pool: Provisioner, instances: Sequence[Instance], *, staleness: float, now: float) -> Provisioner:
+        """The pool without awaited instances that are listed by now, or ought to have been."""
+        return prune_awaited(pool, {one.id for one in instances}, staleness=staleness, now=now)
+
+    def facts(
+        self, pools: Sequence[Provisioner], instances: Sequence[Instance], *, now: float, steady: float
+    ) -> FleetFacts:
+        """Facts of a plan beside the snapshot. `instances`: of all providers, with the names of their nodes."""
+        self._protected = {node: until for node, until in self._protected.items() if until > steady}
+        deletes = {one.name: self._deletes.seconds(one.name, one.provider, steady=steady) for one in pools}
+        left = self._sightings.new_holders(self.snapshot.leases.left, steady=steady, within=LEFT_GRACE)
+        return FleetFacts(
+            provisioners=pools,
+            instances=instances,
+            protected=frozenset(self._protected),
+            budget=self._settings.budget,
+            seen=self._sightings.look(pools, instances, self.snapshot.state, now=now, steady=steady),
+            deletes_at={name: now + seconds for name, seconds in deletes.items() if seconds},
+            leaving=frozenset(left),
+        )
+
+    def plan(self, fleet: FleetFacts, *, now: float) -> FleetPlan:
+        """Decide on every pool."""
+        with self.snapshot.leases.lifted(sorted(fleet.leaving)):
+            turns = pending_turns(self._assigner, self._counts)
+            self.planned = plan_fleet(self._assigner.seating, fleet, turns, now=now)
+        return self.planned
+
+    def rest(self) -> None:
+        """Forget the plan: there is no pool."""
+        self.planned = None
+
+    def next_deadline(self) -> float | None:
+        """Time of the next plan if no event comes first."""
+        return None if self.planned is None else self.planned.wake_at
+
+    def open_purchase(self, pool: Provisioner, intent: ScaleUp, *, now: float) -> Provisioner:
+        """The pool with the purchase, to be written before the cloud is asked."""
+        return open_purchase(pool, intent, now=now)
+
+    def settle(self, pool: Provisioner, outcomes: Sequence[PoolOutcome], *, now: float, steady: float) -> Provisioner:
+        """The pool after the outcomes of one step: purchase, awaited instances and back-off, to be written."""
+        deletions = [one for one in outcomes if isinstance(one.action, TerminateInstance)]
+        if deletions:
+            self._deletes.learn(pool.name, pool.provider, deletions, steady=steady)
+        for outcome in outcomes:
+            match outcome:
+                case PoolActionFailed(setback=PoolFailure.PROTECTED):
+                    self._protected[outcome.action.node] = steady + self._settings.protected_recheck_timeout
+                case NodesLaunched() | LaunchFailed():
+                    pool = settle_purchase(pool, outcome, now=now)
+                case _:
+                    pass
+        never, departed = _lost(deletions)
+        return release_lost(pool, never, departed, now=now) if never or departed else pool
+
+    def _counts(self, pod: Pod) -> bool:
+        """True if nodes are bought for this pod. Not for one that holds its GPUs already: its bind is under way."""
+        return self._buys_for(pod) and not self.snapshot.leases.holds(pod.uid)
+
+
+def can_change_plan(event: FactEvent[Any]) -> bool:
+    """True if the event calls for a new plan. A pod's start or readiness changes no pool."""
     if not isinstance(event, Updated) or not isinstance(event.old, Pod):
         return True
     old, new = event.old, event.new
     if old.phase.over or new.phase.over:
         return True
     return bool(replace(old, resource_version=new.resource_version, marks=new.marks, phase=new.phase) != new)
+
+
+def _lost(outcomes: Sequence[PoolOutcome]) -> tuple[set[str], set[str]]:
+    """Terminated instances that failed to register, and those whose Node was deleted."""
+    gone = [
+        one.action for one in outcomes if isinstance(one, PoolActionDone) and isinstance(one.action, TerminateInstance)
+    ]
+    never = {action.instance for action in gone if action.lost and not action.departed}
+    return never, {action.instance for action in gone if action.lost and action.departed}

@@ -1,23 +1,34 @@
 """Demand of pending pods beyond existing and upcoming nodes, and the provisioner that should buy for it.
 
-The scheduler's own rules are asked, on the snapshot with upcoming nodes added; at the end the snapshot is as it was.
-The caller gives the pending pods: with the devices their claims ask for, and in the order of the queue.
+The scheduler's own rules are asked, on the snapshot with upcoming nodes added. Pending pods come with the devices their
+claims ask for, and in the order of the queue.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
 from ullage.decide.gang.placement import GangPlacement, GangRequest, seat_gang
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
-from ullage.decide.provisioning.bulk_scale_up import buy_in_bulk, packs, size_order
 from ullage.decide.provisioning.node_offers import FRESH, NodeOffers, Pool, ScaleUpBlocked
 from ullage.decide.provisioning.pool_nodes import NOBODY, AssumedUse, gpu_use
-from ullage.decide.provisioning.scale_up import Refusals, buy_for_gang, buy_for_pods, refusals, seat_on_opened
+from ullage.decide.provisioning.scale_up import (
+    Refusals,
+    buy_for_gang,
+    buy_for_pods,
+    buy_in_bulk,
+    packs,
+    refusals,
+    seat_on_opened,
+    size_order,
+)
+from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import is_smart_pod
 from ullage.model.pod import Pod
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, PoolNode
+from ullage.model.refusal import PodScheduledReason
 from ullage.model.shape import Shape
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -79,7 +90,7 @@ def find_demand(
         if rest:
             search.take_taints_off()
             rest = search.seated(rest)
-        search.market.open_to_minimum()
+        search.offers.open_to_minimum()
         search.buy(rest)
         return search.found()
 
@@ -92,21 +103,21 @@ def _has_a_seat(turn: Turn, placements: ClusterSnapshot) -> bool:
 class _Search:
     """One search in a what-if of the snapshot."""
 
-    def __init__(self, market: NodeOffers) -> None:
-        self.market = market
-        self._placements = market.placements
+    def __init__(self, offers: NodeOffers) -> None:
+        self.offers = offers
+        self._placements = offers.placements
         self._assumed: dict[str, AssumedUse] = {}
         self._seated_on: dict[ObjectKey, str] = {}
         self._unmet: dict[ObjectKey, Refusals] = {}
         self._in_gangs: set[ObjectKey] = set()
-        recommends = [pool.provisioner.thresholds.recommend_only for pool in market.pools]
-        acting = [pool for pool, only in zip(market.pools, recommends, strict=True) if not only]
-        self._pools = [acting, [pool for pool, only in zip(market.pools, recommends, strict=True) if only]]
+        recommends = [pool.provisioner.thresholds.recommend_only for pool in offers.pools]
+        acting = [pool for pool, only in zip(offers.pools, recommends, strict=True) if not only]
+        self._pools = [acting, [pool for pool, only in zip(offers.pools, recommends, strict=True) if only]]
         """Pools that buy, and pools that only recommend."""
 
     def draw_what_is_coming(self) -> None:
         """Add upcoming nodes as they will be: without a Node yet, not ready, without GPUs; and excused silent nodes."""
-        for pool in self.market.pools:
+        for pool in self.offers.pools:
             for node in pool.nodes:
                 if node.coming and not node.lost:
                     self._draw(pool, node)
@@ -114,7 +125,7 @@ class _Search:
                     self._draw_as_reported(node)
 
     def _draw(self, pool: Pool, node: PoolNode) -> None:
-        face, inventory = self.market.face(pool, node.name)
+        face, inventory = self.offers.face(pool, node.name)
         known = self._placements.state.nodes.get(node.name)
         if known is not None:
             doomed = tuple(taint for taint in known.taints if taint.key == DELETION_TAINT)
@@ -124,11 +135,11 @@ class _Search:
     def _draw_as_reported(self, node: PoolNode) -> None:
         """Put a node with a silent agent into the snapshot as if its agent had repeated its report now."""
         known, report = self._placements.state.nodes[node.name], self._placements.state.inventories[node.name]
-        self._placements.put_node(known, replace(report, reported_at=self.market.now))
+        self._placements.put_node(known, replace(report, reported_at=self.offers.now))
 
     def take_taints_off(self) -> None:
         """Put nodes marked for deletion into the snapshot as they would be without the taint."""
-        for pool in self.market.pools:
+        for pool in self.offers.pools:
             for node in pool.nodes:
                 known = self._placements.state.nodes.get(node.name)
                 if node.doomed and known is not None:
@@ -143,23 +154,23 @@ class _Search:
         refused: set[Shape] = set()
         rest: list[Turn] = []
         for turn in turns:
-            if isinstance(turn, Pod) and turn.shape in refused and packs(self.market, turn):
+            if isinstance(turn, Pod) and turn.shape in refused and packs(self.offers, turn):
                 rest.append(turn)
             elif not self._seated(turn):
                 rest.append(turn)
-                if isinstance(turn, Pod) and packs(self.market, turn):
+                if isinstance(turn, Pod) and packs(self.offers, turn):
                     refused.add(turn.shape)
         return rest
 
     def _seated(self, turn: Turn) -> bool:
         if isinstance(turn, Pod):
-            seat = self.market.seat(turn)
+            seat = self.offers.seat(turn)
             if seat is not None:
                 hold(self._placements, turn, seat)
                 self._assume(turn, seat)
             return seat is not None
-        closed = self.market.quota.closed(turn.pending[: turn.needed])
-        answer = seat_gang(self.market.seating, turn, now=self.market.now, closed=closed)
+        closed = self.offers.quota.closed(turn.pending[: turn.needed])
+        answer = seat_gang(self.offers.seating, turn, now=self.offers.now, closed=closed)
         if isinstance(answer, GangPlacement):
             for pod in turn.pending:
                 if pod.key in answer.seats:
@@ -176,11 +187,11 @@ class _Search:
 
     def buy(self, turns: Sequence[Turn]) -> None:
         """Offer new nodes for pods that fit nowhere. Priorities come first only where there is not enough for all."""
-        mark = self.market.mark()
+        mark = self.offers.mark()
         self._buy_for(turns)
         levels = _by_priority(turns)
         if len(levels) > 1 and self._short_of_nodes():
-            self.market.rollback(mark)
+            self.offers.rollback(mark)
             self._unmet.clear()
             self._in_gangs.clear()
             for level in levels:
@@ -199,35 +210,35 @@ class _Search:
         """
         gangs, shapes = _grouped(turns)
         for gang in gangs:
-            if not any(buy_for_gang(self.market, pools, gang) for pools in self._pools):
+            if not any(buy_for_gang(self.offers, pools, gang) for pools in self._pools):
                 self._refuse(gang.pending)
                 continue
             self._in_gangs |= {pod.key for pod in gang.pending}
         shapes.sort(key=lambda group: size_order(group[0]))
-        packed = [[pod for pod in group if packs(self.market, pod)] for group in shapes]
+        packed = [[pod for pod in group if packs(self.offers, pod)] for group in shapes]
         for group, together in zip(shapes, packed, strict=True):
-            alone = group if not together else [pod for pod in group if not packs(self.market, pod)]
+            alone = group if not together else [pod for pod in group if not packs(self.offers, pod)]
             for pools in self._pools:
-                alone = buy_for_pods(self.market, pools, alone)
+                alone = buy_for_pods(self.offers, pools, alone)
             self._refuse(alone)
-        packed = [seat_on_opened(self.market, group) for group in packed]
+        packed = [seat_on_opened(self.offers, group) for group in packed]
         for pools in self._pools:
-            packed = buy_in_bulk(self.market, pools, packed)
+            packed = buy_in_bulk(self.offers, pools, packed)
         for group in packed:
             self._refuse(group)
 
     def _refuse(self, pods: Sequence[Pod]) -> None:
         if pods:
-            why = refusals(self.market, self.market.pools, pods[0])
+            why = refusals(self.offers, self.offers.pools, pods[0])
             self._unmet |= {pod.key: why for pod in pods}
 
     def _draw_bulk(self) -> None:
         """Put counted nodes into the snapshot: pods of lower priority may use the room left on them."""
-        for bulk in self.market.take_bulk():
+        for bulk in self.offers.take_bulk():
             for pods in bulk.by_node:
-                node = self.market.open(bulk.pool, bulk.zone)
+                node = self.offers.open(bulk.pool, bulk.zone)
                 for pod in pods:
-                    seat = self.market.seat_on(pod, "" if node is None else node.name)
+                    seat = self.offers.seat_on(pod, "" if node is None else node.name)
                     if isinstance(seat, Placement):
                         hold(self._placements, pod, seat)
                     else:
@@ -238,8 +249,8 @@ class _Search:
         for_gangs: dict[str, dict[str, int]] = {}
         oldest: dict[str, float] = {}
         chosen: dict[ObjectKey, str] = {}
-        drawn = [(node.pool.name, node.zone, 1, pods) for node, pods in self.market.used()]
-        counted = [(bulk.pool.name, bulk.zone, bulk.count, bulk.pods) for bulk in self.market.bulk]
+        drawn = [(node.pool.name, node.zone, 1, pods) for node, pods in self.offers.used()]
+        counted = [(bulk.pool.name, bulk.zone, bulk.count, bulk.pods) for bulk in self.offers.bulk]
         for name, zone, count, pods in [*drawn, *counted]:
             zones, gangs = by_zone.setdefault(name, {}), for_gangs.setdefault(name, {})
             zones[zone] = zones.get(zone, 0) + count
@@ -282,3 +293,39 @@ def _by_priority(turns: Sequence[Turn]) -> list[list[Turn]]:
         first = turn.pending[0] if isinstance(turn, GangRequest) else turn
         levels.setdefault(first.priority, []).append(turn)
     return [levels[priority] for priority in sorted(levels, reverse=True)]
+
+
+def pending_turns(assigner: PodAssigner, counts: Callable[[Pod], bool] = waits) -> Iterator[Turn]:
+    """Pods and gangs in the order of the queue. A nominated pod, whose node is being made free, needs no new one."""
+    placements, seen = assigner.placements, set[ObjectKey]()
+    for pod in sorted(filter(counts, placements.state.pods.values()), key=queue_order):
+        if pod.key in placements.pods or pod.nominated in placements.columns.rows:
+            continue
+        ready = assigner.entitled(pod)
+        if not isinstance(ready, Pod):
+            continue
+        gang = assigner.gang_of(pod)
+        if gang is None:
+            yield ready
+        elif gang not in seen:
+            seen.add(gang)
+            ask = assigner.gang_ask(gang, counts)
+            if len(ask.pending) >= ask.needed:
+                yield ask
+
+
+def buys_for(schedulers: Collection[str]) -> Callable[[Pod], bool]:
+    """Predicate: True if nodes are bought for a pending pod.
+
+    For pods of these schedulers the rules asked here are the scheduler's own, so their verdict is known before it is
+    written. Pods of other schedulers count only when found unschedulable by their own. Pods for which a node is
+    upcoming
+    by other means do not count, nor do smart pods, which are such a means.
+    """
+
+    def counts(pod: Pod) -> bool:
+        if not waits(pod) or pod.unplaced == PodScheduledReason.FOR_CAPACITY or is_smart_pod(pod.labels):
+            return False
+        return pod.scheduler in schedulers or pod.unplaced == PodScheduledReason.UNSCHEDULABLE
+
+    return counts

@@ -61,6 +61,8 @@ class FleetFacts:
     budget: FleetBudget = NO_BUDGET
     seen: Seen = NOTHING_SEEN
     """Observed durations, by the monotonic clock."""
+    leaving: frozenset[str] = frozenset()
+    """Uids of pods that are gone and whose Leases are about to be freed."""
     deletes_at: Mapping[str, float] = field(default_factory=dict)
     """Instant by pool before which its cloud is not asked to delete anything."""
 

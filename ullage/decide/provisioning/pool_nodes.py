@@ -24,6 +24,19 @@ from ullage.model.resources import GPU, whole_gpus
 from ullage.state.external_leases import NOWHERE
 from ullage.state.snapshot import ClusterSnapshot
 
+MOST_NAMED = 5
+
+
+def some_of(names: Sequence[str]) -> str:
+    """First few names, and the number of further ones."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return f"{', '.join(names[:MOST_NAMED])}{more}"
+
+
+def nodes_in_words(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
+
+
 REJOIN_GRACE = 300.0
 """Seconds for which an instance must have been observed without a usable Node before it is given up.
 

@@ -1,17 +1,33 @@
-"""Choice of the pool that gets the new nodes: every pool is tried, the best one is taken.
+"""Scale-up: the pool that gets new nodes. Every pool is tried and the best is taken; pods that pack are bought in bulk.
 
-*Best*: serves most pods; then fewest GPUs bought and left idle; then lowest price; then name.
+*Best*: serves most pods; then fewest GPUs bought and left idle; then lowest price; then name. A pod *packs* if only
+room and its own node decide on its placement: no rule about other pods, no volume, no zone, no quota. Then a pattern
+that fits on one new node fits on a thousand: the placement rules are asked once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ullage.decide.gang.placement import GangPlacement, GangRequest, seat_gang
 from ullage.decide.placement.engine import Placement, hold
-from ullage.decide.provisioning.node_offers import Mark, NodeOffers, Pool, ScaleUpBlocked, zones_for
+from ullage.decide.provisioning.node_offers import (
+    ENDLESS,
+    BulkNodes,
+    Mark,
+    NodeOffers,
+    Pool,
+    ScaleUpBlocked,
+    looks_at_zones,
+    zones_for,
+)
+from ullage.decide.provisioning.packing import FilledNodes, pack
+from ullage.decide.provisioning.patterns import NodeType, Pattern
 from ullage.decide.provisioning.pool_nodes import gpu_use
 from ullage.model.device import MILLI_GPU
 from ullage.model.pod import Pod
+from ullage.model.resources import GPU
+from ullage.model.shape import Shape
 from ullage.model.verdict import Reason
 
 UNPRICED = 1 << 62
@@ -35,96 +51,96 @@ class _Offer:
         return -self.served, self.idle, self.price, self.names
 
 
-def buy_for_pods(market: NodeOffers, pools: Sequence[Pool], pods: Sequence[Pod]) -> list[Pod]:
+def buy_for_pods(offers: NodeOffers, pools: Sequence[Pool], pods: Sequence[Pod]) -> list[Pod]:
     """Open nodes for pods of one shape, and place the pods. Returns those no pool serves."""
     waiting = list(pods)
     while waiting:
-        offers = [(offer, pool) for pool in pools if (offer := _tried(market, pool, waiting)).served]
-        if not offers:
+        tried = [(offer, pool) for pool in pools if (offer := _tried(offers, pool, waiting)).served]
+        if not tried:
             break
-        _, best = min(offers, key=lambda one: one[0].rank)
-        waiting = _serve(market, best, waiting)
+        _, best = min(tried, key=lambda one: one[0].rank)
+        waiting = _serve(offers, best, waiting)
     return waiting
 
 
-def seat_on_opened(market: NodeOffers, pods: Sequence[Pod]) -> list[Pod]:
+def seat_on_opened(offers: NodeOffers, pods: Sequence[Pod]) -> list[Pod]:
     """Place pods of one shape on nodes opened already. Returns those without a place."""
     for place, pod in enumerate(pods):
-        seat = market.seat_on_opened(pod)
+        seat = offers.seat_on_opened(pod)
         if seat is None:
             return list(pods[place:])
-        hold(market.placements, pod, seat)
+        hold(offers.placements, pod, seat)
     return []
 
 
-def buy_for_gang(market: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> bool:
+def buy_for_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> bool:
     """Open nodes for a whole gang and place it, in one pool if possible, else in several. False: nothing was opened."""
-    able = [pool for pool in pools if market.no_purchase(pool) is None]
+    able = [pool for pool in pools if offers.no_purchase(pool) is None]
     for choices in ([[pool] for pool in able], [able] if len(able) > 1 else []):
-        offers = [(offer, chosen) for chosen in choices if (offer := _tried_gang(market, chosen, gang)).served]
-        if offers:
-            _, best = min(offers, key=lambda one: one[0].rank)
-            return _serve_gang(market, best, gang)
+        tried = [(offer, chosen) for chosen in choices if (offer := _tried_gang(offers, chosen, gang)).served]
+        if tried:
+            _, best = min(tried, key=lambda one: one[0].rank)
+            return _serve_gang(offers, best, gang)
     return False
 
 
-def refusals(market: NodeOffers, pools: Sequence[Pool], pod: Pod) -> Refusals:
+def refusals(offers: NodeOffers, pools: Sequence[Pool], pod: Pod) -> Refusals:
     """Reason of each pool for not serving a pod. The snapshot is left unchanged."""
     found: dict[str, ScaleUpBlocked | Reason] = {}
     for pool in pools:
-        mark = market.mark()
-        answer = market.open_for(pool, pod)
-        market.rollback(mark)
+        mark = offers.mark()
+        answer = offers.open_for(pool, pod)
+        offers.rollback(mark)
         # One node would do for this pod alone: what is missing is room for all of its gang.
         found[pool.name] = ScaleUpBlocked.FULL if isinstance(answer, Placement) else answer
     return found
 
 
-def _tried(market: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> _Offer:
-    mark = market.mark()
-    left = _serve(market, pool, pods)
-    offer = _offer(market, mark, len(pods) - len(left), (pool.name,))
-    market.rollback(mark)
+def _tried(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> _Offer:
+    mark = offers.mark()
+    left = _serve(offers, pool, pods)
+    offer = _offer(offers, mark, len(pods) - len(left), (pool.name,))
+    offers.rollback(mark)
     return offer
 
 
-def _serve(market: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> list[Pod]:
+def _serve(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> list[Pod]:
     """Place pods of one shape, opening nodes of a pool where no opened one fits. Returns those without a place."""
     for place, pod in enumerate(pods):
-        seat: Placement | ScaleUpBlocked | Reason | None = market.seat_on_opened(pod)
+        seat: Placement | ScaleUpBlocked | Reason | None = offers.seat_on_opened(pod)
         if seat is None:
-            seat = market.open_for(pool, pod)
+            seat = offers.open_for(pool, pod)
         if not isinstance(seat, Placement):
             return list(pods[place:])  # the others are of the same shape
-        hold(market.placements, pod, seat)
+        hold(offers.placements, pod, seat)
     return []
 
 
-def _offer(market: NodeOffers, mark: Mark, served: int, names: tuple[str, ...]) -> _Offer:
-    opened = [node for node in market.opened_since(mark) if market.pods_on(node)]
+def _offer(offers: NodeOffers, mark: Mark, served: int, names: tuple[str, ...]) -> _Offer:
+    opened = [node for node in offers.opened_since(mark) if offers.pods_on(node)]
     bought = sum(node.pool.provisioner.template.gpus.count * MILLI_GPU for node in opened)
-    used = sum(gpu_use(pod) for node in opened for pod in market.pods_on(node))
+    used = sum(gpu_use(pod) for node in opened for pod in offers.pods_on(node))
     price = sum(node.pool.provisioner.template.price or UNPRICED for node in opened)
     return _Offer(names, served, max(0, bought - used), price)
 
 
-def _tried_gang(market: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> _Offer:
-    mark = market.mark()
-    seated = _serve_gang(market, pools, gang)
-    offer = _offer(market, mark, int(seated), tuple(pool.name for pool in pools))
-    market.rollback(mark)
+def _tried_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> _Offer:
+    mark = offers.mark()
+    seated = _serve_gang(offers, pools, gang)
+    offer = _offer(offers, mark, int(seated), tuple(pool.name for pool in pools))
+    offers.rollback(mark)
     return offer
 
 
-def _serve_gang(market: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> bool:
+def _serve_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> bool:
     """Place a gang with as few new nodes as possible. True if it was placed."""
     for count in _counts(pools, gang):
         for zone in _zones(pools, gang):
-            mark = market.mark()
-            opened = [market.open(pool, zone) for pool in pools for _ in range(count)]
-            if any(opened) and _seat_gang(market, gang):
+            mark = offers.mark()
+            opened = [offers.open(pool, zone) for pool in pools for _ in range(count)]
+            if any(opened) and _seat_gang(offers, gang):
                 return True
-            market.rollback(mark)
+            offers.rollback(mark)
             if not any(opened):
                 return False
     return False
@@ -147,7 +163,121 @@ def _zones(pools: Sequence[Pool], gang: GangRequest) -> Sequence[str]:
     return zones_for(pools[0], gang.pending[0]) if len(pools) == 1 else ("",)
 
 
-def _seat_gang(market: NodeOffers, gang: GangRequest) -> bool:
-    closed = market.quota.closed(gang.pending[: gang.needed])
-    answer = seat_gang(market.seating, gang, now=market.now, closed=closed)
+def _seat_gang(offers: NodeOffers, gang: GangRequest) -> bool:
+    closed = offers.quota.closed(gang.pending[: gang.needed])
+    answer = seat_gang(offers.seating, gang, now=offers.now, closed=closed)
     return isinstance(answer, GangPlacement)
+
+
+PODS = "pods"
+_ONE_POD = 1000
+
+_GPU, _NAME = 1e4, 1e-3
+"""Weights in the cost of a node beside its price, where the dearest is 1: GPUs decide, then price, then the name."""
+_NO_PRICE = 2.0
+"""Price of a node without one: higher than the dearest."""
+
+
+def packs(offers: NodeOffers, pod: Pod) -> bool:
+    """True if room alone decides on which new nodes of a pool the pod may go."""
+    if pod.key.namespace in offers.quota_namespaces or not _packs(pod.shape):
+        return False
+    return not offers.placements.refusals.about(pod)
+
+
+@lru_cache(maxsize=4096)  # asked for every pod, of a few shapes
+def _packs(shape: Shape) -> bool:
+    return not (looks_at_zones(shape) or shape.host_ports or shape.node_name)
+
+
+def size_order(pod: Pod) -> tuple[int, int, int]:
+    """Sort key, largest first: GPUs, then cores, then memory."""
+    requests = pod.requests
+    return -gpu_use(pod), -requests.get("cpu", 0), -requests.get("memory", 0)
+
+
+def buy_in_bulk(offers: NodeOffers, pools: Sequence[Pool], groups: Sequence[list[Pod]]) -> list[list[Pod]]:
+    """Offer new nodes for pods that pack, grouped by shape. Returns the pods without one, group by group."""
+    able = [pool for pool in pools if offers.allowance(pool)]
+    asked = [group for group in groups if group]
+    if not able or not asked:
+        return asked
+    order = _Order(offers, able, asked)
+    budgets = tuple(left for left in offers.budgets_left if left != ENDLESS)
+    packing = pack([len(group) for group in asked], order.types(), budgets, order.fill)
+    queues = [list(reversed(group)) for group in asked]
+    for filled in packing.filled:
+        offers.open_bulk(order.opened(filled, queues))
+    return [queue[::-1] for queue in queues if queue]
+
+
+class _Order:
+    """Input of the packing: pools as node types, and shapes as sizes on their nodes."""
+
+    def __init__(self, offers: NodeOffers, pools: Sequence[Pool], groups: Sequence[list[Pod]]) -> None:
+        self._offers, self._pools, self._groups = offers, pools, groups
+        named = {name for group in groups for name, _ in group[0].shape.requests}
+        self._resources = sorted(named | {GPU, PODS})
+
+    def types(self) -> list[NodeType]:
+        dearest = max(pool.provisioner.template.price for pool in self._pools) or 1
+        return [self._type(place, pool, dearest) for place, pool in enumerate(self._pools)]
+
+    def _type(self, place: int, pool: Pool, dearest: int) -> NodeType:
+        template = pool.provisioner.template
+        price = template.price / dearest if template.price else _NO_PRICE
+        face, _ = self._offers.face(pool, "")
+        left = self._offers.budgets_left
+        charges = (template.gpus.count, template.price)
+        return NodeType(
+            cost=_GPU * max(template.gpus.count, 1) + price + _NAME * place,
+            limit=self._offers.allowance(pool),
+            room=tuple(face.allocatable.get(name, 0) for name in self._resources),
+            sizes=tuple(self._size(place, group[0]) for group in self._groups),
+            charges=tuple(charge for charge, most in zip(charges, left, strict=True) if most != ENDLESS),
+        )
+
+    def _size(self, place: int, pod: Pod) -> tuple[int, ...] | None:
+        """Room a pod takes on an empty node of a pool; None if it does not fit on one."""
+        mark = self._offers.mark()
+        seated = self._seated(place, [pod])
+        taken = dict(pod.shape.requests) | {PODS: _ONE_POD}
+        if seated:
+            taken[GPU] = gpu_use(self._offers.placements.pods[pod.key])
+        self._offers.rollback(mark)
+        return tuple(taken.get(name, 0) for name in self._resources) if seated else None
+
+    def fill(self, place: int, pattern: Pattern) -> Pattern:
+        """Part of a pattern that the placement rules allow on one empty node, shape by shape."""
+        mark = self._offers.mark()
+        pods = [(shape, pod) for shape, count in enumerate(pattern) for pod in self._groups[shape][:count]]
+        pods.sort(key=lambda one: size_order(one[1]))
+        seated = self._seated(place, [pod for _, pod in pods])
+        self._offers.rollback(mark)
+        counts = [0] * len(pattern)
+        for shape, pod in pods:
+            counts[shape] += pod.key in seated
+        return tuple(counts)
+
+    def _seated(self, place: int, pods: Sequence[Pod]) -> set[object]:
+        """Pods placed on one more node, in this order. The node stays open."""
+        pool = self._pools[place]
+        node = self._offers.open(pool, zones_for(pool, pods[0])[0] if pods else "")
+        seated: set[object] = set()
+        for pod in pods if node is not None else ():
+            answer = self._offers.seat_on(pod, node.name) if node is not None else None
+            if isinstance(answer, Placement):
+                hold(self._offers.placements, pod, answer)
+                seated.add(pod.key)
+        return seated
+
+    def opened(self, filled: FilledNodes, queues: Sequence[list[Pod]]) -> BulkNodes:
+        """Nodes with pods on them. The pods are taken off the ends of their queues."""
+        pods = [
+            queues[shape].pop()
+            for _ in range(filled.count)
+            for shape, count in enumerate(filled.pods)
+            for _ in range(count)
+        ]
+        pool = self._pools[filled.node_type]
+        return BulkNodes(pool, zones_for(pool, pods[0])[0], filled.count, tuple(pods))

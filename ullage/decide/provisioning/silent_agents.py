@@ -12,7 +12,7 @@ from dataclasses import replace as with_nodes
 from msgspec.structs import replace
 
 from ullage.decide.provisioning.node_offers import Pool
-from ullage.decide.provisioning.wording import some_of
+from ullage.decide.provisioning.pool_nodes import some_of
 from ullage.model.provisioner import PoolNode
 
 SILENCE_GRACE = 300.0

@@ -8,7 +8,7 @@ from ullage.model.intents import ScaleUp
 from ullage.model.pool_standing import LastDecision, PoolStatus
 
 
-def standing_of(plan: PoolPlan, *, before: LastDecision | None, now: float) -> PoolStatus:
+def pool_status(plan: PoolPlan, *, before: LastDecision | None, now: float) -> PoolStatus:
     """Status of a pool after a decision. An unchanged decision keeps its time."""
     step, provisioner = plan.step, plan.provisioner
     decision = LastDecision(
