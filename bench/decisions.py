@@ -14,7 +14,7 @@ from random import Random
 import msgspec
 
 from bench.record import Figure
-from ullage.decide.placement.engine import Placement, PlacementEngine, hold
+from ullage.decide.placement.engine import Placement, PlacementEngine
 from ullage.model.claim import DeviceRequest, TopologyMode
 from ullage.model.device import Device, Inventory
 from ullage.model.fact_event import Added, ObjectKey
@@ -123,7 +123,7 @@ def decide(seating: PlacementEngine, waiting: Mapping[ObjectKey, Pod]) -> Measur
     while (key := queue.pop(now=NOW)) is not None:
         answer = seating.seat(waiting[key], now=NOW)
         if isinstance(answer, Placement):
-            hold(seating.placements, waiting[key], answer)
+            seating.commit(waiting[key], answer)
             queue.remove(key)
         else:
             queue.refuse(key, answer.wakes_on, now=NOW)

@@ -94,6 +94,11 @@ class ClusterSnapshot:
             setattr(twin, name, forked(getattr(self, name)))
         return twin
 
+    @property
+    def trying(self) -> bool:
+        """True inside a what-if."""
+        return self._trials > 0
+
     def _outside(self, what: str) -> None:
         if self._trials:
             raise InvariantBroken(f"{what} inside a what-if: it must not live that long")

@@ -15,10 +15,10 @@ from ullage.decide.placement.filters.first_consumer import assumed_on
 from ullage.decide.placement.filters.table import FilterTable
 from ullage.decide.placement.rank import level_of, soft_of
 from ullage.decide.placement.reasons import CURES
-from ullage.decide.placement.score.gpu_scorer import GpuScorer
+from ullage.decide.placement.score.gpu_scorer import GpuDemand, GpuScorer
 from ullage.decide.placement.score.policies import policy_maker
 from ullage.decide.placement.score.workload_mix import TypicalDemands, WorkloadMix
-from ullage.decide.placement.score_view import ScoreView
+from ullage.decide.placement.score_view import CPU, ScoreView
 from ullage.decide.placement.standing import NodeRanking, NodeRankings
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.pod import Pod
@@ -31,6 +31,9 @@ from ullage.state.snapshot import ClusterSnapshot
 from ullage.state.storage import AssumedVolume
 
 MOST_CLAIMS_NAMED = 3
+
+MOST_POLICIES = 64
+"""Policies kept. There is one for the current mix, and one per demand before anything was placed."""
 ROWS_PER_STEP = 500
 """Rows whose devices are read in one step of a warm-up."""
 
@@ -92,7 +95,7 @@ def _volumes_for(pod: Pod, node: str, placements: ClusterSnapshot) -> tuple[Assu
 
 
 class PlacementEngine:
-    """Places pods on one snapshot. Caches only what it can compute again, and keeps the workload mix it has seen."""
+    """Places pods on one snapshot. Only `commit` and `record` change anything but caches: the workload mix."""
 
     def __init__(
         self, placements: ClusterSnapshot, policy: str = DEFAULT_POLICY, mix: WorkloadMix | None = None
@@ -104,8 +107,8 @@ class PlacementEngine:
         self._view = ScoreView(placements, self._gpus.boards, self.mix.models)
         self._standings = NodeRankings(placements, self._fit, self._gpus, self._view)
         self._make_policy = policy_maker(policy)
-        self._policy: GpuScorer | None = None
-        self._policy_for: tuple[TypicalDemands, int] | None = None
+        self._policies: dict[int, tuple[TypicalDemands, int, GpuScorer]] = {}
+        """Policies by the identity of the mix they are for, each with the number of models at the time."""
 
     @property
     def placements(self) -> ClusterSnapshot:
@@ -142,8 +145,7 @@ class PlacementEngine:
             return self._refusal(pod, now, closed)
         self._view.columns()
         demand = self._standings.demand(standing)
-        self.mix.saw(demand)
-        policy = self._policy_now()
+        policy = self._policy_for(demand)
         self._standings.ranked(standing, policy)
         fits = standing.fits if closed is None else standing.fits & (closed == FITS)
         won = standing.best(closed, self._standings.scores.wishes(pod, standing.scores, fits))
@@ -170,7 +172,7 @@ class PlacementEngine:
         return codes if ask is None else first_of(codes, self._gpus.codes(ask, now=now))
 
     def seat_on(self, pod: Pod, node: str, *, now: float) -> Placement | Reason:
-        """Placement on one node, or the reason for none. Scores no nodes and adds nothing to the workload mix."""
+        """Placement on one node, or the reason for none. Scores no nodes."""
         row = self._placements.columns.rows.get(node)
         if row is None:
             return Reason.NOT_THE_NODE_NAMED
@@ -218,13 +220,26 @@ class PlacementEngine:
         codes = self.codes(pod, now=now)
         return _refusal(codes if closed is None else first_of(codes, closed))
 
-    def _policy_now(self) -> GpuScorer:
+    def commit(self, pod: Pod, placement: Placement) -> None:
+        """Assume a placement that was decided on, and count its demand in the workload mix. Trials only assume it."""
+        hold(self._placements, pod, placement)
+        self.record(pod)
+
+    def record(self, pod: Pod) -> None:
+        """Count the demand of a pod whose placement is assumed already, as of a gang. Inside a what-if nothing is."""
+        if not self._placements.trying:
+            self._view.columns()
+            self.mix.record(self._view.demand(device_ask(pod), dict(pod.shape.requests).get(CPU, 0)))
+
+    def _policy_for(self, demand: GpuDemand) -> GpuScorer:
         """Policy for the current workload mix; made anew only when the mix or the cluster's models have changed."""
-        wanted = (self.mix.typical(), self._view.models)
-        known = self._policy_for
-        if self._policy is None or known is None or known[0] is not wanted[0] or known[1] != wanted[1]:
-            self._policy, self._policy_for = self._make_policy(wanted[0], self._view.capacity()), wanted
-        return self._policy
+        mix, models = self.mix.typical(demand), self._view.models
+        known = self._policies.get(id(mix))
+        if known is None or known[0] is not mix or known[1] != models:
+            if len(self._policies) >= MOST_POLICIES:
+                self._policies.clear()
+            known = self._policies[id(mix)] = mix, models, self._make_policy(mix, self._view.capacity())
+        return known[2]
 
     def _uuids(self, row: int, choice: DeviceChoice | None) -> tuple[str, ...]:
         if choice is None or not choice.ids:

@@ -122,7 +122,7 @@ class PodAssigner:
             return self._over_quota()
         if not may_reserve(pod, answer.node, self.placements):
             return NoFit(len(self.placements.columns.rows), {Reason.VM_INSUFFICIENT_ROOM: 1})
-        hold(self.placements, pod, answer)
+        self.seating.commit(pod, answer)
         return answer
 
     def assign_gang(self, gang: GangRequest, nominated: Iterable[Pod], *, now: float) -> GangPlacement | GangNoFit:
@@ -135,6 +135,10 @@ class PodAssigner:
             smallest = tuple(largest_first(gang.pending)[-gang.needed :])
             fewest = GangRequest(key=gang.key, min_member=gang.min_member, pending=smallest, bound=gang.bound)
             answer = self._seated_within_quota(fewest, others, now)
+        if isinstance(answer, GangPlacement):
+            for pod in gang.pending:
+                if pod.key in answer.seats:
+                    self.seating.record(pod)
         return answer
 
     def _seated_within_quota(

@@ -33,9 +33,8 @@ def seat_by_the_book(
     view = ScoreView(placements, DeviceSnapshots(placements), mix.models)
     seen = view.columns()
     demand = view.demand(device_ask(pod), dict(pod.shape.requests).get("cpu", 0))
-    mix.saw(demand)
     fits = np.isin(np.arange(columns.size), list(rows.values()))
-    keys = policy(mix.typical(), view.capacity()).keys(seen, demand, fits)
+    keys = policy(mix.typical(demand), view.capacity()).keys(seen, demand, fits)
     parts = KubeScores(placements).parts(pod, fits)
 
     def rank(name: str) -> tuple[int, ...]:

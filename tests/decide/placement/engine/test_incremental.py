@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tests.decide.placement.engine.book import seat_by_the_book
 from tests.state.worlds import NODES, a_node, a_step, a_waiting
 from ullage.decide.placement.devices.snapshots import DeviceSnapshots
-from ullage.decide.placement.engine import Placement, PlacementEngine, hold
+from ullage.decide.placement.engine import Placement, PlacementEngine
 from ullage.decide.placement.filters.codes import CODE, Codes
 from ullage.decide.placement.score.fragmentation import FragmentationScorer
 from ullage.decide.placement.score.gpu_scorer import GpuScorer
@@ -117,7 +117,7 @@ class World:
             return
         answer = self.kept.seat(pod, now=self.now)
         if isinstance(answer, Placement):
-            hold(self.placements, pod, answer)
+            self.kept.commit(pod, answer)
 
     def _hear(self, fact: Node | Inventory, name: str) -> None:
         state = self.placements.state

@@ -24,45 +24,53 @@ def test_equally_popular_demands_have_an_order() -> None:
 
 
 def test_old_arrivals_fade() -> None:
-    mix = WorkloadMix(half_life=100)
-    for _ in range(1000):
-        mix.saw(ONE)
-    for _ in range(100):
-        mix.saw(TWO)
-    shares = dict(zip(mix.typical().demands, mix.typical().weights, strict=True))
+    mix = WorkloadMix(half_life=LEAST_ARRIVALS)
+    for _ in range(1 + 10 * LEAST_ARRIVALS):  # the mix is renewed at the first, and then every so often
+        mix.record(ONE)
+    for _ in range(LEAST_ARRIVALS):
+        mix.record(TWO)
+    shares = dict(zip(mix.typical(ONE).demands, mix.typical(ONE).weights, strict=True))
     assert shares[TWO] == pytest.approx(0.5, abs=0.01)
+
+
+def test_before_the_first_placement_the_asking_demand_is_the_mix() -> None:
+    mix = WorkloadMix()
+    assert mix.typical(ONE).demands == (ONE,)
+    assert mix.typical(TWO).demands == (TWO,)
+    mix.record(ONE)
+    assert mix.typical(TWO).demands == (ONE,)
 
 
 def test_a_mix_that_hardly_moves_stays_the_same_object() -> None:
     mix = WorkloadMix()
     for number in range(2000):
-        mix.saw(TWO if number % 4 == 0 else ONE)
-    first = mix.typical()
+        mix.record(TWO if number % 4 == 0 else ONE)
+    first = mix.typical(ONE)
     for number in range(2000):
-        mix.saw(TWO if number % 4 == 0 else ONE)
-    assert mix.typical() is first
+        mix.record(TWO if number % 4 == 0 else ONE)
+    assert mix.typical(ONE) is first
     for _ in range(2000):
-        mix.saw(HALF)
-    assert mix.typical() is not first
-    assert HALF in mix.typical().demands
+        mix.record(HALF)
+    assert mix.typical(ONE) is not first
+    assert HALF in mix.typical(ONE).demands
 
 
 def test_a_mix_is_looked_at_again_only_after_many_arrivals() -> None:
     mix = WorkloadMix()
-    mix.saw(ONE)
-    first = mix.typical()
+    mix.record(ONE)
+    first = mix.typical(ONE)
     for _ in range(LEAST_ARRIVALS - 1):
-        mix.saw(TWO)
-        assert mix.typical() is first
-    mix.saw(TWO)
-    assert mix.typical() is not first
+        mix.record(TWO)
+        assert mix.typical(ONE) is first
+    mix.record(TWO)
+    assert mix.typical(ONE) is not first
 
 
 def test_counting_for_ever_does_not_overflow() -> None:
     mix = WorkloadMix(half_life=1)
     for number in range(3000):
-        mix.saw(ONE if number % 2 else TWO)
-    assert sum(mix.typical().weights) == pytest.approx(1.0)
+        mix.record(ONE if number % 2 else TWO)
+    assert sum(mix.typical(ONE).weights) == pytest.approx(1.0)
 
 
 FREE, NAMED, EITHER = GpuDemand(1, 1, (1000,) * 3), GpuDemand(1, 1, (0, 1000, 0)), GpuDemand(1, 1, (1000, 1000, 0))

@@ -1,10 +1,11 @@
 """WorkloadMix: demand seen so far, as an estimate of the demand to come.
 
-Arrivals are counted and old ones fade: after `HALF_LIFE` further arrivals one counts half. Fragmentation is measured by
-the most popular demands only, those that make up 95 % of arrivals. A mix stays in use until it has changed by more than
-`DRIFT`: everything that scores cache depends on it.
+Placements are counted when they are made, and old ones fade: after `HALF_LIFE` further ones one counts half.
+Fragmentation is measured by the most popular demands only, those that make up 95 % of placements. A mix stays in use
+until it has changed by more than `DRIFT`: everything that scores cache depends on it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ullage.decide.placement.score.gpu_scorer import GpuDemand
@@ -15,6 +16,9 @@ LEAST_ARRIVALS = 256
 """Arrivals after which the mix is computed again, or after a tenth of those it is made of if that is more."""
 DRIFT = 0.05
 """Change of the mix (total variation, 0 to 1) above which it is replaced and scores drop their caches."""
+
+MOST_ALONE = 256
+"""Demands remembered before the first placement."""
 
 _NEGLIGIBLE = 1e-6
 _RESCALE = 1e12
@@ -31,7 +35,7 @@ class TypicalDemands:
 
 
 class WorkloadMix:
-    """Counts demands as they arrive."""
+    """Counts demands of pods as they are placed. Reading it changes nothing."""
 
     def __init__(self, half_life: int = HALF_LIFE) -> None:
         self._weights: dict[GpuDemand, float] = {}
@@ -40,11 +44,18 @@ class WorkloadMix:
         self._total = 0.0
         self._since = 0
         self._typical = TypicalDemands((), (), 0)
+        self._alone: dict[GpuDemand, TypicalDemands] = {}
+        """Mixes of one demand each, for questions before the first placement."""
         self.models: dict[tuple[str, int], int] = {}
         """GPU models by name and memory, with the index demands know them by; 0 is no model."""
 
-    def saw(self, demand: GpuDemand) -> None:
-        """Count one arrival of a pod with this demand."""
+    @property
+    def weights(self) -> Mapping[GpuDemand, float]:
+        """Weight of each demand that was placed and has not faded."""
+        return self._weights
+
+    def record(self, demand: GpuDemand) -> None:
+        """Count one placement of a pod with this demand."""
         # Newer arrivals weigh more: cheaper than making all older ones weigh less.
         self._one *= self._growth
         self._weights[demand] = self._weights.get(demand, 0.0) + self._one
@@ -54,12 +65,24 @@ class WorkloadMix:
             self._weights = {known: weight / self._one for known, weight in self._weights.items()}
             self._total /= self._one
             self._one = 1.0
+        if not self._typical.demands or self._since >= max(LEAST_ARRIVALS, self._total / self._one / 10):
+            self._renew()
 
-    def typical(self) -> TypicalDemands:
-        """Current typical demands; the same object as before unless the mix changed by more than `DRIFT`."""
-        due = max(LEAST_ARRIVALS, self._total / self._one / 10)
-        if self._typical.demands and self._since < due:
+    def typical(self, asking: GpuDemand) -> TypicalDemands:
+        """Current typical demands; the same object as before unless the mix changed by more than `DRIFT`.
+
+        Before the first placement the demand that asks is all that is known of the mix.
+        """
+        if self._typical.demands:
             return self._typical
+        known = self._alone.get(asking)
+        if known is None:
+            if len(self._alone) >= MOST_ALONE:
+                self._alone.clear()
+            known = self._alone[asking] = TypicalDemands((asking,), (1.0,), 1)
+        return known
+
+    def _renew(self) -> None:
         self._since = 0
         floor = self._total * _NEGLIGIBLE
         self._weights = {demand: weight for demand, weight in self._weights.items() if weight > floor}
@@ -67,7 +90,6 @@ class WorkloadMix:
         now = typical_of(self._weights)
         if _distance(self._typical, now) > DRIFT:
             self._typical = now
-        return self._typical
 
 
 def typical_of(weights: dict[GpuDemand, float], cover: float = COVER) -> TypicalDemands:
