@@ -25,15 +25,16 @@ from ullage.model.removal_plan import RemovalPlan
 _log = structlog.get_logger("draining")
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+_USUAL = DrainingSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainPace:
     """Time limits of the steps of a removal, in seconds."""
 
-    after_taint: float = 5.0
+    after_taint: float = _USUAL.node_delete_delay_after_taint
     """Wait after the taint, until every scheduler has observed it."""
-    delete_deadline: float = 60.0
+    delete_deadline: float = _USUAL.max_delete_time
     """Time for which a delete call is retried while the cloud does not confirm it."""
     evictions: EvictionPace = field(default_factory=EvictionPace)
 

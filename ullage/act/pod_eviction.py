@@ -11,6 +11,7 @@ from ullage import errors
 from ullage.act.concurrency import each
 from ullage.act.wait_for import until_all
 from ullage.clock import Clock
+from ullage.config.settings import DrainingSettings
 from ullage.kube.client.api import Deletion, KubeApi, ListSelector
 from ullage.kube.client.resources import PODS
 from ullage.kube.objects.pod import KubePod
@@ -20,6 +21,7 @@ from ullage.model.pod import Pod
 _FOR_GOOD = (errors.Forbidden, errors.Unauthorized, errors.Invalid, errors.BadRequest)
 """Errors that a retry does not change."""
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 10.0
+_USUAL = DrainingSettings()
 
 Accepted = Callable[[Pod], None]
 
@@ -28,9 +30,9 @@ Accepted = Callable[[Pod], None]
 class EvictionPace:
     """Time limits of evictions, in seconds, and their concurrency."""
 
-    deadline: float = 120.0
+    deadline: float = _USUAL.max_pod_eviction_time
     """Time for which refused evictions are retried."""
-    most_grace: float = 600.0
+    most_grace: float = _USUAL.max_graceful_termination
     """Upper bound on a pod's grace period."""
     headroom: float = 30.0
     """Time to wait for a pod beyond its grace period."""

@@ -57,19 +57,22 @@ def scale_down_candidates(
     return frozenset(node.name for node in left)
 
 
+_USUAL = DrainingSettings()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSwitches:
     """Switches of the drain rules an operator may change: pods that keep their node."""
 
-    system_pods_stay: bool = True
+    system_pods_stay: bool = _USUAL.skip_nodes_with_system_pods
     """Pods of kube-system without a disruption budget stay."""
-    local_storage_stays: bool = True
+    local_storage_stays: bool = _USUAL.skip_nodes_with_local_storage
     """Pods with local volumes stay."""
-    custom_controllers_stay: bool = True
+    custom_controllers_stay: bool = _USUAL.skip_nodes_with_custom_controller_pods
     """Pods of controllers other than Kubernetes' own stay. Also, a pod's controller must exist and be large enough."""
-    min_replicas: int = 0
+    min_replicas: int = _USUAL.min_replica_count
     """Pods of ReplicaSets and ReplicationControllers with fewer replicas stay."""
-    system_pod_grace: float = 3600.0
+    system_pod_grace: float = _USUAL.system_pod_timeout
     """Age in seconds after which a pod of kube-system may move all the same."""
 
 
@@ -77,21 +80,21 @@ class RuleSwitches:
 class DrainPolicy:
     """Conditions for removing a node. Shares are in thousandths, times in seconds."""
 
-    used_milli: int = 500
+    used_milli: int = round(_USUAL.utilization_threshold * 1000)
     """Highest used share of CPU or memory at which a node is a candidate."""
-    gpu_used_milli: int = 500
+    gpu_used_milli: int = round(_USUAL.gpu_utilization_threshold * 1000)
     """Highest used share of GPUs, for nodes with GPUs; their CPU and memory do not count."""
     pools_used_milli: Mapping[str, int] = field(default_factory=dict)
     """Highest used share by pool name, for pools with a threshold of their own."""
-    count_daemons: bool = True
+    count_daemons: bool = not _USUAL.ignore_daemonsets_utilization
     """Requests of DaemonSet pods count as used."""
-    count_mirrors: bool = True
-    unready_go: bool = True
-    in_turn: bool = False
+    count_mirrors: bool = not _USUAL.ignore_mirror_pods_utilization
+    unready_go: bool = _USUAL.scale_down_unready
+    in_turn: bool = _USUAL.allow_serial_eviction
     """Allow a node with more pods under one disruption budget than it allows at once, if no other removal needs it."""
-    recheck: float = 300.0
+    recheck: float = _USUAL.unremovable_recheck_timeout
     """Time before a node whose pods had no place is tried again."""
-    evictions_kept: float = 120.0
+    evictions_kept: float = _USUAL.recent_eviction_window
     """Time an evicted pod without a replacement keeps its place reserved in drain plans."""
     rules: RuleSwitches = field(default_factory=RuleSwitches)
 
@@ -121,8 +124,8 @@ class DrainPolicy:
 class RemovalPacing:
     """Time nodes must be candidates before removal, in seconds, and the number removed at once."""
 
-    unneeded: float = 600.0
-    unready: float = 1200.0
+    unneeded: float = _USUAL.scale_down_unneeded_time
+    unready: float = _USUAL.scale_down_unready_time
     most_at_once: int = 10
     """Nodes being removed at once."""
     most_drains: int = 1

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import field
 
+from ullage.config.settings import MOST_NODES
 from ullage.kube.crds.marks import (
     BYTES,
     DATE_TIME,
@@ -24,6 +25,7 @@ from ullage.kube.crds.marks import (
     map_by,
     one_of,
 )
+from ullage.kube.crds.setting_defaults import crd_default
 from ullage.kube.objects import KubeStruct
 from ullage.kube.objects.gpu import Conditions, Count, ObjectName
 from ullage.kube.objects.meta import ObjectMeta
@@ -36,7 +38,7 @@ Labels = Annotated[dict[str, Annotated[str, LABEL_VALUE]], at_most_entries(64)]
 Quantities = Annotated[dict[str, Annotated[int | str, QUANTITY]], at_most_entries(32)]
 Parameters = Annotated[dict[str, Annotated[str, length(0, 1024)]], at_most_entries(64)]
 ZoneName = Annotated[str, LABEL_VALUE, length(1, 63)]
-MOST_NODES = 5000
+_USED_PERCENT = round(100 * crd_default("spec.consolidation.utilizationThresholdPercent"))
 
 
 class TemplateTaint(KubeStruct, frozen=True, gc=False, kw_only=True):
@@ -94,11 +96,13 @@ class ConsolidationSpec(KubeStruct, frozen=True, gc=False, kw_only=True):
     policy: Annotated[str, one_of(ConsolidationPolicy)] = ConsolidationPolicy.EMPTY_ONLY.value
     """EmptyOnly: empty nodes, by the thresholds of this spec. Drain: also nodes whose pods have a place elsewhere; the
     thresholds are floors then."""
-    unneeded_time: Duration = "10m"
+    unneeded_time: Duration = crd_default("spec.consolidation.unneededTime")
     """Drain: time a node must have been unneeded before it is removed."""
-    unready_time: Duration = "20m"
+    unready_time: Duration = crd_default("spec.consolidation.unreadyTime")
     """Drain: time a node that is not ready must have been unneeded before it is removed."""
-    utilization_threshold: Annotated[int, between(0, 100)] = field(default=50, name="utilizationThresholdPercent")
+    utilization_threshold: Annotated[int, between(0, 100)] = field(
+        default=_USED_PERCENT, name="utilizationThresholdPercent"
+    )
     """Drain: a node with a larger part of its GPUs in use is kept."""
     max_scale_down_parallelism: Annotated[int | None, between(1, MOST_NODES)] = None
     """Drain: most nodes being removed at once. 10, if not set."""
