@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.model.lease import LEASE_NAMESPACE
 
 if TYPE_CHECKING:
     from ullage.deploy.findings import Finding
@@ -18,7 +19,7 @@ Examples:
 
 
 @click.command("check", epilog=EXAMPLES)
-@click.option("--namespace", default="ullage-system", show_default=True, help="Where Ullage is, or will be.")
+@click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Where Ullage is, or will be.")
 @click.option(
     "--output", "-o", type=click.Choice(("text", "json")), default="text", show_default=True, help="For whom to print."
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
+from ullage.model.lease import LEASE_NAMESPACE
 
 if TYPE_CHECKING:
     from ullage.web.view.patch import PageSection
@@ -27,7 +28,7 @@ Examples:
 @click.option(
     "--every", type=click.FloatRange(min=0.2), default=1.0, show_default=True, help="Seconds between two looks."
 )
-@click.option("--namespace", default="ullage-system", show_default=True, help="Where the Leases of GPUs are kept.")
+@click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Where the Leases of GPUs are kept.")
 @cluster_options
 def command(once: bool, every: float, namespace: str, kubeconfig: str | None, context: str | None) -> None:
     """Show the fleet, its GPUs, what stands idle, who waits and why, and which nodes go. Ctrl-C ends it.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from ullage import __version__
+from ullage.model.lease import LEASE_NAMESPACE
 
 OLDEST_MINOR, NEWEST_MINOR = 34, 37
 """Minors of Kubernetes 1 that the tests run on."""
@@ -75,7 +76,7 @@ class ClusterFacts:
     """Facts that findings are made of."""
 
     server_version: str = "v1.37.1"
-    namespace: str = "ullage-system"
+    namespace: str = LEASE_NAMESPACE
     namespace_exists: bool = True
     missing_kinds: Sequence[str] = ()
     forbidden: Sequence[str] = ()

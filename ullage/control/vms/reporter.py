@@ -10,6 +10,7 @@ from ullage.kube.client.resources import VIRTUAL_MACHINES
 from ullage.kube.read.vm_config import CONFIG_MAP
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import DeleteMigration, StartMigration
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.outcomes import MigrationDeleted, MigrationStarted, VmIntentRefused, VmIntentUnknown, VmOutcome
 from ullage.model.quantity import bytes_text, cores_text
 from ullage.model.vm import VmAmounts
@@ -33,7 +34,7 @@ class VmReporter:
         self,
         events: VmEventSink | None = None,
         metrics: VmSystemMetrics | None = None,
-        namespace: str = "ullage-system",
+        namespace: str = LEASE_NAMESPACE,
     ) -> None:
         """`namespace` is that of the node configuration."""
         self._events = events
