@@ -19,7 +19,7 @@ from ullage.kube.client.transport import Request, Response, Transport
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import NetworkConditions
 from ullage.sim.process import ProcessRun, SimulatedProcess
-from ullage.testing.simulated_renewal import SimulatedRenewal
+from ullage.sim.renewal import SimulatedRenewal
 
 SPACE, LEASE, BOARD = "default", "ullage", "board"
 LEASE_PATH = LEASES.path(SPACE, LEASE)

@@ -28,8 +28,8 @@ from ullage.model.fact_event import FactEvent
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
 from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.sim.renewal import SimulatedRenewal
 from ullage.sim.virtual_time import loop_clock, run_virtual
-from ullage.testing.simulated_renewal import SimulatedRenewal
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 
 Log = Callable[[str], None]

@@ -126,12 +126,14 @@ class _Paced(Coroutine[Any, None, T]):
 class ProcessClock:
     """Clock with the loop's time. `charge` keeps the whole thread busy, not only the calling task."""
 
-    def __init__(self, thread: SimulatedThread) -> None:
+    def __init__(self, thread: SimulatedThread, skew: float = 0.0) -> None:
         self._thread = thread
         self._clock = loop_clock()
+        self.skew = skew
+        """Seconds by which its `now` is ahead of the others'. Durations are not affected."""
 
     def now(self) -> Instant:
-        return self._clock.now()
+        return Instant(self._clock.now() + self.skew)
 
     def steady(self) -> float:
         return self._clock.steady()
@@ -144,14 +146,14 @@ class ProcessClock:
 class ProcessRun:
     """One run of a process, from start to crash or end. A restart makes a new one."""
 
-    def __init__(self, name: str, wire: CuttableTransport) -> None:
+    def __init__(self, name: str, wire: CuttableTransport, skew: float = 0.0) -> None:
         self.name = name
         self.over = False
         self.transport: Transport = _LivingTransport(self, wire)
         self._wire = wire
         self._threads = {MAIN: SimulatedThread(self)}
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        self.clock = ProcessClock(self._threads[MAIN])
+        self.clock = ProcessClock(self._threads[MAIN], skew)
         _keep_threads_apart(asyncio.get_running_loop())
 
     def spawn(self, coro: Coroutine[Any, Any, T], *, name: str, thread: str = MAIN) -> asyncio.Task[T]:
@@ -235,6 +237,7 @@ class SimulatedProcess:
         self.name = name
         self._connect = connect
         self._program = program
+        self._skew = 0.0
         self._life: ProcessRun | None = None
         self._main: asyncio.Task[None] | None = None
 
@@ -253,8 +256,14 @@ class SimulatedProcess:
         """Begin a new run with a new connection."""
         if self.alive:
             raise RuntimeError(f"{self.name} is running")
-        self._life = ProcessRun(self.name, self._connect())
+        self._life = ProcessRun(self.name, self._connect(), self._skew)
         self._main = self._life.spawn(self._program(self._life), name=MAIN)
+
+    def set_clock(self, skew: float) -> None:
+        """Put the clock of its machine ahead by so many seconds, for this run and later ones."""
+        self._skew = skew
+        if self._life is not None:
+            self._life.clock.skew = skew
 
     def crash(self) -> None:
         """End the process now, as by SIGKILL. Nothing it does afterwards reaches the API server."""

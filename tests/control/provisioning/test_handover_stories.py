@@ -33,7 +33,7 @@ from ullage.model.provisioner import NodeTemplate
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import NetworkConditions
 from ullage.sim.process import ProcessRun, SimulatedProcess
-from ullage.testing.simulated_renewal import SimulatedRenewal
+from ullage.sim.renewal import SimulatedRenewal
 
 pytestmark = [pytest.mark.story, pytest.mark.fault]
 

@@ -23,6 +23,10 @@ class NetworkFault(Enum):
     """500; the request is not handled."""
     UNAVAILABLE = "unavailable"
     """503; the request is not handled."""
+    CONFLICT = "conflict"
+    """409; somebody else's write came first. Only for changes of an object that exists."""
+    EXPIRED = "expired"
+    """410; the server has forgotten the revision. Only for watches and pages of lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +117,10 @@ _ANSWERS: Mapping[NetworkFault, Response] = {
     NetworkFault.UNAVAILABLE: Response(
         503, _status(503, "ServiceUnavailable", "the server is currently unable to handle the request")
     ),
+    NetworkFault.CONFLICT: Response(
+        409, _status(409, "Conflict", "the object has been modified; please apply your changes to the latest version")
+    ),
+    NetworkFault.EXPIRED: Response(410, _status(410, "Expired", "too old resource version: 1 (2)")),
 }
 
 FAULTS: Sequence[NetworkFault] = tuple(NetworkFault)

@@ -11,17 +11,23 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from ullage.act.concurrency import ended
 from ullage.clock import Clock
 from ullage.cloud.simulated import SimulatedCloud
 from ullage.control.draining.wiring import DrainController
+from ullage.control.leader.election import ElectionLease, LeaderElector
+from ullage.control.leader.guard import StandbyTransport
+from ullage.control.leader.leadership import Leadership, lead
 from ullage.control.provisioning.wiring import ControllerEnvironment, ProvisioningController
 from ullage.control.scheduling.wiring import Scheduler
-from ullage.errors import ApiError, UserError
+from ullage.errors import ApiError, LeadershipLost, UserError
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Transport
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.network_faults import NetworkConditions
+from ullage.sim.apiserver.network_faults import Latency, NetworkConditions
 from ullage.sim.process import ProcessRun, SimulatedProcess
+from ullage.sim.renewal import SimulatedRenewal
 from ullage.sim.world.cloud import EveryProvider
 from ullage.sim.world.scorer import CountingMetrics
 from ullage.sim.world.spec import DRAINING, PROVISIONING, SCHEDULER, WorldSpec
@@ -34,10 +40,25 @@ _LATER = 1.0
 """Seconds until a process whose program ended with an ApiError starts again."""
 
 
+MakeNetwork = Callable[[str, int, Latency], NetworkConditions]
+"""Factory of the network between a process and the API server. Arguments: the process's name, a seed, the latency."""
+
+
+def plain_network(name: str, seed: int, latency: Latency) -> NetworkConditions:  # noqa: ARG001 - MakeNetwork
+    """Network without faults."""
+    return NetworkConditions(seed=seed, latency=latency)
+
+
 class WorldProcesses:
     """All processes of one world."""
 
-    def __init__(self, spec: WorldSpec, server: SimulatedApiServer, cloud: SimulatedCloud) -> None:
+    def __init__(
+        self,
+        spec: WorldSpec,
+        server: SimulatedApiServer,
+        cloud: SimulatedCloud,
+        network: MakeNetwork = plain_network,
+    ) -> None:
         unknown = [name for name in spec.loops if name not in PROCESS_OF]
         if unknown:
             raise UserError(f"there is no loop called {', '.join(unknown)}; there are {', '.join(PROCESS_OF)}")
@@ -46,9 +67,10 @@ class WorldProcesses:
         self.metrics = CountingMetrics(CollectorRegistry())
         self.running: dict[str, Any] = {}
         """Live object of each loop, in its present run."""
-        names = dict.fromkeys(PROCESS_OF[name] for name in spec.loops)
-        self.weather = {name: NetworkConditions(seed=_seed(spec, name), latency=spec.latency) for name in names}
-        self.processes = {name: self._process(name, server) for name in names}
+        users = dict.fromkeys(PROCESS_OF[name] for name in spec.loops)
+        names = {name: user for user in users for name in _replicas(user, spec)}
+        self.weather = {name: network(name, _seed(spec, name), spec.latency) for name in names}
+        self.processes = {name: self._process(name, user, server) for name, user in names.items()}
 
     def start(self) -> None:
         for process in self.processes.values():
@@ -64,33 +86,71 @@ class WorldProcesses:
         while not all(name in self.running and self.running[name].ready for name in self.spec.loops):  # noqa: ASYNC110 - a life may end before it is
             await asyncio.sleep(0.05)
 
-    def _process(self, name: str, server: SimulatedApiServer) -> SimulatedProcess:
+    def _process(self, name: str, user: str, server: SimulatedApiServer) -> SimulatedProcess:
         chance = random.Random(_seed(self.spec, name))
+        run = _schedule_elected if user == SCHEDULER and self.spec.scheduler_replicas > 1 else _PROGRAMS[user]
 
         async def program(life: ProcessRun) -> None:
             rng = random.Random(chance.getrandbits(32))
-            api = RestApi(life.transport, rng=rng, lossless=not self.spec.faults)
             while True:
                 try:
-                    await _PROGRAMS[name](self, api, life.clock, chance.getrandbits(32))
+                    await run(self, life, rng, chance.getrandbits(32))
                 except ApiError:
                     await asyncio.sleep(_LATER)
 
-        return SimulatedProcess(name, lambda: InMemoryTransport(server, user=name, weather=self.weather[name]), program)
+        return SimulatedProcess(name, lambda: InMemoryTransport(server, user=user, weather=self.weather[name]), program)
+
+    def api(self, transport: Transport, rng: random.Random) -> KubeApi:
+        """API over a process's transport."""
+        return RestApi(transport, rng=rng, lossless=not self.spec.faults)
+
+    def scheduler(self, api: KubeApi, clock: Clock, seed: int) -> Scheduler:
+        """Scheduler of one run."""
+        instance = f"scheduler-{seed}"
+        return Scheduler(api, self.spec.settings, clock, instance=instance, seed=seed, metrics=self.metrics)
 
 
-_Program = Callable[[WorldProcesses, KubeApi, Clock, int], Coroutine[Any, Any, None]]
+_Program = Callable[[WorldProcesses, ProcessRun, random.Random, int], Coroutine[Any, Any, None]]
 
 
-async def _schedule(loops: WorldProcesses, api: KubeApi, clock: Clock, seed: int) -> None:
-    settings, instance = loops.spec.settings, f"scheduler-{seed}"
-    scheduler = Scheduler(api, settings, clock, instance=instance, seed=seed, metrics=loops.metrics)
+async def _schedule(loops: WorldProcesses, life: ProcessRun, rng: random.Random, seed: int) -> None:
+    scheduler = loops.scheduler(loops.api(life.transport, rng), life.clock, seed)
     loops.running[SCHEDULER] = scheduler
     await scheduler.run()
 
 
-async def _control(loops: WorldProcesses, api: KubeApi, clock: Clock, seed: int) -> None:
+async def _schedule_elected(loops: WorldProcesses, life: ProcessRun, rng: random.Random, seed: int) -> None:
+    """Terms of one replica, each with a scheduler of its own, as `ullage scheduler` runs them."""
+    lease = ElectionLease(loops.spec.settings.leases.namespace, "ullage-scheduler", f"{life.name}-{seed}")
+    elector = LeaderElector(loops.api(life.transport, rng), lease, clock=life.clock, rng=rng)
+    while True:
+        transport, elected = StandbyTransport(life.transport), asyncio.Event()
+        scheduler = loops.scheduler(loops.api(transport, rng), life.clock, rng.getrandbits(32))
+        running = asyncio.create_task(scheduler.run(elected.wait), name="scheduler")
+
+        async def term(
+            leadership: Leadership,
+            transport: StandbyTransport = transport,
+            elected: asyncio.Event = elected,
+            running: asyncio.Task[None] = running,
+            scheduler: Scheduler = scheduler,
+        ) -> None:
+            transport.elected(leadership)
+            loops.running[SCHEDULER] = scheduler
+            elected.set()
+            await running
+
+        try:
+            await lead(SimulatedRenewal(life, elector), term)
+        except* LeadershipLost:
+            pass
+        finally:
+            await ended(running)
+
+
+async def _control(loops: WorldProcesses, life: ProcessRun, rng: random.Random, seed: int) -> None:
     spec, providers = loops.spec, EveryProvider(loops.cloud)
+    api, clock = loops.api(life.transport, rng), life.clock
     host = ControllerEnvironment(
         instance=f"controller-{seed}", providers=providers, provisions=PROVISIONING in spec.loops
     )
@@ -102,6 +162,12 @@ async def _control(loops: WorldProcesses, api: KubeApi, clock: Clock, seed: int)
 
 
 _PROGRAMS: Mapping[str, _Program] = {SCHEDULER: _schedule, CONTROLLER: _control}
+
+
+def _replicas(user: str, spec: WorldSpec) -> list[str]:
+    """Names of a program's processes. All of them are the same user at the API server."""
+    count = spec.scheduler_replicas if user == SCHEDULER else 1
+    return [user, *(f"{user}-{number}" for number in range(2, count + 1))]
 
 
 def _seed(spec: WorldSpec, name: str) -> int:

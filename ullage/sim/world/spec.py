@@ -58,6 +58,8 @@ class WorldSpec:
     loops: tuple[str, ...] = EVERY_LOOP
     settings: Settings = field(default_factory=Settings)
     """Settings of the processes, as live programs take them."""
+    scheduler_replicas: int = 1
+    """More than one: they elect a leader, as replicas of a Deployment do."""
     cloud: CloudSpec = field(default_factory=CloudSpec)
     actors: ControllerManagerSettings = field(default_factory=ControllerManagerSettings)
     latency: Latency = field(default_factory=lambda: Latency(default=0.004, spread=0.5, watch=0.01))

@@ -26,7 +26,7 @@ from ullage.sim.world.cloud import NodeJoiner, make_cloud
 from ullage.sim.world.decisions import DecisionLog
 from ullage.sim.world.object_mirror import ObjectChange
 from ullage.sim.world.observers import EventExpiry, Observers
-from ullage.sim.world.processes import PROCESS_OF, WorldProcesses
+from ullage.sim.world.processes import PROCESS_OF, MakeNetwork, WorldProcesses, plain_network
 from ullage.sim.world.scores import ScoreSheet
 from ullage.sim.world.spec import SCHEDULER, Arrival, WorldSpec
 from ullage.sim.world.stored_objects import StoredNode
@@ -45,7 +45,14 @@ _HISTORY = 2_000
 class World:
     """A running simulated cluster. `started_world` makes it."""
 
-    def __init__(self, spec: WorldSpec, server: SimulatedApiServer, clock: Clock, make_agents: MakeAgents) -> None:
+    def __init__(
+        self,
+        spec: WorldSpec,
+        server: SimulatedApiServer,
+        clock: Clock,
+        make_agents: MakeAgents,
+        network: MakeNetwork = plain_network,
+    ) -> None:
         self.spec = spec
         self.server = server
         self.clock = clock
@@ -60,7 +67,7 @@ class World:
         self.observers = Observers(server, clock, self.cloud, checks=spec.invariants)
         self.observers.books.node_listeners.append(self._node_changed)
         self._forgetting = EventExpiry(server, clock, nature, spec.keep_events_seconds)
-        self.loops = WorldProcesses(spec, server, self.cloud)
+        self.loops = WorldProcesses(spec, server, self.cloud, network)
         self.actors: ControllerManager
         self._began = clock.now()
         self._namespaces = {"default"}
@@ -167,12 +174,13 @@ async def started_world(
     *,
     agents: MakeAgents = ImplicitAgents,
     admission: Callable[[SimulatedApiServer], None] = lambda _: None,
+    network: MakeNetwork = plain_network,
 ) -> AsyncIterator[World]:
     """A world in which every loop has read the cluster once and works, until the block ends."""
     clock = loop_clock()
     server = SimulatedApiServer(clock, seed=spec.seed, history=_HISTORY)
     admission(server)
-    world = World(spec, server, clock, agents)
+    world = World(spec, server, clock, agents, network)
     await _make(world)
     rng = random.Random(spec.seed + 1)
     nature = RestApi(InMemoryTransport(server, user="kubelet"), rng=rng, lossless=not spec.faults)
