@@ -31,6 +31,11 @@ class CloudFaults:
         lost = CloudFault(OutcomeUnknown(f"{verb}: no answer"), happened=True)
         self._coming.setdefault(verb, deque()).append(lost)
 
+    def clear(self) -> None:
+        """Forget all faults that have not happened yet."""
+        self._coming.clear()
+        self.never_joins = 0
+
     def before(self, verb: str) -> CloudFault | None:
         """Take the fault of a call, once when the call begins. Raises the error of a call that has no effect."""
         waiting = self._coming.get(verb)

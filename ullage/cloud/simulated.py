@@ -69,6 +69,10 @@ class SimulatedCloud:
     def staleness(self) -> float:
         return self.behaviour.list_lag
 
+    def machine_ids(self) -> list[str]:
+        """Instances that exist now, whatever lists say."""
+        return sorted(self._machines)
+
     def listen(self, on_change: Callable[[], None]) -> None:
         """Register a callback for every change of the lists."""
         self._listeners.append(on_change)

@@ -150,7 +150,7 @@ class ProcessRun:
         self.name = name
         self.over = False
         self.transport: Transport = _LivingTransport(self, wire)
-        self._wire = wire
+        self.wire = wire
         self._threads = {MAIN: SimulatedThread(self)}
         self._tasks: dict[asyncio.Task[Any], None] = {}
         self.clock = ProcessClock(self._threads[MAIN], skew)
@@ -181,7 +181,7 @@ class ProcessRun:
         if self.over:
             return
         self.over = True
-        self._wire.cut()
+        self.wire.cut()
         for task in list(self._tasks):
             task.cancel()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -86,6 +87,10 @@ class SimulatedAgents:
         if (running := self._running.pop(node, None)) is not None and self._group is not None:
             running.cancel()
             self._group.create_task(self._forget(node), name=f"report of {node}")
+
+    def nodes(self) -> Collection[str]:
+        """Nodes that have an agent."""
+        return self._machines
 
     def silence(self, node: str) -> None:
         """Stop the agent of this node, as by a crash. Raises KeyError if the node has none."""

@@ -51,6 +51,14 @@ class AdminClient:
         if status and resource is not resources.NODES:  # those are made with theirs
             self.merge(resource, manifest["metadata"]["name"], {"status": status}, namespace, part="status")
 
+    def read(self, resource: Resource[Any], name: str, namespace: str = "") -> JsonObject | None:
+        """Object as stored; None if it does not exist."""
+        response = self._server.handle(Request("GET", resource.path(namespace, name)), self._user)
+        if response.status == 404:
+            return None
+        found: JsonObject = msgspec.json.decode(response.body)
+        return found
+
     def merge(
         self, resource: Resource[Any], name: str, body: JsonObject, namespace: str = "", *, part: str = ""
     ) -> None:

@@ -5,7 +5,7 @@ judge the age of reports as they always do. Where machines may fail, reports are
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 import msgspec
@@ -33,6 +33,10 @@ class AgentFleet(Protocol):
 
     def remove(self, node: str) -> None:
         """Remove the agent of a deleted node."""
+        ...
+
+    def nodes(self) -> Collection[str]:
+        """Nodes that have an agent."""
         ...
 
     def silence(self, node: str) -> None:
@@ -75,6 +79,19 @@ class ImplicitAgents:
         if self._known.pop(node, None) is not None:
             self._silent.discard(node)
             self._hand.delete(_bare(node))
+
+    def nodes(self) -> Collection[str]:
+        return self._known
+
+    def inventory(self, node: str) -> Inventory:
+        """GPUs of a node as its agent knows them. Raises KeyError if the node has no agent."""
+        return self._known[node]
+
+    def replace(self, inventory: Inventory) -> None:
+        """Change the GPUs of a node, as an administrator does who switches MIG on, and have the agent report them."""
+        self._known[inventory.node] = inventory
+        if inventory.node not in self._silent:
+            self._say(inventory.node, self._date())
 
     def silence(self, node: str) -> None:
         if not self._heartbeats and node not in self._silent:

@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from ullage.clock import Clock
 from ullage.cloud.simulated import SimulatedCloud
 from ullage.errors import AlreadyExists
@@ -15,6 +17,9 @@ from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES
 from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import OURS, POD_GROUP
 from ullage.kube.crds.install import install
+from ullage.kube.objects.gpu import GpuNodeStatus
+from ullage.kube.read.gpu import read_inventory
+from ullage.model.device import Inventory
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.controllers.wiring import ControllerManager, start_actors
 from ullage.sim.process import SimulatedProcess
@@ -133,6 +138,11 @@ class World:
     def state(self) -> ClusterState:
         """Cluster as the scheduler has observed it."""
         return self.placements.state
+
+    def reported(self, node: str) -> Inventory | None:
+        """GPUs of a node as its agent last reported them; None without a report."""
+        manifest = self.hand.read(GPU_NODE_STATUSES, node)
+        return None if manifest is None else read_inventory(msgspec.convert(manifest, GpuNodeStatus))
 
     def process(self, name: str) -> SimulatedProcess:
         """Process of a loop."""

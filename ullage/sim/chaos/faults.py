@@ -1,0 +1,295 @@
+"""Injection of faults into a running world: each kind is one short function that begins it and returns its end."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from ullage.cloud.api import CloudError, NoCapacity, Throttled
+from ullage.errors import ApiError
+from ullage.kube.client.resources import GPU_CLAIMS, LEASES, NODE_PROVISIONERS, NODES, PODS
+from ullage.model.device import DeviceHealth
+from ullage.model.fact_event import ObjectKey
+from ullage.sim.apiserver.transport import InMemoryTransport
+from ullage.sim.chaos.coverage import CLOUD, FaultCoverage
+from ullage.sim.chaos.manifests import partitioned
+from ullage.sim.chaos.network import NETWORK_FAULT_OF, ChaosNetwork
+from ullage.sim.chaos.story import ChaosFault, FaultKind
+from ullage.sim.process import SimulatedProcess
+from ullage.sim.world.agents import ImplicitAgents
+from ullage.sim.world.world import World
+
+End = Callable[[], None]
+RESTART_SECONDS = 2.0
+"""Seconds until a crashed process is started again, at least."""
+
+
+class FaultInjector:
+    """Faults of one story on one world."""
+
+    def __init__(self, world: World, coverage: FaultCoverage, pools: tuple[str, ...]) -> None:
+        """`pools` are the names of the NodeProvisioners."""
+        self._world = world
+        self._pools = pools
+        self._coverage = coverage
+        self._boot_latency = world.cloud.behaviour.latency
+
+    async def play(self, faults: tuple[ChaosFault, ...]) -> None:
+        """Begin and end every fault at its time."""
+        moments = [(one.at, False, number) for number, one in enumerate(faults)]
+        moments += [(one.at + one.seconds, True, number) for number, one in enumerate(faults)]
+        ends: dict[int, End] = {}
+        for at, over, number in sorted(moments):
+            await self._world.sleep_until(at)
+            if over:
+                if (end := ends.pop(number, None)) is not None:
+                    end()
+            elif (begun := self._begin(faults[number])) is not None:
+                self._coverage.injected[faults[number].kind.value] += 1
+                ends[number] = begun
+
+    def heal(self) -> None:
+        """End everything that is wrong: whatever a fault left behind is put right, as people would in the end."""
+        world = self._world
+        for network in world.loops.weather.values():
+            if isinstance(network, ChaosNetwork):
+                network.heal()
+        for process in world.loops.processes.values():
+            process.set_clock(0.0)
+            if not process.alive:
+                process.start()
+        world.actors.let_controllers_go_on()
+        world.cloud.behaviour.latency = self._boot_latency
+        world.cloud.behaviour.list_lag = 0.0
+        world.cloud.faults.clear()
+
+    def _begin(self, fault: ChaosFault) -> End | None:
+        """Begin a fault. None if there is nothing it could strike."""
+        if fault.kind in NETWORK_FAULT_OF or fault.kind in _NETWORK:
+            return self._network(fault)
+        handler = _HANDLERS.get(fault.kind)
+        try:
+            return None if handler is None else handler(self, fault)
+        except ApiError:
+            return None  # refused by the API server, as it refuses people too
+
+    def _network(self, fault: ChaosFault) -> End:
+        name = self._chosen(sorted(self._world.loops.weather), fault)
+        network = self._world.loops.weather[name]
+        if not isinstance(network, ChaosNetwork):
+            raise TypeError(f"{name} has no chaos network")
+        return network.begin(fault.kind, fault.amount)
+
+    def _cut_watches(self, fault: ChaosFault) -> End:
+        for transport in self._transports(self._process(fault)):
+            transport.break_streams()
+        return _nothing
+
+    def _transports(self, process: SimulatedProcess) -> list[InMemoryTransport]:
+        wire = process.life.wire if process.alive else None
+        return [wire] if isinstance(wire, InMemoryTransport) else []
+
+    def _compact(self, _fault: ChaosFault) -> End:
+        self._world.server.compact()
+        return _nothing
+
+    def _crash(self, fault: ChaosFault) -> End | None:
+        process = self._process(fault)
+        if not process.alive:
+            return None
+        self._kill(process, fault.seconds)
+        return _nothing
+
+    def _kill(self, process: SimulatedProcess, down: float) -> None:
+        if process.alive:
+            process.crash()
+            asyncio.get_running_loop().call_later(max(RESTART_SECONDS, down), _start, process)
+
+    def _crash_at_call(self, fault: ChaosFault) -> End | None:
+        process = self._process(fault)
+        network = self._world.loops.weather[process.name]
+        if not isinstance(network, ChaosNetwork) or not process.alive:
+            return None
+        network.crash_at(fault.kind, int(fault.amount), lambda: self._kill(process, fault.seconds))
+        return _nothing
+
+    def _freeze(self, fault: ChaosFault) -> End | None:
+        process = self._process(fault)
+        if not process.alive:
+            return None
+        process.life.freeze(fault.seconds)
+        return _nothing
+
+    def _clock(self, fault: ChaosFault) -> End:
+        process = self._process(fault)
+        process.set_clock(fault.amount)
+        return lambda: process.set_clock(0.0)
+
+    def _cloud(self, fault: ChaosFault) -> End:
+        cloud, verb = self._world.cloud, ("create", "delete", "list")[fault.pick % 3]
+        behaviour = cloud.behaviour
+        self._coverage.faults[f"{CLOUD} {verb} instances", fault.kind.value] += 1
+        match fault.kind:
+            case FaultKind.CLOUD_NO_CAPACITY:
+                cloud.faults.fail("create", NoCapacity("no H100 left in this zone"), times=int(fault.amount))
+            case FaultKind.CLOUD_THROTTLED:
+                error: CloudError = Throttled("too many requests", retry_after=5.0)
+                cloud.faults.fail(verb, error, times=int(fault.amount))
+            case FaultKind.CLOUD_LOST:
+                cloud.faults.lose_answer(verb)
+            case FaultKind.CLOUD_NEVER_JOINS:
+                cloud.faults.never_joins += 1
+            case FaultKind.CLOUD_SLOW:
+                behaviour.latency = fault.amount
+                return lambda: setattr(behaviour, "latency", self._boot_latency)
+            case FaultKind.CLOUD_STALE:
+                behaviour.list_lag = fault.amount
+                return lambda: setattr(behaviour, "list_lag", 0.0)
+        return _nothing
+
+    def _gpu_dies(self, fault: ChaosFault) -> End | None:
+        node = self._node_with_gpus(fault)
+        if node is None:
+            return None
+        agents, gpu = self._world.agents, fault.pick % max(1, self._world.observers.books.nodes[node].gpus)
+        agents.set_health(node, gpu, DeviceHealth.UNHEALTHY)
+        return lambda: self._if_there(node, lambda: agents.set_health(node, gpu, DeviceHealth.HEALTHY))
+
+    def _agent_silent(self, fault: ChaosFault) -> End | None:
+        node = self._node_with_gpus(fault)
+        if node is None:
+            return None
+        self._world.agents.silence(node)
+        return lambda: self._if_there(node, lambda: self._world.agents.resume(node))
+
+    def _mig_switched(self, fault: ChaosFault) -> End | None:
+        agents, node = self._world.agents, self._node_with_gpus(fault)
+        if node is None or not isinstance(agents, ImplicitAgents):
+            return None
+        busy = self._world.observers.books.on_node.get(node)
+        if busy:
+            return None  # the driver refuses while a process uses the GPU
+        before = agents.inventory(node)
+        on = any(device.mig for device in before.devices)
+        plain = tuple(replace(device, mig=()) for device in before.devices)
+        agents.replace(replace(before, devices=plain if on else partitioned(before.devices)))
+        return _nothing
+
+    def _kubelet_stops(self, fault: ChaosFault) -> End | None:
+        node, kubelets = self._node(fault), self._world.actors.kubelets
+        if node is None:
+            return None
+        kubelets.fail(node)
+        return lambda: kubelets.recover(node)
+
+    def _controllers_stop(self, _fault: ChaosFault) -> End:
+        self._world.actors.stop_controllers()
+        return self._world.actors.let_controllers_go_on
+
+    def _delete_pod(self, fault: ChaosFault) -> End | None:
+        pods = self._world.observers.books.pods
+        key = self._chosen(sorted(pods), fault) if pods else None
+        if key is None:
+            return None
+        at_once = fault.kind is FaultKind.FORCE_DELETE_POD
+        self._world.hand.delete(_bare(PODS, key.name, key.namespace), at_once=at_once)
+        return _nothing
+
+    def _delete_claim(self, fault: ChaosFault) -> End | None:
+        claims = self._world.observers.books.claims
+        if not claims:
+            return None
+        key: ObjectKey = self._chosen(sorted(claims), fault)
+        self._world.hand.delete(_bare(GPU_CLAIMS, key.name, key.namespace))
+        return _nothing
+
+    def _delete_lease(self, fault: ChaosFault) -> End | None:
+        leases = self._world.observers.books.leases
+        if not leases:
+            return None
+        namespace = self._world.spec.scheduler.lease_namespace
+        self._world.hand.delete(_bare(LEASES, self._chosen(sorted(leases), fault), namespace))
+        return _nothing
+
+    def _delete_node(self, fault: ChaosFault) -> End | None:
+        pooled = sorted(name for name, node in self._world.observers.books.nodes.items() if node.pool)
+        if not pooled:
+            return None
+        self._world.hand.delete(_bare(NODES, self._chosen(pooled, fault)))
+        return _nothing
+
+    def _untaint(self, fault: ChaosFault) -> End | None:
+        node = self._node(fault)
+        if node is None:
+            return None
+        self._world.hand.merge(NODES, node, {"spec": {"taints": None}})
+        return _nothing
+
+    def _edit_provisioner(self, fault: ChaosFault) -> End | None:
+        if not self._pools:
+            return None
+        name = self._chosen(list(self._pools), fault)
+        self._world.hand.merge(NODE_PROVISIONERS, name, {"spec": {"maxSize": 1 + fault.pick % 3, "minSize": 0}})
+        return _nothing
+
+    def _process(self, fault: ChaosFault) -> SimulatedProcess:
+        return self._world.loops.processes[self._chosen(sorted(self._world.loops.processes), fault)]
+
+    def _node(self, fault: ChaosFault) -> str | None:
+        nodes = sorted(self._world.observers.books.nodes)
+        return self._chosen(nodes, fault) if nodes else None
+
+    def _node_with_gpus(self, fault: ChaosFault) -> str | None:
+        """A node whose agent has reported."""
+        nodes = sorted(self._world.agents.nodes())
+        return self._chosen(nodes, fault) if nodes else None
+
+    def _if_there(self, node: str, act: Callable[[], None]) -> None:
+        if node in self._world.agents.nodes():
+            act()
+
+    @staticmethod
+    def _chosen(candidates: list[Any], fault: ChaosFault) -> Any:
+        return candidates[fault.pick % len(candidates)]
+
+
+def _start(process: SimulatedProcess) -> None:
+    if not process.alive:
+        process.start()
+
+
+def _nothing() -> None:
+    return None
+
+
+def _bare(resource: Any, name: str, namespace: str = "") -> dict[str, Any]:
+    meta = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
+
+
+_NETWORK = (FaultKind.SLOW, FaultKind.PARTITION, FaultKind.STALE_WATCH)
+_CLOUD = tuple(kind for kind in FaultKind if kind.name.startswith("CLOUD_"))
+_Handler = Callable[[FaultInjector, ChaosFault], End | None]
+_HANDLERS: Mapping[FaultKind, _Handler] = {
+    FaultKind.CUT_WATCHES: FaultInjector._cut_watches,
+    FaultKind.COMPACT: FaultInjector._compact,
+    FaultKind.CRASH: FaultInjector._crash,
+    FaultKind.CRASH_BEFORE_CALL: FaultInjector._crash_at_call,
+    FaultKind.CRASH_AFTER_CALL: FaultInjector._crash_at_call,
+    FaultKind.FREEZE: FaultInjector._freeze,
+    FaultKind.CLOCK: FaultInjector._clock,
+    **dict.fromkeys(_CLOUD, FaultInjector._cloud),
+    FaultKind.GPU_DIES: FaultInjector._gpu_dies,
+    FaultKind.AGENT_SILENT: FaultInjector._agent_silent,
+    FaultKind.MIG_SWITCHED: FaultInjector._mig_switched,
+    FaultKind.KUBELET_STOPS: FaultInjector._kubelet_stops,
+    FaultKind.CONTROLLERS_STOP: FaultInjector._controllers_stop,
+    FaultKind.DELETE_POD: FaultInjector._delete_pod,
+    FaultKind.FORCE_DELETE_POD: FaultInjector._delete_pod,
+    FaultKind.DELETE_CLAIM: FaultInjector._delete_claim,
+    FaultKind.DELETE_LEASE: FaultInjector._delete_lease,
+    FaultKind.DELETE_NODE: FaultInjector._delete_node,
+    FaultKind.UNTAINT_NODE: FaultInjector._untaint,
+    FaultKind.EDIT_PROVISIONER: FaultInjector._edit_provisioner,
+}

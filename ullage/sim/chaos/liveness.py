@@ -1,0 +1,121 @@
+"""Liveness after the faults: the world comes to rest, nobody waits who could be placed, and nothing is left behind.
+
+Judged from the objects as stored and from the cloud's own list, by simple sums: nothing of the observed code is used.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from ullage.model.device import DeviceHealth
+from ullage.model.draining import DRAINING_TAINT
+from ullage.model.fact_event import ObjectKey
+from ullage.sim.apiserver.storage.store import Listener, StoredChange
+from ullage.sim.world.stored_objects import StoredPod
+from ullage.sim.world.world import World
+
+REST_SECONDS = 240.0
+"""Seconds without a write of ours after which the world is at rest: longer than every timer of a small pool."""
+CONVERGES_WITHIN = 3600.0
+_WATCHED = (
+    "pods",
+    "nodes",
+    "leases.coordination.k8s.io",
+    "gpuclaims.gpu.scheduling",
+    "nodeprovisioners.gpu.scheduling",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LivenessBreach:
+    """A promise about the end of a run that was not kept."""
+
+    rule: str
+    sentence: str
+
+
+class WriteClock:
+    """Time of the last write of one of our processes that is no heartbeat."""
+
+    def __init__(self, world: World, ours: Collection[str]) -> None:
+        self._world = world
+        self._ours = frozenset(ours)
+        self.last = 0.0
+        self.what = "nothing"
+        for place in _WATCHED:
+            world.server.listen(place, self._wrote(place))
+
+    def _wrote(self, place: str) -> Listener:
+        def note(change: StoredChange) -> None:
+            meta = change.after.obj["metadata"]
+            heartbeat = place.startswith("leases") and not meta["name"].startswith("gpu-")
+            if not heartbeat and self._world.server.caller in self._ours:
+                self.last = self._world.elapsed
+                self.what = f"{self._world.server.caller} wrote {place} {meta.get('namespace', '')}/{meta['name']}"
+
+        return note
+
+
+def breaches(world: World) -> Iterator[LivenessBreach]:
+    """Everything that is wrong with a world at rest."""
+    books = world.observers.books
+    for lease in books.leases.values():
+        for uid in lease.holders:
+            if uid not in books.by_uid or books.by_uid[uid].over:
+                yield LivenessBreach("no Lease is left behind", f"{lease.name} names pod {uid}, which is gone")
+    for pod in books.pods.values():
+        if pod.holds and pod.devices:
+            held = {
+                lease.device for lease in books.leases.values() if lease.node == pod.node and pod.uid in lease.holders
+            }
+            if missing := set(pod.devices) - held:
+                text = f"{pod.key} runs on GPUs {sorted(missing)} of {pod.node} without their Leases"
+                yield LivenessBreach("a running pod's GPUs are leased to it", text)
+    for node in books.nodes.values():
+        if any(key == DRAINING_TAINT for key, _, _ in node.taints):
+            yield LivenessBreach("no taint is left behind", f"{node.name} is tainted for draining, and nothing happens")
+    yield from _machines(world)
+    yield from _starving(world)
+
+
+def _machines(world: World) -> Iterator[LivenessBreach]:
+    """Instances without a node cost money and serve nobody."""
+    nodes = world.observers.books.nodes
+    for machine in world.cloud.machine_ids():
+        if machine not in nodes:
+            yield LivenessBreach("no machine is left behind", f"instance {machine} has no node, and nothing happens")
+
+
+def _starving(world: World) -> Iterator[LivenessBreach]:
+    """Pods of ours that wait although one node has all they ask for. Gangs and quotas are not judged here."""
+    books = world.observers.books
+    for pod in sorted(books.pods.values(), key=lambda one: one.key):
+        if pod.node or pod.over or pod.leaves_by is not None or pod.key.namespace != "default":
+            continue
+        count, part = books.asked_gpus(pod)
+        claim = books.claims.get(_claim_key(pod)) if pod.claim else {}
+        if part or pod.template or claim is None or claim.get("gangRef") or claim.get("topology"):
+            continue
+        for name, node in sorted(books.nodes.items()):
+            if not node.taints and len(_free(world, name)) >= max(1, count):
+                text = f"{pod.key} waits for {count} GPUs, and {name} has {len(_free(world, name))} free"
+                yield LivenessBreach("nobody waits who could be placed", text)
+                break
+
+
+def _claim_key(pod: StoredPod) -> ObjectKey:
+    return ObjectKey(pod.key.namespace, pod.claim)
+
+
+def _free(world: World, node: str) -> list[int]:
+    """Healthy GPUs of a node that no pod and no Lease names."""
+    books = world.observers.books
+    inventory = world.reported(node)
+    if inventory is None:
+        return []
+    held = {lease.device for lease in books.leases.values() if lease.node == node and lease.holders}
+    held |= {device for pod in books.on_node.get(node, {}).values() for device in pod.devices}
+    return [
+        device.id
+        for device in inventory.devices
+        if device.health is DeviceHealth.HEALTHY and not device.mig and not device.in_use_by and device.id not in held
+    ]

@@ -1,0 +1,183 @@
+"""One chaos run: a story played on a world with all loops, webhook and agents, then healed and watched until it rests."""
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import structlog
+
+from ullage.act.concurrency import ended
+from ullage.clock import Clock
+from ullage.decide.admission.policy import AdmissionPolicy
+from ullage.kube.client.rest import RestApi
+from ullage.sim.admission import post_webhook
+from ullage.sim.agents.fleet import SimulatedAgents, SimulatedAgentSettings
+from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.apiserver.network_faults import Latency
+from ullage.sim.chaos.coverage import FaultCoverage
+from ullage.sim.chaos.faults import FaultInjector
+from ullage.sim.chaos.liveness import CONVERGES_WITHIN, REST_SECONDS, LivenessBreach, WriteClock, breaches
+from ullage.sim.chaos.manifests import arrival_of, first_objects, fleet_of
+from ullage.sim.chaos.network import ChaosNetwork
+from ullage.sim.chaos.story import ChaosStory
+from ullage.sim.controllers.wiring import ControllerManagerSettings
+from ullage.sim.virtual_time import run_virtual
+from ullage.sim.world.admin_client import AdminClient
+from ullage.sim.world.agents import AgentFleet, ImplicitAgents
+from ullage.sim.world.processes import OURS
+from ullage.sim.world.spec import SCHEDULER, WorldSpec
+from ullage.sim.world.workload_player import WorkloadPlayer
+from ullage.sim.world.world import World, started_world
+
+_STEP_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosFailure:
+    """A promise that a run broke."""
+
+    rule: str
+    """Words that are always the same for the same promise."""
+    sentence: str
+    at: float
+    """Seconds since the beginning."""
+    history: tuple[str, ...] = ()
+    """Latest changes of the objects concerned."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosResult:
+    """Result of one run."""
+
+    story: ChaosStory
+    failure: ChaosFailure | None
+    coverage: FaultCoverage
+    ended_at: float
+
+
+def play(story: ChaosStory) -> ChaosResult:
+    """Play a story to its end or to its first broken promise. Blocks; needs no loop."""
+    coverage = FaultCoverage()
+    with _unlogged():
+        try:
+            return run_virtual(_played(story, coverage))
+        except Exception as error:  # noqa: BLE001 - a process that ends with an error is a finding, whatever the error
+            failure = ChaosFailure(rule="no process ends with an error", sentence=_short(error), at=0.0)
+            return ChaosResult(story, failure, coverage, 0.0)
+
+
+def _short(error: BaseException) -> str:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+async def _played(story: ChaosStory, coverage: FaultCoverage) -> ChaosResult:
+    def network(name: str, seed: int, latency: Latency) -> ChaosNetwork:
+        return ChaosNetwork(name, seed, latency, coverage)
+
+    parts = _Parts(story)
+    async with started_world(parts.spec, agents=parts.agents, admission=parts.admission, network=network) as world:
+        failure = await _ChaosRun(world, story, coverage).watched()
+        return ChaosResult(story, failure, coverage, world.elapsed)
+
+
+class _Parts:
+    """World of a story."""
+
+    def __init__(self, story: ChaosStory) -> None:
+        self._story = story
+        self._server: SimulatedApiServer | None = None
+        self.spec = WorldSpec(
+            seed=story.seed,
+            nodes=fleet_of(story),
+            objects=first_objects(story),
+            actors=ControllerManagerSettings(seed=story.seed, heartbeats=True),
+            scheduler_replicas=story.replicas,
+            faults=True,
+        )
+
+    def admission(self, server: SimulatedApiServer) -> None:
+        self._server = server
+        post_webhook(server, AdmissionPolicy(identities=(SCHEDULER,)))
+
+    def agents(self, hand: AdminClient, clock: Clock, heartbeats: bool) -> AgentFleet:
+        if not self._story.real_agents or self._server is None:
+            return ImplicitAgents(hand, clock, heartbeats)
+        seed = self._story.seed + 2
+        api = RestApi(InMemoryTransport(self._server, user="agents"), rng=random.Random(seed))
+        return SimulatedAgents(api, clock, SimulatedAgentSettings(heartbeats=heartbeats, seed=seed))
+
+
+class _ChaosRun:
+    """Jobs and faults of one story on one world."""
+
+    def __init__(self, world: World, story: ChaosStory, coverage: FaultCoverage) -> None:
+        self._world = world
+        self._story = story
+        self._injector = FaultInjector(world, coverage, tuple(pool.name for pool in story.pools))
+        self._writes = WriteClock(world, OURS)
+
+    async def watched(self) -> ChaosFailure | None:
+        """Play to the end, or until an invariant breaks."""
+        playing = asyncio.create_task(self._play(), name="chaos")
+        broken = asyncio.create_task(self._world.broken(), name="invariants")
+        try:
+            await asyncio.wait((playing, broken), return_when=asyncio.FIRST_COMPLETED)
+            if not broken.done():
+                late = playing.result()
+                self._world.check_the_end()
+                return self._violation() or late
+            return self._violation()
+        finally:
+            for task in (playing, broken):
+                task.cancel()
+            await asyncio.gather(playing, broken, return_exceptions=True)
+
+    def _violation(self) -> ChaosFailure | None:
+        found = self._world.violation
+        if found is None:
+            return None
+        return ChaosFailure(rule=found.rule, sentence=found.breach, at=found.at, history=found.story)
+
+    async def _play(self) -> ChaosFailure | None:
+        story, world = self._story, self._world
+        player = WorkloadPlayer(world, [arrival_of(job) for job in story.jobs], lambda _: None)
+        beside = [
+            asyncio.create_task(player.play(story.healed_at + 2 * CONVERGES_WITHIN), name="jobs"),
+            asyncio.create_task(self._injector.play(story.faults), name="faults"),
+        ]
+        try:
+            await world.sleep_until(story.healed_at)
+            await beside[1]
+            self._injector.heal()
+            return await self._rest()
+        finally:
+            await ended(*beside)
+
+    async def _rest(self) -> ChaosFailure | None:
+        """Wait until nothing is written any more, and judge what is there then."""
+        world, deadline = self._world, self._story.healed_at + CONVERGES_WITHIN
+        while world.elapsed - max(self._writes.last, self._story.healed_at) < REST_SECONDS:
+            if world.elapsed > deadline:
+                sentence = f"still at work {CONVERGES_WITHIN:.0f} s after the last fault: {self._writes.what}"
+                return ChaosFailure(rule="the world comes to rest", sentence=sentence, at=world.elapsed)
+            await asyncio.sleep(_STEP_SECONDS)
+        return next((_late(one, world.elapsed) for one in breaches(world)), None)
+
+
+def _late(breach: LivenessBreach, at: float) -> ChaosFailure:
+    return ChaosFailure(rule=breach.rule, sentence=breach.sentence, at=at)
+
+
+@contextmanager
+def _unlogged() -> Iterator[None]:
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

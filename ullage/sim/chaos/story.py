@@ -1,0 +1,197 @@
+"""Chaos stories: nodes, jobs and faults of one run as plain frozen data, written and read as JSON."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+from ullage.errors import UserError
+
+FORMAT = "ullage-chaos/1"
+
+
+class JobKind(Enum):
+    """Feature that a job uses."""
+
+    WHOLE = "whole"
+    """A pod with whole GPUs and no claim."""
+    CLAIM = "claim"
+    """A pod with a claim for whole GPUs."""
+    SHARED = "shared"
+    """A pod with a claim for a part of a GPU."""
+    MIG = "mig"
+    """A pod with a claim for a MIG instance."""
+    ISLAND = "island"
+    """A pod with a claim whose GPUs must be joined by NVLink."""
+    GANG = "gang"
+    """Three pods that start together or not at all."""
+    TEMPLATE = "template"
+    """A Deployment whose pods get a claim each, with a PodDisruptionBudget."""
+    QUOTA = "quota"
+    """A pod with a claim in a namespace that has a GpuQuota."""
+    PLAIN = "plain"
+    """A pod without GPUs."""
+
+
+class FaultKind(Enum):
+    """Kind of a fault. Each value is the word a story is printed with."""
+
+    REFUSED = "connections-refused"
+    LOST = "answers-lost"
+    THROTTLED = "429"
+    BROKEN = "500"
+    UNAVAILABLE = "503"
+    CONFLICT = "409"
+    EXPIRED = "410"
+    SLOW = "slow-calls"
+    PARTITION = "partition"
+    STALE_WATCH = "watches-behind"
+    CUT_WATCHES = "watches-cut"
+    COMPACT = "history-compacted"
+    CRASH = "crash"
+    CRASH_BEFORE_CALL = "crash-before-a-call"
+    CRASH_AFTER_CALL = "crash-after-a-call"
+    FREEZE = "process-stopped"
+    CLOCK = "clock-wrong"
+    CLOUD_NO_CAPACITY = "cloud-has-none-left"
+    CLOUD_LOST = "cloud-answers-lost"
+    CLOUD_THROTTLED = "cloud-throttles"
+    CLOUD_SLOW = "cloud-slow"
+    CLOUD_STALE = "cloud-lists-behind"
+    CLOUD_NEVER_JOINS = "instances-never-join"
+    GPU_DIES = "gpu-dies"
+    AGENT_SILENT = "agent-silent"
+    MIG_SWITCHED = "mig-switched"
+    KUBELET_STOPS = "kubelet-stops"
+    CONTROLLERS_STOP = "controllers-stop"
+    DELETE_POD = "user-deletes-pod"
+    FORCE_DELETE_POD = "user-force-deletes-pod"
+    DELETE_CLAIM = "user-deletes-claim"
+    DELETE_LEASE = "user-deletes-lease"
+    DELETE_NODE = "user-deletes-node"
+    UNTAINT_NODE = "user-removes-taints"
+    EDIT_PROVISIONER = "user-edits-provisioner"
+
+
+NETWORK_FAULTS = (
+    FaultKind.REFUSED,
+    FaultKind.LOST,
+    FaultKind.THROTTLED,
+    FaultKind.BROKEN,
+    FaultKind.UNAVAILABLE,
+    FaultKind.CONFLICT,
+    FaultKind.EXPIRED,
+)
+"""Faults of single calls. Each strikes a share of the calls of one process for a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosNode:
+    """A node that exists from the beginning."""
+
+    gpus: int = 4
+    islands: int = 1
+    mig: bool = False
+    """True if its GPUs are partitioned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosPool:
+    """A NodeProvisioner."""
+
+    name: str
+    most: int
+    least: int = 0
+    drain: bool = False
+    """True if busy nodes are drained too, not only empty ones removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosJob:
+    """Objects that a user creates at one time."""
+
+    name: str
+    at: float
+    kind: JobKind
+    gpus: int = 1
+    seconds: float | None = None
+    """Seconds its pods run; None for ever."""
+    priority: int = 0
+    leaves_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosFault:
+    """One fault, from `at` for `seconds`."""
+
+    at: float
+    kind: FaultKind
+    pick: int = 0
+    """Target: the candidates at that time are sorted, and this number chooses one of them."""
+    seconds: float = 0.0
+    amount: float = 0.0
+    """Share of calls, number of calls, or seconds, by kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChaosStory:
+    """One run: what is there, what comes, and what goes wrong."""
+
+    seed: int
+    nodes: tuple[ChaosNode, ...]
+    pools: tuple[ChaosPool, ...] = ()
+    jobs: tuple[ChaosJob, ...] = ()
+    faults: tuple[ChaosFault, ...] = ()
+    replicas: int = 1
+    """Schedulers; more than one elect a leader."""
+    real_agents: bool = False
+    """True if the agents' own code runs on the nodes."""
+    ends_at: float = field(default=1200.0)
+    """Seconds after which no fault begins and all are healed."""
+
+    @property
+    def healed_at(self) -> float:
+        """Seconds after which nothing is wrong any more."""
+        return max([self.ends_at, *(fault.at + fault.seconds for fault in self.faults)])
+
+
+def write_story(story: ChaosStory, failure: str = "") -> bytes:
+    """JSON of a story, with the sentence of its failure."""
+    plain = {"format": FORMAT, "failure": failure, "story": msgspec.to_builtins(story)}
+    return msgspec.json.format(msgspec.json.encode(plain), indent=1) + b"\n"
+
+
+def read_story(text: bytes, source: str) -> ChaosStory:
+    """Story of a file. Raises UserError that names the file and the field."""
+    try:
+        plain = msgspec.json.decode(text)
+        if not isinstance(plain, dict) or plain.get("format") != FORMAT:
+            raise UserError(f"{source}: not a chaos story (format {FORMAT})")
+        return msgspec.convert(plain.get("story"), ChaosStory)
+    except msgspec.MsgspecError as error:
+        raise UserError(f"{source}: {error}") from error
+
+
+def told(story: ChaosStory) -> list[str]:
+    """Story in lines for people, in the order of time."""
+    nodes = ", ".join(f"{one.gpus} GPUs{' (MIG)' if one.mig else ''}" for one in story.nodes) or "none"
+    lines = [f"seed {story.seed}; nodes: {nodes}; schedulers: {story.replicas}"]
+    lines += [
+        f"pool {one.name}: {one.least} to {one.most} nodes, {'drained' if one.drain else 'removed when empty'}"
+        for one in story.pools
+    ]
+    steps = [(job.at, _job_line(job)) for job in story.jobs] + [(one.at, _fault_line(one)) for one in story.faults]
+    return lines + [f"{at:8.1f} s  {line}" for at, line in sorted(steps)]
+
+
+def _job_line(job: ChaosJob) -> str:
+    text = f"job {job.name}: {job.kind.value}, {job.gpus} GPUs"
+    text += f", priority {job.priority}" if job.priority else ""
+    text += f", runs {job.seconds:.0f} s" if job.seconds is not None else ""
+    return text + (f", deleted at {job.leaves_at:.0f} s" if job.leaves_at is not None else "")
+
+
+def _fault_line(fault: ChaosFault) -> str:
+    text = f"fault {fault.kind.value}, pick {fault.pick}"
+    text += f", for {fault.seconds:.1f} s" if fault.seconds else ""
+    return text + (f", amount {fault.amount:g}" if fault.amount else "")
