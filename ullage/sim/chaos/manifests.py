@@ -93,6 +93,7 @@ def pool_manifest(pool: ChaosPool) -> JsonObject:
         "maxSize": pool.most,
         "minGPUUtilizationPercent": 50,
         "scaleDownDelay": "1m",
+        "bootDeadline": "3m",
     }
     if pool.drain:
         spec["consolidation"] = {"policy": "Drain", "unneededTime": "1m"}

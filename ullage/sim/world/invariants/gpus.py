@@ -97,6 +97,8 @@ class GpuChecks:
                 if step.by not in self._ours:
                     heapq.heappush(self._lost, (step.at + RESTORED_WITHIN_SECONDS, gpu, uid))
                     continue
+                if not all(_is_leased_to(pod, step.before) for pod in pods):
+                    continue  # somebody else took it; holders of a shared GPU are restored one after another
                 what = f"{lease.name} was taken from {', '.join(str(one.key) for one in pods)}, bound to it"
                 self._say(step, "a bound pod's GPUs are leased to it", what, *pods, lease=lease)
 
