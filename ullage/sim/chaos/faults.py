@@ -208,7 +208,7 @@ class FaultInjector:
         leases = self._world.observers.books.leases
         if not leases:
             return None
-        namespace = self._world.spec.scheduler.lease_namespace
+        namespace = self._world.spec.settings.scheduling.lease_namespace
         self._world.hand.delete(_bare(LEASES, self._chosen(sorted(leases), fault), namespace))
         return _nothing
 

@@ -1,4 +1,4 @@
-"""One chaos run: a story played on a world with all loops, webhook and agents, then healed and watched until it rests."""
+"""One chaos run: a story on a world with all loops, webhook and agents, then healed and watched until it rests."""
 
 import asyncio
 import logging

@@ -121,7 +121,7 @@ async def _schedule(loops: WorldProcesses, life: ProcessRun, rng: random.Random,
 
 async def _schedule_elected(loops: WorldProcesses, life: ProcessRun, rng: random.Random, seed: int) -> None:
     """Terms of one replica, each with a scheduler of its own, as `ullage scheduler` runs them."""
-    lease = ElectionLease(loops.spec.settings.leases.namespace, "ullage-scheduler", f"{life.name}-{seed}")
+    lease = ElectionLease(loops.spec.settings.scheduling.lease_namespace, "ullage-scheduler", f"{life.name}-{seed}")
     elector = LeaderElector(loops.api(life.transport, rng), lease, clock=life.clock, rng=rng)
     while True:
         transport, elected = StandbyTransport(life.transport), asyncio.Event()
