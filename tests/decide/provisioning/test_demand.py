@@ -252,17 +252,18 @@ def test_required_affinity_and_taints_choose_the_provisioner() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tolerations", "expected"),
+    ("tolerations", "labels", "expected"),
     [
-        pytest.param((), {}, id="a pod without a claim would not be let on it"),
-        pytest.param((Toleration(key=LEASED_TAINT, exists=True),), {"eight": 1}, id="a pod with a claim would"),
+        pytest.param((), POOL, {}, id="a pod without a claim would not be let on it"),
+        pytest.param((), {}, {}, id="nor where the pool is empty and nodes of others have the taint"),
+        pytest.param((Toleration(key=LEASED_TAINT, exists=True),), POOL, {"eight": 1}, id="a pod with a claim would"),
     ],
 )
 def test_a_new_node_will_have_the_taint_that_agents_put_on_those_that_are_there(
-    tolerations: tuple[Toleration, ...], expected: dict[str, int]
+    tolerations: tuple[Toleration, ...], labels: dict[str, str], expected: dict[str, int]
 ) -> None:
     kept_off = (Taint(LEASED_TAINT, "true", "NoSchedule"),)
-    there = fleet(leased("a", 8, labels=POOL, taints=kept_off), a_pod("first", on="a", gpus=range(8)))
+    there = fleet(leased("a", 8, labels=labels, taints=kept_off), a_pod("first", on="a", gpus=range(8)))
     found = demand(there, pods(1, 8, shape=Shape(tolerations=tolerations)), eight())
     assert bought(found) == expected
 

@@ -11,7 +11,7 @@ from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine
 from ullage.decide.placement.filters.codes import FITS
 from ullage.decide.placement.quota import QuotaTable
 from ullage.model.admission import LEASED_TAINT
-from ullage.model.device import MILLI_GPU, Inventory
+from ullage.model.device import MILLI_GPU, GpuNodeKind, Inventory
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Pod
 from ullage.model.provisioner import ZONE_LABEL, FleetBudget, PoolNode, Provisioner, template_node
@@ -259,8 +259,14 @@ def looks_at_zones(shape: Shape) -> bool:
 
 
 def _kept_off_by_agents(pool: Pool, nodes: Mapping[str, Node]) -> Taint | None:
-    """Taint that agents put on nodes of this pool and the template does not name: new nodes will get it too."""
-    named = {taint.key for taint in pool.provisioner.template.taints}
-    there = (node for one in pool.nodes if (node := nodes.get(one.name)) is not None)
-    found = (taint for node in there for taint in node.taints if taint.key == LEASED_TAINT and taint.key not in named)
+    """Taint that agents will put on a new node of this pool and the template does not name.
+
+    Agents taint every leased node. Those of the pool show whether they do here, else those of the whole cluster: a pool
+    that is empty again must not buy for the same pods again.
+    """
+    template = pool.provisioner.template
+    if template.gpus.kind is not GpuNodeKind.LEASED or any(taint.key == LEASED_TAINT for taint in template.taints):
+        return None
+    own = [node for one in pool.nodes if (node := nodes.get(one.name)) is not None]
+    found = (taint for node in own or nodes.values() for taint in node.taints if taint.key == LEASED_TAINT)
     return next(found, None)
