@@ -27,6 +27,7 @@ class Verb:
 VERBS: Mapping[str, Verb] = {
     "agent": Verb("ullage.cli.agent", "Report the GPUs of this node, until stopped."),
     "check": Verb("ullage.cli.check", "What is missing or in the way of Ullage in a cluster."),
+    "chaos": Verb("ullage.cli.chaos", "Break things in a simulated cluster, and check every promise."),
     "config": Verb("ullage.cli.config", "Settings: what there are, and whether a file is right."),
     "controller": Verb("ullage.cli.controller", "Keep pools of GPU nodes at their size, until stopped."),
     "dashboard": Verb("ullage.cli.dashboard", "The cluster live in a browser, until stopped."),

@@ -17,7 +17,6 @@ from ullage.sim.chaos.story import (
 FAULTS_END = 1200.0
 """Seconds in which jobs arrive and faults strike."""
 LONGEST_FAULT = 120.0
-_MIG_KINDS = (JobKind.MIG,)
 
 
 def generated_story(seed: int) -> ChaosStory:
@@ -47,7 +46,7 @@ def generated_story(seed: int) -> ChaosStory:
 
 
 def _jobs(chance: random.Random, mig: bool) -> list[ChaosJob]:
-    kinds = [kind for kind in JobKind if chance.random() < 0.6 and (mig or kind not in _MIG_KINDS)] or [JobKind.CLAIM]
+    kinds = [kind for kind in JobKind if chance.random() < 0.6 and (mig or kind is not JobKind.MIG)] or [JobKind.CLAIM]
     if mig and JobKind.MIG not in kinds:
         kinds.append(JobKind.MIG)
     return [_job(chance, number, kinds) for number in range(chance.randint(4, 14))]

@@ -15,7 +15,7 @@ from ullage.errors import AlreadyExists
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES
 from ullage.kube.client.rest import RestApi
-from ullage.kube.crds.catalog import OURS, POD_GROUP
+from ullage.kube.crds.catalog import OURS, POD_GROUP, VM_KINDS
 from ullage.kube.crds.install import install
 from ullage.kube.objects.gpu import GpuNodeStatus
 from ullage.kube.read.gpu import read_inventory
@@ -210,7 +210,7 @@ async def started_world(
 
 async def _make(world: World) -> None:
     spec = world.spec
-    await install(world.api, (*OURS, POD_GROUP))
+    await install(world.api, (*OURS, POD_GROUP, *VM_KINDS))  # a kind that is missing is looked for again and again
     world.make_namespace(spec.settings.scheduling.lease_namespace)
     setup.adopt_machines(world.cloud, spec)
     for node in spec.nodes:

@@ -1,0 +1,144 @@
+"""Chaos: stories are data, seeds are stories, planted bugs are found, and failing stories shrink."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ullage.errors import UserError
+from ullage.kube.client.transport import Request
+from ullage.sim.chaos import liveness
+from ullage.sim.chaos.coverage import call_site
+from ullage.sim.chaos.generate import generated_story
+from ullage.sim.chaos.run import play
+from ullage.sim.chaos.shrink import shrunk
+from ullage.sim.chaos.story import (
+    ChaosFault,
+    ChaosJob,
+    ChaosNode,
+    ChaosPool,
+    ChaosStory,
+    FaultKind,
+    JobKind,
+    read_story,
+    told,
+    write_story,
+)
+
+CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
+SEEDS = 12
+FULL_SEEDS = 3000
+
+
+def test_a_story_is_read_as_it_was_written() -> None:
+    story = generated_story(7)
+    assert read_story(write_story(story, "why"), "a.json") == story
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param(b"{", "a.json: Input data was truncated", id="no-json"),
+        pytest.param(b"{}", "a.json: not a chaos story", id="another-file"),
+        pytest.param(b'{"format":"ullage-chaos/1","story":{"seed":1,"nodes":[{"gpus":"x"}]}}', "nodes", id="bad-field"),
+    ],
+)
+def test_a_file_that_is_no_story_is_refused_by_name(text: bytes, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        read_story(text, "a.json")
+
+
+def test_seeds_differ_and_are_the_same_again() -> None:
+    assert generated_story(1) == generated_story(1)
+    assert generated_story(1) != replace(generated_story(2), seed=1)
+
+
+@pytest.mark.parametrize(
+    ("request_", "site"),
+    [
+        (Request("POST", "/api/v1/namespaces/a/pods/b/binding"), "s create pods/binding"),
+        (Request("GET", "/apis/gpu.scheduling/v1/gpuclaims", query={"watch": "true"}), "s watch gpuclaims"),
+        (Request("GET", "/api/v1/namespaces/a/pods"), "s list pods"),
+        (Request("GET", "/api/v1/nodes/n"), "s get nodes"),
+        (Request("PATCH", "/apis/gpu.scheduling/v1/nodeprovisioners/p/status"), "s patch nodeprovisioners/status"),
+    ],
+)
+def test_a_call_site_is_a_process_a_verb_and_a_resource(request_: Request, site: str) -> None:
+    assert call_site("s", request_) == site
+
+
+def test_shrinking_leaves_only_what_is_needed() -> None:
+    story = generated_story(7)
+    needed = story.faults[-1]
+
+    def fails(candidate: ChaosStory) -> bool:
+        return needed in candidate.faults and len(candidate.jobs) >= 2
+
+    found = shrunk(story, fails)
+    assert found.story.faults == (needed,)
+    assert len(found.story.jobs) == 2
+    assert not found.story.pools
+    assert not found.story.nodes
+    assert len(told(found.story)) <= 40
+
+
+@pytest.mark.story
+@pytest.mark.fault
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_promises_are_kept(seed: int) -> None:
+    result = play(generated_story(seed))
+    assert result.failure is None, (result.failure, told(result.story))
+    assert result.coverage.injected
+
+
+@pytest.mark.story
+@pytest.mark.fault
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(SEEDS, FULL_SEEDS, 100))
+def test_promises_are_kept_over_many_seeds(first: int) -> None:
+    failed = {seed: found for seed in range(first, first + 100) if (found := play(generated_story(seed)).failure)}
+    assert not failed
+
+
+@pytest.mark.story
+@pytest.mark.fault
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_stories_that_once_failed_pass(path: Path) -> None:
+    result = play(read_story(path.read_bytes(), path.name))
+    assert result.failure is None, result.failure
+
+
+A_LOST_LEASE = ChaosStory(
+    seed=1,
+    nodes=(ChaosNode(gpus=2),),
+    jobs=(ChaosJob(name="a", at=10.0, kind=JobKind.CLAIM),),
+    faults=(ChaosFault(at=60.0, kind=FaultKind.DELETE_LEASE),),
+    ends_at=100.0,
+)
+
+
+@pytest.mark.story
+def test_a_lease_that_is_not_restored_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert play(A_LOST_LEASE).failure is None
+    monkeypatch.setattr("ullage.control.leases.restore.LeaseRestoring.observe", lambda *_: None)
+    failure = play(A_LOST_LEASE).failure
+    assert failure is not None
+    assert failure.rule == "a bound pod's GPUs are leased to it"
+
+
+@pytest.mark.story
+def test_a_machine_that_nobody_gives_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = ChaosStory(
+        seed=2,
+        nodes=(),
+        pools=(ChaosPool(name="p", most=1),),
+        jobs=(ChaosJob(name="a", at=10.0, kind=JobKind.CLAIM, leaves_at=30.0),),
+        faults=(ChaosFault(at=1.0, kind=FaultKind.CLOUD_NEVER_JOINS),),
+        ends_at=100.0,
+    )
+    assert play(story).failure is None
+    monkeypatch.setattr(liveness, "REST_SECONDS", 30.0)
+    monkeypatch.setattr("ullage.sim.chaos.run.REST_SECONDS", 30.0)
+    failure = play(story).failure
+    assert failure is not None
+    assert failure.rule == "no machine is left behind"
