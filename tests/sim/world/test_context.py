@@ -64,9 +64,9 @@ def test_a_node_whose_pods_have_no_place_is_not_asked_about_until_something_chan
     async def story(made: World) -> None:
         made.submit(arrives(0, replicas))
         await asyncio.sleep(7200)
-        draining = made.loop(DRAINING).loop
+        draining = made.loop(DRAINING).loop.core
         before = draining.decided
-        assert [one.why.value for one in before.plan.unremovable] == ["NotUnderutilized", "NoPlaceToMovePods"]
+        assert [one.reason.value for one in before.plan.unremovable] == ["NotUnderutilized", "NoPlaceToMovePods"]
         await asyncio.sleep(WEEK)
         assert draining.decided is before, "no plan was made in all that time"
         await made.api.scale(REPLICA_SETS, "web", "default", 2)
