@@ -18,6 +18,9 @@ T = TypeVar("T")
 AT_P999, EVER = 50.0, 100.0
 """Promised: milliseconds at the 99.9th percentile of steps, and ever."""
 
+ENOUGH = 1_000
+"""Steps from which a 99.9th percentile is told."""
+
 
 class CpuClock:
     """Clock whose seconds are CPU seconds of this thread."""
@@ -51,17 +54,18 @@ class LoopHolds:
 
     def figures(self, *, promised: bool) -> list[Figure]:
         """Two figures per kind: the 99.9th percentile, and the longest."""
-        found = []
+        found, bound = list[Figure](), 1.0 if promised else None
         for kind, steps in self._steps.items():
             steps.sort()
-            p999 = steps[min(int(len(steps) * 0.999), len(steps) - 1)] if len(steps) >= 1000 else None
-            name, bound = f"hold: {kind}", 1.0 if promised else None
+            p999 = steps[min(int(len(steps) * 0.999), len(steps) - 1)] if len(steps) >= ENOUGH else None
+            name = f"hold: {kind}"
             if p999 is not None:
                 found.append(Figure(f"{name}, p99.9 of {len(steps):,}", "ms", p999, AT_P999, "at most", bound))
             found.append(Figure(f"{name}, longest of {len(steps):,}", "ms", steps[-1], EVER, "at most", bound))
         every = sorted(step for steps in self._steps.values() for step in steps)
-        p999 = every[min(int(len(every) * 0.999), len(every) - 1)]
-        found.append(Figure(f"hold: all kinds, p99.9 of {len(every):,}", "ms", p999, AT_P999, "at most", bound))
+        if len(every) >= ENOUGH:
+            p999 = every[int(len(every) * 0.999)]
+            found.append(Figure(f"hold: all kinds, p99.9 of {len(every):,}", "ms", p999, AT_P999, "at most", bound))
         return found
 
 

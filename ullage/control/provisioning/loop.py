@@ -4,6 +4,7 @@ Pools do not wait for each other: a slow step goes on concurrently, and its pool
 """
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +32,7 @@ from ullage.model.outcomes import (
     PoolOutcome,
 )
 from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
-from ullage.runtime import LoopHealth, Pacing, Wakeup, run_reconciler
+from ullage.runtime import LoopHealth, Pacing, Wakeup, drive, run_reconciler
 from ullage.state.snapshot import ClusterSnapshot
 
 _log = structlog.get_logger("provisioning")
@@ -117,7 +118,8 @@ class ProvisioningLoop:
         await self._adopt(known)
         # 2. Plan all pools.
         now, began = self._clock.now(), self._clock.steady()
-        plan = self.core.plan(self.core.facts(known, self._instances(), now=now, steady=began), now=now)
+        facts = self.core.facts(known, self._instances(), now=now, steady=began)
+        plan = await drive(self.core.plan(facts, now=now), self._clock, budget=math.inf)
         self.on_planned(self._clock.steady() - began)
         self.on_plan(plan)
         await self._clock.charge(MODELLED_PLAN)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ullage.config.settings import Settings
 from ullage.decide.provisioning.demand import buys_for, pending_turns
-from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
+from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet_in_steps
 from ullage.decide.provisioning.purchase_state import (
     DeleteBackoff,
     open_purchase,
@@ -33,6 +33,7 @@ from ullage.model.outcomes import (
 )
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Provisioner
+from ullage.model.stepper import Stepper
 from ullage.state.snapshot import ClusterSnapshot
 
 LEFT_GRACE = 60.0
@@ -86,12 +87,14 @@ class ProvisioningCore:
             leaving=frozenset(left),
         )
 
-    def plan(self, fleet: FleetFacts, *, now: float) -> FleetPlan:
-        """Decide on every pool."""
-        with self.snapshot.leases.lifted(sorted(fleet.leaving)):
-            turns = pending_turns(self._assigner, self._counts)
-            self.planned = plan_fleet(self._assigner.seating, fleet, turns, now=now)
-        return self.planned
+    def plan(self, fleet: FleetFacts, *, now: float) -> Stepper[FleetPlan]:
+        """Decide on every pool, in steps. Events and outcomes may come between them."""
+        turns, leaving = pending_turns(self._assigner, self._counts), sorted(fleet.leaving)
+        steps = plan_fleet_in_steps(
+            self._assigner.seating, fleet, turns, now=now, lifted=lambda: self.snapshot.leases.lifted(leaving)
+        )
+        self.planned = plan = yield from steps
+        return plan
 
     def rest(self) -> None:
         """Forget the plan: there is no pool."""

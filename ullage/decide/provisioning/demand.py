@@ -82,7 +82,7 @@ def find_demand(
 
     The snapshot is left unchanged.
     """
-    waiting = [turn for turn in turns if not _has_a_seat(turn, seating.placements)]
+    waiting = [turn for turn in turns if is_pending(turn, seating.placements)]
     with seating.placements.what_if() as trial:
         search = _Search(NodeOffers(seating, trial, pools, budget, now=now))
         search.draw_what_is_coming()
@@ -95,9 +95,11 @@ def find_demand(
         return search.found()
 
 
-def _has_a_seat(turn: Turn, placements: ClusterSnapshot) -> bool:
-    members = turn.pending if isinstance(turn, GangRequest) else (turn,)
-    return any(pod.key in placements.pods for pod in members)
+def is_pending(turn: Turn, placements: ClusterSnapshot) -> bool:
+    """True if the pod, or every member of the gang, holds no room yet."""
+    if isinstance(turn, Pod):
+        return turn.key not in placements.pods
+    return not any(pod.key in placements.pods for pod in turn.pending)
 
 
 class _Search:
@@ -110,6 +112,7 @@ class _Search:
         self._seated_on: dict[ObjectKey, str] = {}
         self._unmet: dict[ObjectKey, Refusals] = {}
         self._in_gangs: set[ObjectKey] = set()
+        self._packing: dict[ObjectKey, bool] = {}
         recommends = [pool.provisioner.thresholds.recommend_only for pool in offers.pools]
         acting = [pool for pool, only in zip(offers.pools, recommends, strict=True) if not only]
         self._pools = [acting, [pool for pool, only in zip(offers.pools, recommends, strict=True) if only]]
@@ -134,7 +137,9 @@ class _Search:
 
     def _draw_as_reported(self, node: PoolNode) -> None:
         """Put a node with a silent agent into the snapshot as if its agent had repeated its report now."""
-        known, report = self._placements.state.nodes[node.name], self._placements.state.inventories[node.name]
+        known, report = self._placements.state.nodes.get(node.name), self._placements.state.inventories.get(node.name)
+        if known is None or report is None:
+            return  # it went while the plan was made
         self._placements.put_node(known, replace(report, reported_at=self.offers.now))
 
     def take_taints_off(self) -> None:
@@ -154,13 +159,20 @@ class _Search:
         refused: set[Shape] = set()
         rest: list[Turn] = []
         for turn in turns:
-            if isinstance(turn, Pod) and turn.shape in refused and packs(self.offers, turn):
+            if isinstance(turn, Pod) and turn.shape in refused and self._packs(turn):
                 rest.append(turn)
             elif not self._seated(turn):
                 rest.append(turn)
-                if isinstance(turn, Pod) and packs(self.offers, turn):
+                if isinstance(turn, Pod) and self._packs(turn):
                     refused.add(turn.shape)
         return rest
+
+    def _packs(self, pod: Pod) -> bool:
+        """`packs`, asked once per pod."""
+        known = self._packing.get(pod.key)
+        if known is None:
+            known = self._packing[pod.key] = packs(self.offers, pod)
+        return known
 
     def _seated(self, turn: Turn) -> bool:
         if isinstance(turn, Pod):
@@ -215,9 +227,9 @@ class _Search:
                 continue
             self._in_gangs |= {pod.key for pod in gang.pending}
         shapes.sort(key=lambda group: size_order(group[0]))
-        packed = [[pod for pod in group if packs(self.offers, pod)] for group in shapes]
+        packed = [[pod for pod in group if self._packs(pod)] for group in shapes]
         for group, together in zip(shapes, packed, strict=True):
-            alone = group if not together else [pod for pod in group if not packs(self.offers, pod)]
+            alone = [] if len(together) == len(group) else [pod for pod in group if not self._packs(pod)]
             for pools in self._pools:
                 alone = buy_for_pods(self.offers, pools, alone)
             self._refuse(alone)

@@ -1,22 +1,29 @@
 """Plan of all pools at one moment: demand, then sizes, then one step for each pool."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from math import isfinite
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from ullage.decide.placement.engine import PlacementEngine
-from ullage.decide.provisioning.demand import NO_BUDGET, FleetDemand, NodeDemand, Turn, find_demand
+from ullage.decide.provisioning.demand import NO_BUDGET, FleetDemand, NodeDemand, Turn, find_demand, is_pending
 from ullage.decide.provisioning.node_offers import Pool, ScaleUpBlocked
-from ullage.decide.provisioning.pool_nodes import pool_nodes, with_assumed
+from ullage.decide.provisioning.pool_nodes import pool_nodes_in_steps, with_assumed
 from ullage.decide.provisioning.pool_size import PoolSize, evaluate
 from ullage.decide.provisioning.pool_step import PoolStep, PurchaseTerms, next_step
 from ullage.decide.provisioning.silent_agents import with_silence
 from ullage.model.instance import Instance
 from ullage.model.pool_sighting import NOTHING_SEEN, Seen
 from ullage.model.provisioner import FleetBudget, PoolNode, PoolThresholds, Provisioner
+from ullage.model.stepper import StepMeter, Stepper, finish
 
+T = TypeVar("T")
+
+TURN_COST, DEMAND_COST = 0.000_005, 0.000_01
+"""Modelled CPU seconds of reading one pending pod, and of its part in the search for nodes."""
 CLOCKS_DIFFER = 5.0
 """Seconds by which our clock and the API server's may differ without being wrong."""
 
@@ -68,20 +75,55 @@ class FleetFacts:
 
 
 def plan_fleet(seating: PlacementEngine, fleet: FleetFacts, turns: Iterable[Turn], *, now: float) -> FleetPlan:
-    """Decide on every pool. The snapshot is borrowed meanwhile, and left unchanged."""
-    pools = [
-        Pool(
-            provisioner=one,
-            nodes=pool_nodes(
-                one, fleet.instances, seating.placements, now=now, protected=fleet.protected, seen=fleet.seen
-            ),
+    """Decide on every pool at once. The snapshot is left unchanged."""
+    return finish(plan_fleet_in_steps(seating, fleet, turns, now=now))
+
+
+def plan_fleet_in_steps(
+    seating: PlacementEngine,
+    fleet: FleetFacts,
+    turns: Iterable[Turn],
+    *,
+    now: float,
+    lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Stepper[FleetPlan]:
+    """Decide on every pool. The snapshot may change between steps; demand is searched for in the last, in one piece.
+
+    Each step that reads the snapshot does so inside `lifted`: without what is about to be freed.
+    """
+    meter, waiting, pools = StepMeter(), list[Turn](), list[Pool]()
+    for turn in turns:
+        waiting.append(turn)
+        if meter.spend(TURN_COST):
+            yield meter.take()
+    for one in sorted(fleet.provisioners, key=lambda one: one.name):
+        drawing = pool_nodes_in_steps(
+            one, fleet.instances, seating.placements, now=now, protected=fleet.protected, seen=fleet.seen
         )
-        for one in sorted(fleet.provisioners, key=lambda one: one.name)
-    ]
+        pools.append(Pool(provisioner=one, nodes=(yield from _inside(lifted, drawing))))
     pools = with_silence(pools)
-    demand = find_demand(seating, pools, turns, now=now, budget=fleet.budget)
+    waiting = [turn for turn in waiting if is_pending(turn, seating.placements)]
+    if meter.spend(TURN_COST * len(waiting)):
+        yield meter.take()
+    with lifted():
+        demand = find_demand(seating, pools, waiting, now=now, budget=fleet.budget)
+    if meter.spend(DEMAND_COST * len(waiting)):
+        yield meter.take()
     decided = {pool.name: _decided(pool, demand, fleet.deletes_at.get(pool.name, 0.0), now) for pool in pools}
     return FleetPlan(pools=decided, demand=demand)
+
+
+def _inside(lifted: Callable[[], AbstractContextManager[None]], steps: Stepper[T]) -> Stepper[T]:
+    """Steps, each of them made inside the context, which never lives across a pause."""
+    more: bool | None = None
+    try:
+        while True:
+            with lifted():
+                cost = next(steps) if more is None else steps.send(more)
+            more = yield cost
+    except StopIteration as done:
+        result: T = done.value
+        return result
 
 
 def _decided(pool: Pool, demand: FleetDemand, deletes_at: float, now: float) -> PoolPlan:

@@ -21,6 +21,7 @@ from ullage.model.provisioner import (
     token_of,
 )
 from ullage.model.resources import GPU, whole_gpus
+from ullage.model.stepper import StepMeter, Stepper, finish
 from ullage.state.external_leases import NOWHERE
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -55,6 +56,10 @@ class AssumedUse:
 NOBODY = AssumedUse()
 
 
+NODE_COST = 0.000_02
+"""Modelled CPU seconds of drawing one node."""
+
+
 def matters(pod: Pod) -> bool:
     """True if a node with this pod on it may not be deleted. A Lease that a pod left behind is no pod."""
     if is_left_behind(pod):
@@ -84,7 +89,20 @@ def pool_nodes(
     protected: frozenset[str] = frozenset(),
     seen: Seen = NOTHING_SEEN,
 ) -> tuple[PoolNode, ...]:
-    """Nodes and instances of a pool, each once, by name. No pending pod is assumed to any yet."""
+    """Nodes and instances of a pool, at once."""
+    return finish(pool_nodes_in_steps(provisioner, instances, placements, now=now, protected=protected, seen=seen))
+
+
+def pool_nodes_in_steps(
+    provisioner: Provisioner,
+    instances: Iterable[Instance],
+    placements: ClusterSnapshot,
+    *,
+    now: float,
+    protected: frozenset[str] = frozenset(),
+    seen: Seen = NOTHING_SEEN,
+) -> Stepper[tuple[PoolNode, ...]]:
+    """Nodes and instances of a pool, each once, by name, in steps. No pending pod is assumed to any yet."""
     listed = [one for one in instances if one.pool == provisioner.name]
     going = {one.node for one in listed if one.state is InstanceState.STOPPING and one.node}
     machines = [one for one in listed if one.state is not InstanceState.STOPPING]
@@ -96,7 +114,11 @@ def pool_nodes(
     ours = [there[name] for name in sorted(there) if name not in going]
     named = {node.name for node in ours}
     drawing = _Drawing(provisioner, placements, seen, now)
-    found = [drawing.registered(node, by_node.get(node.name), protected=node.name in protected) for node in ours]
+    meter, found = StepMeter(), list[PoolNode]()
+    for node in ours:
+        found.append(drawing.registered(node, by_node.get(node.name), protected=node.name in protected))
+        if meter.spend(NODE_COST):
+            yield meter.take()
     found += [drawing.unregistered(one.id, one.since) for one in machines if one.node not in named]
     found += drawing.not_listed(listed, {node.name for node in found})
     return tuple(sorted(found, key=lambda node: node.name))

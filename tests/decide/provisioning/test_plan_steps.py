@@ -1,0 +1,70 @@
+"""Plans of pools in steps: the same as at once, and the cluster may change between any two steps."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.decide.preemption.fleets import NOW, fleet, leased
+from tests.decide.provisioning.test_demand import POOL, eight, pods
+from ullage.decide.provisioning.planner import FleetFacts, plan_fleet, plan_fleet_in_steps
+from ullage.model import stepper
+from ullage.model.fact_event import Deleted, ObjectKey
+from ullage.model.instance import Instance
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stepper, "STEP", 0.0)
+
+
+def facts() -> FleetFacts:
+    return FleetFacts(
+        provisioners=[eight()],
+        instances=[Instance(id=f"i-{name}", pool="eight", since=0.0, node=name) for name in NAMES],
+    )
+
+
+def test_a_plan_in_steps_is_the_plan_and_frees_what_is_lifted_only_within_steps() -> None:
+    engine, waiting = fleet(*(leased(name, 8, labels=POOL) for name in NAMES)), pods(40, 1)
+    open_now: list[int] = []
+
+    @contextmanager
+    def lifted() -> Iterator[None]:
+        open_now.append(1)
+        try:
+            yield
+        finally:
+            open_now.pop()
+
+    steps = plan_fleet_in_steps(engine, facts(), waiting, now=NOW, lifted=lifted)
+    count, found = 0, None
+    try:
+        next(steps)
+        while True:
+            count += 1
+            assert not open_now
+            steps.send(True)
+    except StopIteration as done:
+        found = done.value
+    assert count > len(waiting)
+    assert found == plan_fleet(engine, facts(), waiting, now=NOW)
+
+
+@pytest.mark.parametrize("after", [1, 40, 42, 44])
+def test_a_node_may_go_between_two_steps(after: int) -> None:
+    engine, waiting = fleet(*(leased(name, 8, labels=POOL) for name in NAMES)), pods(40, 1)
+    steps = plan_fleet_in_steps(engine, facts(), waiting, now=NOW)
+    next(steps)
+    for _ in range(after - 1):
+        steps.send(True)
+    node = engine.placements.state.nodes["b"]
+    engine.placements.apply(Deleted(ObjectKey("", "b"), node))
+    try:
+        while True:
+            steps.send(True)
+    except StopIteration as done:
+        plan = done.value
+    assert plan.demand.wanted["eight"].count in (2, 3)
