@@ -37,12 +37,16 @@ async def _read(choice: ClusterChoice) -> bytes:
     from ullage.clock import WallClock
     from ullage.kube.manifests.cluster_dump import read_objects
     from ullage.state.dump import dump
+    from ullage.state.snapshot import ClusterSnapshot
+    from ullage.state.vm_document import ledger_document
     from ullage.watch.sources import read_picture
 
     async with choice.connected() as api:
         state = await read_picture(api)
         objects = await read_objects(api, _warn)
-    return dump(state, now=WallClock().now(), objects=objects)
+    room = ClusterSnapshot(state).vms
+    ledger = ledger_document(room) if room.active else None
+    return dump(state, now=WallClock().now(), objects=objects, vm_ledger=ledger)
 
 
 def _warn(text: str) -> None:

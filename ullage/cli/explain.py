@@ -1,4 +1,4 @@
-"""`ullage explain pod/…`: why a pod is where it is, or nowhere."""
+"""`ullage explain pod/…` and `vm/…`: why a pod is where it is, or nowhere; and what a VM may use."""
 
 import difflib
 from dataclasses import replace
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ullage.model.pod import Pod
 
 KINDS = ("pod", "pods", "po")
+VM_KINDS = ("vm", "vms", "virtualmachine", "virtualmachines")
 MOST_NAMES = 4
 MOST_DETAILS = 3
 
@@ -24,11 +25,12 @@ Examples:
   ullage explain pod/team-a/train-0
   ullage explain pod/train-0 --namespace team-a -f cluster.yaml
   ullage explain pod/team-a/train-0 -f cluster.yaml -f claims/ -o json
+  ullage explain vm/team-a/db-0
 """
 
 
 @click.command("explain", epilog=EXAMPLES)
-@click.argument("what", metavar="pod/[NAMESPACE/]NAME")
+@click.argument("what", metavar="pod/[NAMESPACE/]NAME|vm/[NAMESPACE/]NAME")
 @scene_options
 @click.option(
     "--output",
@@ -50,8 +52,11 @@ def command(where: ClusterInputChoice, what: str, policy: str, output: str) -> N
     """
     from ullage.decide.explain.pod import explain_pod
 
-    named = _parsed(what)
+    vm, named = _parsed(what)
     scene = where.load()
+    if vm:
+        _explain_vm(scene, *named, output)
+        return
     pod = _found(scene, *named)
     said = explain_pod(scene.placements, pod, scene.known, now=scene.now, policy=policy)
     said = _with_what_is_bought(said, scene, pod, policy)
@@ -77,11 +82,33 @@ def _with_what_is_bought(said: "PodExplanation", scene: ClusterInput, pod: "Pod"
     return replace(said, steps=(*said.steps, *bought, *foretold(assigner, pod, scene.provisioners, now=scene.now)))
 
 
-def _parsed(what: str) -> tuple[str, str]:
+def _parsed(what: str) -> tuple[bool, tuple[str, str]]:
+    """True for a VM; namespace and name."""
     kind, *rest = what.split("/")
-    if kind not in KINDS or not 1 <= len(rest) <= 2 or not all(rest):
-        raise UserError(f"{what!r} cannot be explained; give pod/NAME or pod/NAMESPACE/NAME")
-    return ("", rest[0]) if len(rest) == 1 else (rest[0], rest[1])
+    if kind not in (*KINDS, *VM_KINDS) or not 1 <= len(rest) <= 2 or not all(rest):
+        raise UserError(f"{what!r} cannot be explained; give pod/NAME or pod/NAMESPACE/NAME, or vm/ instead of pod/")
+    return kind in VM_KINDS, ("", rest[0]) if len(rest) == 1 else (rest[0], rest[1])
+
+
+def _explain_vm(scene: ClusterInput, namespace: str, name: str, output: str) -> None:
+    from ullage.decide.explain.vm import explain_vm
+    from ullage.decide.vms.migration import MigrationRules
+    from ullage.model.fact_event import ObjectKey
+    from ullage.model.units import Instant
+
+    key, room = ObjectKey(namespace or scene.namespace, name), scene.placements.vms
+    vm = scene.placements.state.vms.get(key)
+    if vm is None:
+        known = sorted(str(one) for one in scene.placements.state.vms)[:MOST_NAMES]
+        hint = f"; there is {' and '.join(known)}" if known else "; there is no VirtualMachine at all"
+        raise UserError(f"VirtualMachine {key} is not in {scene.origin}{hint}")
+    said = explain_vm(room, vm, MigrationRules(), now=Instant(scene.now))
+    if output == "json":
+        import msgspec
+
+        click.echo(msgspec.json.format(msgspec.json.encode(said), indent=2))
+    else:
+        click.echo("\n".join((f"{said.vm}: {said.verdict}: {said.sizes}", *said.pods, *said.nodes)))
 
 
 def _found(scene: ClusterInput, namespace: str, name: str) -> "Pod":

@@ -61,11 +61,19 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     vm_migrations: tuple[VmMigration, ...] = ()
     vm_nodes: tuple[VmNodesDocument, ...] = ()
     leases: tuple[GpuLease, ...] = ()
+    vm_ledger: dict[str, Any] | None = None
+    """Ledger of VM nodes, for people: it is computed again from the facts."""
     objects: tuple[dict[str, Any], ...] = ()
     """Manifests to go on from in a simulator, in an order in which each finds what it refers to."""
 
 
-def dump(state: ClusterState, *, now: float, objects: Sequence[dict[str, Any]] = ()) -> bytes:
+def dump(
+    state: ClusterState,
+    *,
+    now: float,
+    objects: Sequence[dict[str, Any]] = (),
+    vm_ledger: dict[str, Any] | None = None,
+) -> bytes:
     """The state as JSON."""
     picture = Dump(
         format=FORMAT,
@@ -88,6 +96,7 @@ def dump(state: ClusterState, *, now: float, objects: Sequence[dict[str, Any]] =
         vm_migrations=tuple(state.vm_migrations[key] for key in sorted(state.vm_migrations)),
         vm_nodes=tuple(state.vm_nodes[key] for key in sorted(state.vm_nodes)),
         leases=tuple(state.leases[name] for name in sorted(state.leases)),
+        vm_ledger=vm_ledger,
         objects=tuple(objects),
     )
     return msgspec.json.format(msgspec.json.encode(picture, order="deterministic"), indent=2)

@@ -28,6 +28,8 @@ KINDS: Sequence[tuple[Resource[Any], ListSelector]] = (
     (known.STATEFUL_SETS, EVERYTHING),
     (known.DAEMON_SETS, EVERYTHING),
     (known.JOBS, EVERYTHING),
+    (known.VIRTUAL_MACHINES, EVERYTHING),
+    (known.VIRTUAL_MACHINE_MIGRATIONS, EVERYTHING),
     (known.LEASES, OUR_LEASES),
     (known.GPU_CLAIMS, EVERYTHING),
     (known.PODS, EVERYTHING),

@@ -15,6 +15,7 @@ from ullage.errors import Unreadable, UserError
 from ullage.kube.client.resource import JsonObject, Resource
 from ullage.kube.client.resources import (
     BUDGETS,
+    CONFIG_MAPS_READ,
     GPU_CLAIMS,
     GPU_NODE_STATUSES,
     GPU_QUOTAS,
@@ -34,13 +35,15 @@ from ullage.kube.client.resources import (
     RESOURCE_SLICES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
+    VIRTUAL_MACHINE_MIGRATIONS,
+    VIRTUAL_MACHINES,
     VOLUME_CLAIMS,
 )
 from ullage.kube.manifests.budget_filling import counted
 from ullage.kube.manifests.documents import ManifestDocument, documents
 from ullage.kube.manifests.filling import PriorityClasses, filled_node, filled_pod, lenient
 from ullage.kube.manifests.owner_defaulting import Owners
-from ullage.kube.objects import dra, gpu, karpenter, node, pod, policy, provisioner, storage, workload
+from ullage.kube.objects import config_map, dra, gpu, karpenter, node, pod, policy, provisioner, storage, vm, workload
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.read import (
     read_budget,
@@ -56,11 +59,14 @@ from ullage.kube.read import (
 from ullage.kube.read.gpu import read_claim, read_group, read_inventory, read_kube_group, read_quota
 from ullage.kube.read.karpenter import read_handover_node, read_node_claim, read_node_pool, read_smart_pod
 from ullage.kube.read.provisioner import read_provisioner
+from ullage.kube.read.vm import read_vm, read_vm_migration
+from ullage.kube.read.vm_config import CONFIG_MAP, read_vm_nodes
 from ullage.kube.read.workload import read_workload
 from ullage.model.draining import WorkloadReplicas
-from ullage.model.fact_event import Added, ObjectKey, Updated
+from ullage.model.fact_event import Added, ObjectKey, Synced, Updated
 from ullage.model.karpenter import REQUEST_LABEL, HandoverNode, NodeClaim, NodePool, SmartPod, is_smart_pod
 from ullage.model.provisioner import Provisioner
+from ullage.model.vm_config import VM_SOURCES
 from ullage.state.cluster import ClusterState
 
 KarpenterObject = SmartPod | NodeClaim | NodePool | HandoverNode
@@ -91,6 +97,9 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         _Kind(GPU_QUOTAS, gpu.GpuQuota, read_quota),
         _Kind(POD_GROUPS, gpu.CoschedulingPodGroup, read_group),
         _Kind(KUBE_POD_GROUPS, gpu.KubePodGroup, read_kube_group),
+        _Kind(VIRTUAL_MACHINES, vm.KubeVirtualMachine, read_vm),
+        _Kind(VIRTUAL_MACHINE_MIGRATIONS, vm.KubeVirtualMachineMigration, read_vm_migration),
+        _Kind(CONFIG_MAPS_READ, config_map.KubeConfigMap, read_vm_nodes),
         *(_Kind(claims, dra.KubeResourceClaim, read_device_claim) for claims in RESOURCE_CLAIMS),
         *(_Kind(slices, dra.KubeResourceSlice, read_device_slice) for slices in RESOURCE_SLICES),
         _Kind(PRIORITY_CLASSES, policy.PriorityClass, None),
@@ -165,10 +174,16 @@ def _objects(document: ManifestDocument, namespace: str, ignored: dict[str, int]
     for place, body in _flat(document, document.body):
         version, kind_name = _text(place, body, "apiVersion"), _text(place, body, "kind")
         kind = _KINDS.get((version, kind_name))
-        if kind is None:
+        if kind is None or (kind.resource is CONFIG_MAPS_READ and not _is_vm_nodes(body)):
             ignored[kind_name] = ignored.get(kind_name, 0) + 1
         else:
             yield _decoded(place, kind, body, namespace)
+
+
+def _is_vm_nodes(body: JsonObject) -> bool:
+    """True for the ConfigMap of VM nodes: others say nothing about placement."""
+    meta = body.get("metadata")
+    return isinstance(meta, dict) and meta.get("name") == CONFIG_MAP
 
 
 def _flat(document: ManifestDocument, body: Any) -> Iterator[tuple[ManifestDocument, JsonObject]]:
@@ -240,6 +255,7 @@ def _facts(found: list[_Found], warnings: list[str]) -> Manifests:
             bare += [] if says_pods else [f"Node {one.key}"]
         if one.kind.read is not None:
             _take_in(state, one, raw, unreadable)
+    warnings += _vms_known(state)
     warnings += _listed(unreadable.values(), "; pods that name it have no place")
     warnings += _listed(bare, ": no word on how many pods they take; kubelet's default of 110 is taken")
     warnings += _listed(priorities.unknown, ": there is no such PriorityClass; priority 0 is taken")
@@ -251,6 +267,16 @@ def _facts(found: list[_Found], warnings: list[str]) -> Manifests:
     _count_budgets(state, (one for one in found if not one.counted), {one.uid: one for one in workloads})
     bought = tuple(fact for one in found for fact in _karpenter(one))
     return Manifests(state, unreadable, tuple(warnings), tuple(pools), workloads, bought)
+
+
+def _vms_known(state: ClusterState) -> Iterator[str]:
+    """VMs count where the files have any. Yields what is wrong with their node configuration."""
+    if state.vms or state.vm_migrations or state.vm_nodes:
+        for source in sorted(VM_SOURCES):
+            state.apply(Synced(source))
+    for document in state.vm_nodes.values():
+        if document.refusal is not None:
+            yield f"ConfigMap {document.key}: {document.refusal}; the defaults are taken"
 
 
 def _karpenter(one: _Found) -> Iterator[KarpenterObject]:
