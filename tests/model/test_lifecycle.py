@@ -1,12 +1,14 @@
 """Lifecycle tables: only moves of ours are refused, and every state can be reached and left."""
 
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ullage.model.karpenter_failure import FailureReason
 from ullage.model.lifecycle import IllegalTransition, Lifecycle
-from ullage.model.lifecycles import SMART_POD
+from ullage.model.lifecycles import LIFECYCLES, SMART_POD, lifecycles_page
 from ullage.model.lifecycles import SmartPodState as S
 
 DOCS = Path(__file__).parents[2] / "docs" / "karpenter.md"
@@ -48,3 +50,19 @@ def test_the_page_names_every_state_and_every_reason() -> None:
 def test_states_come_in_the_order_of_the_table() -> None:
     table = Lifecycle[S]("x", {(S.PENDING, S.NOMINATED): "a", (S.NOMINATED, S.LAUNCHED): "b"})
     assert table.states == (S.PENDING, S.NOMINATED, S.LAUNCHED)
+
+
+@pytest.mark.parametrize("table", [pytest.param(one, id=one.name) for one in LIFECYCLES])
+def test_every_state_of_a_table_is_reached_from_its_first(table: Lifecycle[Any]) -> None:
+    kind: type[Enum] = type(table.states[0])
+    reached, edge = {table.states[0]}, {table.states[0]}
+    while edge := {end for start in edge for end in table.leads_to(start)} - reached:
+        reached |= edge
+    assert reached == set(kind)
+
+
+@pytest.mark.parametrize("table", [pytest.param(one, id=one.name) for one in LIFECYCLES])
+def test_every_edge_has_a_sentence_on_the_page(table: Lifecycle[Any]) -> None:
+    page = lifecycles_page()
+    for (start, end), sentence in table.edges.items():
+        assert f"| {start.value} | {end.value} | {sentence} |" in page

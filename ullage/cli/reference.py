@@ -11,6 +11,7 @@ import click
 from ullage.cli.main import VERBS, ullage
 from ullage.config.docs import settings_page
 from ullage.decide.placement.reasons import reasons_page
+from ullage.model.lifecycles import lifecycles_page
 from ullage.observe.admission_metrics import ADMISSION_METRICS
 from ullage.observe.agent_metrics import AGENT_METRICS
 from ullage.observe.draining_metrics import DRAIN_METRICS
@@ -53,7 +54,13 @@ def _metrics() -> str:
     )
 
 
-PAGES = {"cli.md": command_line, "metrics.md": _metrics, "reasons.md": reasons_page, "settings.md": settings_page}
+PAGES = {
+    "cli.md": command_line,
+    "lifecycles.md": lifecycles_page,
+    "metrics.md": _metrics,
+    "reasons.md": reasons_page,
+    "settings.md": settings_page,
+}
 
 
 def main(arguments: list[str]) -> int:

@@ -12,6 +12,7 @@ from ullage.decide.provisioning.purchase_state import (
 )
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.intents import ScaleUp
+from ullage.model.lifecycle import IllegalTransition
 from ullage.model.outcomes import LaunchFailed, NodesLaunched
 from ullage.model.provisioner import AwaitedInstance, BackOff, CloudFailure, Purchase
 
@@ -88,3 +89,15 @@ def test_instances_are_awaited_until_they_ought_to_be_listed() -> None:
     )
     assert prune_awaited(pool, (), staleness=30.0, now=36.0 + LIST_GRACE).awaited == pool.awaited
     assert prune_awaited(pool, (), staleness=30.0, now=37.0 + LIST_GRACE).awaited == ()
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        pytest.param(NodesLaunched(BUY, TWO), id="launched"),
+        pytest.param(LaunchFailed(BUY, CloudFailure.CAPACITY, "why"), id="refused"),
+    ],
+)
+def test_a_purchase_that_was_not_written_first_is_not_settled(outcome: NodesLaunched | LaunchFailed) -> None:
+    with pytest.raises(IllegalTransition, match="Planned ->"):
+        settle_purchase(a_provisioner(), outcome, now=6.0)

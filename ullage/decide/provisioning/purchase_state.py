@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from ullage.model.instance import InstanceState
 from ullage.model.intents import ScaleUp
+from ullage.model.lifecycles import PURCHASE, PurchaseState
 from ullage.model.outcomes import (
     LaunchFailed,
     NodesLaunched,
@@ -79,7 +80,12 @@ def open_purchase(provisioner: Provisioner, action: ScaleUp, *, now: float) -> P
 
 
 def settle_purchase(provisioner: Provisioner, outcome: NodesLaunched | LaunchFailed, *, now: float) -> Provisioner:
-    """Record the outcome of a purchase. An unknown one leaves it open: it is requested again after a back-off."""
+    """Record the outcome of a purchase. An unknown one leaves it open: it is requested again after a back-off.
+
+    Raises IllegalTransition for a purchase that was not written before the cloud was asked.
+    """
+    start = PurchaseState.PLANNED if provisioner.purchase is None else PurchaseState.OPEN
+    PURCHASE.advance(provisioner.name, start, _state_after(outcome))
     match outcome:
         case NodesLaunched(instances=instances, failure=failure, detail=detail):
             known = {one.instance for one in provisioner.awaited}
@@ -94,6 +100,12 @@ def settle_purchase(provisioner: Provisioner, outcome: NodesLaunched | LaunchFai
             if failure is None:
                 return _failed(provisioner, CloudFailure.UNKNOWN, outcome, now)
             return replace(_failed(provisioner, failure, outcome, now), purchase=None)
+
+
+def _state_after(outcome: NodesLaunched | LaunchFailed) -> PurchaseState:
+    if isinstance(outcome, NodesLaunched):
+        return PurchaseState.SETTLED
+    return PurchaseState.OPEN if outcome.failure is None else PurchaseState.FAILED
 
 
 def _failed(provisioner: Provisioner, failure: CloudFailure, outcome: LaunchFailed, now: float) -> Provisioner:
