@@ -68,7 +68,7 @@ async def test_events_about_nodes_are_in_the_default_namespace(api: KubeApi, ns:
     node = await api.create(NODES, a_node(f"{ns}-node"))
     subject, fates = ObjectReference("Node", ObjectKey("", f"{ns}-node"), node.metadata.uid), list[EventWriteResult]()
     async with recorder(api, fates) as told:
-        told.tell(EventMessage(subject, EventReason.GPU_QUARANTINED, "GPU 0 is still in use"))
+        told.tell(EventMessage(subject, EventReason.GPU_UNHEALTHY, "GPU 0 is still in use"))
     assert fates == [EventWriteResult.CREATED]
     assert [event["note"] for event in await events(api, "default") if event["regarding"]["name"] == f"{ns}-node"]
 

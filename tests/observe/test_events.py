@@ -1,13 +1,16 @@
 """Events: told without waiting, counted when repeated, dropped when there are too many. In virtual time."""
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ullage
 from ullage.errors import AlreadyExists, ApiError, Forbidden, NotFound, ServerFailure, Unreachable
 from ullage.model.fact_event import ObjectKey
 from ullage.observe.events import (
@@ -301,3 +304,10 @@ def test_how_long_what_is_told_stands_back(pace: EventLimits, at_once: int) -> N
 
     run_virtual(story())
     assert len(desk.there) == 60, "closing writes what is left"
+
+
+def test_every_reason_is_recorded_by_some_component() -> None:
+    package = Path(ullage.__file__).parent
+    texts = (file.read_text(encoding="utf-8") for file in package.rglob("*.py") if file.name != "events.py")
+    recorded = {name for text in texts for name in re.findall(r"EventReason\.([A-Z_]+)", text)}
+    assert [reason.name for reason in EventReason if reason.name not in recorded] == []

@@ -32,14 +32,9 @@ class EventReason(StrEnum):
 
     SCHEDULED = "Scheduled"
     FAILED_SCHEDULING = "FailedScheduling"
-    CLAIM_REFUSED = "ClaimRefused"
-    """The claim a pod names cannot be used."""
     PREEMPTED = "Preempted"
     """Reported on the pod that was evicted."""
-    GANG_WAITING = "GangWaiting"
     GANG_TIMED_OUT = "GangTimedOut"
-    GPU_FREED = "GpuFreed"
-    GPU_QUARANTINED = "GpuQuarantined"
     GPU_UNHEALTHY = "GpuUnhealthy"
     """Reported on every pod on the GPU, or on its node."""
     GPU_USED_WITHOUT_LEASE = "GpuUsedWithoutLease"
@@ -101,12 +96,8 @@ class EventStyle:
 KINDS: Mapping[EventReason, EventStyle] = {
     EventReason.SCHEDULED: EventStyle("Binding"),
     EventReason.FAILED_SCHEDULING: EventStyle("Scheduling", warning=True, by_topic=True),
-    EventReason.CLAIM_REFUSED: EventStyle("Scheduling", warning=True, by_topic=True),
     EventReason.PREEMPTED: EventStyle("Preempting"),
-    EventReason.GANG_WAITING: EventStyle("Scheduling", by_topic=True),
     EventReason.GANG_TIMED_OUT: EventStyle("Scheduling", warning=True),
-    EventReason.GPU_FREED: EventStyle("Sweeping"),
-    EventReason.GPU_QUARANTINED: EventStyle("Sweeping", warning=True),
     EventReason.GPU_UNHEALTHY: EventStyle("Watching", warning=True),
     EventReason.GPU_USED_WITHOUT_LEASE: EventStyle("Watching", warning=True),
     EventReason.NODES_LAUNCHED: EventStyle("ScalingUp"),

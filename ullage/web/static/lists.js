@@ -7,9 +7,9 @@ const MOST_WAITING = 100;
 const MOST_DECISIONS = 80;
 
 const SIGNS = {
-  Scheduled: ["✓", "good"], NodesLaunched: ["+", "good"], NodeUntainted: ["↺", "good"], GpuFreed: ["○", ""],
-  FailedScheduling: ["…", "warn"], ClaimRefused: ["!", "bad"], Preempted: ["⇄", "warn"], GangWaiting: ["…", ""],
-  GangTimedOut: ["!", "warn"], GpuQuarantined: ["!", "warn"], GpuUnhealthy: ["✕", "bad"],
+  Scheduled: ["✓", "good"], NodesLaunched: ["+", "good"], NodeUntainted: ["↺", "good"],
+  FailedScheduling: ["…", "warn"], Preempted: ["⇄", "warn"],
+  GangTimedOut: ["!", "warn"], GpuUnhealthy: ["✕", "bad"],
   GpuUsedWithoutLease: ["!", "bad"], CapacityBlocked: ["!", "bad"], ScaleUpFailed: ["!", "bad"],
   NodeFailedToRegister: ["!", "bad"], InstanceWithoutNode: ["!", "warn"], AgentsSilent: ["!", "bad"],
   TriggeredScaleUp: ["+", ""], NotTriggerScaleUp: ["·", "warn"],
