@@ -18,6 +18,7 @@ BENCHMARKS = {
     "buying": "CPU time of a scale-up plan for many pods, and nodes beside the least that would do",
     "churn": "149 days of a public trace (folder in ULLAGE_OPENB) through the simulator with all loops: CPU and memory",
     "scale": "5,000 nodes and 100,000 pods: memory, start-up, events, longest holds of the loop, agents, take-over",
+    "karpenter": "from a claim pod that needs a new node to its bind on a real Karpenter, beside the naive way",
     "webhook": "admissions per second over TLS, and how long one takes at 200 a second",
 }
 

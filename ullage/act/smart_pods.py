@@ -156,9 +156,16 @@ class SmartPodActuator:
         return IntentDone(intent)
 
     async def _clear(self, intent: ClearHandover) -> KarpenterOutcome:
-        if await self._edit_node(intent.node, intent.uid, lambda node: _opened(node, intent)) is None:
+        was_closed = False
+
+        def opened(node: KubeNode) -> KubeNode:
+            nonlocal was_closed
+            was_closed = any(one.key == HANDOVER for one in node.spec.taints)
+            return _opened(node, intent)
+
+        if await self._edit_node(intent.node, intent.uid, opened) is None:
             return IntentStale(intent, f"node {intent.node} is gone, or another one")
-        return IntentDone(intent)
+        return IntentDone(intent, written=was_closed)
 
     async def _record_failure(self, intent: RecordFailure) -> KarpenterOutcome:
         text = None if intent.failure is None else msgspec.json.encode(intent.failure).decode()

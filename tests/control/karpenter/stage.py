@@ -9,8 +9,10 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from tests.control.provisioning.stage import CountingCloud
 from tests.control.scheduling.stage import LATENCY, LEASE_NAMESPACE, NS, an_api
 from ullage.clock import Clock
+from ullage.cloud.api import CloudProvider
 from ullage.config.karpenter import KarpenterSettings
 from ullage.config.settings import Settings
 from ullage.control.karpenter.wiring import KarpenterController
@@ -88,7 +90,11 @@ class Stage:
     registry: CollectorRegistry
     """Metrics of the controller. They live through its crashes, as Prometheus' own counters do."""
     agents: SimulatedAgents
+    cloud: CountingCloud
+    """Cloud of the NodeProvisioners, if a story makes any."""
     claims_made: set[str] = field(default_factory=set)
+    reported_gpus: int | None = None
+    """GPUs that agents of new nodes report; None is all, 0 means that they stay silent."""
 
     @property
     def now(self) -> float:
@@ -165,13 +171,14 @@ def a_controller(
     seed: int,
     weather: NetworkConditions,
     metrics: KarpenterMetrics,
+    cloud: CloudProvider,
 ) -> SimulatedProcess:
     async def program(life: ProcessRun) -> None:
         rng = random.Random(seed)
         api = RestApi(life.transport, rng=rng)
         while True:
             try:
-                host = ControllerEnvironment(instance="controller", providers={})
+                host = ControllerEnvironment(instance="controller", providers={"kwok": cloud})
                 provisioning = ProvisioningController(api, Settings(), life.clock, seed=rng.getrandbits(32), host=host)
                 KarpenterController(
                     provisioning,
@@ -225,9 +232,11 @@ async def staged(
     labelling: list[asyncio.Future[Any]] = []
 
     def arrived(node: str, kind: InstanceType) -> None:
-        gpus = GpuTemplate(model=H100, count=kind.resources[GPU] // 1000, memory=80 * GIB)
+        count = kind.resources[GPU] // 1000 if stage.reported_gpus is None else stage.reported_gpus
+        gpus = GpuTemplate(model=H100, count=count, memory=80 * GIB)
         inventory = Inventory(node=node, reported_at=0.0, devices=gpus.devices(node), kind=gpu_kind)
-        asyncio.get_running_loop().call_later(1.5, agents.install, inventory)
+        if count:
+            asyncio.get_running_loop().call_later(1.5, agents.install, inventory)
         welcome = MergePatch({"metadata": {"labels": {RIVALS: "welcome"}}})
         labelling.append(asyncio.ensure_future(api.patch(NODES, node, welcome)))
 
@@ -237,10 +246,11 @@ async def staged(
         behaviour=KubeletTimings(seed=seed, stop=DurationRange(0.1, 1.0)), custom=(GPU_CLAIMS,), seed=seed
     )
     weather, registry = NetworkConditions(seed=seed, latency=LATENCY), CollectorRegistry()
-    controller = a_controller(server, chosen, seed, weather, KarpenterMetrics(registry))
+    cloud = CountingCloud(an_api(server, seed + 7), clock)
+    controller = a_controller(server, chosen, seed, weather, KarpenterMetrics(registry), cloud)
     scheduler = a_scheduler(server, seed)
     async with start_actors(an_api(server, seed + 1), clock, played):
-        stage = Stage(api, server, clock, controller, karpenter, clock.now(), weather, registry, agents)
+        stage = Stage(api, server, clock, controller, karpenter, clock.now(), weather, registry, agents, cloud)
         beside = [asyncio.ensure_future(one.run()) for one in (agents, karpenter, kube_scheduler)]
         beside.append(asyncio.ensure_future(_count_claims(stage)))
         controller.start()

@@ -9,9 +9,10 @@ import pytest
 from tests.sim.demo.onlooker import NS, Onlooker, look_on
 from ullage.cli.demo import SCENARIOS
 from ullage.errors import UserError
-from ullage.kube.client.resources import NODE_PROVISIONERS, PODS
+from ullage.kube.client.resources import NODE_CLAIMS, NODE_PROVISIONERS, PODS
 from ullage.sim.demo.catalog import STORIES, story_named
 from ullage.sim.demo.contention import CROWDING
+from ullage.sim.demo.karpenter import KARPENTER_STORY
 from ullage.sim.demo.scale_down import EBB
 from ullage.sim.demo.story import Story
 from ullage.sim.demo.tour import TOUR
@@ -44,7 +45,7 @@ def test_the_command_line_knows_the_catalogue() -> None:
 
 
 def test_a_story_that_is_not_there_is_refused_by_name() -> None:
-    with pytest.raises(UserError, match="tour, crowding, ebb"):
+    with pytest.raises(UserError, match="tour, crowding, ebb, karpenter"):
         story_named("turo")
 
 
@@ -152,3 +153,39 @@ def test_the_same_seed_tells_the_same_story_whatever_hashes_are() -> None:
 @pytest.mark.story
 def test_another_seed_tells_another_story() -> None:
     assert told(1, "1") != told(2, "1")
+
+
+@pytest.mark.story
+def test_karpenter_buys_for_those_who_wait_and_nobody_else_gets_it() -> None:
+    at = {moment.name: moment.at for moment in KARPENTER_STORY.moments}
+
+    async def seen(eye: Onlooker) -> None:
+        async def claims() -> list[str]:
+            return [one.metadata.name for one in (await eye.world.api.list(NODE_CLAIMS)).items]
+
+        async def bound(name: str) -> bool:
+            return bool((await eye.pod(name)).spec.node_name)
+
+        await eye.world.sleep_until(at["request"] + 5)
+        smart = (await eye.world.api.list(PODS, "tensor-fusion-system")).items
+        assert len(smart) == 1
+        await eye.world.sleep_until(at["gang"])
+        assert await bound("train")
+        assert not await bound("rival")
+        await eye.world.sleep_until(at["large"])
+        assert await bound("duo-0")
+        assert await bound("duo-1")
+        assert len(await claims()) == 3
+        await eye.world.sleep_until(at["orphan"])
+        assert "LargerThanAnyNode" in (await eye.pod("huge")).metadata.annotations["gpu.scheduling/capacity-failure"]
+        await eye.world.sleep_until(at["empty"])
+        assert await bound("heir")
+        assert len(await claims()) == 4, "the node that came for another serves the heir"
+        triggered = [one["regarding"]["name"] for one in await eye.events("ScaleUpTriggered")]
+        assert "heir" not in triggered, "nothing was asked for it"
+        assert not await bound("rival")
+        await eye.world.sleep_until(at["yours"])
+        assert not await claims(), "Karpenter took its empty nodes away"
+        assert not (await eye.world.api.list(PODS, "tensor-fusion-system")).items
+
+    look_on(KARPENTER_STORY, seen)

@@ -1,7 +1,7 @@
 """Loop of capacity requests: collect them, decide, perform, settle. Wakes on a change or at the next deadline."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ullage.act.smart_pods import SmartPodActuator
@@ -9,14 +9,16 @@ from ullage.clock import Clock
 from ullage.control.karpenter.reporter import KarpenterReporter
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.demand import capacity_requests
+from ullage.decide.karpenter.service_choice import prefers_karpenter
 from ullage.decide.provisioning.demand import FleetDemand, find_demand, pending_turns
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.fact_event import FactEvent
 from ullage.model.intents import KarpenterIntent
-from ullage.model.karpenter import CapacityRequest
+from ullage.model.karpenter import CapacityRequest, WaitingPod
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.outcomes import KarpenterOutcome
 from ullage.model.pod import Pod
+from ullage.model.provisioner import Provisioner
 from ullage.runtime import ActionRunner, LoopTasks, Pacing, Wakeup, run_reconciler, seconds_until
 
 MODELLED_STEP = 0.002
@@ -45,6 +47,7 @@ class KarpenterLoop:
         self.reporter: KarpenterReporter | None = None
         self.served_by_others: Callable[[], FleetDemand | None] = lambda: None
         """Returns the demand of the provisioning plan; None without a plan."""
+        self.provisioners: Callable[[], Iterable[Provisioner]] = tuple
         self._assigner = assigner
         self._clock = clock
         self._schedulers = frozenset(schedulers)
@@ -69,6 +72,10 @@ class KarpenterLoop:
         if self.core.apply(event, now=self._clock.now()):
             self._wakeup.set()
 
+    def wake(self) -> None:
+        """Reconcile again: a plan of the NodeProvisioners may leave pods to Karpenter."""
+        self._wakeup.set()
+
     async def run(self) -> None:
         """Reconcile until cancelled."""
         async with self._tasks:
@@ -89,20 +96,42 @@ class KarpenterLoop:
         if self.reporter is not None:
             self.reporter.outcome(outcome, failures)
 
+    def serves(self, pod: Pod) -> bool:
+        """True if Karpenter serves the pod, so that no NodeProvisioner buys for it. Gangs are served by one of them."""
+        if pod.scheduler not in self._schedulers:
+            return False
+        gang = self._assigner.gang_of(pod)
+        members = (pod,) if gang is None else self._assigner.gang_ask(gang, self._counts).pending or (pod,)
+        if any(self.core.is_serving(WaitingPod(one.key, one.uid)) for one in members):
+            return True
+        plan = self.served_by_others()
+        if plan is not None and any(one.key in plan.chosen or one.key in plan.seated for one in members):
+            return False
+        now, provisioners = self._clock.now(), tuple(self.provisioners())
+        if not provisioners:
+            return False
+        for one in members:
+            answer = self.core.could_serve(one, now=now)
+            if answer is None or not prefers_karpenter(answer[1], answer[0].ask, provisioners, now=now):
+                return False
+        return True
+
     def _counts(self, pod: Pod) -> bool:
         """True for waiting pods of our schedulers. Pods of other schedulers are served by Karpenter directly."""
         return pod.scheduler in self._schedulers and waits(pod)
 
     def _wanted(self) -> list[CapacityRequest]:
-        """Capacity requests of pods that fit on no node and that no NodeProvisioner serves."""
+        """Capacity requests of pods that fit on no node, and that no NodeProvisioner serves or serves as cheaply."""
         turns = list(pending_turns(self._assigner, self._counts))
         if not turns:
             return []
         demand = find_demand(self._assigner.seating, (), turns, now=self._clock.now())
-        unmet = set(demand.unmet)
+        unmet, pods = set(demand.unmet), self._assigner.placements.state.pods
         others = self.served_by_others()
         if others is not None:
-            unmet &= set(others.unmet)
+            unmet = {key for key in unmet if key in others.unmet or self.serves(pods[key])}
+        elif any(True for _ in self.provisioners()):  # they have not planned yet
+            unmet = {key for key in unmet if self.serves(pods[key])}
         return capacity_requests(self._assigner, turns, unmet)
 
     def _report(self) -> None:

@@ -65,7 +65,7 @@ class KarpenterReporter:
                 _log.info("smart pod deleted", smart_pod=str(intent.key), state=intent.end.value, why=intent.why)
                 if intent.end is SmartPodState.CANCELLED:
                     self._ended(SmartPodState.CANCELLED, None)
-            case ClearHandover() as intent:
+            case ClearHandover() as intent if outcome.written:
                 _log.info("node opened", node=intent.node, why=intent.why)
                 if "is over" in intent.why and self._metrics is not None:
                     self._metrics.orphan_opened()

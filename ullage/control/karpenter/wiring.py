@@ -31,6 +31,7 @@ from ullage.kube.read.karpenter import (
 )
 from ullage.model.fact_event import FactEvent
 from ullage.model.karpenter import COMPONENT_LABEL, REQUEST_LABEL, SMART_SCHEDULER
+from ullage.model.pod import Pod
 from ullage.observe.events import EventRecorder
 from ullage.observe.karpenter_metrics import KarpenterMetrics
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
@@ -75,6 +76,9 @@ class KarpenterController:
             longest_wait=settings.cleanup_interval,
         )
         self.loop.served_by_others = self._provisioned
+        self.loop.provisioners = lambda: provisioning.loop.provisioners
+        provisioning.loop.core.served_elsewhere = self._serves
+        provisioning.loop.after_plan = self.loop.wake
         provisioning.join(self)
 
     @property
@@ -142,6 +146,9 @@ class KarpenterController:
             return
         except ApiError as error:
             _log.warning("the namespace of smart pods cannot be made", error=error.message)
+
+    def _serves(self, pod: Pod) -> bool:
+        return self.ready and self.loop.serves(pod)
 
     def _provisioned(self) -> FleetDemand | None:
         plan = self._provisioning.loop.plan

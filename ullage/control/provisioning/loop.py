@@ -5,7 +5,7 @@ Pools do not wait for each other: a slow step goes on concurrently, and its pool
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -64,6 +64,8 @@ class ProvisioningLoop:
         self.on_planned: Callable[[float], None] = lambda _: None
         """Called with the seconds a plan took."""
         self.on_plan: Callable[[FleetPlan], None] = lambda _: None
+        self.after_plan: Callable[[], None] = lambda: None
+        """Called when the plan is new: it says which pods no NodeProvisioner serves."""
         self._statuses = statuses
         self._clouds = clouds
         self._actuator = actuator
@@ -122,6 +124,7 @@ class ProvisioningLoop:
         plan = await drive(self.core.plan(facts, now=now), self._clock, budget=math.inf)
         self.on_planned(self._clock.steady() - began)
         self.on_plan(plan)
+        self.after_plan()
         await self._clock.charge(MODELLED_PLAN)
         # 3. Perform one step of each pool, and record its outcome.
         done |= await self._step_all(plan)
@@ -131,6 +134,11 @@ class ProvisioningLoop:
             if one.provider in wrong and not self._clouds.has_listed(one.provider):
                 await self._statuses.write_unready(one.name, wrong[one.provider])
         return done
+
+    @property
+    def provisioners(self) -> Iterable[Provisioner]:
+        """All NodeProvisioners, as last observed."""
+        return self._statuses.provisioners.values()
 
     async def _step_all(self, plan: FleetPlan) -> bool:
         """Start a step of each idle pool. True if any step that ended within STEP_PATIENCE did something."""

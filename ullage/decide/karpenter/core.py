@@ -12,7 +12,8 @@ from ullage.decide.karpenter.demand import request_of
 from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.handover import admit, is_admitted, open_node, release, reserve
 from ullage.decide.karpenter.intent_backoff import NODE, POD, SMART_POD, IntentBackoff, subject_of
-from ullage.decide.karpenter.lifecycle import node_claim_events
+from ullage.decide.karpenter.lifecycle import REGISTERED, node_claim_events
+from ullage.decide.karpenter.node_pool_mapping import Chosen, choose
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.decide.karpenter.progress import Progress, ProgressReader, evicted
 from ullage.decide.karpenter.requesting import RequestPlanner, gang_failure
@@ -50,12 +51,14 @@ class KarpenterCore:
         self.policy = policy
         self._assigner = assigner
         self._reader = ProgressReader(assigner, self.facts, policy)
-        self._planner = RequestPlanner(self.facts, policy)
+        self._planner = RequestPlanner(self.facts, policy, self._has_reported)
         self._retry = SmartPodRetries(self.facts, policy)
         self._backoff = IntentBackoff()
         self._wanted: tuple[CapacityRequest, ...] = ()
         self._wake_at: list[Instant] = []
         self._rejected: list[tuple[tuple[WaitingPod, ...], str]] = []
+        self._creating: set[WaitingPod] = set()
+        """Pods whose smart pod is being created and was not observed yet."""
         self.transitions = TransitionLog()
         self.claim_events: list[NodeClaimEvent] = []
         """Events of NodeClaims since the loop last reported them."""
@@ -72,6 +75,7 @@ class KarpenterCore:
         match fact:
             case SmartPod():
                 self._backoff.observed((SMART_POD, event.key))
+                self._creating -= set(() if fact.original is None else fact.original.pods)
             case HandoverNode():
                 self._backoff.observed((NODE, ObjectKey("", fact.name)))
             case Pod():
@@ -93,6 +97,22 @@ class KarpenterCore:
         """Set all current requests, in the order of the queue. Idempotent by request id."""
         del now
         self._wanted = tuple(wanted)
+
+    def is_serving(self, pod: WaitingPod) -> bool:
+        """True if a smart pod, or a node closed for a hand-over, is there for the pod or is being created."""
+        return pod in self._creating or pod in self._served(self.facts.smart_pods.values())
+
+    def could_serve(self, pod: Pod, *, now: float) -> tuple[CapacityRequest, Chosen] | None:
+        """Request of a pod and the mapping that would serve it now; None if no mapping could."""
+        request = request_of(self._assigner, pod)
+        if request is None:
+            return None
+        failure = self._retry.standing(request)
+        if failure is not None and (not failure.retry_at or failure.retry_at > now):
+            return None
+        left_out = () if failure is None else failure.exhausted
+        chosen = choose(request, self.policy.mappings, self.facts.node_pools, passed_over=left_out)
+        return (request, chosen) if isinstance(chosen, Chosen) else None
 
     def next_deadline(self) -> Instant | None:
         """Instant at which to ask again even if nothing is observed; None if no deadline is set."""
@@ -122,11 +142,15 @@ class KarpenterCore:
         due = tuple(found.values())[:most]
         for intent in due:
             self._backoff.issue(intent)
+            if isinstance(intent, CreateSmartPod):
+                self._creating |= set(intent.pods)
         return due
 
     def settle(self, outcome: KarpenterOutcome, *, now: float) -> int:
         """Take the outcome of an intent. Returns its number of failures in a row."""
         intent = outcome.intent
+        if isinstance(intent, CreateSmartPod) and not isinstance(outcome, IntentDone):
+            self._creating -= set(intent.pods)
         if isinstance(outcome, IntentDone):
             if isinstance(intent, ReserveNode):
                 self._reader.leased |= {(intent.node, one.pod.uid): frozenset(one.devices) for one in intent.leases}
@@ -148,7 +172,8 @@ class KarpenterCore:
                 yield pod
             else:
                 progress = self._reader.read(pod, pod.original, now=now)
-                self.transitions.observe(pod.request, progress.state, now=now)
+                if not pod.deleting:
+                    self.transitions.observe(pod.request, progress.state, now=now)
                 yield progress
 
     def _in_flight(self, readings: Sequence[Progress | SmartPod], now: float) -> Iterator[KarpenterIntent]:
@@ -226,13 +251,36 @@ class KarpenterCore:
         """Continue hand-overs whose smart pod is gone, and open nodes bought for requests that are over."""
         served = {pod.request for pod in self.facts.smart_pods.values()}
         for _, node in sorted(self.facts.nodes.items()):
-            if node.closed_for is None or node.request in served or node.closed_for in served:
+            if (
+                (node.closed_for is None and node.handover is None)
+                or node.request in served
+                or node.closed_for in served
+            ):
                 continue
+            # A node whose taint a user removed still has our annotations: they go when the hand-over is over.
             if node.handover is None or node.closed_for == UNCLAIMED:
-                if node.ready and not node.going:
+                if node.ready and not node.going and self._is_usable(node, now):
                     yield open_node(node, f"request {node.request} is over: the node is for whoever comes next")
             else:
                 yield from self._handed_over(node, node.handover, now)
+
+    def _is_usable(self, node: HandoverNode, now: float) -> bool:
+        """True if the scheduler can place pods on the node: its agent has reported, or has been silent for too long.
+
+        A node that is opened earlier could be taken by pods that need no report, while the next request waits for it.
+        """
+        if self._has_reported(node.name):
+            return True
+        claim = self.facts.claim_of(node.request)
+        if claim is None:
+            return True
+        usable_by = after(claim.condition(REGISTERED).since or claim.created, self.policy.deadlines[S.INITIALIZED])
+        if now < usable_by:
+            self._wake_at.append(usable_by)
+        return now >= usable_by
+
+    def _has_reported(self, node: str) -> bool:
+        return node in self._assigner.placements.state.inventories
 
     def _handed_over(self, node: HandoverNode, handover: Handover, now: float) -> Iterator[KarpenterIntent]:
         waiting = self._reader.waiting(handover.pods)
@@ -274,14 +322,18 @@ class KarpenterCore:
 
     def _unserved(self, known: Iterable[Progress]) -> list[CapacityRequest]:
         """Wanted requests of pods that still wait, without smart pod and without a node closed for them."""
-        served = {pod for one in known for pod in one.original.pods}
-        served |= {
+        served = self._served(one.smart_pod for one in known)
+        return [one for one in self._wanted if one.pod not in served and self._reader.waiting((one.pod,))]
+
+    def _served(self, smart_pods: Iterable[SmartPod]) -> set[WaitingPod]:
+        """Pods of these smart pods' requests, and of nodes closed for a hand-over."""
+        served = {pod for one in smart_pods if one.original is not None for pod in one.original.pods}
+        return served | {
             pod
             for node in self.facts.nodes.values()
             if node.closed_for not in (None, UNCLAIMED) and node.handover is not None and not node.going
             for pod in node.handover.pods
         }
-        return [one for one in self._wanted if one.pod not in served and self._reader.waiting((one.pod,))]
 
     def _rejections(self, now: float) -> Iterator[KarpenterIntent]:
         """Record on the waiting pods, once, that the API server rejected their smart pod."""

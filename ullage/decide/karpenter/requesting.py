@@ -1,13 +1,13 @@
 """Plan new smart pods: select due requests, choose their NodePools, group them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from ullage.decide.karpenter.batching import RequestGroup, grouped
 from ullage.decide.karpenter.facts import KarpenterFacts
-from ullage.decide.karpenter.lifecycle import REGISTERED
+from ullage.decide.karpenter.lifecycle import READY, REGISTERED
 from ullage.decide.karpenter.node_pool_mapping import Chosen, choose
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.decide.karpenter.retry import SmartPodRetries
@@ -35,9 +35,11 @@ class Requesting:
 class RequestPlanner:
     """Turns wanted requests into smart pods."""
 
-    def __init__(self, facts: KarpenterFacts, policy: KarpenterPolicy) -> None:
+    def __init__(self, facts: KarpenterFacts, policy: KarpenterPolicy, has_reported: Callable[[str], bool]) -> None:
+        """`has_reported`: True if the agent of a node has reported its GPUs."""
         self._facts = facts
         self._policy = policy
+        self._has_reported = has_reported
         self._retry = SmartPodRetries(facts, policy)
         self._since: dict[str, Instant] = {}
         """Instant at which a request was first seen due without a smart pod, by pod uid."""
@@ -148,11 +150,15 @@ class RequestPlanner:
         return found
 
     def _is_coming(self, claim: NodeClaim) -> bool:
-        """True if the node is not registered, not ready or still closed. An open node is left to the scheduler."""
+        """True until the scheduler can place pods on the node: it is ready, open, and its GPUs are reported.
+
+        Karpenter shows Ready a moment after the node was opened: by then the snapshot has observed it as well.
+        """
         node = self._facts.nodes.get(claim.node)
         if node is None:
             return not claim.holds(REGISTERED)
-        return not node.going and (not node.ready or node.closed_for == UNCLAIMED)
+        opened = node.ready and node.closed_for != UNCLAIMED and claim.holds(READY)
+        return not node.going and not (opened and self._has_reported(node.name))
 
 
 def gang_failure(member: ObjectKey, failure: RequestFailure) -> RequestFailure:

@@ -3,7 +3,7 @@
 Remembered by one process: protected nodes, back-off of deletions, and since when something has been observed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -53,6 +53,8 @@ class ProvisioningCore:
         self._assigner = PodAssigner(snapshot)
         self._settings = settings.provisioning
         self._buys_for = buys_for(settings.scheduler_names)
+        self.served_elsewhere: Callable[[Pod], bool] = lambda _: False
+        """True for a pod that another system buys a node for."""
         self._sightings = Sightings()
         self._deletes = DeleteBackoff()
         self._protected: dict[str, float] = {}
@@ -126,7 +128,7 @@ class ProvisioningCore:
 
     def _counts(self, pod: Pod) -> bool:
         """True if nodes are bought for this pod. Not for one that holds its GPUs already: its bind is under way."""
-        return self._buys_for(pod) and not self.snapshot.leases.holds(pod.uid)
+        return self._buys_for(pod) and not self.snapshot.leases.holds(pod.uid) and not self.served_elsewhere(pod)
 
 
 def can_change_plan(event: FactEvent[Any]) -> bool:

@@ -4,11 +4,12 @@ from collections.abc import Mapping
 
 from ullage.errors import UserError
 from ullage.sim.demo.contention import CROWDING
+from ullage.sim.demo.karpenter import KARPENTER_STORY
 from ullage.sim.demo.scale_down import EBB
 from ullage.sim.demo.story import Story
 from ullage.sim.demo.tour import TOUR
 
-STORIES: Mapping[str, Story] = {story.name: story for story in (TOUR, CROWDING, EBB)}
+STORIES: Mapping[str, Story] = {story.name: story for story in (TOUR, CROWDING, EBB, KARPENTER_STORY)}
 
 
 def story_named(name: str) -> Story:

@@ -14,6 +14,7 @@ from ullage.sim.demo.captions import Caption, CaptionFeed
 from ullage.sim.demo.story import Story
 from ullage.sim.demo.story_player import StoryPlayer
 from ullage.sim.world.admin_client import AdminClient
+from ullage.sim.world.processes import CONTROLLER
 from ullage.sim.world.spec import SCHEDULER, WorldSpec
 from ullage.sim.world.world import World, started_world
 
@@ -50,7 +51,7 @@ class _Parts:
 
     def admission(self, server: SimulatedApiServer) -> None:
         self._server = server
-        post_webhook(server, AdmissionPolicy(identities=(SCHEDULER,)))
+        post_webhook(server, AdmissionPolicy(identities=(SCHEDULER,), controllers=(CONTROLLER,)))
 
     def agents(self, _hand: AdminClient, clock: Clock, heartbeats: bool) -> SimulatedAgents:
         if self._server is None:

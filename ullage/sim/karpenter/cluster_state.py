@@ -56,12 +56,17 @@ class KarpenterClusterState:
         self.nodes: dict[str, Node] = {}
         self.claims: dict[str, NodeClaimState] = {}
         self.pools: dict[str, NodePool] = {}
+        self.node_classes: frozenset[str] = frozenset(("", "default"))
+        """Node classes there are. A NodePool that names another one is not Ready, and buys nothing."""
         self.on_claim: Callable[[NodeClaimState, bool], None] = lambda _claim, _is_new: None
+        self.on_node_gone: Callable[[NodeClaimState], None] = lambda _claim: None
+        """Called when the Node of a NodeClaim was deleted by somebody else: Karpenter deletes the NodeClaim with it."""
         self.on_provisionable: Callable[[], None] = lambda: None
         self._clock = clock
         self._dedup = pod_event_dedup
         self._kept: set[str] = set()
         self._consolidate: dict[str, float | None] = {}
+        self._class_of: dict[str, str] = {}
 
     def observe(self, event: FactEvent[Any]) -> None:
         match event:
@@ -87,6 +92,8 @@ class KarpenterClusterState:
             (self._kept.add if kept else self._kept.discard)(key.name)
         else:
             self.pools[key.name] = read_node_pool(msgspec.convert(fact, NODE_POOLS.reads_as))
+            named = fact["spec"].get("template", {}).get("spec", {}).get("nodeClassRef", {})
+            self._class_of[key.name] = named.get("name", "")
             after = fact["spec"].get("disruption", {}).get("consolidateAfter", "0s")
             self._consolidate[key.name] = None if after == "Never" else float(after.removesuffix("s"))
 
@@ -107,6 +114,8 @@ class KarpenterClusterState:
             self.claims.pop(key.name, None)
         elif fact["kind"] == NODES.kind:
             self.nodes.pop(key.name, None)
+            for claim in [one for one in self.claims.values() if one.fact.node == key.name and not one.fact.deleting]:
+                self.on_node_gone(claim)
         else:
             self.pools.pop(key.name, None)
 
@@ -153,10 +162,10 @@ class KarpenterClusterState:
         return rooms
 
     def counted_pools(self) -> list[NodePool]:
-        """NodePools that are not being deleted, each with its usage."""
+        """NodePools that may buy, each with its usage: not being deleted, and with a node class."""
         found = []
         for pool in self.pools.values():
-            if pool.deleting:
+            if pool.deleting or self._class_of.get(pool.name, "") not in self.node_classes:
                 continue
             kinds = [self.kind_of(one) for one in self.claims.values() if one.fact.node_pool == pool.name]
             mine = [one for one in kinds if one is not None]

@@ -67,7 +67,10 @@ class SimulatedKarpenter:
                 elif is_new:
                     group.create_task(self._lifecycle.live(claim), name=f"nodeclaim {name}")
 
-            self._cluster.on_claim = serve
+            def node_gone(claim: NodeClaimState) -> None:
+                group.create_task(self._lifecycle.abandon(claim), name=f"abandon {claim.fact.name}")
+
+            self._cluster.on_claim, self._cluster.on_node_gone = serve, node_gone
             group.create_task(run_all(*informers), name="karpenter informers")
             await wait_all_synced(*informers)
             group.create_task(self._provisioner.run(), name="karpenter provisioner")

@@ -1,6 +1,7 @@
 """Simulated kube-scheduler: binds pods of `default-scheduler` by count, and marks those that fit nowhere.
 
-Filters are those of the scheduling rules, without GPU devices: a device plugin would choose them. No preemption.
+Filters are those of the scheduling rules, without GPU devices: a device plugin would choose them. A pod that fits
+nowhere preempts pods of lower priority, and the node is nominated to it.
 """
 
 import asyncio
@@ -9,15 +10,17 @@ from typing import Any
 
 from ullage.act.refuse import PodConditionWriter
 from ullage.clock import Clock
-from ullage.decide.placement.filters.codes import FITS
 from ullage.decide.placement.filters.table import FilterTable
 from ullage.decide.scheduling.assignment import queue_order, waits
 from ullage.errors import ApiError
-from ullage.kube.client.api import Binding, KubeApi
+from ullage.kube.client.api import Binding, Deletion, KubeApi
+from ullage.kube.client.resources import EVENTS, PODS
 from ullage.model.fact_event import FactEvent, Synced
 from ullage.model.intents import MarkUnschedulable
 from ullage.model.pod import Pod
 from ullage.model.refusal import PodScheduledReason, SchedulingFailure
+from ullage.sim.karpenter.objects import SimulatedEvent
+from ullage.sim.karpenter.preemption import choose_victims, fitting_nodes
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.watch.informer import Informer, run_all, wait_all_synced
 from ullage.watch.sources import sources_served
@@ -37,6 +40,7 @@ class SimulatedKubeScheduler:
         self._fit = FilterTable(self._placements)
         self._refuser = PodConditionWriter(api, clock)
         self._changed = asyncio.Event()
+        self._events = 0
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -64,15 +68,40 @@ class SimulatedKubeScheduler:
                 await self._decide(pod)
 
     async def _decide(self, pod: Pod) -> None:
-        codes, columns = self._fit.codes(pod), self._placements.columns
-        fitting = sorted(columns.names[row] for row in range(columns.size) if columns.names[row] and codes[row] == FITS)
+        fitting = fitting_nodes(self._fit, self._placements, pod)
         if not fitting:
-            if pod.unplaced != PodScheduledReason.UNSCHEDULABLE:
-                why = SchedulingFailure(word="Unschedulable", message=f"0/{len(columns.rows)} nodes are available")
-                await self._refuser.perform(MarkUnschedulable(pod=pod.key, uid=pod.uid, why=why))
+            await self._refuse(pod)
             return
-        self._placements.place(pod, fitting[0])
+        node = pod.nominated if pod.nominated in fitting else fitting[0]
+        self._placements.place(pod, node)
         try:
-            await self._api.bind(pod.key.name, pod.key.namespace, Binding(fitting[0], uid=pod.uid))
+            await self._api.bind(pod.key.name, pod.key.namespace, Binding(node, uid=pod.uid))
         except ApiError:
             self._placements.remove(pod.key)
+
+    async def _refuse(self, pod: Pod) -> None:
+        """Mark the pod unschedulable, and evict pods of lower priority where that makes room."""
+        if pod.nominated in self._placements.columns.rows:
+            return  # its victims are leaving
+        chosen = choose_victims(self._fit, self._placements, pod)
+        if chosen is None and pod.unplaced == PodScheduledReason.UNSCHEDULABLE:
+            return
+        why = SchedulingFailure(
+            word="Unschedulable", message=f"0/{len(self._placements.columns.rows)} nodes are available"
+        )
+        nominated = None if chosen is None else chosen[0]
+        await self._refuser.perform(MarkUnschedulable(pod=pod.key, uid=pod.uid, why=why, nominated=nominated))
+        for victim in () if chosen is None else chosen[1]:
+            await self._evict(victim, pod)
+
+    async def _evict(self, victim: Pod, by: Pod) -> None:
+        self._events += 1
+        event = SimulatedEvent(
+            "Pod", victim.key, victim.uid, "Preempted", f"Preempted by pod {by.uid} on {victim.node}"
+        )
+        body = event.body(f"{victim.key.name}.{self._events:x}", now=self._clock.now()) | {"reportingController": NAME}
+        try:
+            await self._api.create(EVENTS, body, victim.key.namespace)
+            await self._api.delete(PODS, victim.key.name, victim.key.namespace, how=Deletion(uid=victim.uid))
+        except ApiError:
+            return  # it is gone

@@ -144,6 +144,11 @@ class NodeClaimLifecycle:
         except (NotFound, Conflict):
             return
 
+    async def abandon(self, claim: NodeClaimState) -> None:
+        """Delete a NodeClaim whose Node was deleted by somebody else."""
+        with suppress(NotFound):
+            await self._api.delete(NODE_CLAIMS, claim.fact.name)
+
     def _is_going(self, name: str) -> bool:
         claim = self._cluster.claims.get(name)
         return claim is None or claim.fact.deleting

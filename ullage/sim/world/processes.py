@@ -15,6 +15,7 @@ from ullage.act.concurrency import ended
 from ullage.clock import Clock
 from ullage.cloud.simulated import SimulatedCloud
 from ullage.control.draining.wiring import DrainController
+from ullage.control.karpenter.wiring import KarpenterController
 from ullage.control.leader.election import ElectionLease, LeaderElector
 from ullage.control.leader.guard import StandbyTransport
 from ullage.control.leader.leadership import Leadership, lead
@@ -30,7 +31,7 @@ from ullage.sim.process import ProcessRun, SimulatedProcess
 from ullage.sim.renewal import SimulatedRenewal
 from ullage.sim.world.cloud import EveryProvider
 from ullage.sim.world.scorer import CountingMetrics
-from ullage.sim.world.spec import DRAINING, PROVISIONING, SCHEDULER, WorldSpec
+from ullage.sim.world.spec import DRAINING, KARPENTER, PROVISIONING, SCHEDULER, WorldSpec
 
 CONTROLLER = "controller"
 PROCESS_OF: Mapping[str, str] = {SCHEDULER: SCHEDULER, PROVISIONING: CONTROLLER, DRAINING: CONTROLLER}
@@ -158,6 +159,14 @@ async def _control(loops: WorldProcesses, life: ProcessRun, rng: random.Random, 
     loops.running[PROVISIONING] = provisioning
     if DRAINING in spec.loops:
         loops.running[DRAINING] = DrainController(provisioning, spec.settings)
+    if spec.karpenter is not None:
+        loops.running[KARPENTER] = KarpenterController(
+            provisioning,
+            spec.settings.karpenter,
+            schedulers=spec.settings.scheduler_names,
+            lease_namespace=spec.settings.scheduling.lease_namespace,
+            seed=seed,
+        )
     await provisioning.run()
 
 

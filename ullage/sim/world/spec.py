@@ -5,12 +5,15 @@ from dataclasses import dataclass, field
 
 from ullage.config.settings import Settings
 from ullage.kube.client.resource import JsonObject
-from ullage.model.provisioner import NodeTemplate
+from ullage.model.provisioner import GpuTemplate, NodeTemplate
 from ullage.sim.apiserver.network_faults import Latency
 from ullage.sim.controllers.wiring import ControllerManagerSettings
+from ullage.sim.karpenter.solver import InstanceType
+from ullage.sim.karpenter.timings import KarpenterTimings
 from ullage.sim.virtual_time import EPOCH
 
 SCHEDULER, PROVISIONING, DRAINING = "scheduler", "provisioning", "draining"
+KARPENTER = "karpenter"
 EVERY_LOOP = (SCHEDULER, PROVISIONING, DRAINING)
 """Loops by name. The scheduler brings the ClaimController and the LeaseGarbageCollector with it."""
 
@@ -44,6 +47,20 @@ class CloudSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KarpenterSpec:
+    """Simulated Karpenter and kube-scheduler of a world. NodePools are objects; the settings are the world's."""
+
+    types: tuple[InstanceType, ...]
+    gpus: GpuTemplate
+    """GPUs of every node; their number is the instance type's."""
+    timings: KarpenterTimings = field(default_factory=KarpenterTimings)
+    report_seconds: float = 10.0
+    """Time from a Node to the first report of its agent."""
+    boot_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that nodes give themselves, and that no NodePool knows: Karpenter buys for no pod that selects them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WorldSpec:
     """A cluster and the processes that work in it."""
 
@@ -61,6 +78,8 @@ class WorldSpec:
     scheduler_replicas: int = 1
     """More than one: they elect a leader, as replicas of a Deployment do."""
     cloud: CloudSpec = field(default_factory=CloudSpec)
+    karpenter: KarpenterSpec | None = None
+    """Karpenter of the world; its loop runs in the controller."""
     actors: ControllerManagerSettings = field(default_factory=ControllerManagerSettings)
     latency: Latency = field(default_factory=lambda: Latency(default=0.004, spread=0.5, watch=0.01))
     """Latency between each loop and the API server."""

@@ -29,6 +29,7 @@ from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.agents import AgentFleet, ImplicitAgents, MakeAgents
 from ullage.sim.world.cloud import NodeJoiner, make_cloud
 from ullage.sim.world.decisions import DecisionLog
+from ullage.sim.world.karpenter import install_karpenter, run_karpenter
 from ullage.sim.world.object_mirror import ObjectChange
 from ullage.sim.world.observers import EventExpiry, Observers
 from ullage.sim.world.processes import PROCESS_OF, MakeNetwork, WorldProcesses, plain_network
@@ -197,7 +198,7 @@ async def started_world(
     collected = replace(spec.actors, custom=(*spec.actors.custom, GPU_CLAIMS, GPU_NODE_STATUSES))
     async with (
         start_actors(nature, clock, collected) as world.actors,
-        _beside(world.cloud.run(), world.agents.run()),
+        _beside(world.cloud.run(), world.agents.run(), *_karpenter(world)),
     ):
         world.begin()
         world.loops.start()
@@ -208,9 +209,24 @@ async def started_world(
             world.loops.crash()
 
 
+def _karpenter(world: World) -> list[Coroutine[Any, Any, None]]:
+    """Work of the world's Karpenter, if it has one."""
+    spec = world.spec
+
+    def api(user: str) -> KubeApi:
+        rng = random.Random(f"{spec.seed} {user}")
+        return RestApi(InMemoryTransport(world.server, user=user), rng=rng, lossless=not spec.faults)
+
+    if spec.karpenter is None:
+        return []
+    return [run_karpenter(spec.karpenter, api, world.clock, world.agents, spec.seed)]
+
+
 async def _make(world: World) -> None:
     spec = world.spec
     await install(world.api, (*OURS, POD_GROUP, *VM_KINDS))  # a kind that is missing is looked for again and again
+    if spec.karpenter is not None:
+        await install_karpenter(world.api)
     world.make_namespace(spec.settings.scheduling.lease_namespace)
     setup.adopt_machines(world.cloud, spec)
     for node in spec.nodes:
