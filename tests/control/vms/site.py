@@ -198,7 +198,7 @@ async def answering(site: VmSite, *, insecure: bool = False) -> AsyncIterator[Sc
     scheduler.vms.serving = serving(insecure=insecure)
     running = asyncio.ensure_future(scheduler.run())
     try:
-        async with asyncio.timeout(60), aiohttp.ClientSession() as site.session:
+        async with aiohttp.ClientSession() as site.session:
             await until(lambda: bool(scheduler.vms.addresses) or running.done(), 50)
             assert not running.done(), running.exception()
             site.url = f"{'http' if insecure else 'https'}://{scheduler.vms.addresses[0]}/"

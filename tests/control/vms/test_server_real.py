@@ -10,10 +10,11 @@ import pytest
 
 from tests.control.vms.site import ACCOUNT, NS, SYSTEM, VmSite, answering, message, new_message, until
 from ullage.kube.client.api import KubeApi, MergePatch
-from ullage.kube.client.resources import CONFIG_MAPS, EVENTS, PODS
+from ullage.kube.client.resources import CONFIG_MAPS, EVENTS, PODS, VIRTUAL_MACHINES
 from ullage.kube.read.vm import read_vm_pod
+from ullage.model.fact_event import ObjectKey
 from ullage.model.vm import VmAmounts
-from ullage.testing.builders import a_pod
+from ullage.testing.builders import a_pod, with_meta
 
 pytestmark = pytest.mark.real
 GI = 1 << 30
@@ -181,6 +182,25 @@ async def test_a_wrong_configuration_is_refused_and_the_next_one_taken_over(site
         await _configure(site, good.replace("0.8", "0.4"))
         await until(lambda: room.ledger.ledger("n2").cpu.watermark == 6_000, 20)
         assert room.refusal is None
+
+
+async def test_a_vm_pod_is_bound_with_its_first_approval_and_one_without_a_vm_waits(site: VmSite) -> None:
+    guest = {"cpus": {"min": 1, "use": 2, "max": 8}, "memorySlots": {"min": 4, "use": 8, "max": 32}}
+    labels = {"autoscaling.neon.tech/enabled": "true"}
+    body = {"metadata": {"name": "fresh", "labels": labels}, "spec": {"guest": guest}}
+    await site.api.create(VIRTUAL_MACHINES.whole(), body, NS)
+    for name in ("fresh", "orphan"):
+        pod = with_meta(a_pod(name, schedulerName="gpu-scheduler"), labels={"vm.neon.tech/name": name})
+        await site.api.create(PODS, pod, NS)
+    async with answering(site):
+        assert site.scheduler is not None
+        known = site.scheduler.desk.placements.state.pods
+        await until(lambda: bool(known[ObjectKey(NS, "fresh")].node), 20)
+        await until(lambda: known[ObjectKey(NS, "orphan")].unplaced == "Unschedulable", 20)
+        assert await approved(site.api, "fresh") == VmAmounts(2000, 8 * GI)
+        waiting = await site.api.get(PODS, "orphan", NS)
+        (condition,) = (one for one in waiting.status.conditions if one.type == "PodScheduled")
+        assert condition.message == f"VirtualMachine {NS}/orphan is not there"
 
 
 @pytest.mark.fault
