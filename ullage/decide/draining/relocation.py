@@ -14,6 +14,7 @@ from ullage.decide.draining.destinations import DestinationSearch
 from ullage.decide.draining.inputs import FRESH, PlannerMemory
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.prefilter import POOL_LABEL, claim_of
+from ullage.decide.placement.vm_pods import with_vm
 from ullage.decide.provisioning.demand import Turn, pending_turns
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order
 from ullage.model.device import MILLI_GPU
@@ -64,6 +65,8 @@ class BatchablePods:
 
 def _plain(pod: Pod) -> bool:
     shape = pod.shape
+    if pod.vm is not None:
+        return False  # its room is its VM's, and not its own request
     if shape.host_ports or shape.near or shape.away or shape.claims or device_ask(pod) is not None:
         return False
     return not any(constraint.hard for constraint in shape.spread)
@@ -145,17 +148,23 @@ class PodRelocator:
         """Place one pod that holds no room."""
         return self._seat(*self._split((pod,)))
 
+    def _recreated(self, pod: Pod) -> Pod:
+        """The pod as its controller will create it again; a VM pod with the room it holds now in VM ledgers."""
+        again = as_recreated(pod, self._placements.state)
+        ready = with_vm(again, self._placements) if again.vm is not None else again
+        return ready if isinstance(ready, Pod) else again
+
     def why_nowhere(self, pod: Pod) -> str:
         """Reasons of the open nodes against a pod that has no place, as text."""
         if pod.device_claims:
             return "its devices are allocated by kube-scheduler"
-        counts = self._destinations.refusals(as_recreated(pod, self._placements.state))
+        counts = self._destinations.refusals(self._recreated(pod))
         return ", ".join(f"{count} {reason}" for reason, count in counts) or "there is no other node"
 
     def _seat(self, batches: Batches, others: Iterable[Pod]) -> Places | Pod:
         places: Places = {}
         for pod in sorted(others, key=queue_order):
-            node = self._place(as_recreated(pod, self._placements.state))
+            node = self._place(self._recreated(pod))
             if node is None:
                 return pod
             places[pod.key] = node
