@@ -176,7 +176,7 @@ RULES: Sequence[DrainRule] = (
     DrainRule(
         name="ControllerNotFound",
         check=controller_gone_or_small,
-        words="controller is gone, or has fewer replicas than `minReplicaCount` | `ControllerNotFound`, `TooFewReplicas`",
+        words="controller is gone, or has fewer replicas than minReplicaCount | `ControllerNotFound`, `TooFewReplicas`",
         switch=lambda switches: switches.custom_controllers_stay,
     ),
     DrainRule(name="DaemonSet", check=daemon_pod, words="of a DaemonSet, or annotated as such | leaves with its node"),
