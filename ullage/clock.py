@@ -7,11 +7,9 @@ jumps to the next timer and one that runs faster than the world. So loops run un
 
 import asyncio
 import time
-from typing import NewType, Protocol
+from typing import Protocol
 
-Instant = NewType("Instant", float)
-"""Seconds since the Unix epoch by the clock in charge. May go back when the clock is set."""
-
+from ullage.model.units import Instant as Instant
 
 # On Linux the monotonic clock stops while a machine is suspended, and it would wake up believing in expired leases.
 _STEADY: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

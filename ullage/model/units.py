@@ -3,7 +3,7 @@
 from typing import NewType
 
 Instant = NewType("Instant", float)
-"""Unix seconds, as written on objects."""
+"""Seconds since the Unix epoch, by the clock in charge. May go back when the clock is set."""
 Seconds = NewType("Seconds", float)
 """A length of time."""
 

@@ -18,7 +18,6 @@ from ullage.control.provisioning.wiring import ProvisioningController
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.decide.provisioning.demand import FleetDemand
-from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.errors import AlreadyExists, ApiError
 from ullage.kube.client.api import ListSelector
 from ullage.kube.client.resources import EVENTS_READ, NAMESPACES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
@@ -65,7 +64,7 @@ class KarpenterController:
         self._metrics = metrics
         self._rng = random.Random(seed)
         self._ready = asyncio.Event()
-        assigner = PodAssigner(provisioning.loop.placements)
+        assigner = provisioning.loop.core.assigner
         actuator = SmartPodActuator(self._api, LeaseClient(self._api, lease_namespace, self._clock))
         self.loop = KarpenterLoop(
             KarpenterCore(assigner, KarpenterPolicy.of(settings)),

@@ -98,11 +98,17 @@ class PlacementEngine:
     """Places pods on one snapshot. Only `commit` and `record` change anything but caches: the workload mix."""
 
     def __init__(
-        self, placements: ClusterSnapshot, policy: str = DEFAULT_POLICY, mix: WorkloadMix | None = None
+        self,
+        placements: ClusterSnapshot,
+        policy: str = DEFAULT_POLICY,
+        mix: WorkloadMix | None = None,
+        *,
+        beside: "PlacementEngine | None" = None,
     ) -> None:
+        """`beside`: engine of another policy on the same snapshot. Filters and device answers are shared with it."""
         self._placements = placements
-        self._fit = FilterTable(placements)
-        self._gpus = DeviceFitTable(placements)
+        self._fit: FilterTable = FilterTable(placements) if beside is None else beside._fit
+        self._gpus: DeviceFitTable = DeviceFitTable(placements) if beside is None else beside._gpus
         self.mix = WorkloadMix() if mix is None else mix
         self._view = ScoreView(placements, self._gpus.boards, self.mix.models)
         self._standings = NodeRankings(placements, self._fit, self._gpus, self._view)

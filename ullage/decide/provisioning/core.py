@@ -50,7 +50,7 @@ class ProvisioningCore:
         self.planned: FleetPlan | None = None
         """Last plan; None while there is no pool."""
         self.snapshot = snapshot
-        self._assigner = PodAssigner(snapshot)
+        self.assigner = PodAssigner(snapshot)
         self._settings = settings.provisioning
         self._buys_for = buys_for(settings.scheduler_names)
         self.served_elsewhere: Callable[[Pod], bool] = lambda _: False
@@ -91,9 +91,9 @@ class ProvisioningCore:
 
     def plan(self, fleet: FleetFacts, *, now: float) -> Stepper[FleetPlan]:
         """Decide on every pool, in steps. Events and outcomes may come between them."""
-        turns, leaving = pending_turns(self._assigner, self._counts), sorted(fleet.leaving)
+        turns, leaving = pending_turns(self.assigner, self._counts), sorted(fleet.leaving)
         steps = plan_fleet_in_steps(
-            self._assigner.seating, fleet, turns, now=now, lifted=lambda: self.snapshot.leases.lifted(leaving)
+            self.assigner.seating, fleet, turns, now=now, lifted=lambda: self.snapshot.leases.lifted(leaving)
         )
         self.planned = plan = yield from steps
         return plan

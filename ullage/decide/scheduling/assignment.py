@@ -6,6 +6,7 @@ assumed in the snapshot at once. The order of pods and the writes are decided el
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from copy import copy
 
 from ullage.decide.gang.attempts import largest_first
 from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest, seat_gang
@@ -45,6 +46,12 @@ class PodAssigner:
         self.seating = PlacementEngine(placements, policy)
         self.quota = QuotaTable(placements)
         self._unreadable = unreadable_claims
+
+    def beside(self, policy: str) -> "PodAssigner":
+        """Return an assigner of another policy on the same snapshot. All but scores and the mix is shared."""
+        other = copy(self)
+        other.seating = PlacementEngine(self.placements, policy, beside=self.seating)
+        return other
 
     def entitled(self, pod: Pod) -> Pod | Verdict:
         """A pending pod as it is to be placed, or the reason that no node need be filtered."""

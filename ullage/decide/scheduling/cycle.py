@@ -47,7 +47,9 @@ class SchedulingCycle:
         self._placements = placements
         self._queue = queue
         self._foreign = foreign
-        by_policy = {policy: PodAssigner(placements, policy) for policy in dict.fromkeys(profiles.values())}
+        first, *others = dict.fromkeys(profiles.values())
+        by_policy = {first: PodAssigner(placements, first)}
+        by_policy |= {policy: by_policy[first].beside(policy) for policy in others}
         self._assigners = {name: by_policy[policy] for name, policy in profiles.items()}
         self._policies = dict(profiles)
         self._searching: PreemptionSearch | None = None
@@ -63,7 +65,7 @@ class SchedulingCycle:
         by_policy = {policy: self._assigners[name] for name, policy in self._policies.items()}
         for name, policy in changed.items():
             if policy not in by_policy:
-                by_policy[policy] = PodAssigner(self._placements, policy)
+                by_policy[policy] = self.assigner.beside(policy)
             self._assigners[name], self._policies[name] = by_policy[policy], policy
 
     def warm_up(self) -> Stepper[None]:

@@ -10,7 +10,6 @@ from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.explain.pod import ExplainedState, PodExplanation, explain_pod
 from ullage.decide.explain.scale_up import foretold
 from ullage.decide.karpenter.outlook import explain_capacity
-from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import ObjectKey
 from ullage.model.verdict import Reason, Verdict
 from ullage.web.view.model import DashboardModel
@@ -52,7 +51,7 @@ def explained(picture: DashboardModel, key: ObjectKey, *, now: float) -> Explana
     if said.verdict == ExplainedState.UNSCHEDULABLE:
         pools = [picture.pools[name].facts for name in sorted(picture.pools)]
         bought = explain_capacity(picture.capacity.facts, pod, now=now)
-        steps = (*steps, *bought, *foretold(PodAssigner(placements, picture.policy), pod, pools, now=now))
+        steps = (*steps, *bought, *foretold(picture.assigner, pod, pools, now=now))
     return ExplanationView(
         pod=str(key), verdict=str(said.verdict), message=said.message, node=pod.node, groups=_groups(said), helps=steps
     )

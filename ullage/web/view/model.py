@@ -38,7 +38,8 @@ class DashboardModel:
         self.policy = policy
         self.decisions = RecentDecisions()
         self.capacity = CapacityOnOrder()
-        self._waiting = PendingPods(PodAssigner(self.placements, policy))
+        self.assigner = PodAssigner(self.placements, policy)
+        self._waiting = PendingPods(self.assigner)
         self._meter = UsageMeter()
         self._nodes, self._pool_rows, self._totals, self._about = (
             SectionTable(),

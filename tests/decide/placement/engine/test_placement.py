@@ -1,5 +1,6 @@
 """Where a pod goes: fit, devices and score in one answer, and the same answer in words."""
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -217,3 +218,18 @@ def test_a_full_node_stays_full_whatever_is_put_on_it() -> None:
     waits = pod("waits", requests={"memory": "256Gi"})
     scene = Scene(node("a"), pod("fills", on="a", requests={"memory": "512Gi"}), bullies, waits)
     assert refused(scene) is Reason.INSUFFICIENT_RESOURCES
+
+
+def test_engines_of_two_policies_share_one_snapshot_and_answer_alike() -> None:
+    """Filters and device answers are shared; each answers as if it were alone, whichever is asked first."""
+    scene = Scene(leased("a", 4), leased("b", 8), *(pod(f"p{number}", number % 3 + 1) for number in range(6)))
+    first = PlacementEngine(scene.placements)
+    engines = {"fragmentation": first, "spread": PlacementEngine(scene.placements, "spread", beside=first)}
+    for number in range(6):
+        waiting, turn = ready(scene, f"p{number}"), list(engines)[number % 2]
+        for policy, engine in engines.items():
+            alone = PlacementEngine(scene.placements, policy, deepcopy(engine.mix))
+            assert engine.seat(waiting, now=scene.now) == alone.seat(waiting, now=scene.now)
+        answer = engines[turn].seat(waiting, now=scene.now)
+        assert isinstance(answer, Placement)
+        engines[turn].commit(waiting, answer)
