@@ -41,6 +41,15 @@ format: $(VENV)/.dev ## put code and generated docs in shape
 	$(BIN)/python -m ullage.kube.crds deploy/crds
 	$(BIN)/python -m ullage.deploy deploy
 
+docs: .cache/docs-venv/.ready ## the documentation as a site, in .cache/site; a warning is an error
+	@NO_MKDOCS_2_WARNING=1 .cache/docs-venv/bin/mkdocs build --strict
+	@echo "open .cache/site/index.html"
+
+.cache/docs-venv/.ready: requirements/docs.lock
+	@$(PYTHON) -m venv .cache/docs-venv
+	@.cache/docs-venv/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements/docs.lock
+	@touch $@
+
 bench: $(VENV)/.dev controlplane ## speed and memory beside the peer, in one run
 	$(BIN)/python -m bench.run $(ARGS)
 
@@ -54,6 +63,8 @@ lock: ## pin dependencies again, with hashes (needs uv)
 	  --group build --constraint requirements/dev.lock pyproject.toml -o requirements/runtime.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --extra agent --extra aws --group build --constraint requirements/dev.lock pyproject.toml -o requirements/image.lock
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+	  --group docs -o requirements/docs.lock
 
 clean: ## forget the environment and what tests left (not the control plane's cache)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache dist

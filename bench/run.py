@@ -19,6 +19,7 @@ BENCHMARKS = {
     "churn": "149 days of a public trace (folder in ULLAGE_OPENB) through the simulator with all loops: CPU and memory",
     "scale": "5,000 nodes and 100,000 pods: memory, start-up, events, longest holds of the loop, agents, take-over",
     "karpenter": "from a claim pod that needs a new node to its bind on a real Karpenter, beside the naive way",
+    "idle": "processor, memory, API requests and log lines of each process with 1,000 nodes and nothing happening",
     "webhook": "admissions per second over TLS, and how long one takes at 200 a second",
 }
 

@@ -73,6 +73,12 @@ def test_links_of_the_new_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def test_every_page_is_in_the_site() -> None:
+    text = (DOCS.parent / "mkdocs.yml").read_text()
+    pages = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
+    assert not [page for page in pages if not re.search(rf"[\[ ]{re.escape(page)}\b", text)]
+
+
 @pytest.mark.real
 def test_the_yaml_of_every_task_is_taken(start_control_plane: StartControlPlane) -> None:
     plane: ControlPlane = start_control_plane(ControlPlaneSpec())
