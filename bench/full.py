@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.record import RESULTS
+from ullage.testing.controlplane.versions import KUBERNETES_RELEASES, MINOR_VARIABLE, chosen_minor
 
 ROOT = Path(__file__).parent.parent
 PROGRESS = ROOT / ".cache" / "test-full.json"
@@ -39,6 +40,10 @@ APART = (
     "tests/web",
 )
 """Folders with a slice of their own; all other tests are in one of the first two."""
+BUILD = ("ullage.testing.controlplane", "build")
+INSTALL = ("pytest", "--full", "tests/deploy")
+OTHER_MINORS = tuple(minor for minor in KUBERNETES_RELEASES if minor != chosen_minor())
+"""Minors beside the usual one: everything is installed, used and removed on each."""
 QUICK_BENCHES = ("decisions", "latency", "mixed", "webhook", "drain", "buying")
 SLICES = (
     Slice("without a control plane", (*PYTEST, "tests", *(f"--ignore={one}" for one in APART), "-m", "not real")),
@@ -50,6 +55,11 @@ SLICES = (
     Slice("draining", (*PYTEST, "tests/control/draining/at_scale", "tests/control/draining")),
     Slice("dashboard", (*PYTEST, "tests/web")),
     *(Slice(f"bench {name}", (sys.executable, "-m", "bench.run", name)) for name in QUICK_BENCHES),
+    *(
+        Slice(f"{what} Kubernetes {minor}", ("env", f"{MINOR_VARIABLE}={minor}", sys.executable, "-m", *command))
+        for minor in OTHER_MINORS
+        for what, command in (("build", BUILD), ("install on", INSTALL))
+    ),
     Slice("bench throughput", (sys.executable, "-m", "bench.run", "throughput")),
     Slice("bench packing", (sys.executable, "-m", "bench.run", "packing")),
     Slice("bench churn", (sys.executable, "-m", "bench.run", "churn")),
