@@ -7,6 +7,7 @@ that is opened again counts as one. A quiet time passes after the start, then a 
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.population import create_all, nodes_with_gpus, report_inventories
+from bench.population import GPUS_PER_NODE, create_all, nodes_with_gpus, report_inventories
 from bench.record import Figure
 from bench.rivals import processor_seconds
 from ullage.deploy.applying import apply
@@ -46,6 +47,7 @@ class IdleProcess:
     component: Component
     process: "subprocess.Popen[bytes]"
     log: Path
+    address: str
 
     def memory(self) -> float:
         """Resident memory in MiB."""
@@ -65,7 +67,17 @@ def run(scale: float) -> list[Figure]:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ullage-idle-")))
         running = [_started(plane, component, folder, stack) for component in COMPONENTS]
         time.sleep(SETTLE_SECONDS * min(1.0, scale * 2))
+        _check_seen(running[0], GPUS_PER_NODE * nodes)
         return _measured(plane, running)
+
+
+def _check_seen(scheduler: IdleProcess, gpus: int) -> None:
+    """An idle process that has seen nothing proves nothing."""
+    with urllib.request.urlopen(f"http://{scheduler.address}/metrics", timeout=10) as answer:
+        counts = re.findall(r"^ullage_gpus\{.*\} (.+)$", answer.read().decode(), re.MULTILINE)
+    seen = int(sum(map(float, counts)))
+    if seen != gpus:
+        raise AssertionError(f"the scheduler knows {seen} GPUs, there are {gpus}")
 
 
 async def _populate(plane: ControlPlane, nodes: int, pods: int) -> None:
@@ -111,7 +123,7 @@ def _started(plane: ControlPlane, component: Component, folder: Path, stack: Exi
     url = f"http://127.0.0.1:{held.port}{spec.ready_path}"
     if not wait_until(lambda: _answers(process, url), READY_SECONDS):
         raise AssertionError(f"{component} is not ready within {READY_SECONDS:.0f} s:\n{log.read_text()[-3000:]}")
-    return IdleProcess(component, process, log)
+    return IdleProcess(component, process, log, f"127.0.0.1:{held.port}")
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

