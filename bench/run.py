@@ -20,6 +20,8 @@ BENCHMARKS = {
     "scale": "5,000 nodes and 100,000 pods: memory, start-up, events, longest holds of the loop, agents, take-over",
     "karpenter": "from a claim pod that needs a new node to its bind on a real Karpenter, beside the naive way",
     "idle": "processor, memory, API requests and log lines of each process with 1,000 nodes and nothing happening",
+    "permits": "permit requests of VM agents per second and their times, on the real API server",
+    "vms": "a simulated week of 50 nodes with 40 VMs each, beside no migration and static maxima",
     "webhook": "admissions per second over TLS, and how long one takes at 200 a second",
 }
 

@@ -11,6 +11,7 @@ SCENARIOS = {
     "crowding": "a fleet that cannot grow: packing against fragmentation, gangs, preemption",
     "ebb": "load leaves a large pool: nodes are drained in parallel, budgets are kept",
     "karpenter": "requests without a GPU make Karpenter buy nodes, and get them before anybody else",
+    "vms": "live-resizable VMs: permits, pressure and migration",
 }
 """Scenarios with their description in `--help`, kept here so that it does not import a simulator. A test compares
 them with the catalogue."""

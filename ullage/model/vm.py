@@ -252,6 +252,12 @@ class NodeLedger:
         return VmAmounts(self.cpu.free, self.memory.free)
 
     @property
+    def below_watermark(self) -> VmAmounts:
+        """Room up to the watermarks."""
+        cpu, memory = self.cpu, self.memory
+        return VmAmounts(max(0, cpu.watermark - cpu.reserved), max(0, memory.watermark - memory.reserved))
+
+    @property
     def reserved(self) -> VmAmounts:
         return VmAmounts(self.cpu.reserved, self.memory.reserved)
 

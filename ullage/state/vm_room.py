@@ -59,15 +59,17 @@ class LedgerColumns:
     total: Ints
     reservable: Ints
     reserved: Ints
+    watermark: Ints
 
     def write(self, row: int, one: LedgerRow | None) -> None:
         self.total[row] = 0 if one is None else one.total
         self.reservable[row] = 0 if one is None else one.reservable
         self.reserved[row] = 0 if one is None else one.reserved
+        self.watermark[row] = 0 if one is None else one.watermark
 
 
 def _ledger_columns(capacity: int) -> LedgerColumns:
-    return LedgerColumns(*(np.zeros(capacity, np.int64) for _ in range(3)))
+    return LedgerColumns(*(np.zeros(capacity, np.int64) for _ in range(4)))
 
 
 class VmRoom:

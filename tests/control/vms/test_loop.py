@@ -87,12 +87,12 @@ async def at_work(stage: Stage, failures: float = 0.0) -> AsyncIterator[VmCore]:
             task.cancel()
 
 
-async def create_vm(stage: Stage, name: str, cores: int) -> None:
+async def create_vm(stage: Stage, name: str, cores: int, *, migratable: str = "true") -> None:
     guest = {
         "cpus": {"min": 1, "use": cores, "max": 8},
         "memorySlots": {"min": 1, "use": cores, "max": 16},
     }
-    labels = {"autoscaling.neon.tech/enabled": "true", "autoscaling.neon.tech/auto-migration-enabled": "true"}
+    labels = {"autoscaling.neon.tech/enabled": "true", "autoscaling.neon.tech/auto-migration-enabled": migratable}
     body = {"metadata": {"name": name, "labels": labels}, "spec": {"guest": guest}}
     await stage.api.create(VIRTUAL_MACHINES.whole(), body, NS)
     await asyncio.sleep(5)
@@ -132,16 +132,17 @@ def test_a_vm_leaves_a_node_under_pressure_and_the_migration_is_cleaned_up() -> 
 def test_a_migration_that_fails_is_not_repeated_within_its_cooldown() -> None:
     async def story(stage: Stage) -> None:
         async with at_work(stage, failures=1.0) as core:
-            await create_vm(stage, "large", 6)
+            await create_vm(stage, "large", 4)
+            await create_vm(stage, "pinned", 3, migratable="false")
             began = elapsed()
             seen = set()
             while elapsed() < began + 500:
                 seen |= {one.metadata.uid for one in await migrations(stage)}
                 await asyncio.sleep(2)
             assert len(seen) == 1
-            assert await homes(stage) == {"large": {"node-a"}}
+            assert await homes(stage) == {"large": {"node-a"}, "pinned": {"node-a"}}
             assert core.ledger.ledger("node-a").cpu.pressure_accounted_for == 0
-            assert core.unrelieved == {"node-a": size(1, 0)}
+            assert core.unrelieved == {"node-a": size(2, 0)}
             await asyncio.sleep(200)
             seen |= {one.metadata.uid for one in await migrations(stage)}
             vm = read_vm(await stage.api.get(VIRTUAL_MACHINES, "large", NS))

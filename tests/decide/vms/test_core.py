@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tests.vms import a_ledger, a_migration, a_vm, a_vm_pod, key, size
+from tests.vms import a_ledger, a_migration, a_vm, a_vm_pod, an_ordinary_pod, key, size
 from ullage.decide.vms.core import VmCore, VmRules
 from ullage.decide.vms.permit import PermitDecision, PermitRefused, PermitRequest
 from ullage.model.intents import ApproveVm, DeleteMigration, StartMigration
@@ -28,6 +28,13 @@ def a_core(*uses: VmAmounts, rules: VmRules | None = None, nodes: int = 2) -> Vm
     for number in range(nodes):
         ledger.put_node(f"n{number}", ROOM)
     return VmCore(ledger, rules or VmRules())
+
+
+def a_pressed_core() -> VmCore:
+    """A VM of 12 cores and ordinary pods of 2 on the first of two nodes: two cores above the watermark."""
+    core = a_core(size(12, 8), rules=VmRules(sustained=Seconds(0.0)))
+    core.ledger.put_ordinary(an_ordinary_pod("web", "n0", size(2, 0)))
+    return core
 
 
 def ask(core: VmCore, name: str, wanted: VmAmounts, now: float = 0.0, load: float | None = 1.0) -> PermitDecision:
@@ -100,7 +107,7 @@ def test_lasting_pressure_starts_migrations_once() -> None:
 
 
 def test_a_refused_migration_leaves_the_vm_to_rest() -> None:
-    core = a_core(size(14, 8), rules=VmRules(sustained=Seconds(0.0)))
+    core = a_pressed_core()
     (start,) = core.next_intents(now=at(100.0))
     assert isinstance(start, StartMigration)
     core.migration_refused(start)
@@ -109,6 +116,12 @@ def test_a_refused_migration_leaves_the_vm_to_rest() -> None:
     assert core.unrelieved == {"n0": size(2, 0)}
     assert core.next_deadline() == 1900.0, "its cool-down ends"
     assert starts(core, 1900.0) == ["a"]
+
+
+def test_a_vm_that_would_bring_any_other_node_above_its_watermark_stays() -> None:
+    core = a_core(size(14, 8), rules=VmRules(sustained=Seconds(0.0)), nodes=3)
+    assert starts(core, 0.0) == []
+    assert core.unrelieved == {"n0": size(2, 0)}
 
 
 def test_pressure_that_finds_no_room_is_demand() -> None:
@@ -169,7 +182,7 @@ def a_start(core: VmCore, now: float = 100.0) -> StartMigration:
 
 
 def test_a_start_of_unknown_outcome_is_repeated_until_it_is_settled() -> None:
-    core = a_core(size(14, 8), rules=VmRules(sustained=Seconds(0.0)))
+    core = a_pressed_core()
     start = a_start(core)
     core.settle(VmIntentUnknown(start, "connection reset"))
     assert core.next_intents(now=at(101.0)) == (start,)
@@ -181,7 +194,7 @@ def test_a_start_of_unknown_outcome_is_repeated_until_it_is_settled() -> None:
 
 
 def test_a_start_of_unknown_outcome_ends_with_its_pod() -> None:
-    core = a_core(size(14, 8), rules=VmRules(sustained=Seconds(0.0)))
+    core = a_pressed_core()
     core.settle(VmIntentUnknown(a_start(core), "connection reset"))
     core.ledger.drop_pod(key("a"))
     assert core.next_intents(now=at(101.0)) == ()

@@ -45,7 +45,7 @@ def test_the_command_line_knows_the_catalogue() -> None:
 
 
 def test_a_story_that_is_not_there_is_refused_by_name() -> None:
-    with pytest.raises(UserError, match="tour, crowding, ebb, karpenter"):
+    with pytest.raises(UserError, match="tour, crowding, ebb, karpenter, vms"):
         story_named("turo")
 
 

@@ -17,7 +17,7 @@ from ullage.decide.placement.filters.table import FilterTable, ShapeFilters
 from ullage.decide.placement.rank import LEAST_KEY, NEVER, SOFT, Ranks
 from ullage.decide.placement.score.gpu_scorer import DemandScores, GpuDemand, GpuScorer, ScoreColumns
 from ullage.decide.placement.score.kube import KubeScores, ShapeScores
-from ullage.decide.placement.score.vm import vm_scores
+from ullage.decide.placement.score.vm import relief_scores, vm_scores
 from ullage.decide.placement.score_view import CPU, ScoreView
 from ullage.decide.placement.sparing import spared
 from ullage.model.shape import Shape
@@ -45,6 +45,8 @@ class NodeRanking:
         self.cpu = dict(shape.requests).get(CPU, 0)
         self.guest = shape.vm
         """Room that a VM pod needs in VM ledgers; None for ordinary pods."""
+        self.guest_moves = bool(shape.vm_elsewhere)
+        """Target of a migration: the VM runs on another node."""
         self.prefers_topology = shape.devices is not None
         """False for a plain request for GPUs, which says nothing about NVLink."""
         self.fits: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -241,7 +243,8 @@ class NodeRankings:
     def _soft(self, standing: NodeRanking, view: ScoreColumns, rows: Rows) -> Ranks:
         """Soft scores of rows for a pod without GPUs, from the row alone. VM pods have a score of their own."""
         if standing.guest is not None:
-            return vm_scores(self._placements.vms, standing.guest, rows)
+            scores = relief_scores if standing.guest_moves else vm_scores
+            return scores(self._placements.vms, standing.guest, rows)
         room, images = standing.scores.room, standing.scores.images
         room.refresh()
         soft: Ranks = room.fullness[rows] + room.balance[rows] + spared(view, self._columns, rows)

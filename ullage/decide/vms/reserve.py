@@ -13,9 +13,12 @@ def room_for_vm(ledger: VmLedger, node: str, vm: Vm) -> bool:
 
 
 def room_elsewhere(ledger: VmLedger, vm: Vm) -> bool:
-    """True if some node without a pod of this VM has room for one."""
+    """True if some node without a pod of this VM has room for one below its watermark.
+
+    Above it the VM would put the other node under pressure, and be moved on.
+    """
     amounts, homes = first_approval(ledger, vm), {pod.node for pod in ledger.pods_of(vm.key)}
-    return any(amounts.within(ledger.ledger(node).free) for node in ledger.nodes() if node not in homes)
+    return any(amounts.within(ledger.ledger(node).below_watermark) for node in ledger.nodes() if node not in homes)
 
 
 def room_for_ordinary(ledger: VmLedger, node: str, amounts: VmAmounts) -> bool:

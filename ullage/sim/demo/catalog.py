@@ -8,8 +8,9 @@ from ullage.sim.demo.karpenter import KARPENTER_STORY
 from ullage.sim.demo.scale_down import EBB
 from ullage.sim.demo.story import Story
 from ullage.sim.demo.tour import TOUR
+from ullage.sim.demo.vms import VMS
 
-STORIES: Mapping[str, Story] = {story.name: story for story in (TOUR, CROWDING, EBB, KARPENTER_STORY)}
+STORIES: Mapping[str, Story] = {story.name: story for story in (TOUR, CROWDING, EBB, KARPENTER_STORY, VMS)}
 
 
 def story_named(name: str) -> Story:

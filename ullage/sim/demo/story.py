@@ -49,7 +49,15 @@ class RepairGpus:
     """Make all broken GPUs healthy again."""
 
 
-Step = CreateManifest | DeleteManifest | ScaleDeployment | ForbiddenWrite | BreakGpu | RepairGpus
+@dataclass(frozen=True, slots=True)
+class LoadVm:
+    """Give a VM this load, in cores."""
+
+    vm: str
+    cores: float
+
+
+Step = LoadVm | CreateManifest | DeleteManifest | ScaleDeployment | ForbiddenWrite | BreakGpu | RepairGpus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

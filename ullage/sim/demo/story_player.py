@@ -10,6 +10,7 @@ from ullage.kube.client.resource import JsonObject, Resource
 from ullage.kube.client.resources import PODS
 from ullage.model.allocation import ALLOCATED
 from ullage.model.device import DeviceHealth
+from ullage.model.fact_event import ObjectKey
 from ullage.sim.controllers.objects import DEPLOYMENTS
 from ullage.sim.demo.manifests import NAMESPACE
 from ullage.sim.demo.story import (
@@ -17,6 +18,7 @@ from ullage.sim.demo.story import (
     CreateManifest,
     DeleteManifest,
     ForbiddenWrite,
+    LoadVm,
     RepairGpus,
     ScaleDeployment,
     Step,
@@ -72,6 +74,9 @@ class StoryPlayer:
                 await self._break(pod)
             case RepairGpus():
                 self._repair()
+            case LoadVm(vm, cores):
+                if self._world.vms is not None:
+                    self._world.vms.guests.set_load(ObjectKey(NAMESPACE, vm), cores)
             case _:
                 assert_never(step)
 

@@ -38,7 +38,7 @@ class BurstyLoad:
     calm: tuple[float, float] = (0.1, 0.5)
     """Cores' worth of load in calm times, at least and at most."""
     burst: tuple[float, float] = (1.0, 6.0)
-    calm_seconds: float = 1800.0
+    calm_seconds: float = 3600.0
     """Mean length of a calm time."""
     burst_seconds: tuple[float, float] = (60.0, 900.0)
 
@@ -65,30 +65,32 @@ class SimulatedGuests:
         self._load = load
         self._clock = clock
         self._began = clock.now()
-        self.calm_from: float | None = None
-        """Seconds since the beginning from which nobody has a burst any more."""
+        self._told: dict[ObjectKey, float] = {}
+        """Cores' worth of load of VMs that were told theirs."""
+        self._changed: dict[ObjectKey, asyncio.Event] = {}
+
+    def set_load(self, vm: ObjectKey, cores: float) -> None:
+        """Give a VM this load until told another one. Its own bursts are over."""
+        self._told[vm] = cores
+        if vm in self._changed:
+            self._changed[vm].set()
 
     async def readings(self, target: MetricsTarget) -> AsyncIterator[MetricsReading]:
         steps = self._load.steps(str(target.vm))
         current, following = next(steps), next(steps)
+        changed = self._changed[target.vm] = asyncio.Event()
         while True:
             while following.at <= self._elapsed:
                 current, following = following, next(steps)
-            if self.calm_from is not None and current.cores > self._load.calm[1]:
-                current = LoadStep(current.at, self._load.calm[0])
-            yield MetricsReading(current.metrics)
-            await asyncio.sleep(following.at - self._elapsed)
+            changed.clear()
+            told = self._told.get(target.vm)
+            yield MetricsReading((current if told is None else LoadStep(self._elapsed, told)).metrics)
+            try:
+                async with asyncio.timeout(following.at - self._elapsed if told is None else None):
+                    await changed.wait()
+            except TimeoutError:
+                continue
 
     @property
     def _elapsed(self) -> float:
         return self._clock.now() - self._began
-
-
-def peak_metrics(vm: ObjectKey, load: BurstyLoad, seconds: float) -> float:
-    """Highest load of a VM in that time, in cores: the size it would need without an agent."""
-    most = 0.0
-    for step in load.steps(str(vm)):
-        if step.at > seconds:
-            return most
-        most = max(most, step.cores)
-    return most

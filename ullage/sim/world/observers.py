@@ -31,6 +31,11 @@ class Observers:
         self.checking = InvariantChecker(self.books, server, OURS) if checks else None
         cloud.on_made, cloud.on_gone = self._made, self._gone
 
+    def check_vms(self, agent: str, cooldown: float) -> None:
+        """Check the invariants of VMs, too. Before anything is created."""
+        if self.checking is not None:
+            self.checking.check_vms(agent, cooldown)
+
     def begin(self, now: float) -> None:
         """Begin scores and checks, after the world has been built."""
         self.scorer.begin(now)

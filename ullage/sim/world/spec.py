@@ -11,6 +11,7 @@ from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.karpenter.solver import InstanceType
 from ullage.sim.karpenter.timings import KarpenterTimings
 from ullage.sim.virtual_time import EPOCH
+from ullage.sim.world.vms import VmWorldSpec
 
 SCHEDULER, PROVISIONING, DRAINING = "scheduler", "provisioning", "draining"
 KARPENTER = "karpenter"
@@ -86,6 +87,8 @@ class WorldSpec:
     faults: bool = False
     """Networks and machines may fail: watches end and resync, agents and kubelets send heartbeats."""
     invariants: bool = True
+    vms: VmWorldSpec | None = None
+    """Kinds, controller and agents of VMs; None: there are none."""
     keep_events_seconds: float = 3600.0
     """Lifetime of Kubernetes Events."""
 

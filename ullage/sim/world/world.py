@@ -11,6 +11,7 @@ import msgspec
 
 from ullage.clock import Clock
 from ullage.cloud.simulated import SimulatedCloud
+from ullage.control.vms.permits import PermitHandler
 from ullage.errors import AlreadyExists
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES
@@ -37,6 +38,7 @@ from ullage.sim.world.scores import ScoreSheet
 from ullage.sim.world.spec import SCHEDULER, Arrival, WorldSpec
 from ullage.sim.world.stored_objects import StoredNode
 from ullage.sim.world.violation import InvariantViolation
+from ullage.sim.world.vms import AGENT, WorldVms
 from ullage.state.cluster import ClusterState
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -74,6 +76,10 @@ class World:
         self.observers.books.node_listeners.append(self._node_changed)
         self._forgetting = EventExpiry(server, clock, nature, spec.keep_events_seconds)
         self.loops = WorldProcesses(spec, server, self.cloud, network)
+        self.vms: WorldVms | None = None
+        if spec.vms is not None:
+            self.vms = WorldVms(spec.vms, server, clock, self._permits, seed=spec.seed, lossless=not spec.faults)
+            self.observers.check_vms(AGENT, spec.settings.vms.migration_cooldown)
         self.actors: ControllerManager
         self._began = clock.now()
         self._namespaces = {"default"}
@@ -173,10 +179,21 @@ class World:
         """Sleep until `seconds` since the beginning."""
         await asyncio.sleep(max(0.0, seconds - self.elapsed))
 
+    def _permits(self) -> PermitHandler | None:
+        """Handler of the scheduler, once it knows all VMs; None while it does not run."""
+        running = self.loops.running.get(SCHEDULER)
+        if running is None or not self.process(SCHEDULER).alive or not running.ready:
+            return None
+        handler: PermitHandler = running.vms.handler
+        return handler
+
     def _node_changed(self, step: ObjectChange[StoredNode]) -> None:
         if step.after is None:
             # Listeners of the store must not write: the write follows in the next iteration of the loop.
             asyncio.get_running_loop().call_soon(self.agents.remove, step.fact.name)
+        if self.vms is not None and (step.before is None or step.after is None):
+            change = self.vms.add if step.before is None else self.vms.remove
+            asyncio.get_running_loop().call_soon(change, step.fact.name)
 
 
 @asynccontextmanager
@@ -198,7 +215,7 @@ async def started_world(
     collected = replace(spec.actors, custom=(*spec.actors.custom, GPU_CLAIMS, GPU_NODE_STATUSES))
     async with (
         start_actors(nature, clock, collected) as world.actors,
-        _beside(world.cloud.run(), world.agents.run(), *_karpenter(world)),
+        _beside(world.cloud.run(), world.agents.run(), *_karpenter(world), *_vms(world)),
     ):
         world.begin()
         world.loops.start()
@@ -220,6 +237,11 @@ def _karpenter(world: World) -> list[Coroutine[Any, Any, None]]:
     if spec.karpenter is None:
         return []
     return [run_karpenter(spec.karpenter, api, world.clock, world.agents, spec.seed)]
+
+
+def _vms(world: World) -> list[Coroutine[Any, Any, None]]:
+    """VM controller and agents, if this world has VMs."""
+    return [] if world.vms is None else [world.vms.run()]
 
 
 async def _make(world: World) -> None:

@@ -6,6 +6,7 @@ import { Charts } from "./chart.js";
 import { Details } from "./details.js";
 import { Capacity } from "./capacity.js";
 import { Decisions, Leaving, Waiting } from "./lists.js";
+import { Ledgers } from "./ledgers.js";
 import { GpuMap } from "./map.js";
 import { Store } from "./store.js";
 import { listen } from "./stream.js";
@@ -25,6 +26,7 @@ const decisions = new Decisions(store, { onPod: openPod, onNode: openNode });
 const capacity = new Capacity(store, { onPod: openPod, onNode: openNode });
 const leaving = new Leaving(store, openNode);
 const charts = new Charts(store);
+const ledgers = new Ledgers(store, openNode);
 
 // What is still to be drawn, a kind of thing a time: no frame does all of it.
 const due = new Set();
@@ -40,6 +42,7 @@ function take(changes) {
   if (changes.capacity) due.add("capacity");
   if (changes.decisions) due.add("decisions");
   if (changes.series) due.add("charts");
+  if (changes.ledgers) due.add("ledgers");
   if (changes.about || changes.totals) due.add("figures");
   details.refresh(changes);
   schedule();
@@ -58,6 +61,7 @@ const WORK = {
   capacity: () => capacity.draw(),
   decisions: () => decisions.draw(),
   charts: () => charts.draw(),
+  ledgers: () => ledgers.draw(),
 };
 
 function draw() {

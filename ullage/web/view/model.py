@@ -19,6 +19,7 @@ from ullage.model.scoring import DEFAULT_POLICY
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.web.view.capacity import CapacityOnOrder
 from ullage.web.view.decisions import RecentDecisions, ShownDecision
+from ullage.web.view.ledgers import VmLedgers
 from ullage.web.view.nodes import NO_NAMESPACE, node_row
 from ullage.web.view.patch import ONLY, PageSection, SectionTable, ViewPatch
 from ullage.web.view.pending import PendingPods
@@ -41,6 +42,7 @@ class DashboardModel:
         self.assigner = PodAssigner(self.placements, policy)
         self._waiting = PendingPods(self.assigner)
         self._meter = UsageMeter()
+        self._ledgers = VmLedgers(self.placements.vms)
         self._nodes, self._pool_rows, self._totals, self._about = (
             SectionTable(),
             SectionTable(),
@@ -88,6 +90,7 @@ class DashboardModel:
         self._meter.advance(self._sum, len(self._waiting), now=now)
         self._account()
         self._renew_nodes(now)
+        self._ledgers.renew()
         # Questions about gangs are what-if trials that are undone: node rows do not change.
         self._waiting.renew(now=now, version=self._news)
         self.capacity.renew(now=now)
@@ -103,6 +106,7 @@ class DashboardModel:
             PageSection.CAPACITY: self.capacity.table,
             PageSection.DECISIONS: self.decisions.table,
             PageSection.SERIES: self._meter.series,
+            PageSection.LEDGERS: self._ledgers.table,
         }
         changed = {section: table.taken() for section, table in tables.items()}
         return ViewPatch(now=now, sections={section: rows for section, rows in changed.items() if rows})

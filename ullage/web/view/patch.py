@@ -20,6 +20,7 @@ class PageSection(StrEnum):
     CAPACITY = "capacity"
     DECISIONS = "decisions"
     SERIES = "series"
+    LEDGERS = "ledgers"
 
 
 ONLY = "now"

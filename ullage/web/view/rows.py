@@ -213,4 +213,29 @@ class PageInfo(ViewRow, frozen=True, kw_only=True):
     """Reason why the page may be out of date."""
 
 
-AnyRow = NodeRow | PendingRow | PoolRow | CapacityRow | DecisionRow | Totals | Sample | PageInfo
+class LedgerBar(ViewRow, frozen=True, kw_only=True):
+    """One resource of a node in the VM ledger: thousandths of a core, or bytes."""
+
+    total: int
+    system: int
+    watermark: int
+    reserved: int
+    buffer: int
+    denied: int
+    """Capacity pressure: asked for by VMs and not granted."""
+    leaving: int
+    """Pressure accounted for by VMs that are being migrated away."""
+
+
+class VmNodeRow(ViewRow, frozen=True, kw_only=True):
+    """Ledger of one node that runs VMs."""
+
+    node: str
+    vms: int
+    moving: int
+    """VMs that are being migrated away."""
+    cpu: LedgerBar
+    memory: LedgerBar
+
+
+AnyRow = VmNodeRow | NodeRow | PendingRow | PoolRow | CapacityRow | DecisionRow | Totals | Sample | PageInfo

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.vms import a_row
-from ullage.decide.placement.score.vm import vm_score
+from ullage.decide.placement.score.vm import relief_score, vm_score
 from ullage.model.vm import NodeLedger, VmAmounts
 from ullage.model.vm_scoring import VmScoring
 
@@ -49,3 +49,19 @@ def test_an_overfull_node_scores_nothing() -> None:
 def test_a_curve_that_is_none_is_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(bad))):
         VmScoring(**bad)
+
+
+@pytest.mark.parametrize(
+    ("reserved", "score"),
+    [
+        pytest.param((0, 0), 1 + 99 * 70 // 100, id="empty"),
+        pytest.param((30, 50), 1 + 99 * 20 // 100, id="the-worse-resource-counts"),
+        pytest.param((70, 0), 1, id="up-to-the-watermark"),
+        pytest.param((71, 0), 0, id="above-the-watermark"),
+    ],
+)
+def test_a_target_of_a_migration_scores_by_what_is_left_below_its_watermark(
+    reserved: tuple[int, int], score: int
+) -> None:
+    cpu, memory = (a_row(total=100, system=0, watermark=80, reserved=one) for one in reserved)
+    assert relief_score(NodeLedger(cpu, memory), VmAmounts(10, 10), LARGEST) == score

@@ -25,6 +25,19 @@ def vm_score(node: NodeLedger, pod: VmAmounts, largest: VmAmounts, scoring: VmSc
     )
 
 
+def relief_score(node: NodeLedger, pod: VmAmounts, largest: VmAmounts) -> int:
+    """Score from 0 to 100 of a node as target of a migration: the more is left below its watermark, the better.
+
+    0 where the pod would bring the node above it. A target near its peak is under pressure soon, and moves VMs on.
+    """
+    return min(_left(node.cpu, pod.cpu, largest.cpu), _left(node.memory, pod.memory, largest.memory))
+
+
+def _left(row: LedgerRow, more: int, largest: int) -> int:
+    left = row.watermark - row.reserved - more
+    return 0 if left < 0 or not largest else 1 + (BEST - 1) * left // largest
+
+
 def _resource(row: LedgerRow, more: int, largest: int, scoring: VmScoring) -> int:
     if not row.reservable or not largest:
         return 0
@@ -45,4 +58,16 @@ def vm_scores(room: VmRoom, pod: VmAmounts, rows: npt.NDArray[np.intp]) -> npt.N
         score = (BEST * room.scoring.values(used) * total / largest).astype(np.int64)
         score[(reservable == 0) | (more > np.maximum(0, reservable - reserved))] = 0
         worst = np.minimum(worst, score)
+    return worst
+
+
+def relief_scores(room: VmRoom, pod: VmAmounts, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
+    """`relief_score` of rows, all at once."""
+    worst = np.full(len(rows), BEST, np.int64)
+    for more, row in zip((pod.cpu, pod.memory), room.ledger_columns(), strict=True):
+        largest = int(row.total.max(initial=0))
+        if not largest:
+            return np.zeros(len(rows), np.int64)
+        left = row.watermark[rows] - row.reserved[rows] - more
+        worst = np.minimum(worst, np.where(left < 0, 0, 1 + (BEST - 1) * left // largest))
     return worst

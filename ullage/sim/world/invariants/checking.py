@@ -12,6 +12,7 @@ from ullage.sim.world.invariants.gpus import GpuChecks
 from ullage.sim.world.invariants.placement import PlacementChecks
 from ullage.sim.world.invariants.pools import PoolChecks
 from ullage.sim.world.invariants.quiet import QuietChecks
+from ullage.sim.world.invariants.vms import VmChecks
 from ullage.sim.world.object_mirror import ObjectMirror
 from ullage.sim.world.spec import SCHEDULER
 
@@ -30,6 +31,12 @@ class InvariantChecker:
         self._gangs = GangChecks(books, server, self._report, SCHEDULER)
         DisruptionChecks(books, server, self._report, ours)
         self.pools = PoolChecks(books, server, self._report)
+        self.vms: VmChecks | None = None
+        self._books, self._server = books, server
+
+    def check_vms(self, agent: str, cooldown: float) -> None:
+        """Check VMs, which are resized by the user `agent`."""
+        self.vms = VmChecks(self._books, self._server, self._report, agent=agent, cooldown=cooldown)
 
     def arm(self) -> None:
         self._armed = True

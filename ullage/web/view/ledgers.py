@@ -1,0 +1,48 @@
+"""Ledgers of nodes that run VMs, as rows: reserved, buffer, watermark and pressure of both resources."""
+
+from ullage.model.vm import LedgerRow
+from ullage.state.vm_room import VmRoom
+from ullage.web.view.patch import SectionTable
+from ullage.web.view.rows import LedgerBar, VmNodeRow
+
+
+class VmLedgers:
+    """Rows of all VM nodes. Rows are looked at only after a number of the ledger has changed."""
+
+    def __init__(self, room: VmRoom) -> None:
+        self.table = SectionTable()
+        self._room = room
+        self._changed = True
+        room.on_change = self._note
+
+    def renew(self) -> None:
+        """Bring the rows up to date."""
+        if not (self._changed and self._room.active):
+            return
+        self._changed = False
+        ledger = self._room.ledger
+        nodes = [node for node in ledger.nodes() if ledger.has_vms(node)]
+        for gone in self.table.rows.keys() - set(nodes):
+            self.table.drop(gone)
+        for node in nodes:
+            rows = ledger.ledger(node)
+            pods = ledger.pods_on(node)
+            moving = sum(ledger.migrating(pod) for pod in pods)
+            self.table.put(
+                node, VmNodeRow(node=node, vms=len(pods), moving=moving, cpu=_bar(rows.cpu), memory=_bar(rows.memory))
+            )
+
+    def _note(self) -> None:
+        self._changed = True
+
+
+def _bar(row: LedgerRow) -> LedgerBar:
+    return LedgerBar(
+        total=row.total,
+        system=row.system,
+        watermark=row.watermark,
+        reserved=row.reserved,
+        buffer=row.buffer,
+        denied=row.capacity_pressure,
+        leaving=row.pressure_accounted_for,
+    )
