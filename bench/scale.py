@@ -1,6 +1,6 @@
 """A large cluster, 5,000 nodes of 8 GPUs and 100,000 pods: what the scheduler needs, and how long loops are held.
 
-No API for the snapshot and its events: facts are told to the desk, as informers do, and decisions are asked for. What a
+No API for the snapshot and its events: facts are told to the core, as informers do, and decisions are asked for. What a
 take-over takes is measured on a simulated server with a tenth of the objects; what agents ask for is counted on one.
 Times are CPU time, the least of several: a shared machine is never faster than it is.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from bench.record import Figure
-from bench.scale_cluster import NOW, a_node, a_pod, an_inventory, large_desk, node_name
+from bench.scale_cluster import NOW, a_node, a_pod, an_inventory, large_core, node_name
 from bench.scale_holds import provisioning_holds, scheduler_holds
 from ullage.act.concurrency import ended
 from ullage.agent.processes import ProcFs
@@ -26,7 +26,7 @@ from ullage.clock import WallClock
 from ullage.config.settings import SchedulingSettings, Settings
 from ullage.control.scheduling.wiring import Scheduler
 from ullage.decide.inventory.node_kind import NodeKindMode
-from ullage.decide.scheduling.desk import SchedulerCore
+from ullage.decide.scheduling.core import SchedulerCore
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import NAMESPACES, NODES, PODS
 from ullage.kube.client.rest import RestApi
@@ -63,15 +63,15 @@ def run(scale: float) -> list[Figure]:
     nodes = max(int(NODES_OF_ALL * scale), 50)
     gc.collect()
     began = time.process_time()
-    desk = large_desk(nodes, PODS_PER_NODE)
+    core = large_core(nodes, PODS_PER_NODE)
     start_up = time.process_time() - began
     measured = {f"start-up: {nodes:,} nodes, {nodes * PODS_PER_NODE:,} pods": (start_up, "CPU s")}
     measured["memory of the process"] = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "MB")
-    measured |= {f"event: {name}": (value, "ms") for name, value in events(desk).items()}
+    measured |= {f"event: {name}": (value, "ms") for name, value in events(core).items()}
     measured[f"requests of {nodes:,} agents"] = (agents_per_second() * nodes, "/s")
     figures = [_figure(name, unit, value, full=scale == 1.0) for name, (value, unit) in measured.items()]
-    figures += scheduler_holds(desk)
-    figures += provisioning_holds(desk)
+    figures += scheduler_holds(core)
+    figures += provisioning_holds(core)
     cold, warm = asyncio.run(take_over(max(nodes // 10, 10), PODS_PER_NODE))
     figures.append(Figure("take-over after the lease, a tenth of it", "s", warm, cold, "without a warm snapshot"))
     return figures
@@ -92,14 +92,14 @@ def least(work: Callable[[], object], runs: int = RUNS) -> float:
     return min(times) * 1000
 
 
-def events(desk: SchedulerCore) -> dict[str, float]:
+def events(core: SchedulerCore) -> dict[str, float]:
     """One event of each kind, and the decisions it leads to."""
-    pods, nodes = desk.placements.state.pods, desk.placements.state.nodes
-    inventories = desk.placements.state.inventories
+    pods, nodes = core.placements.state.pods, core.placements.state.nodes
+    inventories = core.placements.state.inventories
 
     def heard(event: object) -> None:
-        desk.hear(event, now=NOW)  # type: ignore[arg-type]  # each is an event of a fact
-        while desk.next_decision(now=NOW) is not None:
+        core.apply(event, now=NOW)  # type: ignore[arg-type]  # each is an event of a fact
+        while core.next_decision(now=NOW) is not None:
             pass
 
     def pod_appears() -> None:

@@ -1,6 +1,6 @@
 """The large cluster of `bench.scale`: facts as they are heard."""
 
-from ullage.decide.scheduling.desk import SchedulerCore
+from ullage.decide.scheduling.core import SchedulerCore
 from ullage.model.claim import DeviceRequest, TopologyMode
 from ullage.model.device import Device, Inventory
 from ullage.model.fact_event import Added, ObjectKey
@@ -66,16 +66,16 @@ def named(names: int) -> Pod:
     return Pod(**{field: getattr(pod, field) for field in pod.__struct_fields__} | {"shape": made_up})
 
 
-def large_desk(nodes: int, pods_per_node: int) -> SchedulerCore:
-    """A desk that has heard of all of them. Each GPU is held by one pod; the other pods hold none."""
-    desk = SchedulerCore({OURS: "fragmentation"})
+def large_core(nodes: int, pods_per_node: int) -> SchedulerCore:
+    """A core that has heard of all of them. Each GPU is held by one pod; the other pods hold none."""
+    core = SchedulerCore({OURS: "fragmentation"})
     names = [node_name(number) for number in range(nodes)]
     for name in names:
-        desk.hear(Added(ObjectKey("", name), a_node(name)), now=NOW)
-        desk.hear(Added(ObjectKey("", name), an_inventory(name)), now=NOW)
+        core.apply(Added(ObjectKey("", name), a_node(name)), now=NOW)
+        core.apply(Added(ObjectKey("", name), an_inventory(name)), now=NOW)
     for number in range(nodes * pods_per_node):
         place = number % pods_per_node
         ids = (place,) if place < GPUS else ()
         pod = a_pod(f"p{number}", names[number // pods_per_node], number=number, ids=ids)
-        desk.hear(Added(pod.key, pod), now=NOW)
-    return desk
+        core.apply(Added(pod.key, pod), now=NOW)
+    return core

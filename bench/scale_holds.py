@@ -18,11 +18,11 @@ from bench.record import Figure
 from bench.scale_cluster import NOW, a_pod, named
 from ullage.act.concurrency import ended
 from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
-from ullage.control.scheduling.telling import SchedulerReporter
+from ullage.control.scheduling.reporter import SchedulerReporter
 from ullage.decide.provisioning.demand import pending_turns
 from ullage.decide.provisioning.planner import FleetFacts, plan_fleet_in_steps
 from ullage.decide.scheduling.assignment import PodAssigner
-from ullage.decide.scheduling.desk import SchedulerCore
+from ullage.decide.scheduling.core import SchedulerCore
 from ullage.model.claim import Claim, DeviceRequest
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey
@@ -87,7 +87,7 @@ class Stage:
 
     def observe(self, *events: FactEvent[Any]) -> None:
         for event in events:
-            self.loop.hear(event)
+            self.loop.observe(event)
 
     async def until(self, kind: str, done: Callable[[], bool]) -> None:
         """Let the loop work; its steps count for this kind."""

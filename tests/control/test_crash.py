@@ -100,14 +100,14 @@ def test_every_process_ends_so_whatever_its_work() -> None:
     [
         pytest.param(
             "scheduler",
-            "ullage.decide.scheduling.desk",
+            "ullage.decide.scheduling.core",
             "SchedulerCore.next_decision",
             ["--no-leader-election"],
             id="scheduler",
         ),
         pytest.param(
             "scheduler",
-            "ullage.decide.scheduling.desk",
+            "ullage.decide.scheduling.core",
             "SchedulerCore.next_decision",
             ["--namespace", "default"],
             id="elected-scheduler",

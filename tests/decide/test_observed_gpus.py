@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.decide.scenes import Scene, claim, leased, pod, read
-from ullage.decide.scheduling.desk import SchedulerCore
+from ullage.decide.scheduling.core import SchedulerCore
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.intents import BindPod
 from ullage.model.lease import GpuLease, LeaseHold
@@ -23,13 +23,13 @@ def a_desk(*objects: Any) -> tuple[SchedulerCore, float]:
     now = max(one.reported_at for one in found.inventories.values())
     desk = SchedulerCore({"gpu-scheduler": "fragmentation"})
     for node in found.nodes.values():
-        desk.hear(Added(ObjectKey("", node.name), node), now=now)
+        desk.apply(Added(ObjectKey("", node.name), node), now=now)
     for inventory in found.inventories.values():
-        desk.hear(Added(ObjectKey("", inventory.node), inventory), now=now)
+        desk.apply(Added(ObjectKey("", inventory.node), inventory), now=now)
     for asked in found.claims.values():
-        desk.hear(Added(asked.key, asked), now=now)
+        desk.apply(Added(asked.key, asked), now=now)
     for one in found.pods.values():
-        desk.hear(Added(one.key, one), now=now)
+        desk.apply(Added(one.key, one), now=now)
     return desk, now
 
 
@@ -91,9 +91,9 @@ def test_it_is_free_again_when_the_agent_sees_nobody() -> None:
     assert free(desk) == [4, 5, 6, 7]
     before = desk.placements.state.inventories["a"]
     after = replace(before, devices=tuple(replace(one, in_use_by=()) for one in before.devices))
-    desk.hear(Updated(ObjectKey("", "a"), before, after), now=now)
+    desk.apply(Updated(ObjectKey("", "a"), before, after), now=now)
     gone = desk.placements.state.pods[ObjectKey("team", "other")]
-    desk.hear(Deleted(gone.key, gone), now=now)
+    desk.apply(Deleted(gone.key, gone), now=now)
     assert free(desk) == list(range(8))
 
 
@@ -108,6 +108,6 @@ def test_what_a_lease_holds_already_is_not_held_twice() -> None:
         renewed=now,
         resource_version="1",
     )
-    desk.hear(Added(ObjectKey("ullage-system", "gpu-a-0"), lease), now=now)
+    desk.apply(Added(ObjectKey("ullage-system", "gpu-a-0"), lease), now=now)
     assert free(desk) == [1, 2, 3, 4, 5, 6, 7]
     assert desk.placements.columns.gpus.held.item(desk.placements.columns.rows["a"], 0) == 1000

@@ -58,7 +58,7 @@ async def kept(api: KubeApi, clock: Clock, *, names: tuple[str, ...] = (OURS,), 
 
     def hear(event: FactEvent[Any]) -> None:
         placements.apply(event)
-        keeper.hear(event)
+        keeper.observe(event)
 
     rng = random.Random(seed)
     informers = [Informer(api, one, hear, rng=rng, clock=clock) for one in await sources_served(api)]

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from tests.decide.scenes import Scene, pod
-from ullage.decide.claims.hearsay import SchedulerFeedback
+from ullage.decide.claims.scheduler_feedback import SchedulerFeedback
 from ullage.model.allocation import Allocation
 from ullage.model.refusal import SchedulingFailure
 from ullage.state.deadlines import DeadlineQueue

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
-from tests.control.provisioning.test_telling import Paper
+from tests.control.provisioning.test_reporter import Paper
 from tests.decide.draining.fleets import node, planned, pod
 from tests.decide.preemption.fleets import an_inventory
 from tests.decide.provisioning.pools import a_provisioner

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tests.control.provisioning.test_telling import Paper
+from tests.control.provisioning.test_reporter import Paper
 from tests.decide.provisioning.pools import a_node, a_provisioner
 from tests.decide.provisioning.test_demand import pods
 from ullage.control.provisioning.plan_reporter import PlanTeller

@@ -1,4 +1,4 @@
-"""The desk: what it decides when, told in words; time is an argument, and writes end as the story says."""
+"""SchedulerCore: what it decides when, told in words; time is an argument, and writes end as the story says."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.decide.preemption.fleets import NOW, a_node, a_pod, leased
+from ullage.decide.scheduling.core import BELIEVED_FOR, TAKEN_FOR, SchedulerCore
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
-from ullage.decide.scheduling.desk import BELIEVED_FOR, TAKEN_FOR, SchedulerCore
 from ullage.model.claim import Claim, DeviceRequest
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.gang import PodGroup
@@ -41,7 +41,7 @@ class Sitting:
     """A desk at which somebody sits: hears facts, decides, and writes."""
 
     def __init__(self, *facts: Any) -> None:
-        self.desk = SchedulerCore({OURS: "fragmentation", "spreader": "spread"})
+        self.core = SchedulerCore({OURS: "fragmentation", "spreader": "spread"})
         self.now = NOW
         self.hear(*facts)
 
@@ -52,44 +52,44 @@ class Sitting:
                 continue
             at = ObjectKey("", fact.node) if not hasattr(fact, "key") and hasattr(fact, "node") else None
             at = at or getattr(fact, "key", None) or ObjectKey("", fact.name)
-            known = self.desk.placements.state.pods.get(at) if isinstance(fact, Pod) else None
+            known = self.core.placements.state.pods.get(at) if isinstance(fact, Pod) else None
             event = Added(at, fact) if known is None else Updated(at, known, fact)
-            self.desk.hear(event, now=self.now)
+            self.core.apply(event, now=self.now)
 
     def gone(self, *facts: Any) -> None:
         for fact in facts:
-            known = self.desk.placements.state.pods.get(fact.key, fact) if isinstance(fact, Pod) else fact
-            self.desk.hear(Deleted(known.key, known), now=self.now)
+            known = self.core.placements.state.pods.get(fact.key, fact) if isinstance(fact, Pod) else fact
+            self.core.apply(Deleted(known.key, known), now=self.now)
 
     def decide(self, *, fail: BindFailure | None = None, unheard: Iterable[str] = ()) -> list[str]:
         """All there is to decide now. Writes succeed and are heard back, unless they are to fail or not to be heard."""
         said: list[str] = []
-        while (decision := self.desk.next_decision(now=self.now)) is not None:
+        while (decision := self.core.next_decision(now=self.now)) is not None:
             said += spoken(decision)
             for place in places(decision):
                 self._written(place, fail, place.pod.name in unheard)
             for action in decision.preempts if isinstance(decision, PodsUnschedulable) else ():
-                self.desk.settle_preemption(PreemptOutcome(action, evicted=action.victims), now=self.now)
+                self.core.settle_preemption(PreemptOutcome(action, evicted=action.victims), now=self.now)
         return said
 
     def after(self, seconds: float, **how: Any) -> list[str]:
         """That much later; nodes have gone on reporting."""
         self.now += seconds
-        for old in list(self.desk.placements.state.inventories.values()):
+        for old in list(self.core.placements.state.inventories.values()):
             new = replace(old, reported_at=self.now)
-            self.desk.hear(Updated(ObjectKey("", old.node), old, new), now=self.now)
+            self.core.apply(Updated(ObjectKey("", old.node), old, new), now=self.now)
         return self.decide(**how)
 
     def pod(self, name: str) -> Pod:
-        return self.desk.placements.state.pods[key(name)]
+        return self.core.placements.state.pods[key(name)]
 
     def _written(self, place: BindPod, fail: BindFailure | None, unheard: bool) -> None:
         if fail is not None:
-            self.desk.settle(PodNotBound(place, fail, "as the story says"), now=self.now)
+            self.core.settle(PodNotBound(place, fail, "as the story says"), now=self.now)
             return
-        self.desk.settle(PodBound(place), now=self.now)
+        self.core.settle(PodBound(place), now=self.now)
         if not unheard:
-            self.hear(replace(self.desk.placements.state.pods[place.pod], node=place.node, gpu_ids=place.devices))
+            self.hear(replace(self.core.placements.state.pods[place.pod], node=place.node, gpu_ids=place.devices))
 
 
 def places(decision: Decision) -> tuple[BindPod, ...]:
@@ -179,7 +179,7 @@ def test_a_missing_claim_that_comes_is_news_and_its_status_is_not() -> None:
     assert sitting.after(1.0) == ["p on a:0,1"]
     sitting.hear(wanting("q", 9))
     assert sitting.decide() == ["no q: NodeTooSmall"]
-    sitting.desk.hear(Updated(claim.key, claim, replace(claim, node="a")), now=sitting.now)
+    sitting.core.apply(Updated(claim.key, claim, replace(claim, node="a")), now=sitting.now)
     assert sitting.after(60.0) == []
 
 
@@ -188,7 +188,7 @@ def test_a_claim_that_asks_for_less_is_news_for_its_pod() -> None:
     sitting = Sitting(leased("a", 4), large, wanting("p", 0, claim="c"))
     assert sitting.decide() == ["no p: NodeTooSmall"]
     small = replace(large, generation=2, ask=DeviceRequest(count=2))
-    sitting.desk.hear(Updated(large.key, large, small), now=sitting.now)
+    sitting.core.apply(Updated(large.key, large, small), now=sitting.now)
     assert sitting.after(1.0) == ["p on a:0,1"]
 
 
@@ -203,7 +203,7 @@ def test_a_raised_quota_wakes_those_it_refused() -> None:
     sitting = Sitting(leased("a", 4), small, wanting("p", 2))
     assert sitting.decide() == ["no p: QuotaExceeded"]
     large = replace(small, generation=2, limits=QuotaLimits(gpus=2))
-    sitting.desk.hear(Updated(small.key, small, large), now=sitting.now)
+    sitting.core.apply(Updated(small.key, small, large), now=sitting.now)
     assert sitting.after(1.0) == ["p on a:0,1"]
 
 
@@ -215,17 +215,17 @@ def test_a_write_that_failed_gives_its_room_back_and_is_tried_again() -> None:
 
 def test_a_gpu_that_was_taken_is_not_offered_again_before_its_lease_is_heard_of() -> None:
     sitting = Sitting(leased("a", 2), wanting("p"))
-    place = sitting.desk.next_decision(now=NOW)
+    place = sitting.core.next_decision(now=NOW)
     assert isinstance(place, BindPod)
-    sitting.desk.settle(PodNotBound(place, BindFailure.GPU_TAKEN, "", device=place.devices[0]), now=NOW)
+    sitting.core.settle(PodNotBound(place, BindFailure.GPU_TAKEN, "", device=place.devices[0]), now=NOW)
     assert sitting.after(1.0) == ["p on a:1"]
 
 
 def test_a_gpu_that_was_taken_by_a_lease_nothing_is_heard_of_is_offered_again_after_a_while() -> None:
     sitting = Sitting(leased("a", 1), wanting("p"))
-    place = sitting.desk.next_decision(now=NOW)
+    place = sitting.core.next_decision(now=NOW)
     assert isinstance(place, BindPod)
-    sitting.desk.settle(PodNotBound(place, BindFailure.GPU_TAKEN, "", device=0), now=NOW)
+    sitting.core.settle(PodNotBound(place, BindFailure.GPU_TAKEN, "", device=0), now=NOW)
     assert sitting.after(1.0) == ["no p: TooFewGpus"]
     assert sitting.after(TAKEN_FOR - 1.0) == ["p on a:0"]
 
@@ -238,14 +238,14 @@ def test_a_pod_may_have_the_gpus_its_own_leases_name_after_a_restart() -> None:
     ]
     sitting = Sitting(leased("a", 2), wanting("p", 2), wanting("q", 1))
     for lease in leases:
-        sitting.desk.hear(Added(ObjectKey("l", lease.name), lease), now=NOW)
+        sitting.core.apply(Added(ObjectKey("l", lease.name), lease), now=NOW)
     assert sitting.decide() == ["p on a:0,1", "no q: InsufficientResources"]
 
 
 def test_an_answered_bind_that_is_never_heard_of_is_not_believed_for_ever() -> None:
     sitting = Sitting(leased("a", 2), wanting("p", 2), wanting("q", 2))
     assert sitting.decide(unheard=["p"]) == ["p on a:0,1", "no q: InsufficientResources"]
-    assert sitting.desk.next_deadline() == NOW + BELIEVED_FOR
+    assert sitting.core.next_deadline() == NOW + BELIEVED_FOR
     said = sitting.after(BELIEVED_FOR)
     assert said[0] in ("p on a:0,1", "q on a:0,1")
 
@@ -268,7 +268,7 @@ def test_after_its_timeout_a_gang_stands_back_and_then_tries_again() -> None:
     group = PodGroup(key=key("g"), min_member=2, timeout=60.0)
     sitting = Sitting(leased("a", 4), group, a_gang("x", "y"))
     assert sitting.decide() == ["no x y: InsufficientResources"]
-    assert sitting.desk.next_deadline() == NOW + 60.0
+    assert sitting.core.next_deadline() == NOW + 60.0
     assert sitting.after(60.0) == ["no x y: GangIncomplete"]
     sitting.hear(leased("b", 4))
     assert sitting.after(9.0) == []
@@ -312,11 +312,11 @@ def test_a_gang_sized_by_its_claims_needs_no_group() -> None:
 def test_a_gang_whose_write_fails_in_part_is_completed() -> None:
     group = PodGroup(key=key("g"), min_member=2)
     sitting = Sitting(leased("a", 4, 4), group, a_gang("x", "y"))
-    decision = sitting.desk.next_decision(now=NOW)
+    decision = sitting.core.next_decision(now=NOW)
     assert isinstance(decision, BindGang)
     first, second = decision.places
-    sitting.desk.settle(PodNotBound(first, BindFailure.API_FAILED, "lost"), now=NOW)
-    sitting.desk.settle(PodBound(second), now=NOW)
+    sitting.core.settle(PodNotBound(first, BindFailure.API_FAILED, "lost"), now=NOW)
+    sitting.core.settle(PodBound(second), now=NOW)
     sitting.hear(replace(sitting.pod("y"), node=second.node, gpu_ids=second.devices))
     assert sitting.after(1.0) == ["gang g: x@a"]
 
@@ -363,13 +363,13 @@ def test_news_are_worth_a_few_tries_and_no_words() -> None:
     sitting = Sitting(leased("a", 2), runs, waiting)
     assert len(sitting.decide()) == 100
     tried: list[str] = []
-    place_overtaken = sitting.desk._turns.place_overtaken  # counted on the way through
+    place_overtaken = sitting.core._cycle.place_overtaken  # counted on the way through
 
     def counted(pod: Pod, *, now: float) -> BindPod | None:
         tried.append(pod.key.name)
         return place_overtaken(pod, now=now)
 
-    sitting.desk._turns.place_overtaken = counted  # type: ignore[method-assign]
+    sitting.core._cycle.place_overtaken = counted  # type: ignore[method-assign]
     sitting.gone(runs[0])
     assert sitting.decide() == []
     assert tried == ["w000"]
@@ -422,12 +422,12 @@ def test_a_disk_that_was_given_away_is_given_again_when_it_was_not_taken(failed:
     disk = PersistentVolume(name="disk", labels={}, storage_class="local", available=True)
     claims = [PersistentVolumeClaim(key=key(name), uid=name, storage_class="local") for name in ("x", "y")]
     sitting = Sitting(a_node("a"), local, disk, claims, mounting("one", "x"), mounting("two", "y"))
-    first = sitting.desk.next_decision(now=NOW)
+    first = sitting.core.next_decision(now=NOW)
     assert isinstance(first, BindPod)
     assert (first.pod.name, first.volumes, first.promises) == ("one", ("x",), (VolumeAssignment("x", "disk"),))
     assert sitting.decide() == ["no two: VolumeElsewhere"]
     if failed:
-        sitting.desk.settle(PodNotBound(first, BindFailure.REFUSED, "as the story says"), now=NOW)
+        sitting.core.settle(PodNotBound(first, BindFailure.REFUSED, "as the story says"), now=NOW)
     else:
         sitting.gone(sitting.pod("one"))
     assert sitting.decide() == ["two on a:"]

@@ -37,7 +37,7 @@ def a_round_of_pods_naming_one_claim(pods: int) -> Callable[[], object]:
     assert len(story.decide()) == pods
     story.hear([replace(pod, labels={"said": "something"}) for pod in waiting])
     for pod in waiting:
-        story.desk.queue.reconsider(pod.key, now=story.now)
+        story.core.queue.reconsider(pod.key, now=story.now)
     story.now += 60.0
     return lambda: story.decide()
 
@@ -50,7 +50,7 @@ def a_turn_of_a_gang(members: int) -> Callable[[], object]:
         for pod in pods
     ]
     story = Sitting(leased("a", 1), template, pods, copies)
-    turns = story.desk._turns
+    turns = story.core._cycle
     return lambda: turns.assigner.gang_ask(key("g"), turns.ours)
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from ullage.control.scheduling.bind_failures import BindFailures
-from ullage.control.scheduling.refusing import RefusalPace
+from ullage.control.scheduling.pod_conditions import RefusalPace
 from ullage.decide.scheduling.denials import DOUBTS, Denials
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import BindPod, MarkUnschedulable

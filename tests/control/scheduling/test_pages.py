@@ -24,7 +24,7 @@ from ullage.testing.controlplane import ControlPlane
 def test_gpus_are_counted_by_state_and_model() -> None:
     whole, part = a_pod("whole", on="a", gpus=[0]), a_pod("part", on="a", gpus=[1], gpu_share=300)
     sitting = Sitting(leased("a", 4), whole, part)
-    placements = sitting.desk.placements
+    placements = sitting.core.placements
     fresh = {(GpuMetricState.USED, H100): 1, (GpuMetricState.PARTLY_USED, H100): 1, (GpuMetricState.FREE, H100): 2}
     assert gpu_states(placements, now=NOW) == fresh
     assert gpu_states(placements, now=NOW + 3600.0) == {(GpuMetricState.STALE, H100): 4}
@@ -34,7 +34,7 @@ def test_who_waits_is_shown() -> None:
     sitting = Sitting(leased("a", 1), wanting("p"), wanting("q"))
     sitting.decide()
     registry = CollectorRegistry()
-    show(SchedulerMetrics(registry), sitting.desk, now=NOW)
+    show(SchedulerMetrics(registry), sitting.core, now=NOW)
     page = generate_latest(registry).decode()
     assert 'ullage_scheduler_queue_pods{place="asleep"} 1.0' in page
     assert f'ullage_gpus{{model="{H100}",state="used"}} 1.0' in page

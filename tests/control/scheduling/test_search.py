@@ -32,16 +32,16 @@ def busy_cluster() -> Sitting:
 
 
 def search_for(sitting: Sitting, name: str) -> PreemptionSearch:
-    found = sitting.desk.next_decision(now=sitting.now)
+    found = sitting.core.next_decision(now=sitting.now)
     assert isinstance(found, PreemptionSearch)
     assert [pod.key.name for pod in found.pods] == [name]
-    assert sitting.desk.queue.place_of(key(name)) is QueueState.OUT
+    assert sitting.core.queue.place_of(key(name)) is QueueState.OUT
     return found
 
 
 def ended(sitting: Sitting, search: PreemptionSearch) -> PodsUnschedulable | None:
     """The rest of the search, and what comes of it."""
-    return sitting.desk.conclude(search, stepper.finish(search.steps), now=sitting.now)
+    return sitting.core.conclude(search, stepper.finish(search.steps), now=sitting.now)
 
 
 def evicted(decision: PodsUnschedulable | None) -> list[str]:
@@ -62,9 +62,9 @@ def test_a_search_takes_many_steps_and_ends_with_what_it_would_find_at_once() ->
     except StopIteration as done:
         found = done.value
     assert len(costs) >= 3
-    decision = sitting.desk.conclude(search, found, now=sitting.now)
+    decision = sitting.core.conclude(search, found, now=sitting.now)
     assert evicted(decision) == ["low-2", "low-3"]
-    assert sitting.desk.queue.place_of(key("vip")) is QueueState.ASLEEP
+    assert sitting.core.queue.place_of(key("vip")) is QueueState.ASLEEP
 
 
 def test_other_pods_are_decided_on_meanwhile() -> None:
@@ -88,7 +88,7 @@ def test_searches_go_on_one_after_another_the_most_important_first() -> None:
     assert evicted(ended(sitting, search)) == ["low-2"]
     search = search_for(sitting, "second")
     assert evicted(ended(sitting, search)) == ["low-1"]
-    assert sitting.desk.next_decision(now=sitting.now) is None
+    assert sitting.core.next_decision(now=sitting.now) is None
 
 
 def test_room_that_is_free_when_its_turn_comes_is_taken_without_a_search() -> None:
@@ -99,7 +99,7 @@ def test_room_that_is_free_when_its_turn_comes_is_taken_without_a_search() -> No
     assert sitting.decide() == ["later second"]
     sitting.hear(leased("c", 1))
     ended(sitting, search)
-    decision = sitting.desk.next_decision(now=sitting.now)
+    decision = sitting.core.next_decision(now=sitting.now)
     assert isinstance(decision, BindPod)
     assert (decision.pod.name, decision.node) == ("second", "c")
 
@@ -109,8 +109,8 @@ def low(sitting: Sitting, gpu: int) -> None:
 
 
 def node_gone(sitting: Sitting) -> None:
-    node = sitting.desk.placements.state.nodes["a"]
-    sitting.desk.hear(Deleted(key=key("a"), old=node), now=sitting.now)
+    node = sitting.core.placements.state.nodes["a"]
+    sitting.core.apply(Deleted(key=key("a"), old=node), now=sitting.now)
 
 
 def raised(sitting: Sitting) -> None:
@@ -141,10 +141,10 @@ def test_the_answer_is_checked_on_the_cluster_as_it_is(change: Callable[[Sitting
     assert not isinstance(found, NoPreemption)
     assert [victim.pod.name for victim in found[0].victims] == ["low-3"]
     change(sitting)
-    decision = sitting.desk.conclude(search, found, now=sitting.now)
+    decision = sitting.core.conclude(search, found, now=sitting.now)
     assert evicted(decision) == expected
     again = (QueueState.ASLEEP, QueueState.BACKING_OFF) if expected else (QueueState.BACKING_OFF,)
-    assert sitting.desk.queue.place_of(key("vip")) in again
+    assert sitting.core.queue.place_of(key("vip")) in again
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_nobody_is_evicted_for_a_pod_that_asks_no_longer(
     search = search_for(sitting, "vip")
     found = stepper.finish(search.steps)
     change(sitting)
-    assert sitting.desk.conclude(search, found, now=sitting.now) is None
-    assert sitting.desk.queue.place_of(key("vip")) is place
+    assert sitting.core.conclude(search, found, now=sitting.now) is None
+    assert sitting.core.queue.place_of(key("vip")) is place
 
 
 def test_the_cluster_may_change_between_any_two_steps() -> None:
@@ -200,9 +200,9 @@ def test_a_search_that_runs_out_of_time_ends_with_the_best_so_far_and_is_tried_a
     except StopIteration as done:
         found = done.value
     assert isinstance(found, NoPreemption)
-    decision = sitting.desk.conclude(search, found, now=sitting.now)
+    decision = sitting.core.conclude(search, found, now=sitting.now)
     assert evicted(decision) == []
-    assert sitting.desk.queue.place_of(key("vip")) is QueueState.BACKING_OFF
+    assert sitting.core.queue.place_of(key("vip")) is QueueState.BACKING_OFF
 
 
 def test_a_gang_is_searched_for_in_steps_and_its_answer_is_checked() -> None:
@@ -210,7 +210,7 @@ def test_a_gang_is_searched_for_in_steps_and_its_answer_is_checked() -> None:
         sitting = busy_cluster()
         claims = [a_claim(name, 3, gang="g", gang_min_member=2) for name in ("x", "y")]
         sitting.hear(claims, [wanting(name, 0, claim=name, priority=10) for name in ("x", "y")])
-        found: Decision | None = sitting.desk.next_decision(now=sitting.now)
+        found: Decision | None = sitting.core.next_decision(now=sitting.now)
         assert isinstance(found, PreemptionSearch)
         assert len(found.pods) == 2
         return sitting, found
@@ -220,14 +220,14 @@ def test_a_gang_is_searched_for_in_steps_and_its_answer_is_checked() -> None:
     sitting, search = gang()
     answer = stepper.finish(search.steps)
     sitting.hear(replace(sitting.pod("high-3"), priority=99), replace(sitting.pod("high-2"), priority=99))
-    assert evicted(sitting.desk.conclude(search, answer, now=sitting.now)) == []
+    assert evicted(sitting.core.conclude(search, answer, now=sitting.now)) == []
 
 
 def test_nobody_is_evicted_for_a_gang_that_has_room_by_now() -> None:
     sitting = busy_cluster()
     claims = [a_claim(name, 3, gang="g", gang_min_member=2) for name in ("x", "y")]
     sitting.hear(claims, [wanting(name, 0, claim=name, priority=10) for name in ("x", "y")])
-    search = sitting.desk.next_decision(now=sitting.now)
+    search = sitting.core.next_decision(now=sitting.now)
     assert isinstance(search, PreemptionSearch)
     sitting.hear(leased("c", 8))
     assert sitting.after(30.0) == ["later y"]
@@ -238,10 +238,10 @@ def test_nobody_is_evicted_for_a_gang_that_has_room_by_now() -> None:
 def test_outcomes_that_come_meanwhile_are_settled() -> None:
     sitting = Sitting(leased("a", 2), a_pod("low", on="a", gpus=[0], priority=1))
     sitting.hear(wanting("plain", 1))
-    place = sitting.desk.next_decision(now=sitting.now)
+    place = sitting.core.next_decision(now=sitting.now)
     assert isinstance(place, BindPod)
     sitting.hear(wanting("vip", 1, priority=10))
     search = search_for(sitting, "vip")
-    sitting.desk.settle(PodBound(place), now=sitting.now)
+    sitting.core.settle(PodBound(place), now=sitting.now)
     sitting.hear(replace(sitting.pod("plain"), node="a", gpu_ids=place.devices))
     assert evicted(ended(sitting, search)) in (["low"], ["plain"])

@@ -15,9 +15,9 @@ from ullage.act.claim_protection import ClaimProtection
 from ullage.act.claim_status import ClaimStatusWriter
 from ullage.act.quota_status import QuotaStatusWriter
 from ullage.clock import Clock
-from ullage.decide.claims.grace import StatusDebounce
-from ullage.decide.claims.hearsay import SchedulerFeedback
+from ullage.decide.claims.scheduler_feedback import SchedulerFeedback
 from ullage.decide.claims.status import A_MOMENT
+from ullage.decide.claims.status_debounce import StatusDebounce
 from ullage.decide.claims.view import ClaimView
 from ullage.decide.claims.work_items import (
     ClaimWorkItem,
@@ -53,8 +53,11 @@ from ullage.state.snapshot import ClusterSnapshot
 SOURCES = frozenset({PODS.id, GPU_CLAIMS.id})
 """Sources that must be synced before any claim is judged."""
 
-LOOKED_AT_A_TIME = 256
+JUDGED_AT_A_TIME = 256
 """Work items per turn; then other tasks of the event loop run."""
+
+WORKERS = 8
+"""Work items performed at the same time."""
 
 RELEASE_SECONDS = 5.0
 """Seconds a claim must be unused before its finalizer is removed: the watch may be behind, or a bind under way."""
@@ -66,7 +69,7 @@ _log = structlog.get_logger("scheduler")
 
 
 class ClaimController:
-    """Feed `hear` with every event of the scheduler, after the snapshot has taken it in; and `run` it."""
+    """Feed `observe` with every event of the scheduler, after the snapshot has taken it in; and `run` it."""
 
     pacing = Pacing()
 
@@ -78,45 +81,44 @@ class ClaimController:
         *,
         names: Collection[str],
         quotas: QuotaTable | None = None,
-        writes_at_once: int = 8,
+        on_outcome: Callable[[RecordOutcome | CopyOutcome], None] = lambda _: None,
     ) -> None:
         self._clock = clock
         self._state = placements.state
         self._said = SchedulerFeedback()
-        self._ledger = ClaimView(placements, self._said, frozenset(names), quotas or QuotaTable(placements))
+        self._view = ClaimView(placements, self._said, frozenset(names), quotas or QuotaTable(placements))
         self._claims, self._copies = ClaimStatusWriter(api, clock), ClaimCreator(api)
         self._quotas = QuotaStatusWriter(api, clock)
         self._told: dict[ObjectKey, QuotaStatus] = {}
-        self._agenda: DeadlineQueue[ClaimWorkItem] = DeadlineQueue()
+        self._deadlines: DeadlineQueue[ClaimWorkItem] = DeadlineQueue()
         self._touched: dict[ClaimWorkItem, None] = {}
         self._under_way: set[ClaimWorkItem] = set()
-        self._grace = StatusDebounce()
+        self._debounce = StatusDebounce()
         self._protection = ClaimProtection(api)
         self._told_unprotected = False
         self._unused: dict[ObjectKey, float] = {}
         """Instant at which to release each unused claim."""
         self._not_before: dict[ClaimWorkItem, float] = {}
         self._failures: dict[ClaimWorkItem, int] = {}
-        self._hands = writes_at_once
         self._awake = False
         self._tasks = LoopTasks()
         self._wakeup = Wakeup()
-        self.on_outcome: Callable[[RecordOutcome | CopyOutcome], None] = lambda _: None
+        self._on_outcome = on_outcome
 
-    def hear(self, event: FactEvent[Any]) -> None:
+    def observe(self, event: FactEvent[Any]) -> None:
         """Take in an event of an informer. Events of other sources are ignored."""
         fact = fact_of(event)
         if isinstance(fact, Pod):
-            self._pod_heard(event, fact)
+            self._observe_pod(event, fact)
         elif isinstance(fact, Claim):
-            self._claim_heard(event, fact)
+            self._observe_claim(event, fact)
         elif isinstance(fact, Quota):
             self._told.pop(fact.key, None)
             self._touch([about_quotas(fact.key.namespace)])
         elif fact is None:
             self._wakeup.set()
         elif self._state.quotas and moves_quotas(event):
-            self._touch(map(about_quotas, self._ledger.limited()))
+            self._touch(map(about_quotas, self._view.limited()))
 
     def reserved(self, pod: ObjectKey, allocation: Allocation | None) -> None:
         """Leases are held for a bind of this pod that is under way, or no longer are."""
@@ -148,16 +150,16 @@ class ClaimController:
 
     def longest_wait(self) -> float | None:
         """Seconds until the next work item is due, while a worker is free; the end of a write is a change."""
-        at = self._agenda.next_at() if len(self._under_way) < self._hands else None
+        at = self._deadlines.next_at() if len(self._under_way) < WORKERS else None
         return seconds_until(at, self._clock.now())
 
     async def reconcile(self) -> bool:
         """Judge what events touched, and start the work items that are due. True if there is more to judge."""
-        looked = self._look() if self._is_awake() else 0
-        while len(self._under_way) < self._hands and (errand := self._next_due()) is not None:
-            self._under_way.add(errand)
-            self._tasks.start(self._perform(errand), f"{errand.kind} {errand.key}")
-        if looked < LOOKED_AT_A_TIME:
+        judged = self._judge() if self._is_awake() else 0
+        while len(self._under_way) < WORKERS and (item := self._next_due()) is not None:
+            self._under_way.add(item)
+            self._tasks.start(self._perform(item), f"{item.kind} {item.key}")
+        if judged < JUDGED_AT_A_TIME:
             return False
         await let_others_run()
         return True
@@ -165,18 +167,18 @@ class ClaimController:
     def _is_awake(self) -> bool:
         if not self._awake and self._state.synced >= SOURCES:
             self._awake = True
-            self._touch(self._ledger.everything())
+            self._touch(self._view.everything())
         return self._awake
 
     def _next_due(self) -> ClaimWorkItem | None:
-        return self._agenda.take_due(self._clock.now())
+        return self._deadlines.take_due(self._clock.now())
 
-    def _touch(self, errands: Iterable[ClaimWorkItem]) -> None:
-        for errand in errands:
-            self._touched[errand] = None
+    def _touch(self, items: Iterable[ClaimWorkItem]) -> None:
+        for item in items:
+            self._touched[item] = None
         self._wakeup.set()
 
-    def _pod_heard(self, event: FactEvent[Pod], pod: Pod) -> None:
+    def _observe_pod(self, event: FactEvent[Pod], pod: Pod) -> None:
         if isinstance(event, Updated):
             asks, stands = asks_differently(event.old, pod), stands_differently(event.old, pod)
             if not asks and not stands:
@@ -188,7 +190,7 @@ class ClaimController:
         else:
             self._forget(pod.key)
         self._touch(about_pod(pod))
-        if self._state.quotas and self._ledger.is_limited(pod.key.namespace):
+        if self._state.quotas and self._view.is_limited(pod.key.namespace):
             self._touch([about_quotas(pod.key.namespace)])
 
     def _forget(self, pod: ObjectKey) -> None:
@@ -196,111 +198,111 @@ class ClaimController:
             self._touch([about_quotas(pod.namespace)])
         self._said.forget(pod)
 
-    def _claim_heard(self, event: FactEvent[Claim], claim: Claim) -> None:
-        for errand in about_claim(claim.key):
-            self._not_before.pop(errand, None)
-            self._touch([errand])
+    def _observe_claim(self, event: FactEvent[Claim], claim: Claim) -> None:
+        for item in about_claim(claim.key):
+            self._not_before.pop(item, None)
+            self._touch([item])
         if claim.pod:
             copying = ClaimWorkItem(ClaimWorkKind.COPY, ObjectKey(claim.key.namespace, claim.pod))
             self._not_before.pop(copying, None)
             self._touch([copying])
         if is_new_ask(event):
-            for pod in self._ledger.pods_asking_through(claim.key):
+            for pod in self._view.pods_asking_through(claim.key):
                 self._said.absolve(pod.key)
                 self._touch(about_pod(pod))
 
-    def _look(self) -> int:
+    def _judge(self) -> int:
         """Queue the work items that events touched, or remove them. Returns the number of items judged."""
         now = self._clock.now()
-        errands = [one for one in self._touched if one not in self._under_way][:LOOKED_AT_A_TIME]
-        for errand in errands:
-            del self._touched[errand]
-            at = self._due(errand, now)
+        items = [one for one in self._touched if one not in self._under_way][:JUDGED_AT_A_TIME]
+        for item in items:
+            del self._touched[item]
+            at = self._due(item, now)
             if at is None:
-                self._agenda.drop(errand)
-                self._not_before.pop(errand, None)
-                self._failures.pop(errand, None)
+                self._deadlines.drop(item)
+                self._not_before.pop(item, None)
+                self._failures.pop(item, None)
             else:
-                self._agenda.put(errand, max(at, self._not_before.get(errand, now)))
-        return len(errands)
+                self._deadlines.put(item, max(at, self._not_before.get(item, now)))
+        return len(items)
 
-    def _due(self, errand: ClaimWorkItem, now: float) -> float | None:
+    def _due(self, item: ClaimWorkItem, now: float) -> float | None:
         """Return the instant at which this work item is due; None if there is nothing to do."""
-        match errand.kind:
+        match item.kind:
             case ClaimWorkKind.STATUS:
-                return self._status_due(errand.key, now)
+                return self._status_due(item.key, now)
             case ClaimWorkKind.PROTECTION:
-                return self._protection_due(errand.key, now)
+                return self._protection_due(item.key, now)
             case ClaimWorkKind.COPY:
-                return None if self._ledger.copy_wanted(errand.key) is None else now
+                return None if self._view.copy_wanted(item.key) is None else now
             case ClaimWorkKind.QUOTA:
                 # Quotas change in bursts: the first change opens a short window in which the others are collected.
-                planned = self._agenda.due(errand)
+                planned = self._deadlines.due(item)
                 return now + A_MOMENT if planned is None else min(planned, now + A_MOMENT)
 
     def _status_due(self, key: ObjectKey, now: float) -> float | None:
         claim = self._state.claims.get(key)
-        standing = None if claim is None else self._ledger.to_be_said(claim)
+        standing = None if claim is None else self._view.to_be_said(claim)
         if claim is None or standing is None:
-            self._grace.end(key)
+            self._debounce.end(key)
             return None
-        return self._grace.due(claim, standing, now)
+        return self._debounce.due(claim, standing, now)
 
     def _protection_due(self, key: ObjectKey, now: float) -> float | None:
         claim = self._state.claims.get(key)
-        missing = None if claim is None else self._ledger.protection_missing(claim)
+        missing = None if claim is None else self._view.protection_missing(claim)
         if missing is None:
             self._unused.pop(key, None)
             return None
         return now if missing else self._unused.setdefault(key, now + RELEASE_SECONDS)
 
-    async def _perform(self, errand: ClaimWorkItem) -> None:
+    async def _perform(self, item: ClaimWorkItem) -> None:
         try:
-            done = await self._put_right(errand)
+            done = await self._put_right(item)
         except (ApiError, LeadershipLost):
             done = False
         finally:
-            self._under_way.discard(errand)
+            self._under_way.discard(item)
         if done is False:
-            failures = self._failures[errand] = self._failures.get(errand, 0) + 1
-            self._rest(errand, min(_FIRST_RETRY * 2.0 ** (failures - 1), _LONGEST_RETRY))
+            failures = self._failures[item] = self._failures.get(item, 0) + 1
+            self._rest(item, min(_FIRST_RETRY * 2.0 ** (failures - 1), _LONGEST_RETRY))
         else:
-            self._failures.pop(errand, None)
-            self._not_before.pop(errand, None)
+            self._failures.pop(item, None)
+            self._not_before.pop(item, None)
             if done:
-                self._rest(errand, ECHO_SECONDS)
+                self._rest(item, ECHO_SECONDS)
         self._wakeup.set()
 
-    def _rest(self, errand: ClaimWorkItem, seconds: float) -> None:
+    def _rest(self, item: ClaimWorkItem, seconds: float) -> None:
         """Hold the work item back for so long, then judge it again unless an event came before."""
-        self._not_before[errand] = again = self._clock.now() + seconds
-        self._agenda.put(errand, again)
+        self._not_before[item] = again = self._clock.now() + seconds
+        self._deadlines.put(item, again)
 
-    async def _put_right(self, errand: ClaimWorkItem) -> bool | None:
+    async def _put_right(self, item: ClaimWorkItem) -> bool | None:
         """Perform a work item. False if it must be retried; None if nothing was to be done, or no event will follow."""
-        match errand.kind:
+        match item.kind:
             case ClaimWorkKind.STATUS:
-                return await self._write_status(errand.key)
+                return await self._write_status(item.key)
             case ClaimWorkKind.PROTECTION:
-                return await self._protect(errand.key)
+                return await self._protect(item.key)
             case ClaimWorkKind.COPY:
-                return await self._make_copy(errand.key)
+                return await self._make_copy(item.key)
             case ClaimWorkKind.QUOTA:
-                return None if await self._write_quotas(errand.key.namespace) else False
+                return None if await self._write_quotas(item.key.namespace) else False
 
     async def _write_status(self, key: ObjectKey) -> bool | None:
         claim = self._state.claims.get(key)
-        standing = None if claim is None else self._ledger.to_be_said(claim)
+        standing = None if claim is None else self._view.to_be_said(claim)
         if claim is None or standing is None:
             return None
         outcome = await self._claims.record(standing, known_claim(claim))
-        self._grace.end(key)
-        self.on_outcome(outcome)
+        self._debounce.end(key)
+        self._on_outcome(outcome)
         return not (isinstance(outcome, StatusNotWritten) and outcome.setback is StatusWriteFailure.API_FAILED)
 
     async def _protect(self, key: ObjectKey) -> bool | None:
         claim = self._state.claims.get(key)
-        missing = None if claim is None else self._ledger.protection_missing(claim)
+        missing = None if claim is None else self._view.protection_missing(claim)
         if claim is None or missing is None or (not missing and self._clock.now() < self._unused.get(key, 0.0)):
             return None
         try:
@@ -312,26 +314,26 @@ class ClaimController:
             raise
 
     async def _make_copy(self, pod: ObjectKey) -> bool | None:
-        wanted = self._ledger.copy_wanted(pod)
+        wanted = self._view.copy_wanted(pod)
         if wanted is None:
             return None
         outcome = await self._copies.perform(wanted)
-        self.on_outcome(outcome)
+        self._on_outcome(outcome)
         return not isinstance(outcome, ClaimNotCreated)
 
     async def _write_quotas(self, namespace: str) -> bool:
         """Write the status of the namespace's quotas. False if the API failed and it has to be tried again."""
         right = True
-        for standing in self._ledger.quota_standings(namespace):
+        for standing in self._view.quota_standings(namespace):
             if self._told.get(standing.quota) == standing:
                 continue
             outcome = await self._quotas.record(standing)
-            self.on_outcome(outcome)
+            self._on_outcome(outcome)
             if isinstance(outcome, StatusNotWritten):
                 right = right and outcome.setback is not StatusWriteFailure.API_FAILED
             else:
                 self._told[standing.quota] = standing
-        if self._ledger.has_intentions(namespace):
+        if self._view.has_intentions(namespace):
             # A bind under way counts. Should it fail, no event would follow.
-            self._agenda.put(about_quotas(namespace), self._clock.now() + ECHO_SECONDS)
+            self._deadlines.put(about_quotas(namespace), self._clock.now() + ECHO_SECONDS)
         return right

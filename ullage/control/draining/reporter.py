@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
-from ullage.control.provisioning.telling import EventSink
+from ullage.control.provisioning.reporter import EventSink
 from ullage.decide.draining.core import DrainDecision
 from ullage.decide.draining.parallelism import OngoingRemoval, pool_of
 from ullage.model.fact_event import ObjectKey

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import structlog
 
-from ullage.control.provisioning.telling import EventSink
+from ullage.control.provisioning.reporter import EventSink
 from ullage.decide.karpenter.node_pool_mapping import is_protected
 from ullage.decide.karpenter.transitions import Transition
 from ullage.model.fact_event import ObjectKey

@@ -5,7 +5,7 @@ Reasons and sentences about pods are Cluster Autoscaler's: people and tools know
 
 from collections.abc import Mapping, Sequence
 
-from ullage.control.provisioning.telling import EventSink, provisioner_subject
+from ullage.control.provisioning.reporter import EventSink, provisioner_subject
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
 from ullage.decide.provisioning.silent_agents import silence_of

@@ -20,8 +20,8 @@ from ullage.control.provisioning.gauges import count
 from ullage.control.provisioning.instance_lists import InstanceLists
 from ullage.control.provisioning.loop import ProvisioningLoop
 from ullage.control.provisioning.plan_reporter import PlanTeller
+from ullage.control.provisioning.reporter import PoolReporter
 from ullage.control.provisioning.statuses import ProvisionerStatuses
-from ullage.control.provisioning.telling import PoolReporter
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.kube.objects.provisioner import NodeProvisioner

@@ -3,19 +3,19 @@
 from collections import Counter
 
 from ullage.decide.placement.devices.freshness import STALE_AFTER
-from ullage.decide.scheduling.desk import SchedulerCore
+from ullage.decide.scheduling.core import SchedulerCore
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
 from ullage.observe.scheduler_metrics import GpuMetricState, SchedulerMetrics
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.snapshot import ClusterSnapshot
 
 
-def show(metrics: SchedulerMetrics, desk: SchedulerCore, *, now: float) -> None:
+def show(metrics: SchedulerMetrics, core: SchedulerCore, *, now: float) -> None:
     """Set the gauges to the present state."""
-    metrics.show_queue(desk.queue.depth())
-    metrics.gangs_waiting.set(desk.gangs_waiting)
-    metrics.leases_held.set(desk.leases_held)
-    metrics.show_gpus(gpu_states(desk.placements, now=now))
+    metrics.show_queue(core.queue.depth())
+    metrics.gangs_waiting.set(core.gangs_waiting)
+    metrics.leases_held.set(core.leases_held)
+    metrics.show_gpus(gpu_states(core.placements, now=now))
 
 
 def gpu_states(placements: ClusterSnapshot, *, now: float) -> dict[tuple[GpuMetricState, str], int]:

@@ -1,9 +1,9 @@
 """Scheduler loop: observe, decide, assume, write, report."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 from ullage.act.gang_bind import GangBinder
 from ullage.act.place import PodBinder
@@ -12,10 +12,10 @@ from ullage.act.refuse import PodConditionWriter
 from ullage.clock import Clock
 from ullage.config.settings import Settings
 from ullage.control.scheduling.bind_failures import BindFailures
-from ullage.control.scheduling.refusing import UnschedulableWriter
-from ullage.control.scheduling.telling import SchedulerReporter
+from ullage.control.scheduling.pod_conditions import UnschedulableWriter
+from ullage.control.scheduling.reporter import SchedulerReporter
+from ullage.decide.scheduling.core import SchedulerCore
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
-from ullage.decide.scheduling.desk import SchedulerCore
 from ullage.model.allocation import Allocation
 from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.intents import BindGang, BindPod, EvictGang, Preempt
@@ -47,32 +47,46 @@ class SchedulerActuator:
     refuser: PodConditionWriter
 
 
+class FeedbackSink(Protocol):
+    """Receiver of what the scheduler knows of pending pods before any API object does: the ClaimController."""
+
+    def reserved(self, pod: ObjectKey, allocation: Allocation | None) -> None:
+        """Leases are held for a bind of this pod that is under way, or no longer are."""
+        ...
+
+    def refused(self, pod: ObjectKey, uid: str, why: SchedulingFailure) -> None:
+        """The pod gets no place now."""
+        ...
+
+
 class SchedulerLoop:
-    """Runs a SchedulerCore. Every event goes to `hear`; `run` goes on until cancelled."""
+    """Runs a SchedulerCore. Every event goes to `observe`; `run` goes on until cancelled."""
 
     pacing = Pacing()
 
     def __init__(
         self,
-        desk: SchedulerCore,
-        hands: SchedulerActuator,
-        teller: SchedulerReporter,
+        core: SchedulerCore,
+        actuator: SchedulerActuator,
+        reporter: SchedulerReporter,
         clock: Clock,
         settings: Settings = Settings(),  # noqa: B008 - frozen
+        *,
+        feedback: FeedbackSink | None = None,
     ) -> None:
-        self.desk = desk
-        self._hands = hands
-        self._teller = teller
+        """`feedback` is told of reservations and failures that no API object has yet."""
+        self.core = core
+        self._actuator = actuator
+        self._reporter = reporter
         self._clock = clock
         self._settings = settings.scheduling
         self._tasks = LoopTasks()
         self._wakeup = Wakeup()
         self._placing = 0
-        self.on_refused: Callable[[ObjectKey, str, SchedulingFailure], None] = lambda _pod, _uid, _why: None
-        self.on_reserved: Callable[[ObjectKey, Allocation | None], None] = lambda _pod, _allocation: None
+        self._feedback = feedback
         self._refusals = UnschedulableWriter(
-            hands.refuser,
-            teller,
+            actuator.refuser,
+            reporter,
             clock,
             self._tasks,
             at_once=settings.scheduling.max_condition_parallelism,
@@ -84,7 +98,7 @@ class SchedulerLoop:
         """Take over changed settings."""
         self._settings = settings.scheduling
         self._refusals.at_once = settings.scheduling.max_condition_parallelism
-        self.desk.configure(settings.scheduling)
+        self.core.configure(settings.scheduling)
         self._wakeup.set()
 
     @property
@@ -92,9 +106,9 @@ class SchedulerLoop:
         """True if at least half of the bind pipeline is in use, so that binds wait for one another."""
         return 2 * self._placing >= self._settings.max_bind_parallelism
 
-    def hear(self, event: FactEvent[Any]) -> None:
+    def observe(self, event: FactEvent[Any]) -> None:
         """Take in one event."""
-        self.desk.hear(event, now=self._clock.now())
+        self.core.apply(event, now=self._clock.now())
         match event:
             case Deleted(key=pod, old=Pod()) | Updated(key=pod, new=Pod(holds_room=True)):
                 self._refusals.drop(pod)
@@ -109,7 +123,7 @@ class SchedulerLoop:
     def longest_wait(self) -> float | None:
         """Seconds until the next deadline, unless all slots are taken; the end of a bind is a change."""
         full = self._placing >= self._settings.max_bind_parallelism
-        return None if full else seconds_until(self.desk.next_deadline(), self._clock.now())
+        return None if full else seconds_until(self.core.next_deadline(), self._clock.now())
 
     async def reconcile(self) -> bool:
         """Make some decisions. True if any was made."""
@@ -126,13 +140,13 @@ class SchedulerLoop:
         began = self._clock.steady()
         until = began + SLICE
         while decided < DECISIONS_AT_A_TIME and began < until and self._placing < self._settings.max_bind_parallelism:
-            decision = self.desk.next_decision(now=self._clock.now())
+            decision = self.core.next_decision(now=self._clock.now())
             if decision is None:
                 break
             decided += 1
             self._begin(decision)
             ended = self._clock.steady()
-            self._teller.decided(ended - began)
+            self._reporter.decided(ended - began)
             began = ended
         return decided
 
@@ -162,7 +176,7 @@ class SchedulerLoop:
     async def _search(self, search: PreemptionSearch) -> None:
         """Search victims in slices, beside other decisions."""
         found = await drive(search.steps, self._clock, budget=SEARCH_BUDGET, slice_time=SEARCH_SLICE)
-        decision = self.desk.conclude(search, found, now=self._clock.now())
+        decision = self.core.conclude(search, found, now=self._clock.now())
         if decision is not None:
             self._begin(decision)
         self._wakeup.set()
@@ -170,72 +184,78 @@ class SchedulerLoop:
     async def _place(self, action: BindPod) -> None:
         with self._slots_taken((action,)):
             began, waited = self._clock.steady(), self._waited(action)
-            outcome = await self._hands.placer.perform(action)
+            outcome = await self._actuator.placer.perform(action)
         self._settle(outcome, waited, took=self._clock.steady() - began)
-        self._tell_failure(outcome)
+        self._report_failure(outcome)
 
     async def _place_gang(self, action: BindGang) -> None:
         with self._slots_taken(action.places):
             began, waited = self._clock.steady(), [self._waited(place) for place in action.places]
-            outcome = await self._hands.gang_placer.perform(action)
-        self._teller.gang_ended(outcome, waited=self.desk.gang_waited(action.gang, now=self._clock.now()))
+            outcome = await self._actuator.gang_placer.perform(action)
+        self._reporter.gang_ended(outcome, waited=self.core.gang_waited(action.gang, now=self._clock.now()))
         for one, so_far in zip(outcome.outcomes, waited, strict=True):
             self._settle(one, so_far, took=self._clock.steady() - began)
         for one in outcome.outcomes:
-            self._tell_failure(one)
+            self._report_failure(one)
 
     def _waited(self, action: BindPod) -> float:
         """Seconds until now. To be asked before the write: a watch may be faster than the answer, and end the wait."""
-        return self.desk.waited(action.pod, now=self._clock.now()) or 0.0
+        return self.core.waited(action.pod, now=self._clock.now()) or 0.0
 
     def _settle(self, outcome: PlaceOutcome, waited: float, *, took: float) -> None:
-        self._teller.placing_ended(outcome, took=took, waited=waited + took)
-        self.desk.settle(outcome, now=self._clock.now())
+        self._reporter.placing_ended(outcome, took=took, waited=waited + took)
+        self.core.settle(outcome, now=self._clock.now())
         self._wakeup.set()
 
-    def _tell_failure(self, outcome: PlaceOutcome) -> None:
+    def _report_failure(self, outcome: PlaceOutcome) -> None:
         """Report on the pod and its claim that it was not bound, and why, in the API server's words."""
         if not isinstance(outcome, PodNotBound) or (why := self._failures.refusal(outcome)) is None:
             return
-        pod = self.desk.placements.state.pods.get(outcome.action.pod)
+        pod = self.core.placements.state.pods.get(outcome.action.pod)
         if pod is None or pod.uid != outcome.action.uid or pod.node:
             return
-        self.on_refused(pod.key, pod.uid, why)
+        if self._feedback is not None:
+            self._feedback.refused(pod.key, pod.uid, why)
         self._refusals.note((pod,), why)
 
     async def _evict_gang(self, action: EvictGang) -> None:
-        self._teller.gang_evicted(await self._hands.preempter.evict_gang(action))
+        self._reporter.gang_evicted(await self._actuator.preempter.evict_gang(action))
 
     def _refuse(self, refused: PodsUnschedulable) -> None:
-        self._teller.refused(refused)
+        self._reporter.refused(refused)
         for pod in refused.pods:
-            self.on_refused(pod.key, pod.uid, refused.why)
+            if self._feedback is not None:
+                self._feedback.refused(pod.key, pod.uid, refused.why)
         if refused.gave_up is not None:
-            waited = self.desk.gang_waited(refused.gave_up, now=self._clock.now())
-            self._teller.gang_gave_up(refused.pods, refused.why, waited=waited)
+            waited = self.core.gang_waited(refused.gave_up, now=self._clock.now())
+            self._reporter.gang_gave_up(refused.pods, refused.why, waited=waited)
         self._refusals.note(refused.pods, refused.why, unnominate=refused.unnominate)
         for action in refused.preempts:
             self._tasks.start(self._preempt(action))
 
     async def _preempt(self, action: Preempt) -> None:
-        outcome = await self._hands.preempter.perform(action)
-        self._teller.preempted(outcome)
-        self.desk.settle_preemption(outcome, now=self._clock.now())
+        outcome = await self._actuator.preempter.perform(action)
+        self._reporter.preempted(outcome)
+        self.core.settle_preemption(outcome, now=self._clock.now())
         self._wakeup.set()
+
+    def _reserve(self, pod: ObjectKey, allocation: Allocation | None) -> None:
+        if self._feedback is not None:
+            self._feedback.reserved(pod, allocation)
 
     @contextmanager
     def _slots_taken(self, places: Sequence[BindPod]) -> Iterator[None]:
         """Release the binds' pipeline slots at the end. GPUs are being leased meanwhile, unless volumes come first."""
         leasing = [place for place in places if place.devices and not place.volumes]
         for place in leasing:
-            self.on_reserved(place.pod, place.allocation)
+            self._reserve(place.pod, place.allocation)
         try:
             yield
         finally:
             self._placing -= _slots(places)
             self._wakeup.set()
             for place in leasing:
-                self.on_reserved(place.pod, None)
+                self._reserve(place.pod, None)
 
 
 def _slots(places: Sequence[BindPod]) -> int:

@@ -23,16 +23,16 @@ from ullage.clock import Clock
 from ullage.config.settings import Settings
 from ullage.control.claims.loop import ClaimController
 from ullage.control.clock_skew import ClockSkew
+from ullage.control.feed import ClusterFeed
 from ullage.control.leases.loop import LeaseGarbageCollector, gpu_leases
 from ullage.control.leases.restore import LeaseRestoring
 from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
-from ullage.control.scheduling.telling import SchedulerReporter
+from ullage.control.scheduling.reporter import SchedulerReporter
 from ullage.control.vms.wiring import VmSystem
-from ullage.decide.scheduling.desk import SchedulerCore
+from ullage.decide.scheduling.core import SchedulerCore
 from ullage.errors import ApiError
 from ullage.kube.client.api import KubeApi
 from ullage.model.dra import WithheldGpu
-from ullage.model.fact_event import FactEvent
 from ullage.model.pod import Pod
 from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics
@@ -71,12 +71,12 @@ class Scheduler:
         self._ready = asyncio.Event()
         self._changes = ChangeFeed()
         self._followed: list[Informer[Any, Any]] = []
-        self.desk = SchedulerCore(self._profiles, settings.scheduling)
+        self.core = SchedulerCore(self._profiles, settings.scheduling)
         self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
-        self.vms = VmSystem(api, self.desk.placements, settings.vms, clock, self._metrics.vms, seed=seed)
-        broom = LeaseReleaser(api, namespace)
-        self._sweeper = LeaseGarbageCollector(
-            broom, clock, on_released=lambda released: self._metrics.swept(released.why)
+        self.vms = VmSystem(api, self.core.placements, settings.vms, clock, self._metrics.vms, seed=seed)
+        releaser = LeaseReleaser(api, namespace)
+        self._collector = LeaseGarbageCollector(
+            releaser, clock, on_released=lambda released: self._metrics.swept(released.why)
         )
         self._skew = ClockSkew(clock, self._metrics)
         self._restoring = LeaseRestoring(
@@ -85,8 +85,6 @@ class Scheduler:
             withheld=self._withheld,
             on_restored=lambda restored: self._metrics.leases_restored.inc(len(restored.devices)),
         )
-        placements, quotas = self.desk.placements, self.desk.quota
-        self._claims = ClaimController(api, clock, placements, names=self._profiles, quotas=quotas)
 
     def configure(self, settings: Settings) -> None:
         """Take over settings that can change while it runs."""
@@ -95,7 +93,7 @@ class Scheduler:
         if self._loop is not None:
             self._loop.configure(settings)
         else:
-            self.desk.configure(settings.scheduling)
+            self.core.configure(settings.scheduling)
 
     def announce(self, message: EventMessage) -> None:
         """Record an Event, once this scheduler decides."""
@@ -112,7 +110,7 @@ class Scheduler:
         """Return the problem that keeps pods from being placed; empty if there is none."""
         if not self._followed:
             return "the cluster has not been asked yet what it serves"
-        return unheard(self._followed) or self.desk.denials.unready
+        return unheard(self._followed) or self.core.denials.unready
 
     async def wait_ready(self) -> None:
         """Wait until `ready`."""
@@ -128,33 +126,40 @@ class Scheduler:
         recorder = EventRecorder(writer, self._clock, instance=self._instance, on_fate=self._metrics.event)
         async with recorder as events:
             self._events = events
-            teller = SchedulerReporter(events, self._metrics, self._clock)
-            loop = SchedulerLoop(self.desk, self._hands(), teller, self._clock, self._settings)
+            reporter = SchedulerReporter(events, self._metrics, self._clock)
+            claims = ClaimController(
+                self._api,
+                self._clock,
+                self.core.placements,
+                names=self._profiles,
+                quotas=self.core.quota,
+                on_outcome=reporter.claim_kept,
+            )
+            loop = SchedulerLoop(self.core, self._actuator(), reporter, self._clock, self._settings, feedback=claims)
             self._loop = loop
             events.others_are_urgent = lambda: loop.is_busy
-            self._claims.on_outcome = teller.claim_kept
-            loop.on_refused, loop.on_reserved = self._claims.refused, self._claims.reserved
-            informers = self._followed = await self._informers(loop)
+            feed = self._feed(loop, claims)
+            informers = self._followed = await self._informers(feed)
             async with asyncio.TaskGroup() as group:
                 group.create_task(run_all(*informers), name="informers")
                 await wait_all_synced(*informers)
-                await drive(self.desk.warm_up(), self._clock, budget=math.inf, slice_time=0.0)
+                await drive(self.core.warm_up(), self._clock, budget=math.inf, slice_time=0.0)
                 if elected is not None:
                     await elected()
                 group.create_task(loop.run(), name="scheduler loop")
-                group.create_task(self._claims.run(), name="claims")
+                group.create_task(claims.run(), name="claims")
                 if self._settings.scheduling.release_leases:
-                    group.create_task(self._sweeper.run(), name="lease sweeper")
+                    group.create_task(self._collector.run(), name="lease garbage collector")
                     group.create_task(self._restoring.run(), name="lease restorer")
                 group.create_task(self.vms.run(events, self._namespace), name="VMs")
-                group.create_task(self._follow_later(loop, informers), name="kinds that come later")
+                group.create_task(self._follow_later(feed, informers), name="kinds that come later")
                 self._ready.set()
 
     def _withheld(self, pod: Pod) -> tuple[WithheldGpu, ...]:
-        placements = self.desk.placements
+        placements = self.core.placements
         return placements.device_claims.withheld(pod.gpu_ids, placements.state.inventories.get(pod.node))
 
-    def _hands(self) -> SchedulerActuator:
+    def _actuator(self) -> SchedulerActuator:
         book = LeaseClient(self._api, self._namespace, self._clock)
         volumes = VolumeBinder(self._api, self._changes)
         return SchedulerActuator(
@@ -164,26 +169,22 @@ class Scheduler:
             refuser=PodConditionWriter(self._api, self._clock),
         )
 
-    async def _informers(self, loop: SchedulerLoop) -> list[Informer[Any, Any]]:
+    async def _informers(self, feed: ClusterFeed) -> list[Informer[Any, Any]]:
         wanted = [
             *await sources_served(self._api, lease_namespace=self._namespace),
             gpu_leases(self._namespace),
         ]
-        return [self._informer(one, loop) for one in wanted]
+        return [self._informer(one, feed) for one in wanted]
 
-    def _informer(self, interest: InformerSpec[Any, Any], loop: SchedulerLoop) -> Informer[Any, Any]:
-        def hear(event: FactEvent[Any]) -> None:
-            loop.hear(event)
-            self._claims.hear(event)
-            self._changes.observe(event)
-            self._skew.observe(event)
-            if self._settings.scheduling.release_leases:
-                self._sweeper.observe(event)
-                self._restoring.observe(event)
+    def _feed(self, loop: SchedulerLoop, claims: ClaimController) -> ClusterFeed:
+        """Order of observers: the loop's core applies an event to the snapshot, the others read it there."""
+        collecting = (self._collector, self._restoring) if self._settings.scheduling.release_leases else ()
+        return ClusterFeed(loop, claims, self._changes, self._skew, *collecting)
 
-        return Informer(self._api, interest, hear, rng=self._rng, clock=self._clock)
+    def _informer(self, interest: InformerSpec[Any, Any], feed: ClusterFeed) -> Informer[Any, Any]:
+        return Informer(self._api, interest, feed.observe, rng=self._rng, clock=self._clock)
 
-    async def _follow_later(self, loop: SchedulerLoop, informers: list[Informer[Any, Any]]) -> None:
+    async def _follow_later(self, feed: ClusterFeed, informers: list[Informer[Any, Any]]) -> None:
         """Kinds that were not served at the start may be installed while we run: PodGroups, say."""
         followed = {informer.source for informer in informers}
         async with asyncio.TaskGroup() as group:
@@ -195,4 +196,4 @@ class Scheduler:
                     for interest in await sources_served(self._api, lease_namespace=self._namespace):
                         if interest.resource.id not in followed:
                             followed.add(interest.resource.id)
-                            group.create_task(self._informer(interest, loop).run(), name=interest.resource.id)
+                            group.create_task(self._informer(interest, feed).run(), name=interest.resource.id)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from ullage.decide.claims.hearsay import SchedulerFeedback
 from ullage.decide.claims.quota_status import quota_standings
+from ullage.decide.claims.scheduler_feedback import SchedulerFeedback
 from ullage.decide.claims.status import claim_standing, is_for_others_to_say, says
 from ullage.decide.claims.work_items import ClaimWorkItem, ClaimWorkKind, about_claim, about_quotas
 from ullage.decide.placement.engine import device_ask

@@ -43,7 +43,7 @@ class SchedulingCycle:
         self, profiles: Mapping[str, str], placements: ClusterSnapshot, queue: SchedulingQueue, foreign: ExternalLeases
     ) -> None:
         self.gangs = GangTracker()
-        self.room = Nominator(placements)
+        self.nominator = Nominator(placements)
         self._placements = placements
         self._queue = queue
         self._foreign = foreign
@@ -103,15 +103,15 @@ class SchedulingCycle:
             why = SchedulingFailure(
                 word=ready.reason.value, message=message, hopeless=hopeless, reasons=(ready.reason.value,)
             )
-            return PodsUnschedulable(pods=(pod,), why=why, unnominate=self.room.forget(pod.key))
+            return PodsUnschedulable(pods=(pod,), why=why, unnominate=self.nominator.forget(pod.key))
         if pod.nominated:
-            self.room.nominate(ready, self.room.with_node(ready).nominated)
+            self.nominator.nominate(ready, self.nominator.with_node(ready).nominated)
         gang = assigner.gang_of(pod)
         if gang is not None:
             if self._searching is not None and self._searching.gang == gang:
                 return self._defer(pod)
             return self._decide_gang(assigner, gang, pod, now)
-        return self._decide_pod(assigner, self.room.with_node(ready), now)
+        return self._decide_pod(assigner, self.nominator.with_node(ready), now)
 
     def place_overtaken(self, pod: Pod, *, now: float) -> BindPod | None:
         """Place a pod whose back-off is not over, if it fits now. If not, nothing is reported or changed."""
@@ -119,7 +119,7 @@ class SchedulingCycle:
         ready = assigner.entitled(pod)
         if isinstance(ready, Verdict) or assigner.gang_of(pod) is not None:
             return None
-        ready = self.room.with_node(ready)
+        ready = self.nominator.with_node(ready)
         answer = self._assigned(assigner, ready, now)
         return self._place(ready, answer) if isinstance(answer, Placement) else None
 
@@ -127,7 +127,7 @@ class SchedulingCycle:
         """Take over the nomination on a pending pod: this scheduler wrote it, perhaps before a restart."""
         ready = self._assigners[pod.scheduler].entitled(pod)
         if isinstance(ready, Pod):
-            self.room.nominate(ready, self.room.with_node(ready).nominated)
+            self.nominator.nominate(ready, self.nominator.with_node(ready).nominated)
 
     def look_at(self, gang: ObjectKey, *, now: float) -> EvictGang | PodsUnschedulable | None:
         """Check a gang that an event was about or whose deadline has come, whether or not a member is pending."""
@@ -141,7 +141,7 @@ class SchedulingCycle:
         elif isinstance(fate, EvictPartialGang):
             return _eviction(ask, fate.why)
         elif isinstance(fate, GangBacksOff):
-            return self._stand_back(ask, fate, now)
+            return self._back_off(ask, fate, now)
         else:
             # The back-off may be over, or a member was added: pending members are tried again.
             for pod in ask.pending:
@@ -153,12 +153,12 @@ class SchedulingCycle:
         if isinstance(answer, Placement):
             return self._place(pod, answer)
         kind = (pod.shape, pod.priority, pod.key.namespace, pod.nominated)
-        steps = self.room.search_for_pod(assigner, pod, now=now)
+        steps = self.nominator.search_for_pod(assigner, pod, now=now)
         return self._search(PreemptionSearch(pods=(pod,), answer=answer, steps=steps, kind=kind), pod, now)
 
     def _assigned(self, assigner: PodAssigner, pod: Pod, now: float) -> Placement | NoSeat:
         with self._foreign.lifted((pod.uid,)):
-            return assigner.assign_pod(pod, self.room.nominated, now=now)
+            return assigner.assign_pod(pod, self.nominator.nominated, now=now)
 
     def _decide_gang(self, assigner: PodAssigner, gang: ObjectKey, pod: Pod, now: float) -> Decision:
         ask = assigner.gang_ask(gang, self.ours)
@@ -167,12 +167,12 @@ class SchedulingCycle:
             self._put_back(ask.pending, now)
             return _eviction(ask, fate.why)
         if isinstance(fate, GangBacksOff | GangInBackoff):
-            return self._stand_back(ask, fate, now)
+            return self._back_off(ask, fate, now)
         with self._foreign.lifted(pod.uid for pod in ask.pending):
-            answer = assigner.assign_gang(ask, self.room.nominated, now=now)
+            answer = assigner.assign_gang(ask, self.nominator.nominated, now=now)
         if isinstance(answer, GangPlacement):
             return self._place_gang(ask, answer, now)
-        steps = self.room.search_for_gang(assigner, ask, now=now)
+        steps = self.nominator.search_for_gang(assigner, ask, now=now)
         return self._search(PreemptionSearch(pods=ask.pending, answer=answer, steps=steps, gang=gang), pod, now)
 
     def _search(self, search: PreemptionSearch, pod: Pod, now: float) -> Decision:
@@ -215,14 +215,14 @@ class SchedulingCycle:
         assigner = self._assigners[search.pods[0].scheduler]
         if self._fits_now(assigner, search, now):
             return False  # room was made otherwise: no pod is evicted for nothing
-        return self.room.is_still_right(assigner, search.pods, found, now=now)
+        return self.nominator.is_still_right(assigner, search.pods, found, now=now)
 
     def _fits_now(self, assigner: PodAssigner, search: PreemptionSearch, now: float) -> bool:
         with self._foreign.lifted(pod.uid for pod in search.pods), self._placements.what_if():
             if search.gang is None:
-                return isinstance(assigner.assign_pod(search.pods[0], self.room.nominated, now=now), Placement)
+                return isinstance(assigner.assign_pod(search.pods[0], self.nominator.nominated, now=now), Placement)
             ask = assigner.gang_ask(search.gang, self.ours)
-            return isinstance(assigner.assign_gang(ask, self.room.nominated, now=now), GangPlacement)
+            return isinstance(assigner.assign_gang(ask, self.nominator.nominated, now=now), GangPlacement)
 
     def _searched(
         self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, now: float
@@ -234,7 +234,7 @@ class SchedulingCycle:
             else:
                 self._queue.refuse(pod.key, search.answer.wakes_on, now=now, kind=search.kind)
         if not isinstance(found, NoPreemption):
-            self.room.decide(search.pods, found)
+            self.nominator.decide(search.pods, found)
         return self._refused(search.pods, search.answer, found)
 
     def _place(self, pod: Pod, seat: Placement) -> BindPod:
@@ -275,13 +275,13 @@ class SchedulingCycle:
         if not isinstance(preempts, NoPreemption):
             return PodsUnschedulable(pods=pods, why=why, preempts=preempts)
         keep = preempts.reason in (NoPreemptionReason.VICTIMS_LEAVING, *_TRY_AGAIN)
-        nominated = [] if keep else [self.room.forget(pod.key) for pod in pods]
+        nominated = [] if keep else [self.nominator.forget(pod.key) for pod in pods]
         return PodsUnschedulable(pods=pods, why=why, unnominate=any(nominated))
 
-    def _stand_back(self, ask: GangRequest, fate: GangBacksOff | GangInBackoff, now: float) -> PodsUnschedulable:
+    def _back_off(self, ask: GangRequest, fate: GangBacksOff | GangInBackoff, now: float) -> PodsUnschedulable:
         for pod in ask.pending:
             self._queue.refuse(pod.key, (), now=now)
-        nominated = [self.room.forget(pod.key) for pod in ask.pending]
+        nominated = [self.nominator.forget(pod.key) for pod in ask.pending]
         message = fate.why if isinstance(fate, GangBacksOff) else "it gave up a moment ago and lets others go first"
         why = SchedulingFailure(word=Reason.GANG_INCOMPLETE.value, message=f"gang {ask.key}: {message}")
         gave_up = ask.key if isinstance(fate, GangBacksOff) else None

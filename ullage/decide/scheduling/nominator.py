@@ -47,7 +47,7 @@ class Nominator:
         """Drop the pod's nomination. True if it had one."""
         return self._nominated.pop(key, None) is not None
 
-    def pod_heard(self, old: Pod | None, new: Pod | None) -> None:
+    def observe_pod(self, old: Pod | None, new: Pod | None) -> None:
         """Take in a pod that was placed on a node, left it, or was replaced."""
         if old is not None and old.holds_room:
             self._priorities[old.priority] -= 1
@@ -57,7 +57,7 @@ class Nominator:
         if left is not None:
             self._leaving.pop(left.key, None)
 
-    def settled(self, outcome: PreemptOutcome) -> None:
+    def settle(self, outcome: PreemptOutcome) -> None:
         """Victims that were not evicted are not leaving."""
         for victim in outcome.action.victims:
             if victim not in outcome.evicted:

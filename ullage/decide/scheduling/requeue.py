@@ -19,7 +19,7 @@ _SILENCE = 90.0
 """Seconds. A node without a report for so long was refused meanwhile."""
 
 
-def news(event: FactEvent[Any]) -> ClusterEvent | None:
+def cluster_event_of(event: FactEvent[Any]) -> ClusterEvent | None:
     """The ClusterEvent of a fact event; None if it can help no pod."""
     match event:
         case Added(new=Node()):

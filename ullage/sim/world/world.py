@@ -138,7 +138,7 @@ class World:
     @property
     def placements(self) -> ClusterSnapshot:
         """Snapshot the scheduler decides on."""
-        placements: ClusterSnapshot = self.loop(SCHEDULER).desk.placements
+        placements: ClusterSnapshot = self.loop(SCHEDULER).core.placements
         return placements
 
     @property

@@ -62,7 +62,7 @@ class SchedulerReporter:
         self._metrics.bind_seconds[BindResult.PLACED].observe(took)
         self._metrics.attempt(AttemptResult.PLACED, Reason.FITS)
         self._metrics.queue_wait.observe(waited)
-        self._tell(_pod(action.pod, action.uid), EventReason.SCHEDULED, _placed(action))
+        self._record(_pod(action.pod, action.uid), EventReason.SCHEDULED, _placed(action))
 
     def gang_ended(self, outcome: GangBindOutcome, *, waited: float) -> None:
         if all(isinstance(one, PodBound) for one in outcome.outcomes):
@@ -80,7 +80,7 @@ class SchedulerReporter:
     def gang_gave_up(self, pods: Sequence[Pod], why: SchedulingFailure, *, waited: float) -> None:
         self._metrics.gang_wait[GangEnd.TIMED_OUT].observe(waited)
         for pod in pods:
-            self._tell(_pod(pod.key, pod.uid), EventReason.GANG_TIMED_OUT, why.message)
+            self._record(_pod(pod.key, pod.uid), EventReason.GANG_TIMED_OUT, why.message)
 
     def preempted(self, outcome: PreemptOutcome) -> None:
         preemptor = _pod(outcome.action.pod, outcome.action.uid)
@@ -95,7 +95,7 @@ class SchedulerReporter:
 
     def gang_evicted(self, outcome: EvictGangOutcome) -> None:
         for victim in outcome.evicted:
-            self._tell(_pod(victim.pod, victim.uid), EventReason.GANG_TIMED_OUT, f"evicted: {outcome.action.why}")
+            self._record(_pod(victim.pod, victim.uid), EventReason.GANG_TIMED_OUT, f"evicted: {outcome.action.why}")
 
     def unwritten(self, about: ObjectKey, detail: str) -> None:
         """Report a status or condition that could not be written."""
@@ -131,7 +131,7 @@ class SchedulerReporter:
             detail=outcome.detail,
         )
 
-    def _tell(self, about: ObjectReference, reason: EventReason, note: str) -> None:
+    def _record(self, about: ObjectReference, reason: EventReason, note: str) -> None:
         self._events.tell(EventMessage(about, reason, note))
 
 

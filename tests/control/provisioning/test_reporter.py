@@ -4,7 +4,7 @@ import pytest
 
 from tests.decide.preemption.fleets import a_node
 from tests.decide.provisioning.pools import a_provisioner
-from ullage.control.provisioning.telling import PoolReporter
+from ullage.control.provisioning.reporter import PoolReporter
 from ullage.model.instance import Instance
 from ullage.model.intents import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.outcomes import (

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from ullage.act.refuse import PodConditionWriter
 from ullage.clock import Clock
-from ullage.control.scheduling.telling import SchedulerReporter
+from ullage.control.scheduling.reporter import SchedulerReporter
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import MarkUnschedulable
 from ullage.model.outcomes import MarkFailure, PodMarked, PodNotMarked
@@ -92,7 +92,7 @@ class UnschedulableWriter:
     def __init__(
         self,
         refuser: PodConditionWriter,
-        teller: SchedulerReporter,
+        reporter: SchedulerReporter,
         clock: Clock,
         tasks: LoopTasks,
         *,
@@ -100,7 +100,7 @@ class UnschedulableWriter:
         hide_gpu_pods: bool = False,
     ) -> None:
         self._refuser = refuser
-        self._teller = teller
+        self._reporter = reporter
         self._clock = clock
         self._tasks = tasks
         self.at_once = at_once
@@ -185,11 +185,11 @@ class UnschedulableWriter:
         new = self._pace.is_new(action.pod, action.uid, action.why)
         outcome = await self._refuser.perform(action)
         if isinstance(outcome, PodNotMarked) and outcome.setback is MarkFailure.API_FAILED:
-            self._teller.unwritten(action.pod, outcome.detail)
+            self._reporter.unwritten(action.pod, outcome.detail)
         if isinstance(outcome, PodNotMarked) and outcome.setback is not MarkFailure.API_FAILED:
             return  # it is gone, or has a place
         if isinstance(outcome, PodMarked):
             self._pace.told(action, now=self._clock.now())
             new = new and outcome.written  # else it said so already: before this scheduler began
         if new:
-            self._teller.refusal_written(pod, action.why)
+            self._reporter.refusal_written(pod, action.why)

@@ -14,7 +14,7 @@ from ullage.decide.preemption.preempt import NoPreemption
 from ullage.decide.scheduling.cycle import SchedulingCycle
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch
 from ullage.decide.scheduling.denials import Denials
-from ullage.decide.scheduling.requeue import asks_differently, news
+from ullage.decide.scheduling.requeue import asks_differently, cluster_event_of
 from ullage.model.allocation import lease_name
 from ullage.model.claim import Claim
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
@@ -51,7 +51,7 @@ class SchedulerCore:
         self.queue = SchedulingQueue(settings)
         self._foreign = self.placements.leases
         self._accounting = GpuAccounting(self.placements)
-        self._turns = SchedulingCycle(profiles, self.placements, self.queue, self._foreign)
+        self._cycle = SchedulingCycle(profiles, self.placements, self.queue, self._foreign)
         self._touched: dict[ObjectKey, None] = {}
         """Gangs with events since they were last checked."""
         self._believed: dict[ObjectKey, float] = {}
@@ -60,12 +60,12 @@ class SchedulerCore:
     def configure(self, settings: SchedulingSettings) -> None:
         """Take over changed settings: back-off, and the policies of schedulers that are served already."""
         self.queue.configure(settings)
-        self._turns.use_policies(settings.policies())
+        self._cycle.use_policies(settings.policies())
 
     @property
     def quota(self) -> QuotaTable:
         """Usage and limits of namespaces."""
-        return self._turns.assigner.quota
+        return self._cycle.assigner.quota
 
     @property
     def leases_held(self) -> int:
@@ -74,7 +74,7 @@ class SchedulerCore:
 
     @property
     def gangs_waiting(self) -> int:
-        return self._turns.gangs.waiting
+        return self._cycle.gangs.waiting
 
     def waited(self, pod: ObjectKey, *, now: float) -> float | None:
         """Seconds since a pending pod was first observed."""
@@ -82,9 +82,9 @@ class SchedulerCore:
 
     def gang_waited(self, gang: ObjectKey, *, now: float) -> float:
         """Seconds since the first of the gang's pods was tried."""
-        return self._turns.gangs.waited(gang, now=now)
+        return self._cycle.gangs.waited(gang, now=now)
 
-    def hear(self, event: FactEvent[Any], *, now: float) -> None:
+    def apply(self, event: FactEvent[Any], *, now: float) -> None:
         """Take in one event, and wake the pods it may help."""
         self.queue.note()
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
@@ -96,14 +96,14 @@ class SchedulerCore:
                 self.queue.wake(ClusterEvent.POD_LEFT, now=now)
             return
         if isinstance(fact, Pod):
-            self._pod_heard(event, fact, now)
+            self._apply_pod(event, fact, now)
             self._volumes_given_back(volumes, now)
             return
-        wake = news(event)
+        wake = cluster_event_of(event)
         if isinstance(fact, PodGroup):
             self._touched[fact.key] = None
         elif isinstance(fact, Claim) and (wake is not None or isinstance(event, Deleted)):
-            self._claim_heard(fact, now)
+            self._apply_claim(fact, now)
         if wake is not None:
             self.queue.wake(wake, now=now)
             if isinstance(fact, Claim):
@@ -119,20 +119,20 @@ class SchedulerCore:
         """Compute in steps, before the first decision, what it would compute at once: at 5,000 nodes 0.2 s."""
         while self._accounting.settle(PODS_PER_STEP):
             yield Seconds(0.0)
-        yield from self._turns.warm_up()
+        yield from self._cycle.warm_up()
 
     def next_decision(self, *, now: float) -> Decision | None:
         """Decide on the next pod or gang; None if none is due."""
         self._accounting.settle()
         self._doubt(now)
-        self._touched.update(dict.fromkeys(self._turns.gangs.due(now=now)))
+        self._touched.update(dict.fromkeys(self._cycle.gangs.due(now=now)))
         for gang in tuple(self._touched):  # the first decision ends this call; the other gangs stay in the set
             del self._touched[gang]
-            if (about_gang := self._turns.look_at(gang, now=now)) is not None:
+            if (about_gang := self._cycle.look_at(gang, now=now)) is not None:
                 return about_gang
         if (overtaken := self._place_overtaken(now)) is not None:
             return overtaken
-        while (deferred := self._turns.take_deferred()) is not None:
+        while (deferred := self._cycle.take_deferred()) is not None:
             if (decision := self._decide(deferred, now)) is not None:
                 return decision
         while (key := self.queue.pop(now=now)) is not None:
@@ -147,29 +147,29 @@ class SchedulerCore:
 
     def _decide(self, pod: Pod, now: float) -> Decision | None:
         """Decide on a pod taken from the queue; None if it is not ours, or its bind was denied and it has to wait."""
-        if not self._turns.ours(pod):
+        if not self._cycle.ours(pod):
             self.queue.remove(pod.key)
             return None
         if (until := self.denials.wait_until(pod.key, pod.uid, now=now)) is not None:
             self.queue.postpone(pod.key, until=until)
             return None
-        return self._turns.decide(pod, now=now)
+        return self._cycle.decide(pod, now=now)
 
     def conclude(
         self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, *, now: float
     ) -> PodsUnschedulable | None:
         """Take over the result of a search, checked on the snapshot as it is now. None if its pods ask no longer."""
         self._accounting.settle()
-        return self._turns.conclude(search, found, now=now)
+        return self._cycle.conclude(search, found, now=now)
 
     def _place_overtaken(self, now: float) -> Decision | None:
         """Place a pod in back-off that has waited longer than the next pod, if it fits by now."""
         while (key := self.queue.pop_overtaken(now=now)) is not None:
             pod = self.placements.state.pods.get(key)
-            if pod is None or not self._turns.ours(pod):
+            if pod is None or not self._cycle.ours(pod):
                 self.queue.remove(key)
             elif key not in self.placements.pods:
-                if (decision := self._turns.place_overtaken(pod, now=now)) is not None:
+                if (decision := self._cycle.place_overtaken(pod, now=now)) is not None:
                     return decision
                 self.queue.put_back(key, now=now)
         return None
@@ -179,7 +179,7 @@ class SchedulerCore:
         believed = next(iter(self._believed.values()), None)
         moments = (
             self.queue.next_deadline(),
-            self._turns.gangs.next_deadline(),
+            self._cycle.gangs.next_deadline(),
             self._foreign.next_doubt(),
             believed,
         )
@@ -192,7 +192,7 @@ class SchedulerCore:
         on_node = heard is not None and heard.holds_room
         if isinstance(outcome, PodBound):
             self.denials.allowed(action.pod)
-            self._turns.room.forget(action.pod)
+            self._cycle.nominator.forget(action.pod)
             self.queue.remove(action.pod)
             if not on_node:
                 self._believed[action.pod] = now + BELIEVED_FOR
@@ -219,7 +219,7 @@ class SchedulerCore:
 
     def settle_preemption(self, outcome: PreemptOutcome, *, now: float) -> None:
         """Take over the outcome of evictions."""
-        self._turns.room.settled(outcome)
+        self._cycle.nominator.settle(outcome)
         if outcome.refused:
             self.queue.retry(outcome.action.pod, now=now)
 
@@ -238,7 +238,7 @@ class SchedulerCore:
                 if heard is not None:
                     self._foreign.reconsider(heard.uid)
                 self.queue.wake(ClusterEvent.POD_LEFT, now=now)
-            if heard is not None and self._turns.ours(heard):
+            if heard is not None and self._cycle.ours(heard):
                 self.queue.add(key, priority=heard.priority, now=now)
 
     def _learn_from(self, outcome: PodNotBound, now: float) -> None:
@@ -250,7 +250,7 @@ class SchedulerCore:
             until = now + TAKEN_FOR
             self._foreign.taken(node, outcome.device, lease_name(node, outcome.device), until=until)
 
-    def _claim_heard(self, claim: Claim, now: float) -> None:
+    def _apply_claim(self, claim: Claim, now: float) -> None:
         """Take in a claim that asks for something else: the reasons its pods were refused for may be over."""
         state = self.placements.state
         for pod in (*state.pods_naming(claim.key), *state.pods_from_template(claim.key)):
@@ -260,16 +260,16 @@ class SchedulerCore:
         if claim.gang:
             self._touched[ObjectKey(claim.key.namespace, claim.gang)] = None
 
-    def _pod_heard(self, event: FactEvent[Pod], pod: Pod, now: float) -> None:
+    def _apply_pod(self, event: FactEvent[Pod], pod: Pod, now: float) -> None:
         before = event.old if isinstance(event, Updated | Deleted) else None
         after = None if isinstance(event, Deleted) else pod
-        self._turns.room.pod_heard(before, after)
-        waiting = after is not None and self._turns.ours(after)
+        self._cycle.nominator.observe_pod(before, after)
+        waiting = after is not None and self._cycle.ours(after)
         if waiting:
-            self._waiting_pod_heard(before, pod, now)
+            self._apply_waiting_pod(before, pod, now)
         else:
             self.queue.remove(pod.key)
-            self._turns.room.forget(pod.key)
+            self._cycle.nominator.forget(pod.key)
             self.denials.forget(pod.key)
         had, has = before is not None and before.holds_room, after is not None and after.holds_room
         if has or after is None:
@@ -280,14 +280,14 @@ class SchedulerCore:
             self.queue.wake(ClusterEvent.POD_ARRIVED, now=now)
         elif has and before is not None and before.vm != pod.vm:
             self.queue.wake(ClusterEvent.VM_CHANGED, now=now)
-        if (had, before is None) != (has, after is None) and (gang := self._turns.assigner.gang_of(pod)) is not None:
+        if (had, before is None) != (has, after is None) and (gang := self._cycle.assigner.gang_of(pod)) is not None:
             self._touched[gang] = None
 
-    def _waiting_pod_heard(self, before: Pod | None, pod: Pod, now: float) -> None:
+    def _apply_waiting_pod(self, before: Pod | None, pod: Pod, now: float) -> None:
         if pod.key in self._believed:
             return  # a stale event: the pod has been bound since
         self.queue.add(pod.key, priority=pod.priority, now=now)
         if before is not None and asks_differently(before, pod):
             self.queue.reconsider(pod.key, now=now)
         if pod.nominated:
-            self._turns.remember_nomination(pod)
+            self._cycle.remember_nomination(pod)
