@@ -105,7 +105,11 @@ def test_06_a_karpenter_that_says_nothing_is_a_timeout_and_then_a_new_attempt() 
     async def story(stage: Stage) -> None:
         await stage.claim_pod("a")
         assert (await failure(stage, "a")).reason is FailureReason.PENDING_TIMEOUT
-        await served(stage)
+
+        async def asked_again() -> bool:
+            return any(one.attempts == 1 for one in await stage.smart_pods())
+
+        await stage.until(asked_again, 30.0)
 
     slow = KarpenterTimings(batch_idle=60.0, batch_max=60.0)
     play(story, timings=slow, chosen=settings(pending_deadline=20.0))

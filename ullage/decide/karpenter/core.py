@@ -42,6 +42,9 @@ from ullage.model.outcomes import IntentDone, IntentRejected, KarpenterOutcome
 from ullage.model.pod import Pod
 from ullage.model.units import Instant, after
 
+LONGEST_UNOBSERVED = 10.0
+"""Seconds for which a smart pod that was created counts without having been observed."""
+
 
 class KarpenterCore:
     """All requests served by Karpenter. The loop calls `apply`, `request`, `next_intents` and `settle`."""
@@ -57,8 +60,8 @@ class KarpenterCore:
         self._wanted: tuple[CapacityRequest, ...] = ()
         self._wake_at: list[Instant] = []
         self._rejected: list[tuple[tuple[WaitingPod, ...], str]] = []
-        self._creating: set[WaitingPod] = set()
-        """Pods whose smart pod is being created and was not observed yet."""
+        self._creating: dict[str, tuple[Instant, tuple[WaitingPod, ...]]] = {}
+        """By request: pods whose smart pod is being created and was not observed yet, and since when."""
         self.transitions = TransitionLog()
         self.claim_events: list[NodeClaimEvent] = []
         """Events of NodeClaims since the loop last reported them."""
@@ -75,7 +78,7 @@ class KarpenterCore:
         match fact:
             case SmartPod():
                 self._backoff.observed((SMART_POD, event.key))
-                self._creating -= set(() if fact.original is None else fact.original.pods)
+                self._creating.pop(fact.request, None)
             case HandoverNode():
                 self._backoff.observed((NODE, ObjectKey("", fact.name)))
             case Pod():
@@ -100,7 +103,7 @@ class KarpenterCore:
 
     def is_serving(self, pod: WaitingPod) -> bool:
         """True if a smart pod, or a node closed for a hand-over, is there for the pod or is being created."""
-        return pod in self._creating or pod in self._served(self.facts.smart_pods.values())
+        return pod in self._served(self.facts.smart_pods.values())
 
     def could_serve(self, pod: Pod, *, now: float) -> tuple[CapacityRequest, Chosen] | None:
         """Request of a pod and the mapping that would serve it now; None if no mapping could."""
@@ -143,14 +146,14 @@ class KarpenterCore:
         for intent in due:
             self._backoff.issue(intent)
             if isinstance(intent, CreateSmartPod):
-                self._creating |= set(intent.pods)
+                self._creating[intent.request] = (Instant(now), intent.pods)
         return due
 
     def settle(self, outcome: KarpenterOutcome, *, now: float) -> int:
         """Take the outcome of an intent. Returns its number of failures in a row."""
         intent = outcome.intent
         if isinstance(intent, CreateSmartPod) and not isinstance(outcome, IntentDone):
-            self._creating -= set(intent.pods)
+            self._creating.pop(intent.request, None)
         if isinstance(outcome, IntentDone):
             if isinstance(intent, ReserveNode):
                 self._reader.leased |= {(intent.node, one.pod.uid): frozenset(one.devices) for one in intent.leases}
@@ -312,7 +315,11 @@ class KarpenterCore:
 
     def _new(self, readings: Sequence[Progress | SmartPod], now: float) -> Iterator[KarpenterIntent]:
         known = [one for one in readings if isinstance(one, Progress)]
-        plan = self._planner.plan(self._unserved(known), in_flight=len(readings), now=now)
+        # A smart pod that was created and deleted between two observations is never observed.
+        self._creating = {key: one for key, one in self._creating.items() if now < after(one[0], LONGEST_UNOBSERVED)}
+        self._wake_at += [after(since, LONGEST_UNOBSERVED) for since, _ in self._creating.values()]
+        in_flight = len(readings) + len(self._creating)
+        plan = self._planner.plan(self._unserved(known), in_flight=in_flight, now=now)
         self._wake_at += plan.wake_at
         self.waiting_for = plan.waiting_for
         yield from plan.failures
@@ -326,8 +333,9 @@ class KarpenterCore:
         return [one for one in self._wanted if one.pod not in served and self._reader.waiting((one.pod,))]
 
     def _served(self, smart_pods: Iterable[SmartPod]) -> set[WaitingPod]:
-        """Pods of these smart pods' requests, and of nodes closed for a hand-over."""
+        """Pods of these smart pods' requests, of smart pods being created, and of nodes closed for a hand-over."""
         served = {pod for one in smart_pods if one.original is not None for pod in one.original.pods}
+        served |= {pod for _, pods in self._creating.values() for pod in pods}
         return served | {
             pod
             for node in self.facts.nodes.values()
