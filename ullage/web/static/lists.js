@@ -17,6 +17,8 @@ const SIGNS = {
   HandoverUnprotected: ["!", "warn"],
   NodeTaintedForDeletion: ["↓", "warn"], NodeRemoved: ["−", ""], NodeNotRemoved: ["!", "bad"],
   NodeDraining: ["↓", "warn"], NodeDrained: ["−", ""], PodEvicted: ["⇄", "warn"], PodNotEvicted: ["!", "bad"],
+  VmMigrationStarted: ["⇄", ""], VmPressure: ["!", "warn"], VmConfigRefused: ["!", "bad"],
+  SettingsReloaded: ["↺", "good"], SettingsRefused: ["!", "bad"],
   DeprecatedField: ["!", "warn"],
 };
 
