@@ -1,6 +1,7 @@
 """Answers to agents on the simulated API server: approvals are on the pods, and no answer exceeds the room."""
 
 import asyncio
+import itertools
 import json
 import random
 from collections.abc import Awaitable, Callable
@@ -125,15 +126,29 @@ def test_requests_of_one_vm_are_answered_one_after_another() -> None:
     told("a", story)
 
 
-def test_a_pod_somebody_else_wrote_costs_one_answer_and_no_room() -> None:
+def test_a_pod_somebody_else_wrote_is_read_afresh_and_decided_once_more() -> None:
     async def story(town: Town) -> None:
         await town.stage.api.patch(PODS, "a", MergePatch({"metadata": {"annotations": {"x": "1"}}}), NS)
+        assert (await town.ask("a", 3)).status == 200
+        assert town.reserved == size(3, 12)
+        assert (await town.pod("a")).approved == size(3, 12)
+
+    told("a", story)
+
+
+def test_a_pod_somebody_writes_all_the_time_costs_the_answer_and_no_room() -> None:
+    async def story(town: Town) -> None:
+        patch, writes = town.stage.api.patch, itertools.count()
+
+        async def after_another(*args: Any, **how: Any) -> Any:
+            await patch(PODS, "a", MergePatch({"metadata": {"annotations": {"x": str(next(writes))}}}), NS)
+            return await patch(*args, **how)
+
+        town.stage.api.patch = after_another  # type: ignore[method-assign]
         answer = await town.ask("a", 3)
         assert (answer.status, answer.body) == (500, b"failed to write the approval")
         assert answer.reason is VmRefusal.WRITE_FAILED
         assert town.reserved == size(1, 4)
-        town.core.ledger.put_pod(await town.pod("a"))
-        assert (await town.ask("a", 3)).status == 200
 
     told("a", story)
 
@@ -219,16 +234,19 @@ def test_a_bug_of_ours_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_lost_answer_of_the_api_server_keeps_the_room_until_the_pod_was_read() -> None:
     async def story(town: Town) -> None:
-        patch = town.stage.api.patch
+        patch, get = town.stage.api.patch, town.stage.api.get
 
         async def lost(*args: Any, **how: Any) -> Any:
             await patch(*args, **how)
             raise ServerFailure("the connection broke")
 
-        town.stage.api.patch = lost  # type: ignore[method-assign]
+        async def down(*_: Any, **__: Any) -> Any:
+            raise ServerFailure("the connection broke")
+
+        town.stage.api.patch, town.stage.api.get = lost, down  # type: ignore[method-assign]
         assert (await town.ask("a", 3)).reason is VmRefusal.WRITE_FAILED
         assert town.reserved == size(3, 12)
-        town.stage.api.patch = patch  # type: ignore[method-assign]
+        town.stage.api.patch, town.stage.api.get = patch, get  # type: ignore[method-assign]
         assert (await town.ask("a", 3)).status == 200
         assert town.reserved == size(3, 12)
 
