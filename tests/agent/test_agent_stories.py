@@ -15,7 +15,7 @@ from ullage.kube.client.resources import GPU_NODE_STATUSES, NODES, PODS, RESOURC
 from ullage.kube.client.transport import Request
 from ullage.kube.timestamps import read_time
 from ullage.model.fact_event import ObjectKey
-from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.apiserver.network_faults import FAULTS, FaultRates, Latency, NetworkConditions
 from ullage.sim.virtual_time import loop_clock
 from ullage.testing.builders import a_node
 
@@ -392,7 +392,7 @@ def test_in_bad_weather_the_last_word_is_right(seed: int) -> None:
     weather = NetworkConditions(
         seed=seed,
         latency=Latency(default=0.05, spread=1.0),
-        odds=FaultRates(dict.fromkeys(NetworkFault, 0.1), stream_cut=0.1),
+        odds=FaultRates(dict.fromkeys(FAULTS, 0.1), stream_cut=0.1),
     )
 
     async def story(stage: Stage) -> None:

@@ -19,7 +19,7 @@ from ullage.kube.client.transport import Request
 from ullage.model.allocation import ALLOCATED, lease_name
 from ullage.model.intents import BindPod
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
-from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkConditions, NetworkFault
+from ullage.sim.apiserver.network_faults import FAULTS, FaultRates, Latency, NetworkConditions, NetworkFault
 from ullage.sim.virtual_time import loop_clock, run_virtual
 
 pytestmark = pytest.mark.story
@@ -215,7 +215,7 @@ def test_bad_weather_delays_and_loses_nothing(seed: int) -> None:
         scene = await world.scene()
         gone = [await scene.running(f"p{number}", number) for number in range(4)]
         await scene.running("alive", 7)
-        odds = FaultRates(dict.fromkeys(NetworkFault, 0.1), stream_cut=0.1)
+        odds = FaultRates(dict.fromkeys(FAULTS, 0.1), stream_cut=0.1)
         weather = NetworkConditions(seed=seed, latency=Latency(default=0.02, spread=1.0, watch=0.1), odds=odds)
         async with scene.swept(through=world.client(weather, seed), seed=seed):
             await asyncio.sleep(20)

@@ -19,6 +19,7 @@ from ullage.observe.scheduler_metrics import (
     SchedulerMetrics,
     metrics_page,
 )
+from ullage.observe.vm_metrics import VM_METRICS
 from ullage.state.queue import QueueState
 
 Labels = Mapping[str, str]
@@ -83,9 +84,10 @@ def test_two_processes_in_one_do_not_share_counts() -> None:
 
 def test_the_list_is_all_there_is_and_each_entry_is_on_the_page(metrics: SchedulerMetrics) -> None:
     served = {family.name: family for family in metrics.registry.collect()}
-    assert sorted(served) == sorted(metric.name for metric in METRICS)
-    page = metrics_page()
-    for metric in METRICS:
+    listed = (*METRICS, *VM_METRICS)
+    assert sorted(served) == sorted(metric.name for metric in listed)
+    page = metrics_page(VM_METRICS)
+    for metric in listed:
         assert (served[metric.name].type, served[metric.name].documentation) == (metric.kind.value, metric.help)
         name = f"{metric.name}_total" if metric.kind is MetricType.COUNTER else metric.name
         assert f"| `{name}` | {metric.kind.value} |" in page

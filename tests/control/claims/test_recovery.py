@@ -9,7 +9,7 @@ from tests.control.claims.keeping import NS, World, kept, told
 from ullage.errors import LeadershipLost
 from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.kube.client.resources import GPU_CLAIMS
-from ullage.sim.apiserver.network_faults import FaultRates, Latency, NetworkFault
+from ullage.sim.apiserver.network_faults import FAULTS, FaultRates, Latency, NetworkFault
 
 pytestmark = pytest.mark.story
 
@@ -152,7 +152,7 @@ def test_bad_weather_delays_and_loses_nothing(seed: int) -> None:
         world = World(seed)
         scene = await world.scene()
         world.weather.latency = Latency(default=0.02, spread=1.0, watch=0.1)
-        world.weather.odds = FaultRates(dict.fromkeys(NetworkFault, 0.1), stream_cut=0.1)
+        world.weather.odds = FaultRates(dict.fromkeys(FAULTS, 0.1), stream_cut=0.1)
         async with kept(world.keepers_api, world.clock):
             for number in range(8):
                 await scene.claim(f"c{number}")

@@ -16,7 +16,7 @@ from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import EVENTS, NAMESPACES, PODS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.client.transport import Request, Response
-from ullage.kube.crds.catalog import POD_GROUP
+from ullage.kube.crds.catalog import POD_GROUP, VM_KINDS
 from ullage.kube.crds.install import install
 from ullage.kube.objects.meta import Condition
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
@@ -92,7 +92,7 @@ def play(
         server = SimulatedApiServer(clock, seed=1, authorise=may)
         api = RestApi(InMemoryTransport(server), rng=random.Random(1))
         await install(api)
-        await install(api, (POD_GROUP,))
+        await install(api, (POD_GROUP, *VM_KINDS))  # a kind that is missing is looked for each minute
         await api.create(NAMESPACES, a_namespace("ullage-system"))
         names = [f"node-{number:02d}" for number in range(nodes)]
         await add_nodes(api, names, clock)

@@ -43,7 +43,7 @@ def test_who_waits_is_shown() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        pytest.param(("--profile", "a=nonsense"), "no policy 'nonsense'; choose from fragmentation,", id="policy"),
+        pytest.param(("--profile", "a=nonsense"), "--profile: a: is 'nonsense'; allowed: fragmentation,", id="policy"),
         pytest.param(("--profile", "=packing"), "names no scheduler", id="nameless"),
         pytest.param(("--profile", "a", "--profile", "a=spread"), "a is given twice", id="twice"),
         pytest.param(("--listen", "everywhere"), "'everywhere' is not HOST:PORT", id="no-port"),

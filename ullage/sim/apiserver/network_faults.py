@@ -123,4 +123,7 @@ _ANSWERS: Mapping[NetworkFault, Response] = {
     NetworkFault.EXPIRED: Response(410, _status(410, "Expired", "too old resource version: 1 (2)")),
 }
 
-FAULTS: Sequence[NetworkFault] = tuple(NetworkFault)
+FAULTS: Sequence[NetworkFault] = tuple(
+    fault for fault in NetworkFault if fault not in (NetworkFault.CONFLICT, NetworkFault.EXPIRED)
+)
+"""Faults that any call can meet."""
