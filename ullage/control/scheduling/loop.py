@@ -224,12 +224,12 @@ class SchedulerLoop:
     def _refuse(self, refused: PodsUnschedulable) -> None:
         self._reporter.refused(refused)
         for pod in refused.pods:
-            if self._feedback is not None:
+            if self._feedback is not None and not (refused.passing and self._refusals.is_written(pod)):
                 self._feedback.refused(pod.key, pod.uid, refused.why)
         if refused.gave_up is not None:
             waited = self.core.gang_waited(refused.gave_up, now=self._clock.now())
             self._reporter.gang_gave_up(refused.pods, refused.why, waited=waited)
-        self._refusals.note(refused.pods, refused.why, unnominate=refused.unnominate)
+        self._refusals.note(refused.pods, refused.why, unnominate=refused.unnominate, passing=refused.passing)
         for action in refused.preempts:
             self._tasks.start(self._preempt(action))
 

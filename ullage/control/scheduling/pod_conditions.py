@@ -65,6 +65,11 @@ class RefusalPace:
         said = self._said.get(pod)
         return said is None or said.uid != uid or said.why.verdict != why.verdict
 
+    def is_written(self, pod: ObjectKey, uid: str) -> bool:
+        """True if a refusal of the pod has been written, whatever its reason."""
+        said = self._said.get(pod)
+        return said is not None and said.uid == uid
+
     def told(self, action: MarkUnschedulable, *, now: float) -> None:
         """Note that the refusal was written."""
         said = self._said.get(action.pod)
@@ -112,11 +117,19 @@ class UnschedulableWriter:
         self._under_way = 0
         self._is_waiting = False
 
-    def note(self, pods: Sequence[Pod], why: SchedulingFailure, *, unnominate: bool = False) -> None:
-        """Note that these pods are refused for this reason."""
+    def is_written(self, pod: Pod) -> bool:
+        """True if the pod's condition says that it is refused, whatever the reason."""
+        return self._pace.is_written(pod.key, pod.uid)
+
+    def note(
+        self, pods: Sequence[Pod], why: SchedulingFailure, *, unnominate: bool = False, passing: bool = False
+    ) -> None:
+        """Note that these pods are refused for this reason. A `passing` one is not written over one that stands."""
         now = self._clock.now()
         for pod in pods:
             nominated = "" if unnominate or self._unnominates(pod) else None
+            if passing and nominated is None and self.is_written(pod):
+                continue
             self.forget(pod.key)
             action = MarkUnschedulable(pod=pod.key, uid=pod.uid, why=self._shown(pod, why), nominated=nominated)
             due = self._pace.due(action, now=now)

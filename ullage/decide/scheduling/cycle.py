@@ -285,7 +285,7 @@ class SchedulingCycle:
         message = fate.why if isinstance(fate, GangBacksOff) else "it gave up a moment ago and lets others go first"
         why = SchedulingFailure(word=Reason.GANG_INCOMPLETE.value, message=f"gang {ask.key}: {message}")
         gave_up = ask.key if isinstance(fate, GangBacksOff) else None
-        return PodsUnschedulable(pods=ask.pending, why=why, gave_up=gave_up, unnominate=any(nominated))
+        return PodsUnschedulable(pods=ask.pending, why=why, gave_up=gave_up, unnominate=any(nominated), passing=True)
 
     def _put_back(self, pods: Sequence[Pod], now: float) -> None:
         for pod in pods:

@@ -25,6 +25,8 @@ class PodsUnschedulable:
     """The gang whose scheduling timeout ran out with this decision."""
     unnominate: bool = False
     """The pods' nominations are removed."""
+    passing: bool = False
+    """The reason ends by itself and changes nothing in the way of the pods: a back-off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
