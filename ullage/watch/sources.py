@@ -76,10 +76,20 @@ VM_KINDS: Sequence[InformerSpec[Any, Any]] = (
 where they are not even installed."""
 
 
-async def sources_served(api: KubeApi, *, lease_namespace: str = LEASE_NAMESPACE) -> list[InformerSpec[Any, Any]]:
+def _warn_of_vms(why: str) -> None:
+    _log.warning("VMs are not counted", why=why)
+
+
+async def sources_served(
+    api: KubeApi,
+    *,
+    lease_namespace: str = LEASE_NAMESPACE,
+    without_vms: Callable[[str], None] = _warn_of_vms,
+) -> list[InformerSpec[Any, Any]]:
     """Sources this API server serves. Raises Unreadable if it has no nodes or no pods: then it is no Kubernetes.
 
-    ResourceClaims of ours are in the namespace of the GPU Leases.
+    ResourceClaims of ours are in the namespace of the GPU Leases. `without_vms` gets the reason if VMs are served and
+    may not be read.
     """
     served = await api.discover()
     for needed in (NODES, PODS):
@@ -90,7 +100,7 @@ async def sources_served(api: KubeApi, *, lease_namespace: str = LEASE_NAMESPACE
         found.append(InformerSpec(KUBE_POD_GROUPS, read_kube_group))
     if all(source.resource in served for source in VM_KINDS):
         vms = [vm_nodes(lease_namespace), *VM_KINDS]
-        found += vms if await _may_be_read(api, vms) else []
+        found += vms if await _may_be_read(api, vms, without_vms) else []
     for slices, claims in zip(RESOURCE_SLICES, RESOURCE_CLAIMS, strict=True):
         if slices in served and claims in served:
             read_device_claims = partial(read_device_claim, lease_namespace=lease_namespace)
@@ -104,7 +114,7 @@ def vm_nodes(namespace: str) -> InformerSpec[Any, Any]:
     return InformerSpec(CONFIG_MAPS_READ, read_vm_nodes, namespace=namespace, selection=selection)
 
 
-async def _may_be_read(api: KubeApi, sources: Sequence[InformerSpec[Any, Any]]) -> bool:
+async def _may_be_read(api: KubeApi, sources: Sequence[InformerSpec[Any, Any]], refused: Callable[[str], None]) -> bool:
     """False where the rights are missing: everything else goes on without these kinds."""
     for source in sources:
         pages = api.pages(source.resource, source.namespace, selection=source.selection, chunk=1)
@@ -112,7 +122,7 @@ async def _may_be_read(api: KubeApi, sources: Sequence[InformerSpec[Any, Any]]) 
             async with closed_after(pages):
                 await anext(aiter(pages), None)
         except Forbidden as error:
-            _log.warning("VMs are not counted", why=error.message)
+            refused(error.message)
             return False
     return True
 
@@ -156,7 +166,8 @@ async def read_picture(api: KubeApi, on_unreadable: OnUnreadable = _give_up) -> 
     An object that makes no sense is such an error, too, unless `on_unreadable` takes it.
     """
     state = ClusterState()
-    for source in await sources_served(api):
+    unread: list[str] = []
+    for source in await sources_served(api, without_vms=unread.append):
         async with closed_after(each(api, source)) as items:
             async for item in items:
                 key = ObjectKey(item.metadata.namespace, item.metadata.name)
@@ -165,6 +176,8 @@ async def read_picture(api: KubeApi, on_unreadable: OnUnreadable = _give_up) -> 
                 except Unreadable as error:
                     on_unreadable(source.resource, key, error)
         state.apply(Synced(source.resource.id))
+    for why in unread:  # at the end: a caller who may read nothing at all gets that error alone
+        _warn_of_vms(why)
     return state
 
 
