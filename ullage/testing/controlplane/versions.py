@@ -17,7 +17,7 @@ from ullage.errors import UserError
 
 MODULES = Path(__file__).parent / "modules"
 
-KUBERNETES_RELEASES: Mapping[str, str] = {"1.36": "v1.36.4", "1.37": "v1.37.1", "1.35": "v1.35.4", "1.34": "v1.34.4"}
+KUBERNETES_RELEASES: Mapping[str, str] = {"1.37": "v1.37.1", "1.36": "v1.36.4", "1.35": "v1.35.4", "1.34": "v1.34.4"}
 """Releases of Kubernetes the tests run on, by minor. The first is the usual one; `make test-full` runs the others."""
 MINOR_VARIABLE = "ULLAGE_KUBERNETES"
 """Environment variable with the minor to build and run, such as 1.34."""
