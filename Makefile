@@ -58,11 +58,11 @@ controlplane: $(VENV)/.dev ## etcd, kube-apiserver and the rest, built once into
 
 lock: ## pin dependencies again, with hashes (needs uv)
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --extra agent --extra aws --extra ray --extra testing --group dev --group build pyproject.toml -o requirements/dev.lock
+	  --extra agent --extra aws --extra otel --extra ray --extra testing --group dev --group build pyproject.toml -o requirements/dev.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --group build --constraint requirements/dev.lock pyproject.toml -o requirements/runtime.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-	  --extra agent --extra aws --group build --constraint requirements/dev.lock pyproject.toml -o requirements/image.lock
+	  --extra agent --extra aws --extra otel --group build --constraint requirements/dev.lock pyproject.toml -o requirements/image.lock
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	  --group docs -o requirements/docs.lock
 
