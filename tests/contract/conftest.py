@@ -41,6 +41,12 @@ def ns(world: World) -> str:
 
 
 @pytest.fixture
+def minor(world: World) -> int:
+    """Minor of Kubernetes of this server, for words that were changed: 37 for 1.37."""
+    return world.minor
+
+
+@pytest.fixture
 def forget_history(world: World) -> Forget:
     """Makes the server forget what widgets were before now: continue tokens and resourceVersions of theirs are Gone."""
     return world.forget_history

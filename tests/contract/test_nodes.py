@@ -83,12 +83,15 @@ async def test_one_key_may_have_two_effects(api: KubeApi, ns: str) -> None:
     assert [taint["effect"] for taint in made["spec"]["taints"]] == ["NoSchedule", "NoExecute"]
 
 
-async def test_provider_id_is_given_once(api: KubeApi, ns: str) -> None:
+@pytest.mark.parametrize(("changed", "done"), [("aws:///z/i-2", "modified"), (None, "cleared")], ids=["other", "none"])
+async def test_provider_id_is_given_once(api: KubeApi, ns: str, minor: int, changed: str | None, done: str) -> None:
     await api.create(NODE, a_node(f"{ns}-a"))
     await api.patch(NODE, f"{ns}-a", MergePatch({"spec": {"providerID": "aws:///z/i-1"}}))
-    says = 'node updates may not change providerID except from "" to valid'
-    with refused(Invalid, reason="Invalid", says=says, causes=[("spec.providerID", FORBIDDEN)]):
-        await api.patch(NODE, f"{ns}-a", MergePatch({"spec": {"providerID": "aws:///z/i-2"}}))
+    says, why = f"field cannot be {done} once set", INVALID
+    if minor < 37:
+        says, why = 'node updates may not change providerID except from "" to valid', FORBIDDEN
+    with refused(Invalid, reason="Invalid", says=says, causes=[("spec.providerID", why)]):
+        await api.patch(NODE, f"{ns}-a", MergePatch({"spec": {"providerID": changed}}))
 
 
 async def test_gpus_of_a_node_are_whole(api: KubeApi, ns: str) -> None:

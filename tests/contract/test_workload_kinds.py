@@ -50,10 +50,11 @@ async def test_deployment_rolls_by_quarters(api: KubeApi, ns: str) -> None:
     assert (made["spec"]["revisionHistoryLimit"], made["spec"]["progressDeadlineSeconds"]) == (10, 600)
 
 
-async def test_stateful_set_goes_in_order(api: KubeApi, ns: str) -> None:
+async def test_stateful_set_goes_in_order(api: KubeApi, ns: str, minor: int) -> None:
     spec = (await api.create(STATEFUL_SET, a_workload("a", serviceName="s"), ns))["spec"]
     assert spec["podManagementPolicy"] == "OrderedReady"
-    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    rolling = {"partition": 0} | ({"maxUnavailable": 1} if minor >= 37 else {})
+    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": rolling}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -78,10 +79,12 @@ async def test_selector_is_fixed(api: KubeApi, ns: str, kind: Resource[JsonObjec
         await api.patch(kind, "a", narrower, ns)
 
 
-async def test_stateful_set_is_mostly_fixed(api: KubeApi, ns: str) -> None:
+async def test_stateful_set_is_mostly_fixed(api: KubeApi, ns: str, minor: int) -> None:
     await api.create(STATEFUL_SET, a_workload("a", serviceName="s"), ns)
-    says = "updates to statefulset spec for fields other than"
-    with refused(Invalid, reason="Invalid", says=says, causes=[("spec", FORBIDDEN)]):
+    says, causes = "field is immutable", [("spec.serviceName", INVALID)]
+    if minor < 37:
+        says, causes = "updates to statefulset spec for fields other than", [("spec", FORBIDDEN)]
+    with refused(Invalid, reason="Invalid", says=says, causes=causes):
         await api.patch(STATEFUL_SET, "a", MergePatch({"spec": {"serviceName": "other"}}), ns)
 
 

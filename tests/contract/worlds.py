@@ -19,8 +19,10 @@ from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import NODES
 from ullage.kube.client.rest import RestApi
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.apiserver.release import MINOR
 from ullage.sim.apiserver.request.authorization import ADMIN
 from ullage.testing.controlplane import ControlPlane
+from ullage.testing.controlplane.versions import chosen_minor
 
 Forget = Callable[[], Awaitable[None]]
 EnterAs = Callable[[str], KubeApi]
@@ -35,6 +37,12 @@ class World:
     forget_history: Forget
     enter_as: EnterAs
     """The same server for a user who may do nothing."""
+    minor: int
+    """Of its Kubernetes: 37 for 1.37."""
+
+
+def _number(minor: str) -> int:
+    return int(minor.rpartition(".")[2])
 
 
 async def fresh_namespace(api: KubeApi) -> str:
@@ -55,7 +63,7 @@ async def memory_world() -> AsyncIterator[World]:
         server.compact()
 
     api = enter_as(ADMIN)
-    yield World(api, await fresh_namespace(api), forget, enter_as)
+    yield World(api, await fresh_namespace(api), forget, enter_as, _number(MINOR))
     await api.close()
 
 
@@ -75,7 +83,7 @@ async def real_world(plane: ControlPlane, access: ClusterAccess) -> AsyncIterato
         def enter_as(user: str) -> KubeApi:
             return open_api(find_access(plane.kubeconfig_for(user)), seed=0)
 
-        world = World(api, await fresh_namespace(api), forget, enter_as)
+        world = World(api, await fresh_namespace(api), forget, enter_as, _number(chosen_minor()))
         yield world
         await remove_nodes(world)
     finally:

@@ -95,8 +95,8 @@ async def test_health_is_a_word(wire: Wire, path: str) -> None:
 
 async def test_version(wire: Wire) -> None:
     said = (await wire.get("/version")).body
-    assert (said["major"], said["minor"]) == ("1", "36")
-    assert said["gitVersion"].startswith("v1.36.")
+    major, minor = said["gitVersion"].removeprefix("v").split(".")[:2]
+    assert (said["major"], said["minor"]) == (major, minor)
 
 
 async def test_paths_nobody_serves(wire: Wire) -> None:

@@ -86,15 +86,13 @@ def _check_annotations(annotations: JsonObject) -> list[FieldError]:
 def _check_owners(owners: list[JsonObject]) -> list[FieldError]:
     found: list[FieldError] = []
     where = "metadata.ownerReferences"
-    for owner in owners:
-        if not owner.get("apiVersion"):
-            found.append(wrong(f"{where}.apiVersion", "", "version must not be empty"))
-        missing = [member for member in ("kind", "name", "uid") if not owner.get(member)]
-        found += [wrong(f"{where}.{member}", "", "must not be empty") for member in missing]
+    for place, owner in enumerate(owners):
+        missing = [member for member in ("apiVersion", "kind", "name", "uid") if not owner.get(member)]
+        found += [required(f"{where}[{place}].{member}", "must not be empty") for member in missing]
     controllers = [owner for owner in owners if owner.get("controller")]
     if len(controllers) > 1:
-        first, second = (f'"{owner.get("kind")}/{owner.get("name")}"' for owner in controllers[:2])
-        why = f"Only one reference can have Controller set to true. Found {first} and {second}"
+        first, second = (f"{owner.get('kind')}/{owner.get('name')}" for owner in controllers[:2])
+        why = f'Only one reference can have Controller set to true. Found "true" in references for {first} and {second}'
         found.append(wrong(where, owners, why))
     return found
 

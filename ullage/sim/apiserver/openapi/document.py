@@ -8,12 +8,12 @@ from ullage.sim.apiserver.kinds.kind import ServedKind
 from ullage.sim.apiserver.kinds.registry import KindRegistry
 from ullage.sim.apiserver.openapi.paths import paths_of
 from ullage.sim.apiserver.openapi.schemas import schemas_of
+from ullage.sim.apiserver.release import MINOR
 from ullage.sim.apiserver.request.negotiation import clauses
 from ullage.sim.apiserver.request.status_errors import StatusError
 from ullage.sim.apiserver.storage.json_bytes import JsonObject, encode
 
 _ROOT = "/openapi/v3"
-_VERSION = "1.36"
 
 
 def describe(request: Request, registry: KindRegistry) -> Response | None:
@@ -33,7 +33,7 @@ def document(kinds: list[ServedKind]) -> JsonObject:
     """Everything about the kinds of one group and version."""
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": _VERSION},
+        "info": {"title": "Kubernetes", "version": MINOR},
         "paths": {path: item for kind in kinds for path, item in paths_of(kind)},
         "components": {"schemas": {name: schema for kind in kinds for name, schema in schemas_of(kind)}},
     }
@@ -56,7 +56,7 @@ def _index(registry: KindRegistry) -> JsonObject:
 
 def _fingerprint(kinds: list[ServedKind]) -> str:
     """Changes with what the document says, so that clients may keep it."""
-    parts = [_VERSION.encode()]
+    parts = [MINOR.encode()]
     for kind in kinds:
         parts.append(f"{kind.id}/{kind.version}".encode())
         if isinstance(kind.rules, CustomRules):

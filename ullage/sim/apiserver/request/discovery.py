@@ -3,10 +3,11 @@
 from ullage.kube.client.transport import Request, Response
 from ullage.sim.apiserver.kinds.kind import ServedKind
 from ullage.sim.apiserver.kinds.registry import KindRegistry
+from ullage.sim.apiserver.release import RELEASE
 from ullage.sim.apiserver.request.negotiation import clauses
 from ullage.sim.apiserver.storage.json_bytes import JsonObject, encode
 
-VERSION = "v1.36.4+ullage-sim"
+VERSION = f"v{RELEASE}+ullage-sim"
 _TEXT_OK = Response(200, b"ok", content_type="text/plain; charset=utf-8")
 _CHANGES = ["get", "patch", "update"]
 _SUBRESOURCE: dict[str, tuple[tuple[str, str, str] | None, list[str]]] = {

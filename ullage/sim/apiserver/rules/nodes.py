@@ -6,7 +6,7 @@ from ullage.model.quantity import quantity
 from ullage.sim.apiserver.kinds.kind import FieldReader, KindRules
 from ullage.sim.apiserver.merge.type_merging import merge_schema_of
 from ullage.sim.apiserver.request import names
-from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, required, shown, unsupported, wrong
+from ullage.sim.apiserver.request.field_errors import FieldError, required, shown, unsupported, wrong
 from ullage.sim.apiserver.rules.pod_validation import is_extended
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
 from ullage.sim.apiserver.types.object_schemas import object_schema
@@ -42,9 +42,8 @@ class NodeRules(KindRules):
         found: list[FieldError] = []
         before, after = old.get("spec", {}).get("providerID"), obj.get("spec", {}).get("providerID")
         if before and after != before:
-            found.append(
-                forbidden_field("spec.providerID", 'node updates may not change providerID except from "" to valid')
-            )
+            done = "modified" if after else "cleared"
+            found.append(wrong("spec.providerID", None, f"field cannot be {done} once set"))
         return self.validate(obj) + found
 
 

@@ -1,11 +1,9 @@
 """The rules of Deployments, ReplicaSets, StatefulSets and DaemonSets."""
 
-from typing import Any
-
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.sim.apiserver.kinds.kind import AdmissionContext, KindRules
 from ullage.sim.apiserver.merge.type_merging import merge_schema_of
-from ullage.sim.apiserver.request.field_errors import FieldError, forbidden_field, required, wrong
+from ullage.sim.apiserver.request.field_errors import FieldError, required, wrong
 from ullage.sim.apiserver.rules.pod_defaults import default_pod_spec
 from ullage.sim.apiserver.rules.pod_validation import check_pod_spec
 from ullage.sim.apiserver.storage.json_bytes import JsonObject
@@ -126,10 +124,7 @@ class StatefulSetRules(WorkloadRules):
     schema = merge_schema_of("apps.v1.StatefulSet")
     word = "statefulset"
     empty_status = _STATEFULSET_EMPTY_STATUS
-    _changeable = (
-        "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
-        "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
-    )  # fmt: skip
+    _fixed = ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy")
 
     def default_more(self, spec: JsonObject) -> None:
         spec.setdefault("serviceName", "")
@@ -137,20 +132,15 @@ class StatefulSetRules(WorkloadRules):
         strategy = spec.setdefault("updateStrategy", {})
         strategy.setdefault("type", "RollingUpdate")
         if strategy["type"] == "RollingUpdate":
-            strategy["rollingUpdate"] = {"partition": 0, **(strategy.get("rollingUpdate") or {})}
+            strategy["rollingUpdate"] = {"partition": 0, "maxUnavailable": 1, **(strategy.get("rollingUpdate") or {})}
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"})
 
     def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        fixed = [_without(side["spec"], self._changeable) for side in (obj, old)]
-        if fixed[0] != fixed[1]:
-            why = (
-                "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', "
-                "'updateStrategy', 'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and "
-                "'minReadySeconds' are forbidden"
-            )
-            return [forbidden_field("spec", why)]
-        return self.validate(obj)
+        new, before = obj["spec"], old["spec"]
+        changed = [name for name in self._fixed if new.get(name) != before.get(name)]
+        immutable = [wrong(f"spec.{name}", new.get(name), "field is immutable") for name in changed]
+        return self.validate(obj) + immutable
 
 
 _DAEMONSET_EMPTY_STATUS: JsonObject = {
@@ -175,7 +165,3 @@ class DaemonSetRules(WorkloadRules):
         if strategy["type"] == "RollingUpdate":
             strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0, **(strategy.get("rollingUpdate") or {})}
         spec.setdefault("revisionHistoryLimit", 10)
-
-
-def _without(spec: JsonObject, members: tuple[str, ...]) -> dict[str, Any]:
-    return {key: value for key, value in spec.items() if key not in members}

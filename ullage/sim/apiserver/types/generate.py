@@ -15,10 +15,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ullage.sim.apiserver.release import RELEASE
+
 HERE = Path(__file__).parent
 TABLE = HERE / "builtin.txt"
-RELEASE = "v0.36.4"
-"""Of the Go modules; the API server of the test control plane is of the same release."""
+MODULES_VERSION = f"v0.{RELEASE.removeprefix('1.')}"
+"""Of the Go modules that Kubernetes publishes with a release."""
 PACKAGES: Mapping[str, tuple[str, str]] = {
     "admissionregistration.v1": ("k8s.io/api", "admissionregistration/v1"),
     "apiextensions.v1": ("k8s.io/apiextensions-apiserver", "pkg/apis/apiextensions/v1"),
@@ -35,6 +37,7 @@ PACKAGES: Mapping[str, tuple[str, str]] = {
     "rbac.v1": ("k8s.io/api", "rbac/v1"),
     "resource.v1": ("k8s.io/api", "resource/v1"),
     "scheduling.v1": ("k8s.io/api", "scheduling/v1"),
+    "scheduling.v1alpha3": ("k8s.io/api", "scheduling/v1alpha3"),
     "storage.v1": ("k8s.io/api", "storage/v1"),
 }
 ROOTS = {
@@ -140,7 +143,7 @@ def table() -> str:
 
 def _declarations() -> Mapping[str, Mapping[str, Any]]:
     modules = sorted({module for module, _ in PACKAGES.values()})
-    command = ("go", "mod", "download", "-json", *(f"{module}@{RELEASE}" for module in modules))
+    command = ("go", "mod", "download", "-json", *(f"{module}@{MODULES_VERSION}" for module in modules))
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     decoder, rest, folders = json.JSONDecoder(), done.stdout.strip(), {}
     while rest:
@@ -271,7 +274,7 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     if TABLE.read_text(encoding="utf-8") == made:
         return 0
-    sys.stderr.write(f"{TABLE.name} is not as the Go types of {RELEASE} are; run this module without --check\n")
+    sys.stderr.write(f"{TABLE.name} is not as the Go types of {MODULES_VERSION} are; run this module without --check\n")
     return 1
 
 
