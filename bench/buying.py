@@ -70,7 +70,7 @@ def measure(pods: int) -> float:
     fleet = FleetFacts(provisioners=[a_pool()])
     gc.collect()
     began = time.process_time()
-    plan = plan_fleet(assigner.seating, fleet, pending_turns(assigner), now=NOW)
+    plan = plan_fleet(assigner.engine, fleet, pending_turns(assigner), now=NOW)
     spent = time.process_time() - began
     if plan.demand.unmet or len(plan.demand.chosen) != pods:
         raise RuntimeError(f"{len(plan.demand.chosen)} of {pods} pods are bought for")
@@ -79,7 +79,7 @@ def measure(pods: int) -> float:
 
 def waiting(pods: int) -> ClusterSnapshot:
     """Pods that wait, of six shapes in turn."""
-    placements = ClusterSnapshot()
+    snapshot = ClusterSnapshot()
     shapes = [
         asking_for(
             Shape(requests=(("cpu", cores * 1000), ("memory", (memory << 30) * 1000))),
@@ -102,8 +102,8 @@ def waiting(pods: int) -> ClusterSnapshot:
             shape=shapes[number % len(shapes)],
             owner=None,
         )
-        placements.apply(Added(pod.key, pod))
-    return placements
+        snapshot.apply(Added(pod.key, pod))
+    return snapshot
 
 
 def a_pool() -> Provisioner:

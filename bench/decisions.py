@@ -105,15 +105,15 @@ def _best(nodes: int, shapes: Sequence[Shape], pods: int) -> Measured:
 
 def decide_all(nodes: int, shapes: Sequence[Shape], pods: int) -> Measured:
     """Seat so many pods on a fresh cluster, of which everything has been heard and looked at once."""
-    placements = a_cluster(nodes)
+    snapshot = a_cluster(nodes)
     waiting = some_pods(shapes, pods)
-    seating = PlacementEngine(placements)
-    seating.seat(next(iter(waiting.values())), now=NOW)
+    engine = PlacementEngine(snapshot)
+    engine.place(next(iter(waiting.values())), now=NOW)
     gc.collect()
-    return decide(seating, waiting)
+    return decide(engine, waiting)
 
 
-def decide(seating: PlacementEngine, waiting: Mapping[ObjectKey, Pod]) -> Measured:
+def decide(engine: PlacementEngine, waiting: Mapping[ObjectKey, Pod]) -> Measured:
     """Until nobody waits whose turn it could be."""
     queue = SchedulingQueue()
     for pod in waiting.values():
@@ -121,9 +121,9 @@ def decide(seating: PlacementEngine, waiting: Mapping[ObjectKey, Pod]) -> Measur
     refused = decided = 0
     slices = [time.process_time()]
     while (key := queue.pop(now=NOW)) is not None:
-        answer = seating.seat(waiting[key], now=NOW)
+        answer = engine.place(waiting[key], now=NOW)
         if isinstance(answer, Placement):
-            seating.commit(waiting[key], answer)
+            engine.commit(waiting[key], answer)
             queue.remove(key)
         else:
             queue.refuse(key, answer.wakes_on, now=NOW)
@@ -136,7 +136,7 @@ def decide(seating: PlacementEngine, waiting: Mapping[ObjectKey, Pod]) -> Measur
 
 def a_cluster(nodes: int) -> ClusterSnapshot:
     """Three models of GPU in three zones; a fifth of the nodes is kept for those who tolerate it."""
-    placements = ClusterSnapshot()
+    snapshot = ClusterSnapshot()
     for number in range(nodes):
         name = f"node-{number:05d}"
         model, memory = _MODELS[(0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2)[number % 11]]
@@ -164,9 +164,9 @@ def a_cluster(nodes: int) -> ClusterSnapshot:
             )
             for gpu in range(GPUS_OF_A_NODE)
         )
-        placements.apply(Added(ObjectKey("", name), node))
-        placements.apply(Added(ObjectKey("", name), Inventory(node=name, reported_at=0.0, devices=devices)))
-    return placements
+        snapshot.apply(Added(ObjectKey("", name), node))
+        snapshot.apply(Added(ObjectKey("", name), Inventory(node=name, reported_at=0.0, devices=devices)))
+    return snapshot
 
 
 def few_shapes() -> list[Shape]:

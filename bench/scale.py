@@ -94,8 +94,8 @@ def least(work: Callable[[], object], runs: int = RUNS) -> float:
 
 def events(core: SchedulerCore) -> dict[str, float]:
     """One event of each kind, and the decisions it leads to."""
-    pods, nodes = core.placements.state.pods, core.placements.state.nodes
-    inventories = core.placements.state.inventories
+    pods, nodes = core.snapshot.state.pods, core.snapshot.state.nodes
+    inventories = core.snapshot.state.inventories
 
     def heard(event: object) -> None:
         core.apply(event, now=NOW)  # type: ignore[arg-type]  # each is an event of a fact

@@ -121,7 +121,7 @@ def scheduler_holds(core: SchedulerCore) -> list[Figure]:
 
 def provisioning_holds(core: SchedulerCore) -> list[Figure]:
     """Figures of a scale-up plan: every node is in one pool, and many pods wait."""
-    holds, snapshot = LoopHolds(), core.placements
+    holds, snapshot = LoopHolds(), core.snapshot
     pods = [a_pod(f"pending-{number}", "", gpus=(1, 2, 4, 8)[number % 4]) for number in range(PENDING)]
     for pod in pods:
         snapshot.apply(Added(pod.key, pod))
@@ -132,11 +132,11 @@ def provisioning_holds(core: SchedulerCore) -> list[Figure]:
     async def live() -> None:
         asyncio.get_running_loop().set_task_factory(cast(Any, holds))
         clock = CpuClock(NOW)
-        await drive(assigner.seating.warm_up(), clock, budget=math.inf)
+        await drive(assigner.engine.warm_up(), clock, budget=math.inf)
         keep_garbage_collection_short()
         holds.kind = f"scale-up plan for {PENDING:,} pending pods"
         for _ in range(PLANS):
-            plan = plan_fleet_in_steps(assigner.seating, fleet, pending_turns(assigner), now=NOW)
+            plan = plan_fleet_in_steps(assigner.engine, fleet, pending_turns(assigner), now=NOW)
             found = await asyncio.get_running_loop().create_task(drive(plan, clock, budget=math.inf))
             if not found.demand.chosen:
                 raise RuntimeError("nothing is bought")
@@ -153,7 +153,7 @@ async def _work(stage: Stage) -> None:
         for number in range(PREEMPTIONS):
             await _preemption(stage, f"preemption for {gpus} GPUs, beside decisions", f"vip-{gpus}-{number}", gpus)
     await _gang(stage)
-    namespaces = sorted({key.namespace for key in stage.core.placements.state.pods})
+    namespaces = sorted({key.namespace for key in stage.core.snapshot.state.pods})
     budgets = [_spent(ObjectKey(namespace, "all")) for namespace in namespaces]
     stage.observe(*(Added(one.key, one) for one in budgets))
     for number in range(PREEMPTIONS):
@@ -192,7 +192,7 @@ async def _preemption(stage: Stage, kind: str, name: str, gpus: int) -> None:
     await stage.until(kind, done)
     if not bound_first:
         raise RuntimeError(f"{kind}: other pods had to wait for it")
-    stage.observe(Deleted(pod.key, stage.core.placements.state.pods[pod.key]))
+    stage.observe(Deleted(pod.key, stage.core.snapshot.state.pods[pod.key]))
 
 
 async def _gang(stage: Stage) -> None:
@@ -212,7 +212,7 @@ async def _gang(stage: Stage) -> None:
     stage.observe(*(Added(pod.key, pod) for pod in pods))
     before = len(stage.answers.preempted)
     await stage.until(f"preemption for a gang of {GANG}", lambda: len(stage.answers.preempted) >= before + GANG)
-    stage.observe(*(Deleted(pod.key, stage.core.placements.state.pods[pod.key]) for pod in pods))
+    stage.observe(*(Deleted(pod.key, stage.core.snapshot.state.pods[pod.key]) for pod in pods))
 
 
 def _member(name: str) -> Pod:

@@ -11,13 +11,13 @@ from ullage.model.intents import BindGang, BindPod
 from ullage.model.outcomes import GangBindOutcome, PodNotBound
 from ullage.testing.builders import a_pod
 
-Seats = Mapping[str, tuple[str, tuple[int, ...]]]
+MemberPlaces = Mapping[str, tuple[str, tuple[int, ...]]]
 """Node and devices by the name of the pod."""
 
 
-async def a_gang(api: KubeApi, ns: str, seats: Seats, *, name: str = "gang", **facts: Any) -> BindGang:
+async def a_gang(api: KubeApi, ns: str, placements: MemberPlaces, *, name: str = "gang", **facts: Any) -> BindGang:
     """Its pods are made, and its placement is decided."""
-    places = [await a_member(api, ns, pod, node, devices, **facts) for pod, (node, devices) in seats.items()]
+    places = [await a_member(api, ns, pod, node, devices, **facts) for pod, (node, devices) in placements.items()]
     return BindGang(gang=ObjectKey(ns, name), places=tuple(places), why="a test")
 
 

@@ -134,7 +134,8 @@ def test_whatever_the_weather_a_failed_gang_leaves_no_lease_unless_it_says_so() 
     async def story(seed: int) -> None:
         world = World()
         gangs = [
-            await a_gang(world.calm, NS, _seats(random.Random(seed * 7 + n), f"g{n}"), name=f"g{n}") for n in range(4)
+            await a_gang(world.calm, NS, _placements(random.Random(seed * 7 + n), f"g{n}"), name=f"g{n}")
+            for n in range(4)
         ]
         hands = [
             world.hands(NetworkConditions(seed=seed * 10 + n, latency=SPREAD, odds=STORM), seed=n) for n in range(4)
@@ -160,7 +161,7 @@ def test_two_schedulers_with_different_plans_never_give_a_gpu_twice() -> None:
 
     async def story(seed: int) -> None:
         world, rng = World(), random.Random(seed)
-        gangs = [await a_gang(world.calm, NS, _seats(rng, f"g{n}"), name=f"g{n}") for n in range(3)]
+        gangs = [await a_gang(world.calm, NS, _placements(rng, f"g{n}"), name=f"g{n}") for n in range(3)]
         alarm = list[str]()
 
         async def scheduler(number: int) -> None:
@@ -180,7 +181,7 @@ def test_two_schedulers_with_different_plans_never_give_a_gpu_twice() -> None:
         told(story(seed))
 
 
-def _seats(rng: random.Random, gang: str) -> dict[str, tuple[str, tuple[int, ...]]]:
+def _placements(rng: random.Random, gang: str) -> dict[str, tuple[str, tuple[int, ...]]]:
     """Three members on two small nodes that everybody wants."""
     return {f"{gang}-{n}": (rng.choice(("node-a", "node-b")), tuple(rng.sample(range(4), 2))) for n in range(3)}
 

@@ -105,11 +105,11 @@ class Scene:
 
     def __init__(self, *objects: JsonObject | Iterable[JsonObject]) -> None:
         found = read(*objects)
-        self.placements = ClusterSnapshot(found.state)
-        self.unnamed = account_for_bound(self.placements)
-        hold_in_use(self.placements, sorted(found.state.inventories))
+        self.snapshot = ClusterSnapshot(found.state)
+        self.unnamed = account_for_bound(self.snapshot)
+        hold_in_use(self.snapshot, sorted(found.state.inventories))
         self.known = PlanInputs(unreadable_claims=found.unreadable_claims)
         self.now = max((one.reported_at for one in found.state.inventories.values()), default=0.0)
 
     def pod(self, name: str) -> Pod:
-        return next(pod for key, pod in self.placements.state.pods.items() if key.name == name)
+        return next(pod for key, pod in self.snapshot.state.pods.items() if key.name == name)

@@ -20,21 +20,21 @@ ID_SEVEN = {"policy": "preferIds", "preferIds": [7]}
 
 
 def explained(scene: Scene) -> PodExplanation:
-    return explain_pod(scene.placements, scene.pod("waits"), scene.known, now=scene.now)
+    return explain_pod(scene.snapshot, scene.pod("waits"), scene.known, now=scene.now)
 
 
 def refusal(scene: Scene, explanation: PodExplanation) -> SchedulingFailure:
     """As the scheduler remembers it."""
     pod, reasons = scene.pod("waits"), [ground.reason for ground in explanation.grounds]
-    asking = with_claim(pod, scene.placements, scene.known.unreadable_claims)
-    final = permanent_reason(asking if isinstance(asking, Pod) else pod, reasons, scene.placements)
+    asking = with_claim(pod, scene.snapshot, scene.known.unreadable_claims)
+    final = permanent_reason(asking if isinstance(asking, Pod) else pod, reasons, scene.snapshot)
     return SchedulingFailure(word=final or reasons[0], message=explanation.message, hopeless=final is not None)
 
 
 def claim_says(scene: Scene, why: SchedulingFailure, key: ObjectKey) -> tuple[str, str]:
-    user = last_user_of(key, scene.placements)
+    user = last_user_of(key, scene.snapshot)
     mine = user is not None and user.key.name == "waits"
-    standing = claim_standing(scene.placements.state.claims[key], user, refusal=why if mine else None)
+    standing = claim_standing(scene.snapshot.state.claims[key], user, refusal=why if mine else None)
     return standing.phase.value, standing.word
 
 

@@ -36,12 +36,12 @@ def resource_slice(on: str = "n", version: str = "v1") -> dict[str, Any]:
 
 
 def placed(scene: Scene) -> dict[str, tuple[int, ...]]:
-    plan = plan_schedule(scene.placements, scene.known, now=scene.now)
-    return {one.pod.name: one.seat.choice.ids if one.seat.choice else () for one in plan.placements}
+    plan = plan_schedule(scene.snapshot, scene.known, now=scene.now)
+    return {one.pod.name: one.placement.choice.ids if one.placement.choice else () for one in plan.placements}
 
 
 def explained(scene: Scene, name: str) -> PodExplanation:
-    return explain_pod(scene.placements, scene.pod(name), scene.known, now=scene.now)
+    return explain_pod(scene.snapshot, scene.pod(name), scene.known, now=scene.now)
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tests.decide.preemption.fleets import NOW, a_pod, columns_of, fleet, leased, snapshot
+from tests.decide.preemption.fleets import NOW, a_pod, columns_of, digest, fleet, leased
 from ullage.decide.gang.attempts import ZONE
-from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest, seat_gang
+from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest, place_gang
 from ullage.decide.gang.timeout import (
     EvictPartialGang,
     Fate,
@@ -46,8 +46,8 @@ def a_gang(*sizes: int, need: int | None = None, name: str = "g", bound: Sequenc
 def where(answer: GangPlacement | GangNoFit) -> str:
     """`a:0-1 b:0` says which members got which nodes; a refusal how many could be seated."""
     if isinstance(answer, GangNoFit):
-        return f"{answer.seated} of {answer.needed}"
-    names = sorted((seat.node, key.name.split("-")[1]) for key, seat in answer.seats.items())
+        return f"{answer.placed} of {answer.needed}"
+    names = sorted((placement.node, key.name.split("-")[1]) for key, placement in answer.placements.items())
     return " ".join(
         f"{node}:{'-'.join(m for n, m in names if n == node)}" for node in dict.fromkeys(n for n, _ in names)
     )
@@ -69,25 +69,25 @@ def where(answer: GangPlacement | GangNoFit) -> str:
     ],
 )
 def test_seats(nodes: dict[str, int], gang: GangRequest, expected: str) -> None:
-    seating = fleet(*(leased(name, size) for name, size in nodes.items()))
-    assert where(seat_gang(seating, gang, now=NOW)) == expected
+    engine = fleet(*(leased(name, size) for name, size in nodes.items()))
+    assert where(place_gang(engine, gang, now=NOW)) == expected
 
 
 def test_seats_are_held_from_now_on_and_no_gpu_is_given_twice() -> None:
-    seating = fleet(leased("a", 4), leased("b", 4))
-    answer = seat_gang(seating, a_gang(2, 2, 2, 2), now=NOW)
+    engine = fleet(leased("a", 4), leased("b", 4))
+    answer = place_gang(engine, a_gang(2, 2, 2, 2), now=NOW)
     assert isinstance(answer, GangPlacement)
-    held = [(pod.node, gpu) for pod in seating.placements.pods.values() for gpu in pod.gpu_ids]
+    held = [(pod.node, gpu) for pod in engine.snapshot.pods.values() for gpu in pod.gpu_ids]
     assert sorted(held) == [(node, gpu) for node in "ab" for gpu in range(4)]
-    assert isinstance(seat_gang(seating, a_gang(1, name="late"), now=NOW), GangNoFit)
+    assert isinstance(place_gang(engine, a_gang(1, name="late"), now=NOW), GangNoFit)
 
 
 def test_a_refusal_says_how_far_it_got_and_what_wakes_it() -> None:
-    refusal = seat_gang(fleet(leased("a", 4), leased("b", 4)), a_gang(3, 3, 3), now=NOW)
+    refusal = place_gang(fleet(leased("a", 4), leased("b", 4)), a_gang(3, 3, 3), now=NOW)
     assert isinstance(refusal, GangNoFit)
     assert refusal.wakes_on >= {ClusterEvent.POD_LEFT, ClusterEvent.NODE_APPEARED, ClusterEvent.GANG_CHANGED}
-    assert str(refusal) == "gang n/g: seats for 2 of the 3 it needs; then 0/2 nodes fit: 2 InsufficientResources"
-    missing = seat_gang(fleet(leased("a", 4)), a_gang(1, need=3), now=NOW)
+    assert str(refusal) == "gang n/g: places for 2 of the 3 it needs; then 0/2 nodes fit: 2 InsufficientResources"
+    missing = place_gang(fleet(leased("a", 4)), a_gang(1, need=3), now=NOW)
     assert isinstance(missing, GangNoFit)
     assert missing.wakes_on == {ClusterEvent.GANG_CHANGED}
     assert missing.reasons == {Reason.GANG_INCOMPLETE: 1}
@@ -96,15 +96,15 @@ def test_a_refusal_says_how_far_it_got_and_what_wakes_it() -> None:
 
 def test_members_that_are_bound_count_and_the_others_come_to_them() -> None:
     bound = a_pod("g-9", on="b", gpus=(0, 1))
-    seating = fleet(leased("a", 2), leased("b", 4), bound)
-    assert where(seat_gang(seating, a_gang(2, need=2, bound=(bound,)), now=NOW)) == "b:0"
-    assert where(seat_gang(seating, a_gang(4, need=2, bound=(bound,)), now=NOW)) == "0 of 1"
+    engine = fleet(leased("a", 2), leased("b", 4), bound)
+    assert where(place_gang(engine, a_gang(2, need=2, bound=(bound,)), now=NOW)) == "b:0"
+    assert where(place_gang(engine, a_gang(4, need=2, bound=(bound,)), now=NOW)) == "0 of 1"
 
 
 def test_a_gang_that_is_whole_takes_those_who_come_late() -> None:
     bound = [a_pod(f"g-{gpu}", on="a", gpus=(gpu,)) for gpu in (8, 9)]
-    seating = fleet(leased("a", 4), *(a_pod(f"g-{gpu}", on="a", gpus=(gpu - 8,)) for gpu in (8, 9)))
-    assert where(seat_gang(seating, a_gang(1, 1, 1, need=2, bound=bound), now=NOW)) == "a:0-1"
+    engine = fleet(leased("a", 4), *(a_pod(f"g-{gpu}", on="a", gpus=(gpu - 8,)) for gpu in (8, 9)))
+    assert where(place_gang(engine, a_gang(1, 1, 1, need=2, bound=bound), now=NOW)) == "a:0-1"
 
 
 @pytest.mark.parametrize(
@@ -116,8 +116,8 @@ def test_a_gang_that_is_whole_takes_those_who_come_late() -> None:
     ],
 )
 def test_members_stay_in_one_zone_if_they_can(zones: dict[str, str], expected: str) -> None:
-    seating = fleet(*(leased(name, 4, labels={ZONE: zone}) for name, zone in zones.items()))
-    assert where(seat_gang(seating, a_gang(4, 4), now=NOW)) == expected
+    engine = fleet(*(leased(name, 4, labels={ZONE: zone}) for name, zone in zones.items()))
+    assert where(place_gang(engine, a_gang(4, 4), now=NOW)) == expected
 
 
 def test_every_member_gets_the_topology_it_asked_for() -> None:
@@ -125,31 +125,34 @@ def test_every_member_gets_the_topology_it_asked_for() -> None:
     gang = GangRequest(
         key=ObjectKey("n", "g"), min_member=2, pending=tuple(a_pod(f"g-{n}", gpus=3, ask=ask) for n in range(2))
     )
-    assert where(seat_gang(fleet(leased("a", 2, 2, 2)), gang, now=NOW)) == "0 of 2"
-    seats = seat_gang(fleet(leased("a", 4, 4)), gang, now=NOW)
-    assert isinstance(seats, GangPlacement)
-    assert [seat.choice.ids for seat in seats.seats.values() if seat.choice] == [(0, 1, 2), (4, 5, 6)]
+    assert where(place_gang(fleet(leased("a", 2, 2, 2)), gang, now=NOW)) == "0 of 2"
+    placements = place_gang(fleet(leased("a", 4, 4)), gang, now=NOW)
+    assert isinstance(placements, GangPlacement)
+    assert [placement.choice.ids for placement in placements.placements.values() if placement.choice] == [
+        (0, 1, 2),
+        (4, 5, 6),
+    ]
 
 
 def test_mig_instances_are_not_given_twice_within_a_gang() -> None:
     node, inventory = leased("a", 1)
     slices = tuple(MigInstance(f"MIG-{n}", "3g.40gb", 40 << 30) for n in range(2))
     devices = tuple(structs.replace(device, mig=slices) for device in inventory.devices)
-    seating = fleet(node, structs.replace(inventory, devices=devices))
+    engine = fleet(node, structs.replace(inventory, devices=devices))
     ask = DeviceRequest(exclusivity=Exclusivity.MIG, memory=40 << 30)
     members = tuple(a_pod(f"g-{n}", gpus=1, ask=ask) for n in range(3))
     gang = GangRequest(key=ObjectKey("n", "g"), min_member=2, pending=members)
-    answer = seat_gang(seating, gang, now=NOW)
+    answer = place_gang(engine, gang, now=NOW)
     assert isinstance(answer, GangPlacement)
-    assert sorted(seat.uuids for seat in answer.seats.values()) == [("MIG-0",), ("MIG-1",)]
+    assert sorted(placement.uuids for placement in answer.placements.values()) == [("MIG-0",), ("MIG-1",)]
 
 
 def test_closed_rows_take_nobody() -> None:
-    seating = fleet(leased("a", 4), leased("b", 4))
+    engine = fleet(leased("a", 4), leased("b", 4))
     closed = np.zeros(2, np.uint8)
-    closed[seating.placements.columns.rows["a"]] = CODE[Reason.QUOTA_EXCEEDED]
-    assert where(seat_gang(seating, a_gang(2, 2), now=NOW, closed=closed)) == "b:0-1"
-    refusal = seat_gang(seating, a_gang(2, name="more"), now=NOW, closed=closed)
+    closed[engine.snapshot.columns.rows["a"]] = CODE[Reason.QUOTA_EXCEEDED]
+    assert where(place_gang(engine, a_gang(2, 2), now=NOW, closed=closed)) == "b:0-1"
+    refusal = place_gang(engine, a_gang(2, name="more"), now=NOW, closed=closed)
     assert Reason.QUOTA_EXCEEDED in refusal.reasons if isinstance(refusal, GangNoFit) else False
 
 
@@ -158,24 +161,26 @@ def test_closed_rows_take_nobody() -> None:
 def test_all_or_nothing_and_as_brute_force_says(seed: int) -> None:
     rng = Random(seed)
     sizes = {name: rng.randint(1, 6) for name in "abc"[: rng.randint(1, 3)]}
-    seating = fleet(*(leased(name, size) for name, size in sizes.items()))
+    engine = fleet(*(leased(name, size) for name, size in sizes.items()))
     asks = [rng.randint(1, 4) for _ in range(rng.randint(1, 5))]
     gang = a_gang(*asks, need=rng.randint(1, len(asks)))
-    before, columns = snapshot(seating.placements), columns_of(seating.placements)
-    answer = seat_gang(seating, gang, now=NOW)
+    before, columns = digest(engine.snapshot), columns_of(engine.snapshot)
+    answer = place_gang(engine, gang, now=NOW)
     most = most_seated(list(sizes.values()), asks)
     if isinstance(answer, GangNoFit):
         assert most < gang.needed
-        assert snapshot(seating.placements) == before
-        assert all(np.array_equal(*pair) for pair in zip(columns, columns_of(seating.placements), strict=True))
+        assert digest(engine.snapshot) == before
+        assert all(np.array_equal(*pair) for pair in zip(columns, columns_of(engine.snapshot), strict=True))
     else:
-        assert gang.needed <= len(answer.seats) <= most
-        assert {pod.key for pod in seating.placements.pods.values()} == set(answer.seats)
-        taken = [(pod.node, gpu) for pod in seating.placements.pods.values() for gpu in pod.gpu_ids]
+        assert gang.needed <= len(answer.placements) <= most
+        assert {pod.key for pod in engine.snapshot.pods.values()} == set(answer.placements)
+        taken = [(pod.node, gpu) for pod in engine.snapshot.pods.values() for gpu in pod.gpu_ids]
         assert (
-            len(taken) == len(set(taken)) == sum(size for place, size in enumerate(asks) if key(place) in answer.seats)
+            len(taken)
+            == len(set(taken))
+            == sum(size for place, size in enumerate(asks) if key(place) in answer.placements)
         )
-    snapshot(seating.placements)
+    digest(engine.snapshot)
 
 
 def key(place: int) -> ObjectKey:
@@ -202,7 +207,7 @@ def test_the_order_in_which_members_and_nodes_are_heard_of_does_not_matter(seed:
     for _ in range(3):
         rng.shuffle(nodes)
         mixed = replace(gang, pending=tuple(rng.sample(gang.pending, 4)))
-        answer = seat_gang(fleet(*nodes), mixed, now=NOW)
+        answer = place_gang(fleet(*nodes), mixed, now=NOW)
         answers.add(where(answer))
     assert len(answers) == 1
 
@@ -212,11 +217,11 @@ def test_the_order_in_which_members_and_nodes_are_heard_of_does_not_matter(seed:
 def test_two_gangs_and_small_work_in_any_order_never_deadlock(seed: int) -> None:
     """Whoever is asked, whenever: a gang is there whole or not at all, and while anything fits something is seated."""
     rng = Random(seed)
-    seating = fleet(*(leased(name, 4) for name in "ab"))
+    engine = fleet(*(leased(name, 4) for name in "ab"))
     gangs = {name: a_gang(*[rng.choice((2, 4))] * 2, name=name) for name in ("g", "h")}
-    waiting: dict[str, Callable[[], bool]] = {name: partial(seat_all, seating, gang) for name, gang in gangs.items()}
+    waiting: dict[str, Callable[[], bool]] = {name: partial(place_all, engine, gang) for name, gang in gangs.items()}
     for number in range(3):
-        waiting[f"s{number}"] = partial(seat_one, seating, a_pod(f"s{number}", gpus=rng.choice((1, 2))))
+        waiting[f"s{number}"] = partial(place_one, engine, a_pod(f"s{number}", gpus=rng.choice((1, 2))))
     running: list[str] = []
     for _ in range(40):
         if not waiting:
@@ -226,39 +231,39 @@ def test_two_gangs_and_small_work_in_any_order_never_deadlock(seed: int) -> None
             del waiting[name]
             running.append(name)
         for gang_name, gang in gangs.items():
-            seated = sum(pod.key in seating.placements.pods for pod in gang.pending)
-            assert seated in (0, 2), f"{gang_name} holds part of what it needs"
+            placed = sum(pod.key in engine.snapshot.pods for pod in gang.pending)
+            assert placed in (0, 2), f"{gang_name} holds part of what it needs"
         if running and rng.random() < 0.4:
-            finish(seating, gangs, running.pop(rng.randrange(len(running))))
+            finish(engine, gangs, running.pop(rng.randrange(len(running))))
     for name in running:
-        finish(seating, gangs, name)
+        finish(engine, gangs, name)
     for left in sorted(waiting):
         assert waiting[left](), "the cluster is empty, so whoever waits gets a seat at once"
-        finish(seating, gangs, left)
+        finish(engine, gangs, left)
 
 
-def seat_all(seating: PlacementEngine, gang: GangRequest) -> bool:
-    return isinstance(seat_gang(seating, gang, now=NOW), GangPlacement)
+def place_all(engine: PlacementEngine, gang: GangRequest) -> bool:
+    return isinstance(place_gang(engine, gang, now=NOW), GangPlacement)
 
 
-def seat_one(seating: PlacementEngine, pod: Pod) -> bool:
-    answer = seating.seat(pod, now=NOW)
+def place_one(engine: PlacementEngine, pod: Pod) -> bool:
+    answer = engine.place(pod, now=NOW)
     if isinstance(answer, Placement):
-        hold(seating.placements, pod, answer)
+        hold(engine.snapshot, pod, answer)
     return isinstance(answer, Placement)
 
 
-def finish(seating: PlacementEngine, gangs: dict[str, GangRequest], name: str) -> None:
+def finish(engine: PlacementEngine, gangs: dict[str, GangRequest], name: str) -> None:
     members = [pod.key for pod in gangs[name].pending] if name in gangs else [ObjectKey("n", name)]
     for member in members:
-        seating.placements.remove(member)
+        engine.snapshot.remove(member)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_of_gangs_that_compete_one_always_gets_in(order: tuple[int, ...]) -> None:
-    seating = fleet(leased("a", 4), leased("b", 4))
+    engine = fleet(leased("a", 4), leased("b", 4))
     gangs = [a_gang(4, 4, name=f"g{n}") for n in range(3)]
-    answers = [isinstance(seat_gang(seating, gangs[n], now=NOW), GangPlacement) for n in order]
+    answers = [isinstance(place_gang(engine, gangs[n], now=NOW), GangPlacement) for n in order]
     assert answers == [True, False, False]
 
 
@@ -271,24 +276,24 @@ def facts(**more: float) -> GangProgress:
     ("gang", "now", "expected"),
     [
         pytest.param(facts(bound=4), 999.0, GangComplete(), id="enough-are-bound"),
-        pytest.param(facts(), 100.0, GangKeepsTrying(160.0, "waiting for seats, holding none"), id="it-has-just-come"),
-        pytest.param(facts(), 159.9, GangKeepsTrying(160.0, "waiting for seats, holding none"), id="not-yet-over"),
+        pytest.param(facts(), 100.0, GangKeepsTrying(160.0, "waiting for places, holding none"), id="it-has-just-come"),
+        pytest.param(facts(), 159.9, GangKeepsTrying(160.0, "waiting for places, holding none"), id="not-yet-over"),
         pytest.param(
             facts(),
             160.0,
-            GangBacksOff(170.0, "no seats for 4 within 60 s: back in 10 s"),
+            GangBacksOff(170.0, "no places for 4 within 60 s: back in 10 s"),
             id="it-stands-back-for-a-while",
         ),
         pytest.param(
             facts(given_up=2),
             160.0,
-            GangBacksOff(200.0, "no seats for 4 within 60 s: back in 40 s"),
+            GangBacksOff(200.0, "no places for 4 within 60 s: back in 40 s"),
             id="longer-each-time",
         ),
         pytest.param(
             facts(given_up=50),
             160.0,
-            GangBacksOff(460.0, "no seats for 4 within 60 s: back in 300 s"),
+            GangBacksOff(460.0, "no places for 4 within 60 s: back in 300 s"),
             id="not-for-ever",
         ),
         pytest.param(

@@ -36,8 +36,8 @@ def a_desk(*objects: Any) -> tuple[SchedulerCore, float]:
 def free(desk: SchedulerCore) -> list[int]:
     """GPUs of node a nobody holds."""
     desk.next_decision(now=0.0)
-    row = desk.placements.columns.rows["a"]
-    return [gpu for gpu in range(8) if desk.placements.columns.gpus.free.item(row, gpu) == 1000]
+    row = desk.snapshot.columns.rows["a"]
+    return [gpu for gpu in range(8) if desk.snapshot.columns.gpus.free.item(row, gpu) == 1000]
 
 
 CASES = {
@@ -63,7 +63,7 @@ def test_plans_and_the_live_picture_offer_the_same(
 ) -> None:
     objects = (leased("a", labels=LABELS, in_use=used), *pods)
     desk, _ = a_desk(*objects)
-    planned = Scene(*objects).placements
+    planned = Scene(*objects).snapshot
     row = planned.columns.rows["a"]
     assert free(desk) == expected
     assert [gpu for gpu in range(8) if planned.columns.gpus.free.item(row, gpu) == 1000] == expected
@@ -89,10 +89,10 @@ def test_services_of_a_node_take_no_gpus() -> None:
 def test_it_is_free_again_when_the_agent_sees_nobody() -> None:
     desk, now = a_desk(leased("a", labels=LABELS, in_use=USED), FOREIGN)
     assert free(desk) == [4, 5, 6, 7]
-    before = desk.placements.state.inventories["a"]
+    before = desk.snapshot.state.inventories["a"]
     after = replace(before, devices=tuple(replace(one, in_use_by=()) for one in before.devices))
     desk.apply(Updated(ObjectKey("", "a"), before, after), now=now)
-    gone = desk.placements.state.pods[ObjectKey("team", "other")]
+    gone = desk.snapshot.state.pods[ObjectKey("team", "other")]
     desk.apply(Deleted(gone.key, gone), now=now)
     assert free(desk) == list(range(8))
 
@@ -110,4 +110,4 @@ def test_what_a_lease_holds_already_is_not_held_twice() -> None:
     )
     desk.apply(Added(ObjectKey("ullage-system", "gpu-a-0"), lease), now=now)
     assert free(desk) == [1, 2, 3, 4, 5, 6, 7]
-    assert desk.placements.columns.gpus.held.item(desk.placements.columns.rows["a"], 0) == 1000
+    assert desk.snapshot.columns.gpus.held.item(desk.snapshot.columns.rows["a"], 0) == 1000

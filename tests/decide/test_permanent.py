@@ -23,14 +23,14 @@ TAINT = {"key": "kept", "effect": "NoSchedule"}
 )
 def test_a_claim_above_every_node(nodes: list[JsonObject], permanent: bool) -> None:
     scene = Scene(nodes, claim("c", 12), pod("p", claim="c"))
-    asking = with_claim(scene.pod("p"), scene.placements)
+    asking = with_claim(scene.pod("p"), scene.snapshot)
     assert isinstance(asking, Pod)
     reasons = {Reason.NODE_TOO_SMALL: 1, Reason.TAINT_NOT_TOLERATED: 1}
-    assert permanent_reason(asking, reasons, scene.placements) is (Reason.NODE_TOO_SMALL if permanent else None)
+    assert permanent_reason(asking, reasons, scene.snapshot) is (Reason.NODE_TOO_SMALL if permanent else None)
 
 
 @pytest.mark.parametrize("reason", [reason for reason in Reason if reason is not Reason.FITS])
 def test_only_what_is_wrong_with_the_claim_itself_is_for_good(reason: Reason) -> None:
     scene = Scene(leased("a"), claim("c"), pod("p", claim="c"))
     expected = reason if reason is Reason.CLAIM_INVALID else None
-    assert permanent_reason(scene.pod("p"), (reason,), scene.placements) is expected
+    assert permanent_reason(scene.pod("p"), (reason,), scene.snapshot) is expected

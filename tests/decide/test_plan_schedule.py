@@ -12,14 +12,15 @@ HOST = "kubernetes.io/hostname"
 
 
 def plan(scene: Scene, policy: str = "fragmentation") -> SchedulePlan:
-    return plan_schedule(scene.placements, scene.known, now=scene.now, policy=policy)
+    return plan_schedule(scene.snapshot, scene.known, now=scene.now, policy=policy)
 
 
 def placed(found: SchedulePlan) -> dict[str, str]:
     """Pods with their node and GPUs, in the order they were decided on."""
     return {
-        one.pod.name: f"{one.seat.node}:{','.join(map(str, one.seat.choice.ids if one.seat.choice else ()))}"
+        one.pod.name: f"{placed.node}:{','.join(map(str, placed.choice.ids if placed.choice else ()))}"
         for one in found.placements
+        for placed in (one.placement,)
     }
 
 
@@ -74,10 +75,12 @@ def test_no_gpu_is_planned_twice() -> None:
     scene = Scene(leased("a"), leased("b"), [pod(f"p{n}", 1 + n % 3) for n in range(12)])
     found = plan(scene)
     given = [
-        (one.seat.node, gpu) for one in found.placements for gpu in (one.seat.choice.ids if one.seat.choice else ())
+        (one.placement.node, gpu)
+        for one in found.placements
+        for gpu in (one.placement.choice.ids if one.placement.choice else ())
     ]
     assert len(given) == len(set(given)) == 16
-    assert scene.placements.columns.gpus.free.min() == 0
+    assert scene.snapshot.columns.gpus.free.min() == 0
 
 
 @pytest.mark.parametrize(
@@ -110,7 +113,7 @@ def gang(count: int, size: int = 4, **spec: Any) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    ("objects", "seats", "complete"),
+    ("objects", "placements", "complete"),
     [
         pytest.param([*gang(4), pod_group("g", 4)], 4, True, id="all-fit"),
         pytest.param(gang(4, gangMinMember=4), 4, True, id="sized-by-its-claims"),
@@ -121,10 +124,12 @@ def gang(count: int, size: int = 4, **spec: Any) -> list[dict[str, object]]:
         pytest.param([*gang(4), pod_group("g", 2), quota(gpus=8)], 2, True, id="the-quota-allows-what-it-needs"),
     ],
 )
-def test_a_gang_is_placed_whole_or_not_at_all(objects: list[dict[str, object]], seats: int, complete: bool) -> None:
+def test_a_gang_is_placed_whole_or_not_at_all(
+    objects: list[dict[str, object]], placements: int, complete: bool
+) -> None:
     found = plan(Scene(leased("a"), leased("b"), objects))
     (whole,) = found.gangs
-    assert len(found.placements) == whole.placed == seats
+    assert len(found.placements) == whole.placed == placements
     assert (whole.placed >= whole.min_member) is complete
     assert bool(whole.detail) is not complete
 
@@ -236,7 +241,7 @@ def test_a_cordoned_node_with_a_taint_is_not_opened_by_uncordoning() -> None:
 
 
 def explained(scene: Scene, name: str) -> PodExplanation:
-    return explain_pod(scene.placements, scene.pod(name), scene.known, now=scene.now)
+    return explain_pod(scene.snapshot, scene.pod(name), scene.known, now=scene.now)
 
 
 @pytest.mark.parametrize(
@@ -270,14 +275,14 @@ def test_verdicts_on_pods(name: str, verdict: str, said: str) -> None:
 def test_explaining_leaves_the_picture_as_it_is() -> None:
     scene = Scene(leased("n"), pod("a", 4, priority=1), pod("b", 4))
     explained(scene, "b")
-    assert not scene.placements.pods
+    assert not scene.snapshot.pods
     assert placed(plan(scene)).keys() == {"a", "b"}
 
 
 def test_a_member_of_a_gang_that_does_not_fit_is_told_so() -> None:
     found = explained(Scene(leased("a"), gang(3), pod_group("g", 3)), "g0")
     assert found.verdict == "Unschedulable"
-    assert "gang team/g: seats for 2 of the 3 it needs" in found.message
+    assert "gang team/g: places for 2 of the 3 it needs" in found.message
 
 
 @pytest.mark.parametrize("policy", ["fragmentation", "best-fit", "packing", "spread"])

@@ -22,7 +22,7 @@ EARLY, LATE = "2030-01-01T00:00:00Z", "2030-01-01T00:00:01Z"
 
 
 def asked(scene: Scene, name: str = "waits") -> Pod | Verdict:
-    return with_claim(scene.pod(name), scene.placements, scene.known.unreadable_claims)
+    return with_claim(scene.pod(name), scene.snapshot, scene.known.unreadable_claims)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_labels_and_pool_of_a_claim_select_nodes() -> None:
     ],
 )
 def test_whom_a_claim_belongs_to(pods: list[dict[str, object]], owner: str | None) -> None:
-    found = owner_of(ObjectKey("team", "c"), Scene(claim("c"), pods).placements)
+    found = owner_of(ObjectKey("team", "c"), Scene(claim("c"), pods).snapshot)
     assert (found.key.name if found else None) == owner
 
 
@@ -132,7 +132,7 @@ def test_a_finished_pod_lets_its_claim_go() -> None:
 def test_a_deleted_pod_lets_its_claim_go() -> None:
     scene = Scene(claim("c"), pod("older", claim="c", created=EARLY), pod("waits", claim="c"))
     older = scene.pod("older")
-    scene.placements.apply(Deleted(older.key, older))
+    scene.snapshot.apply(Deleted(older.key, older))
     assert isinstance(asked(scene), Pod)
 
 
@@ -164,7 +164,7 @@ def test_a_copy_is_its_pods_and_no_others() -> None:
     mine, key = pod("a", template="t"), copy_key(ObjectKey("team", "a"), "uid-a")
     thief = pod("thief", claim=key.name, created=EARLY)
     scene = Scene(claim("t"), copied("a", 1), mine, thief)
-    owner = owner_of(key, scene.placements)
+    owner = owner_of(key, scene.snapshot)
     assert owner is not None
     assert owner.key.name == "a"
     verdict = asked(scene, "thief")
@@ -174,7 +174,7 @@ def test_a_copy_is_its_pods_and_no_others() -> None:
 
 def test_a_pod_with_claim_and_template_has_no_copy() -> None:
     scene = Scene(claim("t"), claim("c", 5), copied("waits", 3), pod("waits", claim="c", template="t"))
-    found = claim_of(scene.pod("waits"), scene.placements.state)
+    found = claim_of(scene.pod("waits"), scene.snapshot.state)
     assert found is not None
     assert found.key.name == "c"
 
@@ -204,7 +204,7 @@ def finished(name: str, created: str) -> JsonObject:
     ],
 )
 def test_who_used_a_claim_last(pods: list[JsonObject], user: str | None) -> None:
-    found = last_user_of(ObjectKey("team", "c"), Scene(claim("c"), pods).placements)
+    found = last_user_of(ObjectKey("team", "c"), Scene(claim("c"), pods).snapshot)
     assert (found.key.name if found else None) == user
 
 
@@ -212,35 +212,35 @@ def test_who_used_a_claim_last(pods: list[JsonObject], user: str | None) -> None
 @given(st.integers(0, 2**32))
 def test_the_owner_is_who_a_search_finds(seed: int) -> None:
     """Pods that name one claim come, are placed, are tried elsewhere, finish and go; the oldest is always known."""
-    rng, placements = Random(seed), Scene(leased("a"), claim("c"), pod("waits", claim="c")).placements
-    like = placements.state.pods[ObjectKey("team", "waits")]
+    rng, snapshot = Random(seed), Scene(leased("a"), claim("c"), pod("waits", claim="c")).snapshot
+    like = snapshot.state.pods[ObjectKey("team", "waits")]
     for _ in range(40):
         at = ObjectKey("team", rng.choice("pqrst"))
-        known = placements.state.pods.get(at)
+        known = snapshot.state.pods.get(at)
         facts = {"created": float(ord(at.name) % 3), "deleting": rng.random() < 0.2, "node": rng.choice(("", "", "a"))}
         new = replace(like, key=at, uid=at.name, phase=rng.choice((Phase.PENDING, Phase.FAILED)), **facts)
         if known is None:
-            placements.apply(Added(at, new))
+            snapshot.apply(Added(at, new))
         else:
-            placements.apply(Deleted(at, known) if rng.random() < 0.3 else Updated(at, known, new))
-        with placements.what_if() as trial:
-            for waiting in [one for one in placements.state.pods.values() if one.key not in placements.pods]:
+            snapshot.apply(Deleted(at, known) if rng.random() < 0.3 else Updated(at, known, new))
+        with snapshot.what_if() as trial:
+            for waiting in [one for one in snapshot.state.pods.values() if one.key not in snapshot.pods]:
                 if not waiting.phase.over and rng.random() < 0.2:
-                    placements.place(waiting, "a")
+                    snapshot.place(waiting, "a")
                     if rng.random() < 0.5:
                         trial.keep()
-            assert (owner_of(CLAIM, placements), last_user_of(CLAIM, placements)) == searched(placements)
-        assert (owner_of(CLAIM, placements), last_user_of(CLAIM, placements)) == searched(placements)
+            assert (owner_of(CLAIM, snapshot), last_user_of(CLAIM, snapshot)) == searched(snapshot)
+        assert (owner_of(CLAIM, snapshot), last_user_of(CLAIM, snapshot)) == searched(snapshot)
 
 
 CLAIM = ObjectKey("team", "c")
 
 
-def searched(placements: ClusterSnapshot) -> tuple[Pod | None, Pod | None]:
+def searched(snapshot: ClusterSnapshot) -> tuple[Pod | None, Pod | None]:
     """Owner and last user, as the page about claims defines them."""
-    naming = placements.state.pods_naming(CLAIM)
+    naming = snapshot.state.pods_naming(CLAIM)
     live = [one for one in naming if not one.phase.over]
-    holding = [one for one in live if one.key in placements.pods]
+    holding = [one for one in live if one.key in snapshot.pods]
     owner = min(holding or [one for one in live if not one.deleting], key=age_order, default=None)
     over = [one for one in naming if one.phase.over]
     return owner, owner or max(over, key=age_order, default=None)

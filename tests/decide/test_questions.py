@@ -14,7 +14,7 @@ from ullage.decide.draining.planner import plan_drain
 from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
 from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.explain.pod import explain_pod
-from ullage.decide.gang.placement import GangRequest, seat_gang
+from ullage.decide.gang.placement import GangRequest, place_gang
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.preemption.preempt import preempt
 from ullage.decide.preemption.protection import PreemptionContext
@@ -33,7 +33,7 @@ Question = Callable[[PodAssigner, list[Pod]], object]
 
 
 def engine_of(assigner: PodAssigner) -> PlacementEngine:
-    return assigner.seating
+    return assigner.engine
 
 
 def gang(pods: list[Pod]) -> GangRequest:
@@ -41,8 +41,8 @@ def gang(pods: list[Pod]) -> GangRequest:
 
 
 def a_gang_is_tried(assigner: PodAssigner, pods: list[Pod]) -> None:
-    with assigner.placements.what_if():
-        seat_gang(engine_of(assigner), gang(pods), now=NOW)
+    with assigner.snapshot.what_if():
+        place_gang(engine_of(assigner), gang(pods), now=NOW)
 
 
 def scale_up(assigner: PodAssigner, pods: list[Pod]) -> object:
@@ -51,8 +51,8 @@ def scale_up(assigner: PodAssigner, pods: list[Pod]) -> object:
 
 
 def room(assigner: PodAssigner, _: list[Pod]) -> object:
-    pods = {name: tuple(assigner.placements.pods_on(name)) for name in NODES[:3]}
-    with assigner.placements.what_if():
+    pods = {name: tuple(assigner.snapshot.pods_on(name)) for name in NODES[:3]}
+    with assigner.snapshot.what_if():
         return finish(unplaceable_pods(assigner, DisplacedPods(nodes=pods), now=NOW))
 
 
@@ -62,15 +62,15 @@ def drain(assigner: PodAssigner, _: list[Pod]) -> object:
 
 QUESTIONS: dict[str, Question] = {
     "which-rows-fit": lambda assigner, pods: [engine_of(assigner).codes(pod, now=NOW) for pod in pods],
-    "the-best-node": lambda assigner, pods: [engine_of(assigner).seat(pod, now=NOW) for pod in pods],
-    "one-node": lambda assigner, pods: [engine_of(assigner).seat_on(pod, "a", now=NOW) for pod in pods],
+    "the-best-node": lambda assigner, pods: [engine_of(assigner).place(pod, now=NOW) for pod in pods],
+    "one-node": lambda assigner, pods: [engine_of(assigner).place_on(pod, "a", now=NOW) for pod in pods],
     "every-node-s-verdict": lambda assigner, pods: [engine_of(assigner).explain(pod, now=NOW) for pod in pods],
     "a-gang": a_gang_is_tried,
     "victims": lambda assigner, pods: [preempt(engine_of(assigner), pod, PreemptionContext(), now=NOW) for pod in pods],
     "nodes-to-buy": scale_up,
     "nodes-to-drain": drain,
     "pods-without-a-place": room,
-    "an-explanation": lambda assigner, pods: explain_pod(assigner.placements, pods[0], PlanInputs(), now=NOW),
+    "an-explanation": lambda assigner, pods: explain_pod(assigner.snapshot, pods[0], PlanInputs(), now=NOW),
 }
 
 
@@ -78,16 +78,16 @@ QUESTIONS: dict[str, Question] = {
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_question_changes_nothing(question: Question, seed: int) -> None:
-    rng, placements = Random(seed), ClusterSnapshot()
+    rng, snapshot = Random(seed), ClusterSnapshot()
     for _ in range(40):
-        placements.apply(a_step(rng, placements.state))
+        snapshot.apply(a_step(rng, snapshot.state))
     pods = [a_waiting(rng, f"new-{number}") for number in range(5)]
     for pod in pods:
-        placements.apply(Added(pod.key, pod))
-    assigner = PodAssigner(placements)
-    before = everything(placements)
-    mix = dict(assigner.seating.mix.weights)
+        snapshot.apply(Added(pod.key, pod))
+    assigner = PodAssigner(snapshot)
+    before = everything(snapshot)
+    mix = dict(assigner.engine.mix.weights)
     question(assigner, pods)
-    assert assigner.seating.mix.weights == mix
-    assert everything(placements) == before
-    assert not list(drifted(placements))
+    assert assigner.engine.mix.weights == mix
+    assert everything(snapshot) == before
+    assert not list(drifted(snapshot))

@@ -96,11 +96,11 @@ def test_the_least_an_ask_takes_of_a_product() -> None:
     assert least_taken(MIG, H100, 80 * GIB) == usage(shares=250)
 
 
-def seated(seating: PlacementEngine, name: str, gpus: int, ask: DeviceRequest = WHOLE, **facts: Any) -> Pod:
+def placed(engine: PlacementEngine, name: str, gpus: int, ask: DeviceRequest = WHOLE, **facts: Any) -> Pod:
     pod = a_pod(name, gpus=gpus, ask=ask, **facts)
-    seat = seating.seat(pod, now=NOW)
-    assert isinstance(seat, Placement)
-    hold(seating.placements, pod, seat)
+    placement = engine.place(pod, now=NOW)
+    assert isinstance(placement, Placement)
+    hold(engine.snapshot, pod, placement)
     return pod
 
 
@@ -108,20 +108,20 @@ def test_what_is_held_is_counted_by_kind() -> None:
     node, inventory = leased("m", 1)
     slices = tuple(MigInstance(f"MIG-{n}", "2g.20gb", 20 * GIB) for n in range(3))
     split = structs.replace(inventory, devices=(structs.replace(inventory.devices[0], mig=slices),))
-    seating = fleet(leased("a", 4), leased("b", 2, model=A100), node, split, a_node("counted", 4))
-    seated(seating, "whole", 2, DeviceRequest(model="H100"))
-    seated(seating, "older", 1, DeviceRequest(model="A100"))
-    seated(seating, "half", 1, HALF)
-    seated(seating, "slices", 2, MIG)
-    seated(seating, "elsewhere", 1, namespace="other")
-    table = QuotaTable(seating.placements)
+    engine = fleet(leased("a", 4), leased("b", 2, model=A100), node, split, a_node("counted", 4))
+    placed(engine, "whole", 2, DeviceRequest(model="H100"))
+    placed(engine, "older", 1, DeviceRequest(model="A100"))
+    placed(engine, "half", 1, HALF)
+    placed(engine, "slices", 2, MIG)
+    placed(engine, "elsewhere", 1, namespace="other")
+    table = QuotaTable(engine.snapshot)
     expected = QuotaUsage(gpus=3, by_model=((A100, 1), (H100, 2)), shares=500 + 2 * 250)
     assert table.usage("n") == expected
-    seating.placements.place(a_pod("plain", gpus=3), "counted")
+    engine.snapshot.place(a_pod("plain", gpus=3), "counted")
     assert table.usage("n") == together((expected, usage(3))), (
         "GPUs a device plugin chooses: of what model is not known"
     )
-    seating.placements.remove(ObjectKey("n", "whole"))
+    engine.snapshot.remove(ObjectKey("n", "whole"))
     assert table.usage("n") == QuotaUsage(gpus=4, by_model=((A100, 1),), shares=1000)
     assert table.usage("nobody") == QuotaUsage()
 
@@ -131,8 +131,8 @@ def test_a_share_of_a_whole_gpu_is_a_share_if_its_claim_says_so() -> None:
     ask = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=80 * GIB)
     pod = structs.replace(a_pod("p", on="a", gpus=(0,)), claim="c", shape=a_pod("q").shape)
     claim = Claim(key=ObjectKey("n", "c"), uid="c", generation=1, ask=ask)
-    assert QuotaTable(fleet(leased("a", 1), pod, claim).placements).usage("n") == usage(shares=1000)
-    assert QuotaTable(fleet(leased("a", 1), pod).placements).usage("n").gpus == 1
+    assert QuotaTable(fleet(leased("a", 1), pod, claim).snapshot).usage("n") == usage(shares=1000)
+    assert QuotaTable(fleet(leased("a", 1), pod).snapshot).usage("n").gpus == 1
 
 
 @pytest.mark.parametrize(
@@ -156,9 +156,9 @@ def test_a_share_of_a_whole_gpu_is_a_share_if_its_claim_says_so() -> None:
 )
 def test_seats_a_namespace_may_have(quotas: list[Quota], pod: Pod, expected: str) -> None:
     """Node a has A100s and is the better one for all of these; b has H100s."""
-    seating = fleet(leased("a", 2, model=A100), leased("b", 4), *quotas)
-    table = QuotaTable(seating.placements)
-    answer = seating.seat(pod, now=NOW, closed=table.closed([pod]))
+    engine = fleet(leased("a", 2, model=A100), leased("b", 4), *quotas)
+    table = QuotaTable(engine.snapshot)
+    answer = engine.place(pod, now=NOW, closed=table.closed([pod]))
     if isinstance(answer, NoFit):
         assert set(answer.reasons) == {Reason(expected)}
     else:
@@ -167,28 +167,28 @@ def test_seats_a_namespace_may_have(quotas: list[Quota], pod: Pod, expected: str
 
 
 def test_a_gang_is_asked_about_as_a_whole() -> None:
-    seating = fleet(leased("a", 4), a_quota(gpus=3))
-    table = QuotaTable(seating.placements)
+    engine = fleet(leased("a", 4), a_quota(gpus=3))
+    table = QuotaTable(engine.snapshot)
     pods = [a_pod(f"p{n}", gpus=2) for n in range(2)]
     assert table.closed(pods[:1]) is None
     assert table.closed(pods) is not None
-    seats = []
+    placements = []
     for pod in pods:
-        seat = seating.seat(pod, now=NOW)
-        assert isinstance(seat, Placement)
-        seats.append((pod, seat))
-    assert table.verdict(seats[:1])
-    assert table.verdict(seats).detail == "4 GPUs asked, 0 of 3 are held"
+        placement = engine.place(pod, now=NOW)
+        assert isinstance(placement, Placement)
+        placements.append((pod, placement))
+    assert table.verdict(placements[:1])
+    assert table.verdict(placements).detail == "4 GPUs asked, 0 of 3 are held"
 
 
 def test_a_quota_that_appears_and_goes_is_heeded() -> None:
-    seating = fleet(leased("a", 4))
-    table = QuotaTable(seating.placements)
+    engine = fleet(leased("a", 4))
+    table = QuotaTable(engine.snapshot)
     pod, quota = a_pod("p", gpus=2), a_quota(gpus=1)
     assert table.closed([pod]) is None
-    seating.placements.apply(Added(quota.key, quota))
+    engine.snapshot.apply(Added(quota.key, quota))
     assert table.closed([pod]) is not None
-    seating.placements.apply(Deleted(quota.key, quota))
+    engine.snapshot.apply(Deleted(quota.key, quota))
     assert table.closed([pod]) is None
 
 
@@ -197,18 +197,18 @@ def test_a_quota_that_appears_and_goes_is_heeded() -> None:
 def test_nobody_ever_holds_more_than_allowed_and_sums_do_not_drift(seed: int) -> None:
     rng = Random(seed)
     limits: dict[str, Any] = {"gpus": rng.randint(0, 6), "by_model": (("H100", rng.randint(0, 4)),), "shares": 1200}
-    seating = fleet(leased("a", 2, 2), leased("b", 4, model=A100), leased("c", 2), a_quota(**limits))
-    table = QuotaTable(seating.placements)
+    engine = fleet(leased("a", 2, 2), leased("b", 4, model=A100), leased("c", 2), a_quota(**limits))
+    table = QuotaTable(engine.snapshot)
     for step in range(25):
-        if seating.placements.pods and rng.random() < 0.3:
-            seating.placements.remove(rng.choice(sorted(seating.placements.pods)))
+        if engine.snapshot.pods and rng.random() < 0.3:
+            engine.snapshot.remove(rng.choice(sorted(engine.snapshot.pods)))
         ask = rng.choice((WHOLE, DeviceRequest(model="H100"), HALF))
         pod = a_pod(f"p{step}", gpus=rng.randint(1, 3), ask=ask)
-        answer = seating.seat(pod, now=NOW, closed=table.closed([pod]))
+        answer = engine.place(pod, now=NOW, closed=table.closed([pod]))
         if isinstance(answer, Placement) and table.verdict([(pod, answer)]):
-            hold(seating.placements, pod, answer)
+            hold(engine.snapshot, pod, answer)
         held = table.usage("n")
-        assert held == QuotaTable(seating.placements).usage("n")
+        assert held == QuotaTable(engine.snapshot).usage("n")
         assert held.gpus <= limits["gpus"]
         assert dict(held.by_model).get(H100, 0) <= limits["by_model"][0][1]
         assert held.shares <= limits["shares"]

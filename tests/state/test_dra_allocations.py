@@ -25,7 +25,7 @@ SLICE = ResourceSlice(
 """The driver's numbers are its own: its gpu-7 is our GPU 3."""
 
 
-def placements(*facts: ResourceClaim) -> ClusterSnapshot:
+def snapshot(*facts: ResourceClaim) -> ClusterSnapshot:
     devices = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="H100", memory=1 << 30) for gpu in range(4))
     node = Node(
         name="n", uid="n", created=0.0, ready=True, unschedulable=False, labels={}, taints=(), allocatable={GPU: 4000}
@@ -48,14 +48,14 @@ def counted(found: ClusterSnapshot) -> int:
 
 
 def test_held_gpus_are_not_free_and_are_counted() -> None:
-    found = placements(a_claim("a", "gpu-0"), a_claim("b", "gpu-7"))
+    found = snapshot(a_claim("a", "gpu-0"), a_claim("b", "gpu-7"))
     assert free(found) == [0, 1000, 1000, 0]
     assert counted(found) == 2000
     assert list(drifted(found)) == []
 
 
 def test_two_parts_of_one_gpu_hold_it_once() -> None:
-    found = placements(a_claim("a", "part-a"), a_claim("b", "part-b"))
+    found = snapshot(a_claim("a", "part-a"), a_claim("b", "part-b"))
     assert free(found) == [1000, 0, 1000, 1000]
     assert counted(found) == 1000
     found.apply(Deleted(ObjectKey("team", "a"), a_claim("a", "part-a")))
@@ -63,7 +63,7 @@ def test_two_parts_of_one_gpu_hold_it_once() -> None:
 
 
 def test_what_is_given_back_is_free_again() -> None:
-    found = placements(a_claim("a", "gpu-0", "gpu-1"))
+    found = snapshot(a_claim("a", "gpu-0", "gpu-1"))
     found.apply(Updated(ObjectKey("team", "a"), a_claim("a", "gpu-0", "gpu-1"), a_claim("a", "gpu-1")))
     assert free(found) == [1000, 0, 1000, 1000]
     found.apply(Deleted(ObjectKey("team", "a"), a_claim("a", "gpu-1")))
@@ -73,13 +73,13 @@ def test_what_is_given_back_is_free_again() -> None:
 
 
 def test_a_device_nobody_can_name_closes_the_node() -> None:
-    found = placements(a_claim("a", "something"))
+    found = snapshot(a_claim("a", "something"))
     assert free(found) == [0] * 4
     assert counted(found) == 1000, "it is one GPU, whichever"
 
 
 def test_it_is_open_again_when_the_driver_says_which_gpu_it_is() -> None:
-    found = placements(a_claim("a", "late"))
+    found = snapshot(a_claim("a", "late"))
     more = ResourceSlice(key=ObjectKey("", "more"), pool="n", gpus=(("late", "GPU-2"),))
     found.apply(Added(more.key, more))
     assert free(found) == [1000, 1000, 0, 1000]
@@ -88,7 +88,7 @@ def test_it_is_open_again_when_the_driver_says_which_gpu_it_is() -> None:
 
 
 def test_a_report_that_comes_later_tells_which_gpus_are_held() -> None:
-    found = placements(a_claim("a", "gpu-7"))
+    found = snapshot(a_claim("a", "gpu-7"))
     known = found.state.inventories["n"]
     without = Inventory(node="n", reported_at=1.0, devices=known.devices[:3])
     found.apply(Updated(ObjectKey("", "n"), known, without))
@@ -103,21 +103,21 @@ def test_claims_heard_before_the_node_hold_it_when_it_comes() -> None:
     claim = a_claim("a", "gpu-7")
     state.apply(Added(SLICE.key, SLICE))
     state.apply(Added(claim.key, claim))
-    source = placements()
+    source = snapshot()
     state.apply(Added(ObjectKey("", "n"), source.state.nodes["n"]))
     state.apply(Added(ObjectKey("", "n"), source.state.inventories["n"]))
     assert free(ClusterSnapshot(state)) == [1000, 1000, 1000, 0]
 
 
 def test_a_dump_keeps_them() -> None:
-    found = placements(a_claim("a", "gpu-0"))
+    found = snapshot(a_claim("a", "gpu-0"))
     again, _ = load(dump(found.state, now=1.0))
     assert dict(again.device_claims) == dict(found.state.device_claims)
     assert dict(again.device_slices) == dict(found.state.device_slices)
 
 
 def test_gpus_of_ours_are_withheld_by_the_names_the_driver_uses() -> None:
-    found = placements()
+    found = snapshot()
     report = found.state.inventories["n"]
 
     def withheld(*gpus: int) -> dict[int, tuple[str, ...]]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class ClusterInput:
     """Cluster to decide on, and the instant to decide for."""
 
-    placements: "ClusterSnapshot"
+    snapshot: "ClusterSnapshot"
     known: "PlanInputs"
     now: float
     namespace: str
@@ -69,11 +69,11 @@ class ClusterInputChoice:
         # Plans are the same whenever they are made: reports are old only beside newer ones.
         newest = max((inventory.reported_at for inventory in found.state.inventories.values()), default=0.0)
         known = PlanInputs(unreadable_claims=found.unreadable_claims)
-        placements = _placements(found.state)
-        _hold_in_use(placements)
+        snapshot = _snapshot(found.state)
+        _hold_in_use(snapshot)
         bought = _karpenter_facts(found.karpenter)
         return ClusterInput(
-            placements, known, newest, namespace, "the files", bought, found.provisioners, found.workloads
+            snapshot, known, newest, namespace, "the files", bought, found.provisioners, found.workloads
         )
 
 
@@ -116,13 +116,13 @@ async def _live(namespace: str | None, choice: ClusterChoice) -> ClusterInput:
     unreadable = _Unreadable()
     async with choice.connected() as api:
         state = await read_picture(api, unreadable.take)
-        placements = _placements(state)
-        await _hold_leased(api, placements)
-        _hold_in_use(placements)
+        snapshot = _snapshot(state)
+        await _hold_leased(api, snapshot)
+        _hold_in_use(snapshot)
         pools = await _provisioners(api)
         bought = await _karpenter(api)
     known, now = PlanInputs(unreadable_claims=unreadable.claims), WallClock().now()
-    return ClusterInput(placements, known, now, namespace or access.namespace, "the cluster", bought, pools)
+    return ClusterInput(snapshot, known, now, namespace or access.namespace, "the cluster", bought, pools)
 
 
 def _karpenter_facts(found: "Iterable[KarpenterObject]" = ()) -> "KarpenterFacts":
@@ -195,7 +195,7 @@ class _Unreadable:
             self.claims[key] = error.message
 
 
-async def _hold_leased(api: "KubeApi", placements: "ClusterSnapshot") -> None:
+async def _hold_leased(api: "KubeApi", snapshot: "ClusterSnapshot") -> None:
     """Hold GPUs that Leases give to pods the snapshot does not account for."""
     from ullage.control.leases.loop import gpu_leases
     from ullage.errors import Forbidden
@@ -208,29 +208,29 @@ async def _hold_leased(api: "KubeApi", placements: "ClusterSnapshot") -> None:
         _warn(f"{error.message}; GPUs of pods that are being bound right now may be planned with")
         return
     for lease in found:
-        placements.apply(Added(ObjectKey(LEASE_NAMESPACE, lease.metadata.name), leases.read(lease)))
+        snapshot.apply(Added(ObjectKey(LEASE_NAMESPACE, lease.metadata.name), leases.read(lease)))
 
 
-def _placements(state: "ClusterState") -> "ClusterSnapshot":
+def _snapshot(state: "ClusterState") -> "ClusterSnapshot":
     from ullage.decide.placement.observed_gpus import account_for_bound
     from ullage.state.snapshot import ClusterSnapshot
 
-    placements = ClusterSnapshot(state)
-    unknown = account_for_bound(placements)
+    snapshot = ClusterSnapshot(state)
+    unknown = account_for_bound(snapshot)
     if unknown:
         more = f" and {len(unknown) - 3} more" if len(unknown) > 3 else ""
         named = ", ".join(map(str, unknown[:3]))
         _warn(
             f"{named}{more}: no word on which GPUs they have; they are counted, and any GPU of their node may be named"
         )
-    return placements
+    return snapshot
 
 
-def _hold_in_use(placements: "ClusterSnapshot") -> None:
+def _hold_in_use(snapshot: "ClusterSnapshot") -> None:
     """Hold GPUs in use by processes of no known pod. Last, so that GPUs held already are not held again."""
     from ullage.decide.placement.observed_gpus import hold_in_use
 
-    hold_in_use(placements, sorted(placements.state.inventories))
+    hold_in_use(snapshot, sorted(snapshot.state.inventories))
 
 
 def _warn(text: str) -> None:

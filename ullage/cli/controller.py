@@ -175,7 +175,7 @@ async def _serve(access: "ClusterAccess", process: _Process, leadership: "Leader
             )
         try:
             await on_snapshot(
-                provisioning.loop.placements, process.draining.run(), provisioning.wait_ready, process.crash
+                provisioning.loop.snapshot, process.draining.run(), provisioning.wait_ready, process.crash
             )
         finally:
             process.provisioning = process.draining = process.following.program = None

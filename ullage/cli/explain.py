@@ -58,7 +58,7 @@ def command(where: ClusterInputChoice, what: str, policy: str, output: str) -> N
         _explain_vm(scene, *named, output)
         return
     pod = _found(scene, *named)
-    said = explain_pod(scene.placements, pod, scene.known, now=scene.now, policy=policy)
+    said = explain_pod(scene.snapshot, pod, scene.known, now=scene.now, policy=policy)
     said = _with_what_is_bought(said, scene, pod, policy)
     if output == "json":
         import msgspec
@@ -77,7 +77,7 @@ def _with_what_is_bought(said: "PodExplanation", scene: ClusterInput, pod: "Pod"
 
     if said.verdict != ExplainedState.UNSCHEDULABLE:
         return said
-    assigner = PodAssigner(scene.placements, policy, scene.known.unreadable_claims)
+    assigner = PodAssigner(scene.snapshot, policy, scene.known.unreadable_claims)
     bought = explain_capacity(scene.karpenter, pod, now=scene.now)
     return replace(said, steps=(*said.steps, *bought, *foretold(assigner, pod, scene.provisioners, now=scene.now)))
 
@@ -96,10 +96,10 @@ def _explain_vm(scene: ClusterInput, namespace: str, name: str, output: str) -> 
     from ullage.model.fact_event import ObjectKey
     from ullage.model.units import Instant
 
-    key, room = ObjectKey(namespace or scene.namespace, name), scene.placements.vms
-    vm = scene.placements.state.vms.get(key)
+    key, room = ObjectKey(namespace or scene.namespace, name), scene.snapshot.vms
+    vm = scene.snapshot.state.vms.get(key)
     if vm is None:
-        known = sorted(str(one) for one in scene.placements.state.vms)[:MOST_NAMES]
+        known = sorted(str(one) for one in scene.snapshot.state.vms)[:MOST_NAMES]
         hint = f"; there is {' and '.join(known)}" if known else "; there is no VirtualMachine at all"
         raise UserError(f"VirtualMachine {key} is not in {scene.origin}{hint}")
     said = explain_vm(room, vm, MigrationRules(), now=Instant(scene.now))
@@ -115,7 +115,7 @@ def _found(scene: ClusterInput, namespace: str, name: str) -> "Pod":
     from ullage.model.fact_event import ObjectKey
 
     key = ObjectKey(namespace or scene.namespace, name)
-    pods = scene.placements.state.pods
+    pods = scene.snapshot.state.pods
     if key in pods:
         return pods[key]
     near = _like(key, list(pods))

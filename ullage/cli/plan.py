@@ -62,7 +62,7 @@ def schedule(where: ClusterInputChoice, policy: str, output: str, exit_code: boo
     from ullage.decide.explain.plan_schedule import plan_schedule
 
     scene = where.load()
-    plan = plan_schedule(scene.placements, scene.known, now=scene.now, policy=policy)
+    plan = plan_schedule(scene.snapshot, scene.known, now=scene.now, policy=policy)
     if output == "json":
         import msgspec
 
@@ -83,13 +83,13 @@ def as_json(plan: "SchedulePlan") -> dict[str, Any]:
 
 
 def _placement(one: "PlannedPlacement") -> dict[str, Any]:
-    choice = one.seat.choice
+    choice = one.placement.choice
     written: dict[str, Any] = {
         "pod": str(one.pod),
-        "node": one.seat.node,
+        "node": one.placement.node,
         "gpus": list(choice.ids) if choice is not None else [],
         "islands": choice.islands if choice is not None and choice.ids else 0,
-        "score": one.seat.score,
+        "score": one.placement.score,
     }
     if choice is None:
         return written
@@ -142,8 +142,8 @@ def _placement_row(one: "PlannedPlacement") -> tuple[str, str, str, str, str]:
     gpus = ",".join(map(str, written["gpus"])) or ("by count" if "byCount" in written else "-")
     if "shareMilli" in written:
         gpus += f" ({written['shareMilli'] / 10:g} %)"
-    score = "-" if one.seat.score is None else str(one.seat.score)
-    return str(one.pod), one.seat.node, gpus, str(written["islands"] or "-"), score
+    score = "-" if one.placement.score is None else str(one.placement.score)
+    return str(one.pod), one.placement.node, gpus, str(written["islands"] or "-"), score
 
 
 def _reason_lines(one: "UnschedulablePod") -> list[str]:

@@ -67,7 +67,7 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
 
     scene = where.load()
     facts = _facts(scene, pools, where)
-    assigner = PodAssigner(scene.placements, policy, scene.known.unreadable_claims)
+    assigner = PodAssigner(scene.snapshot, policy, scene.known.unreadable_claims)
     rules = DrainPolicy.of(read_options(options).draining)
     if not is_given("draining", "gpu_utilization_threshold"):
         drained = (one for one in scene.provisioners if one.consolidation.drains)
@@ -88,14 +88,14 @@ def _facts(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoi
     from ullage.decide.provisioning.pool_nodes import machines_of_nodes, pool_nodes
     from ullage.model.provisioner import PROVISIONER_LABEL
 
-    pool_of = {node.name: node.labels.get(PROVISIONER_LABEL, "") for node in scene.placements.state.nodes.values()}
-    staying = [node.name for node in scene.placements.state.nodes.values() if not under_removal(node)]
+    pool_of = {node.name: node.labels.get(PROVISIONER_LABEL, "") for node in scene.snapshot.state.nodes.values()}
+    staying = [node.name for node in scene.snapshot.state.nodes.values() if not under_removal(node)]
     pools = {one.name: one for one in scene.provisioners}
-    machines = machines_of_nodes(pools.values(), scene.placements)
+    machines = machines_of_nodes(pools.values(), scene.snapshot)
     minimums = {
         name: PoolMinimum(
             nodes=sum(pool_of[node] == name for node in staying),
-            least=least_size(one, pool_nodes(one, machines, scene.placements, now=_moment(scene))),
+            least=least_size(one, pool_nodes(one, machines, scene.snapshot, now=_moment(scene))),
             least_empty=one.thresholds.min_unutilized_nodes,
         )
         for name, one in pools.items()
@@ -135,7 +135,7 @@ def _moment(scene: ClusterInput) -> float:
     """Files without a report have no time of their own."""
     if scene.now:
         return scene.now
-    pods = scene.placements.state.pods.values()
+    pods = scene.snapshot.state.pods.values()
     return max((max(pod.created, pod.marks.deleted_at or 0.0) for pod in pods), default=0.0)
 
 

@@ -50,7 +50,7 @@ def scale(
     scene = where.load()
     if not scene.provisioners:
         raise UserError(f"{scene.origin}: there is no NodeProvisioner; add one, such as with -f provisioners.yaml")
-    plan = plan_scale(scene.placements, scene.provisioners, now=scene.now, budget=budget)
+    plan = plan_scale(scene.snapshot, scene.provisioners, now=scene.now, budget=budget)
     if output == "json":
         import msgspec
 

@@ -193,7 +193,7 @@ async def _serve(access: "ClusterAccess", process: _Process) -> None:
     async with api_of_term(access, None) as api:
         process.scheduler, process.leads = _new_scheduler(api, process), True
         scheduler = process.scheduler
-        await on_snapshot(scheduler.core.placements, scheduler.run(), scheduler.wait_ready, process.crash)
+        await on_snapshot(scheduler.core.snapshot, scheduler.run(), scheduler.wait_ready, process.crash)
 
 
 def _new_scheduler(api: "KubeApi", process: _Process) -> "Scheduler":
@@ -256,7 +256,7 @@ class _Standby:
         api = RestApi(self._transport, rng=random.Random())
         self._process.scheduler = scheduler = _new_scheduler(api, self._process)
         running = on_snapshot(
-            scheduler.core.placements, scheduler.run(self._elected.wait), scheduler.wait_ready, self._process.crash
+            scheduler.core.snapshot, scheduler.run(self._elected.wait), scheduler.wait_ready, self._process.crash
         )
         self._running = asyncio.create_task(running, name="scheduler")
         self._running.add_done_callback(self._ended)

@@ -39,24 +39,24 @@ class _Snapshot(Protocol):
 class ExternalLeases:
     """ExternalLeases: holders in the snapshot for what Leases give to pods it does not account for."""
 
-    def __init__(self, placements: _Snapshot) -> None:
-        self._placements = placements
-        self._leases = placements.state.leases
+    def __init__(self, snapshot: _Snapshot) -> None:
+        self._snapshot = snapshot
+        self._leases = snapshot.state.leases
         self._of_holder: dict[str, dict[str, None]] = {}
         self._keys: dict[str, ObjectKey] = {}
         self._believed: dict[str, float] = {}
         """Leases that a write of ours ran into before the watch delivered them, each assumed until this instant."""
         self._left: dict[str, None] = {}
         """Leases of which nothing but parts of pods that are gone is unaccounted for."""
-        for pod in placements.state.pods.values():
+        for pod in snapshot.state.pods.values():
             self._keys[pod.uid] = pod.key
         for lease in self._leases.values():
             self.renew(None, lease)
 
-    def fork_for(self, placements: _Snapshot) -> "ExternalLeases":
+    def fork_for(self, snapshot: _Snapshot) -> "ExternalLeases":
         """Return a copy for the forked snapshot."""
         twin = object.__new__(ExternalLeases)
-        twin._placements, twin._leases = placements, placements.state.leases
+        twin._snapshot, twin._leases = snapshot, snapshot.state.leases
         for name in vars(self).keys() - vars(twin).keys():
             setattr(twin, name, forked(getattr(self, name)))
         return twin
@@ -120,7 +120,7 @@ class ExternalLeases:
         """Drop assumed Leases. A Lease that came and went between two watches is never observed."""
         for name in names:
             del self._believed[name]
-            self._placements.remove(ObjectKey(NOWHERE, name))
+            self._snapshot.remove(ObjectKey(NOWHERE, name))
         return bool(names)
 
     @contextmanager
@@ -149,7 +149,7 @@ class ExternalLeases:
             names.pop(lease.name, None)
             if not names:
                 self._of_holder.pop(hold.uid, None)
-        self._placements.remove(ObjectKey(NOWHERE, lease.name))
+        self._snapshot.remove(ObjectKey(NOWHERE, lease.name))
 
     def _judge(self, lease: GpuLease, apart_from: Collection[str] = ()) -> None:
         """Hold in the snapshot the part of the device that no known pod accounts for."""
@@ -167,17 +167,17 @@ class ExternalLeases:
             # A Lease without a holder still keeps all pods off, until LeaseGarbageCollector has deleted it.
             self._hold(lease.name, lease.node, lease.device, MILLI_GPU, soon_free=True)
         else:
-            self._placements.remove(ObjectKey(NOWHERE, lease.name))
+            self._snapshot.remove(ObjectKey(NOWHERE, lease.name))
 
     def _has_no_use_for_it(self, uid: str) -> bool:
         """True if the pod is gone, finished or bound to something else: LeaseGarbageCollector will free the device."""
         key = self._keys.get(uid)
-        pod = None if key is None else self._placements.state.pods.get(key)
+        pod = None if key is None else self._snapshot.state.pods.get(key)
         return pod is None or bool(pod.node) or pod.phase.over
 
     def _accounted(self, hold: LeaseHold, lease: GpuLease) -> bool:
         key = self._keys.get(hold.uid)
-        pod = None if key is None else self._placements.pods.get(key)
+        pod = None if key is None else self._snapshot.pods.get(key)
         if pod is None or pod.node != lease.node or lease.device not in pod.gpu_ids:
             return False
         return hold.instance in pod.gpu_instances if hold.instance else not pod.gpu_instances
@@ -207,4 +207,4 @@ class ExternalLeases:
             owner=None,
             gpu_instances=instances,
         )
-        self._placements.place(holder, node, (device,), milli)
+        self._snapshot.place(holder, node, (device,), milli)

@@ -88,15 +88,15 @@ def _named_label(selector: Selector) -> tuple[str, str] | None:
     return None
 
 
-def _with_label(seated: Iterable[tuple[Pod, int]], selector: Selector | None) -> Iterable[tuple[Pod, int]]:
+def _with_label(placed: Iterable[tuple[Pod, int]], selector: Selector | None) -> Iterable[tuple[Pod, int]]:
     """Pods a selector may match, found by the one label it names: most pods of a cluster have another."""
     if selector is None:
         return ()
     label = _named_label(selector)
     if label is None:
-        return seated
+        return placed
     key, value = label
-    return ((pod, row) for pod, row in seated if pod.labels.get(key) == value)
+    return ((pod, row) for pod, row in placed if pod.labels.get(key) == value)
 
 
 class MatchCounts:
@@ -118,11 +118,11 @@ class MatchCounts:
             twin._index.add(filters[0].selector, filters)
         return twin
 
-    def of(self, filters: Filters, seated: Callable[[], Iterable[tuple[Pod, int]]]) -> RowCounts:
+    def of(self, filters: Filters, placed: Callable[[], Iterable[tuple[Pod, int]]]) -> RowCounts:
         """Counts for these filters. `seated` returns all placed pods with their rows, for counts that are new."""
         counts = self._counts.get(filters)
         if counts is None:
-            meant = _with_label(seated(), filters[0].selector)
+            meant = _with_label(placed(), filters[0].selector)
             counts = self._counts[filters] = RowCounts(row for pod, row in meant if self._match(filters, pod))
             self._index.add(filters[0].selector, filters)
         return counts

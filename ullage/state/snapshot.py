@@ -125,7 +125,7 @@ class ClusterSnapshot:
 
     def counts(self, filters: Filters) -> RowCounts:
         """Pods on known nodes that match all these filters, by row."""
-        return self.tallies.of(filters, self._seated)
+        return self.tallies.of(filters, self._placed)
 
     def apply(self, event: FactEvent[Fact]) -> None:
         """Take in one event. An observed pod replaces what was assumed for it."""
@@ -338,7 +338,7 @@ class ClusterSnapshot:
         """Count the use of resources that no node was known to offer before."""
         new = self.columns.offer(name for name in node.allocatable if name != PODS)
         if new:
-            for pod, row in self._seated():
+            for pod, row in self._placed():
                 self.columns.use(row, [asked for asked in pod.shape.requests if asked[0] in new], +1)
 
     def _node_appeared(self, node: Node) -> None:
@@ -348,12 +348,12 @@ class ClusterSnapshot:
         self._report(node)
         self.vms.put_node(node)
         for pod in self._on_node.get(node.name, {}).values():
-            self._seat(pod, row, +1)
+            self._count_pod(pod, row, +1)
 
     def _node_vanished(self, name: str) -> None:
         row = self.columns.rows[name]
         for pod in self._on_node.get(name, {}).values():
-            self._seat(pod, row, -1)
+            self._count_pod(pod, row, -1)
         self.labels.put(row, {})
         self.vms.drop_node(name)
         self.columns.drop(name)
@@ -374,7 +374,7 @@ class ClusterSnapshot:
         self.vms.set(pod)
         row = self.columns.rows.get(pod.node)
         if row is not None:
-            self._seat(pod, row, +1)
+            self._count_pod(pod, row, +1)
 
     def _came_true(self, key: ObjectKey) -> None:
         """Forget that a placement was assumed: the pod was observed on a node, or holds nothing."""
@@ -396,9 +396,9 @@ class ClusterSnapshot:
         self.vms.unset(pod)
         row = self.columns.rows.get(pod.node)
         if row is not None:
-            self._seat(pod, row, -1)
+            self._count_pod(pod, row, -1)
 
-    def _seat(self, pod: Pod, row: int, sign: int) -> None:
+    def _count_pod(self, pod: Pod, row: int, sign: int) -> None:
         """A pod comes to a row (+1) or leaves it (-1): everything that is counted by row changes here."""
         shape = pod.shape
         self.columns.count(row, shape, sign)
@@ -433,7 +433,7 @@ class ClusterSnapshot:
         for wish in pod.shape.preferred_pods:
             self.wishes.count(wish.term, row, sign, wish.weight)
 
-    def _seated(self) -> Iterator[tuple[Pod, int]]:
+    def _placed(self) -> Iterator[tuple[Pod, int]]:
         for pod in self._pods.values():
             row = self.columns.rows.get(pod.node)
             if row is not None:

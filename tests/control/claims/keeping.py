@@ -40,10 +40,10 @@ class Kept:
     """A keeper at work, and the picture it shares."""
 
     keeper: ClaimController
-    placements: ClusterSnapshot
+    snapshot: ClusterSnapshot
 
     def pod(self, name: str, namespace: str = NS) -> Pod:
-        return self.placements.state.pods[ObjectKey(namespace, name)]
+        return self.snapshot.state.pods[ObjectKey(namespace, name)]
 
     def refuse(self, name: str, why: SchedulingFailure = FULL, namespace: str = NS) -> None:
         pod = self.pod(name, namespace)
@@ -53,11 +53,11 @@ class Kept:
 @asynccontextmanager
 async def kept(api: KubeApi, clock: Clock, *, names: tuple[str, ...] = (OURS,), seed: int = 1) -> AsyncIterator[Kept]:
     """A keeper runs during the block, and has heard everything there was."""
-    placements = ClusterSnapshot()
-    keeper = ClaimController(api, clock, placements, names=names)
+    snapshot = ClusterSnapshot()
+    keeper = ClaimController(api, clock, snapshot, names=names)
 
     def hear(event: FactEvent[Any]) -> None:
-        placements.apply(event)
+        snapshot.apply(event)
         keeper.observe(event)
 
     rng = random.Random(seed)
@@ -65,7 +65,7 @@ async def kept(api: KubeApi, clock: Clock, *, names: tuple[str, ...] = (OURS,), 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(run_all(*informers)), group.create_task(keeper.run())]
         await wait_all_synced(*informers)
-        yield Kept(keeper, placements)
+        yield Kept(keeper, snapshot)
         for task in tasks:
             task.cancel()
 

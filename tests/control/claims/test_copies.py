@@ -29,7 +29,7 @@ def named(pod: str, uid: str) -> str:
 
 
 def asked(keeping: Kept, pod: str) -> int:
-    found = with_claim(keeping.pod(pod), keeping.placements)
+    found = with_claim(keeping.pod(pod), keeping.snapshot)
     assert isinstance(found, Pod)
     assert found.shape.devices is not None
     return found.shape.devices.count
@@ -94,7 +94,7 @@ def test_the_claim_a_pod_was_refused_with_is_still_refused_when_its_copy_comes()
         await scene.claim("t")
         async with kept(world.keepers_api, world.clock) as keeping:
             uid = await scene.pod("p", template="t")
-            while ObjectKey(NS, "p") not in keeping.placements.state.pods:  # noqa: ASYNC110 - heard between two steps
+            while ObjectKey(NS, "p") not in keeping.snapshot.state.pods:  # noqa: ASYNC110 - heard between two steps
                 await asyncio.sleep(0)
             keeping.refuse("p", FULL)
             await asyncio.sleep(3)
@@ -134,10 +134,10 @@ def test_a_copy_belongs_to_its_pod_whoever_names_it() -> None:
             uid = await scene.pod("p", template="t")
             await scene.pod("thief", named("p", uid))
             await asyncio.sleep(1)
-            owner = owner_of(ObjectKey(NS, named("p", uid)), keeping.placements)
+            owner = owner_of(ObjectKey(NS, named("p", uid)), keeping.snapshot)
             assert owner is not None
             assert owner.key.name == "p"
-            refusal = with_claim(keeping.pod("thief"), keeping.placements)
+            refusal = with_claim(keeping.pod("thief"), keeping.snapshot)
             assert isinstance(refusal, Verdict)
             assert refusal.reason is Reason.CLAIM_IN_USE
 
@@ -235,9 +235,9 @@ def test_the_pods_of_a_job_have_claims_that_go_with_them() -> None:
         ):
             await scene.api.create(JOBS, job, NS)
             await asyncio.sleep(2)
-            pods = list(keeping.placements.state.pods.values())
+            pods = list(keeping.snapshot.state.pods.values())
             assert len(pods) == 3
-            assert {claim_of(pod, keeping.placements.state) is not None for pod in pods} == {True}
+            assert {claim_of(pod, keeping.snapshot.state) is not None for pod in pods} == {True}
             assert await claims(scene) == {"t", *(named(pod.key.name, pod.uid) for pod in pods)}
             await scene.api.delete(PODS, pods[0].key.name, NS)
             await asyncio.sleep(60)

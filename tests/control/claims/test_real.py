@@ -56,7 +56,7 @@ async def test_claims_and_copies_are_true_and_go_with_their_pods(scene: Scene) -
         await said(scene, "c", "Pending", "Unused")
 
         await scene.api.create(JOBS, job, NS)
-        state = keeping.placements.state
+        state = keeping.snapshot.state
         pods = await eventually(lambda: _copied(scene), until=lambda names: len(names) == 4, seconds=SECONDS)
         assert {"c", "t"} < pods
         first, second = sorted(key for key in state.pods if key.name.startswith("train"))
@@ -88,7 +88,7 @@ async def test_statuses_of_a_restarted_keeper_are_put_right_and_the_others_left(
     await scene.remove("p0")
     async with kept(scene.api, WallClock()) as keeping:
         await said(scene, "c0", "Pending", "Unused")
-        assert ObjectKey(NS, "p0") not in keeping.placements.state.pods
+        assert ObjectKey(NS, "p0") not in keeping.snapshot.state.pods
     assert {number: (await scene.fact(f"c{number}")).resource_version for number in range(1, 4)} == {
         number: versions[number] for number in range(1, 4)
     }

@@ -36,7 +36,7 @@ class Walk:
     async def step(self, keeping: Kept) -> None:
         pod = self._dice.choice(PODS)
         if self._dice.random() < 0.2:
-            known = [key.name for key in keeping.placements.state.pods]
+            known = [key.name for key in keeping.snapshot.state.pods]
             if pod in known:
                 keeping.refuse(pod, self._dice.choice((FULL, HOPELESS)))
             return
@@ -72,26 +72,26 @@ class Walk:
 
 async def untrue(scene: Scene, keeping: Kept | None) -> list[str]:
     """What statuses say that is not so, by a picture read from nothing. Refusals are the keeper's to remember."""
-    placements = ClusterSnapshot(await read_picture(scene.api))
+    snapshot = ClusterSnapshot(await read_picture(scene.api))
     found = []
     for raw in (await scene.api.list(GPU_CLAIMS, NS)).items:
         claim = read_claim(raw)
-        pod = last_user_of(claim.key, placements)
+        pod = last_user_of(claim.key, snapshot)
         refusal = None if keeping is None or pod is None else keeping.keeper.refusal_of(pod)
         standing = claim_standing(
             claim,
             pod,
             refusal=refusal,
             ours=pod is None or pod.scheduler == OURS,
-            template=placements.state.is_template(claim.key),
+            template=snapshot.state.is_template(claim.key),
         )
         stale = standing.word == "OtherScheduler" and claim.word in ("Waiting", "TooFewGpus", "ClaimInvalid")
         if not says(claim, standing) and not stale:
             found.append(f"{claim.key}: says {claim.phase} {claim.word} {claim.message}, should say {standing}")
-    for pod in placements.state.pods.values():
-        template = any(key.name == "t" for key in placements.state.claims)
+    for pod in snapshot.state.pods.values():
+        template = any(key.name == "t" for key in snapshot.state.claims)
         wanted = pod.claim_template and template and pod.scheduler == OURS and not (pod.phase.over or pod.deleting)
-        if wanted and copy_of(pod, placements.state) is None:
+        if wanted and copy_of(pod, snapshot.state) is None:
             found.append(f"{pod.key} has no claim of its own")
     return found
 

@@ -114,8 +114,8 @@ class Stage:
     async def wrong(self) -> list[str]:
         """Everything that is wrong now, claims, gangs and pods that wait for nothing included."""
         reading = await self.read()
-        placements = await read_fresh(self.api, LEASE_NAMESPACE)
-        waiting = waiting_for_nothing(placements, now=self.clock.now())
+        snapshot = await read_fresh(self.api, LEASE_NAMESPACE)
+        waiting = waiting_for_nothing(snapshot, now=self.clock.now())
         return [*breaches(reading), *claim_breaches(reading), *gang_breaches(reading), *waiting]
 
     async def until(self, holds: Callable[[], Awaitable[Any]], seconds: float = 120.0, *, every: float = 0.25) -> float:

@@ -102,8 +102,8 @@ async def at_rest(api: KubeApi, size: Size, programs: Programs) -> PlacementRead
         return full_or_all_placed(reading) and not list(everything_wrong(reading))
 
     reading = await until(api, still, size.seconds, programs, wrong=everything_wrong)
-    placements = await read_fresh(api, LEASE_NAMESPACE)
-    assert list(waiting_for_nothing(placements, now=WallClock().now())) == []
+    snapshot = await read_fresh(api, LEASE_NAMESPACE)
+    assert list(waiting_for_nothing(snapshot, now=WallClock().now())) == []
     return reading
 
 

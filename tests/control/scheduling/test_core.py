@@ -52,13 +52,13 @@ class Sitting:
                 continue
             at = ObjectKey("", fact.node) if not hasattr(fact, "key") and hasattr(fact, "node") else None
             at = at or getattr(fact, "key", None) or ObjectKey("", fact.name)
-            known = self.core.placements.state.pods.get(at) if isinstance(fact, Pod) else None
+            known = self.core.snapshot.state.pods.get(at) if isinstance(fact, Pod) else None
             event = Added(at, fact) if known is None else Updated(at, known, fact)
             self.core.apply(event, now=self.now)
 
     def gone(self, *facts: Any) -> None:
         for fact in facts:
-            known = self.core.placements.state.pods.get(fact.key, fact) if isinstance(fact, Pod) else fact
+            known = self.core.snapshot.state.pods.get(fact.key, fact) if isinstance(fact, Pod) else fact
             self.core.apply(Deleted(known.key, known), now=self.now)
 
     def decide(self, *, fail: BindFailure | None = None, unheard: Iterable[str] = ()) -> list[str]:
@@ -75,13 +75,13 @@ class Sitting:
     def after(self, seconds: float, **how: Any) -> list[str]:
         """That much later; nodes have gone on reporting."""
         self.now += seconds
-        for old in list(self.core.placements.state.inventories.values()):
+        for old in list(self.core.snapshot.state.inventories.values()):
             new = replace(old, reported_at=self.now)
             self.core.apply(Updated(ObjectKey("", old.node), old, new), now=self.now)
         return self.decide(**how)
 
     def pod(self, name: str) -> Pod:
-        return self.core.placements.state.pods[key(name)]
+        return self.core.snapshot.state.pods[key(name)]
 
     def _written(self, place: BindPod, fail: BindFailure | None, unheard: bool) -> None:
         if fail is not None:
@@ -89,7 +89,7 @@ class Sitting:
             return
         self.core.settle(PodBound(place), now=self.now)
         if not unheard:
-            self.hear(replace(self.core.placements.state.pods[place.pod], node=place.node, gpu_ids=place.devices))
+            self.hear(replace(self.core.snapshot.state.pods[place.pod], node=place.node, gpu_ids=place.devices))
 
 
 def places(decision: Decision) -> tuple[BindPod, ...]:

@@ -24,10 +24,10 @@ from ullage.testing.controlplane import ControlPlane
 def test_gpus_are_counted_by_state_and_model() -> None:
     whole, part = a_pod("whole", on="a", gpus=[0]), a_pod("part", on="a", gpus=[1], gpu_share=300)
     sitting = Sitting(leased("a", 4), whole, part)
-    placements = sitting.core.placements
+    snapshot = sitting.core.snapshot
     fresh = {(GpuMetricState.USED, H100): 1, (GpuMetricState.PARTLY_USED, H100): 1, (GpuMetricState.FREE, H100): 2}
-    assert gpu_states(placements, now=NOW) == fresh
-    assert gpu_states(placements, now=NOW + 3600.0) == {(GpuMetricState.STALE, H100): 4}
+    assert gpu_states(snapshot, now=NOW) == fresh
+    assert gpu_states(snapshot, now=NOW + 3600.0) == {(GpuMetricState.STALE, H100): 4}
 
 
 def test_who_waits_is_shown() -> None:

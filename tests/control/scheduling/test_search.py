@@ -109,7 +109,7 @@ def low(sitting: Sitting, gpu: int) -> None:
 
 
 def node_gone(sitting: Sitting) -> None:
-    node = sitting.core.placements.state.nodes["a"]
+    node = sitting.core.snapshot.state.nodes["a"]
     sitting.core.apply(Deleted(key=key("a"), old=node), now=sitting.now)
 
 

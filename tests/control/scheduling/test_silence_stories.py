@@ -56,9 +56,9 @@ def test_a_placement_that_is_not_allowed_is_said_by_everybody_who_can_be_asked(m
         assert (condition.status, condition.reason) == ("False", "SchedulerError")
         (event,) = await cluster.events("p")
         claim = (await cluster.api.get(GPU_CLAIMS, "p", NS)).status
-        placements = await read_fresh(cluster.api, "ullage-system")
-        pod = placements.state.pods[ObjectKey(NS, "p")]
-        explained = explain_pod(placements, pod, PlanInputs(), now=cluster.clock.now())
+        snapshot = await read_fresh(cluster.api, "ullage-system")
+        pod = snapshot.state.pods[ObjectKey(NS, "p")]
+        explained = explain_pod(snapshot, pod, PlanInputs(), now=cluster.clock.now())
         assert str(explained.verdict) == "NotBound"
         assert "goes to" not in explained.message
         for words in (condition.message, event["note"], claim.message, explained.message, cluster.scheduler.unready):

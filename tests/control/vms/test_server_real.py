@@ -28,7 +28,7 @@ async def approved(api: KubeApi, pod: str) -> VmAmounts | None:
 async def settled(site: VmSite, *pods: str) -> None:
     """Wait until the scheduler's ledger knows these pods."""
     assert site.scheduler is not None
-    known = site.scheduler.core.placements.state.pods
+    known = site.scheduler.core.snapshot.state.pods
     await until(lambda: {(NS, pod) for pod in pods} <= {tuple(key) for key in known}, 20)
 
 
@@ -170,7 +170,7 @@ async def test_a_wrong_configuration_is_refused_and_the_next_one_taken_over(site
     await site.vm("d", "n2", 1)
     async with answering(site) as scheduler:
         await settled(site, "d")
-        room = scheduler.core.placements.vms
+        room = scheduler.core.snapshot.vms
         assert room.ledger.ledger("n2").cpu.watermark == 12_000
         good = (await site.api.get(CONFIG_MAPS, "vm-nodes", SYSTEM))["data"]["config.json"]
         await _configure(site, good.replace("0.8", "1.8"))
@@ -194,7 +194,7 @@ async def test_a_vm_pod_is_bound_with_its_first_approval_and_one_without_a_vm_wa
         await site.api.create(PODS, pod, NS)
     async with answering(site):
         assert site.scheduler is not None
-        known = site.scheduler.core.placements.state.pods
+        known = site.scheduler.core.snapshot.state.pods
         await until(lambda: bool(known[ObjectKey(NS, "fresh")].node), 20)
         await until(lambda: known[ObjectKey(NS, "orphan")].unplaced == "Unschedulable", 20)
         assert await approved(site.api, "fresh") == VmAmounts(2000, 8 * GI)
@@ -223,7 +223,7 @@ async def test_fuzzed_requests_never_crash_it(site: VmSite, request: pytest.Fixt
         seen = await asyncio.gather(*(one(number) for number in range(many)))
         assert set(seen) <= {200, 400, 401, 403, 404}
         assert 400 in seen
-        free = scheduler.core.placements.vms.ledger.ledger("n1")
+        free = scheduler.core.snapshot.vms.ledger.ledger("n1")
         assert free.cpu.reserved - free.cpu.buffer <= free.cpu.total
         assert (await site.ask(message("e", 1)))[0] in (200, 400)
 

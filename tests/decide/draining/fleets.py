@@ -43,10 +43,10 @@ def pod(name: str, on: str = "", cpu: int = 1, **facts: Any) -> Pod:
 
 
 def a_picture(*facts: Told) -> PodAssigner:
-    placements = ClusterSnapshot()
+    snapshot = ClusterSnapshot()
     for fact in flattened(facts):
-        placements.apply(Added(key_of(fact), fact))
-    return PodAssigner(placements)
+        snapshot.apply(Added(key_of(fact), fact))
+    return PodAssigner(snapshot)
 
 
 def planned(
@@ -61,7 +61,7 @@ def planned(
     """What would be drained. Not `in_time`: the time was over from the beginning."""
     assigner = a_picture(*facts)
     steps = plan_steps(assigner, DrainInputs(**known), policy or DrainPolicy(), memory, limits, now=now)
-    with assigner.placements.what_if():
+    with assigner.snapshot.what_if():
         try:
             next(steps)
             while True:

@@ -46,7 +46,7 @@ def test_news(event: FactEvent[Any], news: bool) -> None:
 
 def a_core(*facts: Told) -> DrainCore:
     return DrainCore(
-        a_picture(*facts).placements,
+        a_picture(*facts).snapshot,
         DrainingSettings(scale_down_unneeded_time=Seconds(60.0), max_scale_down_parallelism=1, max_drain_parallelism=1),
     )
 
@@ -120,7 +120,7 @@ class NotB:
 def test_filters_of_ones_own_narrow_what_labels_leave() -> None:
     facts: list[Told] = [*(node(name, labels={"old": "yes"}) for name in "abc"), node("d"), pod("p", "a", cpu=1)]
     settings = DrainingSettings(candidate_labels={"old": "yes"})
-    core = DrainCore(a_picture(*facts).placements, settings, [NotB()])
+    core = DrainCore(a_picture(*facts).snapshot, settings, [NotB()])
     plan = decided(core, NOW).plan
     assert {one.node: [move.to for move in one.moves] for one in plan.removable} == {"b": [], "a": ["d"]}
     assert {one.node: one.reason.value for one in plan.unremovable} == {"c": "NotACandidate", "d": "NotACandidate"}

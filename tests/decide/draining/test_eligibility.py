@@ -70,11 +70,11 @@ STORIES: dict[str, tuple[list[Fact | tuple[Fact, ...]], dict[str, Any], float]] 
 
 @pytest.mark.parametrize(("facts", "policy", "expected"), STORIES.values(), ids=STORIES)
 def test_the_used_part(facts: list[Fact | tuple[Fact, ...]], policy: dict[str, Any], expected: float) -> None:
-    shares, _ = used_shares(a_picture(*facts).placements, DrainPolicy(**policy), now=NOW)
+    shares, _ = used_shares(a_picture(*facts).snapshot, DrainPolicy(**policy), now=NOW)
     assert shares.tolist() == [expected]
 
 
 @pytest.mark.parametrize(("milli", "too_much"), [(300, False), (299, True)], ids=["equal-is-low-enough", "more-is-not"])
 def test_the_threshold(milli: int, too_much: bool) -> None:
-    placements = a_picture(node("a"), pod("p", "a", cpu=3)).placements
-    assert used_shares(placements, DrainPolicy(used_milli=milli), now=NOW)[1].tolist() == [too_much]
+    snapshot = a_picture(node("a"), pod("p", "a", cpu=3)).snapshot
+    assert used_shares(snapshot, DrainPolicy(used_milli=milli), now=NOW)[1].tolist() == [too_much]

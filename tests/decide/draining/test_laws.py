@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from tests.decide.draining.fleets import NOW, a_picture
 from tests.decide.draining.worlds import World, crowded, worlds
-from tests.decide.preemption.fleets import snapshot
+from tests.decide.preemption.fleets import digest
 from ullage.decide.draining.inputs import FRESH, DrainInputs, DrainPlan, DrainPolicy, PlannerMemory
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.planner import plan_drain
@@ -28,16 +28,16 @@ def planned(assigner: PodAssigner, world: World, memory: PlannerMemory = FRESH) 
     return plan_drain(assigner, DrainInputs(removing=world.removing), policy, memory, now=NOW)
 
 
-def without(placements: ClusterSnapshot, plan: DrainPlan) -> ClusterSnapshot:
+def without(snapshot: ClusterSnapshot, plan: DrainPlan) -> ClusterSnapshot:
     """The cluster when all nodes of a plan are gone and nobody is back."""
     moved = {move.pod for one in plan.removable for move in one.moves}
     gone = {one.node for one in plan.removable}
-    for key, pod in list(placements.state.pods.items()):
+    for key, pod in list(snapshot.state.pods.items()):
         if key in moved or pod.node in gone:
-            placements.apply(Deleted(key, pod))
+            snapshot.apply(Deleted(key, pod))
     for name in sorted(gone):
-        placements.apply(Deleted(ObjectKey("", name), placements.state.nodes[name]))
-    return placements
+        snapshot.apply(Deleted(ObjectKey("", name), snapshot.state.nodes[name]))
+    return snapshot
 
 
 @given(PLAIN, st.randoms(use_true_random=False))
@@ -45,8 +45,8 @@ def test_candidates_can_go_together_in_whatever_order_their_pods_come_back(world
     plan = planned(a_picture(*world.facts), world)
     moves = [(move.pod, move.to) for one in plan.removable for move in one.moves]
     chance.shuffle(moves)
-    left = without(a_picture(*world.facts).placements, plan)
-    before = a_picture(*world.facts).placements.pods
+    left = without(a_picture(*world.facts).snapshot, plan)
+    before = a_picture(*world.facts).snapshot.pods
     for key, to in moves:
         back = as_recreated(before[key], left.state)
         verdict = judge(PodQuery(back, left), left.state.nodes[to])
@@ -60,10 +60,10 @@ def test_what_depends_on_the_order_is_reported(world: World, chance: Random) -> 
     plan = planned(assigner, world)
     keys = sorted(move.pod for one in plan.removable for move in one.moves)
     chance.shuffle(keys)
-    before = snapshot(assigner.placements)
+    before = digest(assigner.snapshot)
     unplaced = violations(assigner, plan, keys, now=NOW)
     assert set(unplaced) <= set(keys)
-    assert snapshot(assigner.placements) == before
+    assert digest(assigner.snapshot) == before
     fussy = [key for key in keys if key.name.startswith("f")]
     assert fussy or not unplaced
 
@@ -71,11 +71,11 @@ def test_what_depends_on_the_order_is_reported(world: World, chance: Random) -> 
 @given(ANY)
 def test_the_picture_is_as_before(world: World) -> None:
     assigner = a_picture(*world.facts)
-    before = snapshot(assigner.placements)
+    before = digest(assigner.snapshot)
     plan = planned(assigner, world)
-    assert snapshot(assigner.placements) == before
+    assert digest(assigner.snapshot) == before
     planned(assigner, world, plan.memory)
-    assert snapshot(assigner.placements) == before
+    assert digest(assigner.snapshot) == before
 
 
 @given(ANY, st.randoms(use_true_random=False))
@@ -91,13 +91,13 @@ def test_every_node_has_one_answer(world: World) -> None:
     assigner = a_picture(*world.facts)
     plan = planned(assigner, world)
     answered = [one.node for one in plan.removable] + [one.node for one in plan.unremovable]
-    assert sorted(answered) == sorted(assigner.placements.state.nodes)
+    assert sorted(answered) == sorted(assigner.snapshot.state.nodes)
 
 
 @given(ANY)
 def test_no_budget_is_charged_below_zero_nor_more_than_it_has(world: World) -> None:
     assigner = a_picture(*world.facts)
-    state = assigner.placements.state
+    state = assigner.snapshot.state
     plan = planned(assigner, world)
     assert all(0 <= left <= state.budgets[key].disruptions_allowed for key, left in plan.budgets_left.items())
     if world.in_turn or world.removing:
@@ -124,8 +124,8 @@ def test_nobody_is_left_on_a_node_that_goes(world: World) -> None:
 @given(ANY)
 def test_gangs_move_whole_or_enough_of_them_stay(world: World) -> None:
     assigner = a_picture(*world.facts)
-    members = [pod for pod in assigner.placements.pods.values() if pod.claim and not pod.deleting]
-    least = max((assigner.gang_size(gang) for gang in assigner.placements.state.gangs), default=0)
+    members = [pod for pod in assigner.snapshot.pods.values() if pod.claim and not pod.deleting]
+    least = max((assigner.gang_size(gang) for gang in assigner.snapshot.state.gangs), default=0)
     for one in planned(assigner, world).removable:
         moved = {move.pod for move in one.moves}
         leaving = [pod for pod in members if pod.key in moved]

@@ -24,7 +24,7 @@ def planned_beside(*, dead: bool, on: str) -> DrainPlan:
         renewed=NOW,
         resource_version="1",
     )
-    assigner.placements.apply(Added(ObjectKey("leases", lease.name), lease))
+    assigner.snapshot.apply(Added(ObjectKey("leases", lease.name), lease))
     facts = DrainInputs(candidates=frozenset(on))
     return plan_drain(assigner, facts, DrainPolicy(), FRESH, UNLIMITED, now=NOW)
 

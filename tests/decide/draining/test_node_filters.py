@@ -63,5 +63,5 @@ def test_those_who_are_about_to_be_evicted_need_a_place_on_a_destination(
 ) -> None:
     assigner = a_picture(node("a"), node("b"), pod("p", "a"))
     leaving = DisplacedPods(nodes={"a": [ObjectKey("n", "p")]}, destinations=destinations)
-    with assigner.placements.what_if():
+    with assigner.snapshot.what_if():
         assert finish(unplaceable_pods(assigner, leaving, now=0.0)) == expected

@@ -25,7 +25,7 @@ def evicted(*names: str, owner: Owner = WEB) -> list[RecentEviction]:
 
 
 def test_of_an_owner_as_many_as_it_is_short_of() -> None:
-    there = a_picture(node("a"), pod("p", "a"), pod("q", "")).placements
+    there = a_picture(node("a"), pod("p", "a"), pod("q", "")).snapshot
     for target, names in {2: [], 3: ["e"], 4: ["e", "f"], 9: ["e", "f"]}.items():
         missing = still_missing(evicted("e", "f"), web(target, current=target), there)
         assert [one.key.name for one in missing] == names, target
@@ -40,17 +40,17 @@ def test_of_an_owner_as_many_as_it_is_short_of() -> None:
     ],
 )
 def test_who_counts_as_there(not_there: dict[str, Any]) -> None:
-    there = a_picture(node("a"), pod("p", "a"), pod("q", "a", **not_there)).placements
+    there = a_picture(node("a"), pod("p", "a"), pod("q", "a", **not_there)).snapshot
     assert len(still_missing(evicted("e", "f"), web(2), there)) == 1
 
 
 def test_where_the_owner_is_not_known_all_of_them() -> None:
-    there = a_picture(node("a"), pod("p", "a")).placements
+    there = a_picture(node("a"), pod("p", "a")).snapshot
     assert len(still_missing(evicted("e", "f"), {}, there)) == 2
 
 
 def test_a_pod_that_is_back_under_its_own_name() -> None:
-    there = a_picture(node("a"), pod("e", "a", owner=DB)).placements
+    there = a_picture(node("a"), pod("e", "a", owner=DB)).snapshot
     assert still_missing(evicted("e", owner=DB), {}, there) == []
 
 
@@ -63,7 +63,7 @@ def test_a_pod_that_is_back_under_its_own_name() -> None:
     ],
 )
 def test_owners_that_have_not_noticed(current: int, expected: set[str]) -> None:
-    there = a_picture(node("a"), pod("p", "a"), pod("q", "a")).placements
+    there = a_picture(node("a"), pod("p", "a"), pod("q", "a")).snapshot
     assert behind(evicted("e"), web(3, current), there) == expected
     assert behind([], web(3, current), there) == set()
     assert behind(evicted("e", owner=DB), web(3, current), there) == set()
@@ -88,17 +88,17 @@ TEMPLATE = pod("web", cpu=5)
 def test_who_is_missing_at_a_start(
     facts: tuple[Told, ...], known: dict[str, WorkloadReplicas], expected: list[tuple[str, int]]
 ) -> None:
-    missing = missing_at_start(known, a_picture(*facts).placements)
+    missing = missing_at_start(known, a_picture(*facts).snapshot)
     assert [(one.key.name, one.requests["cpu"] // 1000) for one in missing] == expected
     assert all(not one.node and not one.deleting for one in missing if "#" in one.key.name)
 
 
 def test_an_owner_that_can_never_have_what_it_wants_is_bounded() -> None:
-    missing = missing_at_start(web(2**31 - 1), a_picture(*HERE).placements)
+    missing = missing_at_start(web(2**31 - 1), a_picture(*HERE).snapshot)
     assert len(missing) == MOST_OF_ONE_OWNER
     assert len({one.uid for one in missing}) == len({one.key for one in missing}) == MOST_OF_ONE_OWNER
 
 
 def test_daemons_are_nobodys_to_look_after() -> None:
     daemons = {WEB.uid: WorkloadReplicas(uid=WEB.uid, kind="DaemonSet", target=3, current=1, template=TEMPLATE)}
-    assert missing_at_start(daemons, a_picture(*HERE).placements) == []
+    assert missing_at_start(daemons, a_picture(*HERE).snapshot) == []

@@ -34,7 +34,7 @@ def ours(name: str, **facts: Any) -> Told:
 def surveyed(*facts: Told, **said: Any) -> DrainScope:
     removing = said.pop("removing", ())
     plain: dict[str, Any] = {"provisioners": [a_pool()], "listed": ["simulated"], "instances": machines("a", "b", "c")}
-    return drain_scope(ScopeInputs(**(plain | said)), a_picture(*facts).placements, removing=removing, now=NOW)
+    return drain_scope(ScopeInputs(**(plain | said)), a_picture(*facts).snapshot, removing=removing, now=NOW)
 
 
 EMPTY_ONLY = replace(a_pool(), consolidation=Consolidation())

@@ -25,16 +25,16 @@ GOING = {"a": ["p"], "b": ["q"]}
 def short(*facts: Told, evicted: bool = False, back: bool = False) -> dict[str, str]:
     """Nodes that are to go and have a pod without a place."""
     assigner = a_picture(*FLEET, *facts)
-    keys = {key.name: key for key in assigner.placements.state.pods}
+    keys = {key.name: key for key in assigner.snapshot.state.pods}
     gone = RecentEviction(pod=replace(pod("gone", "z", cpu=2), uid="gone"), at=NOW - 5)
     leaving = DisplacedPods(
         nodes={name: [keys[key] for key in pods] for name, pods in GOING.items()},
         evictions=[gone] if evicted else [],
         workloads={WEB.uid: WorkloadReplicas(uid=WEB.uid, kind="ReplicaSet", target=2 if back else 3, current=3)},
     )
-    with assigner.placements.what_if():
+    with assigner.snapshot.what_if():
         found = finish(unplaceable_pods(assigner, leaving, now=NOW))
-    assert list(drifted(assigner.placements)) == [], "the picture is as before"
+    assert list(drifted(assigner.snapshot)) == [], "the picture is as before"
     return {name: key.name for name, key in found.items()}
 
 

@@ -95,7 +95,7 @@ class Cluster:
         pools: Sequence[NodePool] | None = None,
     ) -> None:
         self.policy = policy or KarpenterPolicy(mappings=(mapping(),))
-        self.placements = ClusterSnapshot(read(*objects).state)
+        self.snapshot = ClusterSnapshot(read(*objects).state)
         self.facts: dict[tuple[type, ObjectKey], Any] = {}
         self.now = NOON
         self.performed: list[KarpenterIntent] = []
@@ -105,7 +105,7 @@ class Cluster:
             self.put(ObjectKey("", one.name), one)
 
     def restart(self) -> None:
-        self.assigner = PodAssigner(self.placements)
+        self.assigner = PodAssigner(self.snapshot)
         self.core = KarpenterCore(self.assigner, self.policy)
         for (_, key), fact in self.facts.items():
             self.core.apply(Added(key, fact), now=self.now)
@@ -122,18 +122,18 @@ class Cluster:
         self.core.apply(Deleted(key, old), now=self.now)
 
     def put_pod(self, new: Pod) -> None:
-        old = self.placements.state.pods.get(new.key)
+        old = self.snapshot.state.pods.get(new.key)
         event: Any = Added(new.key, new) if old is None else Updated(new.key, old, new)
-        self.placements.apply(event)
+        self.snapshot.apply(event)
         self.core.apply(event, now=self.now)
 
     def drop_pod(self, key: ObjectKey) -> None:
-        event: Any = Deleted(key, self.placements.state.pods[key])
-        self.placements.apply(event)
+        event: Any = Deleted(key, self.snapshot.state.pods[key])
+        self.snapshot.apply(event)
         self.core.apply(event, now=self.now)
 
     def waiting(self, name: str) -> Pod:
-        return self.placements.state.pods[ObjectKey("team", name)]
+        return self.snapshot.state.pods[ObjectKey("team", name)]
 
     def bind(self, name: str, node: str, gpus: tuple[int, ...] = ()) -> None:
         """The scheduler binds a waiting pod."""
@@ -206,7 +206,7 @@ class Cluster:
             taints=taints,
             allocatable={"cpu": 64_000, "memory": 512 * _GIB * 1000, "pods": 110_000, GPU: gpus * 1000},
         )
-        self.placements.apply(Added(ObjectKey("", name), fact))
+        self.snapshot.apply(Added(ObjectKey("", name), fact))
         self.put(
             ObjectKey("", name),
             HandoverNode(
@@ -225,8 +225,8 @@ class Cluster:
     def agent_reports(self, name: str = "n1", gpus: int = 8, **said: Any) -> None:
         at = datetime.fromtimestamp(self.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         inventory = read(report(name, gpus, **({"at": at} | said))).state.inventories[name]
-        key, known = ObjectKey("", name), self.placements.state.inventories.get(name)
-        self.placements.apply(Added(key, inventory) if known is None else Updated(key, known, inventory))
+        key, known = ObjectKey("", name), self.snapshot.state.inventories.get(name)
+        self.snapshot.apply(Added(key, inventory) if known is None else Updated(key, known, inventory))
 
     def smart_pod_binds(self, name: str = "n1", *, smart: SmartPod | None = None) -> None:
         bound = msgspec.structs.replace(smart or self.smart_pod, node=name)
@@ -240,7 +240,7 @@ class Cluster:
 
     def wanted(self) -> Sequence[Any]:
         counts = buys_for(("gpu-scheduler",))
-        demand = find_demand(self.assigner.seating, (), pending_turns(self.assigner, counts), now=self.now)
+        demand = find_demand(self.assigner.engine, (), pending_turns(self.assigner, counts), now=self.now)
         return capacity_requests(self.assigner, pending_turns(self.assigner, counts), demand.unmet.keys())
 
     def decide(self) -> tuple[KarpenterIntent, ...]:
@@ -293,10 +293,10 @@ class Cluster:
                 self._reserve(intent)
             case DeleteSmartPod():
                 self.drop(SmartPod, intent.key)
-                if intent.key in self.placements.state.pods:
+                if intent.key in self.snapshot.state.pods:
                     self.drop_pod(intent.key)
             case AdmitWaitingPod():
-                known_pod = self.placements.state.pods[intent.pod.key]
+                known_pod = self.snapshot.state.pods[intent.pod.key]
                 ours = Toleration(key="gpu.scheduling/handover", value=intent.request, effect="NoSchedule")
                 shape = known_pod.shape
                 wider = interned(msgspec.structs.replace(shape, tolerations=(*shape.tolerations, ours)))
@@ -305,7 +305,7 @@ class Cluster:
                 self._mark_node(intent.node, closed_for=None, handover=None, kept=False)
             case RecordFailure():
                 text = "" if intent.failure is None else msgspec.json.encode(intent.failure).decode()
-                one = self.placements.state.pods[intent.pod.key]
+                one = self.snapshot.state.pods[intent.pod.key]
                 self.put_pod(msgspec.structs.replace(one, capacity_failure=text))
 
     def observe_creation(self, intent: CreateSmartPod) -> None:
@@ -351,9 +351,9 @@ class Cluster:
             msgspec.structs.replace(known, resource_version=f"v{self._versions}", **changed),
         )
         value = changed["closed_for"]
-        fact = self.placements.state.nodes[name]
+        fact = self.snapshot.state.nodes[name]
         taints = () if value is None else (Taint("gpu.scheduling/handover", value, "NoSchedule"),)
-        self.placements.apply(Updated(ObjectKey("", name), fact, msgspec.structs.replace(fact, taints=taints)))
+        self.snapshot.apply(Updated(ObjectKey("", name), fact, msgspec.structs.replace(fact, taints=taints)))
 
     def state(self) -> SmartPodState:
         """Of the only request there is."""

@@ -107,7 +107,7 @@ def test_a_report_of_a_node_that_was_bought_wakes_the_loop() -> None:
     cluster.ask()
     cluster.node_joins()
     cluster.agent_reports()
-    inventory = cluster.placements.state.inventories["n1"]
+    inventory = cluster.snapshot.state.inventories["n1"]
     elsewhere = msgspec.structs.replace(inventory, node="elsewhere")
     assert cluster.core.apply(Added(ObjectKey("", "n1"), inventory), now=cluster.now)
     assert not cluster.core.apply(Added(ObjectKey("", "elsewhere"), elsewhere), now=cluster.now)

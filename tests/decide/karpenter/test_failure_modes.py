@@ -583,7 +583,7 @@ def test_an_admitted_pod_of_an_earlier_attempt_asks_for_the_same() -> None:
     request = cluster.node().request
     assert is_admitted(cluster.waiting("a"), request)
     cluster.drop(HandoverNode, ObjectKey("", "n1"))
-    cluster.placements.apply(Deleted(ObjectKey("", "n1"), cluster.placements.state.nodes["n1"]))
+    cluster.snapshot.apply(Deleted(ObjectKey("", "n1"), cluster.snapshot.state.nodes["n1"]))
     cluster.ask()
     assert cluster.smart_pod.request == request
     cluster.settle()

@@ -63,11 +63,11 @@ snapshot, p, new = scene.placements, scene.pod("p"), Reason("NodeInRepair")
 engine, row = PlacementEngine(snapshot), snapshot.columns.rows["n"]
 assert REASONS[engine.codes(p, now=0.0)[row]] is new, "vector test"
 assert engine.explain(p, now=0.0)["n"].detail == "it has label repair", "scalar test"
-assert engine.seat(p, now=0.0).node == "fine", "the node is left out"
+assert engine.place(p, now=0.0).node == "fine", "the node is left out"
 fine = snapshot.state.nodes["fine"]
 snapshot.apply(Updated(ObjectKey("", "fine"), fine, replace(fine, labels={"repair": ""})))
 assert REASONS[engine.codes(p, now=0.0)[snapshot.columns.rows["fine"]]] is new, "one renewed row"
-refusal = engine.seat(p, now=0.0)
+refusal = engine.place(p, now=0.0)
 assert isinstance(refusal, NoFit) and str(refusal) == "0/2 nodes fit: 2 NodeInRepair", "words of the refusal"
 assert refusal.wakes_on == {ClusterEvent.NODE_APPEARED, ClusterEvent.NODE_CHANGED}, "cure"
 assert explain_pod(snapshot, p, scene.known, now=0.0).steps == (

@@ -43,11 +43,11 @@ def judged(snapshot: ClusterSnapshot, pod: Pod) -> dict[str, str]:
     ready = assigner.entitled(pod)
     if isinstance(ready, Verdict):
         return {"": ready.reason.value}
-    explained = {node: one.reason.value for node, one in assigner.seating.explain(ready, now=0.0).items()}
-    codes = assigner.seating.codes(ready, now=0.0)
+    explained = {node: one.reason.value for node, one in assigner.engine.explain(ready, now=0.0).items()}
+    codes = assigner.engine.codes(ready, now=0.0)
     for node, reason in explained.items():
         assert list(Reason)[codes[snapshot.columns.rows[node]]].value == reason, node
-        one = assigner.seating.seat_on(ready, node, now=0.0)
+        one = assigner.engine.place_on(ready, node, now=0.0)
         assert isinstance(one, Placement) == (reason == Reason.FITS)
     return explained
 
@@ -205,7 +205,7 @@ def test_reserve_denies_what_the_ledger_has_no_room_for(monkeypatch: pytest.Monk
     assigner = PodAssigner(snapshot)
     ready = assigner.entitled(waiting("v"))
     assert isinstance(ready, Pod)
-    monkeypatch.setattr(assigner.seating, "seat", lambda *_, **__: Placement("n", None))
+    monkeypatch.setattr(assigner.engine, "place", lambda *_, **__: Placement("n", None))
     snapshot.vms.ledger.configure(vm_config(node_config(system=size(15, 1))))
     answer = assigner.assign_pod(ready, (), now=0.0)
     assert isinstance(answer, NoFit)

@@ -72,10 +72,10 @@ def a_budget(name: str, app: str, allowed: int, **facts: Any) -> PodDisruptionBu
 
 def fleet(*facts: Fact | tuple[Fact, ...]) -> PlacementEngine:
     """A picture in which all of this was heard."""
-    placements = ClusterSnapshot()
+    snapshot = ClusterSnapshot()
     for fact in flattened(facts):
-        placements.apply(Added(key_of(fact), fact))
-    return PlacementEngine(placements)
+        snapshot.apply(Added(key_of(fact), fact))
+    return PlacementEngine(snapshot)
 
 
 def flattened(facts: Iterable[Fact | tuple[Fact, ...]]) -> list[Fact]:
@@ -88,13 +88,13 @@ def key_of(fact: Fact) -> ObjectKey:
     return fact.key if hasattr(fact, "key") else ObjectKey("", fact.name)
 
 
-def snapshot(placements: ClusterSnapshot) -> dict[str, Any]:
+def digest(snapshot: ClusterSnapshot) -> dict[str, Any]:
     """All that is counted, to compare with later."""
-    assert not list(drifted(placements))
-    rows = {name: row_facts(placements, name) for name in sorted(placements.columns.rows)}
-    return rows | shared_facts(placements) | {"pods": dict(placements.pods)}
+    assert not list(drifted(snapshot))
+    rows = {name: row_facts(snapshot, name) for name in sorted(snapshot.columns.rows)}
+    return rows | shared_facts(snapshot) | {"pods": dict(snapshot.pods)}
 
 
-def columns_of(placements: ClusterSnapshot) -> list[np.ndarray[Any, Any]]:
-    columns = placements.columns
+def columns_of(snapshot: ClusterSnapshot) -> list[np.ndarray[Any, Any]]:
+    columns = snapshot.columns
     return [columns.used.copy(), columns.pods.copy(), columns.gpus.free.copy(), columns.gpus.held.copy()]

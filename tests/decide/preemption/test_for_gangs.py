@@ -7,8 +7,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from tests.decide.preemption.fleets import NOW, a_budget, a_pod, fleet, leased, snapshot
-from ullage.decide.gang.placement import GangPlacement, GangRequest, seat_gang
+from tests.decide.preemption.fleets import NOW, a_budget, a_pod, digest, fleet, leased
+from ullage.decide.gang.placement import GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.preemption.for_gangs import preempt_for_gang
 from ullage.decide.preemption.preempt import NoPreemption
@@ -26,11 +26,11 @@ def a_gang(*sizes: int, priority: int = 10, need: int | None = None) -> GangRequ
     return GangRequest(key=ObjectKey("n", "g"), min_member=least, pending=pending)
 
 
-def answer(seating: PlacementEngine, gang: GangRequest, around: PreemptionContext = ALONE) -> str:
+def answer(engine: PlacementEngine, gang: GangRequest, around: PreemptionContext = ALONE) -> str:
     """`g0@a: p, g1@b:` says which node each member gets and who goes for it; or why nobody does."""
-    before = snapshot(seating.placements)
-    found = preempt_for_gang(seating, gang, around, now=NOW)
-    assert snapshot(seating.placements) == before
+    before = digest(engine.snapshot)
+    found = preempt_for_gang(engine, gang, around, now=NOW)
+    assert digest(engine.snapshot) == before
     if isinstance(found, NoPreemption):
         return found.reason.value
     return ", ".join(
@@ -83,21 +83,21 @@ def test_once_the_victims_are_gone_the_gang_fits_and_before_it_does_not(seed: in
         if rng.random() < 0.9
     ]
     budgets = [a_budget("x", "x", rng.randint(0, 3))] if rng.random() < 0.5 else []
-    seating = fleet(*(leased(node, 2, 2) for node in "abc"), *pods, *budgets)
+    engine = fleet(*(leased(node, 2, 2) for node in "abc"), *pods, *budgets)
     gang = a_gang(*(rng.randint(1, 4) for _ in range(3)), priority=rng.randint(3, 12), need=rng.randint(1, 3))
-    found = preempt_for_gang(seating, gang, ALONE, now=NOW)
+    found = preempt_for_gang(engine, gang, ALONE, now=NOW)
     event("refused" if isinstance(found, NoPreemption) else f"{min(sum(len(one.victims) for one in found), 4)} victims")
     if isinstance(found, NoPreemption):
         return
     victims = [victim for one in found for victim in one.victims]
     assert all(victim.priority < gang.pending[0].priority for victim in victims)
     assert len({victim.pod for victim in victims}) == len(victims)
-    covered = sum(seating.placements.pods[victim.pod].labels["app"] == "x" for victim in victims)
+    covered = sum(engine.snapshot.pods[victim.pod].labels["app"] == "x" for victim in victims)
     assert not budgets or covered <= budgets[0].disruptions_allowed
-    with seating.placements.what_if():
+    with engine.snapshot.what_if():
         for victim in victims:
-            seating.placements.remove(victim.pod)
-        assert isinstance(seat_gang(seating, gang, now=NOW), GangPlacement)
+            engine.snapshot.remove(victim.pod)
+        assert isinstance(place_gang(engine, gang, now=NOW), GangPlacement)
 
 
 def test_who_turns_out_not_to_be_needed_is_spared() -> None:

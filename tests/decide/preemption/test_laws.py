@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from tests.decide.preemption.fleets import A100, H100, NOW, a_budget, a_pod, columns_of, fleet, leased, snapshot
+from tests.decide.preemption.fleets import A100, H100, NOW, a_budget, a_pod, columns_of, digest, fleet, leased
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine
 from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.candidates import candidates
@@ -29,7 +29,7 @@ SEEDS = st.integers(0, 2**32)
 class Scene:
     """A fleet, and a pod that has no seat in it."""
 
-    seating: PlacementEngine
+    engine: PlacementEngine
     pod: Pod
     around: PreemptionContext
     budgets: list[PodDisruptionBudget]
@@ -79,17 +79,17 @@ def residents(rng: Random, node: str) -> list[Pod]:
 
 def fits_without(scene: Scene, node: str, gone: frozenset[ObjectKey]) -> bool:
     """Whether the pod gets a seat on a node once these have left, and those who are leaving anyway."""
-    placements = scene.seating.placements
-    with placements.what_if():
-        for pod in list(placements.pods.values()):
+    snapshot = scene.engine.snapshot
+    with snapshot.what_if():
+        for pod in list(snapshot.pods.values()):
             if pod.key in gone or (pod.node == node and (pod.deleting or pod.key in scene.around.leaving)):
-                placements.remove(pod.key)
-        return isinstance(scene.seating.seat_on(scene.pod, node, now=NOW), Placement)
+                snapshot.remove(pod.key)
+        return isinstance(scene.engine.place_on(scene.pod, node, now=NOW), Placement)
 
 
 def is_allowed(scene: Scene, gone: frozenset[ObjectKey]) -> bool:
     """Whether these may be evicted together, told from the facts alone."""
-    placed = scene.seating.placements.pods
+    placed = scene.engine.snapshot.pods
     if any(placed[key].priority >= scene.pod.priority for key in gone):
         return False
     for budget in scene.budgets:
@@ -108,17 +108,17 @@ def is_allowed(scene: Scene, gone: frozenset[ObjectKey]) -> bool:
 @given(SEEDS)
 def test_victims_are_allowed_enough_and_all_needed(seed: int) -> None:
     scene = a_scene(seed)
-    if isinstance(scene.seating.seat(scene.pod, now=NOW), Placement):
+    if isinstance(scene.engine.place(scene.pod, now=NOW), Placement):
         return
-    before, columns = snapshot(scene.seating.placements), columns_of(scene.seating.placements)
-    found = preempt(scene.seating, scene.pod, scene.around, now=NOW)
-    assert snapshot(scene.seating.placements) == before
-    assert all((one == other).all() for one, other in zip(columns, columns_of(scene.seating.placements), strict=True))
+    before, columns = digest(scene.engine.snapshot), columns_of(scene.engine.snapshot)
+    found = preempt(scene.engine, scene.pod, scene.around, now=NOW)
+    assert digest(scene.engine.snapshot) == before
+    assert all((one == other).all() for one, other in zip(columns, columns_of(scene.engine.snapshot), strict=True))
     event(found.reason.value if isinstance(found, NoPreemption) else f"{min(len(found.victims), 3)} victims")
     if isinstance(found, NoPreemption):
         return
     victims = frozenset(victim.pod for victim in found.victims)
-    placed = scene.seating.placements.pods
+    placed = scene.engine.snapshot.pods
     assert is_allowed(scene, victims)
     assert not any(placed[key].deleting or key in scene.around.leaving for key in victims)
     assert fits_without(scene, found.node, victims)
@@ -136,27 +136,25 @@ def test_victims_are_allowed_enough_and_all_needed(seed: int) -> None:
 def test_nobody_is_refused_whom_some_set_of_victims_on_a_node_would_help(seed: int) -> None:
     """By trying every set of pods on every node, with gangs that would fall below their size taken whole."""
     scene = a_scene(seed)
-    if not isinstance(scene.seating.seat(scene.pod, now=NOW), NoFit):
+    if not isinstance(scene.engine.place(scene.pod, now=NOW), NoFit):
         return
-    found = preempt(scene.seating, scene.pod, scene.around, now=NOW)
-    sets = [
-        (node, gone) for node in sorted(scene.seating.placements.state.nodes) for gone in possible_sets(scene, node)
-    ]
+    found = preempt(scene.engine, scene.pod, scene.around, now=NOW)
+    sets = [(node, gone) for node in sorted(scene.engine.snapshot.state.nodes) for gone in possible_sets(scene, node)]
     helping = [(node, gone) for node, gone in sets if is_allowed(scene, gone) and fits_without(scene, node, gone)]
     if isinstance(found, Preempt):
         assert helping
         highest = min(
-            max((scene.seating.placements.pods[key].priority for key in gone), default=-1) for _, gone in helping
+            max((scene.engine.snapshot.pods[key].priority for key in gone), default=-1) for _, gone in helping
         )
         assert max((victim.priority for victim in found.victims), default=-1) == highest, (
             "there are victims lower than these"
         )
         losses = [
-            sum(1000 * len(scene.seating.placements.pods[key].gpu_ids) for key in gone)
+            sum(1000 * len(scene.engine.snapshot.pods[key].gpu_ids) for key in gone)
             for _, gone in helping
-            if max((scene.seating.placements.pods[key].priority for key in gone), default=-1) == highest
+            if max((scene.engine.snapshot.pods[key].priority for key in gone), default=-1) == highest
         ]
-        lost = sum(1000 * len(scene.seating.placements.pods[victim.pod].gpu_ids) for victim in found.victims)
+        lost = sum(1000 * len(scene.engine.snapshot.pods[victim.pod].gpu_ids) for victim in found.victims)
         # Islands and gangs make it a puzzle that putting back one by one does not always solve.
         if not scene.around.gangs and _any_gpus_do(scene.pod):
             assert lost == min(losses), "others of that priority would have lost fewer GPUs"
@@ -170,7 +168,7 @@ def _any_gpus_do(pod: Pod) -> bool:
 
 
 def possible_sets(scene: Scene, node: str) -> list[frozenset[ObjectKey]]:
-    placed = scene.seating.placements.pods
+    placed = scene.engine.snapshot.pods
     here = [
         key for key, pod in placed.items() if pod.node == node and not pod.deleting and key not in scene.around.leaving
     ]
@@ -190,7 +188,7 @@ def test_the_order_in_which_things_are_heard_of_does_not_matter(seed: int, shuff
     answers = []
     for order in (0, shuffled):
         scene = a_scene(seed, shuffled=order)
-        answers.append(preempt(scene.seating, scene.pod, scene.around, now=NOW))
+        answers.append(preempt(scene.engine, scene.pod, scene.around, now=NOW))
     assert answers[0] == answers[1]
 
 
@@ -199,12 +197,12 @@ def test_the_order_in_which_things_are_heard_of_does_not_matter(seed: int, shuff
 def test_no_victim_set_ranks_before_the_bound_of_its_node(seed: int) -> None:
     """Else the search would end too early."""
     scene = a_scene(seed)
-    protection = VictimProtection(scene.seating.placements, scene.around, scene.pod.priority)
-    assumed, meter = Assumptions(scene.seating, now=NOW), StepMeter()
+    protection = VictimProtection(scene.engine.snapshot, scene.around, scene.pod.priority)
+    assumed, meter = Assumptions(scene.engine, now=NOW), StepMeter()
     selector = VictimSelector(assumed, protection, scene.pod, meter)
     bounds = {one.node: one.bound for one in finish(candidates(assumed, protection, scene.pod, meter))}
-    if isinstance(scene.seating.seat(scene.pod, now=NOW), Placement):
+    if isinstance(scene.engine.place(scene.pod, now=NOW), Placement):
         return
-    for node in sorted(scene.seating.placements.state.nodes):
+    for node in sorted(scene.engine.snapshot.state.nodes):
         found = finish(selector.select(node))
         assert found is None or bounds[node] <= found.rank

@@ -3,9 +3,9 @@
 import pytest
 from msgspec import structs
 
-from tests.decide.preemption.fleets import NOW, a_node, a_pod, fleet, leased, snapshot
+from tests.decide.preemption.fleets import NOW, a_node, a_pod, digest, fleet, leased
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine
-from ullage.decide.preemption.nominated import seat_beside_nominated
+from ullage.decide.preemption.nominated import place_beside_nominated
 from ullage.model.claim import DevicePolicy, DeviceRequest, TopologyMode
 from ullage.model.pod import Pod
 from ullage.model.selector import Operator, Requirement, Selector
@@ -16,11 +16,11 @@ from ullage.model.verdict import Reason
 HOST = "kubernetes.io/hostname"
 
 
-def seat(seating: PlacementEngine, pod: Pod, *nominated: Pod) -> str:
+def placed_on(engine: PlacementEngine, pod: Pod, *nominated: Pod) -> str:
     """The node and its GPUs, or the reasons there are none."""
-    before = snapshot(seating.placements)
-    answer = seat_beside_nominated(seating, pod, nominated, now=NOW)
-    assert snapshot(seating.placements) == before
+    before = digest(engine.snapshot)
+    answer = place_beside_nominated(engine, pod, nominated, now=NOW)
+    assert digest(engine.snapshot) == before
     if isinstance(answer, NoFit):
         return " ".join(answer.reasons)
     return f"{answer.node} {','.join(map(str, answer.choice.ids if answer.choice else ()))}"
@@ -36,7 +36,7 @@ def seat(seating: PlacementEngine, pod: Pod, *nominated: Pod) -> str:
 )
 def test_room_that_has_been_made_is_kept(priority: int, expected: str) -> None:
     nominated = a_pod("first", gpus=2, priority=10, nominated="a")
-    assert seat(fleet(leased("a", 2)), a_pod("p", gpus=1, priority=priority), nominated) == expected
+    assert placed_on(fleet(leased("a", 2)), a_pod("p", gpus=1, priority=priority), nominated) == expected
 
 
 def test_exactly_the_gpus_are_kept_that_are_being_freed() -> None:
@@ -48,35 +48,35 @@ def test_exactly_the_gpus_are_kept_that_are_being_freed() -> None:
     nominated = a_pod("first", gpus=2, priority=10, nominated="a", ask=linked)
     leaving = a_pod("old", on="a", gpus=(1,), deleting=True)
     other = a_pod("other", on="a", gpus=(3,), priority=20)
-    seating = fleet(leased("a", 2, 2, 1), leaving, other)
-    assert seat(seating, a_pod("p", gpus=1, ask=first)) == "a 0"
-    assert seat(seating, a_pod("p", gpus=1, ask=first), nominated) == Reason.PREFERRED_GPUS_TAKEN
-    assert seat(seating, a_pod("p", gpus=1), nominated) in ("a 2", "a 4")
+    engine = fleet(leased("a", 2, 2, 1), leaving, other)
+    assert placed_on(engine, a_pod("p", gpus=1, ask=first)) == "a 0"
+    assert placed_on(engine, a_pod("p", gpus=1, ask=first), nominated) == Reason.PREFERRED_GPUS_TAKEN
+    assert placed_on(engine, a_pod("p", gpus=1), nominated) in ("a 2", "a 4")
 
 
 def test_room_is_kept_before_its_victims_are_seen_to_leave() -> None:
     nominated = a_pod("first", gpus=1, priority=10, nominated="a")
-    seating = fleet(leased("a", 2), a_pod("old", on="a", gpus=(0,)))
-    assert seat(seating, a_pod("p", gpus=1)) == "a 1"
-    assert seat(seating, a_pod("p", gpus=1), nominated) == "InsufficientResources"
+    engine = fleet(leased("a", 2), a_pod("old", on="a", gpus=(0,)))
+    assert placed_on(engine, a_pod("p", gpus=1)) == "a 1"
+    assert placed_on(engine, a_pod("p", gpus=1), nominated) == "InsufficientResources"
     linked = a_pod("first", gpus=2, priority=10, nominated="a")
-    assert seat(seating, a_pod("p", gpus=1), linked) == "InsufficientResources"
+    assert placed_on(engine, a_pod("p", gpus=1), linked) == "InsufficientResources"
 
 
 def test_a_nominated_pod_is_not_in_its_own_way_and_its_node_comes_first() -> None:
-    seating = fleet(leased("a", 1), leased("b", 4))
+    engine = fleet(leased("a", 1), leased("b", 4))
     for node in "ab":
         pod = a_pod("p", gpus=1, nominated=node)
-        assert seat(seating, pod, pod) == f"{node} 0"
+        assert placed_on(engine, pod, pod) == f"{node} 0"
     pod = a_pod("p", gpus=2, nominated="a")
-    assert seat(seating, pod, pod) == "b 0,1", "its node will not do, so another is taken"
+    assert placed_on(engine, pod, pod) == "b 0,1", "its node will not do, so another is taken"
 
 
 def test_nominations_that_mean_nothing_are_passed_over() -> None:
     gone = a_pod("first", gpus=2, priority=10, nominated="gone")
     there = a_pod("there", on="a", gpus=(0,))
     placed = structs.replace(there, nominated="a", node="", gpu_ids=())
-    assert seat(fleet(leased("a", 2), there), a_pod("p", gpus=1), gone, placed) == "a 1"
+    assert placed_on(fleet(leased("a", 2), there), a_pod("p", gpus=1), gone, placed) == "a 1"
 
 
 def test_the_seat_must_do_without_them_too() -> None:
@@ -87,7 +87,9 @@ def test_the_seat_must_do_without_them_too() -> None:
     )
     pod = a_pod("p", shape=Shape(near=(near,), namespace="n"))
     nominated = a_pod("first", priority=10, nominated="a", labels={"app": "x"})
-    seating = fleet(a_node("a", labels={HOST: "a"}))
-    assert seat(seating, pod, nominated) == Reason.POD_AFFINITY_UNMET
+    engine = fleet(a_node("a", labels={HOST: "a"}))
+    assert placed_on(engine, pod, nominated) == Reason.POD_AFFINITY_UNMET
     there = structs.replace(nominated, node="a", nominated="")
-    assert isinstance(seat_beside_nominated(fleet(a_node("a", labels={HOST: "a"}), there), pod, (), now=NOW), Placement)
+    assert isinstance(
+        place_beside_nominated(fleet(a_node("a", labels={HOST: "a"}), there), pod, (), now=NOW), Placement
+    )

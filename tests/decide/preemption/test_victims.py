@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from tests.decide.preemption.fleets import A100, NOW, a_budget, a_node, a_pod, fleet, leased, snapshot
+from tests.decide.preemption.fleets import A100, NOW, a_budget, a_node, a_pod, digest, fleet, leased
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, preempt
 from ullage.decide.preemption.protection import BoundGang, PreemptionContext
@@ -20,11 +20,11 @@ ALONE = PreemptionContext()
 LINKED = DeviceRequest(topology=TopologyMode.REQUIRED)
 
 
-def answer(seating: PlacementEngine, pod: Pod, around: PreemptionContext = ALONE) -> str:
+def answer(engine: PlacementEngine, pod: Pod, around: PreemptionContext = ALONE) -> str:
     """`a: p q` for a node and its victims, the least important first; or why nobody goes."""
-    before = snapshot(seating.placements)
-    found = preempt(seating, pod, around, now=NOW)
-    assert snapshot(seating.placements) == before
+    before = digest(engine.snapshot)
+    found = preempt(engine, pod, around, now=NOW)
+    assert digest(engine.snapshot) == before
     if isinstance(found, NoPreemption):
         return found.reason.value
     return f"{found.node}:" + "".join(f" {victim.pod.name}" for victim in found.victims)
@@ -106,8 +106,8 @@ def test_the_order_of_nodes(there: dict[str, list[tuple[float, int]]], expected:
         for node, pods in there.items()
         for number, (came, level) in enumerate(pods)
     ]
-    seating = fleet(*(a_node(node) for node in there), *pods)
-    assert answer(seating, a_pod("asker", cpu=64_000, priority=10)).startswith(f"{expected}:")
+    engine = fleet(*(a_node(node) for node in there), *pods)
+    assert answer(engine, a_pod("asker", cpu=64_000, priority=10)).startswith(f"{expected}:")
 
 
 OLD, YOUNG = 1.0, 900.0
@@ -174,8 +174,8 @@ def test_only_nodes_that_fewer_pods_could_cure_are_looked_at() -> None:
     tainted = leased("a", 1, taints=(Taint("k", "", "NoSchedule"),))
     wrong = leased("b", 1, model=A100)
     pods = [a_pod(name, on=name, gpus=(0,), priority=level) for name, level in (("a", 1), ("b", 1), ("c", 5))]
-    seating = fleet(tainted, wrong, leased("c", 1), *pods)
-    assert answer(seating, asker(ask=DeviceRequest(model="H100"))) == "c: c"
+    engine = fleet(tainted, wrong, leased("c", 1), *pods)
+    assert answer(engine, asker(ask=DeviceRequest(model="H100"))) == "c: c"
 
 
 @pytest.mark.parametrize(
@@ -219,10 +219,10 @@ def test_evictions_that_are_decided_have_spent_their_budget() -> None:
         a_pod("p", on="a", gpus=(0,), labels={"app": "x"}),
         a_pod("q", on="b", gpus=(0,), labels={"app": "x"}),
     ]
-    seating = fleet(leased("a", 1), leased("b", 1), *pods, a_budget("b", "x", 1))
+    engine = fleet(leased("a", 1), leased("b", 1), *pods, a_budget("b", "x", 1))
     first = PreemptionContext(leaving={ObjectKey("n", "p")}, nominated=(asker(nominated="a"),))
-    assert answer(seating, a_pod("other", gpus=1, priority=10), first) == "Protected"
-    assert answer(seating, a_pod("other", gpus=1, priority=10)) == "a: p"
+    assert answer(engine, a_pod("other", gpus=1, priority=10), first) == "Protected"
+    assert answer(engine, a_pod("other", gpus=1, priority=10)) == "a: p"
 
 
 @pytest.mark.parametrize(
@@ -238,16 +238,16 @@ def test_some_are_never_victims(untouchable: dict[str, object]) -> None:
 
 
 def test_a_pod_whose_bind_is_under_way_is_not_evicted() -> None:
-    seating = fleet(leased("a", 1))
-    seating.placements.place(a_pod("p", gpus=1), "a", (0,))
-    assert answer(seating, asker()) == "NotEnoughLower"
+    engine = fleet(leased("a", 1))
+    engine.snapshot.place(a_pod("p", gpus=1), "a", (0,))
+    assert answer(engine, asker()) == "NotEnoughLower"
 
 
 def test_nobody_else_goes_while_enough_are_leaving() -> None:
     leaving = a_pod("p", on="a", gpus=(0,), priority=50, deleting=True)
-    seating = fleet(leased("a", 2), leaving, a_pod("q", on="a", gpus=(1,)))
-    assert answer(seating, asker()) == "a:"
-    assert answer(seating, asker(2)) == "a: q"
+    engine = fleet(leased("a", 2), leaving, a_pod("q", on="a", gpus=(1,)))
+    assert answer(engine, asker()) == "a:"
+    assert answer(engine, asker(2)) == "a: q"
 
 
 def test_waiting_for_who_leaves_is_better_than_the_lowest_victim() -> None:
@@ -269,7 +269,7 @@ def test_waiting_for_who_leaves_is_better_than_the_lowest_victim() -> None:
 )
 def test_no_second_preemption_while_victims_are_leaving(nominated: str, expected: str) -> None:
     tainted = leased("t", 1, taints=(Taint("k", "", "NoSchedule"),))
-    seating = fleet(
+    engine = fleet(
         leased("a", 2),
         leased("b", 1),
         tainted,
@@ -278,17 +278,17 @@ def test_no_second_preemption_while_victims_are_leaving(nominated: str, expected
         a_pod("r", on="b", gpus=(0,), priority=99),
         a_pod("s", on="t", gpus=(0,), deleting=True),
     )
-    assert answer(seating, asker(2, nominated=nominated)) == expected
+    assert answer(engine, asker(2, nominated=nominated)) == expected
 
 
 def test_room_made_for_another_is_not_taken() -> None:
     """GPU 0 is leaving for a pod nominated to a; whoever comes next must evict somebody else."""
-    seating = fleet(
+    engine = fleet(
         leased("a", 2), a_pod("p", on="a", gpus=(0,), deleting=True), a_pod("q", on="a", gpus=(1,), priority=1)
     )
     first = a_pod("first", gpus=1, priority=10, nominated="a")
-    assert answer(seating, a_pod("next", gpus=1, priority=10), PreemptionContext(nominated=(first,))) == "a: q"
-    assert answer(seating, a_pod("next", gpus=1, priority=11), PreemptionContext(nominated=(first,))) == "a:"
+    assert answer(engine, a_pod("next", gpus=1, priority=10), PreemptionContext(nominated=(first,))) == "a: q"
+    assert answer(engine, a_pod("next", gpus=1, priority=11), PreemptionContext(nominated=(first,))) == "a:"
 
 
 def a_gang(*members: Pod, need: int) -> PreemptionContext:
@@ -315,8 +315,8 @@ def members(*levels: int) -> list[Pod]:
 def test_gangs_go_whole(levels: tuple[int, ...], need: int, extra: list[tuple[str, int]], expected: str) -> None:
     gang = members(*levels)
     others = [a_pod(name, on="d", gpus=(0,), priority=level) for name, level in extra]
-    seating = fleet(*(leased(node, 1) for node in "abcd"[: 3 + len(extra)]), *gang, *others)
-    assert answer(seating, asker(), a_gang(*gang, need=need)) == expected
+    engine = fleet(*(leased(node, 1) for node in "abcd"[: 3 + len(extra)]), *gang, *others)
+    assert answer(engine, asker(), a_gang(*gang, need=need)) == expected
 
 
 def test_a_gang_with_a_protected_member_spares_what_it_can() -> None:
@@ -326,10 +326,10 @@ def test_a_gang_with_a_protected_member_spares_what_it_can() -> None:
         a_pod("g1", on="a", gpus=(1,)),
         a_pod("g2", on="b", gpus=(0,), labels={"app": "x"}),
     ]
-    seating = fleet(leased("a", 2), leased("b", 1), *gang, a_budget("b", "x", 0))
+    engine = fleet(leased("a", 2), leased("b", 1), *gang, a_budget("b", "x", 0))
     around = a_gang(*gang, need=2)
-    assert answer(seating, asker(1), around) == "a: g1"
-    assert answer(seating, asker(2), around) == "Protected"
+    assert answer(engine, asker(1), around) == "a: g1"
+    assert answer(engine, asker(2), around) == "Protected"
 
 
 def test_the_action_says_who_and_why() -> None:

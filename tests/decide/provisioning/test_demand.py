@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from tests.decide.preemption.fleets import H100, NOW, a_node, a_pod, an_inventory, fleet, leased, snapshot
+from tests.decide.preemption.fleets import H100, NOW, a_node, a_pod, an_inventory, digest, fleet, leased
 from tests.decide.provisioning.pools import a_provisioner
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.placement.engine import PlacementEngine
@@ -76,11 +76,11 @@ def demand(
     budget: FleetBudget = FleetBudget(),  # noqa: B008 - frozen
 ) -> FleetDemand:
     """What is found; and nothing is left behind."""
-    placements = picture.placements
-    pools = [Pool(provisioner=one, nodes=pool_nodes(one, instances, placements, now=NOW)) for one in provisioners]
-    before = snapshot(placements)
+    snapshot = picture.snapshot
+    pools = [Pool(provisioner=one, nodes=pool_nodes(one, instances, snapshot, now=NOW)) for one in provisioners]
+    before = digest(snapshot)
     found = find_demand(picture, pools, turns, now=NOW, budget=budget)
-    assert snapshot(placements) == before
+    assert digest(snapshot) == before
     return found
 
 
@@ -321,7 +321,7 @@ def test_a_node_with_only_daemons_on_it_is_empty_and_one_with_anything_else_is_n
     web = a_pod("w", on="b", cpu=100)
     job = a_pod("j", on="c", gpus=(0, 1))
     picture = fleet(*(leased(name, 8, labels=POOL) for name in "abc"), daemon, web, job)
-    found = pool_nodes(eight(), (), picture.placements, now=NOW, protected=frozenset("b"))
+    found = pool_nodes(eight(), (), picture.snapshot, now=NOW, protected=frozenset("b"))
     assert [(node.name, node.empty, node.used, node.protected) for node in found] == [
         ("a", True, 0, False),
         ("b", False, 0, True),
@@ -331,14 +331,14 @@ def test_a_node_with_only_daemons_on_it_is_empty_and_one_with_anything_else_is_n
 
 def test_a_taint_nobody_can_read_is_never_due() -> None:
     node = a_node("a", 8, labels=POOL, taints=(Taint(DELETION_TAINT, "soon", "NoSchedule"),))
-    (found,) = pool_nodes(eight(), (), fleet(node, an_inventory("a", 8)).placements, now=NOW)
+    (found,) = pool_nodes(eight(), (), fleet(node, an_inventory("a", 8)).snapshot, now=NOW)
     assert found.delete_after == float("inf")
 
 
 def test_gpus_that_never_appear_are_lost_once_nothing_runs_there() -> None:
     late = made(NOW - 901, "a", 0)
     picture = fleet(replace(late, name="b"), late, a_pod("p", on="b", cpu=1))
-    found = pool_nodes(eight(), (Instance(id="i-a", pool="eight", since=0.0, node="a"),), picture.placements, now=NOW)
+    found = pool_nodes(eight(), (Instance(id="i-a", pool="eight", since=0.0, node="a"),), picture.snapshot, now=NOW)
     assert [(node.name, node.instance, node.lost, node.capacity) for node in found] == [
         ("a", "i-a", True, 8000),
         ("b", "", False, 8000),

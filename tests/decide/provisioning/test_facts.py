@@ -27,9 +27,9 @@ def young(node: Node) -> Node:
 
 
 def found(*facts: Any, machines: tuple[Instance, ...] = (), **said: Any) -> list[PoolNode]:
-    placements = fleet(*facts).placements
+    snapshot = fleet(*facts).snapshot
     pool = a_provisioner(**said)
-    return list(pool_nodes(pool, with_their_nodes(machines, placements), placements, now=NOW))
+    return list(pool_nodes(pool, with_their_nodes(machines, snapshot), snapshot, now=NOW))
 
 
 @pytest.mark.parametrize(

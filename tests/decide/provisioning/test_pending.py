@@ -18,7 +18,7 @@ def said(body: JsonObject, reason: str = "", status: str = "False") -> JsonObjec
 
 
 def counted(*objects: JsonObject) -> list[str]:
-    assigner = PodAssigner(Scene(*objects).placements)
+    assigner = PodAssigner(Scene(*objects).snapshot)
     turns = pending_turns(assigner, buys_for((OURS, "batch-scheduler")))
     return [str(turn.key) for turn in turns]
 
@@ -61,7 +61,7 @@ def test_a_gang_counts_with_those_who_count(of_others: str, counts: bool) -> Non
 
 
 def test_without_a_choice_everybody_counts_who_waits() -> None:
-    assigner = PodAssigner(Scene(pod("p", 1, schedulerName="other"), pod("q", 1, on="a")).placements)
+    assigner = PodAssigner(Scene(pod("p", 1, schedulerName="other"), pod("q", 1, on="a")).snapshot)
     turns = list(pending_turns(assigner))
     assert not any(isinstance(turn, GangRequest) for turn in turns)
     assert [str(turn.key) for turn in turns] == ["team/p"]

@@ -60,8 +60,8 @@ def test_a_node_may_go_between_two_steps(after: int) -> None:
     next(steps)
     for _ in range(after - 1):
         steps.send(True)
-    node = engine.placements.state.nodes["b"]
-    engine.placements.apply(Deleted(ObjectKey("", "b"), node))
+    node = engine.snapshot.state.nodes["b"]
+    engine.snapshot.apply(Deleted(ObjectKey("", "b"), node))
     try:
         while True:
             steps.send(True)

@@ -25,7 +25,7 @@ class Watch:
     """A pool somebody watches. `skew` is how wrong the clock is; seconds go on whatever it says."""
 
     def __init__(self, *instances: Instance) -> None:
-        self.placements = ClusterSnapshot()
+        self.snapshot = ClusterSnapshot()
         self.sightings = Sightings()
         self.instances = list(instances)
         self.steady = 0.0
@@ -38,30 +38,30 @@ class Watch:
     def joins(self, name: str) -> None:
         node, report = template_node(POOL, name, now=self.now)
         for fact in (node, replace(report, reported_at=1e12)):
-            self.placements.apply(Added(key_of(fact), fact))
+            self.snapshot.apply(Added(key_of(fact), fact))
 
     def is_deleted(self, name: str) -> None:
-        node = self.placements.state.nodes[name]
-        self.placements.apply(Deleted(key_of(node), node))
+        node = self.snapshot.state.nodes[name]
+        self.snapshot.apply(Deleted(key_of(node), node))
 
     def is_tainted(self, name: str) -> None:
-        node = self.placements.state.nodes[name]
+        node = self.snapshot.state.nodes[name]
         taint = Taint(DELETION_TAINT, str(int(self.now + DELAY)), "NoSchedule")
-        self.placements.apply(Updated(key_of(node), node, replace(node, taints=(taint,))))
+        self.snapshot.apply(Updated(key_of(node), node, replace(node, taints=(taint,))))
 
     def seen(self) -> Seen:
-        return self.sightings.look([POOL], self.instances, self.placements.state, now=self.now, steady=self.steady)
+        return self.sightings.look([POOL], self.instances, self.snapshot.state, now=self.now, steady=self.steady)
 
     def look(self, seconds: float = 0.0) -> list[PoolNode]:
         """The pool's nodes so many seconds later."""
         self.steady += seconds
-        return list(pool_nodes(POOL, self.instances, self.placements, now=self.now, seen=self.seen()))
+        return list(pool_nodes(POOL, self.instances, self.snapshot, now=self.now, seen=self.seen()))
 
     def step(self, seconds: float = 0.0) -> PoolStepKind:
         self.steady += seconds
         fleet = FleetFacts(provisioners=[POOL], instances=self.instances, seen=self.seen())
         pods: list[Pod] = []
-        return plan_fleet(PlacementEngine(self.placements), fleet, pods, now=self.now).pools["pool"].step.kind
+        return plan_fleet(PlacementEngine(self.snapshot), fleet, pods, now=self.now).pools["pool"].step.kind
 
 
 def a_machine(name: str = "a", since: float = 10 * HOUR) -> Instance:

@@ -24,17 +24,17 @@ def silent_pool(silent: int, heard: int) -> tuple[ClusterSnapshot, list[Instance
         for fact in leased(name, 8, labels=POOL):
             is_old = isinstance(fact, Inventory) and name.startswith("s")
             facts.append(replace(fact, reported_at=NOW - 120.0) if is_old else fact)
-    seating = fleet(*facts)
+    engine = fleet(*facts)
     for place in range(heard):
-        seating.placements.place(a_pod(f"busy-{place}", gpus=8), f"h{place}", tuple(range(8)))
-    return seating.placements, [Instance(id=name, pool="eight", since=0.0, node=name) for name in names]
+        engine.snapshot.place(a_pod(f"busy-{place}", gpus=8), f"h{place}", tuple(range(8)))
+    return engine.snapshot, [Instance(id=name, pool="eight", since=0.0, node=name) for name in names]
 
 
 def planned(silent: int, heard: int, *, seconds: float) -> FleetPlan:
-    placements, instances = silent_pool(silent, heard)
+    snapshot, instances = silent_pool(silent, heard)
     seen = Seen(silent={f"s{place}": seconds for place in range(silent)})
     provisioners = FleetFacts(provisioners=[eight(max_size=99)], instances=instances, seen=seen)
-    return plan_fleet(PodAssigner(placements).seating, provisioners, pods(silent, 8), now=NOW)
+    return plan_fleet(PodAssigner(snapshot).engine, provisioners, pods(silent, 8), now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_what_is_bought_in_place_of_silent_nodes(silent: int, heard: int, second
 
 
 def test_a_pod_that_waits_for_a_silent_agent_is_told_so() -> None:
-    placements, _ = silent_pool(1, 0)
+    snapshot, _ = silent_pool(1, 0)
     (pod,) = pods(1, 8)
-    placements.apply(Added(pod.key, pod))
-    assert foretold(PodAssigner(placements), pod, [eight()], now=NOW) == (
+    snapshot.apply(Added(pod.key, pod))
+    assert foretold(PodAssigner(snapshot), pod, [eight()], now=NOW) == (
         "NodeProvisioner eight buys no node: no agent reports on the GPUs of s0; nothing is bought instead yet",
     )

@@ -30,8 +30,8 @@ class World:
     def __init__(self, *provisioners: Provisioner, budget: FleetBudget | None = None) -> None:
         self.provisioners = {one.name: one for one in provisioners}
         self.budget = budget or FleetBudget()
-        self.placements = ClusterSnapshot()
-        self.seating = PlacementEngine(self.placements)
+        self.snapshot = ClusterSnapshot()
+        self.engine = PlacementEngine(self.snapshot)
         self.instances: dict[str, Instance] = {}
         self.waiting: dict[ObjectKey, Pod] = {}
         self.now = 0.0
@@ -46,8 +46,8 @@ class World:
 
     def leave(self, count: int) -> None:
         """So many of the placed pods are over, the last by name first."""
-        for key in sorted(self.placements.pods, reverse=True)[:count]:
-            self.placements.remove(key)
+        for key in sorted(self.snapshot.pods, reverse=True)[:count]:
+            self.snapshot.remove(key)
 
     def plan(self) -> FleetPlan:
         fleet = FleetFacts(
@@ -56,7 +56,7 @@ class World:
             budget=self.budget,
         )
         turns = sorted(self.waiting.values(), key=_first_come)
-        return plan_fleet(self.seating, fleet, turns, now=self.now)
+        return plan_fleet(self.engine, fleet, turns, now=self.now)
 
     def run(self, until: float) -> None:
         """Everything that happens up to a moment."""
@@ -78,9 +78,9 @@ class World:
 
     def _schedule(self) -> None:
         for pod in sorted(self.waiting.values(), key=_first_come):
-            seat = self.seating.seat(pod, now=self.now)
-            if isinstance(seat, Placement):
-                hold(self.placements, pod, seat)
+            placement = self.engine.place(pod, now=self.now)
+            if isinstance(placement, Placement):
+                hold(self.snapshot, pod, placement)
                 del self.waiting[pod.key]
 
     def _perform(self, action: PoolIntent) -> None:
@@ -93,11 +93,11 @@ class World:
             case Untaint(node=name):
                 self._taint(name, lambda taints: tuple(taint for taint in taints if taint.key != DELETION_TAINT))
             case TerminateInstance(node=name, instance=instance):
-                assert not any(matters(pod) for pod in self.placements.pods_on(name).values())
+                assert not any(matters(pod) for pod in self.snapshot.pods_on(name).values())
                 del self.instances[instance]
-                node, report = self.placements.state.nodes[name], self.placements.state.inventories[name]
-                self.placements.apply(Deleted(key_of(report), report))
-                self.placements.apply(Deleted(key_of(node), node))
+                node, report = self.snapshot.state.nodes[name], self.snapshot.state.inventories[name]
+                self.snapshot.apply(Deleted(key_of(report), report))
+                self.snapshot.apply(Deleted(key_of(node), node))
 
     def _provision(self, action: ScaleUp) -> None:
         if self.fails(action):
@@ -113,8 +113,8 @@ class World:
             )
 
     def _taint(self, name: str, change: Callable[[tuple[Taint, ...]], tuple[Taint, ...]]) -> None:
-        node = self.placements.state.nodes[name]
-        self.placements.apply(Updated(key_of(node), node, replace(node, taints=change(node.taints))))
+        node = self.snapshot.state.nodes[name]
+        self.snapshot.apply(Updated(key_of(node), node, replace(node, taints=change(node.taints))))
 
     def _next_boot(self) -> float | None:
         ages = [one.since + late for one in self.instances.values() for late in (BOOT, BOOT + GPUS_LATER)]
@@ -123,15 +123,15 @@ class World:
     def _boot(self) -> None:
         """Instances become nodes, and their GPUs appear later."""
         for one in self.instances.values():
-            known = self.placements.state.nodes.get(one.node)
+            known = self.snapshot.state.nodes.get(one.node)
             provisioner = self.provisioners[one.pool]
             node, report = template_node(provisioner, one.node, zone=one.zone, now=self.now)
             bare: Node = replace(node, allocatable={k: v for k, v in node.allocatable.items() if k != GPU})
             if known is None and self.now >= one.since + BOOT:
-                self.placements.apply(Added(key_of(bare), bare))
+                self.snapshot.apply(Added(key_of(bare), bare))
             elif known is not None and GPU not in known.allocatable and self.now >= one.since + BOOT + GPUS_LATER:
-                self.placements.apply(Updated(key_of(node), known, replace(node, taints=known.taints)))
-                self.placements.apply(Added(key_of(report), replace(report, reported_at=1e12)))
+                self.snapshot.apply(Updated(key_of(node), known, replace(node, taints=known.taints)))
+                self.snapshot.apply(Added(key_of(report), replace(report, reported_at=1e12)))
 
     def _check(self) -> None:
         for name, size in self.sizes.items():

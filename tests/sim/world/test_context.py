@@ -208,7 +208,7 @@ def test_each_loop_has_a_process_and_a_life() -> None:
         made.submit(arrives(0, claim("c", 2), pod("a", claim="c")))
         await asyncio.sleep(5)
         assert len(made.state.pods) == 1
-        assert made.placements.state is made.state
+        assert made.snapshot.state is made.state
 
     tell(world(), story)
 

@@ -77,16 +77,16 @@ class ClaimController:
         self,
         api: KubeApi,
         clock: Clock,
-        placements: ClusterSnapshot,
+        snapshot: ClusterSnapshot,
         *,
         names: Collection[str],
         quotas: QuotaTable | None = None,
         on_outcome: Callable[[RecordOutcome | CopyOutcome], None] = lambda _: None,
     ) -> None:
         self._clock = clock
-        self._state = placements.state
+        self._state = snapshot.state
         self._said = SchedulerFeedback()
-        self._view = ClaimView(placements, self._said, frozenset(names), quotas or QuotaTable(placements))
+        self._view = ClaimView(snapshot, self._said, frozenset(names), quotas or QuotaTable(snapshot))
         self._claims, self._copies = ClaimStatusWriter(api, clock), ClaimCreator(api)
         self._quotas = QuotaStatusWriter(api, clock)
         self._told: dict[ObjectKey, QuotaStatus] = {}

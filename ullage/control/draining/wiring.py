@@ -48,7 +48,7 @@ class DrainController:
         self.metrics = metrics
         self._provisioning = provisioning
         self._api = api = provisioning.api
-        clock, snapshot, statuses = provisioning.clock, provisioning.loop.placements, provisioning.statuses
+        clock, snapshot, statuses = provisioning.clock, provisioning.loop.snapshot, provisioning.statuses
         fleet = FleetSources(snapshot, statuses, provisioning.clouds)
         self.core = core = DrainCore(snapshot, settings.draining, node_filters)
         self.reporter = DrainReporter(provisioning.events, snapshot.state, lambda: statuses.provisioners, metrics)

@@ -105,7 +105,7 @@ class KarpenterLoop:
         if any(self.core.is_serving(WaitingPod(one.key, one.uid)) for one in members):
             return True
         plan = self.served_by_others()
-        if plan is not None and any(one.key in plan.chosen or one.key in plan.seated for one in members):
+        if plan is not None and any(one.key in plan.chosen or one.key in plan.placed for one in members):
             return False
         now, provisioners = self._clock.now(), tuple(self.provisioners())
         if not provisioners:
@@ -125,8 +125,8 @@ class KarpenterLoop:
         turns = list(pending_turns(self._assigner, self._counts))
         if not turns:
             return []
-        demand = find_demand(self._assigner.seating, (), turns, now=self._clock.now())
-        unmet, pods = set(demand.unmet), self._assigner.placements.state.pods
+        demand = find_demand(self._assigner.engine, (), turns, now=self._clock.now())
+        unmet, pods = set(demand.unmet), self._assigner.snapshot.state.pods
         others = self.served_by_others()
         if others is not None:
             unmet = {key for key in unmet if key in others.unmet or self.serves(pods[key])}

@@ -56,8 +56,8 @@ class ProvisioningLoop:
         clock: Clock,
         settings: Settings,
     ) -> None:
-        self.placements = ClusterSnapshot()
-        self.core = ProvisioningCore(self.placements, settings)
+        self.snapshot = ClusterSnapshot()
+        self.core = ProvisioningCore(self.snapshot, settings)
         self.health = LoopHealth("provisioning", clock.steady)
         self.on_outcome: Callable[[PoolOutcome], None] = lambda _: None
         self.on_step: Callable[[Provisioner, Sequence[PoolOutcome]], None] = lambda *_: None
@@ -95,7 +95,7 @@ class ProvisioningLoop:
         if isinstance(fact, NodeProvisioner):
             self._statuses.hear(event)
         else:
-            self.placements.apply(event)
+            self.snapshot.apply(event)
         if not self._wakeup.is_set and self.core.observe(event):
             self._wakeup.set()
 
@@ -232,7 +232,7 @@ class ProvisioningLoop:
         """Label nodes of our instances with the labels of their pool, where those are missing."""
         by_name = {one.name: one for one in provisioners}
         for machine in self._instances():
-            node, pool = self.placements.state.nodes.get(machine.node), by_name.get(machine.pool)
+            node, pool = self.snapshot.state.nodes.get(machine.node), by_name.get(machine.pool)
             stays = machine.state is not InstanceState.STOPPING
             if node is None or pool is None or not stays or PROVISIONER_LABEL in node.labels:
                 continue
@@ -242,7 +242,7 @@ class ProvisioningLoop:
                 _log.info("a node was not labelled", node=node.name, error=error.message)
 
     def _instances(self) -> list[Instance]:
-        return with_their_nodes(self._clouds.instances(), self.placements)
+        return with_their_nodes(self._clouds.instances(), self.snapshot)
 
     def _pruned(self, provisioner: Provisioner) -> Provisioner:
         staleness = self._clouds.provider(provisioner.provider).staleness

@@ -150,7 +150,7 @@ class ProvisioningController:
                     await provider.close()
 
     def _tell(self, events: EventRecorder) -> None:
-        state = self.loop.placements.state
+        state = self.loop.snapshot.state
         steps, plans = PoolReporter(events, state.nodes.get), PlanTeller(events, state.pods)
 
         def stepped(provisioner: Provisioner, outcomes: Sequence[PoolOutcome]) -> None:
@@ -181,11 +181,11 @@ class ProvisioningController:
             one.hear(event)
 
     def _pods_called(self, uids: Collection[str]) -> dict[str, ObjectKey]:
-        pods = self.loop.placements.state.pods.values()
+        pods = self.loop.snapshot.state.pods.values()
         return {pod.uid: pod.key for pod in pods if pod.uid in uids}
 
     def _devices(self, node: str) -> list[int]:
-        report = self.loop.placements.state.inventories.get(node)
+        report = self.loop.snapshot.state.inventories.get(node)
         return [] if report is None else [device.id for device in report.devices]
 
     def _made(self, name: str) -> CloudProvider:

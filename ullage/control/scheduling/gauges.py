@@ -15,14 +15,14 @@ def show(metrics: SchedulerMetrics, core: SchedulerCore, *, now: float) -> None:
     metrics.show_queue(core.queue.depth())
     metrics.gangs_waiting.set(core.gangs_waiting)
     metrics.leases_held.set(core.leases_held)
-    metrics.show_gpus(gpu_states(core.placements, now=now))
+    metrics.show_gpus(gpu_states(core.snapshot, now=now))
 
 
-def gpu_states(placements: ClusterSnapshot, *, now: float) -> dict[tuple[GpuMetricState, str], int]:
+def gpu_states(snapshot: ClusterSnapshot, *, now: float) -> dict[tuple[GpuMetricState, str], int]:
     """Number of GPUs by state and model."""
-    gpus, counts = placements.columns.gpus, Counter[tuple[GpuMetricState, str]]()
+    gpus, counts = snapshot.columns.gpus, Counter[tuple[GpuMetricState, str]]()
     models = {number: model for model, number in gpus.models.items()}
-    for row in placements.columns.rows.values():
+    for row in snapshot.columns.rows.values():
         stale = gpus.kind[row] == NodeKindCode.LEASED and gpus.reported_at[row] < now - STALE_AFTER
         exists, healthy = gpus.exists.item(row), gpus.healthy.item(row)
         free, model = gpus.free[row].tolist(), gpus.model[row].tolist()

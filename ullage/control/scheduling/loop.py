@@ -211,7 +211,7 @@ class SchedulerLoop:
         """Report on the pod and its claim that it was not bound, and why, in the API server's words."""
         if not isinstance(outcome, PodNotBound) or (why := self._failures.refusal(outcome)) is None:
             return
-        pod = self.core.placements.state.pods.get(outcome.action.pod)
+        pod = self.core.snapshot.state.pods.get(outcome.action.pod)
         if pod is None or pod.uid != outcome.action.uid or pod.node:
             return
         if self._feedback is not None:

@@ -73,7 +73,7 @@ class Scheduler:
         self._followed: list[Informer[Any, Any]] = []
         self.core = SchedulerCore(self._profiles, settings.scheduling)
         self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
-        self.vms = VmSystem(api, self.core.placements, settings.vms, clock, self._metrics.vms, seed=seed)
+        self.vms = VmSystem(api, self.core.snapshot, settings.vms, clock, self._metrics.vms, seed=seed)
         releaser = LeaseReleaser(api, namespace)
         self._collector = LeaseGarbageCollector(
             releaser, clock, on_released=lambda released: self._metrics.swept(released.why)
@@ -130,7 +130,7 @@ class Scheduler:
             claims = ClaimController(
                 self._api,
                 self._clock,
-                self.core.placements,
+                self.core.snapshot,
                 names=self._profiles,
                 quotas=self.core.quota,
                 on_outcome=reporter.claim_kept,
@@ -156,8 +156,8 @@ class Scheduler:
                 self._ready.set()
 
     def _withheld(self, pod: Pod) -> tuple[WithheldGpu, ...]:
-        placements = self.core.placements
-        return placements.device_claims.withheld(pod.gpu_ids, placements.state.inventories.get(pod.node))
+        snapshot = self.core.snapshot
+        return snapshot.device_claims.withheld(pod.gpu_ids, snapshot.state.inventories.get(pod.node))
 
     def _actuator(self) -> SchedulerActuator:
         book = LeaseClient(self._api, self._namespace, self._clock)

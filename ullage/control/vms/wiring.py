@@ -73,7 +73,7 @@ class VmSystem:
     def __init__(
         self,
         api: KubeApi,
-        placements: ClusterSnapshot,
+        snapshot: ClusterSnapshot,
         settings: VmSettings,
         clock: Clock,
         metrics: VmSystemMetrics,
@@ -81,13 +81,13 @@ class VmSystem:
         seed: int,
     ) -> None:
         self._api = api
-        self._placements = placements
+        self._snapshot = snapshot
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
         self._seed = seed
         self._changed = Wakeup()
-        room = placements.vms
+        room = snapshot.vms
         room.ledger.restarted(RestartRule(settings.restart))
         room.scoring = vm_scoring(settings)
         self.core = VmCore(room.ledger, vm_rules(settings))
@@ -101,7 +101,7 @@ class VmSystem:
 
     async def run(self, events: VmEventSink, namespace: str) -> None:
         """Run until cancelled. `namespace` is that of the node configuration."""
-        room = self._placements.vms
+        room = self._snapshot.vms
         reporter = VmReporter(events, self._metrics, namespace)
         loop = VmLoop(self.core, self._api, self._clock, reporter)
 
@@ -129,12 +129,12 @@ class VmSystem:
 
     def show(self) -> None:
         """Bring gauges up to date."""
-        room = self._placements.vms
+        room = self._snapshot.vms
         ledgers = [room.ledger.ledger(name) for name in room.ledger.nodes() if room.is_vm_node(name)]
         self._metrics.show(ledgers, list(self.core.unrelieved.values()))
 
     async def _follow_config(self, reporter: VmReporter) -> None:
-        room = self._placements.vms
+        room = self._snapshot.vms
         while True:
             self._changed.clear()
             reporter.config(room.config, room.refusal)
@@ -164,7 +164,7 @@ class VmSystem:
             context = None if serving.insecure else tls.context
             taken = [await open_servers.enter_async_context(serving_vms(serving.permits, context, agents.answer))]
             if serving.state is not None:
-                state = StateServer(lambda: ledger_document(self._placements.vms, self.core.unrelieved), callers)
+                state = StateServer(lambda: ledger_document(self._snapshot.vms, self.core.unrelieved), callers)
                 shown = serving_vms(serving.state, tls.context, state.answer)
                 taken.append(await open_servers.enter_async_context(shown))
             self.addresses = tuple(taken)
@@ -174,5 +174,5 @@ class VmSystem:
             await asyncio.Event().wait()
 
     def _waits(self, key: ObjectKey) -> bool:
-        pod = self._placements.state.pods.get(key)
+        pod = self._snapshot.state.pods.get(key)
         return pod is not None and not pod.node and not pod.phase.over

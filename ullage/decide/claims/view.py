@@ -22,10 +22,10 @@ class ClaimView:
     """Reads the scheduler's snapshot and the scheduler feedback."""
 
     def __init__(
-        self, placements: ClusterSnapshot, said: SchedulerFeedback, names: frozenset[str], quotas: QuotaTable
+        self, snapshot: ClusterSnapshot, said: SchedulerFeedback, names: frozenset[str], quotas: QuotaTable
     ) -> None:
-        self._placements = placements
-        self._state = placements.state
+        self._snapshot = snapshot
+        self._state = snapshot.state
         self._said = said
         self._names = names
         self._quotas = quotas
@@ -41,7 +41,7 @@ class ClaimView:
 
     def standing(self, claim: Claim) -> ClaimStatus:
         """Status that the claim should have."""
-        pod = last_user_of(claim.key, self._placements)
+        pod = last_user_of(claim.key, self._snapshot)
         if pod is None:
             return claim_standing(claim, None, template=self._state.is_template(claim.key))
         return claim_standing(
@@ -62,8 +62,8 @@ class ClaimView:
 
         A claim is protected from its first pod on, placed or not. One being deleted stays so only for a placed pod.
         """
-        owner = owner_of(claim.key, self._placements)
-        used = owner is not None and (not claim.deleting or owner.key in self._placements.pods)
+        owner = owner_of(claim.key, self._snapshot)
+        used = owner is not None and (not claim.deleting or owner.key in self._snapshot.pods)
         if claim.protected:
             return None if used else False
         return True if used and not claim.deleting else None
@@ -108,14 +108,14 @@ class ClaimView:
 
     def has_intentions(self, namespace: str) -> bool:
         """True if pods of a namespace are assumed on nodes and not bound, as far as is known."""
-        return self._placements.has_intentions(namespace)
+        return self._snapshot.has_intentions(namespace)
 
     def _waiting_for_quota(self, namespace: str) -> dict[ObjectKey, QuotaUsage]:
         """Pods refused for quota, each with the least it would take."""
         waiting: dict[ObjectKey, QuotaUsage] = {}
         for key in self._said.over_quota(namespace):
             pod = self._state.pods.get(key)
-            asking = None if pod is None else with_claim(pod, self._placements)
+            asking = None if pod is None else with_claim(pod, self._snapshot)
             ask = device_ask(asking) if isinstance(asking, Pod) else None
             if ask is not None:
                 waiting[key] = least_taken(ask)

@@ -159,12 +159,12 @@ class DrainCore:
         abandoned = self.abandoned
         inputs = self._inputs(scope, abandoned)
         assigner = PodAssigner(self.snapshot.fork())
-        yield from assigner.seating.warm_up()
-        with assigner.placements.what_if() as trial:
+        yield from assigner.engine.warm_up()
+        with assigner.snapshot.what_if() as trial:
             trial.keep()  # the fork is dropped: to undo everything would cost as much as it took
             plan = yield from plan_steps(assigner, inputs, policy, self._memory, limits, now=now)
         yield NO_COST
-        nodes, pods = assigner.placements.state.nodes, assigner.placements.pods
+        nodes, pods = assigner.snapshot.state.nodes, assigner.snapshot.pods
         since = {**(plan.memory.since or {}), **_timers_of_unlisted(scope, nodes)}
         begun = OngoingRemovals(going=tuple(self.tracker.going.values()), left=abandoned)
         batch = crop_to_limits(plan.removable, since, nodes, begun, self._pacing(pools), now=now)
@@ -203,8 +203,8 @@ class DrainCore:
             destinations=pod_destinations(self.node_filters, self.nodes),
         )
         assigner = PodAssigner(self.snapshot.fork())
-        yield from assigner.seating.warm_up()
-        with assigner.placements.what_if() as trial:
+        yield from assigner.engine.warm_up()
+        with assigner.snapshot.what_if() as trial:
             trial.keep()  # the fork is dropped
             found = yield from unplaceable_pods(assigner, leaving, now=now)
         return UnplaceablePods(frozenset(leaving.nodes), found)
@@ -301,7 +301,7 @@ def can_change_plan(event: FactEvent[Any]) -> bool:
 
 def removal_plan(action: RemoveNode, assigner: PodAssigner) -> RemovalPlan:
     """Build the removal plan of an action. To be called before the snapshot changes."""
-    state = assigner.placements.state
+    state = assigner.snapshot.state
     node = state.nodes[action.node]
     pods = {move.pod: state.pods[move.pod].uid for move in action.evict if move.pod in state.pods}
     return RemovalPlan(
@@ -311,7 +311,7 @@ def removal_plan(action: RemoveNode, assigner: PodAssigner) -> RemovalPlan:
 
 def _whole_gangs(pods: dict[ObjectKey, str], assigner: PodAssigner) -> dict[ObjectKey, tuple[ObjectKey, ...]]:
     """Gangs whose members that hold room all leave, with those members."""
-    state, held = assigner.placements.state, assigner.placements.pods
+    state, held = assigner.snapshot.state, assigner.snapshot.pods
     claiming = [state.pods[key] for key in sorted(pods) if state.pods[key].claim or state.pods[key].claim_template]
     found: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
     for gang in dict.fromkeys(gang for gang in map(assigner.gang_of, claiming) if gang is not None):

@@ -48,18 +48,18 @@ def kept(evictions: Iterable[RecentEviction], *, keep: float, now: float) -> tup
 
 
 def still_missing(
-    evictions: Iterable[RecentEviction], workloads: Mapping[str, WorkloadReplicas], placements: ClusterSnapshot
+    evictions: Iterable[RecentEviction], workloads: Mapping[str, WorkloadReplicas], snapshot: ClusterSnapshot
 ) -> list[Pod]:
     """Evicted pods still to be replaced: per owner at most its missing replicas; all, if its target is unknown."""
     evictions = tuple(evictions)
-    live = _live(placements, {one.pod.owner.uid for one in evictions if one.pod.owner is not None})
+    live = _live(snapshot, {one.pod.owner.uid for one in evictions if one.pod.owner is not None})
     missing: dict[str, int] = {}
     found: dict[ObjectKey, Pod] = {}
     for eviction in evictions:
         pod, owner = eviction.pod, eviction.pod.owner
         if owner is None or owner.kind in STAY_BEHIND or pod.marks.mirror or pod.marks.daemon:
             continue
-        there = placements.state.pods.get(pod.key)
+        there = snapshot.state.pods.get(pod.key)
         if there is not None and there.uid != pod.uid:
             continue  # its replacement has the same name
         known = workloads.get(owner.uid)
@@ -68,27 +68,27 @@ def still_missing(
             if not left:
                 continue
             missing[owner.uid] = left - 1
-        found[pod.key] = placements.pods.get(pod.key, pod)
+        found[pod.key] = snapshot.pods.get(pod.key, pod)
     return [found[key] for key in sorted(found)]
 
 
 def behind(
-    evictions: Iterable[RecentEviction], workloads: Mapping[str, WorkloadReplicas], placements: ClusterSnapshot
+    evictions: Iterable[RecentEviction], workloads: Mapping[str, WorkloadReplicas], snapshot: ClusterSnapshot
 ) -> frozenset[str]:
     """Uids of owners whose status counts more pods than are live: they have not observed the evictions yet."""
     owners = {one.pod.owner.uid for one in evictions if one.pod.owner is not None} & workloads.keys()
-    live = _live(placements, owners)
+    live = _live(snapshot, owners)
     return frozenset(uid for uid in owners if workloads[uid].current > live[uid])
 
 
-def missing_at_start(workloads: Mapping[str, WorkloadReplicas], placements: ClusterSnapshot) -> list[Pod]:
+def missing_at_start(workloads: Mapping[str, WorkloadReplicas], snapshot: ClusterSnapshot) -> list[Pod]:
     """Pods that owners want and do not have, at the start of a process: whether they were evicted is not recorded.
 
     Terminating pods count as themselves. Pods that are gone are copied from another pod of their owner, else from its
     template.
     """
     there: dict[str, list[Pod]] = {}
-    for pod in placements.state.pods.values():
+    for pod in snapshot.state.pods.values():
         if pod.owner is not None and pod.owner.uid in workloads and not pod.phase.over:
             there.setdefault(pod.owner.uid, []).append(pod)
     found: list[Pod] = []
@@ -115,11 +115,11 @@ def _another(like: Pod, number: int) -> Pod:
     return replace(like, key=key, uid=uid, node="", gpu_ids=(), gpu_instances=(), deleting=False)
 
 
-def _live(placements: ClusterSnapshot, owners: Collection[str]) -> Counter[str]:
+def _live(snapshot: ClusterSnapshot, owners: Collection[str]) -> Counter[str]:
     """Number of pods per owner uid that are neither finished nor being deleted."""
     if not owners:
         return Counter()
-    pods = placements.state.pods.values()
+    pods = snapshot.state.pods.values()
     return Counter(
         pod.owner.uid
         for pod in pods

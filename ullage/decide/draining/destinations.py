@@ -35,9 +35,9 @@ class _Wanted:
 class DestinationSearch:
     """Open and closed rows of one plan; open rows are filtered by the PlacementEngine."""
 
-    def __init__(self, seating: PlacementEngine, *, now: float) -> None:
-        self._seating = seating
-        self._columns = seating.placements.columns
+    def __init__(self, engine: PlacementEngine, *, now: float) -> None:
+        self._engine = engine
+        self._columns = engine.snapshot.columns
         self._now = now
         self._order: Rows = self._columns.by_name[::-1]
         self._pointers: dict[Shape, int] = {}
@@ -69,16 +69,16 @@ class DestinationSearch:
 
     def takes(self, row: int, pod: Pod) -> bool:
         """True if a row, such as the one a hint names, is open and the pod fits there."""
-        return self._open.item(row) and self._seating.codes(pod, now=self._now).item(row) == FITS
+        return self._open.item(row) and self._engine.codes(pod, now=self._now).item(row) == FITS
 
     def next_for(self, pod: Pod) -> int | None:
         """Next open row that fits a pod. The pod must hold no room in the snapshot."""
-        codes = self._seating.codes(pod, now=self._now)
+        codes = self._engine.codes(pod, now=self._now)
         return self._next(pod.shape, (codes == FITS) & self._open)
 
     def refusals(self, pod: Pod) -> list[tuple[Reason, int]]:
         """Reasons why open rows do not fit a pod, each with its number of rows, most frequent first."""
-        codes = self._seating.codes(pod, now=self._now)[self._open]
+        codes = self._engine.codes(pod, now=self._now)[self._open]
         counts = np.bincount(codes, minlength=len(REASONS))[: len(REASONS)].tolist()
         found = [(reason, counts[code]) for code, reason in enumerate(REASONS) if code != FITS and counts[code]]
         return sorted(found, key=lambda entry: -entry[1])
@@ -133,7 +133,7 @@ class DestinationSearch:
     def _wanted_by(self, pod: Pod) -> _Wanted:
         known = self._wanted.get(pod.shape)
         if known is None:
-            able = np.isin(self._seating.codes(pod, now=self._now), _ROOM)
+            able = np.isin(self._engine.codes(pod, now=self._now), _ROOM)
             needs = [(index, amount) for index, amount in self._columns.needs(pod.shape.requests) if amount > 0]
             known = self._wanted[pod.shape] = _Wanted(able, needs)
         return known

@@ -25,22 +25,20 @@ Shares = npt.NDArray[np.float64]
 Amounts = npt.NDArray[np.int64]
 
 
-def used_shares(
-    placements: ClusterSnapshot, policy: DrainPolicy, *, now: float
-) -> tuple[Shares, npt.NDArray[np.bool_]]:
+def used_shares(snapshot: ClusterSnapshot, policy: DrainPolicy, *, now: float) -> tuple[Shares, npt.NDArray[np.bool_]]:
     """Used share of each row, 0 to 1 or more; and a mask of rows above the threshold of the policy.
 
     A share equal to the threshold is low enough. A row with nothing allocatable and something in use is infinite.
     """
-    columns = placements.columns
-    left_out = _left_out(placements, policy, now)
+    columns = snapshot.columns
+    left_out = _left_out(snapshot, policy, now)
     gpus = gpu_rows(columns)
     cpu, memory = (_share(columns, name, left_out) for name in (CPU, MEMORY))
     shares = np.where(gpus, _gpu_share(columns, left_out), np.maximum(cpu, memory))
     threshold = np.where(gpus, policy.gpu_used_milli, policy.used_milli)
     if policy.pools_used_milli:
         for name, row in columns.rows.items():
-            pool = placements.state.nodes[name].labels.get(PROVISIONER_LABEL, "")
+            pool = snapshot.state.nodes[name].labels.get(PROVISIONER_LABEL, "")
             threshold[row] = policy.pools_used_milli.get(pool, threshold[row])
     return shares, shares > threshold / MILLI
 
@@ -105,15 +103,15 @@ class _LeftOut:
         return used, offered
 
 
-def _left_out(placements: ClusterSnapshot, policy: DrainPolicy, now: float) -> _LeftOut:
+def _left_out(snapshot: ClusterSnapshot, policy: DrainPolicy, now: float) -> _LeftOut:
     """Amounts of pods that do not count: overdue pods, and DaemonSet and mirror pods if the policy says so.
 
     Amounts of DaemonSet and mirror pods are subtracted from allocatable, too. Those of overdue pods are not: other
     pods may use that room later.
     """
-    found, rows = _LeftOut(), placements.columns.rows
+    found, rows = _LeftOut(), snapshot.columns.rows
     everybody_counts = policy.count_daemons and policy.count_mirrors
-    for pod in placements.pods.values():
+    for pod in snapshot.pods.values():
         if everybody_counts and not pod.deleting:
             continue
         row = rows.get(pod.node)

@@ -88,7 +88,7 @@ def plan_drain(
     now: float,
 ) -> DrainPlan:
     """Plan removals at once: nodes that can be removed together now, and why the others stay."""
-    with assigner.placements.what_if():
+    with assigner.snapshot.what_if():
         return finish(plan_steps(assigner, facts, policy, memory, limits, now=now))
 
 
@@ -113,18 +113,18 @@ class _Planner:
         self, assigner: PodAssigner, facts: DrainInputs, policy: DrainPolicy, memory: PlannerMemory, now: float
     ) -> None:
         self._assigner = assigner
-        self._placements = placements = assigner.placements
+        self._snapshot = snapshot = assigner.snapshot
         self._facts = facts
         self._policy = policy
         self._memory = memory
         self._now = now
-        self._nodes = placements.state.nodes
-        self._rows = placements.columns.rows
+        self._nodes = snapshot.state.nodes
+        self._rows = snapshot.columns.rows
         self._removing = {name for name in facts.removing if name in self._nodes}
         self._removing |= {
             name for name, node in self._nodes.items() if is_draining(node) and name not in facts.resumable
         }
-        self._budgets = RemainingPdbTracker(placements.state.budgets)
+        self._budgets = RemainingPdbTracker(snapshot.state.budgets)
         context = DrainContext(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
         self._drainabilities = DrainabilityCache(context)
         self._reserved: Places = {}
@@ -134,11 +134,11 @@ class _Planner:
     def steps(self, limits: Limits) -> Stepper[DrainPlan]:
         # 1. pending pods are placed first
         yield from place_pending(self._assigner, now=self._now)
-        destinations = DestinationSearch(self._assigner.seating, now=self._now)
+        destinations = DestinationSearch(self._assigner.engine, now=self._now)
         if self._facts.destinations is not None:
             destinations.limit_to(self._facts.destinations)
         evicted = [one.pod for one in self._evicted]
-        relocator = PodRelocator(self._assigner.seating, destinations, self._memory, now=self._now, also=evicted)
+        relocator = PodRelocator(self._assigner.engine, destinations, self._memory, now=self._now, also=evicted)
         yield NO_COST
         # 2. pods on nodes that are being removed, and pods evicted lately
         for name in sorted(self._removing):
@@ -161,13 +161,13 @@ class _Planner:
 
     def _nominated(self) -> Places:
         """Nominated nodes of pending pods."""
-        pods = self._placements.state.pods.values()
+        pods = self._snapshot.state.pods.values()
         return {pod.key: pod.nominated for pod in pods if pod.nominated and waits(pod)}
 
     def _unplaced(self, relocator: PodRelocator) -> Stepper[tuple[UnremovableReason, Pod] | None]:
         """First pod on a node being removed, or evicted lately, that has no place any more."""
         for name in sorted(self._removing):
-            here = self._placements.pods_on(name)
+            here = self._snapshot.pods_on(name)
             leaving = [here[key] for key in sorted(here) if self._leaves(here[key])]
             self._budgets.charge(leaving)
             places = relocator.move(leaving)
@@ -175,7 +175,7 @@ class _Planner:
                 return UnremovableReason.DRAINED_PODS_UNPLACED, places
             self._reserved |= places
             yield NO_COST
-        missing = still_missing(self._evicted, self._facts.workloads, self._placements)
+        missing = still_missing(self._evicted, self._facts.workloads, self._snapshot)
         places = relocator.move(missing)
         if isinstance(places, Pod):
             return UnremovableReason.EVICTED_PODS_UNPLACED, places
@@ -185,22 +185,22 @@ class _Planner:
 
     def _leaves(self, pod: Pod) -> bool:
         """True if a pod on a node being removed needs a place elsewhere."""
-        if pod.deleting or pod.key not in self._placements.state.pods:
+        if pod.deleting or pod.key not in self._snapshot.state.pods:
             return False
         return self._drainabilities.of(pod) not in (Drainability.LEAVES_WITH_NODE, Drainability.SKIP)
 
     def _eligible(self) -> Stepper[tuple[dict[str, UnremovableNode], list[PodsToMove]]]:
         """Nodes that stay, and the pods of nodes to be tried, in order."""
-        shares, too_much = used_shares(self._placements, self._policy, now=self._now)
+        shares, too_much = used_shares(self._snapshot, self._policy, now=self._now)
         context = EligibilityContext(self._facts, self._policy, self._removing, shares, too_much.tolist(), self._rows)
-        order = TrialOrder(self._placements.columns, shares, self._facts.prices)
+        order = TrialOrder(self._snapshot.columns, shares, self._facts.prices)
         yield NO_COST
         stays: dict[str, UnremovableNode] = {}
         loads: list[tuple[Key, PodsToMove]] = []
         for name in sorted(self._nodes):
             problem = ineligible(self._nodes[name], context)
             if problem is None:
-                load = pods_to_move(name, self._placements, self._drainabilities)
+                load = pods_to_move(name, self._snapshot, self._drainabilities)
                 problem = load.blocked
                 if problem is None:
                     loads.append((order.key(load), load))

@@ -105,7 +105,7 @@ class PodRelocator:
 
     def __init__(
         self,
-        seating: PlacementEngine,
+        engine: PlacementEngine,
         destinations: DestinationSearch,
         memory: PlannerMemory,
         *,
@@ -113,14 +113,12 @@ class PodRelocator:
         also: Iterable[Pod] = (),
     ) -> None:
         """`also`: pods that will need a place and hold no room now."""
-        self._seating = seating
-        self.placements = self._placements = seating.placements
+        self._engine = engine
+        self.snapshot = self._snapshot = engine.snapshot
         self._destinations = destinations
         self._now = now
         self._memory = memory
-        self.batchable = BatchablePods(
-            chain(self._placements.pods.values(), also), self._placements.state.namespace_labels
-        )
+        self.batchable = BatchablePods(chain(self._snapshot.pods.values(), also), self._snapshot.state.namespace_labels)
 
     def move(self, pods: Sequence[Pod]) -> Places | Pod:
         """Take pods off their nodes and place each elsewhere: all places, or the first pod without one.
@@ -129,7 +127,7 @@ class PodRelocator:
         """
         batches, others = self._split(pods)
         self._take_out(batches, others)
-        return self._seat(batches, others)
+        return self._place_all(batches, others)
 
     def take_out(self, pods: Sequence[Pod]) -> None:
         """Free the room of these pods."""
@@ -140,18 +138,18 @@ class PodRelocator:
 
         Room on the node is closed by `DestinationSearch`; the taint matters to hard spread constraints alone.
         """
-        node = self._placements.state.nodes[name]
+        node = self._snapshot.state.nodes[name]
         if self.batchable.spreads and not any(taint.key == DRAINING_TAINT for taint in node.taints):
-            self._placements.put_node(replace(node, taints=(*node.taints, _DRAINING)))
+            self._snapshot.put_node(replace(node, taints=(*node.taints, _DRAINING)))
 
-    def seat(self, pod: Pod) -> Places | Pod:
+    def place(self, pod: Pod) -> Places | Pod:
         """Place one pod that holds no room."""
-        return self._seat(*self._split((pod,)))
+        return self._place_all(*self._split((pod,)))
 
     def _recreated(self, pod: Pod) -> Pod:
         """The pod as its controller will create it again; a VM pod with the room it holds now in VM ledgers."""
-        again = as_recreated(pod, self._placements.state)
-        ready = with_vm(again, self._placements) if again.vm is not None else again
+        again = as_recreated(pod, self._snapshot.state)
+        ready = with_vm(again, self._snapshot) if again.vm is not None else again
         return ready if isinstance(ready, Pod) else again
 
     def why_nowhere(self, pod: Pod) -> str:
@@ -161,7 +159,7 @@ class PodRelocator:
         counts = self._destinations.refusals(self._recreated(pod))
         return ", ".join(f"{count} {reason}" for reason, count in counts) or "there is no other node"
 
-    def _seat(self, batches: Batches, others: Iterable[Pod]) -> Places | Pod:
+    def _place_all(self, batches: Batches, others: Iterable[Pod]) -> Places | Pod:
         places: Places = {}
         for pod in sorted(others, key=queue_order):
             node = self._place(self._recreated(pod))
@@ -175,17 +173,17 @@ class PodRelocator:
         return places
 
     def _take_out(self, batches: Batches, others: Iterable[Pod]) -> None:
-        rows, held = self._placements.columns.rows, self._placements.pods
+        rows, held = self._snapshot.columns.rows, self._snapshot.pods
         for pod in others:
-            self._placements.remove(pod.key)
+            self._snapshot.remove(pod.key)
         for shape, batch in batches.items():
-            seated: dict[str, int] = {}
+            placed: dict[str, int] = {}
             for pod in batch:
                 if pod.key in held:
-                    seated[pod.node] = seated.get(pod.node, 0) + 1
-            for node, count in seated.items():
+                    placed[pod.node] = placed.get(pod.node, 0) + 1
+            for node, count in placed.items():
                 if node in rows:
-                    self._placements.add_bulk(rows[node], shape, -count)
+                    self._snapshot.add_bulk(rows[node], shape, -count)
 
     def _split(self, pods: Sequence[Pod]) -> tuple[Batches, list[Pod]]:
         batches: Batches = {}
@@ -206,16 +204,16 @@ class PodRelocator:
             row = self._destinations.next_for(pod)
         if row is None:
             return None
-        seat = self._seating.seat_on(pod, self._placements.columns.names[row], now=self._now)
-        if not isinstance(seat, Placement):
+        placement = self._engine.place_on(pod, self._snapshot.columns.names[row], now=self._now)
+        if not isinstance(placement, Placement):
             return None
-        hold(self._placements, pod, seat)
-        return seat.node
+        hold(self._snapshot, pod, placement)
+        return placement.node
 
     def _place_batch(self, batch: Sequence[Pod], places: Places) -> Pod | None:
         """Place batchable pods of one shape, as many as fit on each node in turn. Returns the first without a place."""
         waiting = self._place_hinted(batch, places)
-        names, done = self._placements.columns.names, 0
+        names, done = self._snapshot.columns.names, 0
         while done < len(waiting):
             pod = waiting[done]
             found = self._destinations.next_with_room(pod)
@@ -223,7 +221,7 @@ class PodRelocator:
                 return pod
             row, room = found
             taken = waiting[done : done + room]
-            self._placements.add_bulk(row, pod.shape, len(taken))
+            self._snapshot.add_bulk(row, pod.shape, len(taken))
             places.update(dict.fromkeys([each.key for each in taken], names[row]))
             done += len(taken)
         return None
@@ -238,20 +236,20 @@ class PodRelocator:
             key = pod.key
             hinted.setdefault(hints.get(key) or older.get(key) or "", []).append(pod)
         waiting = hinted.pop("", [])
-        shape, rows = batch[0].shape, self._placements.columns.rows
+        shape, rows = batch[0].shape, self._snapshot.columns.rows
         for node, pods in hinted.items():
             row, fitting = rows.get(node), 0
             if row is not None:
                 fitting = min(self._destinations.room_at(row, pods[0]), len(pods))
             if row is not None and fitting:
-                self._placements.add_bulk(row, shape, fitting)
+                self._snapshot.add_bulk(row, shape, fitting)
                 places.update(dict.fromkeys([each.key for each in pods[:fitting]], node))
             waiting += pods[fitting:]
         return waiting
 
     def _hinted(self, pod: Pod) -> int | None:
         hint = self._memory.hints.get(pod.key) or self._memory.older_hints.get(pod.key)
-        return None if hint is None else self._placements.columns.rows.get(hint)
+        return None if hint is None else self._snapshot.columns.rows.get(hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,27 +285,27 @@ def unplaceable_pods(
 
     To be run inside a what-if: the snapshot is changed, and left so.
     """
-    placements = assigner.placements
-    rows, held = placements.columns.rows, placements.pods
+    snapshot = assigner.snapshot
+    rows, held = snapshot.columns.rows, snapshot.pods
     found: dict[str, ObjectKey] = {}
     yield from place_pending(assigner, now=now)
-    destinations = DestinationSearch(assigner.seating, now=now)
+    destinations = DestinationSearch(assigner.engine, now=now)
     if leaving.destinations is not None:
         destinations.limit_to(leaving.destinations)
     evicted = [one.pod for one in leaving.evictions]
-    relocator = PodRelocator(assigner.seating, destinations, memory, now=now, also=evicted)
+    relocator = PodRelocator(assigner.engine, destinations, memory, now=now, also=evicted)
     yield NO_COST
     for name in sorted(leaving.nodes.keys() & rows.keys()):
         destinations.close(rows[name])
         relocator.close_to_new_pods(name)
     # Evicted pods run nowhere: they are placed before pods that still run.
-    relocator.move(still_missing(leaving.evictions, leaving.workloads, placements))
+    relocator.move(still_missing(leaving.evictions, leaving.workloads, snapshot))
     moved: set[ObjectKey] = set()
     for name in sorted(leaving.nodes):
         yield NO_COST
         keys = [key for key in sorted(leaving.nodes[name]) if key in held and key not in moved]
         pods = [held[key] for key in keys if not held[key].deleting]
-        with placements.what_if() as trial:
+        with snapshot.what_if() as trial:
             places = relocator.move(pods)
             if isinstance(places, Pod):
                 found[name] = places.key

@@ -33,11 +33,11 @@ class PodsToMove:
     counts only if no other pod blocks: that passes."""
 
 
-def pods_to_move(node: str, placements: ClusterSnapshot, drainabilities: DrainabilityCache) -> PodsToMove:
+def pods_to_move(node: str, snapshot: ClusterSnapshot, drainabilities: DrainabilityCache) -> PodsToMove:
     """Apply the drain rules to every pod on a node."""
-    load, heard = PodsToMove(node), placements.state.pods
+    load, heard = PodsToMove(node), snapshot.state.pods
     holder = holder_key(node)
-    here = placements.pods_on(node)
+    here = snapshot.pods_on(node)
     for key in sorted(here):
         pod = here[key]
         known = heard.get(key)
@@ -89,7 +89,7 @@ class GangMoves:
 
     def live(self, gang: ObjectKey) -> list[Pod]:
         """Members that hold room and are not being deleted, by name, where they are now."""
-        held = self._assigner.placements.pods
+        held = self._assigner.snapshot.pods
         return [held[pod.key] for pod in self._assigner.members(gang) if pod.key in held and not pod.deleting]
 
     def companions(self, leaving: Sequence[Pod], gone: Collection[ObjectKey]) -> list[Pod] | GangUnmovable:
@@ -139,7 +139,7 @@ class RemovalTrial:
         self._gangs = gangs
         self._budgets = budgets
         self._in_turn = policy.in_turn
-        self._rows = relocator.placements.columns.rows
+        self._rows = relocator.snapshot.columns.rows
         self._taking: set[str] = set()
         self.places: Places = {}
         """Destinations of the pods of all removable nodes so far."""
@@ -185,7 +185,7 @@ class RemovalTrial:
         """Empty a node, or return the pod without a place and undo. Without `for_good` all is undone in any case."""
         row = self._rows[node]
         self._destinations.close(row)
-        with self._relocator.placements.what_if() as trial:
+        with self._relocator.snapshot.what_if() as trial:
             self._relocator.close_to_new_pods(node)
             places = self._relocator.move(leaving) if leaving else {}
             if not isinstance(places, Pod) and for_good:

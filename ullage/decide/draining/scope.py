@@ -53,9 +53,7 @@ def is_drained(provisioner: Provisioner) -> bool:
     return provisioner.consolidation.drains and not (thresholds.paused or thresholds.recommend_only)
 
 
-def drain_scope(
-    owners: ScopeInputs, placements: ClusterSnapshot, *, removing: Collection[str], now: float
-) -> DrainScope:
+def drain_scope(owners: ScopeInputs, snapshot: ClusterSnapshot, *, removing: Collection[str], now: float) -> DrainScope:
     """Compute the drain scope. Nodes in `removing` count as gone."""
     candidates: set[str] = set()
     unlisted: set[str] = set()
@@ -64,7 +62,7 @@ def drain_scope(
     for one in owners.provisioners:
         if not is_drained(one):
             continue
-        nodes = [_here_before(node, placements) for node in pool_nodes(one, owners.instances, placements, now=now)]
+        nodes = [_here_before(node, snapshot) for node in pool_nodes(one, owners.instances, snapshot, now=now)]
         here = [node for node in nodes if node.registered]
         if one.provider not in owners.listed:
             unlisted.update(node.name for node in here)
@@ -73,7 +71,7 @@ def drain_scope(
         minimums[one.name] = _minimum(one, nodes, removing)
         prices.update(dict.fromkeys((node.name for node in here), one.template.price))
     if owners.unmanaged:
-        candidates.update(name for name, node in placements.state.nodes.items() if is_unmanaged(node))
+        candidates.update(name for name, node in snapshot.state.nodes.items() if is_unmanaged(node))
     machines = {one.node: one for one in owners.instances if one.node and one.state is not InstanceState.STOPPING}
     return DrainScope(
         candidates=frozenset(candidates),
@@ -84,9 +82,9 @@ def drain_scope(
     )
 
 
-def _here_before(node: PoolNode, placements: ClusterSnapshot) -> PoolNode:
+def _here_before(node: PoolNode, snapshot: ClusterSnapshot) -> PoolNode:
     """The same node, no longer upcoming if it has the soft taint: an unready node that was a candidate stays one."""
-    known = placements.state.nodes.get(node.name)
+    known = snapshot.state.nodes.get(node.name)
     if not node.coming or known is None or not any(taint.key == CANDIDATE_TAINT for taint in known.taints):
         return node
     return replace(node, coming=False)

@@ -39,9 +39,9 @@ CURABLE_OR_FIT = sorted({FITS, *CURABLE})
 class Adviser:
     """Next steps for pods refused on one snapshot."""
 
-    def __init__(self, seating: PlacementEngine, *, now: float) -> None:
-        self._seating = seating
-        self._placements = seating.placements
+    def __init__(self, engine: PlacementEngine, *, now: float) -> None:
+        self._engine = engine
+        self._snapshot = engine.snapshot
         self._now = now
         self._claims: dict[str, list[str]] | None = None
         """Namespaces by the names of their claims, computed on first use."""
@@ -58,13 +58,13 @@ class Adviser:
     def _ending(self, pod: Pod) -> str:
         """The fewest, least important pods whose end would make room."""
         answer = preempt(
-            self._seating, replace(pod, priority=_ABOVE_ALL, preempts=True), PreemptionContext(), now=self._now
+            self._engine, replace(pod, priority=_ABOVE_ALL, preempts=True), PreemptionContext(), now=self._now
         )
         if not isinstance(answer, Preempt):
             return ""
         if not answer.victims:
             return f"wait: pods are leaving {answer.node}"
-        gone = [self._placements.pods[victim.pod] for victim in answer.victims]
+        gone = [self._snapshot.pods[victim.pod] for victim in answer.victims]
         ids = sorted({gpu for victim in gone for gpu in victim.gpu_ids})
         what = f"free GPU {_ids(ids)} on {answer.node}" if ids and device_ask(pod) else f"make room on {answer.node}"
         return f"{what} by ending {' and '.join(str(victim.key) for victim in gone)}"
@@ -74,16 +74,16 @@ class Adviser:
         rows = self._open_with(pod, ground.reason, lifted)
         if not len(rows):
             return ""
-        node = self._placements.columns.names[rows[0]]
-        detail = self._seating.explain(pod, now=self._now, among=[node])[node].detail
+        node = self._snapshot.columns.names[rows[0]]
+        detail = self._engine.explain(pod, now=self._now, among=[node])[node].detail
         return text.format(node=node, detail=detail)
 
     def _open_with(self, pod: Pod, reason: Reason, lifted: Lifted, *, freed: bool = False) -> npt.NDArray[np.intp]:
         """Rows that refuse for this reason and would fit with the rule lifted, or (`freed`) once pods have left."""
-        columns = self._placements.columns
-        refusing = self._seating.codes(pod, now=self._now)[columns.by_name] == CODE[reason]
+        columns = self._snapshot.columns
+        refusing = self._engine.codes(pod, now=self._now)[columns.by_name] == CODE[reason]
         shape = replace(lifted(pod.shape), devices=device_ask(pod))
-        then = self._seating.codes(replace(pod, shape=interned(shape)), now=self._now)[columns.by_name]
+        then = self._engine.codes(replace(pod, shape=interned(shape)), now=self._now)[columns.by_name]
         rows: npt.NDArray[np.intp] = columns.by_name[
             refusing & (np.isin(then, CURABLE_OR_FIT) if freed else then == FITS)
         ]
@@ -93,13 +93,13 @@ class Adviser:
         """Namespaces that have a claim of the name a pod refers to."""
         if self._claims is None:
             self._claims = {}
-            for key in sorted(self._placements.state.claims):
+            for key in sorted(self._snapshot.state.claims):
                 self._claims.setdefault(key.name, []).append(key.namespace)
         return self._claims.get((pod.claim or pod.claim_template).rpartition("/")[2], [])
 
     def shortage(self, pod: Pod) -> str:
         """Amounts missing on the node that lacks least."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         needs = columns.indexed(pod.shape.requests)
         rows = self._open_with(
             pod, Reason.INSUFFICIENT_RESOURCES, lambda shape: replace(shape, requests=()), freed=True
@@ -122,12 +122,12 @@ class Adviser:
 
     def _could_serve(self, pod: Pod, row: int) -> bool:
         """True if the GPUs of a node would do if no pod held any."""
-        ask, board = device_ask(pod), self._seating.boards.of(row)
+        ask, board = device_ask(pod), self._engine.boards.of(row)
         return ask is None or board is None or not isinstance(choose(empty_board(board.layout), ask), Verdict)
 
     def larger_node(self, pod: Pod) -> str:
         """Requests that no node can hold; empty where one node can hold them all, and refuses for other reasons."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         requests = list(zip(pod.shape.requests, columns.indexed(pod.shape.requests), strict=True))
         has = [columns.allocatable[index, : columns.size] >= amount for _, (index, amount) in requests]
         if np.logical_and.reduce(has).any():
@@ -173,12 +173,12 @@ class Adviser:
 
     def _boards(self, pod: Pod, reason: Reason) -> Iterable[tuple[str, FreeDevices]]:
         """GPUs of nodes that refuse for this reason, those with most free first, then by name."""
-        columns = self._placements.columns
-        codes = self._seating.codes(pod, now=self._now)
+        columns = self._snapshot.columns
+        codes = self._engine.codes(pod, now=self._now)
         rows = columns.by_name[codes[columns.by_name] == CODE[reason]]
         free = columns.gpus.free[rows].clip(0).sum(axis=1)
         for row in rows[np.argsort(-free, kind="stable")][:MOST_NODES].tolist():
-            board = self._seating.boards.of(row)
+            board = self._engine.boards.of(row)
             if board is not None:
                 yield columns.names[row], board
 

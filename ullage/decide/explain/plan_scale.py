@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from ullage.decide.gang.placement import GangRequest, seat_gang
+from ullage.decide.gang.placement import GangRequest, place_gang
 from ullage.decide.placement.devices.freshness import STALE_AFTER
 from ullage.decide.placement.engine import Placement, hold
 from ullage.decide.provisioning.demand import NO_BUDGET, pending_turns
@@ -63,22 +63,22 @@ class ScalePlan:
 
 
 def plan_scale(
-    placements: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     provisioners: Sequence[Provisioner],
     *,
     now: float,
     budget: FleetBudget = NO_BUDGET,
 ) -> ScalePlan:
     """Simulate until nothing more would be done. The snapshot belongs to the simulation from now on."""
-    return _Rehearsal(placements, provisioners, now, budget).run()
+    return _Rehearsal(snapshot, provisioners, now, budget).run()
 
 
 class _Rehearsal:
     def __init__(
-        self, placements: ClusterSnapshot, provisioners: Sequence[Provisioner], now: float, budget: FleetBudget
+        self, snapshot: ClusterSnapshot, provisioners: Sequence[Provisioner], now: float, budget: FleetBudget
     ) -> None:
-        self._placements = placements
-        self._assigner = PodAssigner(placements)
+        self._snapshot = snapshot
+        self._assigner = PodAssigner(snapshot)
         self._provisioners = {one.name: one for one in provisioners}
         self._begin = self._now = now
         self._budget = budget
@@ -109,10 +109,8 @@ class _Rehearsal:
 
     def _plan(self) -> FleetPlan:
         pools = list(self._provisioners.values())
-        fleet = FleetFacts(
-            provisioners=pools, instances=machines_of_nodes(pools, self._placements), budget=self._budget
-        )
-        return plan_fleet(self._assigner.seating, fleet, pending_turns(self._assigner), now=self._now)
+        fleet = FleetFacts(provisioners=pools, instances=machines_of_nodes(pools, self._snapshot), budget=self._budget)
+        return plan_fleet(self._assigner.engine, fleet, pending_turns(self._assigner), now=self._now)
 
     def _next_moment(self, plan: FleetPlan) -> float | None:
         """The next instant at which something can change. A back-off that ends with nothing to buy changes nothing."""
@@ -141,11 +139,11 @@ class _Rehearsal:
             case ScaleUp():
                 self._provision(action)
             case TaintForDeletion(node=name, delete_after=moment):
-                node = self._placements.state.nodes[name]
+                node = self._snapshot.state.nodes[name]
                 taint = Taint(DELETION_TAINT, str(int(-(-moment // 1))), "NoSchedule")
                 self._change(node, replace(node, taints=(*node.taints, taint)))
             case Untaint(node=name):
-                node = self._placements.state.nodes[name]
+                node = self._snapshot.state.nodes[name]
                 self._change(node, replace(node, taints=tuple(t for t in node.taints if t.key != DELETION_TAINT)))
             case TerminateInstance(node=name):
                 self._delete(name)
@@ -163,7 +161,7 @@ class _Rehearsal:
             self._hear(Added(ObjectKey("", name), node))
 
     def _delete(self, name: str) -> None:
-        node, report = self._placements.state.nodes.get(name), self._placements.state.inventories.get(name)
+        node, report = self._snapshot.state.nodes.get(name), self._snapshot.state.inventories.get(name)
         for fact in (report, node):
             if fact is not None:
                 self._hear(Deleted(ObjectKey("", name), fact))
@@ -172,20 +170,20 @@ class _Rehearsal:
         self._hear(Updated(ObjectKey("", old.name), old, new))
 
     def _hear(self, event: FactEvent[Fact]) -> None:
-        self._placements.apply(event)
+        self._snapshot.apply(event)
 
     def _place_who_fits(self) -> None:
         """Place every pod that fits, as the scheduler would."""
         for turn in list(pending_turns(self._assigner)):
             if isinstance(turn, GangRequest):
-                seat_gang(self._assigner.seating, turn, now=self._now)  # placed members are assumed from then on
+                place_gang(self._assigner.engine, turn, now=self._now)  # placed members are assumed from then on
                 continue
-            seat = self._assigner.seating.seat(turn, now=self._now, closed=self._assigner.closed(turn))
-            if isinstance(seat, Placement):
-                hold(self._placements, turn, seat)
+            placement = self._assigner.engine.place(turn, now=self._now, closed=self._assigner.closed(turn))
+            if isinstance(placement, Placement):
+                hold(self._snapshot, turn, placement)
 
     def _keep_reports_fresh(self) -> None:
-        for name, report in list(self._placements.state.inventories.items()):
+        for name, report in list(self._snapshot.state.inventories.items()):
             if report.reported_at >= self._begin - STALE_AFTER:
                 self._hear(Updated(ObjectKey("", name), report, replace(report, reported_at=FOREVER)))
 

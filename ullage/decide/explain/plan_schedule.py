@@ -26,7 +26,7 @@ class PlannedPlacement:
     """A pod that gets a placement."""
 
     pod: ObjectKey
-    seat: Placement
+    placement: Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,17 @@ class SchedulePlan:
 
 
 def plan_schedule(
-    placements: ClusterSnapshot, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
+    snapshot: ClusterSnapshot, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
 ) -> SchedulePlan:
     """The plan for all pending pods. The snapshot holds the planned pods afterwards."""
-    planner = SchedulePlanner(placements, known, now=now, policy=policy)
+    planner = SchedulePlanner(snapshot, known, now=now, policy=policy)
     planner.run()
     return told(planner)
 
 
 def told(planner: SchedulePlanner) -> SchedulePlan:
     """Plan in words. Rejections are computed at the end, with all planned pods placed."""
-    placed = tuple(PlannedPlacement(key, seat) for key, seat in planner.seats.items())
+    placed = tuple(PlannedPlacement(key, placement) for key, placement in planner.placements.items())
     return SchedulePlan(placed, tuple(_Telling(planner).unplaced()), tuple(_gangs(planner)))
 
 
@@ -81,9 +81,9 @@ class _Telling:
 
     def __init__(self, planner: SchedulePlanner) -> None:
         self._planner = planner
-        self._pods = planner.placements.state.pods
-        self._nodes = len(planner.placements.columns.rows)
-        self._advice = Adviser(planner.assigner.seating, now=planner.now)
+        self._pods = planner.snapshot.state.pods
+        self._nodes = len(planner.snapshot.columns.rows)
+        self._advice = Adviser(planner.assigner.engine, now=planner.now)
         self._known: dict[tuple[Shape, str], tuple[tuple[NodeRejections, ...], tuple[str, ...]]] = {}
 
     def unplaced(self) -> list[UnschedulablePod]:
@@ -101,12 +101,12 @@ class _Telling:
     def _why(self, pod: Pod, answer: Held) -> tuple[tuple[NodeRejections, ...], tuple[str, ...]]:
         kind = (pod.shape, pod.key.namespace)
         known = self._known.get(kind)
-        if known is not None and not self._planner.placements.refusals.about(pod):
+        if known is not None and not self._planner.snapshot.refusals.about(pod):
             return known
         planner = self._planner
         closed = planner.assigner.closed(pod)
         found = grounds(
-            planner.assigner.seating, pod, now=planner.now, closed=closed, why_closed=planner.assigner.quota_detail(pod)
+            planner.assigner.engine, pod, now=planner.now, closed=closed, why_closed=planner.assigner.quota_detail(pod)
         )
         found = found or _counted(answer)
         steps = self._advice.steps(pod, found, endings=len(self._known) < MOST_ENDINGS)
@@ -134,7 +134,7 @@ def _gangs(planner: SchedulePlanner) -> list[GangPlan]:
                 min_member=gang.min_member,
                 members=tuple(sorted(pod.key for pod in (*gang.pending, *gang.bound))),
                 bound=len(gang.bound),
-                placed=sum(pod.key in planner.seats for pod in gang.pending),
+                placed=sum(pod.key in planner.placements for pod in gang.pending),
                 detail="" if turned_away is None else str(turned_away[1]),
             )
         )

@@ -38,11 +38,11 @@ class SchedulePlanner:
     """Plans on a snapshot of its own, which holds the planned pods."""
 
     def __init__(
-        self, placements: ClusterSnapshot, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
+        self, snapshot: ClusterSnapshot, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
     ) -> None:
-        self.placements = placements
-        self.assigner = PodAssigner(placements, policy, known.unreadable_claims)
-        self.seats: dict[ObjectKey, Placement] = {}
+        self.snapshot = snapshot
+        self.assigner = PodAssigner(snapshot, policy, known.unreadable_claims)
+        self.placements: dict[ObjectKey, Placement] = {}
         """Placements, in the order they were decided."""
         self.refused: dict[ObjectKey, Verdict] = {}
         """Pods refused before any node was filtered."""
@@ -57,16 +57,16 @@ class SchedulePlanner:
         turns = self._turns(until)
         self._nominated = tuple(turn for turn in turns if isinstance(turn, Pod) and turn.nominated)
         while turns:
-            before = len(self.seats)
+            before = len(self.placements)
             for turn in turns:
                 self._decide(turn)
             # A pod may depend on pods that were placed later; nothing else can have changed for the better.
             again = [turn for turn, answer in self.turned_away.values() if ClusterEvent.POD_ARRIVED in answer.wakes_on]
-            turns = again if len(self.seats) > before else []
+            turns = again if len(self.placements) > before else []
 
     def _turns(self, until: ObjectKey | None) -> list[Turn]:
         turns: list[Turn] = []
-        for pod in sorted(filter(waits, self.placements.state.pods.values()), key=queue_order):
+        for pod in sorted(filter(waits, self.snapshot.state.pods.values()), key=queue_order):
             ready = self.assigner.entitled(pod)
             gang = self.assigner.gang_of(pod)
             if isinstance(ready, Verdict):
@@ -91,7 +91,7 @@ class SchedulePlanner:
             self.turned_away[pod.key] = pod, answer
         else:
             self.turned_away.pop(pod.key, None)
-            self.seats[pod.key] = answer
+            self.placements[pod.key] = answer
 
     def _decide_gang(self, gang: GangRequest) -> None:
         answer = self.assigner.assign_gang(gang, self._nominated, now=self.now)
@@ -99,7 +99,7 @@ class SchedulePlanner:
             self.turned_away[gang.key] = gang, answer
             return
         self.turned_away.pop(gang.key, None)
-        self.seats |= dict(sorted(answer.seats.items()))
+        self.placements |= dict(sorted(answer.placements.items()))
         for pod in gang.pending:
-            if pod.key not in answer.seats:
+            if pod.key not in answer.placements:
                 self._decide_pod(pod)

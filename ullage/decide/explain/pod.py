@@ -49,10 +49,10 @@ class PodExplanation:
 
 
 def explain_pod(
-    placements: ClusterSnapshot, pod: Pod, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
+    snapshot: ClusterSnapshot, pod: Pod, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
 ) -> PodExplanation:
     """Nodes are filtered as they are, before other pending pods are placed; the message says what the queue changes."""
-    planner = SchedulePlanner(placements, known, now=now, policy=policy)
+    planner = SchedulePlanner(snapshot, known, now=now, policy=policy)
     if pod.phase.over:
         return _silent(pod, ExplainedState.FINISHED, f"it has {pod.phase.value.lower()} and holds nothing")
     if pod.node:
@@ -68,16 +68,16 @@ def _waiting(planner: SchedulePlanner, pod: Pod) -> PodExplanation:
     found = tuple(grounds_of(nodes))
     fitting = sum(map(bool, nodes.values()))
     if not fitting:
-        steps = Adviser(planner.assigner.seating, now=planner.now).steps(pod, found)
+        steps = Adviser(planner.assigner.engine, now=planner.now).steps(pod, found)
         why = ", ".join(f"{ground.nodes} {ground.reason}" for ground in found) or "there are no nodes"
         return PodExplanation(
             pod.key, ExplainedState.UNSCHEDULABLE, f"0/{len(nodes)} nodes fit: {why}", nodes, found, steps
         )
     message = f"{fitting} of {len(nodes)} nodes fit"
-    with planner.placements.what_if():
+    with planner.snapshot.what_if():
         planner.run(until=pod.key)
-        seat = planner.seats.get(pod.key)
-        missed = None if seat is not None else _missed(planner, pod)
+        placement = planner.placements.get(pod.key)
+        missed = None if placement is not None else _missed(planner, pod)
     if missed is not None:
         why, steps = missed
         return PodExplanation(
@@ -86,7 +86,7 @@ def _waiting(planner: SchedulePlanner, pod: Pod) -> PodExplanation:
     if pod.bind_error:
         why = f"{message}, but its scheduler could not place it: {pod.bind_error}"
         return PodExplanation(pod.key, ExplainedState.NOT_BOUND, why, nodes, found, _RIGHTS if _denied(pod) else ())
-    return PodExplanation(pod.key, ExplainedState.FITS, f"{message}; it goes to {_spoken(seat)}", nodes, found, ())
+    return PodExplanation(pod.key, ExplainedState.FITS, f"{message}; it goes to {_spoken(placement)}", nodes, found, ())
 
 
 def _denied(pod: Pod) -> bool:
@@ -96,11 +96,11 @@ def _denied(pod: Pod) -> bool:
 
 def _asked(planner: SchedulePlanner, pod: Pod) -> dict[str, Verdict]:
     """Every node's verdict, the quota of the pod's namespace included."""
-    nodes = planner.assigner.seating.explain(pod, now=planner.now)
+    nodes = planner.assigner.engine.explain(pod, now=planner.now)
     closed = planner.assigner.closed(pod)
     if closed is None:
         return nodes
-    detail, rows = planner.assigner.quota_detail(pod), planner.placements.columns.rows
+    detail, rows = planner.assigner.quota_detail(pod), planner.snapshot.columns.rows
     refused = Verdict(Reason.QUOTA_EXCEEDED, detail)
     return {name: refused if verdict and closed[rows[name]] else verdict for name, verdict in nodes.items()}
 
@@ -113,11 +113,15 @@ def _missed(planner: SchedulePlanner, pod: Pod) -> tuple[str, tuple[str, ...]]:
     return (str(answer) if gang is not None else f"with those ahead of it in the queue, {answer}"), steps
 
 
-def _spoken(seat: Placement | None) -> str:
-    if seat is None:
+def _spoken(placement: Placement | None) -> str:
+    if placement is None:
         return "no node"
-    gpus = f" with GPU {','.join(map(str, seat.choice.ids))}" if seat.choice is not None and seat.choice.ids else ""
-    return f"{seat.node}{gpus}"
+    gpus = (
+        f" with GPU {','.join(map(str, placement.choice.ids))}"
+        if placement.choice is not None and placement.choice.ids
+        else ""
+    )
+    return f"{placement.node}{gpus}"
 
 
 def _silent(pod: Pod, word: ExplainedState, message: str) -> PodExplanation:
@@ -126,11 +130,11 @@ def _silent(pod: Pod, word: ExplainedState, message: str) -> PodExplanation:
 
 def _bound(planner: SchedulePlanner, pod: Pod) -> PodExplanation:
     """Node of a bound pod, and the nodes' verdicts if the pod were placed now."""
-    placements = planner.placements
-    held = placements.pods.get(pod.key, pod)
-    with placements.what_if():
-        placements.remove(pod.key)
-        nodes = planner.assigner.seating.explain(held, now=planner.now)
+    snapshot = planner.snapshot
+    held = snapshot.pods.get(pod.key, pod)
+    with snapshot.what_if():
+        snapshot.remove(pod.key)
+        nodes = planner.assigner.engine.explain(held, now=planner.now)
     gpus = f" with GPU {','.join(map(str, held.gpu_ids))}" if held.gpu_ids else ""
     counted = " with GPUs its node chose" if not gpus and GPU in dict(held.shape.requests) else ""
     message = f"it is on {pod.node}{gpus}{counted}"
@@ -139,7 +143,7 @@ def _bound(planner: SchedulePlanner, pod: Pod) -> PodExplanation:
 
 def _barred(planner: SchedulePlanner, pod: Pod, verdict: Verdict) -> PodExplanation:
     """Explanation by a reason about the pod itself: every node has the same verdict."""
-    nodes = dict.fromkeys(sorted(planner.placements.state.nodes), verdict)
+    nodes = dict.fromkeys(sorted(planner.snapshot.state.nodes), verdict)
     ground = pod_ground(verdict, len(nodes))
-    steps = Adviser(planner.assigner.seating, now=planner.now).steps(pod, (ground,))
+    steps = Adviser(planner.assigner.engine, now=planner.now).steps(pod, (ground,))
     return PodExplanation(pod.key, verdict.reason, verdict.detail, nodes, (ground,), steps)

@@ -12,14 +12,14 @@ from ullage.model.verdict import Reason, Verdict
 
 
 def grounds(
-    seating: PlacementEngine, pod: Pod, *, now: float, closed: Codes | None = None, why_closed: str = ""
+    engine: PlacementEngine, pod: Pod, *, now: float, closed: Codes | None = None, why_closed: str = ""
 ) -> list[NodeRejections]:
     """Rejections of a pod that is on no node, the most frequent first. Only one node per reason is put in words.
 
     `closed` has codes of rows that are refused for other reasons, which `why_closed` puts in words.
     """
-    columns = seating.placements.columns
-    codes = seating.codes(pod, now=now)
+    columns = engine.snapshot.columns
+    codes = engine.codes(pod, now=now)
     in_order = (codes if closed is None else first_of(codes, closed))[columns.by_name]
     found, first, counts = np.unique(in_order, return_index=True, return_counts=True)
     examples = {
@@ -27,7 +27,7 @@ def grounds(
         for code, place, count in zip(found.tolist(), first.tolist(), counts.tolist(), strict=True)
         if code not in (FITS, NO_NODE)
     }
-    words = seating.explain(pod, now=now, among=[node for node, _ in examples.values()])
+    words = engine.explain(pod, now=now, among=[node for node, _ in examples.values()])
     listed = [
         # A node that fits by its verdict is closed for another reason.
         NodeRejections(reason, count, node, why_closed if words[node] else words[node].detail)

@@ -27,8 +27,8 @@ def foretold(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner
         return ("no NodeProvisioner buys a node: one is on its way already (WaitingForCapacity)",)
     if device_ask(ready) is None:
         return ("no NodeProvisioner buys a node: the pod asks for no GPU",)
-    fleet = FleetFacts(provisioners=provisioners, instances=machines_of_nodes(provisioners, assigner.placements))
-    plan = plan_fleet(assigner.seating, fleet, pending_turns(assigner), now=now)
+    fleet = FleetFacts(provisioners=provisioners, instances=machines_of_nodes(provisioners, assigner.snapshot))
+    plan = plan_fleet(assigner.engine, fleet, pending_turns(assigner), now=now)
     return _told(plan, pod, now)
 
 
@@ -36,8 +36,8 @@ def _told(plan: FleetPlan, pod: Pod, now: float) -> tuple[str, ...]:
     demand = plan.demand
     if pod.key in demand.chosen:
         return (_bought(plan, demand.chosen[pod.key], now),)
-    if pod.key in demand.seated:
-        return _seated(plan, demand.seated[pod.key])
+    if pod.key in demand.placed:
+        return _placed(plan, demand.placed[pod.key])
     said = demand.unmet.get(pod.key, {})
     return tuple(
         f"NodeProvisioner {name} buys no node: {_refused(plan.pools[name].provisioner, why)}"
@@ -58,7 +58,7 @@ def _bought(plan: FleetPlan, name: str, now: float) -> str:
     return f"wait: NodeProvisioner {name} buys a node for it{when}, with those of other pods that come until then"
 
 
-def _seated(plan: FleetPlan, name: str) -> tuple[str, ...]:
+def _placed(plan: FleetPlan, name: str) -> tuple[str, ...]:
     for pool in plan.pools.values():
         for node in pool.nodes:
             if node.name != name:

@@ -29,12 +29,12 @@ Rows = npt.NDArray[np.intp]
 class GangAttempt:
     """Placements by member, and the NoFit of the first member without one."""
 
-    seats: dict[ObjectKey, Placement] = field(default_factory=dict)
+    placements: dict[ObjectKey, Placement] = field(default_factory=dict)
     refusal: NoFit | None = None
 
     @property
     def nodes(self) -> int:
-        return len({seat.node for seat in self.seats.values()})
+        return len({placement.node for placement in self.placements.values()})
 
 
 def largest_first(members: Iterable[Pod]) -> list[Pod]:
@@ -58,44 +58,44 @@ class GangAttempts:
     """Placement attempts for one gang at one instant. `home` are the nodes of its bound members."""
 
     def __init__(
-        self, seating: PlacementEngine, home: Iterable[str], *, now: float, closed: Codes | None = None
+        self, engine: PlacementEngine, home: Iterable[str], *, now: float, closed: Codes | None = None
     ) -> None:
-        self._seating = seating
-        self._placements = seating.placements
+        self._engine = engine
+        self._snapshot = engine.snapshot
         self._home = tuple(dict.fromkeys(home))
         self._now = now
         self._closed = closed
 
     def close(self, members: Sequence[Pod]) -> GangAttempt:
         """Place members in this order on nodes the gang already has; a new node only if none of those fits."""
-        seats: dict[ObjectKey, Placement] = {}
+        placements: dict[ObjectKey, Placement] = {}
         refusal: NoFit | None = None
         nodes = dict.fromkeys(self._home)
-        with self._placements.what_if():
+        with self._snapshot.what_if():
             for place, pod in enumerate(members):
                 node = self._node_for(pod, list(nodes), members[place:])
-                seat = None if node is None else self._seating.seat_on(pod, node, now=self._now)
-                if isinstance(seat, Placement):
-                    hold(self._placements, pod, seat)
-                    seats[pod.key] = seat
-                    nodes[seat.node] = None
+                placement = None if node is None else self._engine.place_on(pod, node, now=self._now)
+                if isinstance(placement, Placement):
+                    hold(self._snapshot, pod, placement)
+                    placements[pod.key] = placement
+                    nodes[placement.node] = None
                 elif refusal is None:
                     refusal = self._refused(pod)
-        return GangAttempt(seats, refusal)
+        return GangAttempt(placements, refusal)
 
     def by_policy(self, members: Sequence[Pod]) -> GangAttempt:
         """Place members in this order, each on the node that ranks best for it alone."""
-        seats: dict[ObjectKey, Placement] = {}
+        placements: dict[ObjectKey, Placement] = {}
         refusal: NoFit | None = None
-        with self._placements.what_if():
+        with self._snapshot.what_if():
             for pod in members:
-                answer = self._seating.seat(pod, now=self._now, closed=self._closed)
+                answer = self._engine.place(pod, now=self._now, closed=self._closed)
                 if isinstance(answer, Placement):
-                    hold(self._placements, pod, answer)
-                    seats[pod.key] = answer
+                    hold(self._snapshot, pod, answer)
+                    placements[pod.key] = answer
                 else:
                     refusal = refusal or answer
-        return GangAttempt(seats, refusal)
+        return GangAttempt(placements, refusal)
 
     def search(self, members: Sequence[Pod]) -> GangAttempt:
         """Place all of these members or none, by backtracking: finds what a fixed order misses, within `MOST_STEPS`."""
@@ -111,24 +111,24 @@ class GangAttempts:
             if steps <= 0:
                 break
             steps -= 1
-            seat = self._seating.seat_on(pod, self._placements.columns.names[row], now=self._now)
-            if isinstance(seat, Reason):
+            placement = self._engine.place_on(pod, self._snapshot.columns.names[row], now=self._now)
+            if isinstance(placement, Reason):
                 continue
-            with self._placements.what_if():
-                hold(self._placements, pod, seat)
+            with self._snapshot.what_if():
+                hold(self._snapshot, pod, placement)
                 found, steps = self._extended(members[1:], steps)
             if found is not None:
-                return {pod.key: seat} | found, steps
+                return {pod.key: placement} | found, steps
         return None, steps
 
     def _refused(self, pod: Pod) -> NoFit | None:
-        answer = self._seating.seat(pod, now=self._now, closed=self._closed)
+        answer = self._engine.place(pod, now=self._now, closed=self._closed)
         return answer if isinstance(answer, NoFit) else None
 
     def _fitting(self, pod: Pod) -> Rows:
         """Rows that fit the pod, in the order of node names."""
-        by_name = self._placements.columns.by_name
-        codes = self._seating.codes(pod, now=self._now)
+        by_name = self._snapshot.columns.by_name
+        codes = self._engine.codes(pod, now=self._now)
         if self._closed is not None:
             codes = first_of(codes, self._closed)
         fits: Rows = by_name[codes[by_name] == FITS]
@@ -138,7 +138,7 @@ class GangAttempts:
         fitting = self._fitting(pod)
         if not len(fitting):
             return None
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         rows = [columns.rows[node] for node in nodes if node in columns.rows]
         here = set(fitting.tolist())
         row = next((row for row in rows if row in here), None)
@@ -147,7 +147,7 @@ class GangAttempts:
     def _opened(self, fitting: Rows, gang: list[int], waiting: Sequence[Pod]) -> int:
         """Row of the next node, near the gang: the tightest that holds all waiting members, else the roomiest."""
         wanted, room = self._wanted(waiting), self._room(fitting, waiting)
-        zones = self._placements.labels.column(ZONE).codes
+        zones = self._snapshot.labels.column(ZONE).codes
         near = np.isin(zones[fitting], sorted({int(zones[row]) for row in gang}))
         if not near.any():
             near = _roomiest_zone(zones[fitting], room, wanted)
@@ -161,7 +161,7 @@ class GangAttempts:
         return rows
 
     def _room(self, rows: Rows, waiting: Sequence[Pod]) -> npt.NDArray[np.int64]:
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         index = columns.resource(_measure(waiting))
         room: npt.NDArray[np.int64] = columns.allocatable[index, rows] - columns.used[index, rows]
         return room

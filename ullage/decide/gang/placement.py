@@ -37,7 +37,7 @@ class GangRequest:
 class GangPlacement:
     """Placements for enough members, and for as many more as fit."""
 
-    seats: Mapping[ObjectKey, Placement]
+    placements: Mapping[ObjectKey, Placement]
     waiting: tuple[ObjectKey, ...] = ()
     """Members beyond the needed number that got no placement."""
 
@@ -47,7 +47,7 @@ class GangNoFit:
     """No member is placed."""
 
     gang: ObjectKey
-    seated: int
+    placed: int
     """Number of members that could be placed together; of members present if too few are."""
     needed: int
     refusal: NoFit | None
@@ -65,12 +65,12 @@ class GangNoFit:
 
     def __str__(self) -> str:
         if self.refusal is None:
-            return f"gang {self.gang}: {self.seated} of the {self.needed} members it needs are there"
-        return f"gang {self.gang}: seats for {self.seated} of the {self.needed} it needs; then {self.refusal}"
+            return f"gang {self.gang}: {self.placed} of the {self.needed} members it needs are there"
+        return f"gang {self.gang}: places for {self.placed} of the {self.needed} it needs; then {self.refusal}"
 
 
-def seat_gang(
-    seating: PlacementEngine, gang: GangRequest, *, now: float, closed: Codes | None = None
+def place_gang(
+    engine: PlacementEngine, gang: GangRequest, *, now: float, closed: Codes | None = None
 ) -> GangPlacement | GangNoFit:
     """Place the gang: its placements hold room in the snapshot from now on. A refusal leaves the snapshot as before.
 
@@ -78,30 +78,32 @@ def seat_gang(
     """
     if len(gang.pending) < gang.needed:
         return GangNoFit(gang.key, len(gang.pending), gang.needed, None)
-    best = max(_attempts(seating, gang, now, closed), key=lambda attempt: (len(attempt.seats), -attempt.nodes))
-    if len(best.seats) < gang.needed:
+    best = max(_attempts(engine, gang, now, closed), key=lambda attempt: (len(attempt.placements), -attempt.nodes))
+    if len(best.placements) < gang.needed:
         refusal = best.refusal or NoFit(0, {})
-        return GangNoFit(gang.key, len(best.seats), gang.needed, refusal)
+        return GangNoFit(gang.key, len(best.placements), gang.needed, refusal)
     for pod in gang.pending:
-        if pod.key in best.seats:
-            hold(seating.placements, pod, best.seats[pod.key])
-    return GangPlacement(best.seats, tuple(sorted(pod.key for pod in gang.pending if pod.key not in best.seats)))
+        if pod.key in best.placements:
+            hold(engine.snapshot, pod, best.placements[pod.key])
+    return GangPlacement(
+        best.placements, tuple(sorted(pod.key for pod in gang.pending if pod.key not in best.placements))
+    )
 
 
-def _attempts(seating: PlacementEngine, gang: GangRequest, now: float, closed: Codes | None) -> Iterator[GangAttempt]:
+def _attempts(engine: PlacementEngine, gang: GangRequest, now: float, closed: Codes | None) -> Iterator[GangAttempt]:
     """Attempts in turn until all members are placed; the later ones are for gangs that are hard to place."""
-    tried = GangAttempts(seating, (pod.node for pod in gang.bound), now=now, closed=closed)
+    tried = GangAttempts(engine, (pod.node for pod in gang.bound), now=now, closed=closed)
     ordered = largest_first(gang.pending)
     close = tried.close(ordered)
     yield close
-    if len(close.seats) == len(ordered):
+    if len(close.placements) == len(ordered):
         return
     policy = tried.by_policy(ordered)
     yield policy
-    if interchangeable(ordered) or len(policy.seats) == len(ordered):
+    if interchangeable(ordered) or len(policy.placements) == len(ordered):
         return
     # Many small members may fit where the large ones take all the room.
     small = tried.close(ordered[::-1])
     yield small
-    if max(len(attempt.seats) for attempt in (close, policy, small)) < gang.needed:
+    if max(len(attempt.placements) for attempt in (close, policy, small)) < gang.needed:
         yield tried.search(ordered[-gang.needed :])

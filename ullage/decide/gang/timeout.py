@@ -84,6 +84,6 @@ def gang_fate(gang: GangProgress, *, now: float, pace: GangBackoff = GangBackoff
     if now >= gang.waiting_since + gang.timeout:
         delay = pace.backoff(gang.given_up + 1)
         return GangBacksOff(
-            now + delay, f"no seats for {gang.min_member} within {gang.timeout:g} s: back in {delay:g} s"
+            now + delay, f"no places for {gang.min_member} within {gang.timeout:g} s: back in {delay:g} s"
         )
-    return GangKeepsTrying(gang.waiting_since + gang.timeout, "waiting for seats, holding none")
+    return GangKeepsTrying(gang.waiting_since + gang.timeout, "waiting for places, holding none")

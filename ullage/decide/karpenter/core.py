@@ -283,7 +283,7 @@ class KarpenterCore:
         return now >= usable_by
 
     def _has_reported(self, node: str) -> bool:
-        return node in self._assigner.placements.state.inventories
+        return node in self._assigner.snapshot.state.inventories
 
     def _handed_over(self, node: HandoverNode, handover: Handover, now: float) -> Iterator[KarpenterIntent]:
         waiting = self._reader.waiting(handover.pods)

@@ -55,7 +55,7 @@ def request_of(assigner: PodAssigner, pod: Pod) -> CapacityRequest | None:
         node_selector=shape.node_selector,
         node_affinity=shape.node_affinity,
         tolerations=tuple(one for one in shape.tolerations if one.key != HANDOVER),
-        zones=_zones(mounts_of(shape, assigner.placements.storage).bound),
+        zones=_zones(mounts_of(shape, assigner.snapshot.storage).bound),
         gang=gang,
         gang_size=0 if gang is None else assigner.gang_size(gang),
         shareable=not (shape.looks_at_itself or shape.host_ports or shape.claims),
@@ -70,7 +70,7 @@ def cures(assigner: PodAssigner, pod: Pod) -> bool:
 
 
 def _mounts(assigner: PodAssigner, pod: Pod) -> VolumeRequirements:
-    return mounts_of(pod.shape, assigner.placements.storage)
+    return mounts_of(pod.shape, assigner.snapshot.storage)
 
 
 def _is_pinned(shape: Shape) -> bool:

@@ -41,21 +41,21 @@ def choose_gpus(
 
     A str names the pod that does not fit, and why. The snapshot is not changed.
     """
-    placements, found = assigner.placements, list[GpuLeaseRequest]()
-    with placements.what_if():
+    snapshot, found = assigner.snapshot, list[GpuLeaseRequest]()
+    with snapshot.what_if():
         if smart_pod is not None:
-            placements.remove(smart_pod)
+            snapshot.remove(smart_pod)
         for pod in waiting:
-            seat = _seat(assigner, placements, pod, node, now)
-            if isinstance(seat, str):
-                return seat
-            choice = seat.choice
+            placement = _place_on(assigner, snapshot, pod, node, now)
+            if isinstance(placement, str):
+                return placement
+            choice = placement.choice
             ids, milli = ((), 1000) if choice is None else (choice.ids, choice.share_milli)
             found.append(GpuLeaseRequest(pod=WaitingPod(pod.key, pod.uid), devices=ids, milli=milli))
     return tuple(found)
 
 
-def _seat(assigner: PodAssigner, placements: ClusterSnapshot, pod: Pod, node: str, now: float) -> Placement | str:
+def _place_on(assigner: PodAssigner, snapshot: ClusterSnapshot, pod: Pod, node: str, now: float) -> Placement | str:
     ready = assigner.entitled(pod)
     if not isinstance(ready, Pod):
         return f"{pod.key} may not be placed now"
@@ -63,10 +63,10 @@ def _seat(assigner: PodAssigner, placements: ClusterSnapshot, pod: Pod, node: st
     anyhow = Toleration(key=HANDOVER, effect=NO_SCHEDULE, exists=True)
     admitted = interned(msgspec.structs.replace(shape, tolerations=(*shape.tolerations, anyhow)))
     ready = msgspec.structs.replace(ready, shape=admitted)
-    answer = assigner.seating.seat_on(ready, node, now=now)
+    answer = assigner.engine.place_on(ready, node, now=now)
     if not isinstance(answer, Placement):
         return f"{pod.key} does not fit on {node}: {answer.value}"
-    hold(placements, ready, answer)
+    hold(snapshot, ready, answer)
     return answer
 
 

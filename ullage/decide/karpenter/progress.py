@@ -68,7 +68,7 @@ class ProgressReader:
 
     def waiting(self, pods: Sequence[WaitingPod]) -> tuple[Pod, ...]:
         """Those of the pods, by name and uid, that exist and wait for a node."""
-        known = (self._assigner.placements.state.pods.get(one.key) for one in pods)
+        known = (self._assigner.snapshot.state.pods.get(one.key) for one in pods)
         return tuple(
             pod for pod, one in zip(known, pods, strict=True) if pod is not None and pod.uid == one.uid and waits(pod)
         )
@@ -111,7 +111,7 @@ class ProgressReader:
         )
 
     def _inventory(self, node: str) -> Inventory | None:
-        return self._assigner.placements.state.inventories.get(node)
+        return self._assigner.snapshot.state.inventories.get(node)
 
     def _gpus(self, pod: SmartPod, waiting: Sequence[Pod], now: float) -> tuple[tuple[GpuLeaseRequest, ...], str]:
         """Choose GPUs of the smart pod's node for the waiting pods; else the reason why there are none."""

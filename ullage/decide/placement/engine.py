@@ -76,22 +76,22 @@ def device_ask(pod: Pod) -> DeviceRequest | None:
     return ask_of(pod.shape)
 
 
-def hold(placements: ClusterSnapshot, pod: Pod, seat: Placement) -> None:
+def hold(snapshot: ClusterSnapshot, pod: Pod, placement: Placement) -> None:
     """Place the pod in the snapshot, with the devices or MIG instances chosen for it."""
-    choice = seat.choice
-    volumes = _volumes_for(pod, seat.node, placements) if pod.shape.claims else ()
+    choice = placement.choice
+    volumes = _volumes_for(pod, placement.node, snapshot) if pod.shape.claims else ()
     if choice is None:
-        placements.place(pod, seat.node, volumes=volumes)
+        snapshot.place(pod, placement.node, volumes=volumes)
     else:
         if choice.instances != pod.gpu_instances:
             pod = msgspec.structs.replace(pod, gpu_instances=choice.instances)
-        placements.place(pod, seat.node, choice.ids, choice.share_milli, volumes)
+        snapshot.place(pod, placement.node, choice.ids, choice.share_milli, volumes)
 
 
-def _volumes_for(pod: Pod, node: str, placements: ClusterSnapshot) -> tuple[AssumedVolume, ...]:
+def _volumes_for(pod: Pod, node: str, snapshot: ClusterSnapshot) -> tuple[AssumedVolume, ...]:
     """Volumes assumed for the pod's claims that wait for their first consumer."""
-    known = placements.state.nodes.get(node)
-    return () if known is None else assumed_on(pod, known, placements.storage)
+    known = snapshot.state.nodes.get(node)
+    return () if known is None else assumed_on(pod, known, snapshot.storage)
 
 
 class PlacementEngine:
@@ -99,27 +99,27 @@ class PlacementEngine:
 
     def __init__(
         self,
-        placements: ClusterSnapshot,
+        snapshot: ClusterSnapshot,
         policy: str = DEFAULT_POLICY,
         mix: WorkloadMix | None = None,
         *,
         beside: "PlacementEngine | None" = None,
     ) -> None:
         """`beside`: engine of another policy on the same snapshot. Filters and device answers are shared with it."""
-        self._placements = placements
-        self._fit: FilterTable = FilterTable(placements) if beside is None else beside._fit
-        self._gpus: DeviceFitTable = DeviceFitTable(placements) if beside is None else beside._gpus
+        self._snapshot = snapshot
+        self._fit: FilterTable = FilterTable(snapshot) if beside is None else beside._fit
+        self._gpus: DeviceFitTable = DeviceFitTable(snapshot) if beside is None else beside._gpus
         self.mix = WorkloadMix() if mix is None else mix
-        self._view = ScoreView(placements, self._gpus.boards, self.mix.models)
-        self._standings = NodeRankings(placements, self._fit, self._gpus, self._view)
+        self._view = ScoreView(snapshot, self._gpus.boards, self.mix.models)
+        self._standings = NodeRankings(snapshot, self._fit, self._gpus, self._view)
         self._make_policy = policy_maker(policy)
         self._policies: dict[int, tuple[TypicalDemands, int, GpuScorer]] = {}
         """Policies by the identity of the mix they are for, each with the number of models at the time."""
 
     @property
-    def placements(self) -> ClusterSnapshot:
+    def snapshot(self) -> ClusterSnapshot:
         """Snapshot that decisions are made on."""
-        return self._placements
+        return self._snapshot
 
     @property
     def boards(self) -> DeviceSnapshots:
@@ -127,7 +127,7 @@ class PlacementEngine:
 
     def warm_up(self) -> Stepper[None]:
         """Compute what the first question would, in steps."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         for row in range(columns.size):
             if columns.names[row]:
                 self._gpus.boards.layout(row)
@@ -138,7 +138,7 @@ class PlacementEngine:
         self._view.columns()
         yield Seconds(0.0)
 
-    def seat(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Placement | NoFit:
+    def place(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Placement | NoFit:
         """Best placement for a pod that holds no room. `closed` has the codes of rows refused for other reasons."""
         standing = self._standings.fitted(pod.shape, now=now)
         beyond = standing.verdicts.beyond(pod)
@@ -155,12 +155,12 @@ class PlacementEngine:
         self._standings.ranked(standing, policy)
         fits = standing.fits if closed is None else standing.fits & (closed == FITS)
         won = standing.best(closed, self._standings.scores.wishes(pod, standing.scores, fits))
-        return self._refusal(pod, now, closed) if won is None else self._seat_at(*won, fitting, standing, policy)
+        return self._refusal(pod, now, closed) if won is None else self._place_at(*won, fitting, standing, policy)
 
-    def _seat_at(
+    def _place_at(
         self, row: int, rank: int, fitting: int, standing: NodeRanking, policy: GpuScorer
     ) -> Placement | NoFit:
-        node, table = self._placements.columns.names[row], standing.table
+        node, table = self._snapshot.columns.names[row], standing.table
         if table is None:
             return Placement(node, None, (), fitting, soft_of(rank))
         leaning = -1
@@ -177,9 +177,9 @@ class PlacementEngine:
         codes, ask = self._fit.codes(pod), device_ask(pod)
         return codes if ask is None else first_of(codes, self._gpus.codes(ask, now=now))
 
-    def seat_on(self, pod: Pod, node: str, *, now: float) -> Placement | Reason:
+    def place_on(self, pod: Pod, node: str, *, now: float) -> Placement | Reason:
         """Placement on one node, or the reason for none. Scores no nodes."""
-        row = self._placements.columns.rows.get(node)
+        row = self._snapshot.columns.rows.get(node)
         if row is None:
             return Reason.NOT_THE_NODE_NAMED
         ask = device_ask(pod)
@@ -197,7 +197,7 @@ class PlacementEngine:
         verdicts = self._fit.explain(pod, among)
         if ask is None:
             return verdicts
-        rows = self._placements.columns.rows
+        rows = self._snapshot.columns.rows
         for name, verdict in verdicts.items():
             if verdict:
                 answer = self._gpus.verdict(ask, rows[name], now=now)
@@ -209,10 +209,10 @@ class PlacementEngine:
 
     def _held_otherwise(self, node: str) -> str:
         """Detail to append: GPUs of the node that Dynamic Resource Allocation gave away, with their ResourceClaims."""
-        claims = self._placements.device_claims.on(node, self._placements.state.inventories.get(node))
+        claims = self._snapshot.device_claims.on(node, self._snapshot.state.inventories.get(node))
         if not claims:
             return ""
-        present = int(self._placements.columns.gpus.exists[self._placements.columns.rows[node]])
+        present = int(self._snapshot.columns.gpus.exists[self._snapshot.columns.rows[node]])
         held = sorted({gpu for gpus in claims.values() for gpu in gpus if present >> gpu & 1})
         named = ", ".join(str(claim) for claim in sorted(claims)[:MOST_CLAIMS_NAMED])
         more = f" and {len(claims) - MOST_CLAIMS_NAMED} more" if len(claims) > MOST_CLAIMS_NAMED else ""
@@ -220,7 +220,7 @@ class PlacementEngine:
         return f"; {gpus} held by ResourceClaim {named}{more}"
 
     def _kind(self, node: str) -> NodeKindCode:
-        return NodeKindCode(int(self._placements.columns.gpus.kind[self._placements.columns.rows[node]]))
+        return NodeKindCode(int(self._snapshot.columns.gpus.kind[self._snapshot.columns.rows[node]]))
 
     def _refusal(self, pod: Pod, now: float, closed: Codes | None) -> NoFit:
         codes = self.codes(pod, now=now)
@@ -228,12 +228,12 @@ class PlacementEngine:
 
     def commit(self, pod: Pod, placement: Placement) -> None:
         """Assume a placement that was decided on, and count its demand in the workload mix. Trials only assume it."""
-        hold(self._placements, pod, placement)
+        hold(self._snapshot, pod, placement)
         self.record(pod)
 
     def record(self, pod: Pod) -> None:
         """Count the demand of a pod whose placement is assumed already, as of a gang. Inside a what-if nothing is."""
-        if not self._placements.trying:
+        if not self._snapshot.trying:
             self._view.columns()
             self.mix.record(self._view.demand(device_ask(pod), dict(pod.shape.requests).get(CPU, 0)))
 

@@ -38,8 +38,8 @@ _NOTHING = interned(Shape())
 class GpuAccounting:
     """Keeps a long-lived snapshot equal to what bound pods and agents report. Call `settle` before each decision."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
         self._pods: dict[ObjectKey, None] = {}
         self._nodes: dict[str, None] = {}
 
@@ -52,30 +52,30 @@ class GpuAccounting:
             case Inventory():
                 if not (isinstance(event, Updated) and event.old.devices == fact.devices):
                     self._nodes[fact.node] = None
-                    self._pods |= dict.fromkeys(self._placements.pods_on(fact.node))
+                    self._pods |= dict.fromkeys(self._snapshot.pods_on(fact.node))
             case GpuLease():
                 self._nodes[fact.node] = None
             case Claim():
-                self._pods |= dict.fromkeys(pod.key for pod in self._placements.state.pods_naming(fact.key))
+                self._pods |= dict.fromkeys(pod.key for pod in self._snapshot.state.pods_naming(fact.key))
 
     def settle(self, most: int | None = None) -> bool:
         """Bring the snapshot up to date, or look at `most` pods or nodes. Return whether there was any to look at."""
         if not self._pods and not self._nodes:
             return False
-        placed = self._placements.pods
+        placed = self._snapshot.pods
         heard = _take(self._pods, most)
         nodes = {} if self._pods else _take(self._nodes, most)
         pods = [placed[key] for key in heard if key in placed and not placed[key].gpu_ids]
-        account_for_bound(self._placements, [pod for pod in pods if pod.key in self._placements.state.pods])
+        account_for_bound(self._snapshot, [pod for pod in pods if pod.key in self._snapshot.state.pods])
         for pod in pods:
-            self._placements.leases.pod_heard(pod, gone=False)
-        hold_in_use(self._placements, nodes)
+            self._snapshot.leases.pod_heard(pod, gone=False)
+        hold_in_use(self._snapshot, nodes)
         return True
 
     def _observe_pod(self, event: FactEvent[Pod], pod: Pod) -> None:
         before = event.old if isinstance(event, Updated) else pod
         for node in (before.node, pod.node):
-            if node and node in self._placements.columns.rows:
+            if node and node in self._snapshot.columns.rows:
                 self._nodes[node] = None
         if pod.holds_room and not pod.gpu_ids and not isinstance(event, Deleted):
             self._pods[pod.key] = None
@@ -89,26 +89,26 @@ def _take(known: dict[T, None], most: int | None) -> dict[T, None]:
     return taken
 
 
-def hold_in_use(placements: ClusterSnapshot, nodes: Iterable[str]) -> None:
+def hold_in_use(snapshot: ClusterSnapshot, nodes: Iterable[str]) -> None:
     """Hold, on these leased nodes, the free part of GPUs that are used by pods which do not account for them.
 
     A process outlives a pod deleted by force. The agent's last report of it counts until the next report.
     """
     for node in nodes:
-        row, inventory = placements.columns.rows.get(node), placements.state.inventories.get(node)
-        leased = row is not None and placements.columns.gpus.kind.item(row) == NodeKindCode.LEASED
-        for key in [key for key in placements.pods_on(node) if key.namespace == IN_USE]:
-            placements.remove(key)
+        row, inventory = snapshot.columns.rows.get(node), snapshot.state.inventories.get(node)
+        leased = row is not None and snapshot.columns.gpus.kind.item(row) == NodeKindCode.LEASED
+        for key in [key for key in snapshot.pods_on(node) if key.namespace == IN_USE]:
+            snapshot.remove(key)
         if row is None or inventory is None or not leased:
             continue
         for one in inventory.devices:
-            left = MILLI_GPU - placements.columns.gpus.held.item(row, one.id) if 0 <= one.id < MOST_DEVICES else 0
-            if left > 0 and one.in_use_by and _is_used_by_others(one, node, placements):
-                placements.place(_user(node, one.id), node, (one.id,), left)
+            left = MILLI_GPU - snapshot.columns.gpus.held.item(row, one.id) if 0 <= one.id < MOST_DEVICES else 0
+            if left > 0 and one.in_use_by and _is_used_by_others(one, node, snapshot):
+                snapshot.place(_user(node, one.id), node, (one.id,), left)
 
 
-def _is_used_by_others(device: Device, node: str, placements: ClusterSnapshot) -> bool:
-    known = {pod.uid: pod for pod in placements.pods_on(node).values()}
+def _is_used_by_others(device: Device, node: str, snapshot: ClusterSnapshot) -> bool:
+    known = {pod.uid: pod for pod in snapshot.pods_on(node).values()}
     for uid in device.in_use_by:
         pod = known.get(uid)
         if pod is None or (device.id not in pod.gpu_ids and not _serves_the_node(pod)):
@@ -138,23 +138,23 @@ def _user(node: str, device: int) -> Pod:
     )
 
 
-def account_for_bound(placements: ClusterSnapshot, among: Iterable[Pod] | None = None) -> list[ObjectKey]:
+def account_for_bound(snapshot: ClusterSnapshot, among: Iterable[Pod] | None = None) -> list[ObjectKey]:
     """Place bound pods (or those `among` them) with the GPUs they are known to hold.
 
     Returns the pods on leased nodes whose GPUs are unknown.
     """
     unknown: list[ObjectKey] = []
-    for pod in sorted(placements.pods.values() if among is None else among, key=lambda pod: pod.key):
-        claim = claim_of(pod, placements.state)
+    for pod in sorted(snapshot.pods.values() if among is None else among, key=lambda pod: pod.key):
+        claim = claim_of(pod, snapshot.state)
         needs = claim is not None or GPU in dict(pod.shape.requests)
-        row = placements.columns.rows.get(pod.node)
+        row = snapshot.columns.rows.get(pod.node)
         if not needs or row is None:
             continue
         shape = pod.shape if claim is None else asking_for(pod.shape, claim.ask)
-        ids = pod.gpu_ids or _seen(pod, claim, placements.state)
+        ids = pod.gpu_ids or _seen(pod, claim, snapshot.state)
         if ids != pod.gpu_ids or shape is not pod.shape:
-            placements.place(replace(pod, shape=shape), pod.node, ids, pod.gpu_share)
-        if not ids and placements.columns.gpus.kind[row] == NodeKindCode.LEASED:
+            snapshot.place(replace(pod, shape=shape), pod.node, ids, pod.gpu_share)
+        if not ids and snapshot.columns.gpus.kind[row] == NodeKindCode.LEASED:
             unknown.append(pod.key)
     return unknown
 

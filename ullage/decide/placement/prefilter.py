@@ -52,7 +52,7 @@ def copy_of(pod: Pod, state: ClusterState) -> Claim | None:
 
 
 def with_claim(
-    pod: Pod, placements: ClusterSnapshot, unreadable: Mapping[ObjectKey, str] = NOTHING_UNREADABLE
+    pod: Pod, snapshot: ClusterSnapshot, unreadable: Mapping[ObjectKey, str] = NOTHING_UNREADABLE
 ) -> Pod | Verdict:
     """Pod with its claim's device request in its shape, or the verdict that its claim does not allow placing it.
 
@@ -65,41 +65,41 @@ def with_claim(
         return pod
     if pod.claim and pod.claim_template:
         return Verdict(Reason.CLAIM_INVALID, "the pod names a claim and a claim template; only one of them can count")
-    claim = claim_of(pod, placements.state)
+    claim = claim_of(pod, snapshot.state)
     if claim is None:
         return Verdict(Reason.CLAIM_INVALID, unreadable[key]) if key in unreadable else _missing(pod, key)
     if claim.deleting:
         return Verdict(Reason.CLAIM_MISSING, f"GpuClaim {claim.key} is being deleted")
-    owner = owner_of(claim.key, placements) if pod.claim else None
+    owner = owner_of(claim.key, snapshot) if pod.claim else None
     if owner is not None and owner.key != pod.key:
         return Verdict(Reason.CLAIM_IN_USE, f"GpuClaim {key} belongs to pod {owner.key}")
     contradiction = _contradiction(pod, claim)
     return _asking(pod, claim) if contradiction is None else contradiction
 
 
-def owner_of(claim: ObjectKey, placements: ClusterSnapshot) -> Pod | None:
+def owner_of(claim: ObjectKey, snapshot: ClusterSnapshot) -> Pod | None:
     """Pod a claim belongs to: the pod of a copy, else the pod that holds GPUs by it, else the oldest that names it."""
-    state = placements.state
+    state = snapshot.state
     maker = _maker(claim, state)
     if maker is not None:
-        holds = maker.key in placements.pods
+        holds = maker.key in snapshot.pods
         return None if maker.phase.over or (maker.deleting and not holds) else maker
-    for key in placements.holders(claim):
+    for key in snapshot.holders(claim):
         pod = state.pods.get(key)
         if pod is not None and claim_key(pod) == claim and not pod.phase.over:
             return pod
     return state.oldest_naming(claim)
 
 
-def last_user_of(claim: ObjectKey, placements: ClusterSnapshot) -> Pod | None:
+def last_user_of(claim: ObjectKey, snapshot: ClusterSnapshot) -> Pod | None:
     """Pod a claim belongs to, else the latest of the finished pods that used it and still exist."""
-    owner = owner_of(claim, placements)
+    owner = owner_of(claim, snapshot)
     if owner is not None:
         return owner
-    maker = _maker(claim, placements.state)
+    maker = _maker(claim, snapshot.state)
     if maker is not None:
         return maker if maker.phase.over else None
-    return placements.state.last_finished_with(claim)
+    return snapshot.state.last_finished_with(claim)
 
 
 def _maker(claim: ObjectKey, state: ClusterState) -> Pod | None:
@@ -136,25 +136,25 @@ def _asking(pod: Pod, claim: Claim) -> Pod:
     return replace(pod, shape=asking_for(pod.shape, claim.ask, (*claim.node_labels, *pool)))
 
 
-def permanent_reason(pod: Pod, reasons: Collection[Reason], placements: ClusterSnapshot) -> Reason | None:
+def permanent_reason(pod: Pod, reasons: Collection[Reason], snapshot: ClusterSnapshot) -> Reason | None:
     """Permanent reason of a refusal, if it has one. It is the reason to report, however many nodes gave another.
 
     `pod` is the pod as it was to be placed, with what its claim asks for. `reasons` are the reasons of all nodes.
     """
     if Reason.CLAIM_INVALID in reasons:
         return Reason.CLAIM_INVALID
-    too_large = Reason.NODE_TOO_SMALL in reasons and is_too_large(pod, placements)
+    too_large = Reason.NODE_TOO_SMALL in reasons and is_too_large(pod, snapshot)
     return Reason.NODE_TOO_SMALL if too_large else None
 
 
-def is_permanent(pod: Pod, reasons: Collection[Reason], placements: ClusterSnapshot) -> bool:
+def is_permanent(pod: Pod, reasons: Collection[Reason], snapshot: ClusterSnapshot) -> bool:
     """True if one of the reasons is permanent."""
-    return permanent_reason(pod, reasons, placements) is not None
+    return permanent_reason(pod, reasons, snapshot) is not None
 
 
-def is_too_large(pod: Pod, placements: ClusterSnapshot) -> bool:
+def is_too_large(pod: Pod, snapshot: ClusterSnapshot) -> bool:
     """True if no node has enough allocatable for the pod, whatever runs there. False while no node is known."""
-    columns = placements.columns
+    columns = snapshot.columns
     needs = columns.needs(pod.shape.requests)
     offers = columns.alive[: columns.size].copy()
     if not offers.any():

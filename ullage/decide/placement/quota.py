@@ -74,8 +74,8 @@ def least_taken(ask: DeviceRequest, model: str = "", memory: int = 0) -> QuotaUs
 class QuotaTable:
     """GPU usage by namespace, kept by row and repaired where rows changed. Pods on unknown nodes hold nothing."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
         self._version = -1
         self._on_row: dict[int, dict[str, QuotaUsage]] = {}
         self._totals: dict[str, Counter[str]] = {}
@@ -86,7 +86,7 @@ class QuotaTable:
 
     def limits(self, namespace: str) -> QuotaLimits | None:
         """Strictest limits of the namespace's quotas; None if it has none."""
-        quotas = self._placements.state.quotas
+        quotas = self._snapshot.state.quotas
         own = [quotas[key].limits for key in sorted(quotas) if key.namespace == namespace]
         return strictest(own) if own else None
 
@@ -102,7 +102,7 @@ class QuotaTable:
 
         A row is closed if the quota allows none of its products. `verdict` checks what a placement really takes.
         """
-        if not self._placements.state.quotas:
+        if not self._snapshot.state.quotas:
             return None
         asking = [(pod.key.namespace, ask) for pod in pods if (ask := device_ask(pod)) is not None]
         limits = self.limits(asking[0][0]) if asking else None
@@ -119,28 +119,28 @@ class QuotaTable:
         if not any(shut):
             return None
         code_of_kind = np.where(shut, np.uint8(_EXCEEDED), np.uint8(0))
-        return code_of_kind[self._kind_of[: self._placements.columns.size]]
+        return code_of_kind[self._kind_of[: self._snapshot.columns.size]]
 
-    def verdict(self, seated: Iterable[tuple[Pod, Placement]]) -> Verdict:
+    def verdict(self, placed: Iterable[tuple[Pod, Placement]]) -> Verdict:
         """Verdict on these placements of pods of one namespace, all together, beside what the namespace holds."""
-        if not self._placements.state.quotas:
+        if not self._snapshot.state.quotas:
             return Verdict(Reason.FITS)
-        several = list(seated)
+        several = list(placed)
         limits = self.limits(several[0][0].key.namespace) if several else None
         if limits is None:
             return Verdict(Reason.FITS)
-        more = together(self.taken(pod, seat) for pod, seat in several)
+        more = together(self.taken(pod, placement) for pod, placement in several)
         return quota_verdict(limits, self.usage(several[0][0].key.namespace), more)
 
-    def taken(self, pod: Pod, seat: Placement) -> QuotaUsage:
+    def taken(self, pod: Pod, placement: Placement) -> QuotaUsage:
         """Usage of a pod with this placement."""
         ask = device_ask(pod)
         if ask is None:
             return QuotaUsage()
-        choice = seat.choice
+        choice = placement.choice
         if choice is None or not choice.ids:
-            return _counted(ask.count, self._devices(seat.node))
-        return _held(ask.exclusivity, choice, self._devices(seat.node))
+            return _counted(ask.count, self._devices(placement.node))
+        return _held(ask.exclusivity, choice, self._devices(placement.node))
 
     def _holds(self, pod: Pod) -> QuotaUsage:
         """Usage of a placed pod."""
@@ -161,14 +161,14 @@ class QuotaTable:
         """Exclusivity of a pod's GPUs: MIG if it holds instances, else its claim's, else from the share it holds."""
         if pod.gpu_instances:
             return Exclusivity.MIG
-        claim = claim_of(pod, self._placements.state)
+        claim = claim_of(pod, self._snapshot.state)
         ask = pod.shape.devices if claim is None else claim.ask
         if ask is not None and ask.exclusivity is not Exclusivity.MIG:
             return ask.exclusivity
         return Exclusivity.EXCLUSIVE if pod.gpu_share == MILLI_GPU else Exclusivity.SHARED
 
     def _repair(self) -> None:
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         changed = columns.changed.since(self._version) if self._version >= 0 else None
         if len(self._kind_of) < columns.size:
             self._kind_of = np.resize(self._kind_of, columns.capacity)
@@ -177,7 +177,7 @@ class QuotaTable:
             name = columns.names[row]
             self._kind_of[row] = self._kinds.setdefault(self._products(name), len(self._kinds))
             held: dict[str, list[QuotaUsage]] = {}
-            for pod in self._placements.pods_on(name).values() if name else ():
+            for pod in self._snapshot.pods_on(name).values() if name else ():
                 held.setdefault(pod.key.namespace, []).append(self._holds(pod))
             self._count(self._on_row.get(row, {}), -1)
             self._on_row[row] = {namespace: together(usages) for namespace, usages in held.items()}
@@ -193,7 +193,7 @@ class QuotaTable:
                 total[model] += sign * count
 
     def _devices(self, node: str) -> Mapping[int, Device]:
-        inventory = self._placements.state.inventories.get(node)
+        inventory = self._snapshot.state.inventories.get(node)
         return {} if inventory is None else {device.id: device for device in inventory.devices}
 
     def _products(self, node: str) -> tuple[Product, ...]:

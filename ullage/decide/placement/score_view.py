@@ -44,11 +44,9 @@ class _Fleet(NamedTuple):
 class ScoreView:
     """ScoreColumns of a snapshot, kept up to date. Models are numbered from 1; 0 is a node without GPUs."""
 
-    def __init__(
-        self, placements: ClusterSnapshot, boards: DeviceSnapshots, models: dict[tuple[str, int], int]
-    ) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, boards: DeviceSnapshots, models: dict[tuple[str, int], int]) -> None:
         """`models` has the numbers of models met before; those met from now on are added."""
-        self._placements = placements
+        self._snapshot = snapshot
         self._boards = boards
         self._version = -1
         self._roster = -1
@@ -70,7 +68,7 @@ class ScoreView:
 
     def columns(self) -> ScoreColumns:
         """Current columns: the same object while the rows are the same. Valid until a change."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         if self._version == columns.changed.version:
             return self._columns
         changed = columns.changed.since(self._version) if self._version >= 0 else None
@@ -120,7 +118,7 @@ class ScoreView:
         )
 
     def _describe(self, row: int) -> None:
-        columns, view = self._placements.columns, self._columns
+        columns, view = self._snapshot.columns, self._columns
         cpu = columns.resource(CPU)
         total = columns.allocatable.item(cpu, row)
         view.stamp[row] = columns.changed.of_row.item(row)
@@ -153,7 +151,7 @@ class ScoreView:
 
     def _describe_counted(self, row: int) -> None:
         """Describe a row without a layout: as many GPUs as kubelet advertises, the first of them free."""
-        columns, view = self._placements.columns, self._columns
+        columns, view = self._snapshot.columns, self._columns
         gpu = columns.resource(GPU)
         offered = columns.allocatable.item(gpu, row)
         total = min(offered // MILLI, MOST_DEVICES)

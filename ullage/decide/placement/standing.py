@@ -98,13 +98,13 @@ class NodeRanking:
 class NodeRankings:
     """NodeRankings of shapes, brought up to date on use."""
 
-    def __init__(self, placements: ClusterSnapshot, fit: FilterTable, gpus: DeviceFitTable, view: ScoreView) -> None:
-        self._placements = placements
-        self._columns = placements.columns
+    def __init__(self, snapshot: ClusterSnapshot, fit: FilterTable, gpus: DeviceFitTable, view: ScoreView) -> None:
+        self._snapshot = snapshot
+        self._columns = snapshot.columns
         self._fit = fit
         self._gpus = gpus
         self._view = view
-        self.scores = KubeScores(placements)
+        self.scores = KubeScores(snapshot)
         self._known: dict[Shape, NodeRanking] = {}
         self._by_name: tuple[Rows, Rows] = (np.zeros(0, np.intp), np.zeros(0, np.intp))
         self._looking: GpuScorer | None = None
@@ -116,7 +116,7 @@ class NodeRankings:
         if standing.table is not None:
             self._gpus.boards.refresh()
             self._gpus.freshness.refresh(now)
-        if len(standing.fits) != self._columns.size or standing.outdated(self._placements.volumes_version):
+        if len(standing.fits) != self._columns.size or standing.outdated(self._snapshot.volumes_version):
             standing.fits, standing.fitting = np.zeros(self._columns.size, np.bool_), 0
             standing.fitted_at = standing.ranked_at = NEVER_SEEN
         few = self._few_since(standing.fitted_at)
@@ -244,7 +244,7 @@ class NodeRankings:
         """Soft scores of rows for a pod without GPUs, from the row alone. VM pods have a score of their own."""
         if standing.guest is not None:
             scores = relief_scores if standing.guest_moves else vm_scores
-            return scores(self._placements.vms, standing.guest, rows)
+            return scores(self._snapshot.vms, standing.guest, rows)
         room, images = standing.scores.room, standing.scores.images
         room.refresh()
         soft: Ranks = room.fullness[rows] + room.balance[rows] + spared(view, self._columns, rows)

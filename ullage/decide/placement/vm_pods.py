@@ -14,14 +14,14 @@ from ullage.state.vm_ledger import VmLedger
 from ullage.state.vm_room import ledger_amounts
 
 
-def with_vm(pod: Pod, placements: ClusterSnapshot) -> Pod | Verdict:
+def with_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | Verdict:
     """VM pod with the room it needs in its shape and its first approval; or the verdict that its VM fits nowhere.
 
     Ordinary pods are returned as they are.
     """
     if pod.vm is None:
         return pod
-    key, room = ObjectKey(pod.key.namespace, pod.vm.name), placements.vms
+    key, room = ObjectKey(pod.key.namespace, pod.vm.name), snapshot.vms
     if not room.active:
         return Verdict(Reason.VM_MISSING, f"VirtualMachine {key} is not there: the cluster does not serve its kind")
     vm = room.ledger.vm(key)
@@ -34,9 +34,9 @@ def with_vm(pod: Pod, placements: ClusterSnapshot) -> Pod | Verdict:
     return replace(pod, shape=shape, vm=replace(pod.vm, approved=amounts))
 
 
-def may_reserve(pod: Pod, node: str, placements: ClusterSnapshot) -> bool:
+def may_reserve(pod: Pod, node: str, snapshot: ClusterSnapshot) -> bool:
     """Reserve: the filter's question once more, asked of the ledger itself, before the room counts as taken."""
-    room = placements.vms
+    room = snapshot.vms
     if not room.active:
         return True
     if pod.shape.vm is not None:

@@ -34,7 +34,7 @@ class Assumptions:
     @contextmanager
     def trial(self) -> Iterator[None]:
         """Trial in which the assumptions hold: a what-if that is undone at its end."""
-        snapshot = self.engine.placements
+        snapshot = self.engine.snapshot
         with snapshot.what_if():
             for key in self._gone:
                 snapshot.remove(key)

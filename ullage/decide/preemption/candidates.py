@@ -75,7 +75,7 @@ def candidates(
 def _curable_nodes(given: Assumptions, protection: VictimProtection, pod: Pod) -> list[tuple[str, list[int], bool]]:
     """Nodes that fewer pods might open, what each lacks of the requested amounts, and whether only amounts matter."""
     engine = given.engine
-    columns = engine.placements.columns
+    columns = engine.snapshot.columns
     with given.trial():
         codes = engine.codes(pod, now=given.now)
         curable = np.isin(codes, CURABLE)
@@ -94,15 +94,15 @@ def _looks_at_nobody(engine: PlacementEngine, pod: Pod) -> bool:
     """True if only amounts and GPUs can keep the pod off a node: no pod rules, host ports or volume claims."""
     shape = pod.shape
     looks = shape.looks_at_itself or shape.host_ports or shape.claims
-    return not looks and not engine.placements.refusals.about(pod)
+    return not looks and not engine.snapshot.refusals.about(pod)
 
 
 def could_get_devices(engine: PlacementEngine, protection: VictimProtection, pod: Pod, node: str) -> bool:
     """True if the node's GPUs would suit once all leaving and evictable pods are gone. Always True off leased nodes."""
-    placements, ask = engine.placements, device_ask(pod)
-    row = placements.columns.rows[node]
+    snapshot, ask = engine.snapshot, device_ask(pod)
+    row = snapshot.columns.rows[node]
     board = engine.boards.of(row)
-    if ask is None or board is None or placements.columns.gpus.kind[row] != NodeKindCode.LEASED:
+    if ask is None or board is None or snapshot.columns.gpus.kind[row] != NodeKindCode.LEASED:
         return True
     leaving, evictable = protection.who_goes(node)
     held = (

@@ -65,7 +65,7 @@ def _placed_or_preempting(given: Assumptions, pod: Pod, around: PreemptionContex
     """Assume the member on free room, or on room made by preemption."""
     engine = given.engine
     with given.trial():
-        free = engine.seat(pod, now=given.now)
+        free = engine.place(pod, now=given.now)
     if isinstance(free, Placement):
         given.place(pod, free)
         return Preempt(pod=pod.key, uid=pod.uid, node=free.node, victims=(), why="free, and kept for its gang")
@@ -73,10 +73,10 @@ def _placed_or_preempting(given: Assumptions, pod: Pod, around: PreemptionContex
     if isinstance(action, NoPreemption):
         return action
     given.remove(victim.pod for victim in action.victims)
-    here = engine.placements.pods_on(action.node).values()
+    here = engine.snapshot.pods_on(action.node).values()
     given.remove([other.key for other in here if other.deleting or other.key in around.leaving])
     with given.trial():
-        made = engine.seat_on(pod, action.node, now=given.now)
+        made = engine.place_on(pod, action.node, now=given.now)
     if not isinstance(made, Placement):
         # The cluster has changed since. No pod is evicted on a contradiction.
         return NoPreemption(NoPreemptionReason.CHANGED, f"{action.node} says {made}")
@@ -88,7 +88,7 @@ def _with_some_spared(
     nominated: Assumptions, actions: Sequence[Preempt], gang: GangRequest, around: PreemptionContext
 ) -> Stepper[tuple[Preempt, ...]]:
     """Nominations with fewer victims if the gang needs fewer; victims that hold most GPUs are kept first."""
-    held = nominated.engine.placements.pods
+    held = nominated.engine.snapshot.pods
     clearings = [one for one in actions if one.victims]
     lost = {
         one.pod: sum(gpus_lost(held[victim.pod]) for victim in one.victims if victim.pod in held) for one in clearings
@@ -113,7 +113,7 @@ def _nodes_without(
     given.remove(gone)
     for pod in largest_first(gang.pending):
         with given.trial():
-            placement = given.engine.seat(pod, now=given.now)
+            placement = given.engine.place(pod, now=given.now)
         if isinstance(placement, Placement):
             given.place(pod, placement)
             nodes.append((pod, placement.node))

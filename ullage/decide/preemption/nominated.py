@@ -10,68 +10,68 @@ from ullage.decide.placement.filters.codes import Codes
 from ullage.model.pod import Pod
 
 
-def nominated_ahead(seating: PlacementEngine, pod: Pod, nominated: Iterable[Pod]) -> list[Pod]:
+def nominated_ahead(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod]) -> list[Pod]:
     """Nominated pods that count for this pod, the most important first: they are not placed, and their node exists."""
-    placements = seating.placements
+    snapshot = engine.snapshot
     ahead = [
         other
         for other in nominated
         if other.priority >= pod.priority
         and other.key != pod.key
-        and other.key not in placements.pods
-        and other.nominated in placements.columns.rows
+        and other.key not in snapshot.pods
+        and other.nominated in snapshot.columns.rows
     ]
     return sorted(ahead, key=lambda other: (-other.priority, other.created, other.key))
 
 
-def place_nominated(seating: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: float) -> bool:
+def place_nominated(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: float) -> bool:
     """Place the nominated pods that count for this pod; to be called in a what-if. Return whether there were any."""
-    placements, ahead = seating.placements, nominated_ahead(seating, pod, nominated)
+    snapshot, ahead = engine.snapshot, nominated_ahead(engine, pod, nominated)
     for other in ahead:
-        seat = placement_to_be(seating, other, now=now)
-        if seat is None:
-            placements.place(other, other.nominated)  # its devices are not known, its number counts
+        placement = placement_to_be(engine, other, now=now)
+        if placement is None:
+            snapshot.place(other, other.nominated)  # its devices are not known, its number counts
         else:
-            hold(placements, other, seat)
+            hold(snapshot, other, placement)
     return bool(ahead)
 
 
-def seat_beside_nominated(
-    seating: PlacementEngine, pod: Pod, nominated: Collection[Pod], *, now: float, closed: Codes | None = None
+def place_beside_nominated(
+    engine: PlacementEngine, pod: Pod, nominated: Collection[Pod], *, now: float, closed: Codes | None = None
 ) -> Placement | NoFit:
     """Best placement that takes nothing from nominated pods; for a nominated pod, its own node first.
 
     As in kube-scheduler the placement must fit with and without nominated pods: they may never be bound.
     """
     if not nominated and not pod.nominated:
-        return seating.seat(pod, now=now, closed=closed)
-    with seating.placements.what_if():
-        any_ahead = place_nominated(seating, pod, nominated, now=now)
-        answer = _own_node(seating, pod, now, closed) or seating.seat(pod, now=now, closed=closed)
+        return engine.place(pod, now=now, closed=closed)
+    with engine.snapshot.what_if():
+        any_ahead = place_nominated(engine, pod, nominated, now=now)
+        answer = _own_node(engine, pod, now, closed) or engine.place(pod, now=now, closed=closed)
     if not any_ahead or isinstance(answer, NoFit):
         return answer
-    alone = seating.seat_on(pod, answer.node, now=now)
+    alone = engine.place_on(pod, answer.node, now=now)
     return answer if isinstance(alone, Placement) else NoFit(1, {alone: 1})
 
 
-def _own_node(seating: PlacementEngine, pod: Pod, now: float, closed: Codes | None) -> Placement | None:
-    row = seating.placements.columns.rows.get(pod.nominated)
+def _own_node(engine: PlacementEngine, pod: Pod, now: float, closed: Codes | None) -> Placement | None:
+    row = engine.snapshot.columns.rows.get(pod.nominated)
     if row is None or (closed is not None and closed[row]):
         return None
-    seat = seating.seat_on(pod, pod.nominated, now=now)
-    return seat if isinstance(seat, Placement) else None
+    placement = engine.place_on(pod, pod.nominated, now=now)
+    return placement if isinstance(placement, Placement) else None
 
 
-def placement_to_be(seating: PlacementEngine, pod: Pod, *, now: float) -> Placement | None:
+def placement_to_be(engine: PlacementEngine, pod: Pod, *, now: float) -> Placement | None:
     """Placement of a nominated pod on its node: now, else without leaving pods, else without pods of lower priority."""
-    with seating.placements.what_if():
+    with engine.snapshot.what_if():
         for gone in (_nobody, _leaving, _lower):
-            for other in list(seating.placements.pods_on(pod.nominated).values()):
+            for other in list(engine.snapshot.pods_on(pod.nominated).values()):
                 if gone(other, pod):
-                    seating.placements.remove(other.key)
-            seat = seating.seat_on(pod, pod.nominated, now=now)
-            if isinstance(seat, Placement):
-                return seat
+                    engine.snapshot.remove(other.key)
+            placement = engine.place_on(pod, pod.nominated, now=now)
+            if isinstance(placement, Placement):
+                return placement
     return None
 
 

@@ -72,7 +72,7 @@ def search_preemption(given: Assumptions, pod: Pod, around: PreemptionContext) -
     if not pod.preempts:
         return NoPreemption(NoPreemptionReason.PREEMPTS_NOBODY)
     meter, given = StepMeter(), given.copy()
-    protection = VictimProtection(given.engine.placements, around, pod.priority)
+    protection = VictimProtection(given.engine.snapshot, around, pod.priority)
     yield from given.add_nominated(pod, around.nominated, meter)
     with given.trial():
         if _is_waiting(given.engine, protection, pod, given.now):
@@ -81,13 +81,13 @@ def search_preemption(given: Assumptions, pod: Pod, around: PreemptionContext) -
     return found if isinstance(found, NoPreemption) else _action(pod, found)
 
 
-def _is_waiting(seating: PlacementEngine, protection: VictimProtection, pod: Pod, now: float) -> bool:
+def _is_waiting(engine: PlacementEngine, protection: VictimProtection, pod: Pod, now: float) -> bool:
     """True if a pod is leaving the node nominated for this pod, and that node fits or may become fit."""
-    row = seating.placements.columns.rows.get(pod.nominated)
+    row = engine.snapshot.columns.rows.get(pod.nominated)
     if row is None:
         return False
-    code = seating.codes(pod, now=now).item(row)
-    leaving = any(protection.leaves(other) for other in seating.placements.pods_on(pod.nominated).values())
+    code = engine.codes(pod, now=now).item(row)
+    leaving = any(protection.leaves(other) for other in engine.snapshot.pods_on(pod.nominated).values())
     return leaving and (code == FITS or code in CURABLE)
 
 
@@ -98,7 +98,7 @@ def _best(
     if not promising:
         return _no_candidate(given, pod)
     selector = VictimSelector(given, protection, pod, meter)
-    enough = max(LEAST_CLEARINGS, len(given.engine.placements.columns.rows) // CLEARINGS_PER_NODES)
+    enough = max(LEAST_CLEARINGS, len(given.engine.snapshot.columns.rows) // CLEARINGS_PER_NODES)
     best: VictimSet | None = None
     shielded = ""
     for candidate in promising:
@@ -120,7 +120,7 @@ def _best(
 
 def _could_get_devices(given: Assumptions, protection: VictimProtection, pod: Pod, node: str) -> bool:
     """True if the node still exists, and its GPUs would suit without its leaving and evictable pods."""
-    if node not in given.engine.placements.columns.rows:
+    if node not in given.engine.snapshot.columns.rows:
         return False
     with given.trial():
         return could_get_devices(given.engine, protection, pod, node)

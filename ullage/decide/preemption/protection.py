@@ -84,20 +84,20 @@ class EvictionUnit:
 class VictimProtection:
     """Protection of pods from one preemptor at one instant: priority, disruption budgets and gangs."""
 
-    def __init__(self, placements: ClusterSnapshot, around: PreemptionContext, priority: int) -> None:
-        self._placements = placements
+    def __init__(self, snapshot: ClusterSnapshot, around: PreemptionContext, priority: int) -> None:
+        self._snapshot = snapshot
         self._around = around
         self._priority = priority
-        self._heard = placements.state.pods
+        self._heard = snapshot.state.pods
         self._gangs: dict[ObjectKey, BoundGang] = {}
         """Gangs of the pods that were asked about."""
         self._budgets: dict[str, list[PodDisruptionBudget]] = {}
-        for key in sorted(placements.state.budgets):
-            self._budgets.setdefault(key.namespace, []).append(placements.state.budgets[key])
+        for key in sorted(snapshot.state.budgets):
+            self._budgets.setdefault(key.namespace, []).append(snapshot.state.budgets[key])
         self._spent: dict[ObjectKey, int] = {}
         self._who_goes: dict[str, tuple[list[Pod], list[Pod]]] = {}
         for key in sorted(around.leaving):
-            pod = placements.state.pods.get(key)
+            pod = snapshot.state.pods.get(key)
             if pod is not None and not pod.deleting:  # its budget does not know of it yet
                 for budget in self._over(pod):
                     self._spent[budget.key] = self._spent.get(budget.key, 0) + 1
@@ -153,7 +153,7 @@ class VictimProtection:
         leaving: list[Pod] = []
         lower: list[Pod] = []
         decided, priority = self._around.leaving, self._priority
-        for pod in self._placements.pods_on(node).values():  # of every node in the cluster: kept short
+        for pod in self._snapshot.pods_on(node).values():  # of every node in the cluster: kept short
             if pod.deleting or pod.key in decided:
                 leaving.append(pod)
             elif pod.priority < priority and self._could_be_evicted(pod):
@@ -164,7 +164,7 @@ class VictimProtection:
 
     def units_on(self, node: str, *, breaking: bool) -> list[EvictionUnit]:
         """Units that may be evicted from a node, the most important first. `breaking` allows evicting whole gangs."""
-        here = [pod for pod in self._placements.pods_on(node).values() if self._takeable(pod)]
+        here = [pod for pod in self._snapshot.pods_on(node).values() if self._takeable(pod)]
         units: list[EvictionUnit] = []
         gangs: dict[ObjectKey, list[Pod]] = {}
         for pod in here:
@@ -183,7 +183,7 @@ class VictimProtection:
         kind, key = limit
         if kind == "gang":
             return max(self._surplus(self._gangs[key]), 0)
-        budget = self._placements.state.budgets[key]
+        budget = self._snapshot.state.budgets[key]
         allowed = budget.disruptions_allowed if budget.current else 0
         return max(allowed - self._spent.get(key, 0), 0)
 
@@ -203,7 +203,7 @@ class VictimProtection:
         return len(self._live(gang)) - gang.min_member
 
     def _live(self, gang: BoundGang) -> list[Pod]:
-        known = (self._placements.pods.get(key) for key in sorted(gang.members))
+        known = (self._snapshot.pods.get(key) for key in sorted(gang.members))
         return [pod for pod in known if pod is not None and not self.leaves(pod)]
 
     def _takeable(self, pod: Pod) -> bool:

@@ -25,13 +25,13 @@ def is_still_right(
 def _may_go(
     engine: PlacementEngine, actions: Sequence[Preempt], pods: Mapping[ObjectKey, Pod], around: PreemptionContext
 ) -> bool:
-    held = engine.placements.pods
+    held = engine.snapshot.pods
     victims = [victim for action in actions for victim in action.victims]
     known = [pod for victim in victims if (pod := held.get(victim.pod)) is not None and pod.uid == victim.uid]
     if len(known) < len(victims) or any(pod.node != victim.node for pod, victim in zip(known, victims, strict=True)):
         return False
     least = min(pods[action.pod].priority for action in actions)
-    return VictimProtection(engine.placements, around, least).may_go(known)
+    return VictimProtection(engine.snapshot, around, least).may_go(known)
 
 
 def _are_needed_and_enough(
@@ -41,7 +41,7 @@ def _are_needed_and_enough(
     around: PreemptionContext,
     now: float,
 ) -> bool:
-    snapshot = engine.placements
+    snapshot = engine.snapshot
     lowest = min((pods[action.pod] for action in actions), key=lambda pod: (pod.priority, pod.key))
     with snapshot.what_if():
         place_nominated(engine, lowest, [pod for pod in around.nominated if pod.key not in pods], now=now)
@@ -58,10 +58,10 @@ def _are_needed_and_enough(
 
 def _fit_all(engine: PlacementEngine, actions: Sequence[Preempt], pods: Mapping[ObjectKey, Pod], now: float) -> bool:
     """True if every pod fits on the node nominated for it, all of them together."""
-    with engine.placements.what_if():
+    with engine.snapshot.what_if():
         for action in actions:
-            placement = engine.seat_on(pods[action.pod], action.node, now=now)
+            placement = engine.place_on(pods[action.pod], action.node, now=now)
             if not isinstance(placement, Placement):
                 return False
-            hold(engine.placements, pods[action.pod], placement)
+            hold(engine.snapshot, pods[action.pod], placement)
     return True

@@ -75,7 +75,7 @@ class VictimSelector:
     def __init__(self, given: Assumptions, protection: VictimProtection, pod: Pod, meter: StepMeter) -> None:
         self._given = given
         self._engine = given.engine
-        self._snapshot = given.engine.placements
+        self._snapshot = given.engine.snapshot
         self._protection = protection
         self._pod = pod
         self._meter = meter
@@ -149,7 +149,7 @@ class VictimSelector:
         return list(unit.pods)
 
     def _fits(self, node: str) -> bool:
-        return isinstance(self._engine.seat_on(self._pod, node, now=self._given.now), Placement)
+        return isinstance(self._engine.place_on(self._pod, node, now=self._given.now), Placement)
 
     def _remove(self, pods: Iterable[Pod]) -> None:
         for pod in pods:

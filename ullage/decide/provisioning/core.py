@@ -93,7 +93,7 @@ class ProvisioningCore:
         """Decide on every pool, in steps. Events and outcomes may come between them."""
         turns, leaving = pending_turns(self.assigner, self._counts), sorted(fleet.leaving)
         steps = plan_fleet_in_steps(
-            self.assigner.seating, fleet, turns, now=now, lifted=lambda: self.snapshot.leases.lifted(leaving)
+            self.assigner.engine, fleet, turns, now=now, lifted=lambda: self.snapshot.leases.lifted(leaving)
         )
         self.planned = plan = yield from steps
         return plan

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from ullage.decide.gang.placement import GangPlacement, GangRequest, seat_gang
+from ullage.decide.gang.placement import GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
 from ullage.decide.provisioning.node_offers import FRESH, NodeOffers, Pool, ScaleUpBlocked
 from ullage.decide.provisioning.pool_nodes import NOBODY, AssumedUse, gpu_use
@@ -19,8 +19,8 @@ from ullage.decide.provisioning.scale_up import (
     buy_for_pods,
     buy_in_bulk,
     packs,
+    place_on_opened,
     refusals,
-    seat_on_opened,
     size_order,
 )
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
@@ -62,7 +62,7 @@ class FleetDemand:
     """Pending pods that fit on a node or upcoming instance, by its name."""
     wanted: Mapping[str, NodeDemand] = field(default_factory=dict)
     """New nodes by provisioner."""
-    seated: Mapping[ObjectKey, str] = field(default_factory=dict)
+    placed: Mapping[ObjectKey, str] = field(default_factory=dict)
     """Node, or upcoming instance, on which a pending pod fits."""
     chosen: Mapping[ObjectKey, str] = field(default_factory=dict)
     """Provisioner that is to buy for a pod."""
@@ -71,7 +71,7 @@ class FleetDemand:
 
 
 def find_demand(
-    seating: PlacementEngine,
+    engine: PlacementEngine,
     pools: Sequence[Pool],
     turns: Iterable[Turn],
     *,
@@ -82,24 +82,24 @@ def find_demand(
 
     The snapshot is left unchanged.
     """
-    waiting = [turn for turn in turns if is_pending(turn, seating.placements)]
-    with seating.placements.what_if() as trial:
-        search = _Search(NodeOffers(seating, trial, pools, budget, now=now))
+    waiting = [turn for turn in turns if is_pending(turn, engine.snapshot)]
+    with engine.snapshot.what_if() as trial:
+        search = _Search(NodeOffers(engine, trial, pools, budget, now=now))
         search.draw_what_is_coming()
-        rest = search.seated(waiting)
+        rest = search.placed(waiting)
         if rest:
             search.take_taints_off()
-            rest = search.seated(rest)
+            rest = search.placed(rest)
         search.offers.open_to_minimum()
         search.buy(rest)
         return search.found()
 
 
-def is_pending(turn: Turn, placements: ClusterSnapshot) -> bool:
+def is_pending(turn: Turn, snapshot: ClusterSnapshot) -> bool:
     """True if the pod, or every member of the gang, holds no room yet."""
     if isinstance(turn, Pod):
-        return turn.key not in placements.pods
-    return not any(pod.key in placements.pods for pod in turn.pending)
+        return turn.key not in snapshot.pods
+    return not any(pod.key in snapshot.pods for pod in turn.pending)
 
 
 class _Search:
@@ -107,9 +107,9 @@ class _Search:
 
     def __init__(self, offers: NodeOffers) -> None:
         self.offers = offers
-        self._placements = offers.placements
+        self._snapshot = offers.snapshot
         self._assumed: dict[str, AssumedUse] = {}
-        self._seated_on: dict[ObjectKey, str] = {}
+        self._placed_on: dict[ObjectKey, str] = {}
         self._unmet: dict[ObjectKey, Refusals] = {}
         self._in_gangs: set[ObjectKey] = set()
         self._packing: dict[ObjectKey, bool] = {}
@@ -129,29 +129,29 @@ class _Search:
 
     def _draw(self, pool: Pool, node: PoolNode) -> None:
         face, inventory = self.offers.face(pool, node.name)
-        known = self._placements.state.nodes.get(node.name)
+        known = self._snapshot.state.nodes.get(node.name)
         if known is not None:
             doomed = tuple(taint for taint in known.taints if taint.key == DELETION_TAINT)
             face = replace(face, labels=face.labels | known.labels, taints=(*face.taints, *doomed))
-        self._placements.put_node(face, inventory)
+        self._snapshot.put_node(face, inventory)
 
     def _draw_as_reported(self, node: PoolNode) -> None:
         """Put a node with a silent agent into the snapshot as if its agent had repeated its report now."""
-        known, report = self._placements.state.nodes.get(node.name), self._placements.state.inventories.get(node.name)
+        known, report = self._snapshot.state.nodes.get(node.name), self._snapshot.state.inventories.get(node.name)
         if known is None or report is None:
             return  # it went while the plan was made
-        self._placements.put_node(known, replace(report, reported_at=self.offers.now))
+        self._snapshot.put_node(known, replace(report, reported_at=self.offers.now))
 
     def take_taints_off(self) -> None:
         """Put nodes marked for deletion into the snapshot as they would be without the taint."""
         for pool in self.offers.pools:
             for node in pool.nodes:
-                known = self._placements.state.nodes.get(node.name)
+                known = self._snapshot.state.nodes.get(node.name)
                 if node.doomed and known is not None:
                     others = tuple(taint for taint in known.taints if taint.key != DELETION_TAINT)
-                    self._placements.put_node(replace(known, taints=others))
+                    self._snapshot.put_node(replace(known, taints=others))
 
-    def seated(self, turns: Iterable[Turn]) -> list[Turn]:
+    def placed(self, turns: Iterable[Turn]) -> list[Turn]:
         """Place pods and gangs. Returns those without a place.
 
         Once a pod that packs is refused, so are all of its shape: room only shrinks.
@@ -161,7 +161,7 @@ class _Search:
         for turn in turns:
             if isinstance(turn, Pod) and turn.shape in refused and self._packs(turn):
                 rest.append(turn)
-            elif not self._seated(turn):
+            elif not self._placed(turn):
                 rest.append(turn)
                 if isinstance(turn, Pod) and self._packs(turn):
                     refused.add(turn.shape)
@@ -174,28 +174,28 @@ class _Search:
             known = self._packing[pod.key] = packs(self.offers, pod)
         return known
 
-    def _seated(self, turn: Turn) -> bool:
+    def _placed(self, turn: Turn) -> bool:
         if isinstance(turn, Pod):
-            seat = self.offers.seat(turn)
-            if seat is not None:
-                hold(self._placements, turn, seat)
-                self._assume(turn, seat)
-            return seat is not None
+            placement = self.offers.place(turn)
+            if placement is not None:
+                hold(self._snapshot, turn, placement)
+                self._assume(turn, placement)
+            return placement is not None
         closed = self.offers.quota.closed(turn.pending[: turn.needed])
-        answer = seat_gang(self.offers.seating, turn, now=self.offers.now, closed=closed)
+        answer = place_gang(self.offers.engine, turn, now=self.offers.now, closed=closed)
         if isinstance(answer, GangPlacement):
             for pod in turn.pending:
-                if pod.key in answer.seats:
-                    self._assume(pod, answer.seats[pod.key])
+                if pod.key in answer.placements:
+                    self._assume(pod, answer.placements[pod.key])
         return isinstance(answer, GangPlacement)
 
-    def _assume(self, pod: Pod, seat: Placement) -> None:
-        before = self._assumed.get(seat.node, NOBODY)
-        self._seated_on[pod.key] = seat.node
-        self._assumed[seat.node] = AssumedUse(milli=before.milli + self._use(pod), pods=before.pods + 1)
+    def _assume(self, pod: Pod, placement: Placement) -> None:
+        before = self._assumed.get(placement.node, NOBODY)
+        self._placed_on[pod.key] = placement.node
+        self._assumed[placement.node] = AssumedUse(milli=before.milli + self._use(pod), pods=before.pods + 1)
 
     def _use(self, pod: Pod) -> int:
-        return gpu_use(self._placements.pods.get(pod.key, pod))
+        return gpu_use(self._snapshot.pods.get(pod.key, pod))
 
     def buy(self, turns: Sequence[Turn]) -> None:
         """Offer new nodes for pods that fit nowhere. Priorities come first only where there is not enough for all."""
@@ -233,7 +233,7 @@ class _Search:
             for pools in self._pools:
                 alone = buy_for_pods(self.offers, pools, alone)
             self._refuse(alone)
-        packed = [seat_on_opened(self.offers, group) for group in packed]
+        packed = [place_on_opened(self.offers, group) for group in packed]
         for pools in self._pools:
             packed = buy_in_bulk(self.offers, pools, packed)
         for group in packed:
@@ -250,11 +250,11 @@ class _Search:
             for pods in bulk.by_node:
                 node = self.offers.open(bulk.pool, bulk.zone)
                 for pod in pods:
-                    seat = self.offers.seat_on(pod, "" if node is None else node.name)
-                    if isinstance(seat, Placement):
-                        hold(self._placements, pod, seat)
+                    placement = self.offers.place_on(pod, "" if node is None else node.name)
+                    if isinstance(placement, Placement):
+                        hold(self._snapshot, pod, placement)
                     else:
-                        self._unmet[pod.key] = {bulk.pool.name: seat}
+                        self._unmet[pod.key] = {bulk.pool.name: placement}
 
     def found(self) -> FleetDemand:
         by_zone: dict[str, dict[str, int]] = {}
@@ -278,7 +278,7 @@ class _Search:
         return FleetDemand(
             assumed=there,
             wanted=wanted,
-            seated=self._seated_on,
+            placed=self._placed_on,
             chosen=dict(sorted(chosen.items())),
             unmet=self._unmet,
         )
@@ -309,9 +309,9 @@ def _by_priority(turns: Sequence[Turn]) -> list[list[Turn]]:
 
 def pending_turns(assigner: PodAssigner, counts: Callable[[Pod], bool] = waits) -> Iterator[Turn]:
     """Pods and gangs in the order of the queue. A nominated pod, whose node is being made free, needs no new one."""
-    placements, seen = assigner.placements, set[ObjectKey]()
-    for pod in sorted(filter(counts, placements.state.pods.values()), key=queue_order):
-        if pod.key in placements.pods or pod.nominated in placements.columns.rows:
+    snapshot, seen = assigner.snapshot, set[ObjectKey]()
+    for pod in sorted(filter(counts, snapshot.state.pods.values()), key=queue_order):
+        if pod.key in snapshot.pods or pod.nominated in snapshot.columns.rows:
             continue
         ready = assigner.entitled(pod)
         if not isinstance(ready, Pod):

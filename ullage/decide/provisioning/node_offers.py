@@ -83,13 +83,13 @@ class NodeOffers:
     """Opens new nodes, within the limits of each pool and of the whole fleet."""
 
     def __init__(
-        self, seating: PlacementEngine, trial: Trial, pools: Sequence[Pool], budget: FleetBudget, *, now: float
+        self, engine: PlacementEngine, trial: Trial, pools: Sequence[Pool], budget: FleetBudget, *, now: float
     ) -> None:
-        self.placements = seating.placements
+        self.snapshot = engine.snapshot
         self._trial = trial
         self.now = now
-        self.seating = seating
-        self.quota = QuotaTable(self.placements)
+        self.engine = engine
+        self.quota = QuotaTable(self.snapshot)
         self.pools = tuple(sorted(pools, key=lambda pool: pool.name))
         self._budget = budget
         self._open: list[HypotheticalNode] = []
@@ -97,8 +97,8 @@ class NodeOffers:
         self._sizes = {pool.name: len(pool.nodes) for pool in pools}
         self._gpus = sum(node.capacity for pool in pools for node in pool.nodes) // MILLI_GPU
         self._price = sum(pool.provisioner.template.price * len(pool.nodes) for pool in pools)
-        self.quota_namespaces = frozenset(key.namespace for key in self.placements.state.quotas)
-        nodes = self.placements.state.nodes
+        self.quota_namespaces = frozenset(key.namespace for key in self.snapshot.state.quotas)
+        nodes = self.snapshot.state.nodes
         self._kept_off = {pool.name: taint for pool in pools if (taint := _kept_off_by_agents(pool, nodes))}
 
     def mark(self) -> Mark:
@@ -121,7 +121,7 @@ class NodeOffers:
                 yield node, pods
 
     def pods_on(self, node: HypotheticalNode) -> list[Pod]:
-        return list(self.placements.pods_on(node.name).values())
+        return list(self.snapshot.pods_on(node.name).values())
 
     def opened_since(self, mark: Mark) -> list[HypotheticalNode]:
         return self._open[mark[1] :]
@@ -185,7 +185,7 @@ class NodeOffers:
         if self.no_purchase(pool) is not None:
             return None
         node = HypotheticalNode(f"{FRESH}{pool.name}-{len(self._open):04}", pool, zone, to_minimum)
-        self.placements.put_node(*self.face(pool, node.name, zone))
+        self.snapshot.put_node(*self.face(pool, node.name, zone))
         self._open.append(node)
         self._count(pool, 1)
         return node
@@ -205,37 +205,37 @@ class NodeOffers:
         for zone in zones_for(pool, pod):
             mark = self.mark()
             node = self.open(pool, zone)
-            answer = self.seat_on(pod, node.name if node is not None else "")
+            answer = self.place_on(pod, node.name if node is not None else "")
             if isinstance(answer, Placement):
                 return answer
             self.rollback(mark)
         return answer
 
-    def seat(self, pod: Pod) -> Placement | None:
+    def place(self, pod: Pod) -> Placement | None:
         """Best placement now, within the quota of the pod's namespace."""
-        answer = self.seating.seat(pod, now=self.now, closed=self.quota.closed((pod,)))
+        answer = self.engine.place(pod, now=self.now, closed=self.quota.closed((pod,)))
         if isinstance(answer, NoFit) or not self.quota.verdict([(pod, answer)]):
             return None
         return answer
 
-    def seat_on_opened(self, pod: Pod) -> Placement | None:
+    def place_on_opened(self, pod: Pod) -> Placement | None:
         """Placement on the first new node that fits: existing nodes have refused the pod already.
 
         No policy is asked. It would score all nodes again each time a hypothetical node comes or goes.
         """
         if not self._open:
             return None
-        rows = self.placements.columns.rows
+        rows = self.snapshot.columns.rows
         opened = np.array([rows[node.name] for node in self._open], np.int64)
-        for place in np.flatnonzero(self.seating.codes(pod, now=self.now)[opened] == FITS):
-            answer = self.seat_on(pod, self._open[place].name)
+        for place in np.flatnonzero(self.engine.codes(pod, now=self.now)[opened] == FITS):
+            answer = self.place_on(pod, self._open[place].name)
             if isinstance(answer, Placement):
                 return answer
         return None
 
-    def seat_on(self, pod: Pod, node: str) -> Placement | Reason:
+    def place_on(self, pod: Pod, node: str) -> Placement | Reason:
         """Placement on one node within the quota of the pod's namespace, or the reason there is none."""
-        answer = self.seating.seat_on(pod, node, now=self.now)
+        answer = self.engine.place_on(pod, node, now=self.now)
         if isinstance(answer, Placement) and not self.quota.verdict([(pod, answer)]):
             return Reason.QUOTA_EXCEEDED
         return answer

@@ -74,13 +74,13 @@ class FleetFacts:
     """Instant by pool before which its cloud is not asked to delete anything."""
 
 
-def plan_fleet(seating: PlacementEngine, fleet: FleetFacts, turns: Iterable[Turn], *, now: float) -> FleetPlan:
+def plan_fleet(engine: PlacementEngine, fleet: FleetFacts, turns: Iterable[Turn], *, now: float) -> FleetPlan:
     """Decide on every pool at once. The snapshot is left unchanged."""
-    return finish(plan_fleet_in_steps(seating, fleet, turns, now=now))
+    return finish(plan_fleet_in_steps(engine, fleet, turns, now=now))
 
 
 def plan_fleet_in_steps(
-    seating: PlacementEngine,
+    engine: PlacementEngine,
     fleet: FleetFacts,
     turns: Iterable[Turn],
     *,
@@ -98,15 +98,15 @@ def plan_fleet_in_steps(
             yield meter.take()
     for one in sorted(fleet.provisioners, key=lambda one: one.name):
         drawing = pool_nodes_in_steps(
-            one, fleet.instances, seating.placements, now=now, protected=fleet.protected, seen=fleet.seen
+            one, fleet.instances, engine.snapshot, now=now, protected=fleet.protected, seen=fleet.seen
         )
         pools.append(Pool(provisioner=one, nodes=(yield from _inside(lifted, drawing))))
     pools = with_silence(pools)
-    waiting = [turn for turn in waiting if is_pending(turn, seating.placements)]
+    waiting = [turn for turn in waiting if is_pending(turn, engine.snapshot)]
     if meter.spend(TURN_COST * len(waiting)):
         yield meter.take()
     with lifted():
-        demand = find_demand(seating, pools, waiting, now=now, budget=fleet.budget)
+        demand = find_demand(engine, pools, waiting, now=now, budget=fleet.budget)
     if meter.spend(DEMAND_COST * len(waiting)):
         yield meter.take()
     decided = {pool.name: _decided(pool, demand, fleet.deletes_at.get(pool.name, 0.0), now) for pool in pools}

@@ -83,20 +83,20 @@ def deletion_time(node: Node) -> float | None:
 def pool_nodes(
     provisioner: Provisioner,
     instances: Iterable[Instance],
-    placements: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     *,
     now: float,
     protected: frozenset[str] = frozenset(),
     seen: Seen = NOTHING_SEEN,
 ) -> tuple[PoolNode, ...]:
     """Nodes and instances of a pool, at once."""
-    return finish(pool_nodes_in_steps(provisioner, instances, placements, now=now, protected=protected, seen=seen))
+    return finish(pool_nodes_in_steps(provisioner, instances, snapshot, now=now, protected=protected, seen=seen))
 
 
 def pool_nodes_in_steps(
     provisioner: Provisioner,
     instances: Iterable[Instance],
-    placements: ClusterSnapshot,
+    snapshot: ClusterSnapshot,
     *,
     now: float,
     protected: frozenset[str] = frozenset(),
@@ -107,13 +107,13 @@ def pool_nodes_in_steps(
     going = {one.node for one in listed if one.state is InstanceState.STOPPING and one.node}
     machines = [one for one in listed if one.state is not InstanceState.STOPPING]
     by_node = {one.node: one for one in machines if one.node}
-    there, state = dict(placements.state.nodes_of_pool(provisioner.name)), placements.state
+    there, state = dict(snapshot.state.nodes_of_pool(provisioner.name)), snapshot.state
     for name in by_node.keys() - there.keys():
         if name in state.nodes and PROVISIONER_LABEL not in state.nodes[name].labels:
             there[name] = state.nodes[name]
     ours = [there[name] for name in sorted(there) if name not in going]
     named = {node.name for node in ours}
-    drawing = _Drawing(provisioner, placements, seen, now)
+    drawing = _Drawing(provisioner, snapshot, seen, now)
     meter, found = StepMeter(), list[PoolNode]()
     for node in ours:
         found.append(drawing.registered(node, by_node.get(node.name), protected=node.name in protected))
@@ -124,9 +124,9 @@ def pool_nodes_in_steps(
     return tuple(sorted(found, key=lambda node: node.name))
 
 
-def with_their_nodes(instances: Iterable[Instance], placements: ClusterSnapshot) -> list[Instance]:
+def with_their_nodes(instances: Iterable[Instance], snapshot: ClusterSnapshot) -> list[Instance]:
     """Instances with the names of their nodes. Those that joined under another name are found by provider id."""
-    nodes, known = placements.state.nodes, list(instances)
+    nodes, known = snapshot.state.nodes, list(instances)
     sought = {one.provider_id for one in known if one.node not in nodes and one.provider_id}
     if not sought:
         return known
@@ -137,10 +137,10 @@ def with_their_nodes(instances: Iterable[Instance], placements: ClusterSnapshot)
     ]
 
 
-def machines_of_nodes(provisioners: Iterable[Provisioner], placements: ClusterSnapshot) -> list[Instance]:
+def machines_of_nodes(provisioners: Iterable[Provisioner], snapshot: ClusterSnapshot) -> list[Instance]:
     """Instances as a cloud would list them if every node of these pools had one. For callers without a cloud."""
     names = {one.name for one in provisioners}
-    labelled = [(node, node.labels.get(PROVISIONER_LABEL, "")) for node in placements.state.nodes.values()]
+    labelled = [(node, node.labels.get(PROVISIONER_LABEL, "")) for node in snapshot.state.nodes.values()]
     return [
         Instance(id=node.name, pool=pool, since=node.created, node=node.name)
         for node, pool in labelled
@@ -158,9 +158,9 @@ def is_coming(node: Node) -> bool:
     return not node.ready or whole_gpus(node.allocatable) == 0
 
 
-def _reported(node: Node, placements: ClusterSnapshot) -> bool:
+def _reported(node: Node, snapshot: ClusterSnapshot) -> bool:
     """True if its agent has reported GPUs. Until then no pod can get one of its leased GPUs."""
-    report = placements.state.inventories.get(node.name)
+    report = snapshot.state.inventories.get(node.name)
     return report is not None and bool(report.devices)
 
 
@@ -181,13 +181,13 @@ class _Drawing:
     """Builder of the PoolNodes of one pool at one moment."""
 
     provisioner: Provisioner
-    placements: ClusterSnapshot
+    snapshot: ClusterSnapshot
     seen: Seen
     now: float
 
     def registered(self, node: Node, machine: Instance | None, *, protected: bool) -> PoolNode:
-        pods = list(self.placements.pods_on(node.name).values())
-        bare, reported = whole_gpus(node.allocatable) == 0, _reported(node, self.placements)
+        pods = list(self.snapshot.pods_on(node.name).values())
+        bare, reported = whole_gpus(node.allocatable) == 0, _reported(node, self.snapshot)
         empty = not any(matters(pod) for pod in pods)
         ours_to_give = self.provisioner.template.gpus.kind is GpuNodeKind.LEASED
         since = node.created or (machine.since if machine is not None else 0.0)
@@ -263,7 +263,7 @@ class _Drawing:
 
     def _silent_for(self, node: str) -> float:
         """Seconds of silence; the age of the report where the process has observed none."""
-        report = self.placements.state.inventories.get(node)
+        report = self.snapshot.state.inventories.get(node)
         if report is None or not is_silent(report, self.now):
             return 0.0
         return max(self.seen.silent.get(node, self.now - report.reported_at), 1.0)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ullage.decide.gang.placement import GangPlacement, GangRequest, seat_gang
+from ullage.decide.gang.placement import GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import Placement, hold
 from ullage.decide.provisioning.node_offers import (
     ENDLESS,
@@ -63,13 +63,13 @@ def buy_for_pods(offers: NodeOffers, pools: Sequence[Pool], pods: Sequence[Pod])
     return waiting
 
 
-def seat_on_opened(offers: NodeOffers, pods: Sequence[Pod]) -> list[Pod]:
+def place_on_opened(offers: NodeOffers, pods: Sequence[Pod]) -> list[Pod]:
     """Place pods of one shape on nodes opened already. Returns those without a place."""
     for place, pod in enumerate(pods):
-        seat = offers.seat_on_opened(pod)
-        if seat is None:
+        placement = offers.place_on_opened(pod)
+        if placement is None:
             return list(pods[place:])
-        hold(offers.placements, pod, seat)
+        hold(offers.snapshot, pod, placement)
     return []
 
 
@@ -107,12 +107,12 @@ def _tried(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> _Offer:
 def _serve(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> list[Pod]:
     """Place pods of one shape, opening nodes of a pool where no opened one fits. Returns those without a place."""
     for place, pod in enumerate(pods):
-        seat: Placement | ScaleUpBlocked | Reason | None = offers.seat_on_opened(pod)
-        if seat is None:
-            seat = offers.open_for(pool, pod)
-        if not isinstance(seat, Placement):
+        placement: Placement | ScaleUpBlocked | Reason | None = offers.place_on_opened(pod)
+        if placement is None:
+            placement = offers.open_for(pool, pod)
+        if not isinstance(placement, Placement):
             return list(pods[place:])  # the others are of the same shape
-        hold(offers.placements, pod, seat)
+        hold(offers.snapshot, pod, placement)
     return []
 
 
@@ -126,8 +126,8 @@ def _offer(offers: NodeOffers, mark: Mark, served: int, names: tuple[str, ...]) 
 
 def _tried_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> _Offer:
     mark = offers.mark()
-    seated = _serve_gang(offers, pools, gang)
-    offer = _offer(offers, mark, int(seated), tuple(pool.name for pool in pools))
+    placed = _serve_gang(offers, pools, gang)
+    offer = _offer(offers, mark, int(placed), tuple(pool.name for pool in pools))
     offers.rollback(mark)
     return offer
 
@@ -138,7 +138,7 @@ def _serve_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) ->
         for zone in _zones(pools, gang):
             mark = offers.mark()
             opened = [offers.open(pool, zone) for pool in pools for _ in range(count)]
-            if any(opened) and _seat_gang(offers, gang):
+            if any(opened) and _place_gang(offers, gang):
                 return True
             offers.rollback(mark)
             if not any(opened):
@@ -163,9 +163,9 @@ def _zones(pools: Sequence[Pool], gang: GangRequest) -> Sequence[str]:
     return zones_for(pools[0], gang.pending[0]) if len(pools) == 1 else ("",)
 
 
-def _seat_gang(offers: NodeOffers, gang: GangRequest) -> bool:
+def _place_gang(offers: NodeOffers, gang: GangRequest) -> bool:
     closed = offers.quota.closed(gang.pending[: gang.needed])
-    answer = seat_gang(offers.seating, gang, now=offers.now, closed=closed)
+    answer = place_gang(offers.engine, gang, now=offers.now, closed=closed)
     return isinstance(answer, GangPlacement)
 
 
@@ -182,7 +182,7 @@ def packs(offers: NodeOffers, pod: Pod) -> bool:
     """True if room alone decides on which new nodes of a pool the pod may go."""
     if pod.key.namespace in offers.quota_namespaces or not _packs(pod.shape):
         return False
-    return not offers.placements.refusals.about(pod)
+    return not offers.snapshot.refusals.about(pod)
 
 
 @lru_cache(maxsize=4096)  # asked for every pod, of a few shapes
@@ -240,36 +240,36 @@ class _Order:
     def _size(self, place: int, pod: Pod) -> tuple[int, ...] | None:
         """Room a pod takes on an empty node of a pool; None if it does not fit on one."""
         mark = self._offers.mark()
-        seated = self._seated(place, [pod])
+        placed = self._placed(place, [pod])
         taken = dict(pod.shape.requests) | {PODS: _ONE_POD}
-        if seated:
-            taken[GPU] = gpu_use(self._offers.placements.pods[pod.key])
+        if placed:
+            taken[GPU] = gpu_use(self._offers.snapshot.pods[pod.key])
         self._offers.rollback(mark)
-        return tuple(taken.get(name, 0) for name in self._resources) if seated else None
+        return tuple(taken.get(name, 0) for name in self._resources) if placed else None
 
     def fill(self, place: int, pattern: Pattern) -> Pattern:
         """Part of a pattern that the placement rules allow on one empty node, shape by shape."""
         mark = self._offers.mark()
         pods = [(shape, pod) for shape, count in enumerate(pattern) for pod in self._groups[shape][:count]]
         pods.sort(key=lambda one: size_order(one[1]))
-        seated = self._seated(place, [pod for _, pod in pods])
+        placed = self._placed(place, [pod for _, pod in pods])
         self._offers.rollback(mark)
         counts = [0] * len(pattern)
         for shape, pod in pods:
-            counts[shape] += pod.key in seated
+            counts[shape] += pod.key in placed
         return tuple(counts)
 
-    def _seated(self, place: int, pods: Sequence[Pod]) -> set[object]:
+    def _placed(self, place: int, pods: Sequence[Pod]) -> set[object]:
         """Pods placed on one more node, in this order. The node stays open."""
         pool = self._pools[place]
         node = self._offers.open(pool, zones_for(pool, pods[0])[0] if pods else "")
-        seated: set[object] = set()
+        placed: set[object] = set()
         for pod in pods if node is not None else ():
-            answer = self._offers.seat_on(pod, node.name) if node is not None else None
+            answer = self._offers.place_on(pod, node.name) if node is not None else None
             if isinstance(answer, Placement):
-                hold(self._offers.placements, pod, answer)
-                seated.add(pod.key)
-        return seated
+                hold(self._offers.snapshot, pod, answer)
+                placed.add(pod.key)
+        return placed
 
     def opened(self, filled: FilledNodes, queues: Sequence[list[Pod]]) -> BulkNodes:
         """Nodes with pods on them. The pods are taken off the ends of their queues."""

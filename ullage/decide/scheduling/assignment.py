@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 
 from ullage.decide.gang.attempts import largest_first
-from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest, seat_gang
+from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.filters.codes import Codes
 from ullage.decide.placement.prefilter import NOTHING_UNREADABLE, claim_of, with_claim
 from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict
 from ullage.decide.placement.vm_pods import may_reserve, with_vm
-from ullage.decide.preemption.nominated import place_nominated, seat_beside_nominated
+from ullage.decide.preemption.nominated import place_beside_nominated, place_nominated
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod, age_order
 from ullage.model.scoring import DEFAULT_POLICY
@@ -38,19 +38,19 @@ class PodAssigner:
 
     def __init__(
         self,
-        placements: ClusterSnapshot,
+        snapshot: ClusterSnapshot,
         policy: str = DEFAULT_POLICY,
         unreadable_claims: Mapping[ObjectKey, str] = NOTHING_UNREADABLE,
     ) -> None:
-        self.placements = placements
-        self.seating = PlacementEngine(placements, policy)
-        self.quota = QuotaTable(placements)
+        self.snapshot = snapshot
+        self.engine = PlacementEngine(snapshot, policy)
+        self.quota = QuotaTable(snapshot)
         self._unreadable = unreadable_claims
 
     def beside(self, policy: str) -> "PodAssigner":
         """Return an assigner of another policy on the same snapshot. All but scores and the mix is shared."""
         other = copy(self)
-        other.seating = PlacementEngine(self.placements, policy, beside=self.seating)
+        other.engine = PlacementEngine(self.snapshot, policy, beside=self.engine)
         return other
 
     def entitled(self, pod: Pod) -> Pod | Verdict:
@@ -60,9 +60,9 @@ class PodAssigner:
         if pod.device_claims:
             named = ", ".join(pod.device_claims)
             return Verdict(Reason.RESOURCE_CLAIMS, f"spec.resourceClaims ({named}) are allocated by kube-scheduler")
-        ready = with_claim(pod, self.placements, self._unreadable)
+        ready = with_claim(pod, self.snapshot, self._unreadable)
         if isinstance(ready, Pod) and pod.vm is not None:
-            ready = with_vm(ready, self.placements)
+            ready = with_vm(ready, self.snapshot)
         gang = self.gang_of(pod)
         if isinstance(ready, Verdict) or gang is None or self.gang_size(gang):
             return ready
@@ -71,19 +71,19 @@ class PodAssigner:
 
     def gang_of(self, pod: Pod) -> ObjectKey | None:
         """The gang that a pod's claim names."""
-        claim = claim_of(pod, self.placements.state)
+        claim = claim_of(pod, self.snapshot.state)
         return ObjectKey(pod.key.namespace, claim.gang) if claim is not None and claim.gang else None
 
     def gang_size(self, gang: ObjectKey) -> int:
         """Members the gang needs at least: by its PodGroup, else by its claims; 0 where neither says."""
-        group = self.placements.state.groups.get(gang)
+        group = self.snapshot.state.groups.get(gang)
         if group is not None:
             return group.min_member
-        return self.placements.state.gang_size(gang)
+        return self.snapshot.state.gang_size(gang)
 
     def members(self, gang: ObjectKey) -> list[Pod]:
         """Every pod of a gang, by name."""
-        state = self.placements.state
+        state = self.snapshot.state
         found: dict[ObjectKey, Pod] = {}
         for claim in state.claims_of_gang(gang):
             copied_for = state.pods.get(ObjectKey(claim.key.namespace, claim.pod)) if claim.pod else None
@@ -98,7 +98,7 @@ class PodAssigner:
         pending: list[Pod] = []
         bound: list[Pod] = []
         for pod in self.members(gang):
-            held = self.placements.pods.get(pod.key)
+            held = self.snapshot.pods.get(pod.key)
             if held is not None:
                 bound += [] if pod.deleting else [held]
             elif pod.phase is Phase.SUCCEEDED:
@@ -122,14 +122,14 @@ class PodAssigner:
 
     def assign_pod(self, pod: Pod, nominated: Collection[Pod], *, now: float) -> Placement | NoFit:
         """The pod's placement, assumed from now on; or the reasons that no node fits."""
-        answer = seat_beside_nominated(self.seating, pod, nominated, now=now, closed=self.closed(pod))
+        answer = place_beside_nominated(self.engine, pod, nominated, now=now, closed=self.closed(pod))
         if isinstance(answer, NoFit):
             return answer
         if not self.quota.verdict([(pod, answer)]):
             return self._over_quota()
-        if not may_reserve(pod, answer.node, self.placements):
-            return NoFit(len(self.placements.columns.rows), {Reason.VM_INSUFFICIENT_ROOM: 1})
-        self.seating.commit(pod, answer)
+        if not may_reserve(pod, answer.node, self.snapshot):
+            return NoFit(len(self.snapshot.columns.rows), {Reason.VM_INSUFFICIENT_ROOM: 1})
+        self.engine.commit(pod, answer)
         return answer
 
     def assign_gang(self, gang: GangRequest, nominated: Iterable[Pod], *, now: float) -> GangPlacement | GangNoFit:
@@ -144,48 +144,48 @@ class PodAssigner:
             answer = self._seated_within_quota(fewest, others, now)
         if isinstance(answer, GangPlacement):
             for pod in gang.pending:
-                if pod.key in answer.seats:
-                    self.seating.record(pod)
+                if pod.key in answer.placements:
+                    self.engine.record(pod)
         return answer
 
     def _seated_within_quota(
         self, gang: GangRequest, nominated: Iterable[Pod], now: float
     ) -> GangPlacement | GangNoFit:
         needed = largest_first(gang.pending)[-gang.needed :]
-        with self.placements.what_if() as trial:
-            answer = self._seated(gang, nominated, now, self.quota.closed(needed))
+        with self.snapshot.what_if() as trial:
+            answer = self._placed(gang, nominated, now, self.quota.closed(needed))
             if isinstance(answer, GangNoFit):
                 return answer
-            seated = [(pod, answer.seats[pod.key]) for pod in gang.pending if pod.key in answer.seats]
-            if self._may_hold(seated):
+            placed = [(pod, answer.placements[pod.key]) for pod in gang.pending if pod.key in answer.placements]
+            if self._may_hold(placed):
                 trial.keep()
                 return answer
         return GangNoFit(gang.key, 0, gang.needed, self._over_quota())
 
-    def _seated(
+    def _placed(
         self, gang: GangRequest, nominated: Iterable[Pod], now: float, closed: Codes | None
     ) -> GangPlacement | GangNoFit:
         """Place the gang. Pods nominated to nodes count as placed meanwhile."""
-        placements = self.placements
-        with placements.what_if() as trial:
+        snapshot = self.snapshot
+        with snapshot.what_if() as trial:
             least_important = max(gang.pending, key=queue_order, default=None)
-            beside = least_important is not None and place_nominated(self.seating, least_important, nominated, now=now)
-            answer = seat_gang(self.seating, gang, now=now, closed=closed)
+            beside = least_important is not None and place_nominated(self.engine, least_important, nominated, now=now)
+            answer = place_gang(self.engine, gang, now=now, closed=closed)
             if not beside:
                 trial.keep()
         if beside and isinstance(answer, GangPlacement):
             for pod in gang.pending:
-                if pod.key in answer.seats:
-                    hold(placements, pod, answer.seats[pod.key])
+                if pod.key in answer.placements:
+                    hold(snapshot, pod, answer.placements[pod.key])
         return answer
 
-    def _may_hold(self, seated: list[tuple[Pod, Placement]]) -> bool:
+    def _may_hold(self, placed: list[tuple[Pod, Placement]]) -> bool:
         """True if the quota allows what these pods hold. They are taken out for the check: usage includes them."""
-        with self.placements.what_if():
-            for pod, _ in seated:
-                self.placements.remove(pod.key)
-            return bool(self.quota.verdict(seated))
+        with self.snapshot.what_if():
+            for pod, _ in placed:
+                self.snapshot.remove(pod.key)
+            return bool(self.quota.verdict(placed))
 
     def _over_quota(self) -> NoFit:
-        nodes = len(self.placements.columns.rows)
+        nodes = len(self.snapshot.columns.rows)
         return NoFit(nodes, {Reason.QUOTA_EXCEEDED: nodes})

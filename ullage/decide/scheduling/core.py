@@ -47,11 +47,11 @@ class SchedulerCore:
         profiles: Mapping[str, str],
         settings: SchedulingSettings = SchedulingSettings(),  # noqa: B008 - frozen
     ) -> None:
-        self.placements = ClusterSnapshot()
+        self.snapshot = ClusterSnapshot()
         self.queue = SchedulingQueue(settings)
-        self._foreign = self.placements.leases
-        self._accounting = GpuAccounting(self.placements)
-        self._cycle = SchedulingCycle(profiles, self.placements, self.queue, self._foreign)
+        self._foreign = self.snapshot.leases
+        self._accounting = GpuAccounting(self.snapshot)
+        self._cycle = SchedulingCycle(profiles, self.snapshot, self.queue, self._foreign)
         self._touched: dict[ObjectKey, None] = {}
         """Gangs with events since they were last checked."""
         self._believed: dict[ObjectKey, float] = {}
@@ -88,8 +88,8 @@ class SchedulerCore:
         """Take in one event, and wake the pods it may help."""
         self.queue.note()
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
-        volumes = self.placements.volumes_version
-        self.placements.apply(event)
+        volumes = self.snapshot.volumes_version
+        self.snapshot.apply(event)
         self._accounting.observe(event)
         if isinstance(fact, GpuLease):
             if isinstance(event, Deleted) or (isinstance(event, Updated) and event.old.holds != event.new.holds):
@@ -111,7 +111,7 @@ class SchedulerCore:
 
     def _asked_anew(self, claim: ObjectKey, now: float) -> None:
         """Try the claim's pods again: the reasons they were refused for may be over."""
-        state = self.placements.state
+        state = self.snapshot.state
         for pod in (*state.pods_naming(claim), *state.pods_from_template(claim)):
             self.queue.reconsider(pod.key, now=now)
 
@@ -136,10 +136,10 @@ class SchedulerCore:
             if (decision := self._decide(deferred, now)) is not None:
                 return decision
         while (key := self.queue.pop(now=now)) is not None:
-            pod = self.placements.state.pods.get(key)
+            pod = self.snapshot.state.pods.get(key)
             if pod is None:
                 self.queue.remove(key)
-            elif key in self.placements.pods:
+            elif key in self.snapshot.pods:
                 continue  # it was placed with its gang, and its bind is under way
             elif (decision := self._decide(pod, now)) is not None:
                 return decision
@@ -165,10 +165,10 @@ class SchedulerCore:
     def _place_overtaken(self, now: float) -> Decision | None:
         """Place a pod in back-off that has waited longer than the next pod, if it fits by now."""
         while (key := self.queue.pop_overtaken(now=now)) is not None:
-            pod = self.placements.state.pods.get(key)
+            pod = self.snapshot.state.pods.get(key)
             if pod is None or not self._cycle.ours(pod):
                 self.queue.remove(key)
-            elif key not in self.placements.pods:
+            elif key not in self.snapshot.pods:
                 if (decision := self._cycle.place_overtaken(pod, now=now)) is not None:
                     return decision
                 self.queue.put_back(key, now=now)
@@ -188,7 +188,7 @@ class SchedulerCore:
     def settle(self, outcome: PlaceOutcome, *, now: float) -> None:
         """Take over the outcome of a write."""
         action = outcome.action
-        heard = self.placements.state.pods.get(action.pod)
+        heard = self.snapshot.state.pods.get(action.pod)
         on_node = heard is not None and heard.holds_room
         if isinstance(outcome, PodBound):
             self.denials.allowed(action.pod)
@@ -199,10 +199,10 @@ class SchedulerCore:
             return
         if not isinstance(outcome, PodNotBound):
             assert_never(outcome)
-        held = self.placements.pods.get(action.pod)
+        held = self.snapshot.pods.get(action.pod)
         if held is not None and held.uid == action.uid and not on_node:
-            volumes = self.placements.volumes_version
-            self.placements.remove(action.pod)
+            volumes = self.snapshot.volumes_version
+            self.snapshot.remove(action.pod)
             self._volumes_given_back(volumes, now)
             self._foreign.reconsider(action.uid)
         self._learn_from(outcome, now)
@@ -214,7 +214,7 @@ class SchedulerCore:
 
     def _volumes_given_back(self, before: int, now: float) -> None:
         """Wake pods that volumes of an undone placement may serve; no event reports those."""
-        if self.placements.volumes_version != before:
+        if self.snapshot.volumes_version != before:
             self.queue.wake(ClusterEvent.VOLUME_CHANGED, now=now)
 
     def settle_preemption(self, outcome: PreemptOutcome, *, now: float) -> None:
@@ -232,9 +232,9 @@ class SchedulerCore:
             if now < until:
                 return
             del self._believed[key]
-            heard = self.placements.state.pods.get(key)
+            heard = self.snapshot.state.pods.get(key)
             if heard is None or not heard.holds_room:
-                self.placements.remove(key)
+                self.snapshot.remove(key)
                 if heard is not None:
                     self._foreign.reconsider(heard.uid)
                 self.queue.wake(ClusterEvent.POD_LEFT, now=now)
@@ -252,7 +252,7 @@ class SchedulerCore:
 
     def _apply_claim(self, claim: Claim, now: float) -> None:
         """Take in a claim that asks for something else: the reasons its pods were refused for may be over."""
-        state = self.placements.state
+        state = self.snapshot.state
         for pod in (*state.pods_naming(claim.key), *state.pods_from_template(claim.key)):
             self.queue.reconsider(pod.key, now=now)
         if claim.pod:

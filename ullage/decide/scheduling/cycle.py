@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest
 from ullage.decide.gang.timeout import EvictPartialGang, GangBacksOff, GangComplete
-from ullage.decide.placement.engine import NoFit as NoSeat
-from ullage.decide.placement.engine import Placement
+from ullage.decide.placement.engine import NoFit, Placement
 from ullage.decide.placement.filters.first_consumer import promises, waiting_claims
 from ullage.decide.placement.prefilter import claim_key, is_permanent, permanent_reason
 from ullage.decide.placement.reasons import CURES
@@ -40,15 +39,15 @@ class SchedulingCycle:
     """Decides for one scheduler. `profiles` are policies by scheduler name."""
 
     def __init__(
-        self, profiles: Mapping[str, str], placements: ClusterSnapshot, queue: SchedulingQueue, foreign: ExternalLeases
+        self, profiles: Mapping[str, str], snapshot: ClusterSnapshot, queue: SchedulingQueue, foreign: ExternalLeases
     ) -> None:
         self.gangs = GangTracker()
-        self.nominator = Nominator(placements)
-        self._placements = placements
+        self.nominator = Nominator(snapshot)
+        self._snapshot = snapshot
         self._queue = queue
         self._foreign = foreign
         first, *others = dict.fromkeys(profiles.values())
-        by_policy = {first: PodAssigner(placements, first)}
+        by_policy = {first: PodAssigner(snapshot, first)}
         by_policy |= {policy: by_policy[first].beside(policy) for policy in others}
         self._assigners = {name: by_policy[policy] for name, policy in profiles.items()}
         self._policies = dict(profiles)
@@ -71,7 +70,7 @@ class SchedulingCycle:
     def warm_up(self) -> Stepper[None]:
         """Compute in steps what the first decisions would compute at once."""
         for assigner in dict.fromkeys(self._assigners.values()):
-            yield from assigner.seating.warm_up()
+            yield from assigner.engine.warm_up()
 
     def ours(self, pod: Pod) -> bool:
         """True if the pod waits for this scheduler to place it."""
@@ -79,7 +78,7 @@ class SchedulingCycle:
 
     def take_deferred(self) -> Pod | None:
         """Return the most important pod whose search had to wait, once there is none before it."""
-        pods = self._placements.state.pods
+        pods = self._snapshot.state.pods
         while self._deferred and self._searching is None:
             known = [pods[key] for key in self._deferred if key in pods]
             if not known:
@@ -87,7 +86,7 @@ class SchedulingCycle:
                 return None
             pod = min(known, key=queue_order)
             del self._deferred[pod.key]
-            if self._queue.place_of(pod.key) is QueueState.OUT and pod.key not in self._placements.pods:
+            if self._queue.place_of(pod.key) is QueueState.OUT and pod.key not in self._snapshot.pods:
                 return pod
         return None
 
@@ -99,7 +98,7 @@ class SchedulingCycle:
             kind = (ready.reason, claim_key(pod))
             self._queue.refuse(pod.key, CURES[ready.reason].wakes_on, now=now, kind=kind)
             message = ready.detail or ready.reason.value
-            hopeless = is_permanent(pod, (ready.reason,), self._placements)
+            hopeless = is_permanent(pod, (ready.reason,), self._snapshot)
             why = SchedulingFailure(
                 word=ready.reason.value, message=message, hopeless=hopeless, reasons=(ready.reason.value,)
             )
@@ -156,7 +155,7 @@ class SchedulingCycle:
         steps = self.nominator.search_for_pod(assigner, pod, now=now)
         return self._search(PreemptionSearch(pods=(pod,), answer=answer, steps=steps, kind=kind), pod, now)
 
-    def _assigned(self, assigner: PodAssigner, pod: Pod, now: float) -> Placement | NoSeat:
+    def _assigned(self, assigner: PodAssigner, pod: Pod, now: float) -> Placement | NoFit:
         with self._foreign.lifted((pod.uid,)):
             return assigner.assign_pod(pod, self.nominator.nominated, now=now)
 
@@ -205,8 +204,8 @@ class SchedulingCycle:
 
     def _still_asks(self, pod: Pod) -> bool:
         """True if the pod is pending, and asks for what it asked for when it was refused."""
-        known = self._placements.state.pods.get(pod.key)
-        if known is None or known.uid != pod.uid or not self.ours(known) or pod.key in self._placements.pods:
+        known = self._snapshot.state.pods.get(pod.key)
+        if known is None or known.uid != pod.uid or not self.ours(known) or pod.key in self._snapshot.pods:
             return False
         ready = self._assigners[known.scheduler].entitled(known)
         return isinstance(ready, Pod) and (ready.shape, ready.priority) == (pod.shape, pod.priority)
@@ -218,7 +217,7 @@ class SchedulingCycle:
         return self.nominator.is_still_right(assigner, search.pods, found, now=now)
 
     def _fits_now(self, assigner: PodAssigner, search: PreemptionSearch, now: float) -> bool:
-        with self._foreign.lifted(pod.uid for pod in search.pods), self._placements.what_if():
+        with self._foreign.lifted(pod.uid for pod in search.pods), self._snapshot.what_if():
             if search.gang is None:
                 return isinstance(assigner.assign_pod(search.pods[0], self.nominator.nominated, now=now), Placement)
             ask = assigner.gang_ask(search.gang, self.ours)
@@ -237,37 +236,39 @@ class SchedulingCycle:
             self.nominator.decide(search.pods, found)
         return self._refused(search.pods, search.answer, found)
 
-    def _place(self, pod: Pod, seat: Placement) -> BindPod:
-        choice, assumed = seat.choice, self._placements.storage.of(pod.key)
+    def _place(self, pod: Pod, placement: Placement) -> BindPod:
+        choice, assumed = placement.choice, self._snapshot.storage.of(pod.key)
         devices = choice.ids if choice is not None else ()
-        inventory = self._placements.state.inventories.get(seat.node)
+        inventory = self._snapshot.state.inventories.get(placement.node)
         return BindPod(
             pod=pod.key,
             uid=pod.uid,
             resource_version=pod.resource_version,
-            node=seat.node,
-            why=f"best of {seat.fitting} that fit, by {self._policies[pod.scheduler]}",
+            node=placement.node,
+            why=f"best of {placement.fitting} that fit, by {self._policies[pod.scheduler]}",
             devices=devices,
             milli=choice.share_milli if choice is not None else MILLI_GPU,
-            visible=seat.uuids,
+            visible=placement.uuids,
             volumes=waiting_claims(assumed),
             promises=promises(assumed),
             approved=None if pod.vm is None else pod.vm.approved,
-            withheld=self._placements.device_claims.withheld(devices, inventory),
+            withheld=self._snapshot.device_claims.withheld(devices, inventory),
         )
 
     def _place_gang(self, ask: GangRequest, answer: GangPlacement, now: float) -> BindGang | BindPod:
         """Bind the placed members. Members beyond the gang's minimum that were not placed wait like other pods."""
         for key in answer.waiting:
             self._queue.retry(key, now=now)
-        places = tuple(self._place(pod, answer.seats[pod.key]) for pod in ask.pending if pod.key in answer.seats)
+        places = tuple(
+            self._place(pod, answer.placements[pod.key]) for pod in ask.pending if pod.key in answer.placements
+        )
         count = len(ask.bound) + len(places)
         return BindGang(gang=ask.key, places=places, why=f"{count} members of {ask.min_member} it needs, at once")
 
     def _refused(
-        self, pods: tuple[Pod, ...], answer: NoSeat | GangNoFit, preempts: tuple[Preempt, ...] | NoPreemption
+        self, pods: tuple[Pod, ...], answer: NoFit | GangNoFit, preempts: tuple[Preempt, ...] | NoPreemption
     ) -> PodsUnschedulable:
-        for_good = (permanent_reason(pod, answer.reasons, self._placements) for pod in pods)
+        for_good = (permanent_reason(pod, answer.reasons, self._snapshot) for pod in pods)
         hopeless = next((reason for reason in for_good if reason is not None), None)
         word = _word(answer) if hopeless is None else hopeless.value
         reasons = tuple(sorted(map(str, answer.reasons)))
@@ -292,11 +293,11 @@ class SchedulingCycle:
             self._queue.retry(pod.key, now=now)
 
     def _timeout(self, gang: ObjectKey) -> float | None:
-        group = self._placements.state.groups.get(gang)
+        group = self._snapshot.state.groups.get(gang)
         return None if group is None else group.timeout
 
 
-def _word(answer: NoSeat | GangNoFit) -> str:
+def _word(answer: NoFit | GangNoFit) -> str:
     """The main reason: of a gang the one its first unplaced member was given."""
     return str(next(iter(answer.reasons), "NoNodes"))
 

@@ -24,8 +24,8 @@ from ullage.state.snapshot import ClusterSnapshot
 class Nominator:
     """Nominations and victims of one scheduler."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
         self._nominated: dict[ObjectKey, Pod] = {}
         self._leaving: dict[ObjectKey, str] = {}
         self._priorities: Counter[int] = Counter()
@@ -71,7 +71,7 @@ class Nominator:
         """Search victims for a pod that was refused. Nothing counts before `decide`."""
         if not self._any_lower(pod.priority):
             return NoPreemption(NoPreemptionReason.NOT_ENOUGH_LOWER)
-        given = Assumptions(assigner.seating, now=now)
+        given = Assumptions(assigner.engine, now=now)
         found = yield from search_preemption(given, pod, self._context(assigner, (pod,)))
         return found if isinstance(found, NoPreemption) else (found,)
 
@@ -85,7 +85,7 @@ class Nominator:
             return NoPreemption(NoPreemptionReason.PREEMPTS_NOBODY)
         needed = largest_first(gang.pending)[-gang.needed :]
         context = self._context(assigner, needed)
-        return (yield from search_gang_preemption(Assumptions(assigner.seating, now=now), gang, context))
+        return (yield from search_gang_preemption(Assumptions(assigner.engine, now=now), gang, context))
 
     def is_still_right(
         self, assigner: PodAssigner, pods: Sequence[Pod], actions: Sequence[Preempt], *, now: float
@@ -93,7 +93,7 @@ class Nominator:
         """True if what was found by a search is right on the snapshot as it is now."""
         ready = {pod.key: pod for pod in pods}
         context = self._context(assigner, [ready[action.pod] for action in actions])
-        return is_still_right(assigner.seating, actions, ready, context, now=now)
+        return is_still_right(assigner.engine, actions, ready, context, now=now)
 
     def decide(self, pods: Sequence[Pod], actions: Sequence[Preempt]) -> None:
         """Evict these victims: nominations count from now on, and victims count as leaving."""
@@ -120,7 +120,7 @@ class _BoundGangs(Mapping[ObjectKey, BoundGang]):
 
     def __init__(self, assigner: PodAssigner) -> None:
         self._assigner = assigner
-        self._pods = assigner.placements.pods
+        self._pods = assigner.snapshot.pods
         self._known: dict[ObjectKey, BoundGang] = {}
 
     def __getitem__(self, key: ObjectKey) -> BoundGang:

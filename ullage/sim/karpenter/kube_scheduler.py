@@ -36,8 +36,8 @@ class SimulatedKubeScheduler:
         self._api = api
         self._clock = clock
         self._rng = random.Random(seed)
-        self._placements = ClusterSnapshot()
-        self._fit = FilterTable(self._placements)
+        self._snapshot = ClusterSnapshot()
+        self._fit = FilterTable(self._snapshot)
         self._refuser = PodConditionWriter(api, clock)
         self._changed = asyncio.Event()
         self._events = 0
@@ -55,39 +55,39 @@ class SimulatedKubeScheduler:
                 await self._changed.wait()
 
     def _observe(self, event: FactEvent[Any]) -> None:
-        self._placements.apply(event)
+        self._snapshot.apply(event)
         if not isinstance(event, Synced):
             self._changed.set()
 
     async def _schedule(self) -> None:
-        pods = self._placements.state.pods.values()
+        pods = self._snapshot.state.pods.values()
         mine = [pod for pod in pods if pod.scheduler == NAME and waits(pod) and not pod.gated]
         for pod in sorted(mine, key=queue_order):
-            if pod.key not in self._placements.pods:
+            if pod.key not in self._snapshot.pods:
                 await asyncio.sleep(DECISION_SECONDS)
                 await self._decide(pod)
 
     async def _decide(self, pod: Pod) -> None:
-        fitting = fitting_nodes(self._fit, self._placements, pod)
+        fitting = fitting_nodes(self._fit, self._snapshot, pod)
         if not fitting:
             await self._refuse(pod)
             return
         node = pod.nominated if pod.nominated in fitting else fitting[0]
-        self._placements.place(pod, node)
+        self._snapshot.place(pod, node)
         try:
             await self._api.bind(pod.key.name, pod.key.namespace, Binding(node, uid=pod.uid))
         except ApiError:
-            self._placements.remove(pod.key)
+            self._snapshot.remove(pod.key)
 
     async def _refuse(self, pod: Pod) -> None:
         """Mark the pod unschedulable, and evict pods of lower priority where that makes room."""
-        if pod.nominated in self._placements.columns.rows:
+        if pod.nominated in self._snapshot.columns.rows:
             return  # its victims are leaving
-        chosen = choose_victims(self._fit, self._placements, pod)
+        chosen = choose_victims(self._fit, self._snapshot, pod)
         if chosen is None and pod.unplaced == PodScheduledReason.UNSCHEDULABLE:
             return
         why = SchedulingFailure(
-            word="Unschedulable", message=f"0/{len(self._placements.columns.rows)} nodes are available"
+            word="Unschedulable", message=f"0/{len(self._snapshot.columns.rows)} nodes are available"
         )
         nominated = None if chosen is None else chosen[0]
         await self._refuser.perform(MarkUnschedulable(pod=pod.key, uid=pod.uid, why=why, nominated=nominated))

@@ -136,15 +136,15 @@ class World:
         return self.clock.now() - self._began
 
     @property
-    def placements(self) -> ClusterSnapshot:
+    def snapshot(self) -> ClusterSnapshot:
         """Snapshot the scheduler decides on."""
-        placements: ClusterSnapshot = self.loop(SCHEDULER).core.placements
-        return placements
+        snapshot: ClusterSnapshot = self.loop(SCHEDULER).core.snapshot
+        return snapshot
 
     @property
     def state(self) -> ClusterState:
         """Cluster as the scheduler has observed it."""
-        return self.placements.state
+        return self.snapshot.state
 
     def reported(self, node: str) -> Inventory | None:
         """GPUs of a node as its agent last reported them; None without a report."""

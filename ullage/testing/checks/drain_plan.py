@@ -19,20 +19,20 @@ def violations(
     Each is first tried on the node the plan has for it. Rules about other pods and exact GPUs can depend on the order:
     a plan that holds in one order only is worth knowing. The snapshot is unchanged afterwards.
     """
-    placements = assigner.placements
-    rows, held = placements.columns.rows, placements.pods
+    snapshot = assigner.snapshot
+    rows, held = snapshot.columns.rows, snapshot.pods
     moves = {move.pod: move.to for one in plan.removable for move in one.moves}
     pods = {key: held[key] for key in moves}
-    destinations = DestinationSearch(assigner.seating, now=now)
-    relocator = PodRelocator(assigner.seating, destinations, PlannerMemory(hints=moves), now=now)
+    destinations = DestinationSearch(assigner.engine, now=now)
+    relocator = PodRelocator(assigner.engine, destinations, PlannerMemory(hints=moves), now=now)
     ranks = {key: place for place, key in enumerate(order)}
-    with relocator.placements.what_if():
+    with relocator.snapshot.what_if():
         for one in plan.removable:
             destinations.close(rows[one.node])
             relocator.close_to_new_pods(one.node)
         relocator.take_out(tuple(pods.values()))
         in_order = sorted(pods, key=lambda each: (ranks.get(each, len(ranks)), each))
-        return [key for key in in_order if isinstance(relocator.seat(pods[key]), Pod)]
+        return [key for key in in_order if isinstance(relocator.place(pods[key]), Pod)]
 
 
 def left_behind(assigner: PodAssigner, plan: DrainPlan) -> list[ObjectKey]:
@@ -40,7 +40,7 @@ def left_behind(assigner: PodAssigner, plan: DrainPlan) -> list[ObjectKey]:
     found: list[ObjectKey] = []
     for one in plan.removable:
         known = {move.pod for move in one.moves} | set(one.waits_for)
-        for key, pod in sorted(assigner.placements.pods_on(one.node).items()):
+        for key, pod in sorted(assigner.snapshot.pods_on(one.node).items()):
             stays = pod.owner is None or pod.owner.kind not in STAY_BEHIND
             if key not in known and stays and not (pod.marks.mirror or pod.marks.daemon):
                 found.append(key)

@@ -13,18 +13,18 @@ from ullage.watch.sources import read_picture
 
 async def read_fresh(api: KubeApi, lease_namespace: str) -> ClusterSnapshot:
     """Snapshot of the cluster as it is now, with the GPUs that Leases hold for binds under way."""
-    placements = ClusterSnapshot(await read_picture(api))
-    account_for_bound(placements)
+    snapshot = ClusterSnapshot(await read_picture(api))
+    account_for_bound(snapshot)
     leases = gpu_leases(lease_namespace)
     for lease in (await api.list(leases.resource, lease_namespace, selection=leases.selection)).items:
-        placements.apply(Added(ObjectKey(lease_namespace, lease.metadata.name), leases.read(lease)))
-    hold_in_use(placements, sorted(placements.state.inventories))
-    return placements
+        snapshot.apply(Added(ObjectKey(lease_namespace, lease.metadata.name), leases.read(lease)))
+    hold_in_use(snapshot, sorted(snapshot.state.inventories))
+    return snapshot
 
 
-def waiting_for_nothing(placements: ClusterSnapshot, *, now: float) -> Iterator[str]:
+def waiting_for_nothing(snapshot: ClusterSnapshot, *, now: float) -> Iterator[str]:
     """Pods that would be placed if they were tried now. The snapshot holds them afterwards."""
-    planner = SchedulePlanner(placements, PlanInputs(), now=now)
+    planner = SchedulePlanner(snapshot, PlanInputs(), now=now)
     planner.run()
-    for key, seat in planner.seats.items():
-        yield f"{key} waits, and would fit on {seat.node}"
+    for key, placement in planner.placements.items():
+        yield f"{key} waits, and would fit on {placement.node}"

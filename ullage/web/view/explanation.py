@@ -42,11 +42,11 @@ class ExplanationView(ViewRow, frozen=True, kw_only=True):
 
 def explained(picture: DashboardModel, key: ObjectKey, *, now: float) -> ExplanationView | None:
     """Explanation of a pod; None if there is no such pod."""
-    placements = picture.placements
-    pod = placements.state.pods.get(key)
+    snapshot = picture.snapshot
+    pod = snapshot.state.pods.get(key)
     if pod is None:
         return None
-    said = explain_pod(placements, pod, PlanInputs(), now=now, policy=picture.policy)
+    said = explain_pod(snapshot, pod, PlanInputs(), now=now, policy=picture.policy)
     steps = said.steps
     if said.verdict == ExplainedState.UNSCHEDULABLE:
         pools = [picture.pools[name].facts for name in sorted(picture.pools)]

@@ -34,15 +34,15 @@ class DashboardModel:
     """Observed facts of a cluster, as rows."""
 
     def __init__(self, policy: str = DEFAULT_POLICY) -> None:
-        self.placements = ClusterSnapshot()
+        self.snapshot = ClusterSnapshot()
         self.pools: dict[str, PoolView] = {}
         self.policy = policy
         self.decisions = RecentDecisions()
         self.capacity = CapacityOnOrder()
-        self.assigner = PodAssigner(self.placements, policy)
+        self.assigner = PodAssigner(self.snapshot, policy)
         self._waiting = PendingPods(self.assigner)
         self._meter = UsageMeter()
-        self._ledgers = VmLedgers(self.placements.vms)
+        self._ledgers = VmLedgers(self.snapshot.vms)
         self._nodes, self._pool_rows, self._totals, self._about = (
             SectionTable(),
             SectionTable(),
@@ -68,7 +68,7 @@ class DashboardModel:
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
         match fact:
             case GpuLease():
-                self.placements.apply(event)
+                self.snapshot.apply(event)
                 self._used[fact.node] = None
             case PoolView():
                 self._pool_heard(event, fact)
@@ -80,7 +80,7 @@ class DashboardModel:
             case None if not isinstance(event, Synced):
                 pass  # an Event that is not shown
             case _:
-                self.placements.apply(event)
+                self.snapshot.apply(event)
                 if not isinstance(event, Synced):
                     self._fact_heard(event, fact)
 
@@ -94,7 +94,7 @@ class DashboardModel:
         # Questions about gangs are what-if trials that are undone: node rows do not change.
         self._waiting.renew(now=now, version=self._news)
         self.capacity.renew(now=now)
-        self._seen = self.placements.columns.changed.version
+        self._seen = self.snapshot.columns.changed.version
         self._totals.put(ONLY, self._counted())
         self._about.put(ONLY, about)
         tables = {
@@ -122,10 +122,10 @@ class DashboardModel:
             self._touched[fact.node] = None
             if isinstance(event, Updated) and event.old.devices == fact.devices:
                 return  # a heartbeat without a change
-            self._unaccounted |= dict.fromkeys(self.placements.pods_on(fact.node))
+            self._unaccounted |= dict.fromkeys(self.snapshot.pods_on(fact.node))
             self._used[fact.node] = None
         elif isinstance(fact, Claim):
-            self._unaccounted |= dict.fromkeys(pod.key for pod in self.placements.state.pods_naming(fact.key))
+            self._unaccounted |= dict.fromkeys(pod.key for pod in self.snapshot.state.pods_naming(fact.key))
         self._news += 1
 
     def _pool_heard(self, event: FactEvent[PoolView], pool: PoolView) -> None:
@@ -138,22 +138,22 @@ class DashboardModel:
             self._pool_rows.put(name, pool_row(pool))
         before = event.old if isinstance(event, Updated) else None
         if before is None or before.facts.template != pool.facts.template:
-            nodes = self.placements.state.nodes.values()
+            nodes = self.snapshot.state.nodes.values()
             self._touched |= dict.fromkeys(node.name for node in nodes if node.labels.get(PROVISIONER_LABEL) == name)
 
     def _account(self) -> None:
         """Assign GPUs to pods that do not name theirs, from Leases and from processes seen on GPUs."""
         heard, self._unaccounted = self._unaccounted, {}
-        placed = self.placements.pods
+        placed = self.snapshot.pods
         pods = [placed[key] for key in heard if key in placed and not key.namespace.startswith(NO_NAMESPACE)]
-        account_for_bound(self.placements, pods)
+        account_for_bound(self.snapshot, pods)
         for pod in pods:
-            self.placements.leases.pod_heard(pod, gone=False)
+            self.snapshot.leases.pod_heard(pod, gone=False)
         nodes, self._used = self._used, {}
-        hold_in_use(self.placements, nodes)
+        hold_in_use(self.snapshot, nodes)
 
     def _renew_nodes(self, now: float) -> None:
-        columns = self.placements.columns
+        columns = self.snapshot.columns
         rows = columns.changed.since(self._seen)
         names = [columns.names[row] for row in (range(columns.size) if rows is None else rows)]
         touched, self._touched = self._touched, {}
@@ -162,7 +162,7 @@ class DashboardModel:
             self._renew_node(name, now)
 
     def _gone(self) -> list[str]:
-        columns = self.placements.columns
+        columns = self.snapshot.columns
         if columns.roster == self._roster:
             return []
         self._roster = columns.roster
@@ -173,7 +173,7 @@ class DashboardModel:
         if self._stale_at is not None and now < self._stale_at + STALE_AFTER / 9:
             return []
         self._stale_at = now
-        columns = self.placements.columns
+        columns = self.snapshot.columns
         silent = columns.gpus.reported_at[: columns.size] < now - STALE_AFTER
         names = [columns.names[row] for row in silent.nonzero()[0].tolist()]
         shown = ((name, self._nodes.rows.get(name)) for name in names)
@@ -181,10 +181,10 @@ class DashboardModel:
 
     def _renew_node(self, name: str, now: float) -> None:
         before = self._worth.pop(name, NOTHING)
-        if name in self.placements.columns.rows:
-            node = self.placements.state.nodes[name]
+        if name in self.snapshot.columns.rows:
+            node = self.snapshot.state.nodes[name]
             pool = self.pools.get(node.labels.get(PROVISIONER_LABEL, ""))
-            row = node_row(self.placements, name, None if pool is None else pool.facts, now=now)
+            row = node_row(self.snapshot, name, None if pool is None else pool.facts, now=now)
             self._nodes.put(name, row)
             after = self._worth[name] = worth_of(row, 0 if pool is None else pool.facts.template.price)
         else:

@@ -23,11 +23,11 @@ FOREVER = 9_999_999_999.0
 """Stands for a deletion time that cannot be read."""
 
 
-def node_row(placements: ClusterSnapshot, name: str, pool: Provisioner | None, *, now: float) -> NodeRow:
+def node_row(snapshot: ClusterSnapshot, name: str, pool: Provisioner | None, *, now: float) -> NodeRow:
     """Row of an existing node."""
-    node, inventory = placements.state.nodes[name], placements.state.inventories.get(name)
-    row = placements.columns.rows[name]
-    pods = list(placements.pods_on(name).values())
+    node, inventory = snapshot.state.nodes[name], snapshot.state.inventories.get(name)
+    row = snapshot.columns.rows[name]
+    pods = list(snapshot.pods_on(name).values())
     holders = tuple(sorted(map(_holder, filter(_has_gpus, pods)), key=lambda one: (one.gpus, one.pod, one.what)))
     devices = () if inventory is None else tuple(sorted(inventory.devices, key=lambda device: device.id))
     gone_by = deletion_time(node)
@@ -37,7 +37,7 @@ def node_row(placements: ClusterSnapshot, name: str, pool: Provisioner | None, *
         zone=node.labels.get(ZONE_LABEL, ""),
         holders=holders,
         pods=sum(matters(pod) and not pod.key.namespace.startswith(NO_NAMESPACE) for pod in pods),
-        counted=placements.columns.gpus.kind[row] == NodeKindCode.COUNTED
+        counted=snapshot.columns.gpus.kind[row] == NodeKindCode.COUNTED
         or (not devices and bool(node.allocatable.get(GPU))),
         ready=node.ready,
         cordoned=node.unschedulable,

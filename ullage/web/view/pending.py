@@ -86,7 +86,7 @@ class PendingPods:
             self.table.put(row.pod, row)
 
     def _row(self, pod: Pod) -> PendingRow:
-        claim = claim_of(pod, self._assigner.placements.state)
+        claim = claim_of(pod, self._assigner.snapshot.state)
         ask = device_ask(pod) if claim is None else claim.ask
         _, (word, message) = self._answers.get(pod.key, (0, ("", "")))
         return PendingRow(
@@ -109,7 +109,7 @@ class PendingPods:
         gang = self._assigner.gang_of(pod)
         if gang is not None:
             return self._ask_gang(pod, gang, now)
-        answer = self._assigner.seating.seat(ready, now=now, closed=self._assigner.closed(ready))
+        answer = self._assigner.engine.place(ready, now=now, closed=self._assigner.closed(ready))
         if isinstance(answer, NoFit):
             return {pod.key: (self._word(ready, answer), str(answer))}
         nodes = "1 node fits" if answer.fitting == 1 else f"{answer.fitting} nodes fit"
@@ -118,7 +118,7 @@ class PendingPods:
     def _ask_gang(self, pod: Pod, gang: ObjectKey, now: float) -> Mapping[ObjectKey, Answer]:
         """One answer for all pending members of the gang."""
         ask = self._assigner.gang_ask(gang)
-        with self._assigner.placements.what_if():
+        with self._assigner.snapshot.what_if():
             answer = self._assigner.assign_gang(ask, (), now=now)
         if isinstance(answer, GangNoFit):
             said = (self._word(pod, answer), str(answer))
@@ -127,7 +127,7 @@ class PendingPods:
         return dict.fromkeys((pod.key, *(one.key for one in ask.pending)), said)
 
     def _word(self, pod: Pod, answer: NoFit | GangNoFit) -> str:
-        hopeless = permanent_reason(pod, answer.reasons, self._assigner.placements)
+        hopeless = permanent_reason(pod, answer.reasons, self._assigner.snapshot)
         return str(next(iter(answer.reasons), NO_NODES) if hopeless is None else hopeless)
 
 

@@ -71,14 +71,14 @@ async def test_all_that_can_go_do(plane: ControlPlane, api: KubeApi, programs: P
     await place(api, loads, services, programs)
     busy = {name for name, load in loads.items() if load.gpu > 4}
 
-    async with DisruptionHistory(api) as history, PlacementHistory(api, LEASE_NAMESPACE) as placements:
+    async with DisruptionHistory(api) as history, PlacementHistory(api, LEASE_NAMESPACE) as snapshot:
         start = newest(history.moments)
         limits = {"maxScaleDownParallelism": size.at_once, "maxDrainParallelism": size.drained_at_once}
         await drain_from_now_on(api, unneededTime=f"{UNNEEDED}s", **limits)
         await until(lambda: drained(api, loads, services), size.seconds, programs)
-        await asyncio.gather(history.whole(), placements.whole())
+        await asyncio.gather(history.whole(), snapshot.whole())
     assert list(everything_wrong(history.moments, services, after=start)) == []
-    assert list(placements.breaches()) == []
+    assert list(snapshot.breaches()) == []
     assert list(left_marked(await nodes_of(api), DRAINING_TAINT, CANDIDATE_TAINT)) == []
     assert await machines_made(api) == size.nodes
     await until(lambda: shrunk_to(api, len(busy)), 10, programs)

@@ -50,18 +50,18 @@ async def four_nodes(plane: ControlPlane, api: KubeApi, programs: PoolPrograms, 
 async def test_a_gang_moves_whole(plane: ControlPlane, api: KubeApi, programs: PoolPrograms) -> None:
     gang = Service("gang", MEMBERS, {"maxUnavailable": MEMBERS}, gpus=1, gang=True)
     loads = await four_nodes(plane, api, programs, gang)
-    async with DisruptionHistory(api) as history, PlacementHistory(api, LEASE_NAMESPACE) as placements:
+    async with DisruptionHistory(api) as history, PlacementHistory(api, LEASE_NAMESPACE) as snapshot:
         start = newest(history.moments)
         await drain_from_now_on(api, unneededTime="1s")
         await until(lambda: drained(api, loads, [BUSY, gang]), 60, programs)
         await history.whole()
-        await placements.whole()
+        await snapshot.whole()
     assert list(everything_wrong(history.moments, [BUSY, gang], after=start)) == []
-    assert list(placements.breaches()) == []
-    pods = [one.fact for one in placements.moments if isinstance(one.fact, Pod)]
+    assert list(snapshot.breaches()) == []
+    pods = [one.fact for one in snapshot.moments if isinstance(one.fact, Pod)]
     members = {pod.uid for pod in pods if pod.claim_template == gang.name}
     assert len(members) == 2 * MEMBERS, "somebody was moved more than once"
-    assert list(begun_too_early(placements.moments, members, MEMBERS)) == []
+    assert list(begun_too_early(snapshot.moments, members, MEMBERS)) == []
     assert await machines_made(api) == len(loads)
 
 

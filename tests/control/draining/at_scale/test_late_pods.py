@@ -115,7 +115,7 @@ async def test_a_pod_with_a_claim_that_tolerates_every_taint(
     """The scheduler puts it there, with GPUs and leases, while others are leaving."""
     scene = await two_nodes(plane, api, programs, Load(plain=2))
     wants = {"nodeSelector": {HOST_LABEL: scene.node}, "tolerations": [{"operator": "Exists"}]}
-    async with DisruptionHistory(api) as history, PlacementHistory(api, LEASE_NAMESPACE) as placements:
+    async with DisruptionHistory(api) as history, PlacementHistory(api, LEASE_NAMESPACE) as snapshot:
         await drain_from_now_on(api, unneededTime="1s")
         await seen(history, begins_to_leave(scene.node), 30)
         await submit(api, NS, LATE, 2, pod=wants)
@@ -127,7 +127,7 @@ async def test_a_pod_with_a_claim_that_tolerates_every_taint(
         await until(has_its_gpus, 5, programs)
         await scene.kept(history)
         await history.whole()
-        await placements.whole()
+        await snapshot.whole()
     assert list(went_with_pods(history.moments)) == []
     assert list(below_minimum(history.moments, REPLICAS)) == []
-    assert list(placements.breaches()) == []
+    assert list(snapshot.breaches()) == []

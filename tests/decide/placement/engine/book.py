@@ -20,47 +20,47 @@ from ullage.state.snapshot import ClusterSnapshot
 WISHES = ("taints", "nodeAffinity", "spread", "podAffinity")
 
 
-def seat_by_the_book(
-    placements: ClusterSnapshot, pod: Pod, policy: PolicyMaker, mix: WorkloadMix, now: float, closed: Codes | None
+def place_by_the_book(
+    snapshot: ClusterSnapshot, pod: Pod, policy: PolicyMaker, mix: WorkloadMix, now: float, closed: Codes | None
 ) -> str | None:
     """The name of the node; None if none fits."""
-    columns = placements.columns
-    words = PlacementEngine(placements).explain(pod, now=now)
+    columns = snapshot.columns
+    words = PlacementEngine(snapshot).explain(pod, now=now)
     rows = {name: columns.rows[name] for name, verdict in words.items() if verdict}
     rows = {name: row for name, row in rows.items() if closed is None or not closed[row]}
     if not rows:
         return None
-    view = ScoreView(placements, DeviceSnapshots(placements), mix.models)
+    view = ScoreView(snapshot, DeviceSnapshots(snapshot), mix.models)
     seen = view.columns()
     demand = view.demand(device_ask(pod), dict(pod.shape.requests).get("cpu", 0))
     fits = np.isin(np.arange(columns.size), list(rows.values()))
     keys = policy(mix.typical(demand), view.capacity()).keys(seen, demand, fits)
-    parts = KubeScores(placements).parts(pod, fits)
+    parts = KubeScores(snapshot).parts(pod, fits)
 
     def rank(name: str) -> tuple[int, ...]:
         row = rows[name]
         points = {part: WEIGHTS[part] * int(found[row]) for part, found in parts.items()}
         wished = sum(points.get(part, 0) for part in WISHES)
         if device_ask(pod) is None:
-            return (sum(points.values()) + 3 * _spared(placements, seen, row), int(keys[row]))
-        satisfied, tightness = _devices(placements, pod, row)
+            return (sum(points.values()) + 3 * _spared(snapshot, seen, row), int(keys[row]))
+        satisfied, tightness = _devices(snapshot, pod, row)
         return satisfied, wished, tightness, int(keys[row]), points.get("images", 0)
 
     return min(sorted(rows), key=lambda name: tuple(-part for part in rank(name)))
 
 
-def _spared(placements: ClusterSnapshot, seen: ScoreColumns, row: int) -> int:
+def _spared(snapshot: ClusterSnapshot, seen: ScoreColumns, row: int) -> int:
     """For a pod without GPUs: all points where there are none, half of them where all are busy, fewer where not."""
-    columns = placements.columns
+    columns = snapshot.columns
     if not columns.gpus.exists[row] and not columns.allocatable[columns.resource(GPU), row]:
         return 100
     total, idle = int(seen.gpu_total[row]), int(seen.gpu_left[row].sum())
     return 50 * (total - idle) // total if total else 0
 
 
-def _devices(placements: ClusterSnapshot, pod: Pod, row: int) -> tuple[int, int]:
+def _devices(snapshot: ClusterSnapshot, pod: Pod, row: int) -> tuple[int, int]:
     """Whether the topology a claim prefers holds; and how well its instances fit."""
-    ask, table = device_ask(pod), DeviceFitTable(placements)
+    ask, table = device_ask(pod), DeviceFitTable(snapshot)
     assert ask is not None
     choice = table.choice(ask, row)
     assert isinstance(choice, DeviceChoice)

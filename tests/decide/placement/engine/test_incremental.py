@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tests.decide.placement.engine.book import seat_by_the_book
+from tests.decide.placement.engine.book import place_by_the_book
 from tests.state.worlds import NODES, a_node, a_step, a_waiting
 from ullage.decide.placement.devices.snapshots import DeviceSnapshots
 from ullage.decide.placement.engine import Placement, PlacementEngine
@@ -56,9 +56,9 @@ class World:
     def __init__(self, seed: int, policy: str) -> None:
         self.rng = Random(seed)
         self.policy = policy
-        self.placements = ClusterSnapshot()
+        self.snapshot = ClusterSnapshot()
         self.now = 0.0
-        self.kept = PlacementEngine(self.placements, policy)
+        self.kept = PlacementEngine(self.snapshot, policy)
         self.waiting = [an_asking(self.rng, f"asks-{number}") for number in range(6)]
         for name in NODES:
             self._hear(a_gpu_node(self.rng, name), name)
@@ -69,7 +69,7 @@ class World:
         rng = self.rng
         match rng.choice(("event", "event", "node", "report", "seat", "seat", "seat", "remove", "time", "trial")):
             case "event":
-                self.placements.apply(a_step(rng, self.placements.state))
+                self.snapshot.apply(a_step(rng, self.snapshot.state))
             case "node":
                 name = rng.choice(NODES)
                 self._hear(a_gpu_node(rng, name), name)
@@ -77,14 +77,14 @@ class World:
                 name = rng.choice(NODES)
                 self._hear(an_inventory(rng, name, self.now), name)
             case "seat":
-                self._seat(rng.choice(self.waiting))
-            case "remove" if self.placements.pods:
-                self.placements.remove(rng.choice(sorted(self.placements.pods)))
+                self._place(rng.choice(self.waiting))
+            case "remove" if self.snapshot.pods:
+                self.snapshot.remove(rng.choice(sorted(self.snapshot.pods)))
             case "time":
                 self.now += rng.choice((1.0, 40.0, 91.0, -30.0))
             case "trial":
-                with self.placements.what_if() as trial:
-                    self._seat(rng.choice(self.waiting))
+                with self.snapshot.what_if() as trial:
+                    self._place(rng.choice(self.waiting))
                     self.compare(rng.choice(self.waiting))
                     if rng.random() < 0.3:
                         trial.keep()
@@ -93,37 +93,37 @@ class World:
 
     def compare(self, pod: Pod) -> None:
         """Both must say the same of this pod, and so must the book."""
-        if pod.key in self.placements.pods:
+        if pod.key in self.snapshot.pods:
             return
         closed = self._closed()
-        fresh = PlacementEngine(self.placements, self.policy, deepcopy(self.kept.mix))
-        book = seat_by_the_book(self.placements, pod, POLICIES[self.policy], deepcopy(self.kept.mix), self.now, closed)
+        fresh = PlacementEngine(self.snapshot, self.policy, deepcopy(self.kept.mix))
+        book = place_by_the_book(self.snapshot, pod, POLICIES[self.policy], deepcopy(self.kept.mix), self.now, closed)
         codes = fresh.codes(pod, now=self.now)
         assert self.kept.codes(pod, now=self.now).tolist() == codes.tolist()
-        answer = self.kept.seat(pod, now=self.now, closed=closed)
-        assert answer == fresh.seat(pod, now=self.now, closed=closed)
+        answer = self.kept.place(pod, now=self.now, closed=closed)
+        assert answer == fresh.place(pod, now=self.now, closed=closed)
         assert (answer.node if isinstance(answer, Placement) else None) == book
 
     def _closed(self) -> Codes | None:
         if self.rng.random() < 0.7:
             return None
-        size = self.placements.columns.size
+        size = self.snapshot.columns.size
         refused = [self.rng.random() < 0.3 for _ in range(size)]
         return np.where(refused, CODE[Reason.QUOTA_EXCEEDED], 0).astype(np.uint8)
 
-    def _seat(self, pod: Pod) -> None:
+    def _place(self, pod: Pod) -> None:
         pod = msgspec.structs.replace(pod, key=ObjectKey(pod.key.namespace, f"seated-{self.rng.randint(0, 9)}"))
-        if pod.key in self.placements.pods:
+        if pod.key in self.snapshot.pods:
             return
-        answer = self.kept.seat(pod, now=self.now)
+        answer = self.kept.place(pod, now=self.now)
         if isinstance(answer, Placement):
             self.kept.commit(pod, answer)
 
     def _hear(self, fact: Node | Inventory, name: str) -> None:
-        state = self.placements.state
+        state = self.snapshot.state
         old = state.nodes.get(name) if isinstance(fact, Node) else state.inventories.get(name)
         key = ObjectKey("", name)
-        self.placements.apply(Added(key, fact) if old is None else Updated(key, old, fact))
+        self.snapshot.apply(Added(key, fact) if old is None else Updated(key, old, fact))
 
 
 def a_gpu_node(rng: Random, name: str) -> Node:
@@ -226,8 +226,8 @@ def test_when_more_is_new_than_is_remembered_everything_is_looked_at_again(monke
 
 
 def test_a_row_without_a_node_shows_nothing() -> None:
-    placements = ClusterSnapshot()
+    snapshot = ClusterSnapshot()
     world = World(3, "fragmentation")
-    assert DeviceSnapshots(placements).refresh().tolist() == []
-    numbers = DeviceSnapshots(world.placements).refresh()
-    assert 0 not in numbers[: world.placements.columns.size].tolist()
+    assert DeviceSnapshots(snapshot).refresh().tolist() == []
+    numbers = DeviceSnapshots(world.snapshot).refresh()
+    assert 0 not in numbers[: world.snapshot.columns.size].tolist()

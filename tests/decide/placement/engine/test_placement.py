@@ -22,17 +22,17 @@ MIG = {0: [("1g.10gb", "10Gi"), ("1g.10gb", "10Gi"), ("3g.40gb", "40Gi")]}
 
 
 def ready(scene: Scene, name: str) -> Pod:
-    found = with_claim(scene.pod(name), scene.placements)
+    found = with_claim(scene.pod(name), scene.snapshot)
     assert isinstance(found, Pod)
     return found
 
 
-def seated(scene: Scene, name: str = "waits", policy: str = "fragmentation") -> Placement | NoFit:
-    return PlacementEngine(scene.placements, policy).seat(ready(scene, name), now=scene.now)
+def placed(scene: Scene, name: str = "waits", policy: str = "fragmentation") -> Placement | NoFit:
+    return PlacementEngine(scene.snapshot, policy).place(ready(scene, name), now=scene.now)
 
 
 def refused(scene: Scene, name: str = "waits") -> Reason:
-    answer = seated(scene, name)
+    answer = placed(scene, name)
     assert isinstance(answer, NoFit)
     (reason,) = answer.reasons
     return reason
@@ -46,7 +46,7 @@ def test_a_claim_gets_free_gpus_of_one_island(policy: str) -> None:
         claim("four", 4, topology={"mode": "Required"}),
         pod("waits", claim="four"),
     )
-    answer = seated(scene, policy=policy)
+    answer = placed(scene, policy=policy)
     assert isinstance(answer, Placement)
     assert answer.node == "a"
     assert answer.choice is not None
@@ -75,7 +75,7 @@ def test_why_a_leased_node_refuses(devices: dict[str, object], reason: Reason) -
 
 def test_a_node_without_a_report_is_counted() -> None:
     scene = Scene(node("a", 4), pod("runs", 3, on="a"), pod("one", 1), pod("two", 2))
-    answer = seated(scene, "one")
+    answer = placed(scene, "one")
     assert isinstance(answer, Placement)
     assert answer.choice is not None
     assert answer.choice.ids == ()
@@ -99,7 +99,7 @@ def test_what_nobody_can_promise_on_a_counted_node_is_refused(spec: dict[str, An
 
 def test_an_old_report_is_not_believed() -> None:
     scene = Scene(leased("fresh", 1), leased("stale", at="2030-01-01T11:58:00Z"), pod("waits", 2))
-    said = PlacementEngine(scene.placements).explain(scene.pod("waits"), now=scene.now)
+    said = PlacementEngine(scene.snapshot).explain(scene.pod("waits"), now=scene.now)
     assert said["stale"].reason is Reason.INVENTORY_STALE
     assert "120 s ago" in said["stale"].detail
 
@@ -107,33 +107,33 @@ def test_an_old_report_is_not_believed() -> None:
 def test_shares_fill_a_gpu_and_no_more() -> None:
     shared = claim("quarter", devices={"exclusivity": "Shared", "memory": "20Gi"})
     scene = Scene(leased("a", 1), shared, [pod(f"p{n}", template="quarter") for n in range(5)])
-    seating = PlacementEngine(scene.placements)
+    engine = PlacementEngine(scene.snapshot)
     for n in range(4):
         member = ready(scene, f"p{n}")
-        answer = seating.seat(member, now=scene.now)
+        answer = engine.place(member, now=scene.now)
         assert isinstance(answer, Placement)
-        hold(scene.placements, member, answer)
+        hold(scene.snapshot, member, answer)
     assert refused(scene, "p4") is Reason.NO_ROOM_FOR_SHARE
 
 
 def test_an_instance_is_given_once() -> None:
     wanted = claim("small", devices={"exclusivity": "MIG", "memory": "8Gi"})
     scene = Scene(leased("a", 1, mig=MIG), wanted, [pod(f"p{n}", template="small") for n in range(4)])
-    seating = PlacementEngine(scene.placements)
+    engine = PlacementEngine(scene.snapshot)
     given: list[str] = []
     for n in range(3):
         member = ready(scene, f"p{n}")
-        answer = seating.seat(member, now=scene.now)
+        answer = engine.place(member, now=scene.now)
         assert isinstance(answer, Placement)
         given += answer.uuids
-        hold(scene.placements, member, answer)
+        hold(scene.snapshot, member, answer)
     assert sorted(given) == ["MIG-a-0-0", "MIG-a-0-1", "MIG-a-0-2"]
     assert refused(scene, "p3") is Reason.NO_MIG_INSTANCE
 
 
 def test_a_node_whose_label_says_counted_is_not_leased_whatever_its_agent_says() -> None:
     counted = node("a", 8, labels={"gpu.scheduling/node-kind": "counted"})
-    answer = seated(Scene(counted, report("a"), pod("waits", 1)))
+    answer = placed(Scene(counted, report("a"), pod("waits", 1)))
     assert isinstance(answer, Placement)
     assert answer.choice is not None
     assert answer.choice.ids == ()
@@ -169,14 +169,14 @@ def test_codes_words_and_grounds_agree(devices: dict[str, object], mode: str, he
         claim("wanted", devices=devices, topology={"mode": mode}),
         pod("waits", claim="wanted"),
     )
-    seating, waiting = PlacementEngine(scene.placements), ready(scene, "waits")
-    codes = seating.codes(waiting, now=scene.now)
-    words = seating.explain(waiting, now=scene.now)
-    by_code = {name: REASONS[codes[row]] for name, row in scene.placements.columns.rows.items()}
+    engine, waiting = PlacementEngine(scene.snapshot), ready(scene, "waits")
+    codes = engine.codes(waiting, now=scene.now)
+    words = engine.explain(waiting, now=scene.now)
+    by_code = {name: REASONS[codes[row]] for name, row in scene.snapshot.columns.rows.items()}
     assert by_code == {name: verdict.reason for name, verdict in words.items()}
-    told = {ground.reason: ground.nodes for ground in grounds(seating, waiting, now=scene.now)}
+    told = {ground.reason: ground.nodes for ground in grounds(engine, waiting, now=scene.now)}
     assert told == {ground.reason: ground.nodes for ground in grounds_of(words)}
-    answer = seating.seat(waiting, now=scene.now)
+    answer = engine.place(waiting, now=scene.now)
     assert isinstance(answer, Placement) == (FITS in codes)
     if isinstance(answer, Placement):
         assert words[answer.node]
@@ -195,7 +195,7 @@ MADE_UP = {f"made-up.example/{number}": "1" for number in range(300)}
 )
 def test_made_up_names_are_refused_and_leave_nothing_behind(waiting: dict[str, Any], reason: Reason) -> None:
     scene = Scene(node("a"), waiting)
-    columns, labels = scene.placements.columns, scene.placements.labels
+    columns, labels = scene.snapshot.columns, scene.snapshot.labels
     before = columns.used.shape, columns.allocatable.shape, len(labels)
     assert refused(scene) is reason
     assert (columns.used.shape, columns.allocatable.shape, len(labels)) == before
@@ -203,12 +203,12 @@ def test_made_up_names_are_refused_and_leave_nothing_behind(waiting: dict[str, A
 
 def test_a_resource_that_a_node_begins_to_offer_is_found() -> None:
     scene = Scene(node("a"), node("b"), pod("waits", requests={"fpga.example/card": "1"}))
-    seating = PlacementEngine(scene.placements)
-    assert isinstance(seating.seat(scene.pod("waits"), now=scene.now), NoFit)
-    before = scene.placements.state.nodes["b"]
+    engine = PlacementEngine(scene.snapshot)
+    assert isinstance(engine.place(scene.pod("waits"), now=scene.now), NoFit)
+    before = scene.snapshot.state.nodes["b"]
     after = replace(before, allocatable={**before.allocatable, "fpga.example/card": 2000})
-    scene.placements.apply(Updated(ObjectKey("", "b"), before, after))
-    answer = seating.seat(scene.pod("waits"), now=scene.now)
+    scene.snapshot.apply(Updated(ObjectKey("", "b"), before, after))
+    answer = engine.place(scene.pod("waits"), now=scene.now)
     assert isinstance(answer, Placement)
     assert answer.node == "b"
 
@@ -223,13 +223,13 @@ def test_a_full_node_stays_full_whatever_is_put_on_it() -> None:
 def test_engines_of_two_policies_share_one_snapshot_and_answer_alike() -> None:
     """Filters and device answers are shared; each answers as if it were alone, whichever is asked first."""
     scene = Scene(leased("a", 4), leased("b", 8), *(pod(f"p{number}", number % 3 + 1) for number in range(6)))
-    first = PlacementEngine(scene.placements)
-    engines = {"fragmentation": first, "spread": PlacementEngine(scene.placements, "spread", beside=first)}
+    first = PlacementEngine(scene.snapshot)
+    engines = {"fragmentation": first, "spread": PlacementEngine(scene.snapshot, "spread", beside=first)}
     for number in range(6):
         waiting, turn = ready(scene, f"p{number}"), list(engines)[number % 2]
         for policy, engine in engines.items():
-            alone = PlacementEngine(scene.placements, policy, deepcopy(engine.mix))
-            assert engine.seat(waiting, now=scene.now) == alone.seat(waiting, now=scene.now)
-        answer = engines[turn].seat(waiting, now=scene.now)
+            alone = PlacementEngine(scene.snapshot, policy, deepcopy(engine.mix))
+            assert engine.place(waiting, now=scene.now) == alone.place(waiting, now=scene.now)
+        answer = engines[turn].place(waiting, now=scene.now)
         assert isinstance(answer, Placement)
         engines[turn].commit(waiting, answer)

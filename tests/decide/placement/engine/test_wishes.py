@@ -17,9 +17,9 @@ SMALL, LARGE = ("1g.10gb", "10Gi"), ("3g.40gb", "40Gi")
 
 
 def chosen(scene: Scene, name: str = "waits") -> str:
-    waiting = with_claim(scene.pod(name), scene.placements)
+    waiting = with_claim(scene.pod(name), scene.snapshot)
     assert isinstance(waiting, Pod)
-    answer = PlacementEngine(scene.placements).seat(waiting, now=scene.now)
+    answer = PlacementEngine(scene.snapshot).place(waiting, now=scene.now)
     assert isinstance(answer, Placement)
     return answer.node
 
@@ -145,11 +145,11 @@ def test_mig(a: list[tuple[tuple[str, str], ...]], b: list[tuple[tuple[str, str]
     pods = [pod(name, template="slice") for name in ("first", "waits")]
     scene = Scene(mig_node("a", *a), mig_node("b", *b), asked, pods)
     if len(b[0]) > 1:
-        first = with_claim(scene.pod("first"), scene.placements)
+        first = with_claim(scene.pod("first"), scene.snapshot)
         assert isinstance(first, Pod)
-        seat = PlacementEngine(scene.placements).seat_on(first, "b", now=scene.now)
-        assert isinstance(seat, Placement)
-        hold(scene.placements, first, seat)
+        placement = PlacementEngine(scene.snapshot).place_on(first, "b", now=scene.now)
+        assert isinstance(placement, Placement)
+        hold(scene.snapshot, first, placement)
     assert chosen(scene) == "b"
 
 

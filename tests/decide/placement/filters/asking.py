@@ -77,28 +77,28 @@ class Cluster:
     """What has been heard, and the question."""
 
     def __init__(self, *nodes: Manifest) -> None:
-        self.placements = ClusterSnapshot()
-        self.table = FilterTable(self.placements)
+        self.snapshot = ClusterSnapshot()
+        self.table = FilterTable(self.snapshot)
         for node in nodes:
             self.hear("Node", node)
 
     def hear(self, kind: str, manifest: Manifest) -> "Cluster":
         fact = fact_of(kind, manifest)
         meta = manifest["metadata"]
-        self.placements.apply(Added(ObjectKey(meta.get("namespace", ""), meta["name"]), fact))
+        self.snapshot.apply(Added(ObjectKey(meta.get("namespace", ""), meta["name"]), fact))
         return self
 
     def run(self, name: str, node: str, **facts: Any) -> "Cluster":
         """A pod that is on a node already."""
         pod: Fact = pod_of(name, nodeName=node, **facts)
-        self.placements.apply(Added(ObjectKey(facts.get("namespace", "here"), name), pod))
+        self.snapshot.apply(Added(ObjectKey(facts.get("namespace", "here"), name), pod))
         return self
 
     def ask(self, pod: Pod) -> dict[str, Verdict]:
         """The verdict of every node, once both forms of the rules agree on it."""
         codes = self.table.codes(pod)
         by_rule = self.table.explain(pod)
-        by_vector = {name: REASONS[codes[row]] for name, row in self.placements.columns.rows.items()}
+        by_vector = {name: REASONS[codes[row]] for name, row in self.snapshot.columns.rows.items()}
         assert by_vector == {name: verdict.reason for name, verdict in by_rule.items()}
         return by_rule
 

@@ -121,9 +121,9 @@ def test_near_pods_of_a_version(keys: dict[str, Any], fitting: str) -> None:
 def test_what_is_tried_is_seen_by_every_rule() -> None:
     cluster = zones().run("web", "a", labels=WEB, **away(term(DB)))
     db = a_waiting(labels=DB)
-    with cluster.placements.what_if():
-        cluster.placements.remove(ObjectKey("here", "web"))
+    with cluster.snapshot.what_if():
+        cluster.snapshot.remove(ObjectKey("here", "web"))
         assert cluster.fitting(db) == "abcd"
-        cluster.placements.place(pod(away(term(DB)), labels=WEB), "c")
+        cluster.snapshot.place(pod(away(term(DB)), labels=WEB), "c")
         assert cluster.fitting(db) == "abd"
     assert cluster.fitting(db) == "cd"

@@ -15,9 +15,9 @@ from ullage.model.verdict import Reason
 from ullage.state.snapshot import ClusterSnapshot
 
 
-def both_say_the_same(table: FilterTable, placements: ClusterSnapshot, pod: Pod) -> None:
+def both_say_the_same(table: FilterTable, snapshot: ClusterSnapshot, pod: Pod) -> None:
     codes = table.codes(pod)
-    columns = placements.columns
+    columns = snapshot.columns
     assert len(codes) == columns.size
     by_vector = {name: REASONS[codes[row]] for name, row in columns.rows.items()}
     by_rule = {name: verdict.reason for name, verdict in table.explain(pod).items()}
@@ -34,45 +34,45 @@ SEEDS = st.integers(0, 2**32)
 @given(SEEDS, st.integers(5, 60))
 def test_vectors_agree_with_rules_whatever_was_heard(seed: int, steps: int) -> None:
     rng = Random(seed)
-    placements = ClusterSnapshot()
-    table = FilterTable(placements)
+    snapshot = ClusterSnapshot()
+    table = FilterTable(snapshot)
     waiting = [a_waiting(rng, f"waiting-{number}") for number in range(6)]
     for _ in range(steps):
-        placements.apply(a_step(rng, placements.state))
-        both_say_the_same(table, placements, rng.choice(waiting))
+        snapshot.apply(a_step(rng, snapshot.state))
+        both_say_the_same(table, snapshot, rng.choice(waiting))
     for pod in waiting:
-        both_say_the_same(table, placements, pod)
+        both_say_the_same(table, snapshot, pod)
 
 
 @settings(max_examples=60, deadline=None)
 @given(SEEDS)
 def test_vectors_agree_with_rules_inside_what_ifs(seed: int) -> None:
     rng = Random(seed)
-    placements = ClusterSnapshot()
-    table = FilterTable(placements)
+    snapshot = ClusterSnapshot()
+    table = FilterTable(snapshot)
     for _ in range(50):
-        placements.apply(a_step(rng, placements.state))
+        snapshot.apply(a_step(rng, snapshot.state))
     waiting = [a_waiting(rng, f"waiting-{number}") for number in range(6)]
     for _ in range(6):
-        with placements.what_if() as trial:
+        with snapshot.what_if() as trial:
             for _ in range(3):
-                if placements.pods and rng.random() < 0.4:
-                    placements.remove(rng.choice(sorted(placements.pods)))
+                if snapshot.pods and rng.random() < 0.4:
+                    snapshot.remove(rng.choice(sorted(snapshot.pods)))
                 else:
-                    placements.place(a_pod(rng, f"tried-{rng.randint(0, 2)}"), rng.choice(NODES))
-                both_say_the_same(table, placements, rng.choice(waiting))
+                    snapshot.place(a_pod(rng, f"tried-{rng.randint(0, 2)}"), rng.choice(NODES))
+                both_say_the_same(table, snapshot, rng.choice(waiting))
             if rng.random() < 0.3:
                 trial.keep()
-        both_say_the_same(table, placements, rng.choice(waiting))
+        both_say_the_same(table, snapshot, rng.choice(waiting))
 
 
 def a_cluster_with_vms(rng: Random, steps: int) -> ClusterSnapshot:
-    placements = ClusterSnapshot()
+    snapshot = ClusterSnapshot()
     for event in vm_facts(rng):
-        placements.apply(event)
+        snapshot.apply(event)
     for _ in range(steps):
-        placements.apply(a_step(rng, placements.state))
-    return placements
+        snapshot.apply(a_step(rng, snapshot.state))
+    return snapshot
 
 
 def a_waiting_one(rng: Random, name: str) -> Pod:
@@ -89,21 +89,21 @@ def a_waiting_one(rng: Random, name: str) -> Pod:
 @given(SEEDS, st.integers(5, 40))
 def test_vectors_agree_with_rules_where_there_are_vms(seed: int, steps: int) -> None:
     rng = Random(seed)
-    placements = a_cluster_with_vms(rng, steps)
-    table, waiting = FilterTable(placements), [a_waiting_one(rng, f"waiting-{number}") for number in range(3)]
+    snapshot = a_cluster_with_vms(rng, steps)
+    table, waiting = FilterTable(snapshot), [a_waiting_one(rng, f"waiting-{number}") for number in range(3)]
     for _ in range(4):
-        placements.apply(a_step(rng, placements.state))
-        both_say_the_same(table, placements, rng.choice(waiting))
-        with placements.what_if() as trial:
+        snapshot.apply(a_step(rng, snapshot.state))
+        both_say_the_same(table, snapshot, rng.choice(waiting))
+        with snapshot.what_if() as trial:
             for _ in range(3):
-                if placements.pods and rng.random() < 0.4:
-                    placements.remove(rng.choice(sorted(placements.pods)))
+                if snapshot.pods and rng.random() < 0.4:
+                    snapshot.remove(rng.choice(sorted(snapshot.pods)))
                 else:
-                    placements.place(a_waiting_one(rng, f"tried-{rng.randint(0, 2)}"), rng.choice(NODES))
-                both_say_the_same(table, placements, rng.choice(waiting))
+                    snapshot.place(a_waiting_one(rng, f"tried-{rng.randint(0, 2)}"), rng.choice(NODES))
+                both_say_the_same(table, snapshot, rng.choice(waiting))
             if rng.random() < 0.3:
                 trial.keep()
-        both_say_the_same(table, placements, rng.choice(waiting))
+        both_say_the_same(table, snapshot, rng.choice(waiting))
 
 
 def test_random_clusters_reach_every_rule() -> None:
@@ -111,11 +111,11 @@ def test_random_clusters_reach_every_rule() -> None:
     seen: set[Reason] = set()
     for seed in range(300):
         rng = Random(seed)
-        placements = ClusterSnapshot() if seed % 3 else a_cluster_with_vms(rng, 0)
+        snapshot = ClusterSnapshot() if seed % 3 else a_cluster_with_vms(rng, 0)
         for _ in range(40):
-            placements.apply(a_step(rng, placements.state))
+            snapshot.apply(a_step(rng, snapshot.state))
         for number in range(4):
             pod = (a_waiting if seed % 3 else a_waiting_one)(rng, f"waiting-{number}")
-            seen |= {v.reason for v in FilterTable(placements).explain(pod).values()}
+            seen |= {v.reason for v in FilterTable(snapshot).explain(pod).values()}
     reachable = set(REASONS[: REASONS.index(Reason.NO_GPUS)])
     assert seen == reachable

@@ -30,9 +30,9 @@ def mounts(name: str, claim_name: str = "data") -> Pod:
     return pod_of(name, volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": claim_name}}])
 
 
-def seat(world: Cluster, pod: Pod, node: str) -> None:
+def assume(world: Cluster, pod: Pod, node: str) -> None:
     assert node in world.fitting(pod)
-    hold(world.placements, pod, Placement(node, None))
+    hold(world.snapshot, pod, Placement(node, None))
 
 
 @pytest.mark.parametrize(
@@ -47,41 +47,41 @@ def seat(world: Cluster, pod: Pod, node: str) -> None:
 def test_what_is_left_for_the_next(stored: list[tuple[str, Manifest]], first: str, second: str, left: str) -> None:
     world = cluster(*stored)
     before = world.fitting(mounts("two", second))
-    with world.placements.what_if():
-        seat(world, mounts("one", first), "a")
+    with world.snapshot.what_if():
+        assume(world, mounts("one", first), "a")
         assert world.fitting(mounts("two", second)) == left
-        assert not list(drifted(world.placements))
+        assert not list(drifted(world.snapshot))
     assert world.fitting(mounts("two", second)) == before
-    seat(world, mounts("one", first), "a")
+    assume(world, mounts("one", first), "a")
     assert world.fitting(mounts("two", second)) == left
-    world.placements.remove(ObjectKey("here", "one"))
+    world.snapshot.remove(ObjectKey("here", "one"))
     assert world.fitting(mounts("two", second)) == before
 
 
 def test_who_was_taken_out_to_try_something_gets_the_same_volume_back() -> None:
     world = cluster(*CLAIMS, LOCAL, volume(a_volume("disk-1")), volume(a_volume("disk-2")))
     one, two = mounts("one", "data"), mounts("two", "logs")
-    seat(world, one, "a")
-    seat(world, two, "a")
-    world.placements.remove(one.key)
-    with world.placements.what_if():
-        world.placements.remove(two.key)
-    assert [one.volume for one in world.placements.storage.of(two.key)] == ["disk-2"]
+    assume(world, one, "a")
+    assume(world, two, "a")
+    world.snapshot.remove(one.key)
+    with world.snapshot.what_if():
+        world.snapshot.remove(two.key)
+    assert [one.volume for one in world.snapshot.storage.of(two.key)] == ["disk-2"]
 
 
 def test_it_counts_until_the_volume_itself_is_heard_of() -> None:
     """The pod is heard of on its node before its claim is heard to be bound."""
     world = cluster(*ONE_DISK)
     waiting = mounts("one")
-    world.placements.apply(Added(waiting.key, waiting))
-    seat(world, waiting, "a")
+    world.snapshot.apply(Added(waiting.key, waiting))
+    assume(world, waiting, "a")
     bound = replace(waiting, node="a")
-    world.placements.apply(Updated(waiting.key, waiting, bound))
+    world.snapshot.apply(Updated(waiting.key, waiting, bound))
     assert world.fitting(mounts("two", "logs")) == ""
     free: PersistentVolume = fact_of("PersistentVolume", a_volume("disk", **reached_from("1")))
     promised = replace(free, promised_to=ObjectKey("here", "data"), promised_uid="uid-data", available=False)
-    world.placements.apply(Updated(ObjectKey("", "disk"), free, promised))
+    world.snapshot.apply(Updated(ObjectKey("", "disk"), free, promised))
     assert world.fitting(mounts("two", "logs")) == ""
-    world.placements.apply(Deleted(waiting.key, bound))
+    world.snapshot.apply(Deleted(waiting.key, bound))
     assert world.fitting(mounts("two", "logs")) == "", "it is promised for good"
     assert world.fitting(mounts("two", "data")) == "a"

@@ -137,8 +137,8 @@ def test_counts_follow_pods_nodes_and_what_ifs() -> None:
     cluster = zones(a=1)
     pod = spreading(spread())
     assert cluster.fitting(pod) == "c"
-    with cluster.placements.what_if():
-        cluster.placements.place(spreading(spread()), "c")
+    with cluster.snapshot.what_if():
+        cluster.snapshot.place(spreading(spread()), "c")
         assert cluster.fitting(pod) == "abc"
     assert cluster.fitting(pod) == "c"
     cluster.hear("Node", a_node("e", {"zone": "3"}))

@@ -27,14 +27,14 @@ LOCAL = storage_class(a_class(provisioner="kubernetes.io/no-provisioner"))
 
 
 def promised(world: Cluster, node: str, *claims: str) -> dict[str, str]:
-    nodes, storage = world.placements.state.nodes, world.placements.storage
+    nodes, storage = world.snapshot.state.nodes, world.snapshot.storage
     found = promises(assumed_on(mounting(*claims), nodes[node], storage))
     assert found == tuple(VolumeAssignment(one.claim, one.volume) for one in sorted(found, key=lambda one: one.claim))
     return {one.claim: one.volume for one in found}
 
 
 def waiting_on_a(world: Cluster, pod: Pod) -> tuple[str, ...]:
-    return waiting_claims(assumed_on(pod, world.placements.state.nodes["a"], world.placements.storage))
+    return waiting_claims(assumed_on(pod, world.snapshot.state.nodes["a"], world.snapshot.storage))
 
 
 @pytest.mark.parametrize(

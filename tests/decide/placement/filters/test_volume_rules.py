@@ -211,8 +211,8 @@ def test_a_volume_for_one_pod_is_taken_by_the_first() -> None:
         "b": Reason.VOLUME_IN_USE,
         "c": Reason.VOLUME_ELSEWHERE,
     }
-    with world.placements.what_if():
-        world.placements.remove(next(iter(world.placements.pods)))
+    with world.snapshot.what_if():
+        world.snapshot.remove(next(iter(world.snapshot.pods)))
         assert world.fitting(mounting("data")) == "ab"
 
 

@@ -100,11 +100,11 @@ class DeviceAnswers:
 class DeviceFitTable:
     """Device answers for all rows, cached by device request."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
         self._known: dict[DeviceRequest, DeviceAnswers] = {}
-        self.boards = DeviceSnapshots(placements)
-        self.freshness = InventoryFreshness(placements)
+        self.boards = DeviceSnapshots(snapshot)
+        self.freshness = InventoryFreshness(snapshot)
 
     def table(self, ask: DeviceRequest) -> DeviceAnswers:
         """Answers to this device request."""
@@ -118,7 +118,7 @@ class DeviceFitTable:
 
     def codes(self, ask: DeviceRequest, *, now: float) -> Codes:
         """Codes of all rows; 0 fits."""
-        size = self._placements.columns.size
+        size = self._snapshot.columns.size
         known = self.table(ask).codes(self.boards.refresh()[:size])
         self.freshness.refresh(now)
         return with_stale(known, self.freshness.stale[:size])
@@ -131,7 +131,7 @@ class DeviceFitTable:
 
     def verdict(self, ask: DeviceRequest, row: int, *, now: float) -> DeviceChoice | Verdict:
         """Full answer of one row, with staleness."""
-        gpus = self._placements.columns.gpus
+        gpus = self._snapshot.columns.gpus
         answer = self.choice(ask, row)
         bare = isinstance(answer, Verdict) and answer.reason is Reason.NO_GPUS
         if not bare and gpus.kind[row] == NodeKindCode.LEASED and gpus.reported_at[row] < now - STALE_AFTER:

@@ -16,8 +16,8 @@ _FEW = 16
 class InventoryFreshness:
     """Staleness of inventories by row. Only leased nodes can be stale; counted nodes rely on kubelet's count."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
         self._version = -1
         self._now = -np.inf
         self._oldest = np.inf
@@ -31,7 +31,7 @@ class InventoryFreshness:
 
     def refresh(self, now: float) -> None:
         """Bring `stale` and `count` up to `now`."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         if self._version == columns.changed.version and self._now <= now <= self._oldest + STALE_AFTER:
             self._now = now
             return
@@ -49,7 +49,7 @@ class InventoryFreshness:
         self._version = columns.changed.version
 
     def _judge(self, row: int, now: float) -> None:
-        gpus = self._placements.columns.gpus
+        gpus = self._snapshot.columns.gpus
         reported = gpus.reported_at.item(row)
         leased = gpus.kind.item(row) == NodeKindCode.LEASED
         stale = leased and reported < now - STALE_AFTER
@@ -60,7 +60,7 @@ class InventoryFreshness:
             self.count += 1 if stale else -1
 
     def _judge_all(self, now: float) -> None:
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         leased = columns.gpus.kind[: columns.size] == NodeKindCode.LEASED
         reported = columns.gpus.reported_at[: columns.size]
         stale = leased & (reported < now - STALE_AFTER)

@@ -58,9 +58,9 @@ class _Report(NamedTuple):
 class DeviceSnapshots:
     """Free devices and NodeDevices numbers by row."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
-        self._inventories = placements.state.inventories
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
+        self._inventories = snapshot.state.inventories
         self._reports: dict[int, _Report] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self._version = -1
@@ -88,7 +88,7 @@ class DeviceSnapshots:
 
     def refresh(self) -> npt.NDArray[np.intp]:
         """NodeDevices numbers of all rows, up to date."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         if self._version == columns.changed.version:
             return self.numbers
         changed = columns.changed.since(self._version) if self._version >= 0 else None
@@ -104,7 +104,7 @@ class DeviceSnapshots:
         return self.numbers
 
     def _number(self, row: int) -> int:
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         kind, report = columns.gpus.kind.item(row), self._report(row)
         shown: tuple[object, ...]
         if kind != NodeKindCode.LEASED:
@@ -121,12 +121,12 @@ class DeviceSnapshots:
     def _panel(self, row: int, kind: NodeKindCode, report: _Report | None) -> NodeDevices:
         if kind is NodeKindCode.LEASED:
             return NodeDevices(kind, self.of(row), advertises=False)
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         advertises = columns.allocatable.item(columns.resource(GPU), row) > 0
         return NodeDevices(kind, None if report is None else empty_board(report.layout), advertises)
 
     def _report(self, row: int) -> _Report | None:
-        inventory = self._inventories.get(self._placements.columns.names[row])
+        inventory = self._inventories.get(self._snapshot.columns.names[row])
         if inventory is None:
             return None
         known = self._reports.get(row)
@@ -138,13 +138,13 @@ class DeviceSnapshots:
     def _free(self, row: int, layout: DeviceLayout) -> tuple[tuple[int, ...], int]:
         """Free thousandths of each device, and free MIG instances as bits."""
         # Instances are told apart by the pods that hold them; whole GPUs and shares by the columns.
-        free = tuple(self._placements.columns.gpus.free[row].tolist()[: len(layout.models)])
+        free = tuple(self._snapshot.columns.gpus.free[row].tolist()[: len(layout.models)])
         return free, self._free_instances(row, layout) if layout.instances else 0
 
     def _free_instances(self, row: int, layout: DeviceLayout) -> int:
-        pods = self._placements.pods_on(self._placements.columns.names[row]).values()
+        pods = self._snapshot.pods_on(self._snapshot.columns.names[row]).values()
         held = {uuid for pod in pods for uuid in pod.gpu_instances}
-        whole = self._placements.columns.gpus.held[row]
+        whole = self._snapshot.columns.gpus.held[row]
         free = 0
         for place, instance in enumerate(layout.instances):
             # A GPU that was split while a pod held it, whole or in shares, is still held by that pod.

@@ -22,9 +22,9 @@ _AVOIDING = CODE[Reason.EXISTING_ANTI_AFFINITY]
 class PodAffinityFilter:
     """Required pod affinity and anti-affinity of one shape."""
 
-    def __init__(self, shape: Shape, placements: ClusterSnapshot) -> None:
+    def __init__(self, shape: Shape, snapshot: ClusterSnapshot) -> None:
         self._shape = shape
-        self._placements = placements
+        self._snapshot = snapshot
         self._version = -1
         self._near: dict[str, DomainSums] = {}
         self._away: list[tuple[str, DomainSums]] = []
@@ -33,16 +33,16 @@ class PodAffinityFilter:
         """Codes, with this filter's refusals where `codes` fit."""
         if not self._current():
             self._rebuild()
-        codes = no_refusals(self._placements) if codes is None else codes
+        codes = no_refusals(self._snapshot) if codes is None else codes
         if self._shape.near:
             codes = self._over_near(codes)
         for key, sums in self._away:
             by_value = np.where(sums.refresh() > 0, _AVOIDED, 0).astype(np.uint8)
-            codes = first_of(codes, by_row(by_value, key, self._placements))
+            codes = first_of(codes, by_row(by_value, key, self._snapshot))
         return codes
 
     def _current(self) -> bool:
-        if self._version != self._placements.columns.renewed.version:
+        if self._version != self._snapshot.columns.renewed.version:
             return False
         return all(sums.counts.kept for sums in (*self._near.values(), *(sums for _, sums in self._away)))
 
@@ -52,66 +52,66 @@ class PodAffinityFilter:
         for key, each in sums.items():
             by_value = np.where((each > 0) | first_of_its_kind, 0, _UNMET).astype(np.uint8)
             by_value[-1] = _UNMET
-            codes = first_of(codes, by_row(by_value, key, self._placements))
+            codes = first_of(codes, by_row(by_value, key, self._snapshot))
         return codes
 
     def _wants_itself(self) -> bool:
         shape = self._shape
-        labels, place = dict(shape.labels), self._placements.state.namespace_labels(shape.namespace)
+        labels, place = dict(shape.labels), self._snapshot.state.namespace_labels(shape.namespace)
         return all(term.pods.matches(shape.namespace, labels, place) for term in shape.near)
 
     def _rebuild(self) -> None:
-        placements = self._placements
+        snapshot = self._snapshot
         if self._shape.near:
-            counts = placements.counts(tuple(term.pods for term in self._shape.near))
+            counts = snapshot.counts(tuple(term.pods for term in self._shape.near))
             keys = dict.fromkeys(term.topology_key for term in self._shape.near)
-            self._near = {key: DomainSums(counts, placements.labels.column(key)) for key in keys}
+            self._near = {key: DomainSums(counts, snapshot.labels.column(key)) for key in keys}
         self._away = [
             (
                 term.topology_key,
-                DomainSums(placements.counts((term.pods,)), placements.labels.column(term.topology_key)),
+                DomainSums(snapshot.counts((term.pods,)), snapshot.labels.column(term.topology_key)),
             )
             for term in self._shape.away
         ]
-        self._version = placements.columns.renewed.version
+        self._version = snapshot.columns.renewed.version
 
 
 class ExistingAntiAffinity:
     """Required anti-affinity of placed pods towards the pod being placed."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
         self._version = -1
         self._sums: dict[PodTerm, DomainSums] = {}
 
     def over(self, codes: Codes | None, pod: Pod) -> Codes | None:
         """Codes, with refusals by terms of placed pods that match the pod where `codes` fit."""
-        about = self._placements.refusals.about(pod)
+        about = self._snapshot.refusals.about(pod)
         for term, _, counts in about:
             sums = self._of(term, counts).refresh()
             by_value = np.where(sums > 0, _AVOIDING, 0).astype(np.uint8)
-            refusals = by_row(by_value, term.topology_key, self._placements)
+            refusals = by_row(by_value, term.topology_key, self._snapshot)
             codes = refusals if codes is None else first_of(codes, refusals)
         return codes
 
     def _of(self, term: PodTerm, counts: RowCounts) -> DomainSums:
-        version = self._placements.columns.renewed.version
+        version = self._snapshot.columns.renewed.version
         if self._version != version:
             self._sums.clear()
             self._version = version
         known = self._sums.get(term)
         if known is None or known.counts is not counts:
-            known = self._sums[term] = DomainSums(counts, self._placements.labels.column(term.topology_key))
+            known = self._sums[term] = DomainSums(counts, self._snapshot.labels.column(term.topology_key))
         return known
 
 
-def by_row(by_value: Codes, key: str, placements: ClusterSnapshot) -> Codes:
+def by_row(by_value: Codes, key: str, snapshot: ClusterSnapshot) -> Codes:
     """Codes by row from codes by value of a label; the last place of `by_value` is for rows without the label."""
-    return by_value[placements.labels.column(key).codes[: placements.columns.size]]
+    return by_value[snapshot.labels.column(key).codes[: snapshot.columns.size]]
 
 
-def no_refusals(placements: ClusterSnapshot) -> Codes:
-    return np.zeros(placements.columns.size, np.uint8)
+def no_refusals(snapshot: ClusterSnapshot) -> Codes:
+    return np.zeros(snapshot.columns.size, np.uint8)
 
 
 def _apart_from_pods_it_wants(query: PodQuery, node: Node) -> str | None:

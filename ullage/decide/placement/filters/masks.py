@@ -13,39 +13,39 @@ from ullage.state.snapshot import ClusterSnapshot
 Mask = npt.NDArray[np.bool_]
 
 
-def all_rows(placements: ClusterSnapshot) -> Mask:
-    return np.ones(placements.columns.size, np.bool_)
+def all_rows(snapshot: ClusterSnapshot) -> Mask:
+    return np.ones(snapshot.columns.size, np.bool_)
 
 
-def wanted(shape: Shape, placements: ClusterSnapshot) -> Mask:
+def wanted(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
     """Rows whose labels and name suit the shape's node selector and required affinity."""
-    mask = all_rows(placements)
+    mask = all_rows(snapshot)
     for key, value in shape.node_selector:
-        mask &= has_label(placements, Requirement(key, Operator.IN, (value,)))
+        mask &= has_label(snapshot, Requirement(key, Operator.IN, (value,)))
     if shape.node_affinity is not None:
-        mask &= any_term(shape.node_affinity, placements)
+        mask &= any_term(shape.node_affinity, snapshot)
     return mask
 
 
-def any_term(terms: tuple[NodeTerm, ...], placements: ClusterSnapshot, *, names: bool = True) -> Mask:
+def any_term(terms: tuple[NodeTerm, ...], snapshot: ClusterSnapshot, *, names: bool = True) -> Mask:
     """Rows for which some term holds. Without `names`, requirements on the node's name are skipped."""
-    found = ~all_rows(placements)
+    found = ~all_rows(snapshot)
     for term in terms:
         if not term.labels and not term.fields:
             continue
-        mask = all_rows(placements)
+        mask = all_rows(snapshot)
         for requirement in term.labels:
-            mask &= has_label(placements, requirement)
+            mask &= has_label(snapshot, requirement)
         for requirement in term.fields if names else ():
-            mask &= _has_name(placements, requirement)
+            mask &= _has_name(snapshot, requirement)
         found |= mask
     return found
 
 
-def has_label(placements: ClusterSnapshot, requirement: Requirement) -> Mask:
+def has_label(snapshot: ClusterSnapshot, requirement: Requirement) -> Mask:
     """Rows whose label meets the requirement."""
-    column = placements.labels.column(requirement.key)
-    codes = column.codes[: placements.columns.size]
+    column = snapshot.labels.column(requirement.key)
+    codes = column.codes[: snapshot.columns.size]
     match requirement.operator:
         case Operator.IN:
             return _is_one_of(column, codes, requirement.values)
@@ -71,10 +71,10 @@ def _is_one_of(column: LabelColumn, codes: npt.NDArray[np.int32], values: tuple[
     return found
 
 
-def _has_name(placements: ClusterSnapshot, requirement: Requirement) -> Mask:
+def _has_name(snapshot: ClusterSnapshot, requirement: Requirement) -> Mask:
     """Rows whose name meets the requirement. Any field but the name reads as empty on every node."""
-    rows = placements.columns.rows
-    mask = ~all_rows(placements)
+    rows = snapshot.columns.rows
+    mask = ~all_rows(snapshot)
     if requirement.key != NODE_NAME_FIELD:
         mask[:] = "" in requirement.values
     else:
@@ -82,9 +82,9 @@ def _has_name(placements: ClusterSnapshot, requirement: Requirement) -> Mask:
     return mask if requirement.operator is Operator.IN else ~mask
 
 
-def tolerable(shape: Shape, placements: ClusterSnapshot) -> Mask:
+def tolerable(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
     """Rows without a NoSchedule or NoExecute taint that the shape does not tolerate."""
-    columns = placements.columns
+    columns = snapshot.columns
     fine = np.zeros(max(len(columns.taint_sets), 1), np.bool_)
     for taints, code in columns.taint_sets.items():
         fine[code] = untolerated(shape, taints) is None

@@ -32,24 +32,24 @@ class TopologyDomains:
 class PodQuery:
     """Filter input for one pod. The pod must not hold room: remove a placed pod in a what-if first."""
 
-    def __init__(self, pod: Pod, placements: ClusterSnapshot) -> None:
+    def __init__(self, pod: Pod, snapshot: ClusterSnapshot) -> None:
         self.pod = pod
         self.shape = pod.shape
-        self.placements = placements
+        self.snapshot = snapshot
 
     def pods_on(self, node: Node) -> Collection[Pod]:
-        return self.placements.pods_on(node.name).values()
+        return self.snapshot.pods_on(node.name).values()
 
     @cached_property
     def mounts(self) -> VolumeRequirements:
-        return mounts_of(self.shape, self.placements.storage)
+        return mounts_of(self.shape, self.snapshot.storage)
 
     @cached_property
     def spread(self) -> tuple[TopologyDomains, ...]:
         """Domains of each hard spread constraint."""
         hard = [constraint for constraint in self.shape.spread if constraint.hard]
         keys = {constraint.topology_key for constraint in hard}
-        nodes = [node for node in self.placements.state.nodes.values() if keys <= node.labels.keys()]
+        nodes = [node for node in self.snapshot.state.nodes.values() if keys <= node.labels.keys()]
         return tuple(self._domains(constraint, nodes) for constraint in hard)
 
     def _domains(self, constraint: SpreadConstraint, nodes: list[Node]) -> TopologyDomains:
@@ -87,7 +87,7 @@ class PodQuery:
 
     def _places(self, terms_of: Callable[[Pod], Iterable[PodTerm]]) -> Places:
         found: Places = {}
-        for node in self.placements.state.nodes.values():
+        for node in self.snapshot.state.nodes.values():
             for pod in self.pods_on(node):
                 for term in terms_of(pod):
                     value = node.labels.get(term.topology_key)
@@ -96,5 +96,5 @@ class PodQuery:
         return found
 
     def meant(self, term: PodTerm, pod: Pod) -> bool:
-        labels = self.placements.state.namespace_labels(pod.key.namespace)
+        labels = self.snapshot.state.namespace_labels(pod.key.namespace)
         return term.pods.matches(pod.key.namespace, pod.labels, labels)

@@ -19,15 +19,15 @@ _FEW = 8
 class RowFilters:
     """Codes over rows for one shape; `refresh` makes them equal to the snapshot."""
 
-    def __init__(self, shape: Shape, placements: ClusterSnapshot) -> None:
+    def __init__(self, shape: Shape, snapshot: ClusterSnapshot) -> None:
         self.shape = shape
-        self._placements = placements
+        self._snapshot = snapshot
         self._renewed = self._changed = 0
         self._rebuild()
 
     def refresh(self) -> Codes:
         """Current codes. Read-only, and valid until a change."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         if self._changed != columns.changed.version or self._outgrown():
             self._repair()
         if len(self._shown) != columns.size:
@@ -49,7 +49,7 @@ class RowFilters:
 
     def _renew_all(self) -> None:
         """Filter again the nodes whose facts changed."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         if self._renewed == columns.renewed.version and not self._outgrown():
             return
         renewed = columns.renewed.since(self._renewed)
@@ -61,7 +61,7 @@ class RowFilters:
         self._renewed = columns.renewed.version
 
     def _repair(self) -> None:
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         self._renew_all()
         changed = columns.changed.since(self._changed) if columns.changed.version - self._changed <= _FEW else None
         if changed is None:
@@ -72,23 +72,23 @@ class RowFilters:
         self._changed = columns.changed.version
 
     def _show(self) -> None:
-        self._shown = self._codes[: self._placements.columns.size]
+        self._shown = self._codes[: self._snapshot.columns.size]
         self._shown.flags.writeable = False
 
     def _outgrown(self) -> bool:
-        if len(self._codes) < self._placements.columns.size:
+        if len(self._codes) < self._snapshot.columns.size:
             return True
         return bool(self._expiring) and not all(bound.current() for bound in self._expiring)
 
     def _rebuild(self) -> None:
         """Bind the rules anew, and filter the nodes of all rows at once."""
-        placements, columns = self._placements, self._placements.columns
+        snapshot, columns = self._snapshot, self._snapshot.columns
         self._on_node: list[tuple[int, BoundFilter]] = []
         """Filters of the node alone, by code, in order."""
         self._on_row: list[tuple[int, BoundFilter]] = []
         """Filters that read what is used on the row."""
         for rule in ROW_RULES:
-            bound = rule.bind(self.shape, placements)
+            bound = rule.bind(self.shape, snapshot)
             if bound is not None:
                 (self._on_node if rule.reads is Reads.NODE else self._on_row).append((CODE[rule.reason], bound))
         self._node_first = all(code < least for least, _ in self._on_row for code, _ in self._on_node)
@@ -106,7 +106,7 @@ class RowFilters:
 
     def _node_codes(self) -> Codes:
         """Codes of the node alone for all rows at once. The first rule is written last, so that it wins."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         rows, codes = np.arange(columns.size), np.zeros(columns.size, np.uint8)
         for code, bound in reversed(self._on_node):
             codes[bound.rejects(rows)] = code
@@ -129,7 +129,7 @@ class RowFilters:
     def _renew(self, row: int) -> None:
         """Filter the node of a row again: it is another node, or its facts changed."""
         code = NO_NODE
-        if self._placements.columns.names[row]:
+        if self._snapshot.columns.names[row]:
             code = next((code for code, bound in self._on_node if bound.rejects_row(row)), 0)
         self._node[row], self._able[row] = code, not code
 

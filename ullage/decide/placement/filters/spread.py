@@ -46,15 +46,15 @@ class SpreadDomains:
 class SpreadFilter:
     """Hard spread constraints of one shape."""
 
-    def __init__(self, shape: Shape, placements: ClusterSnapshot) -> None:
+    def __init__(self, shape: Shape, snapshot: ClusterSnapshot) -> None:
         self._shape = shape
-        self._placements = placements
+        self._snapshot = snapshot
         self._version = -1
         self._parts: tuple[SpreadDomains, ...] = ()
 
     def over(self, codes: Codes | None, _: Pod) -> Codes | None:
         """Codes, with this filter's refusals where `codes` fit."""
-        current = self._version == self._placements.columns.renewed.version
+        current = self._version == self._snapshot.columns.renewed.version
         if not current or not all(part.sums.counts.kept for part in self._parts):
             self._rebuild()
         for part in self._parts:
@@ -64,20 +64,19 @@ class SpreadFilter:
 
     def _rebuild(self) -> None:
         hard = [constraint for constraint in self._shape.spread if constraint.hard]
-        self._parts = tuple(domains_of(self._shape, hard, self._placements))
-        self._version = self._placements.columns.renewed.version
+        self._parts = tuple(domains_of(self._shape, hard, self._snapshot))
+        self._version = self._snapshot.columns.renewed.version
 
 
-def domains_of(shape: Shape, constraints: list[SpreadConstraint], placements: ClusterSnapshot) -> list[SpreadDomains]:
+def domains_of(shape: Shape, constraints: list[SpreadConstraint], snapshot: ClusterSnapshot) -> list[SpreadDomains]:
     """Constraints with their domains. A node without all the topology keys belongs to no domain."""
-    labelled = placements.columns.alive[: placements.columns.size].copy()
+    labelled = snapshot.columns.alive[: snapshot.columns.size].copy()
     for constraint in constraints:
-        labelled &= has_label(placements, Requirement(constraint.topology_key, Operator.EXISTS))
-    suits = wanted(shape, placements) if any(c.honors_affinity for c in constraints) else all_rows(placements)
-    bears = tolerable(shape, placements) if any(c.honors_taints for c in constraints) else all_rows(placements)
+        labelled &= has_label(snapshot, Requirement(constraint.topology_key, Operator.EXISTS))
+    suits = wanted(shape, snapshot) if any(c.honors_affinity for c in constraints) else all_rows(snapshot)
+    bears = tolerable(shape, snapshot) if any(c.honors_taints for c in constraints) else all_rows(snapshot)
     return [
-        _spreading(shape, constraint, _part(constraint, labelled, suits, bears), placements)
-        for constraint in constraints
+        _spreading(shape, constraint, _part(constraint, labelled, suits, bears), snapshot) for constraint in constraints
     ]
 
 
@@ -90,14 +89,14 @@ def _part(constraint: SpreadConstraint, labelled: Mask, suits: Mask, bears: Mask
     return part
 
 
-def _spreading(shape: Shape, constraint: SpreadConstraint, part: Mask, placements: ClusterSnapshot) -> SpreadDomains:
-    column = placements.labels.column(constraint.topology_key)
-    counts = placements.counts((constraint.counted(shape.namespace),))
+def _spreading(shape: Shape, constraint: SpreadConstraint, part: Mask, snapshot: ClusterSnapshot) -> SpreadDomains:
+    column = snapshot.labels.column(constraint.topology_key)
+    counts = snapshot.counts((constraint.counted(shape.namespace),))
     return SpreadDomains(
         constraint=constraint,
         itself=constraint.counts_itself(dict(shape.labels)),
         sums=DomainSums(counts, column, part),
-        codes=column.codes[: placements.columns.size].copy(),
+        codes=column.codes[: snapshot.columns.size].copy(),
     )
 
 

@@ -22,8 +22,8 @@ _BINDS = tuple({rule.bind: rule.shared for rule in CLUSTER_RULES}.items())
 class ShapeFilters:
     """Filters of one shape."""
 
-    def __init__(self, shape: Shape, placements: ClusterSnapshot, beyond: list[ClusterFilter]) -> None:
-        self.rows = RowFilters(shape, placements)
+    def __init__(self, shape: Shape, snapshot: ClusterSnapshot, beyond: list[ClusterFilter]) -> None:
+        self.rows = RowFilters(shape, snapshot)
         """Filters that look only at the row."""
         self._beyond = beyond
 
@@ -38,11 +38,11 @@ class ShapeFilters:
 class FilterTable:
     """Filter results for pods that hold no room: remove a placed pod in a what-if before asking where else it fits."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
         self._known: dict[Shape, ShapeFilters] = {}
         nothing = interned(Shape())
-        self._shared = {bind: bind(nothing, placements) for bind, shared in _BINDS if shared}
+        self._shared = {bind: bind(nothing, snapshot) for bind, shared in _BINDS if shared}
 
     def codes(self, pod: Pod) -> Codes:
         """Codes of all rows (see `filters.codes`); 0 fits. Read-only, and valid until a change."""
@@ -52,20 +52,20 @@ class FilterTable:
 
     def explain(self, pod: Pod, among: Iterable[str] | None = None) -> dict[str, Verdict]:
         """Verdicts on all nodes, or on those `among`, with details, in the order of node names."""
-        query = PodQuery(pod, self._placements)
-        nodes = self._placements.state.nodes
+        query = PodQuery(pod, self._snapshot)
+        nodes = self._snapshot.state.nodes
         return {name: judge(query, nodes[name]) for name in sorted(nodes if among is None else among)}
 
     def verdicts(self, shape: Shape) -> ShapeFilters:
         """Filters of a shape, from the cache."""
         known = self._known.pop(shape, None)
         if known is None:
-            known = ShapeFilters(shape, self._placements, self._bound(shape))
+            known = ShapeFilters(shape, self._snapshot, self._bound(shape))
             if len(self._known) >= MOST_SHAPES:
                 del self._known[next(iter(self._known))]
         self._known[shape] = known  # last in the dict: most recently used
         return known
 
     def _bound(self, shape: Shape) -> list[ClusterFilter]:
-        bound = (self._shared[bind] if shared else bind(shape, self._placements) for bind, shared in _BINDS)
+        bound = (self._shared[bind] if shared else bind(shape, self._snapshot) for bind, shared in _BINDS)
         return [one for one in bound if one is not None]

@@ -90,7 +90,7 @@ def _bind_room(shape: Shape, snapshot: ClusterSnapshot) -> BoundFilter:
 
 
 def _no_room(query: PodQuery, node: Node) -> str | None:
-    vms, wanted = query.placements.vms, query.shape.vm
+    vms, wanted = query.snapshot.vms, query.shape.vm
     if not vms.active:
         return None
     if wanted is None:
@@ -106,7 +106,7 @@ def _no_room(query: PodQuery, node: Node) -> str | None:
 
 
 def _unbounded(query: PodQuery, node: Node) -> str | None:
-    vms, shape = query.placements.vms, query.shape
+    vms, shape = query.snapshot.vms, query.shape
     if not vms.active or not shape.unbounded or shape.vm is not None or not vms.is_named(node.name):
         return None
     return "a container says neither request nor limit of cpu or of memory, and the node is meant for VMs"

@@ -101,7 +101,7 @@ def _bind_in_use(shape: Shape, snapshot: ClusterSnapshot) -> ClusterFilter | Non
 
 def _in_use_by(query: PodQuery, _: Node) -> str | None:
     for claim in query.mounts.one_pod_only:
-        for pod in query.placements.claim_users(claim):
+        for pod in query.snapshot.claim_users(claim):
             return f"claim {claim} is for one pod, and {pod} has it"
     return None
 
@@ -122,7 +122,7 @@ VOLUME_RULES = (
         words="A volume of the pod cannot be reached from the node, or cannot be made for it.",
         advice=says("a node that reaches its volumes: on {node}, {detail}"),
         reads=Reads.NODE,
-        explain=lambda query, node: why_elsewhere(query.mounts, node, query.placements.storage) or None,
+        explain=lambda query, node: why_elsewhere(query.mounts, node, query.snapshot.storage) or None,
         bind=_bind_reachable,
     ),
 )
@@ -140,65 +140,65 @@ VOLUME_USE_RULES = (
 )
 
 
-def _reaching(mounts: VolumeRequirements, placements: ClusterSnapshot) -> Mask:
+def _reaching(mounts: VolumeRequirements, snapshot: ClusterSnapshot) -> Mask:
     """Rows that reach all existing volumes, and for which the others can be provisioned."""
-    if any(not claim.selected_node and candidates(claim, placements.storage) for claim, _ in mounts.waiting):
-        return _one_by_one(mounts, placements)
-    mask = all_rows(placements)
+    if any(not claim.selected_node and candidates(claim, snapshot.storage) for claim, _ in mounts.waiting):
+        return _one_by_one(mounts, snapshot)
+    mask = all_rows(snapshot)
     for volume in mounts.bound:
-        mask &= _reached(volume, placements) & _in_zone(volume, placements)
+        mask &= _reached(volume, snapshot) & _in_zone(volume, snapshot)
     for claim, storage_class in mounts.waiting:
-        mask &= _made(claim, storage_class, placements)
+        mask &= _made(claim, storage_class, snapshot)
     return mask
 
 
-def _one_by_one(mounts: VolumeRequirements, placements: ClusterSnapshot) -> Mask:
+def _one_by_one(mounts: VolumeRequirements, snapshot: ClusterSnapshot) -> Mask:
     """Rows that reach all volumes, node by node: unclaimed volumes exist, and where they go differs by node."""
-    mask = all_rows(placements)
-    for name, row in placements.columns.rows.items():
-        mask[row] = not why_elsewhere(mounts, placements.state.nodes[name], placements.storage)
+    mask = all_rows(snapshot)
+    for name, row in snapshot.columns.rows.items():
+        mask[row] = not why_elsewhere(mounts, snapshot.state.nodes[name], snapshot.storage)
     return mask
 
 
-def _reached(volume: PersistentVolume, placements: ClusterSnapshot) -> Mask:
+def _reached(volume: PersistentVolume, snapshot: ClusterSnapshot) -> Mask:
     if volume.node_affinity is None:
-        return all_rows(placements)
-    return any_term(volume.node_affinity, placements, names=False)
+        return all_rows(snapshot)
+    return any_term(volume.node_affinity, snapshot, names=False)
 
 
-def _in_zone(volume: PersistentVolume, placements: ClusterSnapshot) -> Mask:
+def _in_zone(volume: PersistentVolume, snapshot: ClusterSnapshot) -> Mask:
     """Rows in the volume's zones. Rows without any zone or region label count as in all zones."""
     if not volume.zones:
-        return all_rows(placements)
-    placed, right = ~all_rows(placements), all_rows(placements)
+        return all_rows(snapshot)
+    placed, right = ~all_rows(snapshot), all_rows(snapshot)
     for key in ZONE_KEYS:
-        placed |= has_label(placements, Requirement(key, Operator.EXISTS))
+        placed |= has_label(snapshot, Requirement(key, Operator.EXISTS))
     for key, places in volume.zones:
-        here = has_label(placements, Requirement(key, Operator.IN, places))
-        unsaid = has_label(placements, Requirement(key, Operator.DOES_NOT_EXIST))
-        right &= here | (unsaid & has_label(placements, Requirement(TODAYS_KEY.get(key, key), Operator.IN, places)))
+        here = has_label(snapshot, Requirement(key, Operator.IN, places))
+        unsaid = has_label(snapshot, Requirement(key, Operator.DOES_NOT_EXIST))
+        right &= here | (unsaid & has_label(snapshot, Requirement(TODAYS_KEY.get(key, key), Operator.IN, places)))
     return right | ~placed
 
 
-def _made(claim: PersistentVolumeClaim, storage_class: StorageClass, placements: ClusterSnapshot) -> Mask:
-    mask = all_rows(placements)
+def _made(claim: PersistentVolumeClaim, storage_class: StorageClass, snapshot: ClusterSnapshot) -> Mask:
+    mask = all_rows(snapshot)
     if claim.selected_node:
         mask[:] = False
-        row = placements.columns.rows.get(claim.selected_node)
+        row = snapshot.columns.rows.get(claim.selected_node)
         if row is not None:
             mask[row] = True
     if not storage_class.makes_volumes:
         mask[:] = False
-    return mask & _allowed(storage_class.topologies, placements)
+    return mask & _allowed(storage_class.topologies, snapshot)
 
 
-def _allowed(topologies: tuple[Allowed, ...], placements: ClusterSnapshot) -> Mask:
+def _allowed(topologies: tuple[Allowed, ...], snapshot: ClusterSnapshot) -> Mask:
     if not topologies:
-        return all_rows(placements)
-    found = ~all_rows(placements)
+        return all_rows(snapshot)
+    found = ~all_rows(snapshot)
     for term in topologies:
-        mask = all_rows(placements) if term else ~all_rows(placements)
+        mask = all_rows(snapshot) if term else ~all_rows(snapshot)
         for key, values in term:
-            mask &= has_label(placements, Requirement(key, Operator.IN, values))
+            mask &= has_label(snapshot, Requirement(key, Operator.IN, values))
         found |= mask
     return found

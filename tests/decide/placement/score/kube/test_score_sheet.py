@@ -21,8 +21,8 @@ MB = 2**20
 def points(cluster: Cluster, pod: Pod, score: str) -> dict[str, int]:
     """Points of the nodes that fit."""
     fits = cluster.table.codes(pod) == 0
-    part = KubeScores(cluster.placements).parts(pod, fits).get(score, np.zeros(len(fits), np.int64))
-    rows = cluster.placements.columns.rows
+    part = KubeScores(cluster.snapshot).parts(pod, fits).get(score, np.zeros(len(fits), np.int64))
+    rows = cluster.snapshot.columns.rows
     return {name: int(part[rows[name]]) for name in sorted(rows) if fits[rows[name]]}
 
 
@@ -82,7 +82,7 @@ def test_least_allocated(requests: dict[str, str], expected: dict[str, int]) -> 
 
 def test_full_nodes_may_be_better() -> None:
     cluster = Cluster(a_node("a"), a_node("b")).run("one", "b", requests={"cpu": "4", "memory": "4Gi"})
-    scores = KubeScores(cluster.placements, full_is_better=True)
+    scores = KubeScores(cluster.snapshot, full_is_better=True)
     fullness = scores.parts(a_waiting(requests={"cpu": "2", "memory": "4Gi"}), np.ones(2, np.bool_))["fullness"]
     assert fullness.tolist() == [25, 62]
 
@@ -90,13 +90,13 @@ def test_full_nodes_may_be_better() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2**32), st.booleans())
 def test_points_repaired_by_row_equal_points_from_nothing(seed: int, full_is_better: bool) -> None:
-    rng, placements = Random(seed), ClusterSnapshot()
-    kept = KubeScores(placements, full_is_better=full_is_better)
+    rng, snapshot = Random(seed), ClusterSnapshot()
+    kept = KubeScores(snapshot, full_is_better=full_is_better)
     pods = [a_pod(rng, f"waiting-{number}") for number in range(3)]
     for _ in range(30):
-        placements.apply(a_step(rng, placements.state))
-        pod, fits = rng.choice(pods), placements.columns.alive[: placements.columns.size]
-        fresh = KubeScores(placements, full_is_better=full_is_better)
+        snapshot.apply(a_step(rng, snapshot.state))
+        pod, fits = rng.choice(pods), snapshot.columns.alive[: snapshot.columns.size]
+        fresh = KubeScores(snapshot, full_is_better=full_is_better)
         remembered, worked_out = kept.parts(pod, fits), fresh.parts(pod, fits)
         assert remembered.keys() == worked_out.keys()
         for score, points in worked_out.items():
@@ -132,7 +132,7 @@ def test_images(size: int, copies: int, expected: int) -> None:
 def test_images_follow_the_nodes() -> None:
     node = a_node("a")
     cluster = Cluster(node)
-    scores, pod, fits = KubeScores(cluster.placements), a_waiting(), np.ones(1, np.bool_)
+    scores, pod, fits = KubeScores(cluster.snapshot), a_waiting(), np.ones(1, np.bool_)
     assert "images" not in scores.parts(pod, fits)
     node["status"]["images"] = [{"names": ["app:latest"], "sizeBytes": 2000 * MB}]
     cluster.hear("Node", node)
@@ -213,15 +213,15 @@ def test_placed_pods_wish_too() -> None:
 
 def test_nobody_wishes_anything() -> None:
     cluster = zones()
-    assert "podAffinity" not in KubeScores(cluster.placements).parts(a_waiting(), np.ones(4, np.bool_))
+    assert "podAffinity" not in KubeScores(cluster.snapshot).parts(a_waiting(), np.ones(4, np.bool_))
 
 
 def test_the_total_has_kube_schedulers_weights() -> None:
     cluster = Cluster(a_node("a", {"disk": "ssd"}), a_node("b", taints=[taint()]))
     pod = a_waiting(requests={"cpu": "2", "memory": "4Gi"}, **preferring_nodes(wish(1, disk="ssd")))
     fits = np.ones(2, np.bool_)
-    scores = KubeScores(cluster.placements)
-    rows = cluster.placements.columns.rows
+    scores = KubeScores(cluster.snapshot)
+    rows = cluster.snapshot.columns.rows
     total = scores.total(pod, fits)
     assert WEIGHTS["taints"] == 3
     assert int(total[rows["a"]]) == 3 * 100 + 2 * 100 + 75 + 75
@@ -229,4 +229,4 @@ def test_the_total_has_kube_schedulers_weights() -> None:
 
 
 def test_no_nodes_at_all() -> None:
-    assert KubeScores(Cluster().placements).total(a_waiting(labels=WEB), np.zeros(0, np.bool_)).tolist() == []
+    assert KubeScores(Cluster().snapshot).total(a_waiting(labels=WEB), np.zeros(0, np.bool_)).tolist() == []

@@ -15,9 +15,9 @@ _SMALL_IMAGE = 23 * _MB
 _LARGE_IMAGE = 1000 * _MB
 
 
-def unwelcome(shape: Shape, placements: ClusterSnapshot) -> Points | None:
+def unwelcome(shape: Shape, snapshot: ClusterSnapshot) -> Points | None:
     """Number of PreferNoSchedule taints by row that the shape does not tolerate; None if no row has any."""
-    columns = placements.columns
+    columns = snapshot.columns
     counts = np.zeros(max(len(columns.taint_sets), 1), np.int64)
     for taints, code in columns.taint_sets.items():
         counts[code] = sum(_discourages(taint, shape) for taint in taints)
@@ -31,28 +31,28 @@ def _discourages(taint: Taint, shape: Shape) -> bool:
     return taint.effect == "PreferNoSchedule" and not tolerated(taint, shape.tolerations)
 
 
-def preferred(shape: Shape, placements: ClusterSnapshot) -> Points | None:
+def preferred(shape: Shape, snapshot: ClusterSnapshot) -> Points | None:
     """Sum of weights by row of the preferred node affinity terms that match; None if no term matches any row."""
     if not shape.preferred_nodes:
         return None
-    wishes = np.zeros(placements.columns.size, np.int64)
+    wishes = np.zeros(snapshot.columns.size, np.int64)
     for wish in shape.preferred_nodes:
-        wishes[any_term((wish.term,), placements)] += wish.weight
+        wishes[any_term((wish.term,), snapshot)] += wish.weight
     return wishes if wishes.any() else None
 
 
 class ImageLocalityScore:
     """Image locality: bytes a node need not pull. Images on few nodes count less, or all pods would go to those."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
-        self._images = ImageTable(placements.columns, placements.state.nodes)
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
+        self._images = ImageTable(snapshot.columns, snapshot.state.nodes)
         self._version = -1
         self._counted: dict[str, Points | None] = {}
 
     def of(self, shape: Shape) -> Points | None:
         """Points by row for the images of a shape; None if no row has enough of them to count."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         if self._version != columns.renewed.version:
             self._images.refresh()
             self._counted.clear()
@@ -67,7 +67,7 @@ class ImageLocalityScore:
     def _bytes(self, image: str) -> Points | None:
         """Bytes of an image by row, scaled by the part of nodes that have it; None if no node has it."""
         if image not in self._counted:
-            holders, columns = self._images.holders(image), self._placements.columns
+            holders, columns = self._images.holders(image), self._snapshot.columns
             found: Points | None = None
             if holders:
                 found = np.zeros(columns.size, np.int64)

@@ -20,17 +20,17 @@ Raw = npt.NDArray[np.float64]
 class SoftSpreadScore:
     """Soft spread constraints of one shape: rows in domains with fewer matching pods score higher."""
 
-    def __init__(self, shape: Shape, placements: ClusterSnapshot) -> None:
+    def __init__(self, shape: Shape, snapshot: ClusterSnapshot) -> None:
         self._shape = shape
-        self._placements = placements
+        self._snapshot = snapshot
         self._version = -1
         self._parts: list[SpreadDomains] = []
 
     def points(self, fits: Mask) -> Points:
         if not self._current():
             soft = [constraint for constraint in self._shape.spread if not constraint.hard]
-            self._parts = domains_of(self._shape, soft, self._placements)
-            self._version = self._placements.columns.renewed.version
+            self._parts = domains_of(self._shape, soft, self._snapshot)
+            self._version = self._snapshot.columns.renewed.version
         compared = fits.copy()
         for part in self._parts:
             compared &= part.codes >= 0
@@ -38,7 +38,7 @@ class SoftSpreadScore:
         return fewer_is_better(np.floor(raw + 0.5).astype(np.int64), compared)
 
     def _current(self) -> bool:
-        fresh = self._version == self._placements.columns.renewed.version
+        fresh = self._version == self._snapshot.columns.renewed.version
         return fresh and all(part.sums.counts.kept for part in self._parts)
 
     def _raw(self, part: SpreadDomains, compared: Mask) -> Raw:
@@ -55,8 +55,8 @@ class SoftSpreadScore:
 class PreferredAffinityScore:
     """Preferred affinity of a pod towards placed pods, and of placed pods towards it."""
 
-    def __init__(self, placements: ClusterSnapshot) -> None:
-        self._placements = placements
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._snapshot = snapshot
         self._version = -1
         self._sums: dict[tuple[PodTerm, int], DomainSums] = {}
         self._before: dict[tuple[PodTerm, int], DomainSums] = {}
@@ -64,20 +64,20 @@ class PreferredAffinityScore:
 
     def any_about(self, pod: Pod) -> bool:
         """True if the pod has preferred pod affinity, or a placed pod has such a term that matches it."""
-        return bool(pod.shape.preferred_pods or self._placements.wishes.about(pod))
+        return bool(pod.shape.preferred_pods or self._snapshot.wishes.about(pod))
 
     def points(self, pod: Pod, fits: Mask) -> Points | None:
         """Points by row; None if no preferred term applies."""
-        placements = self._placements
-        if self._version != placements.columns.renewed.version:
+        snapshot = self._snapshot
+        if self._version != snapshot.columns.renewed.version:
             self._before, self._sums = self._sums, {}
-            self._version = placements.columns.renewed.version
+            self._version = snapshot.columns.renewed.version
         raw = np.zeros(len(fits), np.int64)
-        own = [(w.term, w.weight, placements.counts((w.term.pods,))) for w in pod.shape.preferred_pods]
-        heard = [*own, *placements.wishes.about(pod)]
+        own = [(w.term, w.weight, snapshot.counts((w.term.pods,))) for w in pod.shape.preferred_pods]
+        heard = [*own, *snapshot.wishes.about(pod)]
         for number, (term, weight, counts) in enumerate(heard):
             sums = self._of(term, 0 if number < len(own) else weight, counts).refresh()
-            column = placements.labels.column(term.topology_key)
+            column = snapshot.labels.column(term.topology_key)
             raw += weight * sums[column.codes[: len(fits)]]
         return between_least_and_most(raw, fits) if heard else None
 
@@ -85,6 +85,6 @@ class PreferredAffinityScore:
         """Sums of a term. `whose` is 0 for the pod's own terms, else the weight of a term that placed pods carry."""
         known = self._sums.get((term, whose))
         if known is None or known.counts is not counts:
-            column = self._placements.labels.column(term.topology_key)
+            column = self._snapshot.labels.column(term.topology_key)
             known = self._sums[term, whose] = DomainSums(counts, column)
         return known

@@ -23,19 +23,19 @@ _MANY = 16
 class ResourceScores:
     """Points of all rows for one shape: `fullness` (empty nodes are better, or full ones), and `balance`."""
 
-    def __init__(self, shape: Shape, placements: ClusterSnapshot, *, full_is_better: bool = False) -> None:
+    def __init__(self, shape: Shape, snapshot: ClusterSnapshot, *, full_is_better: bool = False) -> None:
         asked = dict(shape.requests)
         self._own = tuple(min(asked.get(name, 0), MOST_COUNTED) // unit for name, unit in _UNITS)
         self._scored = (min(shape.scored_cpu, MOST_COUNTED), min(shape.scored_memory, MOST_COUNTED))
         self._full_is_better = full_is_better
-        self._placements = placements
+        self._snapshot = snapshot
         self._version = -1
         self.fullness: Points = np.zeros(0, np.int64)
         self.balance: Points = np.zeros(0, np.int64)
 
     def refresh(self) -> None:
         """Bring `fullness` and `balance` up to date."""
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         if len(self.fullness) != columns.size:
             self.fullness, self.balance = np.zeros(columns.size, np.int64), np.zeros(columns.size, np.int64)
             self._version = -1
@@ -49,7 +49,7 @@ class ResourceScores:
         self._version = columns.changed.version
 
     def _some(self, rows: npt.NDArray[np.intp]) -> None:
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         units = np.array([[unit] for _, unit in _UNITS])
         indices = np.array([[columns.resource(name)] for name, _ in _UNITS])
         offered = columns.allocatable[indices, rows] // units
@@ -61,7 +61,7 @@ class ResourceScores:
             self.balance[rows] = MOST // 2 + (MOST // 2 + after - before) // 2
 
     def _one(self, row: int) -> None:
-        columns = self._placements.columns
+        columns = self._snapshot.columns
         indices = [columns.resource(name) for name, _ in _UNITS]
         offered = [columns.allocatable.item(i, row) // unit for i, (_, unit) in zip(indices, _UNITS, strict=True)]
         scored = (

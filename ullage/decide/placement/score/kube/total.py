@@ -26,10 +26,10 @@ class ShapeScores:
     """Scores of one shape. Call `refresh` before reading; vectors are read-only."""
 
     def __init__(
-        self, shape: Shape, placements: ClusterSnapshot, images: ImageLocalityScore, *, full_is_better: bool
+        self, shape: Shape, snapshot: ClusterSnapshot, images: ImageLocalityScore, *, full_is_better: bool
     ) -> None:
         self._shape = shape
-        self._placements = placements
+        self._snapshot = snapshot
         self._images = images
         self._version = -1
         self.unwelcome: Points | None = None
@@ -38,9 +38,9 @@ class ShapeScores:
         """Image locality points; None if no row gets any. The others are None likewise."""
         self.images_version = 0
         """Version of `images`: grows when they change."""
-        self.room = ResourceScores(shape, placements, full_is_better=full_is_better)
+        self.room = ResourceScores(shape, snapshot, full_is_better=full_is_better)
         soft = any(not constraint.hard for constraint in shape.spread)
-        self.spread = SoftSpreadScore(shape, placements) if soft else None
+        self.spread = SoftSpreadScore(shape, snapshot) if soft else None
 
     @property
     def wishes(self) -> bool:
@@ -49,11 +49,11 @@ class ShapeScores:
 
     def refresh(self) -> None:
         """Update scores from node facts. `room` has its own `refresh`."""
-        version = self._placements.columns.renewed.version
+        version = self._snapshot.columns.renewed.version
         if self._version == version:
             return
-        self.unwelcome = unwelcome(self._shape, self._placements)
-        self.preferred = preferred(self._shape, self._placements)
+        self.unwelcome = unwelcome(self._shape, self._snapshot)
+        self.preferred = preferred(self._shape, self._snapshot)
         images = self._images.of(self._shape)
         if not _says_the_same(images, self.images):
             self.images, self.images_version = images, self.images_version + 1
@@ -63,12 +63,12 @@ class ShapeScores:
 class KubeScores:
     """Scores of kube-scheduler for pods on one snapshot, cached per shape."""
 
-    def __init__(self, placements: ClusterSnapshot, *, full_is_better: bool = False) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, *, full_is_better: bool = False) -> None:
         """`full_is_better` selects MostAllocated instead of LeastAllocated."""
-        self._placements = placements
+        self._snapshot = snapshot
         self._full_is_better = full_is_better
-        self._images = ImageLocalityScore(placements)
-        self._wishes = PreferredAffinityScore(placements)
+        self._images = ImageLocalityScore(snapshot)
+        self._wishes = PreferredAffinityScore(snapshot)
         self._known: dict[Shape, ShapeScores] = {}
 
     def total(self, pod: Pod, fits: Mask) -> Points:
@@ -94,7 +94,7 @@ class KubeScores:
         """Scores of a shape, up to date with node facts."""
         known = self._known.pop(shape, None)
         if known is None:
-            known = ShapeScores(shape, self._placements, self._images, full_is_better=self._full_is_better)
+            known = ShapeScores(shape, self._snapshot, self._images, full_is_better=self._full_is_better)
             if len(self._known) >= MOST_SHAPES:
                 del self._known[next(iter(self._known))]
         self._known[shape] = known  # last in the dict: most recently used
