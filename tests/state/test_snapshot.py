@@ -1,5 +1,7 @@
 """Who is where: whatever is heard, tried and taken back, the columns equal a count from nothing."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -118,6 +120,24 @@ def test_a_fork_is_equal_and_lives_its_own_life(seed: int) -> None:
     assert everything(twin) == forked
     assert not list(drifted(snapshot))
     assert all(counts.total == counts.per_row.sum() for counts in watched)
+
+
+def test_a_fork_is_freed_as_soon_as_it_is_dropped() -> None:
+    rng, placements = Random(1), ClusterSnapshot()
+    for _ in range(200):
+        placements.apply(a_step(rng, placements.state))
+    gc.collect()
+    gc.disable()
+    try:
+        twin = placements.fork()
+        with twin.what_if() as trial:
+            try_things(rng, twin, 1)
+            trial.keep()
+        parts = [weakref.ref(part) for part in (twin, twin.state, twin.columns, twin.vms, twin.leases)]
+        del twin, trial
+        assert [part() for part in parts] == [None] * len(parts)
+    finally:
+        gc.enable()
 
 
 @settings(max_examples=40, deadline=None)

@@ -21,8 +21,19 @@ class ChangeLog(Forkable):
         self._rows: list[int] = []
         self._found: tuple[tuple[int, int, int], npt.NDArray[np.intp]] = ((0, 0, 0), np.zeros(0, np.intp))
         """The last answer of `rows_since`: caches behind by equally much ask one after the other."""
+        self._shared = False
+        """True while a fork has the same `of_row` and `_rows`: the first to write makes its own."""
+
+    def fork(self) -> "ChangeLog":
+        """Return an independent copy. There may be hundreds of logs, of which a plan changes a few."""
+        self._shared = True
+        twin = object.__new__(ChangeLog)
+        vars(twin).update(vars(self))
+        return twin
 
     def touch(self, row: int) -> None:
+        if self._shared:
+            self.of_row, self._rows, self._shared = self.of_row.copy(), self._rows.copy(), False
         self.version += 1
         if row >= len(self.of_row):
             self.of_row = grown(self.of_row, row + 1)

@@ -1,7 +1,6 @@
 """State of the cluster. `apply(event)` takes in what was observed; everything else is read from it.
 
-Sums (what is used on a node) are kept beside the facts they come from and changed with them; `invariants.broken` adds
-them up from nothing and compares.
+Sums over pods, by node, are the snapshot's.
 """
 
 from collections import Counter
@@ -25,7 +24,8 @@ from ullage.model.vm import Vm, VmMigration
 from ullage.model.vm_config import VmNodesDocument
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from ullage.state.by_age import PodsByAge
-from ullage.state.forking import Forkable
+from ullage.state.forking import Forkable, forked
+from ullage.state.shared_rows import SharedRows
 
 Fact = (
     Node
@@ -56,29 +56,29 @@ class _Index(Forkable):
     """Members by the object they belong to, in the order they came."""
 
     def __init__(self) -> None:
-        self._members: dict[ObjectKey, dict[ObjectKey, None]] = {}
+        self._members: SharedRows[ObjectKey, dict[ObjectKey, None]] = SharedRows(dict)
 
     def __contains__(self, key: ObjectKey) -> bool:
         return key in self._members
 
     def keys(self) -> Iterable[ObjectKey]:
-        return self._members.keys()
+        return self._members
 
     def of(self, key: ObjectKey) -> list[ObjectKey]:
-        return list(self._members.get(key, ()))
+        return list(self._members.get(key) or ())
 
     def add(self, key: ObjectKey, member: ObjectKey) -> None:
-        self._members.setdefault(key, {})[member] = None
+        self._members.own(key)[member] = None
 
     def drop(self, key: ObjectKey, member: ObjectKey) -> None:
-        members = self._members[key]
+        members = self._members.own(key)
         del members[member]
         if not members:
-            del self._members[key]
+            self._members.drop(key)
 
 
 class ClusterState(Forkable):
-    """ClusterState: all facts as last observed, and the pods on each node."""
+    """ClusterState: all facts as last observed."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, Node] = {}
@@ -102,8 +102,6 @@ class ClusterState(Forkable):
         self._vm_nodes: dict[ObjectKey, VmNodesDocument] = {}
         self._leases: dict[str, GpuLease] = {}
         self._shelves = self._by_type()
-        self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
-        self._used: dict[str, dict[str, int]] = {}
         self._naming = _Index()
         self._waiting_for = PodsByAge()
         self._finished_with = PodsByAge()
@@ -136,7 +134,10 @@ class ClusterState(Forkable):
 
     def fork(self) -> "ClusterState":
         """Return an independent copy that shares the facts."""
-        twin = super().fork()
+        twin = object.__new__(ClusterState)
+        for name, value in vars(self).items():
+            if name != "_shelves":  # the same tables once more
+                setattr(twin, name, forked(value))
         twin._shelves = twin._by_type()
         return twin
 
@@ -241,10 +242,6 @@ class ClusterState(Forkable):
         known = self._namespaces.get(name)
         return labels_of_unheard(name) if known is None else known.labels
 
-    def pods_on(self, node: str) -> Mapping[ObjectKey, Pod]:
-        """Pods that hold room on this node, even if the node itself has not been observed."""
-        return MappingProxyType(self._on_node.get(node, {}))
-
     def pods_naming(self, claim: ObjectKey) -> list[Pod]:
         """Pods that name this GpuClaim as their own, whatever their phase. A claim that is not there may be named."""
         return [self._pods[key] for key in self._naming.of(claim)]
@@ -279,16 +276,6 @@ class ClusterState(Forkable):
     def gang_size(self, gang: ObjectKey) -> int:
         """The most members that one of its claims says it needs; 0 where none says."""
         return max(self._gang_sizes.get(gang, ()), default=0)
-
-    def used_on(self, node: str) -> Mapping[str, int]:
-        """Sum of the requests of the node's pods, in thousandths by resource; unused resources are left out."""
-        return MappingProxyType(self._used.get(node, {}))
-
-    def free_on(self, node: str) -> dict[str, int]:
-        """Allocatable minus requests of the node's pods, in thousandths by resource. Negative where they exceed it."""
-        used, offered = self._used.get(node, {}), self._nodes[node].allocatable
-        left = {name: amount - used.get(name, 0) for name, amount in offered.items()}
-        return left | {name: -amount for name, amount in used.items() if name not in offered}
 
     def apply(self, event: FactEvent[Fact]) -> None:
         """Take in one event."""
@@ -346,9 +333,6 @@ class ClusterState(Forkable):
             for index, named in self._named_by(fact):
                 index.add(named, fact.key)
             self._in_line(fact, PodsByAge.add)
-            if fact.holds_room:
-                self._on_node.setdefault(fact.node, {})[fact.key] = fact
-                self._count(fact, +1)
         elif isinstance(fact, Node):
             self._index_node(None, fact)
         elif isinstance(fact, Claim) and fact.gang:
@@ -363,9 +347,6 @@ class ClusterState(Forkable):
             for index, named in self._named_by(fact):
                 index.drop(named, fact.key)
             self._in_line(fact, PodsByAge.drop)
-            if fact.holds_room:
-                del self._on_node[fact.node][fact.key]
-                self._count(fact, -1)
         elif isinstance(fact, Node):
             self._index_node(fact, None)
         elif isinstance(fact, Claim) and fact.gang:
@@ -398,15 +379,6 @@ class ClusterState(Forkable):
             del sizes[claim.gang_min_member]
         if not sizes:
             del self._gang_sizes[_gang_of(claim)]
-
-    def _count(self, pod: Pod, sign: int) -> None:
-        used = self._used.setdefault(pod.node, {})
-        for name, amount in pod.shape.requests:
-            used[name] = used.get(name, 0) + sign * amount
-            if not used[name]:
-                del used[name]
-        if not self._on_node[pod.node]:
-            del self._on_node[pod.node], self._used[pod.node]
 
 
 def _gang_of(claim: Claim) -> ObjectKey:

@@ -4,6 +4,7 @@ The snapshot has them as pods that hold a device and nothing else, so that no po
 snapshot, which keeps it up to date.
 """
 
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Protocol
@@ -15,6 +16,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
 from ullage.state.cluster import ClusterState
 from ullage.state.forking import forked
+from ullage.state.shared_rows import SharedRows
 
 NOWHERE = "\n"
 """A namespace no pod can be in."""
@@ -42,7 +44,7 @@ class ExternalLeases:
     def __init__(self, snapshot: _Snapshot) -> None:
         self._snapshot = snapshot
         self._leases = snapshot.state.leases
-        self._of_holder: dict[str, dict[str, None]] = {}
+        self._of_holder: SharedRows[str, dict[str, None]] = SharedRows(dict)
         self._keys: dict[str, ObjectKey] = {}
         self._believed: dict[str, float] = {}
         """Leases that a write of ours ran into before the watch delivered them, each assumed until this instant."""
@@ -54,9 +56,9 @@ class ExternalLeases:
             self.renew(None, lease)
 
     def fork_for(self, snapshot: _Snapshot) -> "ExternalLeases":
-        """Return a copy for the forked snapshot."""
+        """Return a copy for the forked snapshot, which is freed without the garbage collector once it is dropped."""
         twin = object.__new__(ExternalLeases)
-        twin._snapshot, twin._leases = snapshot, snapshot.state.leases
+        twin._snapshot, twin._leases = weakref.proxy(snapshot), snapshot.state.leases
         for name in vars(self).keys() - vars(twin).keys():
             setattr(twin, name, forked(getattr(self, name)))
         return twin
@@ -105,7 +107,7 @@ class ExternalLeases:
 
     def reconsider(self, uid: str) -> None:
         """Judge the pod's Leases again after its placement was undone: GPUs it still holds are not free yet."""
-        for name in self._of_holder.get(uid, ()):
+        for name in self._of_holder.get(uid) or ():
             self._judge(self._leases[name])
 
     def pod_heard(self, pod: Pod, *, gone: bool) -> None:
@@ -127,7 +129,7 @@ class ExternalLeases:
     def lifted(self, uids: Iterable[str]) -> Iterator[None]:
         """Inside, these pods may be offered what Leases say is theirs: of a bind that was begun and never ended."""
         theirs = frozenset(uids)
-        names = sorted({name for uid in theirs for name in self._of_holder.get(uid, ())})
+        names = sorted({name for uid in theirs for name in self._of_holder.get(uid) or ()})
         for name in names:
             self._judge(self._leases[name], theirs)
         try:
@@ -139,16 +141,16 @@ class ExternalLeases:
     def _learn(self, lease: GpuLease) -> None:
         self._believed.pop(lease.name, None)
         for hold in lease.holds:
-            self._of_holder.setdefault(hold.uid, {})[lease.name] = None
+            self._of_holder.own(hold.uid)[lease.name] = None
         self._judge(lease)
 
     def _forget(self, lease: GpuLease) -> None:
         self._left.pop(lease.name, None)
         for hold in lease.holds:
-            names = self._of_holder.get(hold.uid, {})
+            names = self._of_holder.own(hold.uid)
             names.pop(lease.name, None)
             if not names:
-                self._of_holder.pop(hold.uid, None)
+                self._of_holder.drop(hold.uid)
         self._snapshot.remove(ObjectKey(NOWHERE, lease.name))
 
     def _judge(self, lease: GpuLease, apart_from: Collection[str] = ()) -> None:

@@ -1,5 +1,7 @@
 """Copies of mutable state for a forked snapshot. Containers are copied as deep as they change; facts are shared."""
 
+import weakref
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,6 +21,18 @@ class Forkable:
         for name, value in vars(self).items():
             setattr(twin, name, forked(value))
         return twin
+
+
+def weakly(method: Callable[[T], None]) -> Callable[[T], None]:
+    """A method that does not keep its object: parts of a fork are in no circle, so it is freed when it is dropped."""
+    kept = weakref.WeakMethod(method)
+
+    def call(argument: T) -> None:
+        found = kept()
+        if found is not None:
+            found(argument)
+
+    return call
 
 
 _MUTABLE = (Forkable, dict, list, set)

@@ -34,8 +34,20 @@ class RowCounts(Forkable):
         self.per_row: npt.NDArray[np.int64] = np.bincount(np.fromiter(rows, np.intp), minlength=64)
         self.total = int(self.per_row.sum())
         self.stamps = ChangeLog()
+        self._shared = False
+        """True while a fork has the same `per_row`: the first to write makes its own."""
+
+    def fork(self) -> "RowCounts":
+        """Return an independent copy."""
+        self._shared = True
+        twin = object.__new__(RowCounts)
+        vars(twin).update(vars(self))
+        twin.stamps = self.stamps.fork()
+        return twin
 
     def add(self, row: int, amount: int) -> None:
+        if self._shared:
+            self.per_row, self._shared = self.per_row.copy(), False
         self.reach(row + 1)
         self.per_row[row] += amount
         self.total += amount

@@ -32,6 +32,7 @@ from ullage.state.journal import BulkAdded, Entry, NodeBefore, PodBefore, Trial
 from ullage.state.label_columns import LabelColumns
 from ullage.state.node_columns import PODS, NodeColumns
 from ullage.state.pod_counts import AffinityIndex, Filters, MatchCounts, RowCounts
+from ullage.state.shared_rows import SharedRows
 from ullage.state.storage import AssumedVolume, Storage
 from ullage.state.vm_room import VmRoom
 
@@ -57,8 +58,8 @@ class ClusterSnapshot:
         self.volumes_version = 0
         """Grows when anything about volumes changes, observed or assumed."""
         self._pods: dict[ObjectKey, Pod] = {}
-        self._on_node: dict[str, dict[ObjectKey, Pod]] = {}
-        self._claim_users: dict[ObjectKey, dict[ObjectKey, None]] = {}
+        self._on_node: SharedRows[str, dict[ObjectKey, Pod]] = SharedRows(dict)
+        self._claim_users: SharedRows[ObjectKey, dict[ObjectKey, None]] = SharedRows(dict)
         self._by_gpu_claim = PodsByAge()
         self._intended: dict[str, dict[ObjectKey, None]] = {}
         """By namespace: pods that hold room and are not observed on a node yet."""
@@ -109,11 +110,11 @@ class ClusterSnapshot:
         return MappingProxyType(self._pods)
 
     def pods_on(self, node: str) -> Mapping[ObjectKey, Pod]:
-        return MappingProxyType(self._on_node.get(node, {}))
+        return MappingProxyType(self._on_node.get(node) or {})
 
     def claim_users(self, claim: ObjectKey) -> Mapping[ObjectKey, None]:
         """Pods on known nodes that mount this claim."""
-        return MappingProxyType(self._claim_users.get(claim, {}))
+        return MappingProxyType(self._claim_users.get(claim) or {})
 
     def holders(self, claim: ObjectKey) -> list[ObjectKey]:
         """Pods that hold room and name this GpuClaim as their own, the oldest first."""
@@ -311,7 +312,7 @@ class ClusterSnapshot:
         """Take in a pod that holds room; most events of it do not change that."""
         known = self._pods.get(pod.key)
         if known is not None and _same_to_others(known, pod):
-            self._pods[pod.key] = self._on_node[pod.node][pod.key] = pod
+            self._pods[pod.key] = self._on_node.own(pod.node)[pod.key] = pod
             self._came_true(pod.key)
             if pod.vm is not None:
                 self.vms.set(pod)
@@ -347,12 +348,12 @@ class ClusterSnapshot:
         self.labels.put(row, node.labels)
         self._report(node)
         self.vms.put_node(node)
-        for pod in self._on_node.get(node.name, {}).values():
+        for pod in self.pods_on(node.name).values():
             self._count_pod(pod, row, +1)
 
     def _node_vanished(self, name: str) -> None:
         row = self.columns.rows[name]
-        for pod in self._on_node.get(name, {}).values():
+        for pod in self.pods_on(name).values():
             self._count_pod(pod, row, -1)
         self.labels.put(row, {})
         self.vms.drop_node(name)
@@ -365,7 +366,7 @@ class ClusterSnapshot:
 
     def _set(self, pod: Pod) -> None:
         self._pods[pod.key] = pod
-        self._on_node.setdefault(pod.node, {})[pod.key] = pod
+        self._on_node.own(pod.node)[pod.key] = pod
         heard = self.state.pods.get(pod.key)
         if heard is None or not heard.holds_room:
             self._intended.setdefault(pod.key.namespace, {})[pod.key] = None
@@ -387,10 +388,10 @@ class ClusterSnapshot:
         if pod is None:
             return
         self._came_true(key)
-        here = self._on_node[pod.node]
+        here = self._on_node.own(pod.node)
         del here[key]
         if not here:
-            del self._on_node[pod.node]
+            self._on_node.drop(pod.node)
         if pod.claim:
             self._by_gpu_claim.drop(ObjectKey(pod.key.namespace, pod.claim), pod)
         self.vms.unset(pod)
@@ -417,13 +418,13 @@ class ClusterSnapshot:
 
     def _use_claims(self, pod: Pod, sign: int) -> None:
         for use in pod.shape.claims:
-            users = self._claim_users.setdefault(use.claim, {})
+            users = self._claim_users.own(use.claim)
             if sign > 0:
                 users[pod.key] = None
             else:
                 users.pop(pod.key, None)
             if not users:
-                del self._claim_users[use.claim]
+                self._claim_users.drop(use.claim)
 
     def _carry(self, pod: Pod, row: int, sign: int) -> None:
         for term in pod.shape.away:

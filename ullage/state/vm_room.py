@@ -17,6 +17,7 @@ from ullage.model.units import Instant
 from ullage.model.vm import NOTHING, LedgerRow, OrdinaryPod, Vm, VmAmounts, VmMigration, VmPod
 from ullage.model.vm_config import DEFAULT_VM_CONFIG, ConfigRefusal, VmConfig, VmNodesDocument, unchangeable
 from ullage.model.vm_scoring import VmScoring
+from ullage.state.forking import weakly
 from ullage.state.node_columns import NodeColumns
 from ullage.state.vm_ledger import VmLedger
 
@@ -97,7 +98,7 @@ class VmRoom:
         twin = VmRoom(columns)
         twin.active, twin.refusal, twin._labels = self.active, self.refusal, self._labels.copy()
         twin.scoring = self.scoring
-        twin.ledger = self.ledger.fork_with(twin._changed)
+        twin.ledger = self.ledger.fork_with(weakly(twin._changed))
         return twin
 
     # Facts.
