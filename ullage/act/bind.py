@@ -34,7 +34,7 @@ class BindStep:
     async def withhold(self, action: BindPod, holdings: Sequence[HeldLease]) -> PodNotBound | None:
         """Withhold leased GPUs from kube-scheduler's DRA allocation. None once they are withheld."""
         try:
-            other = await self._reservations.withhold(action, holdings)
+            other = await self._reservations.withhold(action.node, action.withheld, holdings)
         except errors.ApiError as error:
             return PodNotBound(
                 action, BindFailure.API_FAILED, f"its GPUs cannot be withheld from ResourceClaims: {error}"

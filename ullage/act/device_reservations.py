@@ -7,10 +7,13 @@ GPU; the garbage collector deletes it when they are gone, whichever component re
 
 kube-scheduler keeps a *set* of allocated devices: after one of two claims on one device is deleted, the device counts
 as free. So a GPU has one claim of ours, which the next Lease takes over. That claim is not allocated while another
-claim has the device.
+claim has the device. A finalizer keeps it when somebody deletes it while the Lease stands; it is removed when the Lease
+is gone (`release`). A claim that was emptied, or lost its finalizer and was deleted, is made again (`restore`).
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 from ullage import errors
 from ullage.act.leases import HeldLease
@@ -20,15 +23,30 @@ from ullage.kube.client.resources import LEASES, RESOURCE_CLAIMS
 from ullage.kube.client.watch_decoder import closed_after
 from ullage.kube.objects.dra import KubeResourceClaim
 from ullage.kube.objects.policy import Lease
-from ullage.kube.read.dra import DRIVER, RESERVATION, allocated_devices
+from ullage.kube.read.dra import DRIVER, RESERVATION, RESERVATION_FINALIZER, allocated_devices
 from ullage.kube.read.leases import DEVICE, NODE
 from ullage.model.allocation import lease_name
 from ullage.model.dra import AllocatedDevice, WithheldGpu
 from ullage.model.fact_event import ObjectKey
-from ullage.model.intents import BindPod
+from ullage.model.lease import GpuLease
 
 _ATTEMPTS = 8
 _REQUEST = "leased"
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """The GPU of this Lease is withheld."""
+
+    lease: GpuLease
+
+
+@dataclass(frozen=True, slots=True)
+class NotReserved:
+    """A leased GPU has been allocated to a ResourceClaim of another owner: two pods may use it."""
+
+    lease: GpuLease
+    by: ObjectKey
 
 
 class DeviceReservations:
@@ -36,23 +54,72 @@ class DeviceReservations:
 
     def __init__(self, api: KubeApi, namespace: str) -> None:
         self._api = api
-        self._namespace = namespace
+        self.namespace = namespace
         self._claims: Resource[KubeResourceClaim] | None = None
 
-    async def withhold(self, action: BindPod, holdings: Sequence[HeldLease]) -> ObjectKey | None:
-        """Withhold the action's GPUs. Returns the ResourceClaim of another owner that has one of them, None on success.
+    async def withhold(self, node: str, gpus: Sequence[WithheldGpu], holdings: Sequence[HeldLease]) -> ObjectKey | None:
+        """Withhold GPUs of a node. Returns the ResourceClaim of another owner that has one of them, None on success.
 
         Raises ApiError where the API could not be reached, or refuses.
         """
-        if not action.withheld:
+        if not gpus:
             return None
         claims = await self._served()
-        open_ones = [gpu for gpu in action.withheld if not await self._adopted(claims, action.node, gpu, holdings)]
-        if open_ones and (other := await self._given_to(claims, action.node, open_ones)):
-            return other
-        for gpu in open_ones:
-            await self._allocate(claims, action.node, gpu)
+        open_ones = [(node, gpu) for gpu in gpus if not await self._adopted(claims, node, gpu, holdings)]
+        others = await self._given(claims, open_ones) if open_ones else {}
+        if others:
+            return others[min(others)]
+        for _, gpu in open_ones:
+            await self._allocate(claims, node, gpu)
         return None
+
+    async def restore(self, leased: Sequence[tuple[GpuLease, WithheldGpu]]) -> list[Reserved | NotReserved]:
+        """Withhold the GPUs of Leases that stand. Those whose Lease is gone are left out."""
+        claims = await self._served()
+        open_ones: list[tuple[GpuLease, WithheldGpu]] = []
+        found: list[Reserved | NotReserved] = []
+        for lease, gpu in leased:
+            try:
+                done = await self._adopted(claims, lease.node, gpu, (HeldLease(lease.node, lease.device, ""),))
+            except errors.NotFound:
+                continue  # the Lease is gone
+            if done:
+                found.append(Reserved(lease))
+            else:
+                open_ones.append((lease, gpu))
+        others = await self._given(claims, [(lease.node, gpu) for lease, gpu in open_ones]) if open_ones else {}
+        for lease, gpu in open_ones:
+            taken = sorted(others[device] for device in _devices(lease.node, gpu) if device in others)
+            if taken:
+                found.append(NotReserved(lease, taken[0]))
+            else:
+                await self._allocate(claims, lease.node, gpu)
+                found.append(Reserved(lease))
+        return found
+
+    async def release(self, name: str) -> bool:
+        """Let a claim go that is being deleted, if its Lease is gone. False if another client was faster."""
+        claims = await self._served()
+        with suppress(errors.NotFound):
+            await self._api.get(LEASES, name, self.namespace)
+            return True
+        try:
+            there = await self._api.get(claims.whole(), name, self.namespace)
+            if there["metadata"].get("deletionTimestamp"):
+                await self._unprotect(claims, there)
+        except errors.NotFound:
+            return True
+        except errors.Conflict:
+            return False
+        return True
+
+    async def _unprotect(self, claims: Resource[KubeResourceClaim], there: JsonObject) -> None:
+        meta = there["metadata"]
+        if RESERVATION_FINALIZER not in meta.get("finalizers", ()):
+            return
+        others = [one for one in meta["finalizers"] if one != RESERVATION_FINALIZER]
+        body = {"resourceVersion": meta["resourceVersion"], "finalizers": others}
+        await self._api.patch(claims, meta["name"], MergePatch({"metadata": body}), self.namespace)
 
     async def _adopted(
         self, claims: Resource[KubeResourceClaim], node: str, gpu: WithheldGpu, holdings: Sequence[HeldLease]
@@ -62,12 +129,12 @@ class DeviceReservations:
         because: errors.ApiError = errors.Conflict(f"resourceclaim {_name(node, gpu)}: others were always faster")
         for _ in range(_ATTEMPTS):
             try:
-                there = await self._api.get(claims.whole(), _name(node, gpu), self._namespace)
+                there = await self._api.get(claims.whole(), _name(node, gpu), self.namespace)
             except errors.NotFound:
                 there = None
             try:
                 if there is None:
-                    await self._api.create(claims, _body(claims, node, gpu, owners), self._namespace)
+                    await self._api.create(claims, _body(claims, node, gpu, owners), self.namespace)
                     return False
                 if await self._taken_over(claims, there, node, gpu, owners):
                     return bool(there.get("status", {}).get("allocation"))
@@ -85,44 +152,48 @@ class DeviceReservations:
     ) -> bool:
         """Add these Leases as owners. True on success.
 
-        A claim being deleted, or allocated to device names the driver no longer uses, is deleted instead: False.
+        A claim that is allocated to device names the driver no longer uses, or is being deleted without an allocation,
+        is deleted instead: False.
         """
         meta, given = there["metadata"], there.get("status", {}).get("allocation")
-        if meta.get("deletionTimestamp") or (given and _named(given) != _named(_allocation(node, gpu))):
-            how = Deletion(uid=meta["uid"], resource_version=meta["resourceVersion"])
-            await self._api.delete(claims, meta["name"], self._namespace, how=how)
+        useless = _named(given) != _named(_allocation(node, gpu)) if given else meta.get("deletionTimestamp")
+        if useless:
+            await self._api.delete(claims, meta["name"], self.namespace, how=Deletion(uid=meta["uid"]))
+            await self._unprotect(claims, await self._api.get(claims.whole(), meta["name"], self.namespace))
             return False
         known = meta.get("ownerReferences", [])
         uids = {owner["uid"] for owner in known}
         missing = [owner for owner in owners if owner["uid"] not in uids]
         if missing:
             body = {"resourceVersion": meta["resourceVersion"], "ownerReferences": [*known, *missing]}
-            await self._api.patch(claims, meta["name"], MergePatch({"metadata": body}), self._namespace)
+            await self._api.patch(claims, meta["name"], MergePatch({"metadata": body}), self.namespace)
         return True
 
     async def _owner(self, holding: HeldLease) -> JsonObject:
-        lease: Lease = await self._api.get(LEASES, holding.name, self._namespace)
+        lease: Lease = await self._api.get(LEASES, holding.name, self.namespace)
         return {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "name": holding.name, "uid": lease.metadata.uid}
 
-    async def _given_to(
-        self, claims: Resource[KubeResourceClaim], node: str, gpus: Sequence[WithheldGpu]
-    ) -> ObjectKey | None:
-        """ResourceClaim of another owner that has one of these GPUs, from a fresh list."""
-        ours, wanted = {_name(node, gpu) for gpu in gpus}, {device for gpu in gpus for device in _devices(node, gpu)}
+    async def _given(
+        self, claims: Resource[KubeResourceClaim], gpus: Sequence[tuple[str, WithheldGpu]]
+    ) -> dict[AllocatedDevice, ObjectKey]:
+        """Devices among these GPUs that ResourceClaims of other owners have, from a fresh list."""
+        ours = {_name(node, gpu) for node, gpu in gpus}
+        wanted = {device for node, gpu in gpus for device in _devices(node, gpu)}
+        found: dict[AllocatedDevice, ObjectKey] = {}
         pages = self._api.pages(claims)
         async with closed_after(pages):
             async for page in pages:
                 for claim in page.items:
                     meta, given = claim.metadata, claim.status.allocation
-                    if meta.namespace == self._namespace and meta.name in ours:
+                    if given is None or (meta.namespace == self.namespace and meta.name in ours):
                         continue
-                    if given is not None and wanted.intersection(allocated_devices(given)):
-                        return ObjectKey(meta.namespace, meta.name)
-        return None
+                    key = ObjectKey(meta.namespace, meta.name)
+                    found |= dict.fromkeys(wanted.intersection(allocated_devices(given)), key)
+        return found
 
     async def _allocate(self, claims: Resource[KubeResourceClaim], node: str, gpu: WithheldGpu) -> None:
         status = {"status": {"allocation": _allocation(node, gpu)}}
-        await self._api.patch(claims, _name(node, gpu), MergePatch(status), self._namespace, subresource="status")
+        await self._api.patch(claims, _name(node, gpu), MergePatch(status), self.namespace, subresource="status")
 
     async def _served(self) -> Resource[KubeResourceClaim]:
         if self._claims is None:
@@ -148,6 +219,7 @@ def _body(claims: Resource[KubeResourceClaim], node: str, gpu: WithheldGpu, owne
     meta = {
         "name": _name(node, gpu),
         "labels": {RESERVATION: "true"},
+        "finalizers": [RESERVATION_FINALIZER],
         "annotations": {NODE: node, DEVICE: str(gpu.device)},
         "ownerReferences": list(owners),
     }

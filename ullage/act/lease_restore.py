@@ -9,7 +9,6 @@ from ullage.kube.client.api import KubeApi
 from ullage.model.allocation import lease_name
 from ullage.model.device import MOST_DEVICES
 from ullage.model.dra import WithheldGpu
-from ullage.model.intents import BindPod
 from ullage.model.lease import HolderPod
 from ullage.model.pod import Pod
 
@@ -55,7 +54,7 @@ class LeaseRestorer:
                     return NotRestored(pod, device, got.by)
                 taken.append(got)
         if taken and withheld:
-            await self._reservations.withhold(_action(found, withheld), taken)
+            await self._reservations.withhold(found.node, withheld, taken)
         return Restored(pod, tuple(one.device for one in taken))
 
     async def _is_held(self, pod: HolderPod, want: LeaseRequest, device: int) -> bool:
@@ -63,15 +62,3 @@ class LeaseRestorer:
         held = set() if lease is None else {hold.instance for hold in lease.holds if hold.uid == pod.uid}
         wanted = {hold.instance for hold in want.parts(pod.uid, device)} or {""}
         return wanted <= held
-
-
-def _action(pod: HolderPod, withheld: tuple[WithheldGpu, ...]) -> BindPod:
-    return BindPod(
-        pod=pod.key,
-        uid=pod.uid,
-        resource_version=pod.resource_version,
-        node=pod.node,
-        why="its Lease was gone",
-        devices=pod.devices or (),
-        withheld=withheld,
-    )

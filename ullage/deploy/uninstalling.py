@@ -6,6 +6,7 @@ running.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,9 +16,11 @@ from ullage.errors import NotFound, UserError
 from ullage.kube.client.api import Deletion, KubeApi, ListSelector, MergePatch, Propagation
 from ullage.kube.client.edit import edit
 from ullage.kube.client.resource import JsonObject, Resource
-from ullage.kube.client.resources import CRDS, GPU_CLAIMS, NAMESPACES, NODES, PODS
+from ullage.kube.client.resources import CRDS, GPU_CLAIMS, NAMESPACES, NODES, PODS, RESOURCE_CLAIMS
 from ullage.kube.crds.catalog import OURS, POD_GROUP
+from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.node import KubeNode
+from ullage.kube.read.dra import RESERVATION_FINALIZER
 from ullage.model.claim import PROTECTION
 from ullage.model.device import KIND_LABEL
 from ullage.model.karpenter import COMPONENT_LABEL, SMART_SCHEDULER
@@ -51,6 +54,7 @@ class Uninstaller:
             await self._release_claims()
             await self._delete_definitions()
         await self._delete_all((*REST, *ACCESS))
+        await self._release_reservations()
         await self._delete(NAMESPACES, self._namespace)
         await self._gone(f"namespace {self._namespace}", self._namespace_left)
 
@@ -109,14 +113,22 @@ class Uninstaller:
 
     async def _release_claims(self) -> None:
         """Take our finalizer off claims: nobody is left who would."""
-        if not await is_served(self._api, GPU_CLAIMS):
-            return
-        for claim in (await self._api.list(GPU_CLAIMS)).items:
-            meta = claim.metadata
-            if PROTECTION in meta.finalizers:
-                others = [one for one in meta.finalizers if one != PROTECTION]
-                body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": others}}
-                await self._api.patch(GPU_CLAIMS, meta.name, MergePatch(body), meta.namespace)
+        if await is_served(self._api, GPU_CLAIMS):
+            for claim in (await self._api.list(GPU_CLAIMS)).items:
+                await self._release(GPU_CLAIMS, claim.metadata, PROTECTION)
+
+    async def _release_reservations(self) -> None:
+        """Take our finalizer off the ResourceClaims beside Leases, which go with the namespace."""
+        served = await self._api.discover()
+        for resource in [one for one in RESOURCE_CLAIMS if one in served][:1]:
+            for claim in (await self._api.list(resource, self._namespace)).items:
+                await self._release(resource, claim.metadata, RESERVATION_FINALIZER)
+
+    async def _release(self, resource: Resource[Any], meta: ObjectMeta, finalizer: str) -> None:
+        if finalizer in meta.finalizers:
+            others = [one for one in meta.finalizers if one != finalizer]
+            body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": others}}
+            await self._api.patch(resource, meta.name, MergePatch(body), meta.namespace)
 
     async def _delete_definitions(self) -> None:
         names = [definition.resource.id for definition in OURS]

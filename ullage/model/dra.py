@@ -20,6 +20,10 @@ class ResourceClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     uid: str
     devices: tuple[AllocatedDevice, ...] = ()
     """Sorted. Devices with admin access are not held and not listed."""
+    withheld: tuple[AllocatedDevice, ...] = ()
+    """Sorted. Devices of a claim of ours, whose GPUs Leases count as held."""
+    deleting: bool = False
+    """A claim of ours that is being deleted, and kept by our finalizer."""
 
 
 class ResourceSlice(msgspec.Struct, frozen=True, gc=False, kw_only=True):

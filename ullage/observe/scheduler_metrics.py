@@ -76,6 +76,11 @@ LEASES_RESTORED = Metric(
     MetricType.COUNTER,
     "Leases of running pods' GPUs made again after somebody had deleted them.",
 )
+RESERVATIONS_RESTORED = Metric(
+    "ullage_gpu_reservations_restored",
+    MetricType.COUNTER,
+    "ResourceClaims that withhold leased GPUs from kube-scheduler, made again while the Lease stood.",
+)
 CLOCK_SKEW = Metric(
     "ullage_clock_skew_seconds",
     MetricType.GAUGE,
@@ -111,6 +116,7 @@ METRICS: Sequence[Metric] = (
     LEASES_HELD,
     LEASES_SWEPT,
     LEASES_RESTORED,
+    RESERVATIONS_RESTORED,
     CLOCK_SKEW,
     GANGS_WAITING,
     GANG_WAIT,
@@ -174,6 +180,7 @@ class SchedulerMetrics:
         self._gpus = _gauge(GPUS, registry)
         self._swept = _counter(LEASES_SWEPT, registry)
         self.leases_restored = _counter(LEASES_RESTORED, registry)
+        self.reservations_restored = _counter(RESERVATIONS_RESTORED, registry)
         self._clock_skew = _gauge(CLOCK_SKEW, registry)
         for one in ClockOf:
             self._clock_skew.labels(one.value).set(0.0)

@@ -13,7 +13,7 @@ from ullage.config.settings import Settings
 from ullage.control.scheduling.wiring import Scheduler
 from ullage.errors import ApiError
 from ullage.kube.client.api import DELETE_NOW, KubeApi
-from ullage.kube.client.resources import EVENTS, GPU_CLAIMS, LEASES, NAMESPACES, PODS
+from ullage.kube.client.resources import EVENTS, GPU_CLAIMS, LEASES, NAMESPACES, PODS, RESOURCE_CLAIMS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import POD_GROUP
 from ullage.kube.crds.install import install
@@ -182,7 +182,7 @@ async def staged(setting: Setting) -> AsyncIterator[Stage]:
     names = [f"node-{number:02d}" for number in range(setting.nodes)]
     await add_nodes(api, names, clock)
     played = ControllerManagerSettings(
-        behaviour=KubeletTimings(seed=seed, stop=setting.stop), custom=(GPU_CLAIMS,), seed=seed
+        behaviour=KubeletTimings(seed=seed, stop=setting.stop), custom=(GPU_CLAIMS, RESOURCE_CLAIMS[0]), seed=seed
     )
     async with (
         start_actors(an_api(server, seed + 1), clock, played),

@@ -18,6 +18,7 @@ from ullage.kube.client.resource import JsonObject, Resource
 from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from ullage.model.allocation import ALLOCATED, CLAIM
 from ullage.model.fact_event import ObjectKey
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
 from ullage.testing.controlplane.binaries import find
@@ -129,9 +130,13 @@ async def test_each_gpu_has_one_holder_whoever_comes_first(plane: ControlPlane, 
         await by_resource_claim(api, "waits")
         await eventually(lambda: placed(api), until=lambda now: len(now) == 2, seconds=20)
         await by_lease(api, "ours-waits")
+        reserved = await reservations(api)
+        for name in reserved:
+            await api.delete(CLAIMS, name, LEASE_NAMESPACE)  # by an admin, while a pod waits for the device
         with pytest.raises(TimeoutError):
             await eventually(lambda: placed(api), until=lambda now: len(now) > 2, seconds=5)
         assert sorted(map(len, (await holders(api)).values())) == [1, 1]
+        assert await reservations(api) == reserved
 
         await api.delete(PODS, "ours", NS, how=DELETE_NOW)
         await eventually(lambda: placed(api), until=lambda now: len(now) == 2, seconds=20)
@@ -152,6 +157,12 @@ async def test_a_bind_is_fenced_off_without_the_right_to_change_pods(plane: Cont
             await own.bind("p", NS, late)
     finally:
         await own.close()
+
+
+async def reservations(api: KubeApi) -> dict[str, str]:
+    """Names of claims of ours that are allocated, with their uids."""
+    found = (await api.list(CLAIMS, LEASE_NAMESPACE)).items
+    return {one["metadata"]["name"]: one["metadata"]["uid"] for one in found if one.get("status", {}).get("allocation")}
 
 
 def _total(items: Any) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from ullage.act.change_feed import ChangeFeed
+from ullage.act.device_reservations import DeviceReservations
 from ullage.act.events import KubeEventWriter
 from ullage.act.gang_bind import GangBinder
 from ullage.act.lease_release import LeaseReleaser
@@ -25,6 +26,7 @@ from ullage.control.claims.loop import ClaimController
 from ullage.control.clock_skew import ClockSkew
 from ullage.control.feed import ClusterFeed
 from ullage.control.leases.loop import LeaseGarbageCollector, gpu_leases
+from ullage.control.leases.reservations import ReservationKeeping
 from ullage.control.leases.restore import LeaseRestoring
 from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
 from ullage.control.scheduling.reporter import SchedulerReporter
@@ -84,6 +86,12 @@ class Scheduler:
             clock,
             withheld=self._withheld,
             on_restored=lambda restored: self._metrics.leases_restored.inc(len(restored.devices)),
+        )
+        self._reserving = ReservationKeeping(
+            DeviceReservations(api, namespace),
+            clock,
+            self._published,
+            on_restored=lambda _: self._metrics.reservations_restored.inc(),
         )
 
     def configure(self, settings: Settings) -> None:
@@ -151,6 +159,7 @@ class Scheduler:
                 if self._settings.scheduling.release_leases:
                     group.create_task(self._collector.run(), name="lease garbage collector")
                     group.create_task(self._restoring.run(), name="lease restorer")
+                    group.create_task(self._reserving.run(), name="reservation keeper")
                 group.create_task(self.vms.run(events, self._namespace), name="VMs")
                 group.create_task(self._follow_later(feed, informers), name="kinds that come later")
                 self._ready.set()
@@ -158,6 +167,11 @@ class Scheduler:
     def _withheld(self, pod: Pod) -> tuple[WithheldGpu, ...]:
         snapshot = self.core.snapshot
         return snapshot.device_claims.withheld(pod.gpu_ids, snapshot.state.inventories.get(pod.node))
+
+    def _published(self, node: str, gpu: int) -> WithheldGpu | None:
+        snapshot = self.core.snapshot
+        found = snapshot.device_claims.withheld((gpu,), snapshot.state.inventories.get(node))
+        return found[0] if found else None
 
     def _actuator(self) -> SchedulerActuator:
         book = LeaseClient(self._api, self._namespace, self._clock)
@@ -178,7 +192,8 @@ class Scheduler:
 
     def _feed(self, loop: SchedulerLoop, claims: ClaimController) -> ClusterFeed:
         """Order of observers: the loop's core applies an event to the snapshot, the others read it there."""
-        collecting = (self._collector, self._restoring) if self._settings.scheduling.release_leases else ()
+        keeping = (self._collector, self._restoring, self._reserving)
+        collecting = keeping if self._settings.scheduling.release_leases else ()
         return ClusterFeed(loop, claims, self._changes, self._skew, *collecting)
 
     def _informer(self, interest: InformerSpec[Any, Any], feed: ClusterFeed) -> Informer[Any, Any]:

@@ -17,6 +17,9 @@ _GPU_UUID = (_PARENT_UUID, "uuid")
 RESERVATION = "gpu.scheduling/reservation"
 """Label of a ResourceClaim of ours, beside the Leases: it withholds a leased GPU from kube-scheduler."""
 
+RESERVATION_FINALIZER = "gpu.scheduling/lease-protection"
+"""Finalizer of such a ResourceClaim: who deletes it does not open the GPU while its Lease stands."""
+
 
 def read_device_claim(raw: KubeResourceClaim, *, lease_namespace: str = LEASE_NAMESPACE) -> ResourceClaim:
     """Read a ResourceClaim's facts. A claim without allocation holds no device. Nor do ours: Leases count theirs.
@@ -25,8 +28,15 @@ def read_device_claim(raw: KubeResourceClaim, *, lease_namespace: str = LEASE_NA
     """
     meta, given = raw.metadata, raw.status.allocation
     ours = meta.namespace == lease_namespace and RESERVATION in meta.labels
-    devices = () if given is None or ours else tuple(sorted(set(allocated_devices(given))))
-    return ResourceClaim(key=ObjectKey(meta.namespace, meta.name), uid=meta.uid, devices=devices)
+    devices = () if given is None else tuple(sorted(set(allocated_devices(given))))
+    held, withheld = ((), devices) if ours else (devices, ())
+    return ResourceClaim(
+        key=ObjectKey(meta.namespace, meta.name),
+        uid=meta.uid,
+        devices=held,
+        withheld=withheld,
+        deleting=ours and meta.deletion_timestamp is not None,
+    )
 
 
 def allocated_devices(given: Allocated) -> list[AllocatedDevice]:

@@ -14,7 +14,7 @@ from ullage.cloud.simulated import SimulatedCloud
 from ullage.control.vms.permits import PermitHandler
 from ullage.errors import AlreadyExists
 from ullage.kube.client.api import KubeApi
-from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES
+from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES, RESOURCE_CLAIMS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import OURS, POD_GROUP, VM_KINDS
 from ullage.kube.crds.install import install
@@ -212,7 +212,7 @@ async def started_world(
     await _make(world)
     rng = random.Random(spec.seed + 1)
     nature = RestApi(InMemoryTransport(server, user="kubelet"), rng=rng, lossless=not spec.faults)
-    collected = replace(spec.actors, custom=(*spec.actors.custom, GPU_CLAIMS, GPU_NODE_STATUSES))
+    collected = replace(spec.actors, custom=(*spec.actors.custom, GPU_CLAIMS, GPU_NODE_STATUSES, RESOURCE_CLAIMS[0]))
     async with (
         start_actors(nature, clock, collected) as world.actors,
         _beside(world.cloud.run(), world.agents.run(), *_karpenter(world), *_vms(world)),
