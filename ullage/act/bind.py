@@ -19,6 +19,7 @@ from ullage.model.allocation import ALLOCATED, MIG_UUID, SHARE, VISIBLE_DEVICES,
 from ullage.model.device import MILLI_GPU
 from ullage.model.intents import BindPod
 from ullage.model.outcomes import BindFailure, PlaceOutcome, PodBound, PodNotBound
+from ullage.observe.traces import PlacementStep, step
 
 _LOST_ANSWER = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
 
@@ -45,7 +46,8 @@ class BindStep:
 
     async def bind(self, action: BindPod, holdings: Sequence[HeldLease]) -> PlaceOutcome:
         """Bind the pod. Every end is an outcome. On failure its Leases are released where that is safe."""
-        setback = await self._bind(action)
+        with step(PlacementStep.BIND, pod=str(action.pod)):
+            setback = await self._bind(action)
         if setback is None:
             return PodBound(action)
         if setback.leaked:

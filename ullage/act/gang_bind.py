@@ -19,6 +19,7 @@ from ullage.kube.client.api import KubeApi
 from ullage.model.allocation import lease_name
 from ullage.model.intents import BindGang, BindPod
 from ullage.model.outcomes import BindFailure, GangBindOutcome, PlaceOutcome, PodNotBound
+from ullage.observe.traces import PlacementStep, step
 
 Held = tuple[list[HeldLease], ...]
 """Leases held by each member, in the order of the members."""
@@ -55,7 +56,9 @@ class GangBinder:
         held: Held = tuple([] for _ in places)
         culprits = culprits or changed
         if not culprits:
-            culprits = await self._hold(places, held) or await self._withhold(places, held)
+            with step(PlacementStep.LEASE, members=len(places)):
+                culprits = await self._hold(places, held)
+            culprits = culprits or await self._withhold(places, held)
         outcomes = await (self._give_back(places, held, culprits) if culprits else self._bind(places, held))
         asked = zip(outcomes, action.places, strict=True)
         return GangBindOutcome(action, tuple(replace(outcome, action=place) for outcome, place in asked))

@@ -9,6 +9,7 @@ from ullage.act.volumes import VolumeBinder, prepare_volumes
 from ullage.kube.client.api import KubeApi
 from ullage.model.intents import BindPod
 from ullage.model.outcomes import BindFailure, PlaceOutcome, PodNotBound
+from ullage.observe.traces import PlacementStep, step
 
 MOST_RETRIES = 2
 """Retries of a bind that failed because the pod was written between decision and bind."""
@@ -52,7 +53,8 @@ class PodBinder:
         if not action.devices:
             return ()
         try:
-            reserved = await self._book.reserve(holder_of(action), LeaseRequest.of(action))
+            with step(PlacementStep.LEASE, gpus=len(action.devices)):
+                reserved = await self._book.reserve(holder_of(action), LeaseRequest.of(action))
         except errors.ApiError as error:
             return PodNotBound(action, api_setback(error), str(error), leaked=True)
         return taken(action, reserved) if isinstance(reserved, DeviceTaken) else reserved.holdings

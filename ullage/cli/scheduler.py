@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import re
 import secrets
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from ullage.errors import UserError
 from ullage.model.scoring import DEFAULT_SCHEDULER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
     from ullage.config.settings import Settings
     from ullage.control.crash import CrashDump
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ullage.control.vms.wiring import VmServing
     from ullage.kube.auth.access import ClusterAccess
     from ullage.kube.client.api import KubeApi
+    from ullage.observe.otel import OtelTracer
     from ullage.observe.probes import ListenAddress
     from ullage.observe.scheduler_metrics import SchedulerMetrics
 
@@ -139,6 +141,7 @@ class _Process:
     """Settings in force."""
     serving: "VmServing"
     crash: "CrashDump"
+    tracer: "OtelTracer | None"
     scheduler: "Scheduler | None" = field(default=None)
     leads: bool = False
     election: str = ""
@@ -178,14 +181,35 @@ async def _scheduling(
     await check_served(access, GPU_CLAIMS, GPU_NODE_STATUSES)
     metrics = SchedulerMetrics(CollectorRegistry())
     election = election_of(settings.scheduling.policies())
-    async with following_settings(options, settings, election, metrics.registry) as following:
-        process = _Process(metrics, following, serving, crash)
+    async with (
+        following_settings(options, settings, election, metrics.registry) as following,
+        _tracing(settings) as tracer,
+    ):
+        process = _Process(metrics, following, serving, crash, tracer)
         async with pages(address, metrics.registry, unready=process.unready, refresh=process.refresh):
             if options["leader_election"]:
                 async with _Standby(access, process) as standby:
                     await led(choice, settings.scheduling.lease_namespace, election, standby.lead, process.elects)
             else:
                 await _serve(access, process)
+
+
+@asynccontextmanager
+async def _tracing(settings: "Settings") -> "AsyncIterator[OtelTracer | None]":
+    """Tracer during the block, if an endpoint is set; what is left is sent at the end. Raises UserError."""
+    endpoint = settings.scheduling.trace_endpoint
+    if endpoint is None:
+        yield None
+        return
+    from ullage.observe.otel import OtelTracer, traces_url
+
+    url = traces_url(endpoint, "scheduling.traceEndpoint")
+    fraction = settings.scheduling.trace_fraction
+    tracer = OtelTracer(url, service="ullage-scheduler", instance=identity(), fraction=fraction)
+    try:
+        yield tracer
+    finally:
+        await asyncio.to_thread(tracer.close)
 
 
 async def _serve(access: "ClusterAccess", process: _Process) -> None:
@@ -202,6 +226,7 @@ def _new_scheduler(api: "KubeApi", process: _Process) -> "Scheduler":
 
     seed, settings = secrets.randbits(32), process.following.settings
     made = Scheduler(api, settings, WallClock(), instance=identity(), seed=seed, metrics=process.metrics)
+    made.tracer = process.tracer
     made.vms.serving = process.serving
     process.following.program = made
     return made

@@ -115,6 +115,12 @@ class SchedulingSettings:
         "Longest time an unschedulable pod waits for a change before it is tried again.",
         live=True,
     )
+    trace_endpoint: str | None = setting(
+        None,
+        Nullable(Text(), "no traces"),
+        "Collector that gets traces of placements by OTLP over HTTP, such as http://collector.monitoring:4318.",
+    )
+    trace_fraction: float = setting(1.0, Fraction(), "Part of all placements that is traced, with a traceEndpoint.")
 
     def policies(self) -> dict[str, str]:
         """Policies by scheduler name, the default one first."""

@@ -22,6 +22,7 @@ from ullage.model.intents import BindGang, BindPod, EvictGang, Preempt
 from ullage.model.outcomes import PlaceOutcome, PodNotBound
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
+from ullage.observe.traces import PlacementSpan, placement
 from ullage.runtime import SLICE, LoopTasks, Pacing, Wakeup, drive, let_others_run, run_reconciler, seconds_until
 
 DECISIONS_AT_A_TIME = 16
@@ -144,24 +145,24 @@ class SchedulerLoop:
             if decision is None:
                 break
             decided += 1
-            self._begin(decision)
+            self._begin(decision, self._clock.steady() - began)
             ended = self._clock.steady()
             self._reporter.decided(ended - began)
             began = ended
         return decided
 
-    def _begin(self, decision: Decision) -> None:
-        """Set going what was decided; nothing is waited for."""
+    def _begin(self, decision: Decision, took: float) -> None:
+        """Set going what was decided in `took` seconds; nothing is waited for."""
         match decision:
             case BindPod():
                 self._refusals.forget(decision.pod)
                 self._placing += _slots((decision,))
-                self._tasks.start(self._place(decision))
+                self._tasks.start(self._place(decision, took))
             case BindGang():
                 for place in decision.places:
                     self._refusals.forget(place.pod)
                 self._placing += _slots(decision.places)
-                self._tasks.start(self._place_gang(decision))
+                self._tasks.start(self._place_gang(decision, took))
             case EvictGang():
                 self._tasks.start(self._evict_gang(decision))
             case PodsUnschedulable():
@@ -175,23 +176,27 @@ class SchedulerLoop:
 
     async def _search(self, search: PreemptionSearch) -> None:
         """Search victims in slices, beside other decisions."""
+        began = self._clock.steady()
         found = await drive(search.steps, self._clock, budget=SEARCH_BUDGET, slice_time=SEARCH_SLICE)
         decision = self.core.conclude(search, found, now=self._clock.now())
         if decision is not None:
-            self._begin(decision)
+            self._begin(decision, self._clock.steady() - began)
         self._wakeup.set()
 
-    async def _place(self, action: BindPod) -> None:
-        with self._slots_taken((action,)):
+    async def _place(self, action: BindPod, decided_in: float) -> None:
+        with self._slots_taken((action,)), placement(self._reporter.tracer, _attributes(action), decided_in) as span:
             began, waited = self._clock.steady(), self._waited(action)
             outcome = await self._actuator.placer.perform(action)
+            _trace_failure(span, (outcome,))
         self._settle(outcome, waited, took=self._clock.steady() - began)
         self._report_failure(outcome)
 
-    async def _place_gang(self, action: BindGang) -> None:
-        with self._slots_taken(action.places):
+    async def _place_gang(self, action: BindGang, decided_in: float) -> None:
+        named: dict[str, str | int] = {"ullage.gang": str(action.gang), "ullage.members": len(action.places)}
+        with self._slots_taken(action.places), placement(self._reporter.tracer, named, decided_in) as span:
             began, waited = self._clock.steady(), [self._waited(place) for place in action.places]
             outcome = await self._actuator.gang_placer.perform(action)
+            _trace_failure(span, outcome.outcomes)
         self._reporter.gang_ended(outcome, waited=self.core.gang_waited(action.gang, now=self._clock.now()))
         for one, so_far in zip(outcome.outcomes, waited, strict=True):
             self._settle(one, so_far, took=self._clock.steady() - began)
@@ -256,6 +261,26 @@ class SchedulerLoop:
             self._wakeup.set()
             for place in leasing:
                 self._reserve(place.pod, None)
+
+
+def _attributes(action: BindPod) -> dict[str, str | int]:
+    """Attributes of a pod's placement, by the names OpenTelemetry has for them."""
+    return {
+        "k8s.namespace.name": action.pod.namespace,
+        "k8s.pod.name": action.pod.name,
+        "k8s.pod.uid": action.uid,
+        "k8s.node.name": action.node,
+        "ullage.gpus": ",".join(map(str, action.devices)),
+        "ullage.why": action.why,
+    }
+
+
+def _trace_failure(span: PlacementSpan, outcomes: Sequence[PlaceOutcome]) -> None:
+    """Mark the span with the first failure."""
+    for outcome in outcomes:
+        if isinstance(outcome, PodNotBound):
+            span.failed(outcome.setback.value, f"{outcome.action.pod}: {outcome.detail}")
+            return
 
 
 def _slots(places: Sequence[BindPod]) -> int:

@@ -32,6 +32,7 @@ from ullage.observe.events import EventMessage, EventReason, EventRecorder, Obje
 from ullage.observe.once import OnceLog
 from ullage.observe.scheduler_metrics import AttemptResult, BindResult, SchedulerMetrics
 from ullage.observe.scheduler_metrics import GangResult as GangEnd
+from ullage.observe.traces import PlacementTracer
 
 _log = structlog.get_logger("scheduler")
 
@@ -42,7 +43,15 @@ _OF_NO_CONCERN = (BindFailure.POD_GONE, BindFailure.POD_CHANGED, BindFailure.GAN
 class SchedulerReporter:
     """Reporter of a scheduler: Events, log lines and metrics."""
 
-    def __init__(self, events: EventRecorder, metrics: SchedulerMetrics, clock: Clock) -> None:
+    def __init__(
+        self,
+        events: EventRecorder,
+        metrics: SchedulerMetrics,
+        clock: Clock,
+        tracer: PlacementTracer | None = None,
+    ) -> None:
+        """Placements are traced if there is a `tracer`."""
+        self.tracer = tracer
         self._events = events
         self._metrics = metrics
         self._clock = clock
@@ -63,6 +72,8 @@ class SchedulerReporter:
         self._metrics.attempt(AttemptResult.PLACED, Reason.FITS)
         self._metrics.queue_wait.observe(waited)
         self._record(_pod(action.pod, action.uid), EventReason.SCHEDULED, _placed(action))
+        gpus = ",".join(map(str, action.devices))
+        _log.info("bound", pod=str(action.pod), node=action.node, gpus=gpus, why=action.why, waited=round(waited, 3))
 
     def gang_ended(self, outcome: GangBindOutcome, *, waited: float) -> None:
         if all(isinstance(one, PodBound) for one in outcome.outcomes):
@@ -75,6 +86,7 @@ class SchedulerReporter:
 
     def refusal_written(self, pod: Pod, why: SchedulingFailure) -> None:
         about = _pod(pod.key, pod.uid)
+        _log.info("unschedulable", pod=str(pod.key), reason=why.word, why=why.message)
         self._events.tell(EventMessage(about, EventReason.FAILED_SCHEDULING, why.message, topic=why.word))
 
     def gang_gave_up(self, pods: Sequence[Pod], why: SchedulingFailure, *, waited: float) -> None:
@@ -86,6 +98,7 @@ class SchedulerReporter:
         preemptor = _pod(outcome.action.pod, outcome.action.uid)
         for victim in outcome.evicted:
             self._metrics.preemptions.inc()
+            _log.info("evicted for another", pod=str(victim.pod), preemptor=str(outcome.action.pod), node=victim.node)
             note = f"made room for {outcome.action.pod} on {victim.node}: {outcome.action.why}"
             self._events.tell(EventMessage(_pod(victim.pod, victim.uid), EventReason.PREEMPTED, note, preemptor))
         for victim, why in outcome.refused:
@@ -95,6 +108,7 @@ class SchedulerReporter:
 
     def gang_evicted(self, outcome: EvictGangOutcome) -> None:
         for victim in outcome.evicted:
+            _log.info("evicted with its gang", pod=str(victim.pod), node=victim.node, why=outcome.action.why)
             self._record(_pod(victim.pod, victim.uid), EventReason.GANG_TIMED_OUT, f"evicted: {outcome.action.why}")
 
     def unwritten(self, about: ObjectKey, detail: str) -> None:

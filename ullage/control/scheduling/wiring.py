@@ -38,6 +38,7 @@ from ullage.model.dra import WithheldGpu
 from ullage.model.pod import Pod
 from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics
+from ullage.observe.traces import PlacementTracer
 from ullage.runtime import drive
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 from ullage.watch.sources import any_served, may_come_later, sources_served
@@ -65,6 +66,8 @@ class Scheduler:
         self._settings = settings
         self._profiles = settings.scheduling.policies()
         self._namespace = namespace = settings.scheduling.lease_namespace
+        self.tracer: PlacementTracer | None = None
+        """Set before `run`, if placements are to be traced."""
         self._loop: SchedulerLoop | None = None
         self._events: EventRecorder | None = None
         self._clock = clock
@@ -134,7 +137,7 @@ class Scheduler:
         recorder = EventRecorder(writer, self._clock, instance=self._instance, on_fate=self._metrics.event)
         async with recorder as events:
             self._events = events
-            reporter = SchedulerReporter(events, self._metrics, self._clock)
+            reporter = SchedulerReporter(events, self._metrics, self._clock, self.tracer)
             claims = ClaimController(
                 self._api,
                 self._clock,
