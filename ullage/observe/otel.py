@@ -86,7 +86,7 @@ class OtelTracer(PlacementTracer):
         """Send what is left, for about FLUSH_SECONDS at most. Blocks."""
         # The SDK's own limit of time is between two batches: with a collector that is away it would take far longer.
         _within(FLUSH_SECONDS, self._provider.force_flush)
-        self._exporter.shutdown()
+        self._exporter.shutdown()  # type: ignore[no-untyped-call]
         _within(1.0, self._provider.shutdown)
 
 
