@@ -137,7 +137,14 @@ async def test_a_node_is_closed_leased_and_opened_again(
     assert (closed.closed_for, closed.kept, closed.handover) == ("r1", True, reserve.handover)
     for device in (0, 1):
         assert (await api.get(LEASES, lease_name(node.name, device), ns)).spec.holder_identity == pod.uid
-    clear = ClearHandover(node=node.name, uid=node.uid, resource_version="", drop_do_not_disrupt=not kept, why="")
+    clear = ClearHandover(
+        node=node.name,
+        uid=node.uid,
+        resource_version="",
+        drop_do_not_disrupt=not kept,
+        end=SmartPodState.HANDED_OVER,
+        why="",
+    )
     assert await actuator.perform(clear) == IntentDone(clear)
     opened = read_handover_node(await api.get(NODES, node.name))
     assert (opened.closed_for, opened.kept, opened.handover) == (None, kept, None)

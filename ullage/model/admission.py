@@ -120,10 +120,10 @@ class RequestGpus:
 
 
 @dataclass(frozen=True, slots=True)
-class AddToleration:
-    """Tolerate NoSchedule taints with this key, whatever their value."""
+class AddTolerations:
+    """Tolerate NoSchedule taints with these keys, whatever their values."""
 
-    key: str
+    keys: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class AvoidNodes:
     value: str
 
 
-PodChange = DropAnnotation | SetScheduler | SetEnv | RequestGpus | AddToleration | AddNodeSelector | AvoidNodes
+PodChange = DropAnnotation | SetScheduler | SetEnv | RequestGpus | AddTolerations | AddNodeSelector | AvoidNodes
 
 
 class DenialReason(StrEnum):

@@ -306,6 +306,8 @@ class ClearHandover:
     uid: str
     resource_version: str
     drop_do_not_disrupt: bool
+    end: SmartPodState
+    """End of the request: HandedOver if its pods were bound, Failed if the node was lost, Cancelled if it was over."""
     why: str
 
 

@@ -93,5 +93,7 @@ class RecordedFailure(msgspec.Struct, frozen=True, gc=False, kw_only=True, renam
     retry_at: float
     fingerprint: str
     """Fingerprint of the attempt: the pod's need, the mappings and the NodePools. Another one starts attempts anew."""
+    at: float = 0.0
+    """Instant at which it was recorded."""
     exhausted: tuple[str, ...] = ()
     """Mappings that had no capacity in this round."""

@@ -30,7 +30,7 @@ from ullage.kube.crds.install import install
 from ullage.kube.read import read_pod
 from ullage.kube.read.karpenter import read_handover_node, read_smart_pod
 from ullage.kube.write.smart_pod import written_amount
-from ullage.model.device import Inventory
+from ullage.model.device import KIND_LABEL, Inventory
 from ullage.model.karpenter import HandoverNode, SmartPod
 from ullage.model.karpenter_failure import RecordedFailure
 from ullage.model.provisioner import GpuTemplate
@@ -76,6 +76,7 @@ def claim_pod_manifest(
         gpus=count if counted else 0,
         requests={"cpu": cpu, "memory": "4Gi"},
         schedulerName="gpu-scheduler",
+        nodeSelector={KIND_LABEL: "counted" if counted else "leased"},
         tolerations=[
             {"key": "gpu.scheduling/leased", "operator": "Exists"},
             {"key": "nvidia.com/gpu", "operator": "Exists"},

@@ -90,6 +90,7 @@ class Stage:
     registry: CollectorRegistry
     """Metrics of the controller. They live through its crashes, as Prometheus' own counters do."""
     agents: SimulatedAgents
+    scheduler: SimulatedProcess
     cloud: CountingCloud
     """Cloud of the NodeProvisioners, if a story makes any."""
     claims_made: set[str] = field(default_factory=set)
@@ -159,7 +160,8 @@ class Stage:
 
 def settings(**more: Any) -> KarpenterSettings:
     mapping = NodePoolMapping(name="h100", node_pool="gpu-h100", gpu_model=H100, gpu_memory=80 * GIB)
-    return KarpenterSettings(enabled=True, node_pools={"h100": mapping}, priority_class="", **more)
+    said: dict[str, Any] = {"enabled": True, "node_pools": {"h100": mapping}, "priority_class": ""}
+    return KarpenterSettings(**(said | more))
 
 
 Died = Callable[[], None]
@@ -250,7 +252,9 @@ async def staged(
     controller = a_controller(server, chosen, seed, weather, KarpenterMetrics(registry), cloud)
     scheduler = a_scheduler(server, seed)
     async with start_actors(an_api(server, seed + 1), clock, played):
-        stage = Stage(api, server, clock, controller, karpenter, clock.now(), weather, registry, agents, cloud)
+        stage = Stage(
+            api, server, clock, controller, karpenter, clock.now(), weather, registry, agents, scheduler, cloud
+        )
         beside = [asyncio.ensure_future(one.run()) for one in (agents, karpenter, kube_scheduler)]
         beside.append(asyncio.ensure_future(_count_claims(stage)))
         controller.start()

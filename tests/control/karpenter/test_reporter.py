@@ -41,6 +41,8 @@ def test_a_request_that_is_served_is_a_success() -> None:
     cluster.smart_pod_binds()
     cluster.agent_reports()
     cluster.settle()
+    cluster.bind("a", "n1", (0,))
+    cluster.settle()
     heard, registry, _ = reported(cluster)
     assert [(one.reason, one.about.key) for one in heard.told] == [
         (EventReason.SCALE_UP_TRIGGERED, ObjectKey("team", "a")),

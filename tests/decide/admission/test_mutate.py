@@ -142,20 +142,27 @@ def test_scheduler_name(named: str, stored_as: str, warned: bool) -> None:
     assert any("volcano" in text for text in judged.warnings) == warned
 
 
+LEASED, GPU_NODES = "gpu.scheduling/leased", "nvidia.com/gpu"
+
+
 @pytest.mark.parametrize(
     ("tolerations", "added"),
     [
-        pytest.param(None, True, id="none"),
-        pytest.param([{"key": "x", "operator": "Exists"}], True, id="another"),
-        pytest.param([{"key": "gpu.scheduling/leased", "operator": "Exists"}], False, id="this-one"),
-        pytest.param([{"operator": "Exists"}], False, id="everything"),
-        pytest.param([{"operator": "Exists", "effect": "NoExecute"}], True, id="everything-of-another-effect"),
+        pytest.param(None, [LEASED, GPU_NODES], id="none"),
+        pytest.param([{"key": "x", "operator": "Exists"}], [LEASED, GPU_NODES], id="another"),
+        pytest.param([{"key": LEASED, "operator": "Exists"}], [GPU_NODES], id="leased-nodes"),
+        pytest.param([{"key": GPU_NODES, "operator": "Exists"}], [LEASED], id="gpu-nodes"),
+        pytest.param([{"key": GPU_NODES, "value": "x"}], [LEASED, GPU_NODES], id="gpu-nodes-with-one-value"),
+        pytest.param([{"operator": "Exists"}], [], id="everything"),
+        pytest.param(
+            [{"operator": "Exists", "effect": "NoExecute"}], [LEASED, GPU_NODES], id="everything-of-another-effect"
+        ),
     ],
 )
-def test_leased_nodes_are_tolerated(tolerations: list[JsonObject] | None, added: bool) -> None:
+def test_taints_of_gpu_nodes_are_tolerated(tolerations: list[JsonObject] | None, added: list[str]) -> None:
     stored, _ = admit(claiming(**({} if tolerations is None else {"tolerations": tolerations})))
-    ours = {"key": "gpu.scheduling/leased", "operator": "Exists", "effect": "NoSchedule"}
-    assert stored["spec"].get("tolerations", []) == [*(tolerations or []), *([ours] if added else [])]
+    ours = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in added]
+    assert stored["spec"].get("tolerations", []) == [*(tolerations or []), *ours]
 
 
 KIND = "gpu.scheduling/node-kind"
@@ -250,7 +257,8 @@ def test_where_it_may_go_is_the_pods_own_word_whatever_becomes_of_the_claim() ->
         stored, _ = admit(claiming(), a_claim(2, node_labels=labels))
         assert stored["spec"]["nodeSelector"] == {KIND: kind}
         assert (env_of(stored["spec"]["containers"][0]) == BY_UUID) is confined
-        assert bool(stored["spec"].get("tolerations")) is confined
+        keys = [one["key"] for one in stored["spec"]["tolerations"]]
+        assert keys == ([LEASED, GPU_NODES] if confined else [GPU_NODES])
         assert guarded(stored) == AS_IT_IS
 
 

@@ -584,6 +584,10 @@ def test_an_admitted_pod_of_an_earlier_attempt_asks_for_the_same() -> None:
     assert is_admitted(cluster.waiting("a"), request)
     cluster.drop(HandoverNode, ObjectKey("", "n1"))
     cluster.snapshot.apply(Deleted(ObjectKey("", "n1"), cluster.snapshot.state.nodes["n1"]))
+    cluster.settle()
+    assert _failure(cluster).reason is FailureReason.HANDOVER_LOST, "a node that vanishes is lost, too"
+    assert _failure(cluster).attempts == 1, "counted once"
+    cluster.now += 10.0
     cluster.ask()
     assert cluster.smart_pod.request == request
     cluster.settle()

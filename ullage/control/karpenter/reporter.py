@@ -66,11 +66,16 @@ class KarpenterReporter:
                 if intent.end is SmartPodState.CANCELLED:
                     self._ended(SmartPodState.CANCELLED, None)
             case ClearHandover() as intent if outcome.written:
-                _log.info("node opened", node=intent.node, why=intent.why)
-                if "is over" in intent.why and self._metrics is not None:
-                    self._metrics.orphan_opened()
+                self._opened(intent)
             case _:
                 pass
+
+    def _opened(self, intent: ClearHandover) -> None:
+        _log.info("node opened", node=intent.node, why=intent.why)
+        if intent.end is SmartPodState.HANDED_OVER:
+            self._ended(SmartPodState.HANDED_OVER, None)
+        elif intent.end is SmartPodState.CANCELLED and self._metrics is not None:
+            self._metrics.orphan_opened()
 
     def transitions(self, moves: Iterable[Transition]) -> None:
         for move in moves:
@@ -82,8 +87,6 @@ class KarpenterReporter:
                 self._metrics.state_left(move.start, move.seconds)
             if move.jump:
                 self._metrics.jumped()
-            if move.end is SmartPodState.HANDED_OVER:
-                self._ended(SmartPodState.HANDED_OVER, None)
 
     def claim_events(self, events: Iterable[NodeClaimEvent], ours: Iterable[str]) -> None:
         """Count events of NodeClaims in `ours`, those made for a request, and time them from creation to Ready.

@@ -10,7 +10,7 @@ from ullage.decide.admission.policy import DEFAULT_SCHEDULER, AdmissionPolicy
 from ullage.model.admission import (
     OUTPUTS,
     AddNodeSelector,
-    AddToleration,
+    AddTolerations,
     AdmissionAllowed,
     AdmissionContainer,
     AdmissionPod,
@@ -60,9 +60,10 @@ def new_pod(pod: AdmissionPod, user: str, found: ClaimLookup, policy: AdmissionP
         # On a counted node our env would hide the GPUs; on a leased node a container without env would see all.
         # What a claim says may change later, the pod cannot: so the pod says it itself.
         changes.append(AddNodeSelector(KIND_LABEL, _COUNTED if counted else _LEASED))
+    missing = tuple(key for key in _taints(counted, policy) if not {key, ""} & set(pod.tolerated))
+    if missing:
+        changes.append(AddTolerations(missing))
     if not counted:
-        if policy.taint and not {policy.taint, ""} & set(pod.tolerated):
-            changes.append(AddToleration(policy.taint))
         written = pod.annotations if trusted and ALLOCATED in pod.annotations else {}
         wanted = wanted_env(policy.visible_by, {key: written[key] for key in OUTPUTS if key in written})
         changes += filter(None, (env_change(container, wanted) for container in pod.containers))
@@ -82,6 +83,16 @@ def new_ephemeral(
     new = [one for one in pod.containers if one.spot.role is ContainerRole.EPHEMERAL and one.name not in there]
     changes: Iterator[SetEnv | None] = (env_change(container, wanted) for container in new)
     return AdmissionAllowed(tuple(change for change in changes if change is not None))
+
+
+def _taints(counted: bool, policy: AdmissionPolicy) -> Iterator[str]:
+    """Taints of GPU nodes: that of leased nodes, and the one that keeps pods without GPUs off.
+
+    The API server's plugin ExtendedResourceToleration adds the second to pods that request the resource by themselves.
+    """
+    if policy.taint and not counted:
+        yield policy.taint
+    yield GPU
 
 
 def asks_for_counted(pod: AdmissionPod, claim: Claim | None) -> bool:

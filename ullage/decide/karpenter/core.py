@@ -7,12 +7,15 @@ window, pauses between writes) may be lost without harm.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from ullage.decide.karpenter.batching import need_of
+from ullage.decide.karpenter.closed_nodes import ClosedNodes
 from ullage.decide.karpenter.demand import request_of
 from ullage.decide.karpenter.facts import KarpenterFacts
-from ullage.decide.karpenter.handover import admit, is_admitted, open_node, release, reserve
+from ullage.decide.karpenter.handover import release, reserve
 from ullage.decide.karpenter.intent_backoff import NODE, POD, SMART_POD, IntentBackoff, subject_of
-from ullage.decide.karpenter.lifecycle import REGISTERED, node_claim_events
+from ullage.decide.karpenter.lifecycle import node_claim_events
 from ullage.decide.karpenter.node_pool_mapping import Chosen, choose
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.decide.karpenter.progress import Progress, ProgressReader, evicted
@@ -26,7 +29,6 @@ from ullage.model.intents import ClearHandover, CreateSmartPod, DeleteSmartPod, 
 from ullage.model.karpenter import (
     UNCLAIMED,
     CapacityRequest,
-    Handover,
     HandoverNode,
     KarpenterEvent,
     NodeClaim,
@@ -43,7 +45,7 @@ from ullage.model.pod import Pod
 from ullage.model.units import Instant, after
 
 LONGEST_UNOBSERVED = 10.0
-"""Seconds for which a smart pod that was created counts without having been observed."""
+"""Seconds for which a smart pod that was created or deleted counts as such without having been observed."""
 
 
 class KarpenterCore:
@@ -54,7 +56,7 @@ class KarpenterCore:
         self.policy = policy
         self._assigner = assigner
         self._reader = ProgressReader(assigner, self.facts, policy)
-        self._planner = RequestPlanner(self.facts, policy, self._has_reported)
+        self._planner = RequestPlanner(self.facts, policy, self._reader.has_reported)
         self._retry = SmartPodRetries(self.facts, policy)
         self._backoff = IntentBackoff()
         self._wanted: tuple[CapacityRequest, ...] = ()
@@ -62,7 +64,10 @@ class KarpenterCore:
         self._rejected: list[tuple[tuple[WaitingPod, ...], str]] = []
         self._creating: dict[str, tuple[Instant, tuple[WaitingPod, ...]]] = {}
         """By request: pods whose smart pod is being created and was not observed yet, and since when."""
+        self._deleted: dict[str, Instant] = {}
+        """By uid: smart pods that were deleted and were not observed so yet, and when."""
         self.transitions = TransitionLog()
+        self._closed = ClosedNodes(assigner, self._reader, self._retry, self.transitions)
         self.claim_events: list[NodeClaimEvent] = []
         """Events of NodeClaims since the loop last reported them."""
         self.waiting_for: dict[ObjectKey, str] = {}
@@ -81,6 +86,8 @@ class KarpenterCore:
                 self._creating.pop(fact.request, None)
             case HandoverNode():
                 self._backoff.observed((NODE, ObjectKey("", fact.name)))
+                if new is None:
+                    self._closed.vanished(fact)
             case Pod():
                 self._backoff.observed((POD, event.key))
                 return True
@@ -131,7 +138,7 @@ class KarpenterCore:
         readings = list(self._readings(now))
         for intent in (
             *self._in_flight(readings, now),
-            *self._closed_nodes(now),
+            *self._closed.next_intents(self._wake_at, now=now),
             *self._rejections(now),
             *self._new(readings, now),
         ):
@@ -158,6 +165,7 @@ class KarpenterCore:
             if isinstance(intent, ReserveNode):
                 self._reader.leased |= {(intent.node, one.pod.uid): frozenset(one.devices) for one in intent.leases}
             elif isinstance(intent, DeleteSmartPod):
+                self._deleted[intent.uid] = Instant(now)
                 self._ended(intent, now)
             elif isinstance(intent, ClearHandover):
                 node = self.facts.nodes.get(intent.node)
@@ -170,7 +178,11 @@ class KarpenterCore:
 
     def _readings(self, now: float) -> Iterator[Progress | SmartPod]:
         """Progress of each smart pod by name; the bare fact of one whose request cannot be read."""
-        for _, pod in sorted(self.facts.smart_pods.items()):
+        self._deleted = {uid: at for uid, at in self._deleted.items() if now < after(at, LONGEST_UNOBSERVED)}
+        for _, known in sorted(self.facts.smart_pods.items()):
+            pod = known
+            if known.uid in self._deleted:
+                pod = msgspec.structs.replace(known, deleting=True)
             if pod.original is None or pod.original.id != pod.request:
                 yield pod
             else:
@@ -216,7 +228,7 @@ class KarpenterCore:
         """Record the failure on the waiting pods and delete the smart pod. NodeClaim and Node stay."""
         attempts = max(one.attempts, one.smart_pod.attempts + 1)
         exhausted = (*one.original.exhausted, one.original.mapping)
-        for request in self._requests_of(one.waiting):
+        for request in self._reader.requests_of(one.waiting):
             written = self._retry.record(request, failure, attempts, now=now, exhausted=exhausted)
             if written is not None:
                 yield written
@@ -243,73 +255,10 @@ class KarpenterCore:
 
     def _has_changed(self, one: Progress) -> bool:
         """True if the waiting pods' requests differ from those the smart pod was created for."""
-        now_asked = list(self._requests_of(one.waiting))
+        now_asked = list(self._reader.requests_of(one.waiting))
         if len(now_asked) < len(one.original.pods):
             return False  # a pod of the group is gone, or a new node would not help it now: nothing can be compared
         return need_of(now_asked) != one.original.fingerprint
-
-    # Nodes that are closed.
-
-    def _closed_nodes(self, now: float) -> Iterator[KarpenterIntent]:
-        """Continue hand-overs whose smart pod is gone, and open nodes bought for requests that are over."""
-        served = {pod.request for pod in self.facts.smart_pods.values()}
-        for _, node in sorted(self.facts.nodes.items()):
-            if (
-                (node.closed_for is None and node.handover is None)
-                or node.request in served
-                or node.closed_for in served
-            ):
-                continue
-            # A node whose taint a user removed still has our annotations: they go when the hand-over is over.
-            if node.handover is None or node.closed_for == UNCLAIMED:
-                if node.ready and not node.going and self._is_usable(node, now):
-                    yield open_node(node, f"request {node.request} is over: the node is for whoever comes next")
-            else:
-                yield from self._handed_over(node, node.handover, now)
-
-    def _is_usable(self, node: HandoverNode, now: float) -> bool:
-        """True if the scheduler can place pods on the node: its agent has reported, or has been silent for too long.
-
-        A node that is opened earlier could be taken by pods that need no report, while the next request waits for it.
-        """
-        if self._has_reported(node.name):
-            return True
-        claim = self.facts.claim_of(node.request)
-        if claim is None:
-            return True
-        usable_by = after(claim.condition(REGISTERED).since or claim.created, self.policy.deadlines[S.INITIALIZED])
-        if now < usable_by:
-            self._wake_at.append(usable_by)
-        return now >= usable_by
-
-    def _has_reported(self, node: str) -> bool:
-        return node in self._assigner.snapshot.state.inventories
-
-    def _handed_over(self, node: HandoverNode, handover: Handover, now: float) -> Iterator[KarpenterIntent]:
-        waiting = self._reader.waiting(handover.pods)
-        if waiting or handover.request in self.transitions.states():
-            self.transitions.observe(handover.request, S.HANDED_OVER, now=now)
-        if not waiting:
-            yield open_node(node, f"every pod of request {handover.request} is bound or gone")
-            return
-        deadlines = self.policy.deadlines
-        ends = after(min(handover.since, now), deadlines[S.RESERVED] + deadlines[S.HANDED_OVER])
-        if node.going or now >= ends:
-            cause = "is being removed" if node.going else "was not bound to in time"
-            failure = RequestFailure(FailureReason.HANDOVER_LOST, f"node {node.name} {cause}")
-            for request in self._requests_of(waiting):
-                known = self._retry.standing(request)
-                attempts = 1 if known is None else known.attempts + 1
-                written = self._retry.record(request, failure, attempts, now=now)
-                if written is not None:
-                    yield written
-            self.transitions.observe(handover.request, S.FAILED, now=now)
-            yield open_node(node, f"HandoverLost: {failure.message}")
-            return
-        self._wake_at.append(ends)
-        for pod in waiting:
-            if not is_admitted(pod, handover.request):
-                yield admit(pod, node, handover.request)
 
     # Requests without a smart pod.
 
@@ -348,18 +297,11 @@ class KarpenterCore:
         rejected, self._rejected = self._rejected, []
         for pods, detail in rejected:
             failure = RequestFailure(FailureReason.REJECTED, detail)
-            for request in self._requests_of(self._reader.waiting(pods)):
+            for request in self._reader.requests_of(self._reader.waiting(pods)):
                 known = self._retry.standing(request)
                 written = self._retry.record(request, failure, 1 if known is None else known.attempts + 1, now=now)
                 if written is not None:
                     yield written
-
-    def _requests_of(self, pods: Iterable[Pod]) -> Iterator[CapacityRequest]:
-        """Current requests of these pods, with the failure recorded on each."""
-        for pod in pods:
-            request = request_of(self._assigner, pod)
-            if request is not None:
-                yield request
 
     def _ended(self, intent: DeleteSmartPod, now: float) -> None:
         pod = self.facts.smart_pods.get(intent.key)

@@ -101,7 +101,7 @@ def admit(pod: Pod, node: HandoverNode, request: str) -> AdmitWaitingPod:
     return AdmitWaitingPod(pod=WaitingPod(pod.key, pod.uid), request=request, node=node.name, why=why)
 
 
-def open_node(node: HandoverNode, why: str) -> ClearHandover:
+def open_node(node: HandoverNode, end: SmartPodState, why: str) -> ClearHandover:
     """Remove the hand-over taint, and do-not-disrupt if the hand-over added it."""
     ours = node.handover is not None and not node.handover.was_kept
     return ClearHandover(
@@ -109,5 +109,6 @@ def open_node(node: HandoverNode, why: str) -> ClearHandover:
         uid=node.uid,
         resource_version=node.resource_version,
         drop_do_not_disrupt=ours and node.kept,
+        end=end,
         why=why,
     )

@@ -1,8 +1,9 @@
 """Progress of a smart pod: its state, deadline and failure, read from the objects."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ullage.decide.karpenter.demand import request_of
 from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.failures import failure_of, is_final, lost, stuck
 from ullage.decide.karpenter.handover import choose_gpus
@@ -11,7 +12,7 @@ from ullage.decide.karpenter.policy import TIMEOUTS, KarpenterPolicy
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.device import Inventory
 from ullage.model.intents import GpuLeaseRequest, RecordSmartPodState
-from ullage.model.karpenter import OriginalRequest, SmartPod, WaitingPod
+from ullage.model.karpenter import CapacityRequest, OriginalRequest, SmartPod, WaitingPod
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
 from ullage.model.lifecycles import SmartPodState as S
 from ullage.model.pod import Pod
@@ -60,9 +61,9 @@ class ProgressReader:
     """Derives the progress of requests from the objects."""
 
     def __init__(self, assigner: PodAssigner, facts: KarpenterFacts, policy: KarpenterPolicy) -> None:
+        self.facts = facts
+        self.policy = policy
         self._assigner = assigner
-        self._facts = facts
-        self._policy = policy
         self.leased: dict[tuple[str, str], frozenset[int]] = {}
         """By node and pod uid: GPUs whose Leases were written and may not be observed yet."""
 
@@ -73,14 +74,25 @@ class ProgressReader:
             pod for pod, one in zip(known, pods, strict=True) if pod is not None and pod.uid == one.uid and waits(pod)
         )
 
+    def requests_of(self, pods: Iterable[Pod]) -> Iterator[CapacityRequest]:
+        """Current requests of these pods, with the failure recorded on each."""
+        for pod in pods:
+            request = request_of(self._assigner, pod)
+            if request is not None:
+                yield request
+
+    def has_reported(self, node: str) -> bool:
+        """True if the agent of the node has reported its GPUs."""
+        return node in self._assigner.snapshot.state.inventories
+
     def read(self, pod: SmartPod, original: OriginalRequest, *, now: float) -> Progress:
         waiting = self.waiting(original.pods)
-        claim = self._facts.claim_of(pod.request)
+        claim = self.facts.claim_of(pod.request)
         leases, detail = self._gpus(pod, waiting, now)
         view = RequestView(
             smart_pod=pod,
             claim=claim,
-            node=self._facts.nodes.get(pod.node),
+            node=self.facts.nodes.get(pod.node),
             inventory=self._inventory(pod.node),
             fits=bool(leases),
             leased=self._all_leased(pod.node, original, waiting),
@@ -90,7 +102,7 @@ class ProgressReader:
         name = "" if claim is None else claim.name
         failure, attempts = self._lost(pod, name)
         since = self._since(pod, state, name, now)
-        deadline = after(since, self._policy.deadlines[state])
+        deadline = after(since, self.policy.deadlines[state])
         detail = detail or stuck(claim, _CONDITIONS.get(state, ""))
         if failure is None and not pod.node:
             failure = self._said(pod, original) if state is S.PENDING else None
@@ -115,7 +127,7 @@ class ProgressReader:
 
     def _gpus(self, pod: SmartPod, waiting: Sequence[Pod], now: float) -> tuple[tuple[GpuLeaseRequest, ...], str]:
         """Choose GPUs of the smart pod's node for the waiting pods; else the reason why there are none."""
-        node = self._facts.nodes.get(pod.node)
+        node = self.facts.nodes.get(pod.node)
         if node is None or not node.ready or not waiting:
             return (), ""
         if self._inventory(node.name) is None:
@@ -132,7 +144,7 @@ class ProgressReader:
         return all(len(self._leased(node, pod.uid)) >= asks.get(pod.uid, 1) for pod in waiting)
 
     def _leased(self, node: str, uid: str) -> frozenset[int]:
-        return self.leased.get((node, uid), frozenset()) | frozenset(self._facts.leased(node, uid))
+        return self.leased.get((node, uid), frozenset()) | frozenset(self.facts.leased(node, uid))
 
     def _since(self, pod: SmartPod, state: S, claim: str, now: float) -> Instant:
         """Instant at which the state began: as recorded, never in the future. Loss of the NodeClaim restarts it."""
@@ -150,13 +162,13 @@ class ProgressReader:
             return None, pod.attempts
         attempts = pod.attempts + 1
         launched = pod.state in (S.LAUNCHED.value, S.REGISTERED.value)
-        failure = lost(pod.node_claim, launched=launched, said=self._facts.said_of_claim(pod.node_claim))
-        return (failure if attempts >= self._policy.max_retry_attempts else None), attempts
+        failure = lost(pod.node_claim, launched=launched, said=self.facts.said_of_claim(pod.node_claim))
+        return (failure if attempts >= self.policy.max_retry_attempts else None), attempts
 
     def _said(self, pod: SmartPod, original: OriginalRequest) -> RequestFailure | None:
         """Final failure that Karpenter reported for this smart pod, if any."""
-        event = self._facts.said_of(pod)
-        mapping = self._policy.mapping(original.mapping)
+        event = self.facts.said_of(pod)
+        mapping = self.policy.mapping(original.mapping)
         if event is None or event.at < pod.created:
             return None
         failure = failure_of(event, "" if mapping is None else mapping.node_pool)
@@ -164,12 +176,12 @@ class ProgressReader:
 
     def _timeout(self, pod: SmartPod, original: OriginalRequest, state: S, detail: str) -> RequestFailure:
         """Failure at the deadline: Karpenter's reason if the request is pending and has one; else the timeout."""
-        event, mapping = self._facts.said_of(pod), self._policy.mapping(original.mapping)
+        event, mapping = self.facts.said_of(pod), self.policy.mapping(original.mapping)
         if state is S.PENDING and event is not None:
             known = failure_of(event, "" if mapping is None else mapping.node_pool)
             if known is not None:
                 return known
-        seconds = self._policy.deadlines[state]
+        seconds = self.policy.deadlines[state]
         words = f"request {pod.request} was {state.value} for {seconds:g} s"
         return RequestFailure(TIMEOUTS[state], f"{words}: {detail}" if detail else words)
 

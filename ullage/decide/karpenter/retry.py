@@ -69,6 +69,7 @@ class SmartPodRetries:
             attempts=attempts,
             retry_at=retry_at,
             fingerprint=self.fingerprint(request),
+            at=now,
             exhausted=left_out,
         )
         return RecordFailure(pod=request.pod, failure=written, why=f"{failure.reason.value}: {failure.message}")

@@ -25,7 +25,7 @@ from ullage.kube.objects.admission import (
 )
 from ullage.model.admission import (
     AddNodeSelector,
-    AddToleration,
+    AddTolerations,
     AdmissionContainer,
     AdmissionDenied,
     AdmissionPod,
@@ -204,9 +204,12 @@ def _operations(change: PodChange, pod: ReviewedPod) -> Iterator[JsonObject]:
             yield {"op": "remove", "path": f"/metadata/annotations/{_escaped(key)}"}
         case SetScheduler(name):
             yield _add("/spec/schedulerName", name)
-        case AddToleration(key):
-            toleration = {"key": key, "operator": "Exists", "effect": "NoSchedule"}
-            yield _add_item("/spec/tolerations", toleration, there=bool(pod.spec.tolerations), at="-")
+        case AddTolerations(keys):
+            added = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+            if pod.spec.tolerations:
+                yield from (_add("/spec/tolerations/-", one) for one in added)
+            else:
+                yield _add("/spec/tolerations", added)
         case AddNodeSelector(key, value):
             if pod.spec.node_selector is None:
                 yield _add("/spec/nodeSelector", {key: value})

@@ -21,6 +21,8 @@ from ullage.sim.karpenter.solver import InstanceType, Room
 
 UNSCHEDULABLE = "Unschedulable"
 DAEMON_OWNERS = ("DaemonSet", "Node")
+PRIORITY_WITHOUT_COST = -(1 << 25)
+"""Priority at which, or below which, the eviction of a pod costs nothing: its node counts as empty."""
 
 
 @dataclass(slots=True)
@@ -60,7 +62,7 @@ class KarpenterClusterState:
         """Node classes there are. A NodePool that names another one is not Ready, and buys nothing."""
         self.on_claim: Callable[[NodeClaimState, bool], None] = lambda _claim, _is_new: None
         self.on_node_gone: Callable[[NodeClaimState], None] = lambda _claim: None
-        """Called when the Node of a NodeClaim was deleted by somebody else: Karpenter deletes the NodeClaim with it."""
+        """Called when somebody else deletes the Node of a NodeClaim: Karpenter deletes the NodeClaim with it."""
         self.on_provisionable: Callable[[], None] = lambda: None
         self._clock = clock
         self._dedup = pod_event_dedup
@@ -90,6 +92,8 @@ class KarpenterClusterState:
             self.nodes[key.name] = read_node(msgspec.convert(fact, NODES.reads_as))
             kept = (fact["metadata"].get("annotations") or {}).get(DO_NOT_DISRUPT) == "true"
             (self._kept.add if kept else self._kept.discard)(key.name)
+            if fact["metadata"].get("deletionTimestamp"):
+                self._abandon(key.name)
         else:
             self.pools[key.name] = read_node_pool(msgspec.convert(fact, NODE_POOLS.reads_as))
             named = fact["spec"].get("template", {}).get("spec", {}).get("nodeClassRef", {})
@@ -114,10 +118,13 @@ class KarpenterClusterState:
             self.claims.pop(key.name, None)
         elif fact["kind"] == NODES.kind:
             self.nodes.pop(key.name, None)
-            for claim in [one for one in self.claims.values() if one.fact.node == key.name and not one.fact.deleting]:
-                self.on_node_gone(claim)
+            self._abandon(key.name)
         else:
             self.pools.pop(key.name, None)
+
+    def _abandon(self, node: str) -> None:
+        for claim in [one for one in self.claims.values() if one.fact.node == node and not one.fact.deleting]:
+            self.on_node_gone(claim)
 
     def _note_pod(self, before: Pod | None, now: Pod | None) -> None:
         """Restart the node's consolidation delay when a pod is bound or ends, at most once per dedup interval."""
@@ -185,7 +192,8 @@ class KarpenterClusterState:
     def _reschedulable(self, node: str) -> Iterable[Pod]:
         for pod in self.pods.values():
             daemon = pod.owner is not None and pod.owner.kind in DAEMON_OWNERS
-            if pod.node == node and not daemon and not pod.phase.over and not pod.deleting:
+            costs = not daemon and pod.priority > PRIORITY_WITHOUT_COST
+            if pod.node == node and costs and not pod.phase.over and not pod.deleting:
                 yield pod
 
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 
 from ullage.errors import ApiError
-from ullage.kube.client.api import KubeApi, MergePatch
-from ullage.kube.client.resources import NODE_CLAIMS, NODES
-from ullage.model.karpenter import DISRUPTED_TAINT
+from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resources import NODE_CLAIMS
 from ullage.sim.karpenter.cluster_state import KarpenterClusterState
+from ullage.sim.karpenter.lifecycle import taint_disrupted
 from ullage.sim.karpenter.timings import KarpenterTimings
 
 
@@ -37,12 +37,7 @@ class EmptinessDisruption:
             claim.condemned = False
             return
         try:
-            await self._taint(claim.fact.node)
+            await taint_disrupted(self._api, claim.fact.node)
             await self._api.delete(NODE_CLAIMS, name)
         except ApiError:
             claim.condemned = False
-
-    async def _taint(self, node: str) -> None:
-        there = await self._api.get(NODES.whole(), node)
-        taints = [*there["spec"].get("taints", []), {"key": DISRUPTED_TAINT, "effect": "NoSchedule"}]
-        await self._api.patch(NODES, node, MergePatch({"spec": {"taints": taints}}))

@@ -7,14 +7,15 @@ is served like any other.
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from ullage.clock import Clock
 from ullage.errors import AlreadyExists, Conflict, NotFound
 from ullage.kube.client.api import KubeApi, MergePatch
-from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resource import JsonObject, Resource
 from ullage.kube.client.resources import NODE_CLAIMS, NODES
 from ullage.model.fact_event import ObjectKey
-from ullage.model.karpenter import INITIALIZED_LABEL, INSTANCE_TYPE_LABEL
+from ullage.model.karpenter import DISRUPTED_TAINT, INITIALIZED_LABEL, INSTANCE_TYPE_LABEL
 from ullage.model.provisioner import ZONE_LABEL
 from ullage.model.resources import GPU
 from ullage.sim.karpenter import objects
@@ -86,6 +87,7 @@ class NodeClaimLifecycle:
         with suppress(AlreadyExists):  # created before a restart
             await self._api.create(NODES, objects.node(node, await self._api.get(NODE_CLAIMS.whole(), name), kind))
         self._on_node(node, kind)
+        await asyncio.sleep(self._timings.registration_shown)
         await self._say(name, done=2, node=node)
         return True
 
@@ -131,18 +133,18 @@ class NodeClaimLifecycle:
         await self._api.delete(NODE_CLAIMS, name)
 
     async def terminate(self, claim: NodeClaimState) -> None:
-        """Delete the Node of a NodeClaim that is being deleted, then let the NodeClaim go."""
+        """Taint and delete the Node of a NodeClaim that is being deleted, and let both go after the drain."""
         if claim.fact.node:
-            await asyncio.sleep(self._timings.termination)
-        try:
-            if claim.fact.node:
+            with suppress(NotFound, Conflict):
+                await taint_disrupted(self._api, claim.fact.node)
                 await self._api.delete(NODES, claim.fact.node)
-        except NotFound:
-            pass
-        try:
-            await self._api.patch(NODE_CLAIMS, claim.fact.name, MergePatch({"metadata": {"finalizers": None}}))
-        except (NotFound, Conflict):
-            return
+            await asyncio.sleep(self._timings.termination)
+            await self._release(NODES, claim.fact.node)
+        await self._release(NODE_CLAIMS, claim.fact.name)
+
+    async def _release(self, resource: Resource[Any], name: str) -> None:
+        with suppress(NotFound, Conflict):
+            await self._api.patch(resource, name, MergePatch({"metadata": {"finalizers": None}}))
 
     async def abandon(self, claim: NodeClaimState) -> None:
         """Delete a NodeClaim whose Node was deleted by somebody else."""
@@ -165,3 +167,12 @@ class NodeClaimLifecycle:
                     other["lastTransitionTime"] for other in known if other["type"] == one["type"]
                 )
         await self._api.patch(NODE_CLAIMS, name, MergePatch({"status": status}), subresource="status")
+
+
+async def taint_disrupted(api: KubeApi, node: str) -> None:
+    """Taint a node as Karpenter does before it removes it; once."""
+    there = await api.get(NODES.whole(), node)
+    taints = there["spec"].get("taints", [])
+    if all(one["key"] != DISRUPTED_TAINT for one in taints):
+        taints = [*taints, {"key": DISRUPTED_TAINT, "effect": "NoSchedule"}]
+        await api.patch(NODES, node, MergePatch({"spec": {"taints": taints}}))

@@ -50,6 +50,7 @@ def node(name: str, claim: JsonObject, kind: InstanceType) -> JsonObject:
         "metadata": {
             "name": name,
             "labels": {**(meta.get("labels") or {}), HOST_LABEL: meta["name"], REGISTERED_LABEL: "true"},
+            "finalizers": [FINALIZER],
         },
         "spec": {
             "providerID": f"kwok://{name}",
