@@ -37,7 +37,7 @@ from ullage.testing.builders import a_node, a_pod, a_taint
 
 @pytest.fixture
 def actuator(api: KubeApi, ns: str) -> SmartPodActuator:
-    return SmartPodActuator(api, LeaseClient(api, ns, WallClock()))
+    return SmartPodActuator(api, LeaseClient(api, ns, WallClock()), WallClock())
 
 
 def creation(ns: str) -> CreateSmartPod:

@@ -90,9 +90,18 @@ def helped(folder: Path, capsys: pytest.CaptureFixture[str], *objects: Any, **an
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(flat))
     assert run(["explain", "pod/team/p", "-f", str(folder), "-o", "json"]) == 0, capsys.readouterr().err
     steps: list[str] = json.loads(capsys.readouterr().out)["helps"]
-    return [one for one in steps if "arpenter" in one or "NodeClaim" in one or "handed over" in one]
+    return [
+        one for one in steps if "arpenter" in one or "NodeClaim" in one or "handed over" in one or "NodePool" in one
+    ]
 
 
+UNPROTECTED_POOL = {
+    "apiVersion": "karpenter.sh/v1",
+    "kind": "NodePool",
+    "metadata": {"name": "gpu-h100", "uid": "gpu-h100"},
+    "spec": {},
+    "status": {"conditions": [{"type": "HandoverUnprotected", "status": "True", "message": "nodes are open"}]},
+}
 EARLIER = [node_claim(f"gpu-h100-{n}", -3600.0, -3600.0 + seconds) for n, seconds in enumerate((50, 60, 70, 100))]
 
 
@@ -145,6 +154,16 @@ EARLIER = [node_claim(f"gpu-h100-{n}", -3600.0, -3600.0 + seconds) for n, second
                 "it is late: 300 s so far, and 4 earlier NodeClaims of NodePool gpu-h100 took 100 s or less",
             ],
             id="later-than-any",
+        ),
+        pytest.param(
+            [smart_pod("Launched", -20), node_claim("gpu-h100-x", -30, request="r1"), UNPROTECTED_POOL],
+            [
+                "wait: NodeClaim gpu-h100-x of NodePool gpu-h100 is coming for it (smart pod "
+                "tensor-fusion-system/smart-gpu-scheduler-h100-r1, Launched for 20 s)",
+                "when it comes is not known: no NodeClaim of NodePool gpu-h100 has become Ready yet",
+                "NodePool gpu-h100 is HandoverUnprotected: nodes are open",
+            ],
+            id="an-unprotected-node-pool",
         ),
         pytest.param(
             [closed_node()],

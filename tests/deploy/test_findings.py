@@ -53,6 +53,7 @@ BARE = {"missing_kinds": ["GpuClaim"], "components": {}, "versions": {}, "namesp
         pytest.param({"workloads": ["volcano-scheduler"]}, [C.OTHER_SCHEDULER], id="volcano"),
         pytest.param({"workloads": ["karpenter"]}, [C.OTHER_AUTOSCALER], id="karpenter"),
         pytest.param({"workloads": ["karpenter"], "karpenter_enabled": True}, [], id="karpenter-as-feature"),
+        pytest.param({"unprotected_node_pools": ["gpu"]}, [C.HANDOVER_UNPROTECTED], id="an-open-node-pool"),
         pytest.param({"workloads": ["aws-cluster-autoscaler"]}, [C.OTHER_AUTOSCALER], id="cluster-autoscaler"),
         pytest.param({"workloads": ["kueue-controller-manager"]}, [], id="kueue-is-no-rival"),
     ],

@@ -10,13 +10,13 @@ import msgspec
 
 from ullage import errors
 from ullage.act.leases import DeviceTaken, LeaseClient, LeaseHolder, LeaseRequest
-from ullage.clock import Instant
+from ullage.clock import Clock, Instant
 from ullage.kube.client.api import Deletion, JsonPatch, KubeApi, MergePatch
 from ullage.kube.client.edit import edit
-from ullage.kube.client.resources import NODES, PODS
+from ullage.kube.client.resources import NODE_POOLS, NODES, PODS
 from ullage.kube.objects.node import KubeNode, KubeTaint
 from ullage.kube.objects.pod import KubePod, KubeToleration
-from ullage.kube.timestamps import write_micro_time
+from ullage.kube.timestamps import write_micro_time, write_time
 from ullage.kube.write.smart_pod import smart_pod
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import (
@@ -25,6 +25,7 @@ from ullage.model.intents import (
     CreateSmartPod,
     DeleteSmartPod,
     KarpenterIntent,
+    MarkNodePool,
     RecordFailure,
     RecordSmartPodState,
     ReserveNode,
@@ -35,6 +36,7 @@ from ullage.model.karpenter import (
     COMPONENT_LABEL,
     DO_NOT_DISRUPT,
     HANDOVER,
+    HANDOVER_UNPROTECTED,
     NODE_CLAIM,
     REQUEST_LABEL,
     SMART_SCHEDULER,
@@ -52,9 +54,10 @@ _REJECTED = (errors.Invalid, errors.BadRequest, errors.Forbidden)
 class SmartPodActuator:
     """Actuator of Karpenter intents, through one API. Safe to run for many at once."""
 
-    def __init__(self, api: KubeApi, leases: LeaseClient) -> None:
+    def __init__(self, api: KubeApi, leases: LeaseClient, clock: Clock) -> None:
         self._api = api
         self._leases = leases
+        self._clock = clock
 
     async def perform(self, intent: KarpenterIntent) -> KarpenterOutcome:
         """Perform one intent. Every end is an outcome."""
@@ -83,6 +86,8 @@ class SmartPodActuator:
                 return self._clear(intent)
             case RecordFailure():
                 return self._record_failure(intent)
+            case MarkNodePool():
+                return self._mark(intent)
             case _:
                 assert_never(intent)
 
@@ -171,6 +176,30 @@ class SmartPodActuator:
         text = None if intent.failure is None else msgspec.json.encode(intent.failure).decode()
         body = {"metadata": {"uid": intent.pod.uid, "annotations": {CAPACITY_FAILURE: text}}}
         await self._api.patch(PODS, intent.pod.key.name, MergePatch(body), intent.pod.key.namespace)
+        return IntentDone(intent)
+
+    async def _mark(self, intent: MarkNodePool) -> KarpenterOutcome:
+        """Set or remove our condition. The list of conditions is written as a whole: the others stay as they are."""
+        there = await self._api.get(NODE_POOLS.whole(), intent.node_pool)
+        if there["metadata"]["uid"] != intent.uid:
+            return IntentStale(intent, f"NodePool {intent.node_pool} is another one")
+        said = (there.get("status") or {}).get("conditions") or []
+        others = [one for one in said if one.get("type") != HANDOVER_UNPROTECTED]
+        ours = {
+            "type": HANDOVER_UNPROTECTED,
+            "status": "True",
+            "reason": "NoHandoverTaint",
+            "message": intent.why,
+            "observedGeneration": intent.generation,
+            "lastTransitionTime": write_time(self._clock.now()),
+        }
+        told = any(one.get("type") == HANDOVER_UNPROTECTED and one.get("status") == "True" for one in said)
+        if told is intent.unprotected:
+            return IntentDone(intent, written=False)
+        conditions = [*others, ours] if intent.unprotected else others
+        version = {"resourceVersion": there["metadata"]["resourceVersion"]}
+        body = MergePatch({"metadata": version, "status": {"conditions": conditions}})
+        await self._api.patch(NODE_POOLS, intent.node_pool, body, subresource="status")
         return IntentDone(intent)
 
     async def _waiting(self, key: ObjectKey, uid: str) -> KubePod | None:

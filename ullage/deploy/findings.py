@@ -41,6 +41,7 @@ class FindingCode(StrEnum):
     CLOCK_SKEW = "ClockSkew"
     OTHER_SCHEDULER = "OtherScheduler"
     OTHER_AUTOSCALER = "OtherAutoscaler"
+    HANDOVER_UNPROTECTED = "HandoverUnprotected"
 
 
 class FindingWeight(StrEnum):
@@ -93,6 +94,8 @@ class ClusterFacts:
     workloads: Sequence[str] = ()
     """Names of Deployments and StatefulSets of all namespaces."""
     karpenter_enabled: bool = False
+    unprotected_node_pools: Sequence[str] = ()
+    """NodePools with the condition HandoverUnprotected."""
 
 
 def findings(facts: ClusterFacts) -> list[Finding]:
@@ -240,6 +243,13 @@ def _rivals(facts: ClusterFacts) -> Iterator[Finding]:
                 f"{scaler} runs here. It may remove nodes that Ullage has just bought, or buy for the same pods.",
                 "Keep it off pools with a NodeProvisioner; with Karpenter, see docs/karpenter.md.",
             )
+    if facts.unprotected_node_pools:
+        yield _warning(
+            FindingCode.HANDOVER_UNPROTECTED,
+            f"New nodes of NodePool {_few(facts.unprotected_node_pools)} are open to every scheduler at first: "
+            "their GPUs may be taken by pods they were not bought for.",
+            "Add the startup taint gpu.scheduling/handover=unclaimed:NoSchedule to the NodePool.",
+        )
 
 
 def _few(names: Sequence[str]) -> str:

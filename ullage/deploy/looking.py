@@ -17,12 +17,15 @@ from ullage.kube.client.resources import (
     GPU_NODE_STATUSES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
+    NODE_POOLS,
     NODES,
     PODS,
 )
 from ullage.kube.crds.catalog import OURS
 from ullage.kube.read.gpu import read_inventory
+from ullage.kube.read.karpenter import read_node_pool
 from ullage.model.allocation import CLAIM
+from ullage.model.karpenter import Tristate
 from ullage.model.resources import GPU
 from ullage.watch.sources import is_served
 
@@ -67,6 +70,7 @@ class ClusterLook:
             policy_exists=await self._exists(ADMISSION_POLICIES, "ullage-agent"),
             gpu_nodes=list(await self._gpu_nodes(known=GPU_NODE_STATUSES.kind not in missing)),
             workloads=sorted({one["metadata"]["name"] for one in await self._workloads()}),
+            unprotected_node_pools=await self._unprotected(),
         )
 
     async def _exists(self, resource: Resource[JsonObject], name: str) -> bool:
@@ -89,6 +93,16 @@ class ClusterLook:
             return list((await self._api.list(DEPLOYMENTS.whole())).items)
         except Forbidden:
             return []
+
+    async def _unprotected(self) -> list[str]:
+        """NodePools with our condition; none in a cluster without Karpenter."""
+        if not await is_served(self._api, NODE_POOLS):
+            return []
+        try:
+            pools = [read_node_pool(one) for one in (await self._api.list(NODE_POOLS)).items]
+        except Forbidden:
+            return []
+        return sorted(one.name for one in pools if one.unprotected.status is Tristate.TRUE)
 
     async def _gpu_nodes(self, *, known: bool) -> Iterator[GpuNodeFacts]:
         reports = (await self._api.list(GPU_NODE_STATUSES)).items if known else ()

@@ -310,6 +310,22 @@ CONTROLLER = (
         why="Nodes Karpenter buys.",
     ),
     RbacRule(
+        group="karpenter.sh",
+        resources=("nodepools",),
+        verbs=("get",),
+        feature=Feature.KARPENTER,
+        why="Conditions of a NodePool, before one is added.",
+        seldom="a NodePool does not protect the hand-over, or begins to",
+    ),
+    RbacRule(
+        group="karpenter.sh",
+        resources=("nodepools/status",),
+        verbs=("patch",),
+        feature=Feature.KARPENTER,
+        why="Condition HandoverUnprotected of a NodePool without the hand-over taint.",
+        seldom="a NodePool does not protect the hand-over, or begins to",
+    ),
+    RbacRule(
         group="", resources=("pods",), verbs=("create", "patch", "delete"), feature=Feature.KARPENTER, why="Smart pods."
     ),
     RbacRule(

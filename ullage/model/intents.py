@@ -320,6 +320,17 @@ class RecordFailure:
     why: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarkNodePool:
+    """Set the condition HandoverUnprotected of this NodePool; `unprotected` False removes it."""
+
+    node_pool: str
+    uid: str
+    generation: int
+    unprotected: bool
+    why: str
+
+
 KarpenterIntent = (
     CreateSmartPod
     | RecordSmartPodState
@@ -328,6 +339,7 @@ KarpenterIntent = (
     | AdmitWaitingPod
     | ClearHandover
     | RecordFailure
+    | MarkNodePool
 )
 
 

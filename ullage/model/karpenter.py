@@ -21,6 +21,8 @@ HANDOVER = "gpu.scheduling/handover"
 """Taint that closes a node for one request; annotation of the Node with the hand-over under way."""
 UNCLAIMED = "unclaimed"
 """Value of the taint on a node that was not handed over yet: NodePools set it as a startup taint."""
+HANDOVER_UNPROTECTED = "HandoverUnprotected"
+"""Condition of a NodePool, set by us: its nodes are open to other schedulers before their hand-over."""
 CAPACITY_FAILURE = "gpu.scheduling/capacity-failure"
 """Annotation of a waiting pod: the last failure of its capacity request, as JSON."""
 
@@ -117,6 +119,8 @@ class NodePool(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Limits in thousandths; a resource that is not named has none."""
     usage: dict[str, int] = {}
     ready: ObservedCondition = UNSAID
+    unprotected: ObservedCondition = UNSAID
+    """Condition HandoverUnprotected."""
 
     @property
     def has_request_key(self) -> bool:

@@ -65,11 +65,29 @@ def test_ten_claims_get_their_nodes_and_a_rival_gets_none(kind: GpuNodeKind) -> 
     play(story, gpu_kind=kind)
 
 
-def test_an_unprotected_node_pool_is_told_and_the_claim_is_served_in_the_end() -> None:
+def test_an_unprotected_node_pool_gets_the_condition_and_the_claim_is_served_in_the_end() -> None:
+    async def conditions(stage: Stage) -> dict[str, str]:
+        raw = await stage.api.get(NODE_POOLS.whole(), "gpu-h100")
+        return {one["type"]: one["message"] for one in raw.get("status", {}).get("conditions", [])}
+
     async def story(stage: Stage) -> None:
+        ready = {"type": "Ready", "status": "True", "reason": "Ready", "message": "Karpenter's own"}
+        await stage.api.patch(
+            NODE_POOLS, "gpu-h100", MergePatch({"status": {"conditions": [ready]}}), subresource="status"
+        )
         await stage.claim_pod("a")
         await stage.bound("a")
         await stage.settled()
+        said = await conditions(stage)
+        assert set(said) == {"Ready", "HandoverUnprotected"}
+        assert "spec.template.spec.startupTaints" in said["HandoverUnprotected"]
+        pool = a_node_pool()
+        await stage.api.patch(NODE_POOLS, "gpu-h100", MergePatch({"spec": {"template": pool["spec"]["template"]}}))
+
+        async def gone() -> bool:
+            return set(await conditions(stage)) == {"Ready"}
+
+        await stage.until(gone, 10.0)
 
     play(story, pools=[a_node_pool(protected=False)])
 

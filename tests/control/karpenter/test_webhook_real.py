@@ -12,7 +12,6 @@ from tests.control.scheduling.programs import ALONE
 from tests.webhook.programs import DEPLOY, PROGRAM, Site, WebhookProgram
 from ullage.kube.client.resources import PODS
 from ullage.model.karpenter import COMPONENT_LABEL, SMART_SCHEDULER
-from ullage.model.karpenter_failure import FailureReason
 from ullage.testing.builders import a_pod
 from ullage.testing.controlplane import ControlPlane
 from ullage.testing.karpenter_cluster import NAMESPACE, KarpenterCluster
@@ -30,10 +29,8 @@ apiVersion: v1
 kind: Pod
 metadata: {name: a, annotations: {gpu.scheduling/claim: a}}
 spec:
-  tolerations: [{key: nvidia.com/gpu, operator: Exists}]
   containers: [{name: main, image: example.test/train, resources: {requests: {cpu: "1", memory: 1Gi}}}]
 """
-INTOLERANT = CLAIM_POD.replace("name: a", "name: b").replace("claim: a", "claim: b").replace("nvidia.com/gpu", "x")
 
 
 @pytest.fixture
@@ -50,7 +47,7 @@ def site(plane: ControlPlane, cluster: KarpenterCluster) -> Iterator[Site]:
         yield found
 
 
-async def test_a_pod_of_kubectl_with_a_claim_gets_a_node_bought(
+async def test_a_pod_of_kubectl_with_a_claim_and_nothing_else_gets_a_node_bought(
     cluster: KarpenterCluster, site: Site, programs: PoolPrograms, settings: str, tmp_path: Path
 ) -> None:
     with WebhookProgram(site, tmp_path):
@@ -60,9 +57,6 @@ async def test_a_pod_of_kubectl_with_a_claim_gets_a_node_bought(
         site.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=CLAIM_POD)
         await cluster.bound("a")
         await cluster.settled()
-        assert len(cluster.claims_made) == 1
-        site.kubectl("apply", "-n", NAMESPACE, "-f", "-", stdin=INTOLERANT)
-        assert (await cluster.failure("b")).reason is FailureReason.TAINT_NOT_TOLERATED, "nothing is bought in vain"
         assert len(cluster.claims_made) == 1
         stored = await cluster.api.get(PODS, "a", NAMESPACE)
         assert stored.spec.node_selector == {"gpu.scheduling/node-kind": "leased"}

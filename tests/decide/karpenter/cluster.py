@@ -20,6 +20,7 @@ from ullage.model.intents import (
     CreateSmartPod,
     DeleteSmartPod,
     KarpenterIntent,
+    MarkNodePool,
     RecordFailure,
     RecordSmartPodState,
     ReserveNode,
@@ -31,6 +32,7 @@ from ullage.model.karpenter import (
     ORIGINAL_REQUEST,
     REQUEST_LABEL,
     UNCLAIMED,
+    UNSAID,
     HandoverNode,
     KarpenterEvent,
     NodeClaim,
@@ -303,6 +305,10 @@ class Cluster:
                 self.put_pod(msgspec.structs.replace(known_pod, shape=wider))
             case ClearHandover():
                 self._mark_node(intent.node, closed_for=None, handover=None, kept=False)
+            case MarkNodePool():
+                known_pool = self.facts[NodePool, ObjectKey("", intent.node_pool)]
+                said = ObservedCondition(Tristate.TRUE, "NoHandoverTaint", intent.why) if intent.unprotected else UNSAID
+                self.put(ObjectKey("", intent.node_pool), msgspec.structs.replace(known_pool, unprotected=said))
             case RecordFailure():
                 text = "" if intent.failure is None else msgspec.json.encode(intent.failure).decode()
                 one = self.snapshot.state.pods[intent.pod.key]

@@ -5,16 +5,26 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.decide.karpenter.cluster import A100, mapping, node_pool
 from ullage.decide.karpenter.batching import grouped, need_of, request_id
 from ullage.decide.karpenter.failures import classify
-from ullage.decide.karpenter.node_pool_mapping import Chosen, choose, is_protected
+from ullage.decide.karpenter.node_pool_mapping import Chosen, choose, is_protected, mark_node_pools
 from ullage.decide.karpenter.policy import DEFAULT_DEADLINES, TIMEOUTS, KarpenterPolicy
 from ullage.decide.karpenter.smart_pod import create_smart_pod, pod_name
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.fact_event import ObjectKey
-from ullage.model.karpenter import HANDOVER, REQUEST_LABEL, CapacityRequest, NodePool, NodePoolMapping, WaitingPod
+from ullage.model.karpenter import (
+    HANDOVER,
+    REQUEST_LABEL,
+    CapacityRequest,
+    NodePool,
+    NodePoolMapping,
+    ObservedCondition,
+    Tristate,
+    WaitingPod,
+)
 from ullage.model.karpenter_failure import FAILURE_KINDS, FailureReason, RequestFailure
 from ullage.model.lifecycles import IN_FLIGHT, SmartPodState, SmartPodStatus, status_of
 from ullage.model.node import Taint
@@ -91,6 +101,19 @@ def test_unknown_prices_come_last() -> None:
 )
 def test_a_node_pool_is_protected_by_a_taint_rivals_do_not_tolerate(pool: NodePool, protected: bool) -> None:
     assert is_protected(pool) is protected
+
+
+def test_an_unprotected_node_pool_gets_the_condition_and_loses_it_again() -> None:
+    told = ObservedCondition(Tristate.TRUE, "NoHandoverTaint", "")
+    opened, protected = node_pool(H.node_pool, startup_taints=()), node_pool(H.node_pool)
+
+    def marks(pool: NodePool) -> list[bool]:
+        return [one.unprotected for one in mark_node_pools((H,), {pool.name: pool, "another": opened})]
+
+    assert marks(opened) == [True]
+    assert marks(replace(opened, unprotected=told)) == []
+    assert marks(replace(protected, unprotected=told)) == [False]
+    assert marks(protected) == marks(replace(opened, deleting=True)) == []
 
 
 def _chosen(requests: list[CapacityRequest]) -> list[tuple[CapacityRequest, Chosen]]:

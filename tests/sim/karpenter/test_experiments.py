@@ -47,5 +47,6 @@ def test_the_simulated_one_does_what_the_real_one_does(one: Experiment) -> None:
         async with simulated(one) as lab:
             await asyncio.sleep(3.0)
             await one.story(lab)
+            lab.check()
 
     run_virtual(live())

@@ -58,6 +58,7 @@ async def test_the_real_one_does_what_the_table_says(lab: Lab, one: Experiment) 
         await one.story(lab)
     finally:
         _keep(lab.written(one.id))
+    lab.check()
 
 
 def _keep(lines: str) -> None:

@@ -5,11 +5,18 @@ from collections.abc import Iterable, Mapping
 import structlog
 
 from ullage.control.provisioning.reporter import EventSink
-from ullage.decide.karpenter.node_pool_mapping import is_protected
+from ullage.decide.karpenter.node_pool_mapping import UNPROTECTED, is_protected
 from ullage.decide.karpenter.transitions import Transition
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import AdmitWaitingPod, ClearHandover, CreateSmartPod, DeleteSmartPod, RecordFailure
-from ullage.model.karpenter import POOL_LABEL, NodeClaimEvent, NodeClaimEventType, NodePool, WaitingPod
+from ullage.model.karpenter import (
+    HANDOVER_UNPROTECTED,
+    POOL_LABEL,
+    NodeClaimEvent,
+    NodeClaimEventType,
+    NodePool,
+    WaitingPod,
+)
 from ullage.model.karpenter_failure import FailureReason
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.outcomes import IntentDone, IntentFailed, IntentRejected, KarpenterOutcome
@@ -117,10 +124,7 @@ class KarpenterReporter:
             pool, seen = pools[name], f"{pools[name].uid}/{pools[name].generation}"
             if is_open and seen not in self._unprotected:
                 self._unprotected.add(seen)
-                note = (
-                    "HandoverUnprotected: nodes are open to other schedulers before their hand-over; add the startup "
-                )
-                note += "taint gpu.scheduling/handover=unclaimed:NoSchedule to spec.template.spec.startupTaints"
+                note = f"{HANDOVER_UNPROTECTED}: {UNPROTECTED}"
                 about = ObjectReference("NodePool", ObjectKey("", name), pool.uid, "karpenter.sh/v1")
                 self._events.tell(EventMessage(about, EventReason.HANDOVER_UNPROTECTED, note))
 

@@ -65,7 +65,7 @@ class KarpenterController:
         self._rng = random.Random(seed)
         self._ready = asyncio.Event()
         assigner = provisioning.loop.core.assigner
-        actuator = SmartPodActuator(self._api, LeaseClient(self._api, lease_namespace, self._clock))
+        actuator = SmartPodActuator(self._api, LeaseClient(self._api, lease_namespace, self._clock), self._clock)
         self.loop = KarpenterLoop(
             KarpenterCore(assigner, KarpenterPolicy.of(settings)),
             assigner,

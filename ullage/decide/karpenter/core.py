@@ -14,9 +14,9 @@ from ullage.decide.karpenter.closed_nodes import ClosedNodes
 from ullage.decide.karpenter.demand import request_of
 from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.handover import release, reserve
-from ullage.decide.karpenter.intent_backoff import NODE, POD, SMART_POD, IntentBackoff, subject_of
+from ullage.decide.karpenter.intent_backoff import NODE, NODE_POOL, POD, SMART_POD, IntentBackoff, subject_of
 from ullage.decide.karpenter.lifecycle import node_claim_events
-from ullage.decide.karpenter.node_pool_mapping import Chosen, choose
+from ullage.decide.karpenter.node_pool_mapping import Chosen, choose, mark_node_pools
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.decide.karpenter.progress import Progress, ProgressReader, evicted
 from ullage.decide.karpenter.requesting import RequestPlanner, gang_failure
@@ -94,7 +94,9 @@ class KarpenterCore:
             case NodeClaim():
                 before = old if isinstance(old, NodeClaim) else None
                 self.claim_events += node_claim_events(before, fact if new is not None else None, now=now)
-            case NodePool() | GpuLease() | KarpenterEvent():
+            case NodePool():
+                self._backoff.observed((NODE_POOL, ObjectKey("", fact.name)))
+            case GpuLease() | KarpenterEvent():
                 pass
             case Inventory(node=name):
                 return name in self.facts.nodes
@@ -140,6 +142,7 @@ class KarpenterCore:
             *self._in_flight(readings, now),
             *self._closed.next_intents(self._wake_at, now=now),
             *self._rejections(now),
+            *mark_node_pools(self.policy.mappings, self.facts.node_pools),
             *self._new(readings, now),
         ):
             if self._backoff.is_in_flight(intent):

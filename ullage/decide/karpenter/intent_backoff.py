@@ -9,6 +9,7 @@ from ullage.model.intents import (
     CreateSmartPod,
     DeleteSmartPod,
     KarpenterIntent,
+    MarkNodePool,
     RecordFailure,
     RecordSmartPodState,
     ReserveNode,
@@ -16,7 +17,7 @@ from ullage.model.intents import (
 from ullage.model.outcomes import IntentDone, IntentFailed, IntentRejected, IntentStale, KarpenterOutcome
 from ullage.model.units import Instant, after
 
-SMART_POD, NODE, POD = "smart pod", "node", "pod"
+SMART_POD, NODE, POD, NODE_POOL = "smart pod", "node", "pod", "NodePool"
 Subject = tuple[str, ObjectKey]
 
 UNOBSERVED = 5.0
@@ -34,6 +35,8 @@ def subject_of(intent: KarpenterIntent) -> Subject:
             return NODE, ObjectKey("", intent.node)
         case AdmitWaitingPod() | RecordFailure():
             return POD, intent.pod.key
+        case MarkNodePool():
+            return NODE_POOL, ObjectKey("", intent.node_pool)
         case _:
             assert_never(intent)
 

@@ -1,6 +1,6 @@
 """Choose the NodePool for a capacity request: the cheapest mapping that satisfies it and may buy."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
@@ -8,7 +8,16 @@ from ullage.decide.placement.devices.requirements import gib, share_of
 from ullage.model.admission import LEASED_TAINT
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.device import KIND_LABEL, MILLI_GPU
-from ullage.model.karpenter import HANDOVER, REQUEST_LABEL, CapacityRequest, NodePool, NodePoolMapping, Tristate
+from ullage.model.intents import MarkNodePool
+from ullage.model.karpenter import (
+    HANDOVER,
+    REQUEST_LABEL,
+    UNCLAIMED,
+    CapacityRequest,
+    NodePool,
+    NodePoolMapping,
+    Tristate,
+)
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape_terms import tolerated
@@ -141,6 +150,29 @@ def _unfit(request: CapacityRequest, pool: NodePool) -> RequestFailure | None:
             FailureReason.INCOMPATIBLE, f"{KIND_LABEL}={asked} asked, NodePool {pool.name} makes {kind} nodes"
         )
     return None
+
+
+UNPROTECTED = (
+    "nodes are open to other schedulers before their hand-over; add the startup taint "
+    f"{HANDOVER}={UNCLAIMED}:NoSchedule to spec.template.spec.startupTaints"
+)
+
+
+def mark_node_pools(mappings: Iterable[NodePoolMapping], pools: Mapping[str, NodePool]) -> Iterator[MarkNodePool]:
+    """Conditions of mapped NodePools that differ from what the NodePools are."""
+    for name in sorted({one.node_pool for one in mappings}):
+        pool = pools.get(name)
+        if pool is None or pool.deleting:
+            continue
+        is_open, told = not is_protected(pool), pool.unprotected.status is Tristate.TRUE
+        if is_open != told:
+            yield MarkNodePool(
+                node_pool=name,
+                uid=pool.uid,
+                generation=pool.generation,
+                unprotected=is_open,
+                why=UNPROTECTED if is_open else "new nodes are closed from their first moment",
+            )
 
 
 def is_protected(pool: NodePool) -> bool:

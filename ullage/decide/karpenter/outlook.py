@@ -11,7 +11,16 @@ from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.lifecycle import READY
 from ullage.decide.karpenter.retry import read_failure
 from ullage.model.fact_event import ObjectKey
-from ullage.model.karpenter import UNCLAIMED, Handover, HandoverNode, NodeClaim, SmartPod, WaitingPod
+from ullage.model.karpenter import (
+    HANDOVER_UNPROTECTED,
+    UNCLAIMED,
+    Handover,
+    HandoverNode,
+    NodeClaim,
+    SmartPod,
+    Tristate,
+    WaitingPod,
+)
 from ullage.model.lifecycles import SmartPodState, SmartPodStatus, status_of
 from ullage.model.pod import Pod
 from ullage.model.units import Instant, Seconds
@@ -84,6 +93,7 @@ def explain_capacity(facts: KarpenterFacts, pod: Pod, *, now: float) -> tuple[st
     """Sentences on what Karpenter does for a pod without a node. Empty where nothing was asked of it."""
     mine = [one for one in request_outlooks(facts, now=now) if any(_is(waiting, pod) for waiting in one.pods)]
     said = [sentence for one in mine for sentence in _sentences(one, now)]
+    said += [sentence for one in mine for sentence in _unprotected(facts, one.node_pool)]
     failure = read_failure(pod.capacity_failure)
     if failure is not None and not mine:
         tries = f", attempt {failure.attempts}" if failure.attempts else ""
@@ -92,6 +102,12 @@ def explain_capacity(facts: KarpenterFacts, pod: Pod, *, now: float) -> tuple[st
             f"tried again {_again(failure.retry_at, now)}"
         )
     return tuple(said)
+
+
+def _unprotected(facts: KarpenterFacts, node_pool: str) -> Iterator[str]:
+    pool = facts.node_pools.get(node_pool)
+    if pool is not None and pool.unprotected.status is Tristate.TRUE:
+        yield f"NodePool {node_pool} is {HANDOVER_UNPROTECTED}: {pool.unprotected.message}"
 
 
 def _again(retry_at: float, now: float) -> str:

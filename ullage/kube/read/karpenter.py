@@ -18,6 +18,7 @@ from ullage.model.karpenter import (
     DISRUPTED_TAINT,
     DO_NOT_DISRUPT,
     HANDOVER,
+    HANDOVER_UNPROTECTED,
     INITIALIZED_LABEL,
     NODE_CLAIM,
     NODE_POOL_LABEL,
@@ -88,7 +89,8 @@ def read_node_pool(raw: KubeNodePool) -> NodePool:
         startup_taints=_taints(spec.startup_taints),
         limits=_with_zeros(raw.spec.limits, limits),
         usage=usage,
-        ready=next((_condition(one) for one in raw.status.conditions if one.type == "Ready"), UNSAID),
+        ready=_named(raw.status.conditions, "Ready"),
+        unprotected=_named(raw.status.conditions, HANDOVER_UNPROTECTED),
     )
 
 
@@ -160,6 +162,10 @@ def read_karpenter_event(raw: KubeEvent) -> KarpenterEvent:
         reporter=raw.reporting_controller or raw.deprecated_source.component,
         at=next((_time(text) for text in times if text), 0.0),
     )
+
+
+def _named(conditions: Iterable[Condition], name: str) -> ObservedCondition:
+    return next((_condition(one) for one in conditions if one.type == name), UNSAID)
 
 
 def _condition(raw: Condition) -> ObservedCondition:
