@@ -1,6 +1,7 @@
 """Failure modes by their number in docs/karpenter.md, each played on the simulated Karpenter.
 
-Those that other files play: 2, 7, 12, 17, 18, 22, 24 and 28 in test_stories, 29 in test_alerts.
+Those that other files play: 2, 7, 12, 17, 18, 22, 24 and 28 in test_stories; 11, 14, 15, 21 and 31 in
+test_placeholder_stories; 29 in test_alerts.
 """
 
 import asyncio

@@ -16,6 +16,7 @@ SIZES = [pytest.param(3, id="3-claims"), pytest.param(10, id="10-claims", marks=
 
 
 @pytest.mark.parametrize("count", SIZES)
+@pytest.mark.usefixtures("agents")
 async def test_every_claim_gets_its_node_and_a_rival_gets_none(
     cluster: KarpenterCluster, plane: ControlPlane, programs: PoolPrograms, settings: str, count: int
 ) -> None:
@@ -48,6 +49,7 @@ async def test_what_cannot_be_bought_fails_fast_with_the_reason(
 
 
 @pytest.mark.full
+@pytest.mark.usefixtures("agents")
 async def test_a_gang_gets_all_its_nodes(
     cluster: KarpenterCluster, plane: ControlPlane, programs: PoolPrograms, settings: str
 ) -> None:
