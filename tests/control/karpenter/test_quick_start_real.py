@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -50,7 +51,7 @@ def blocks(kind: str) -> list[str]:
     """Fenced blocks of the page's quick start."""
     page = (ROOT / "docs" / "karpenter.md").read_text()
     start = page.split("## Quick start", 1)[1].split("\n## ", 1)[0]
-    found = [one.replace("\n   ", "\n") for one in re.findall(rf"```{kind}\n(.*?)```", start, re.DOTALL)]
+    found = [dedent(one) for one in re.findall(rf"```{kind}\n(.*?)```", start, re.DOTALL)]
     for theirs, ours in HERE:
         found = [one.replace(theirs, ours) for one in found]
     return found
