@@ -22,8 +22,8 @@ from ullage.testing.karpenter_cluster import NODE_CLASSES, empty_cluster, karpen
 pytestmark = [pytest.mark.real, pytest.mark.timeout(280)]
 
 QUICK = ("X4b",)
-FIGURES = "ULLAGE_KARPENTER_FIGURES"
-"""Variable that names a file for the figures measured."""
+FIGURES = "KARPENTER_FIGURES"
+"""Variable that names a file for the figures measured. No setting of ours, so without our prefix."""
 
 
 @pytest.fixture(scope="module")
