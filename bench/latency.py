@@ -60,8 +60,8 @@ async def _one_by_one(there: Stage, scheduler: str, namespace: str, pods: int) -
             pod = a_pod(name, gpus=1, requests={"cpu": "1"}, schedulerName=scheduler)
             created = time.monotonic()
             await there.api.create(PODS, pod, namespace)
-            if not await seen.wait(lambda name=name: name in seen.moments, PATIENCE_SECONDS):  # type: ignore[misc]
+            if not await seen.wait(lambda name=name: name in seen.changes, PATIENCE_SECONDS):  # type: ignore[misc]
                 raise RuntimeError(f"{scheduler} does not bind {name}")
-            times.append(1000 * (seen.moments[name] - created))
+            times.append(1000 * (seen.changes[name] - created))
             await asyncio.sleep(PAUSE_SECONDS)
     return times[WARM_UP:]

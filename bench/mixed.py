@@ -93,7 +93,7 @@ async def _pack(there: Stage, scheduler: str, pods: int) -> Packed:
     seen = binds(there.api, scheduler)
     with (ours if scheduler == OURS else kube_scheduler)(there):
         async with seen.lasting():
-            await seen.wait(lambda: len(seen.moments) == pods, QUIET_SECONDS)
+            await seen.wait(lambda: len(seen.changes) == pods, QUIET_SECONDS)
     bound = [pod for pod in (await there.api.list(PODS, scheduler)).items if pod.spec.node_name]
     used: Counter[str] = Counter()
     for pod in bound:

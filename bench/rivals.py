@@ -119,14 +119,14 @@ class Sightings:
     """When each object of a namespace was first seen as it is wanted, by its name."""
 
     def __init__(self, api: KubeApi, resource: Resource[Any], namespace: str, is_wanted: Callable[[Any], bool]) -> None:
-        self.moments: dict[str, float] = {}
+        self.changes: dict[str, float] = {}
         self._news = asyncio.Event()
         interest = InformerSpec(resource, lambda thing: (thing.metadata.name, is_wanted(thing)), namespace=namespace)
         self._informer = Informer(api, interest, self._hear, rng=random.Random(0), clock=WallClock())
 
     def _hear(self, event: FactEvent[Any]) -> None:
-        if isinstance(event, Added | Updated) and event.new[1] and event.new[0] not in self.moments:
-            self.moments[event.new[0]] = time.monotonic()
+        if isinstance(event, Added | Updated) and event.new[1] and event.new[0] not in self.changes:
+            self.changes[event.new[0]] = time.monotonic()
             self._news.set()
 
     @asynccontextmanager

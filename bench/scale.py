@@ -20,7 +20,7 @@ from bench.scale_cluster import NOW, a_node, a_pod, an_inventory, large_core, no
 from bench.scale_holds import provisioning_holds, scheduler_holds
 from ullage.act.concurrency import ended
 from ullage.agent.processes import ProcFs
-from ullage.agent.simulated import SimulatedReader, read_board
+from ullage.agent.simulated import SimulatedReader, read_gpu_set
 from ullage.agent.wiring import AgentHost, AgentSettings, NodeAgent
 from ullage.clock import WallClock
 from ullage.config.settings import SchedulingSettings, Settings
@@ -160,7 +160,7 @@ def agents_per_second() -> float:
         await api.create(NAMESPACES, a_namespace("ullage-system"))
         await api.create(NODES, {"metadata": {"name": "n1"}, "status": {}})
         counting = _Counting(InMemoryTransport(server, user="agent"))
-        host = AgentHost(SimulatedReader(read_board("8xH100-SXM"), "n1"), ProcFs(Path("/nonexistent")))
+        host = AgentHost(SimulatedReader(read_gpu_set("8xH100-SXM"), "n1"), ProcFs(Path("/nonexistent")))
         own = RestApi(counting, rng=random.Random(2))
         agent = NodeAgent(own, host, AgentSettings("n1", NodeKindMode.LEASED), clock, instance="i", seed=1)
         running = asyncio.ensure_future(agent.run())

@@ -152,13 +152,13 @@ async def _measure(there: Stage, turn: Turn, namespace: str, pods: int) -> Measu
         end = await _all_told(there.api, namespace, pods)
         after = processor_seconds(programs)
     spent = {who: after[who] - before[who] for who in programs}
-    first, last = min(seen.moments.values()), max(seen.moments.values())
+    first, last = min(seen.changes.values()), max(seen.changes.values())
     return Measured(last - first, end - first, spent)
 
 
 async def _wait(seen: Sightings, count: int, what: str) -> None:
-    if not await seen.wait(lambda: len(seen.moments) >= count, PATIENCE_SECONDS):
-        raise RuntimeError(f"{len(seen.moments)} {what}, and no more for {PATIENCE_SECONDS:.0f} s")
+    if not await seen.wait(lambda: len(seen.changes) >= count, PATIENCE_SECONDS):
+        raise RuntimeError(f"{len(seen.changes)} {what}, and no more for {PATIENCE_SECONDS:.0f} s")
 
 
 async def _all_told(api: KubeApi, namespace: str, pods: int) -> float:

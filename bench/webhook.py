@@ -98,7 +98,7 @@ async def _steady(session: aiohttp.ClientSession, url: str, body: bytes, seconds
 async def _serve() -> None:
     """The server's side: says where it is, and goes on until its input ends."""
     async with a_server() as stage:
-        hello = {"port": stage.address.port, "trusted": stage.vault.trusted.decode()}
+        hello = {"port": stage.address.port, "trusted": stage.tls_secret.trusted.decode()}
         sys.stdout.write(json.dumps(hello) + "\n")
         sys.stdout.flush()
         await asyncio.to_thread(sys.stdin.read)

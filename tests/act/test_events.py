@@ -30,7 +30,7 @@ async def test_an_event_says_what_happened_to_whom(api: KubeApi, ns: str) -> Non
     pod, fates = await a_subject(api, ns), list[EventWriteResult]()
     node = ObjectReference("Node", ObjectKey("", "node-a"))
     async with recorder(api, fates) as told:
-        told.tell(EventMessage(pod, EventReason.SCHEDULED, "placed on node-a with GPUs 0,1", related=node))
+        told.record(EventMessage(pod, EventReason.SCHEDULED, "placed on node-a with GPUs 0,1", related=node))
     assert fates == [EventWriteResult.CREATED]
     (event,) = await events(api, ns)
     assert event["regarding"] == {"apiVersion": "v1", "kind": "Pod", "namespace": ns, "name": "p", "uid": pod.uid}
@@ -45,7 +45,7 @@ async def test_what_happens_again_is_counted(api: KubeApi, ns: str) -> None:
     again = EventMessage(pod, EventReason.FAILED_SCHEDULING, "0/3 nodes fit")
     async with recorder(api, fates) as told:
         for number in range(1, 4):
-            told.tell(again)
+            told.record(again)
             while len(fates) < number:  # noqa: ASYNC110 - nobody tells when a server is through
                 await asyncio.sleep(0.01)
     assert fates == [EventWriteResult.CREATED, EventWriteResult.REPEATED, EventWriteResult.REPEATED]
@@ -57,7 +57,7 @@ async def test_what_happens_again_is_counted(api: KubeApi, ns: str) -> None:
 async def test_a_note_of_any_length_and_a_name_of_any_length_are_accepted(api: KubeApi, ns: str) -> None:
     pod, fates = await a_subject(api, ns, "p" * 240 + ".x"), list[EventWriteResult]()
     async with recorder(api, fates) as told:
-        told.tell(EventMessage(pod, EventReason.FAILED_SCHEDULING, "ä" * 2000))
+        told.record(EventMessage(pod, EventReason.FAILED_SCHEDULING, "ä" * 2000))
     assert fates == [EventWriteResult.CREATED]
     (event,) = await events(api, ns)
     assert len(event["note"].encode()) <= 1024
@@ -68,7 +68,7 @@ async def test_events_about_nodes_are_in_the_default_namespace(api: KubeApi, ns:
     node = await api.create(NODES, a_node(f"{ns}-node"))
     subject, fates = ObjectReference("Node", ObjectKey("", f"{ns}-node"), node.metadata.uid), list[EventWriteResult]()
     async with recorder(api, fates) as told:
-        told.tell(EventMessage(subject, EventReason.GPU_UNHEALTHY, "GPU 0 is still in use"))
+        told.record(EventMessage(subject, EventReason.GPU_UNHEALTHY, "GPU 0 is still in use"))
     assert fates == [EventWriteResult.CREATED]
     assert [event["note"] for event in await events(api, "default") if event["regarding"]["name"] == f"{ns}-node"]
 
@@ -76,5 +76,5 @@ async def test_events_about_nodes_are_in_the_default_namespace(api: KubeApi, ns:
 async def test_a_namespace_that_is_gone_is_no_trouble(api: KubeApi, ns: str) -> None:
     pod, fates = ObjectReference("Pod", ObjectKey(f"{ns}-gone", "p"), "u"), list[EventWriteResult]()
     async with recorder(api, fates) as told:
-        told.tell(EventMessage(pod, EventReason.SCHEDULED, "too late"))
+        told.record(EventMessage(pod, EventReason.SCHEDULED, "too late"))
     assert fates == [EventWriteResult.FAILED]

@@ -34,11 +34,11 @@ class World:
         self.server = SimulatedApiServer(loop_clock(), seed=1)
         self.calm = self.client()
 
-    def client(self, weather: NetworkConditions | None = None, seed: int = 1) -> KubeApi:
-        return RestApi(InMemoryTransport(self.server, weather=weather), rng=random.Random(seed))
+    def client(self, network: NetworkConditions | None = None, seed: int = 1) -> KubeApi:
+        return RestApi(InMemoryTransport(self.server, network=network), rng=random.Random(seed))
 
-    def hands(self, weather: NetworkConditions | None = None, seed: int = 1) -> GangBinder:
-        api = self.client(weather, seed)
+    def hands(self, network: NetworkConditions | None = None, seed: int = 1) -> GangBinder:
+        api = self.client(network, seed)
         return GangBinder(api, LeaseClient(api, NS, loop_clock()))
 
 
@@ -98,10 +98,10 @@ def is_bind(request: Request) -> bool:
 )
 def test_a_bind_without_an_answer_is_settled_for_its_member_alone(fault: NetworkFault) -> None:
     async def story() -> None:
-        world, weather = World(), NetworkConditions()
+        world, network = World(), NetworkConditions()
         gang = await a_gang(world.calm, NS, {"p0": ("node-a", (0,)), "p1": ("node-b", (0,))})
-        weather.next_calls(fault, where=lambda request: is_bind(request) and "/p0/" in request.path)
-        outcome = await world.hands(weather).perform(gang)
+        network.next_calls(fault, where=lambda request: is_bind(request) and "/p0/" in request.path)
+        outcome = await world.hands(network).perform(gang)
         done = fault is NetworkFault.LOST
         assert setbacks(outcome) == (["", ""] if done else ["ApiFailed", ""])
         assert leaked(outcome) == [False, False]
@@ -113,12 +113,12 @@ def test_a_bind_without_an_answer_is_settled_for_its_member_alone(fault: Network
 
 def test_a_lease_whose_making_got_no_answer_is_found_and_kept() -> None:
     async def story() -> None:
-        world, weather = World(), NetworkConditions()
+        world, network = World(), NetworkConditions()
         gang = await a_gang(world.calm, NS, {"p0": ("node-a", (0, 1)), "p1": ("node-b", (0,))})
-        weather.next_calls(
+        network.next_calls(
             NetworkFault.LOST, where=lambda request: request.method == "POST" and "leases" in request.path
         )
-        assert setbacks(await world.hands(weather).perform(gang)) == ["", ""]
+        assert setbacks(await world.hands(network).perform(gang)) == ["", ""]
         assert await holders(world.calm, NS) == leases_of(gang.places)
 
     told(story())
@@ -165,8 +165,8 @@ def test_two_schedulers_with_different_plans_never_give_a_gpu_twice() -> None:
         alarm = list[str]()
 
         async def scheduler(number: int) -> None:
-            weather = NetworkConditions(seed=seed * 2 + number, latency=SPREAD, odds=STORM)
-            hands, choice = world.hands(weather, seed=number), random.Random(seed * 2 + number)
+            network = NetworkConditions(seed=seed * 2 + number, latency=SPREAD, odds=STORM)
+            hands, choice = world.hands(network, seed=number), random.Random(seed * 2 + number)
             for _ in range(6):
                 gang = await fresh(world.calm, choice.choice(gangs))
                 outcome = await hands.perform(_moved(gang, choice))

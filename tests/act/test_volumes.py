@@ -29,10 +29,10 @@ async def storage(api: KubeApi, ns: str) -> AsyncIterator[Storage]:
     await storage.clear()
 
 
-async def ready(storage: Storage, *claims: str, promises: tuple[VolumeAssignment, ...] = ()) -> str:
+async def ready(storage: Storage, *claims: str, volume_assignments: tuple[VolumeAssignment, ...] = ()) -> str:
     """Why they are not ready; empty if they are."""
     async with selector(storage.api, wait=10) as hands:
-        answer = await hands.ready(storage.ns, claims, NODE, promises)
+        answer = await hands.ready(storage.ns, claims, NODE, volume_assignments)
     return "" if answer is None else answer.detail
 
 
@@ -48,7 +48,7 @@ async def test_claims_are_told_the_node_and_waited_for(storage: Storage) -> None
 async def test_a_volume_that_is_there_is_promised_and_its_claim_is_told_nothing(storage: Storage) -> None:
     claim, volume = await storage.claim("a", local=True), await storage.volume("v")
     async with storage.working():
-        assert await ready(storage, "a", promises=(VolumeAssignment("a", volume),)) == ""
+        assert await ready(storage, "a", volume_assignments=(VolumeAssignment("a", volume),)) == ""
     assert await storage.promise(volume) == {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -67,7 +67,7 @@ async def test_a_volume_its_owner_has_promised_stays_the_owners_promise(storage:
     named = {"metadata": {key: claim["metadata"][key] for key in ("namespace", "name")} | {"uid": ""}}
     volume = await storage.volume("v", named)
     async with storage.working():
-        assert await ready(storage, "a", promises=(VolumeAssignment("a", volume),)) == ""
+        assert await ready(storage, "a", volume_assignments=(VolumeAssignment("a", volume),)) == ""
     assert (await storage.promise(volume))["uid"] == claim["metadata"]["uid"]
     assert "annotations" not in (await storage.api.get(PERSISTENT_VOLUMES.whole(), volume))["metadata"]
 
@@ -86,7 +86,7 @@ async def test_what_was_begun_before_a_crash_is_gone_on_with(storage: Storage) -
     claim = await storage.claim("b", local=True)
     volume = await storage.volume("v", claim)
     async with storage.working():
-        assert await ready(storage, "a", "b", promises=(VolumeAssignment("b", volume),)) == ""
+        assert await ready(storage, "a", "b", volume_assignments=(VolumeAssignment("b", volume),)) == ""
 
 
 async def test_a_volume_that_is_being_made_for_another_node_is_not_for_this_one(storage: Storage) -> None:
@@ -107,7 +107,7 @@ async def test_a_volume_of_somebody_else_is_not_to_be_had(storage: Storage) -> N
     await storage.claim("a", local=True)
     volume = await storage.volume("v", await storage.claim("other", local=True))
     before = await storage.promise(volume)
-    assert "is not to be had" in await ready(storage, "a", promises=(VolumeAssignment("a", volume),))
+    assert "is not to be had" in await ready(storage, "a", volume_assignments=(VolumeAssignment("a", volume),))
     assert await storage.promise(volume) == before
 
 
@@ -117,7 +117,7 @@ async def test_of_two_who_want_a_volume_one_gets_it(storage: Storage) -> None:
     volume = await storage.volume("v")
     async with storage.working():
         answers = await asyncio.gather(
-            *(ready(storage, one, promises=(VolumeAssignment(one, volume),)) for one in "ab")
+            *(ready(storage, one, volume_assignments=(VolumeAssignment(one, volume),)) for one in "ab")
         )
     assert sorted(answers).count("") == 1
     assert (await storage.read("ab"[answers.index("")]))["spec"]["volumeName"] == volume
@@ -143,7 +143,7 @@ async def test_a_promise_that_comes_to_nothing_is_not_waited_for(storage: Storag
     await storage.claim("a", local=True)
     volume = await storage.volume("v")
     async with asyncio.timeout(8):
-        waiting = asyncio.create_task(ready(storage, "a", promises=(VolumeAssignment("a", volume),)))
+        waiting = asyncio.create_task(ready(storage, "a", volume_assignments=(VolumeAssignment("a", volume),)))
         while await storage.promise(volume) is None:  # noqa: ASYNC110 - nobody tells when it is written
             await asyncio.sleep(0.01)
         await meanwhile(storage)

@@ -11,7 +11,7 @@ from tests.contract.worlds import fresh_namespace
 from ullage.act.leases import LeaseClient
 from ullage.act.place import PodBinder
 from ullage.clock import WallClock
-from ullage.decide.placement.filters.first_consumer import assumed_on, promises, waiting_claims
+from ullage.decide.placement.filters.first_consumer import assumed_on, volume_assignments, waiting_claims
 from ullage.kube.auth.connect import connect
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import NODES, PERSISTENT_VOLUMES, PODS
@@ -23,7 +23,7 @@ from ullage.state.cluster import ClusterState
 from ullage.state.storage import Storage as PictureOfStorage
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.controlplane import ControlPlane
-from ullage.watch.sources import read_picture
+from ullage.watch.sources import read_cluster
 
 pytestmark = pytest.mark.real
 
@@ -69,9 +69,9 @@ async def test_local_disks_are_chosen_promised_and_bound(storage: Storage) -> No
     await eventually(lambda: available(api, volumes), until=bool)
     mounts = [{"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in ("logs", "data")]
     pod = read_pod(await api.create(PODS, a_pod("p", volumes=mounts), storage.ns))
-    state: ClusterState = await read_picture(api)
+    state: ClusterState = await read_cluster(api)
     assumed = assumed_on(pod, state.nodes[node], PictureOfStorage(state))
-    waiting, promised = waiting_claims(assumed), promises(assumed)
+    waiting, promised = waiting_claims(assumed), volume_assignments(assumed)
     assert sorted(waiting) == ["data", "logs"]
     assert promised == (VolumeAssignment("data", volumes[0]), VolumeAssignment("logs", volumes[1]))
     place = BindPod(
@@ -81,12 +81,12 @@ async def test_local_disks_are_chosen_promised_and_bound(storage: Storage) -> No
         node=node,
         why="a test",
         volumes=waiting,
-        promises=promised,
+        volume_assignments=promised,
     )
     assert await placed(storage, place) == PodBound(place)
     assert [await bound_to(storage, claim) for claim in ("data", "logs")] == volumes[:2]
     assert await storage.promise(volumes[2]) is None
-    after = await read_picture(api)
+    after = await read_cluster(api)
     assert assumed_on(pod, after.nodes[node], PictureOfStorage(after)) == ()
     assert after.volume_claims[ObjectKey(storage.ns, "data")].bound
     await api.delete(NODES, node)

@@ -33,10 +33,10 @@ class World:
         self.server = SimulatedApiServer(loop_clock(), seed=1)
         self.asked: list[str] = []
 
-    def client(self, weather: NetworkConditions | None = None) -> KubeApi:
-        if weather is not None:
-            weather.script(self._count)
-        return RestApi(InMemoryTransport(self.server, weather=weather), rng=random.Random(1))
+    def client(self, network: NetworkConditions | None = None) -> KubeApi:
+        if network is not None:
+            network.script(self._count)
+        return RestApi(InMemoryTransport(self.server, network=network), rng=random.Random(1))
 
     def _count(self, request: Request) -> None:
         self.asked.append(f"{request.method} {request.path}")
@@ -111,12 +111,12 @@ def test_no_news_is_missed_whatever_the_weather() -> None:
         await storage.claim("a")
         await storage.claim("b", local=True)
         volume = await storage.volume("v")
-        weather = NetworkConditions(seed=seed, latency=Latency(default=0.01, spread=3, watch=0.1))
-        hearing = selector(world.client(weather), loop_clock())
+        network = NetworkConditions(seed=seed, latency=Latency(default=0.01, spread=3, watch=0.1))
+        hearing = selector(world.client(network), loop_clock())
         async with storage.working(), hearing as hands, asyncio.TaskGroup() as group:
             waiting = group.create_task(hands.ready(NS, ["a", "b"], NODE, [VolumeAssignment("b", volume)]))
             await asyncio.sleep(5)
-            weather.odds = STORM
+            network.odds = STORM
         assert waiting.result() is None
         assert asyncio.get_running_loop().time() < 300, "an informer waits up to 15 s after each cut"
 
@@ -132,7 +132,7 @@ def test_two_who_wait_for_one_claim_tell_it_one_node() -> None:
         storage = await world.storage(seconds=3)
         await storage.claim("a")
         weathers = [NetworkConditions(seed=seed, latency=Latency(default=0.01, spread=2)) for seed in (1, 2)]
-        first, second = (selector(world.client(weather), loop_clock()) for weather in weathers)
+        first, second = (selector(world.client(network), loop_clock()) for network in weathers)
         async with storage.working(), first as here, second as there:
             answers = await asyncio.gather(here.ready(NS, ["a"], "node-a"), there.ready(NS, ["a"], "node-b"))
         assert sorted(answer is None for answer in answers) == [False, True]

@@ -10,7 +10,7 @@ from typing import Any
 
 from ullage.agent.podresources import AllocatedDevices, KubeletUnavailable, PodResources
 from ullage.agent.processes import ProcFs
-from ullage.agent.simulated import SimulatedReader, read_board
+from ullage.agent.simulated import SimulatedReader, read_gpu_set
 from ullage.agent.wiring import AgentHost, AgentSettings, NodeAgent
 from ullage.decide.inventory.node_kind import NodeKindMode
 from ullage.kube.client.api import KubeApi
@@ -78,7 +78,7 @@ class Stage:
     agent: NodeAgent | None = None
 
     def __post_init__(self) -> None:
-        self.reader = SimulatedReader(read_board(self.board), NODE)
+        self.reader = SimulatedReader(read_gpu_set(self.board), NODE)
 
     @asynccontextmanager
     async def agent_running(self) -> AsyncIterator[NodeAgent]:
@@ -128,14 +128,17 @@ class Stage:
 
 
 def play(
-    story: Callable[[Stage], Coroutine[Any, Any, None]], *, weather: NetworkConditions | None = None, **stage: Any
+    story: Callable[[Stage], Coroutine[Any, Any, None]],
+    *,
+    network: NetworkConditions | None = None,
+    **stage: Any,
 ) -> None:
     """Tell a story on a fresh cluster."""
 
     async def told() -> None:
         server = SimulatedApiServer(loop_clock(), seed=1)
         api = RestApi(InMemoryTransport(server), rng=random.Random(1))
-        agents_api = RestApi(InMemoryTransport(server, weather=weather), rng=random.Random(2))
+        agents_api = RestApi(InMemoryTransport(server, network=network), rng=random.Random(2))
         await install(api)
         await api.create(NAMESPACES, a_namespace(LEASES))
         await api.create(NODES, a_node(NODE))

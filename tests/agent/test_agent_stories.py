@@ -55,8 +55,8 @@ def test_its_time_moves_every_half_minute_though_nothing_changes() -> None:
 
 def test_a_quiet_node_costs_two_writes_a_minute_and_nothing_else() -> None:
     asked: list[str] = []
-    weather = NetworkConditions()
-    weather.script(lambda request: asked.append(f"{request.method} {request.path} {request.query.get('watch', '')}"))
+    network = NetworkConditions()
+    network.script(lambda request: asked.append(f"{request.method} {request.path} {request.query.get('watch', '')}"))
 
     async def story(stage: Stage) -> None:
         async with stage.agent_running():
@@ -68,33 +68,33 @@ def test_a_quiet_node_costs_two_writes_a_minute_and_nothing_else() -> None:
         assert set(calls) == {f"PATCH /apis/gpu.scheduling/v1/gpunodestatuses/{NODE}/status"}
         assert 18 <= len(calls) <= 21
 
-    play(story, weather=weather)
+    play(story, network=network)
 
 
 def test_agents_list_from_the_servers_memory() -> None:
     """There are as many of them as nodes: a consistent list of pods is a look at every pod there is, for each."""
     lists: list[tuple[str, str | None, str | None]] = []
-    weather = NetworkConditions()
+    network = NetworkConditions()
 
     def note(request: Request) -> None:
         query = request.query
         if request.method == "GET" and "fieldSelector" in query and "watch" not in query:
             lists.append((request.path, query.get("resourceVersion"), query.get("limit")))
 
-    weather.script(note)
+    network.script(note)
 
     async def story(stage: Stage) -> None:
         async with stage.agent_running():
             await asyncio.sleep(60)
 
-    play(story, weather=weather)
+    play(story, network=network)
     assert sorted(lists) == [("/api/v1/nodes", "0", None), ("/api/v1/pods", "0", None)]
 
 
 def test_an_agent_of_a_deleted_node_says_so_once_and_waits_for_another() -> None:
     asked: list[str] = []
-    weather = NetworkConditions()
-    weather.script(lambda request: asked.append(f"{request.method} {request.path} {request.query.get('watch', '')}"))
+    network = NetworkConditions()
+    network.script(lambda request: asked.append(f"{request.method} {request.path} {request.query.get('watch', '')}"))
 
     async def story(stage: Stage) -> None:
         async with stage.agent_running() as agent:
@@ -115,7 +115,7 @@ def test_an_agent_of_a_deleted_node_says_so_once_and_waits_for_another() -> None
             assert [taint.key for taint in node.spec.taints] == ["gpu.scheduling/leased"]
             assert agent.checks.ready["reports"]() == ""
 
-    play(story, weather=weather)
+    play(story, network=network)
 
 
 def test_a_gpu_dies_and_the_pod_on_it_is_told_within_five_seconds() -> None:
@@ -366,11 +366,11 @@ def test_a_driver_that_hangs_is_told_and_so_is_its_return() -> None:
 
 @pytest.mark.fault
 def test_without_an_api_server_it_goes_on_looking_and_reports_when_it_can() -> None:
-    weather = NetworkConditions(seed=1)
+    network = NetworkConditions(seed=1)
 
     async def story(stage: Stage) -> None:
         async with stage.agent_running() as agent:
-            weather.partitioned = True
+            network.partitioned = True
             await asyncio.sleep(60)
             stage.reader.dies(4)
             await asyncio.sleep(60)
@@ -378,18 +378,18 @@ def test_without_an_api_server_it_goes_on_looking_and_reports_when_it_can() -> N
             assert "old" in agent.checks.ready["reports"]()
             value = agent.metrics.registry.get_sample_value
             assert value("ullage_agent_gpus", {"health": "Unhealthy"}) == 1
-            weather.partitioned = False
+            network.partitioned = False
             await asyncio.sleep(40)
             assert (await stage.gpu(4)).health == "Unhealthy"
             assert agent.checks.ready["reports"]() == ""
 
-    play(story, weather=weather)
+    play(story, network=network)
 
 
 @pytest.mark.fault
 @pytest.mark.parametrize("seed", range(5))
 def test_in_bad_weather_the_last_word_is_right(seed: int) -> None:
-    weather = NetworkConditions(
+    network = NetworkConditions(
         seed=seed,
         latency=Latency(default=0.05, spread=1.0),
         odds=FaultRates(dict.fromkeys(FAULTS, 0.1), stream_cut=0.1),
@@ -406,7 +406,7 @@ def test_in_bad_weather_the_last_word_is_right(seed: int) -> None:
             assert node.status.allocatable[GPU] == "6"
             assert loop_clock().now() - read_time(report.observed_at) < 60
 
-    play(story, weather=weather)
+    play(story, network=network)
 
 
 def test_a_report_somebody_deleted_is_made_again() -> None:

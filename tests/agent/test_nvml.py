@@ -10,7 +10,7 @@ from tests.agent.driver import AMPERE, BLACKWELL, VOLTA, Driver, dgx_h100, mig_b
 from tests.contract.expect import eventually
 from ullage.agent.nvml.reader import NvmlReader
 from ullage.decide.inventory.gpu_readings import GpuErrorCounters, GpuProcess, GpuReadError, GpuScan
-from ullage.decide.inventory.known_gpus import KnownGpus, take_stock
+from ullage.decide.inventory.known_gpus import KnownGpus, update_known_gpus
 from ullage.errors import UserError
 from ullage.model.device import Device, MigInstance
 
@@ -18,7 +18,7 @@ MIB = 1 << 20
 
 
 def devices(look: GpuScan) -> tuple[Device, ...]:
-    return take_stock(KnownGpus(), look, xids={}).devices
+    return update_known_gpus(KnownGpus(), look, xids={}).devices
 
 
 async def test_a_whole_dgx_h100(driver: Driver, open_reader: OpenReader) -> None:
@@ -60,7 +60,7 @@ async def test_mig_instances(driver: Driver, open_reader: OpenReader) -> None:
     found = devices(look)
     assert found[0].mig == (MigInstance("MIG-a", "3g.40gb", 40192 * MIB), MigInstance("MIG-b", "1g.10gb", 9728 * MIB))
     assert found[1].mig == ()
-    vitals = look.sights[0].vitals
+    vitals = look.readings[0].vitals
     assert vitals is not None
     assert vitals.utilisation is None
 
@@ -70,12 +70,12 @@ async def test_vitals_and_processes_of_every_kind(driver: Driver, open_reader: O
         [*pcie_box(), "use 1 1024 87", "proc 1 400 512 c", "proc 1 400 512 m", "proc 1 401 100 g", "ecc 1 0 3"]
     )
     look = await (await open_reader()).look(thorough=False)
-    vitals = look.sights[1].vitals
+    vitals = look.readings[1].vitals
     assert vitals is not None
     assert (vitals.utilisation, vitals.memory_used) == (87, 1024 * MIB)
     assert vitals.processes == (GpuProcess(400, 512 * MIB), GpuProcess(401, 100 * MIB))
     assert vitals.counters == GpuErrorCounters(uncorrected_now=0, uncorrected_ever=3)
-    assert look.sights[1].card is None
+    assert look.readings[1].card is None
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ async def test_counters(
     driver: Driver, open_reader: OpenReader, line: str, arch: int, counters: GpuErrorCounters
 ) -> None:
     driver.write([f"gpu 0 GPU-0 Some_GPU 1024 {arch}", line])
-    vitals = (await (await open_reader()).look(thorough=False)).sights[0].vitals
+    vitals = (await (await open_reader()).look(thorough=False)).readings[0].vitals
     assert vitals is not None
     assert vitals.counters == counters
 
 
 async def test_errors_are_added_up_where_the_driver_does_not(driver: Driver, open_reader: OpenReader) -> None:
     driver.write([*pcie_box(), "ecc 0 2 5", "fail nvmlDeviceGetTotalEccErrors 13"])
-    vitals = (await (await open_reader()).look(thorough=False)).sights[0].vitals
+    vitals = (await (await open_reader()).look(thorough=False)).readings[0].vitals
     assert vitals is not None
     assert (vitals.counters.uncorrected_now, vitals.counters.uncorrected_ever) == (2, 5)
 
@@ -130,7 +130,7 @@ async def test_errors_are_added_up_where_the_driver_does_not(driver: Driver, ope
 )
 async def test_the_fabric(driver: Driver, open_reader: OpenReader, said: str, wrong: str) -> None:
     driver.write([*dgx_h100(), f"fabric 0 {said}"])
-    vitals = (await (await open_reader()).look(thorough=False)).sights[0].vitals
+    vitals = (await (await open_reader()).look(thorough=False)).readings[0].vitals
     assert vitals is not None
     assert vitals.fabric == wrong
 
@@ -138,14 +138,14 @@ async def test_the_fabric(driver: Driver, open_reader: OpenReader, said: str, wr
 async def test_a_gpu_dies_between_two_calls(driver: Driver, open_reader: OpenReader) -> None:
     driver.write(dgx_h100())
     reader = await open_reader()
-    heard: list[tuple[str, int]] = []
-    reader.listen(lambda uuid, xid: heard.append((uuid, xid)))
+    on_event: list[tuple[str, int]] = []
+    reader.listen(lambda uuid, xid: on_event.append((uuid, xid)))
     await reader.look(thorough=True)
     driver.also("dies 3 5")
     look = await reader.look(thorough=False)
-    assert [sight.trouble for sight in look.sights] == [None] * 3 + [GpuReadError.LOST] + [None] * 4
-    assert look.sights[3].uuid == "GPU-h100-3"
-    await eventually(lambda: _now(heard), until=lambda told: told == [("GPU-h100-3", 79)], seconds=5)
+    assert [sight.trouble for sight in look.readings] == [None] * 3 + [GpuReadError.LOST] + [None] * 4
+    assert look.readings[3].uuid == "GPU-h100-3"
+    await eventually(lambda: _now(on_event), until=lambda told: told == [("GPU-h100-3", 79)], seconds=5)
 
 
 async def test_a_gpu_that_is_lost_before_the_start_is_there_without_a_name(
@@ -153,8 +153,8 @@ async def test_a_gpu_that_is_lost_before_the_start_is_there_without_a_name(
 ) -> None:
     driver.write([*pcie_box(), "fail nvmlDeviceGetHandleByIndex_v2 15 2"])
     look = await (await open_reader()).look(thorough=True)
-    assert [sight.uuid for sight in look.sights] == ["GPU-a100-0", "GPU-a100-1", "unread-2", "GPU-a100-3"]
-    assert look.sights[2].trouble is GpuReadError.LOST
+    assert [sight.uuid for sight in look.readings] == ["GPU-a100-0", "GPU-a100-1", "unread-2", "GPU-a100-3"]
+    assert look.readings[2].trouble is GpuReadError.LOST
     driver.no_longer("fail")
 
 
@@ -165,13 +165,13 @@ async def test_a_call_that_hangs_hides_one_gpu_for_as_long_as_it_hangs(driver: D
     began = time.monotonic()
     look = await reader.look(thorough=False)
     assert time.monotonic() - began < 1.5
-    assert [sight.trouble for sight in look.sights] == [None] * 5 + [GpuReadError.SILENT] + [None] * 2
+    assert [sight.trouble for sight in look.readings] == [None] * 5 + [GpuReadError.SILENT] + [None] * 2
     began = time.monotonic()
     again = await reader.look(thorough=False)
-    assert again.sights[5].trouble is GpuReadError.SILENT
+    assert again.readings[5].trouble is GpuReadError.SILENT
     assert time.monotonic() - began < 0.4, "a lane that is stuck refuses at once"
     driver.no_longer("hang")
-    await eventually(lambda: reader.look(thorough=False), until=lambda now: now.sights[5].trouble is None, seconds=5)
+    await eventually(lambda: reader.look(thorough=False), until=lambda now: now.readings[5].trouble is None, seconds=5)
 
 
 async def test_a_driver_that_hangs_as_a_whole_is_trouble_and_no_end(driver: Driver, open_reader: OpenReader) -> None:
@@ -194,7 +194,7 @@ async def test_a_driver_that_hangs_as_a_whole_is_trouble_and_no_end(driver: Driv
 async def test_errors_of_one_gpu(driver: Driver, open_reader: OpenReader, code: int, trouble: GpuReadError) -> None:
     driver.write([*pcie_box(), f"fail nvmlDeviceGetMemoryInfo {code} 1"])
     look = await (await open_reader()).look(thorough=False)
-    assert [sight.trouble for sight in look.sights] == [None, trouble, None, None]
+    assert [sight.trouble for sight in look.readings] == [None, trouble, None, None]
 
 
 async def test_a_driver_that_is_not_loaded_is_told_in_a_sentence(driver: Driver) -> None:
@@ -206,13 +206,13 @@ async def test_a_driver_that_is_not_loaded_is_told_in_a_sentence(driver: Driver)
 async def test_xids_are_told_as_they_come(driver: Driver, open_reader: OpenReader) -> None:
     driver.write(pcie_box())
     reader = await open_reader()
-    heard: list[tuple[str, int]] = []
-    reader.listen(lambda uuid, xid: heard.append((uuid, xid)))
+    on_event: list[tuple[str, int]] = []
+    reader.listen(lambda uuid, xid: on_event.append((uuid, xid)))
     driver.also("xid 1 31", "xid 2 79")
     expected = [("GPU-a100-1", 31), ("GPU-a100-2", 79)]
-    await eventually(lambda: _now(heard), until=lambda told: told == expected, seconds=5)
+    await eventually(lambda: _now(on_event), until=lambda told: told == expected, seconds=5)
 
 
-async def _now(heard: list[tuple[str, int]]) -> list[tuple[str, int]]:
+async def _now(on_event: list[tuple[str, int]]) -> list[tuple[str, int]]:
     await asyncio.sleep(0)
-    return list(heard)
+    return list(on_event)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ullage.agent.poller import GpuPoller
 from ullage.agent.processes import ProcFs
-from ullage.agent.simulated import SimulatedReader, read_board
+from ullage.agent.simulated import SimulatedReader, read_gpu_set
 from ullage.clock import WallClock
 
 UID = "0d9f3c1e-52f4-4c1b-9a63-0f6a4b7c8d9e"
@@ -39,8 +39,8 @@ async def test_what_belongs_on_gpus_is_nobodys_stray(tmp_path: Path) -> None:
     a_process(tmp_path, 7, "0::/system.slice/mps.service\n", "nvidia-cuda-mps")
     a_process(tmp_path, 8, "0::/user.slice\n", "miner")
     a_process(tmp_path, 9, f"0::/kubepods/pod{UID}/x\n", "nvidia-cuda-mps")
-    reader = SimulatedReader(read_board("L4"), "n")
+    reader = SimulatedReader(read_gpu_set("L4"), "n")
     reader.runs(0, 7, 8, 9, 10)
     findings = await GpuPoller(reader, ProcFs(tmp_path), WallClock()).look(thorough=True)
     assert findings.occupants == {0: {8: "", 9: UID}}
-    assert findings.stock.devices[0].in_use_by == (UID,)
+    assert findings.known_gpus.devices[0].in_use_by == (UID,)

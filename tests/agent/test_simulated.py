@@ -2,8 +2,8 @@
 
 import pytest
 
-from ullage.agent.simulated import SimulatedReader, read_board
-from ullage.decide.inventory.known_gpus import KnownGpus, take_stock
+from ullage.agent.simulated import SimulatedReader, read_gpu_set
+from ullage.decide.inventory.known_gpus import KnownGpus, update_known_gpus
 from ullage.errors import UserError
 
 
@@ -21,8 +21,8 @@ from ullage.errors import UserError
     ],
 )
 async def test_a_board(text: str, count: int, model: str, islands: set[tuple[str, int]]) -> None:
-    look = await SimulatedReader(read_board(text), "n").look(thorough=True)
-    devices = take_stock(KnownGpus(), look, xids={}).devices
+    look = await SimulatedReader(read_gpu_set(text), "n").look(thorough=True)
+    devices = update_known_gpus(KnownGpus(), look, xids={}).devices
     assert len({device.uuid for device in devices}) == count
     assert {device.model for device in devices} == {model}
     assert {(device.island, device.bandwidth) for device in devices} == islands
@@ -31,4 +31,4 @@ async def test_a_board(text: str, count: int, model: str, islands: set[tuple[str
 @pytest.mark.parametrize("text", ["", "8x", "0xH100", "17xH100", "8xH1000", "8 x H100", "eight"])
 def test_boards_nobody_knows(text: str) -> None:
     with pytest.raises(UserError, match="8xH100-SXM"):
-        read_board(text)
+        read_gpu_set(text)

@@ -71,15 +71,15 @@ def draw_terminal(target: Path) -> None:
         async with staged(TOUR, 1) as world:
             programme = CaptionFeed(TOUR)
             began = world.clock.now() - world.elapsed
-            watching = TerminalInformers(world.api, world.clock, programme.tell, seed=1, began=began)
+            watching = TerminalInformers(world.api, world.clock, programme.record, seed=1, began=began)
             beside = [asyncio.ensure_future(watching.run()), asyncio.ensure_future(play(world, programme))]
             await world.sleep_until(MOMENT_SECONDS)
             now = world.clock.now()
             console.print(
                 Frame(
                     programme=programme,
-                    pools=terminal_model.pools(watching.sights, now),
-                    waiting=terminal_model.waiting(watching.sights, now),
+                    pools=terminal_model.pools(watching.terminal, now),
+                    waiting=terminal_model.waiting(watching.terminal, now),
                     elapsed=world.elapsed,
                     speed=30,
                     addresses=ADDRESSES,

@@ -24,7 +24,7 @@ from ullage.sim.world.world import started_world
 from ullage.state.dump import dump
 from ullage.testing.builders import a_node, a_pod
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
-from ullage.watch.sources import read_picture
+from ullage.watch.sources import read_cluster
 
 pytestmark = pytest.mark.story
 
@@ -67,7 +67,7 @@ async def _ten_minutes() -> bytes:
             world.submit(arrival)
         await asyncio.sleep(590)
         objects = await read_objects(world.api, on_missing=pytest.fail)
-        return dump(await read_picture(world.api), now=world.clock.now(), objects=objects)
+        return dump(await read_cluster(world.api), now=world.clock.now(), objects=objects)
 
 
 @pytest.fixture(scope="module")

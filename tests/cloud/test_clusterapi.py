@@ -26,7 +26,7 @@ class ClusterApiBench(Requests):
         parameters = {name: {"machineDeployment": f"md-{name}", "namespace": namespace} for name in ("one", "two")}
         super().__init__(parameters)
         self.controllers = Controllers(api, namespace)
-        wrapped, self.weather = unsteady(api)
+        wrapped, self.network = unsteady(api)
         self.capi = ClusterApiProvider(wrapped, WallClock())
 
     @property
@@ -41,9 +41,9 @@ class ClusterApiBench(Requests):
             case CloudTrouble.NO_CAPACITY | CloudTrouble.ONE_LEFT | CloudTrouble.QUOTA:
                 raise CannotHappen("a MachineDeployment takes any size; Machines that cannot be made just stay away")
             case CloudTrouble.THROTTLED:
-                self.weather.busy = True
+                self.network.busy = True
             case CloudTrouble.LOST_ANSWER | CloudTrouble.DELETE_FAILS:
-                self.weather.lose_next = True
+                self.network.lose_next = True
 
 
 @pytest.fixture

@@ -90,14 +90,16 @@ class Team:
 
     def __post_init__(self) -> None:
         self.server = Referee(self.clock, self.seed)
-        self.weather: dict[str, NetworkConditions] = {}
+        self.network: dict[str, NetworkConditions] = {}
         self.log: list[str] = []
         self._starts = 0
 
-    def replica(self, name: str, weather: NetworkConditions | None = None) -> SimulatedProcess:
-        self.weather[name] = weather or NetworkConditions(seed=self.seed)
+    def replica(self, name: str, network: NetworkConditions | None = None) -> SimulatedProcess:
+        self.network[name] = network or NetworkConditions(seed=self.seed)
         return SimulatedProcess(
-            name, lambda: InMemoryTransport(self.server, user=name, weather=self.weather[name]), self._run
+            name,
+            lambda: InMemoryTransport(self.server, user=name, network=self.network[name]),
+            self._run,
         )
 
     async def prepare(self) -> None:

@@ -101,12 +101,12 @@ def test_a_leader_cut_off_stops_before_the_next_one_starts() -> None:
     async def story() -> None:
         team, _, _ = await two_replicas()
         cut = now()
-        team.weather["first"].partitioned = True
+        team.network["first"].partitioned = True
         await asyncio.sleep(60)
         lost = next(line for line in team.log if "first lost it" in line)
         assert float(lost.split()[0]) <= cut + TIMING.renew_deadline + 0.01
         assert cut + TIMING.renew_deadline < first_act_after(team, cut, "second") <= cut + TIMING.duration + PATIENCE
-        team.weather["first"].partitioned = False
+        team.network["first"].partitioned = False
         await asyncio.sleep(60)
         assert acting(team) == {"second"}
         assert team.server.fouls == []
@@ -232,14 +232,14 @@ def test_trouble_with_the_api_shows_and_passes() -> None:
     async def story() -> None:
         clock = loop_clock()
         team = Team(clock)
-        weather = NetworkConditions()
-        elector = team.elector(InMemoryTransport(team.server, weather=weather), "first")
-        weather.odds = FaultRates({NetworkFault.REFUSED: 1.0})
+        network = NetworkConditions()
+        elector = team.elector(InMemoryTransport(team.server, network=network), "first")
+        network.odds = FaultRates({NetworkFault.REFUSED: 1.0})
         acquiring = asyncio.create_task(elector.acquire())
         await asyncio.sleep(10)
         trouble = elector.trouble
         assert isinstance(trouble, Unreachable)
-        weather.odds = FaultRates()
+        network.odds = FaultRates()
         leadership = await acquiring
         assert elector.trouble is not trouble
         assert leadership.valid_until == pytest.approx(now() + TIMING.duration, abs=0.1)
@@ -250,8 +250,8 @@ def test_trouble_with_the_api_shows_and_passes() -> None:
 def test_a_term_counts_from_before_the_renewal_was_sent() -> None:
     async def story() -> None:
         team = Team(loop_clock())
-        weather = NetworkConditions(latency=Latency(default=3.0))
-        elector = team.elector(InMemoryTransport(team.server, weather=weather), "first")
+        network = NetworkConditions(latency=Latency(default=3.0))
+        elector = team.elector(InMemoryTransport(team.server, network=network), "first")
         leadership = await elector.acquire()
         assert now() == 6.0  # a read and a write
         assert leadership.valid_until == 3.0 + TIMING.duration

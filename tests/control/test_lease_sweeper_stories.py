@@ -34,10 +34,10 @@ class World:
         self.asked: list[str] = []
         self.server = SimulatedApiServer(loop_clock(), seed=seed)
 
-    def client(self, weather: NetworkConditions | None = None, seed: int = 1) -> KubeApi:
-        if weather is not None:
-            weather.script(self._count)
-        return RestApi(InMemoryTransport(self.server, weather=weather), rng=random.Random(seed))
+    def client(self, network: NetworkConditions | None = None, seed: int = 1) -> KubeApi:
+        if network is not None:
+            network.script(self._count)
+        return RestApi(InMemoryTransport(self.server, network=network), rng=random.Random(seed))
 
     def _count(self, request: Request) -> None:
         self.asked.append(f"{request.method} {request.path}")
@@ -188,8 +188,8 @@ def test_a_thousand_gpus_are_free_within_thirty_seconds_and_each_pod_is_read_onc
             node = Scene(scene.api, NS, scene.clock)
             holder = await node.pod(f"p{number}")
             await reserve_on(node, holder, f"n{number}")
-        weather = NetworkConditions(latency=Latency(default=0.02, watch=0.05))
-        async with scene.swept(through=world.client(weather)):
+        network = NetworkConditions(latency=Latency(default=0.02, watch=0.05))
+        async with scene.swept(through=world.client(network)):
             await asyncio.sleep(5)
             world.asked.clear()
             for number in range(125):
@@ -216,14 +216,14 @@ def test_bad_weather_delays_and_loses_nothing(seed: int) -> None:
         gone = [await scene.running(f"p{number}", number) for number in range(4)]
         await scene.running("alive", 7)
         odds = FaultRates(dict.fromkeys(FAULTS, 0.1), stream_cut=0.1)
-        weather = NetworkConditions(seed=seed, latency=Latency(default=0.02, spread=1.0, watch=0.1), odds=odds)
-        async with scene.swept(through=world.client(weather, seed), seed=seed):
+        network = NetworkConditions(seed=seed, latency=Latency(default=0.02, spread=1.0, watch=0.1), odds=odds)
+        async with scene.swept(through=world.client(network, seed), seed=seed):
             await asyncio.sleep(20)
             for holder in gone:
                 await scene.api.delete(PODS, holder.pod.name, NS, how=DELETE_NOW)
-            weather.partitioned = True
+            network.partitioned = True
             await asyncio.sleep(20)
-            weather.partitioned = False
+            network.partitioned = False
             await asyncio.sleep(60)
         assert await scene.held() == {7}
 
@@ -243,10 +243,10 @@ def test_a_bound_pod_holds_its_gpus_and_an_unbound_one_none(seed: int, milli: in
         async def place(number: int) -> None:
             holder = await scene.pod(f"p{number}")
             for attempt in range(2):
-                weather = NetworkConditions(seed=seed + number, latency=Latency(default=0.05, spread=1.0))
+                network = NetworkConditions(seed=seed + number, latency=Latency(default=0.05, spread=1.0))
                 binds = lambda request: request.path.endswith("/binding")  # noqa: E731 - one condition
-                weather.next_calls(*dice.choices([None, NetworkFault.LOST, NetworkFault.REFUSED], k=2), where=binds)
-                slow = _Hangs(world.client(weather, seed + number), dice.uniform(50, 70))
+                network.next_calls(*dice.choices([None, NetworkFault.LOST, NetworkFault.REFUSED], k=2), where=binds)
+                slow = _Hangs(world.client(network, seed + number), dice.uniform(50, 70))
                 pod = await scene.api.get(PODS, f"p{number}", NS)
                 action = BindPod(
                     pod=holder.pod,

@@ -40,9 +40,9 @@ def storm(seed: int, *, guarded: bool) -> list[Act]:
                 case 0:
                     victim.life.freeze(dice.uniform(1, 40))
                 case 1:
-                    team.weather[victim.name].partitioned = True
+                    team.network[victim.name].partitioned = True
                 case 2:
-                    team.weather[victim.name].partitioned = False
+                    team.network[victim.name].partitioned = False
                 case _:
                     victim.restart()
         return team

@@ -6,7 +6,7 @@ The page about placement has this table for people.
 import pytest
 
 from tests.decide.scenes import Scene, claim, leased, pod
-from ullage.decide.claims.status import claim_standing
+from ullage.decide.claims.status import claim_status
 from ullage.decide.explain.pod import PodExplanation, explain_pod
 from ullage.decide.placement.prefilter import last_user_of, permanent_reason, with_claim
 from ullage.kube.client.resource import JsonObject
@@ -25,16 +25,16 @@ def explained(scene: Scene) -> PodExplanation:
 
 def refusal(scene: Scene, explanation: PodExplanation) -> SchedulingFailure:
     """As the scheduler remembers it."""
-    pod, reasons = scene.pod("waits"), [ground.reason for ground in explanation.grounds]
+    pod, reasons = scene.pod("waits"), [rejection.reason for rejection in explanation.rejections]
     asking = with_claim(pod, scene.snapshot, scene.known.unreadable_claims)
     final = permanent_reason(asking if isinstance(asking, Pod) else pod, reasons, scene.snapshot)
-    return SchedulingFailure(word=final or reasons[0], message=explanation.message, hopeless=final is not None)
+    return SchedulingFailure(word=final or reasons[0], message=explanation.message, permanent=final is not None)
 
 
 def claim_says(scene: Scene, why: SchedulingFailure, key: ObjectKey) -> tuple[str, str]:
     user = last_user_of(key, scene.snapshot)
     mine = user is not None and user.key.name == "waits"
-    standing = claim_standing(scene.snapshot.state.claims[key], user, refusal=why if mine else None)
+    standing = claim_status(scene.snapshot.state.claims[key], user, refusal=why if mine else None)
     return standing.phase.value, standing.word
 
 

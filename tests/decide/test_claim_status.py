@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ullage.decide.claims.status import A_MOMENT, A_WHILE, claim_standing, is_for_others_to_say, patience, says
+from ullage.decide.claims.status import A_WHILE, SHORT_WAIT, claim_status, is_for_others_to_say, patience, says
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.pod import KubePod, PodSpec, PodStatus
 from ullage.kube.read import read_pod
@@ -19,7 +19,7 @@ from ullage.model.refusal import SchedulingFailure
 CLAIM = Claim(key=ObjectKey("default", "c"), uid="c1", generation=3, ask=DeviceRequest(count=2), phase=ClaimPhase.BOUND)
 RESERVED = Allocation("node-b", (3, 2))
 FULL = SchedulingFailure(word="TooFewGpus", message="0/3 nodes fit")
-NEVER = SchedulingFailure(word="ClaimTooLarge", message="no node has 16 GPUs", hopeless=True)
+NEVER = SchedulingFailure(word="ClaimTooLarge", message="no node has 16 GPUs", permanent=True)
 MISSING = SchedulingFailure(word="ClaimMissing", message="GpuClaim default/c is not there")
 IN_USE = SchedulingFailure(word="ClaimInUse", message="it belongs to another")
 
@@ -84,7 +84,7 @@ def test_a_claim_stands_as_its_pod_does(
     node: str,
     gpus: tuple[int, ...],
 ) -> None:
-    found = claim_standing(CLAIM, pod, reserved=reserved, refusal=refusal)
+    found = claim_status(CLAIM, pod, reserved=reserved, refusal=refusal)
     assert (found.phase, found.word, found.node, found.gpu_ids) == (phase, word, node, gpus)
     assert (found.claim, found.uid, found.generation) == (CLAIM.key, "c1", 3)
     assert found.message
@@ -92,20 +92,20 @@ def test_a_claim_stands_as_its_pod_does(
 
 def test_a_gated_pod_and_one_of_another_scheduler_are_not_ours_to_place() -> None:
     gated = replace(a_pod(), gated=True)
-    assert claim_standing(CLAIM, gated, refusal=FULL).word == "SchedulingGated"
-    theirs = claim_standing(CLAIM, replace(a_pod(), scheduler="default-scheduler"), ours=False)
+    assert claim_status(CLAIM, gated, refusal=FULL).word == "SchedulingGated"
+    theirs = claim_status(CLAIM, replace(a_pod(), scheduler="default-scheduler"), ours=False)
     assert theirs.word == "OtherScheduler"
     assert "default-scheduler" in theirs.message
-    assert claim_standing(CLAIM, BOUND, ours=False).phase is ClaimPhase.BOUND
+    assert claim_status(CLAIM, BOUND, ours=False).phase is ClaimPhase.BOUND
 
 
 def test_a_template_says_so() -> None:
-    assert "template" in claim_standing(CLAIM, None, template=True).message
+    assert "template" in claim_status(CLAIM, None, template=True).message
 
 
 def test_a_message_is_cut_to_what_a_status_may_carry() -> None:
     long = SchedulingFailure(word="TooFewGpus", message="x" * 5000)
-    assert len(claim_standing(CLAIM, a_pod(), refusal=long).message) == LONGEST_MESSAGE
+    assert len(claim_status(CLAIM, a_pod(), refusal=long).message) == LONGEST_MESSAGE
 
 
 def saying(phase: ClaimPhase, word: str, **more: Any) -> Claim:
@@ -114,9 +114,9 @@ def saying(phase: ClaimPhase, word: str, **more: Any) -> Claim:
 
 
 def test_a_status_says_a_standing_only_if_all_of_it_agrees() -> None:
-    standing = claim_standing(CLAIM, BOUND)
-    right = saying(ClaimPhase.BOUND, "Bound", message=standing.message, node="node-a", gpu_ids=(0, 1))
-    assert says(right, standing)
+    desired = claim_status(CLAIM, BOUND)
+    right = saying(ClaimPhase.BOUND, "Bound", message=desired.message, node="node-a", gpu_ids=(0, 1))
+    assert says(right, desired)
     wrong: list[dict[str, Any]] = [
         {"phase": ClaimPhase.RESERVED},
         {"word": ""},
@@ -126,7 +126,7 @@ def test_a_status_says_a_standing_only_if_all_of_it_agrees() -> None:
         {"observed": 2},
         {"uid": "c2"},
     ]
-    assert not any(says(replace(right, **change), standing) for change in wrong)
+    assert not any(says(replace(right, **change), desired) for change in wrong)
 
 
 PENDING, FAILED = ClaimPhase.PENDING, ClaimPhase.FAILED
@@ -136,26 +136,28 @@ PENDING, FAILED = ClaimPhase.PENDING, ClaimPhase.FAILED
     ("before", "pod", "told", "seconds"),
     [
         pytest.param((PENDING, "Unused"), BOUND, {}, 0.0, id="bound-at-once"),
-        pytest.param((PENDING, "Unused"), a_pod(), {"reserved": RESERVED}, A_MOMENT, id="reserved-unless-bound-first"),
-        pytest.param((ClaimPhase.BOUND, "Bound"), None, {}, A_MOMENT, id="its-pod-is-gone"),
-        pytest.param((ClaimPhase.BOUND, "Bound"), a_pod(), {}, A_MOMENT, id="its-pod-came-back-and-waits"),
+        pytest.param(
+            (PENDING, "Unused"), a_pod(), {"reserved": RESERVED}, SHORT_WAIT, id="reserved-unless-bound-first"
+        ),
+        pytest.param((ClaimPhase.BOUND, "Bound"), None, {}, SHORT_WAIT, id="its-pod-is-gone"),
+        pytest.param((ClaimPhase.BOUND, "Bound"), a_pod(), {}, SHORT_WAIT, id="its-pod-came-back-and-waits"),
         pytest.param((PENDING, ""), a_pod(), {}, A_WHILE, id="not-tried-yet"),
         pytest.param((PENDING, "Unused"), a_pod(), {}, A_WHILE, id="used-but-not-tried-yet"),
-        pytest.param((PENDING, ""), a_pod(), {"refusal": FULL}, A_MOMENT, id="the-first-refusal"),
-        pytest.param((PENDING, "Waiting"), a_pod(), {"refusal": FULL}, A_MOMENT, id="the-first-after-waiting"),
+        pytest.param((PENDING, ""), a_pod(), {"refusal": FULL}, SHORT_WAIT, id="the-first-refusal"),
+        pytest.param((PENDING, "Waiting"), a_pod(), {"refusal": FULL}, SHORT_WAIT, id="the-first-after-waiting"),
         pytest.param((PENDING, "TooFewGpus"), a_pod(), {"refusal": FULL}, A_WHILE, id="the-same-in-other-words"),
         pytest.param((PENDING, "NoIsland"), a_pod(), {"refusal": FULL}, A_WHILE, id="another-reason-to-wait"),
         pytest.param((PENDING, "TooFewGpus"), a_pod(), {}, A_WHILE, id="a-restart-forgot-the-reason"),
-        pytest.param((PENDING, "TooFewGpus"), a_pod(), {"refusal": NEVER}, A_MOMENT, id="hope-is-lost"),
-        pytest.param((FAILED, "ClaimTooLarge"), a_pod(), {}, A_MOMENT, id="hope-is-back"),
-        pytest.param((PENDING, "TooFewGpus"), None, {}, A_MOMENT, id="nobody-waits-any-more"),
+        pytest.param((PENDING, "TooFewGpus"), a_pod(), {"refusal": NEVER}, SHORT_WAIT, id="hope-is-lost"),
+        pytest.param((FAILED, "ClaimTooLarge"), a_pod(), {}, SHORT_WAIT, id="hope-is-back"),
+        pytest.param((PENDING, "TooFewGpus"), None, {}, SHORT_WAIT, id="nobody-waits-any-more"),
     ],
 )
 def test_how_long_a_status_may_be_wrong(
     before: tuple[ClaimPhase, str], pod: Pod | None, told: dict[str, Any], seconds: float
 ) -> None:
     claim = saying(*before)
-    assert patience(claim, claim_standing(claim, pod, **told)) == seconds
+    assert patience(claim, claim_status(claim, pod, **told)) == seconds
 
 
 @pytest.mark.parametrize(
@@ -170,5 +172,5 @@ def test_how_long_a_status_may_be_wrong(
 )
 def test_what_is_left_to_another_scheduler(before: tuple[ClaimPhase, str], theirs: bool) -> None:
     claim = saying(*before)
-    assert is_for_others_to_say(claim, claim_standing(claim, a_pod(), ours=False)) is theirs
-    assert not is_for_others_to_say(claim, claim_standing(claim, a_pod()))
+    assert is_for_others_to_say(claim, claim_status(claim, a_pod(), ours=False)) is theirs
+    assert not is_for_others_to_say(claim, claim_status(claim, a_pod()))

@@ -25,7 +25,7 @@ def placed(found: SchedulePlan) -> dict[str, str]:
 
 
 def reasons(found: SchedulePlan) -> dict[str, list[str]]:
-    return {one.pod.name: [ground.reason.value for ground in one.grounds] for one in found.unschedulable}
+    return {one.pod.name: [rejection.reason.value for rejection in one.rejections] for one in found.unschedulable}
 
 
 def steps(found: SchedulePlan, name: str) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """How quotas stand: by their own names for models, and exhausted only where they are in the way."""
 
-from ullage.decide.claims.quota_status import quota_standings, used_of
+from ullage.decide.claims.quota_status import quota_statuses, used_of
 from ullage.model.fact_event import ObjectKey
 from ullage.model.quota import Quota, QuotaLimits, QuotaUsage
 
@@ -20,14 +20,14 @@ def test_models_are_counted_by_the_names_of_the_limits() -> None:
 
 def test_only_the_quota_that_refuses_is_exhausted() -> None:
     tight, wide = a_quota("tight", QuotaLimits(gpus=8)), a_quota("wide", QuotaLimits(gpus=100))
-    first, second = quota_standings([tight, wide], HELD, {POD: QuotaUsage(gpus=4)})
+    first, second = quota_statuses([tight, wide], HELD, {POD: QuotaUsage(gpus=4)})
     assert (first.exhausted, second.exhausted) == (True, False)
     assert first.message == "pod team/p is refused: 4 GPUs asked, 6 of 8 are held"
     assert (first.uid, first.generation) == ("uid-tight", 2)
 
 
 def test_the_first_pod_by_name_is_the_example() -> None:
-    (found,) = quota_standings(
+    (found,) = quota_statuses(
         [a_quota("q", QuotaLimits(gpus=6))], HELD, {POD: QuotaUsage(gpus=1), OTHER: QuotaUsage(gpus=2)}
     )
     assert found.message.startswith("pod team/a is refused")
@@ -36,9 +36,9 @@ def test_the_first_pod_by_name_is_the_example() -> None:
 def test_where_no_quota_alone_refuses_all_may_be_in_the_way() -> None:
     """A gang as a whole, or the one model that fits: what one pod takes at least does not show it."""
     quotas = [a_quota("a", QuotaLimits(gpus=100)), a_quota("b", QuotaLimits(gpus=90))]
-    assert [one.exhausted for one in quota_standings(quotas, HELD, {POD: QuotaUsage(gpus=1)})] == [True, True]
+    assert [one.exhausted for one in quota_statuses(quotas, HELD, {POD: QuotaUsage(gpus=1)})] == [True, True]
 
 
 def test_nobody_waits_nothing_is_exhausted() -> None:
-    (found,) = quota_standings([a_quota("q", QuotaLimits(gpus=6))], HELD, {})
+    (found,) = quota_statuses([a_quota("q", QuotaLimits(gpus=6))], HELD, {})
     assert (found.exhausted, found.message) == (False, "")

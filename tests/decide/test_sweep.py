@@ -15,8 +15,8 @@ from ullage.decide.leases.release import (
     LeaseNodeFacts,
     ReleaseHold,
     ReleaseReason,
-    judge,
-    judge_fenced,
+    decide_fenced,
+    decide_hold,
 )
 from ullage.model.device import Device, Inventory
 from ullage.model.fact_event import ObjectKey
@@ -164,9 +164,9 @@ SLICE = a_lease(LeaseHold("u1", 0, "MIG-a"))
     ],
 )
 def test_what_becomes_of_a_hold(
-    pod: HolderPod | None, ground: LeaseNodeFacts, lease: GpuLease, expected: Judgement
+    pod: HolderPod | None, node_facts: LeaseNodeFacts, lease: GpuLease, expected: Judgement
 ) -> None:
-    assert judge(lease, lease.holds[0], pod, ground, now=NOW) == expected
+    assert decide_hold(lease, lease.holds[0], pod, node_facts, now=NOW) == expected
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_what_becomes_of_a_hold(
     ],
 )
 def test_what_the_fence_finds_decides(pod: HolderPod | None, expected: KeepHold | ReleaseHold) -> None:
-    assert judge_fenced(ABANDONED, LeaseHold("u1"), pod, QUIET, now=NOW) == expected
+    assert decide_fenced(ABANDONED, LeaseHold("u1"), pod, QUIET, now=NOW) == expected
 
 
 UIDS = st.sampled_from(["u1", "u2", "u3"])
@@ -210,14 +210,14 @@ INVENTORIES = st.builds(
     st.lists(UIDS).map(tuple),
     IDS,
 )
-GROUNDS = st.builds(LeaseNodeFacts, st.booleans(), st.none() | INVENTORIES)
+NODE_FACTS = st.builds(LeaseNodeFacts, st.booleans(), st.none() | INVENTORIES)
 
 
-@given(lease=LEASES, pod=st.none() | PODS, ground=GROUNDS, now=TIMES)
-def test_laws_of_sweeping(lease: GpuLease, pod: HolderPod | None, ground: LeaseNodeFacts, now: float) -> None:
+@given(lease=LEASES, pod=st.none() | PODS, node_facts=NODE_FACTS, now=TIMES)
+def test_laws_of_sweeping(lease: GpuLease, pod: HolderPod | None, node_facts: LeaseNodeFacts, now: float) -> None:
     (hold,) = lease.holds
-    found = judge(lease, hold, pod, ground, now=now)
-    fenced = judge_fenced(lease, hold, pod, ground, now=now)
+    found = decide_hold(lease, hold, pod, node_facts, now=now)
+    fenced = decide_fenced(lease, hold, pod, node_facts, now=now)
     mine = pod is not None and pod.uid == hold.uid and not pod.over
     if mine and pod is not None:
         if pod.node == lease.node and pod.devices is not None and lease.device in pod.devices:
@@ -231,5 +231,5 @@ def test_laws_of_sweeping(lease: GpuLease, pod: HolderPod | None, ground: LeaseN
     if isinstance(found, KeepHold) and found.again_at is not None:
         assert found.again_at > now, "a look again that would say the same at once is a busy loop"
     if not mine:
-        later = judge(lease, hold, pod, ground, now=now + LeaseGcPolicy().report_counts_for + 2000)
+        later = decide_hold(lease, hold, pod, node_facts, now=now + LeaseGcPolicy().report_counts_for + 2000)
         assert isinstance(later, ReleaseHold), "what is dead is free in the end"

@@ -54,7 +54,7 @@ STORIES: dict[str, tuple[tuple[Any, ...], PodDrainInfo]] = {
     "ready": ((None, None, {"conditions": [{"type": "Ready", "status": "True"}]}), PodDrainInfo()),
     "leaving": (
         ({"deletionTimestamp": "1970-01-01T00:01:40Z"}, {"terminationGracePeriodSeconds": 7}),
-        PodDrainInfo(deleted_at=100.0, grace=7.0),
+        PodDrainInfo(deleted_at=100.0, grace_period=7.0),
     ),
     "owned": (({"ownerReferences": [RS]},), PodDrainInfo(owner_group="apps")),
     "of-a-core-kind": (({"ownerReferences": [RS | {"apiVersion": "v1"}]},), PodDrainInfo()),

@@ -101,7 +101,7 @@ def test_every_reason_has_a_kind() -> None:
 def test_different_things_are_different_events() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for name, note in [("p", "a"), ("p", "b"), ("q", "a")]:
-            recorder.tell(about(name, note))
+            recorder.record(about(name, note))
 
     desk, fates = played(story)
     assert desk.counts == [1, 1, 1]
@@ -111,7 +111,7 @@ def test_different_things_are_different_events() -> None:
 def test_the_same_told_while_it_waits_is_one_event() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for _time in range(5):
-            recorder.tell(about())
+            recorder.record(about())
 
     desk, fates = played(story)
     assert desk.counts == [5]
@@ -124,7 +124,7 @@ def test_the_same_told_within_the_hour_is_counted_on_the_event_that_is_there() -
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for pause in (0, 3299, 3299, 3299, 3301, 10):
             await asyncio.sleep(pause)
-            recorder.tell(about())
+            recorder.record(about())
             await asyncio.sleep(0.5)
 
     desk, fates = played(story)
@@ -136,7 +136,7 @@ def test_one_event_of_a_pod_and_a_reason_however_its_numbers_change() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for number in range(200):
             note = f"0/5000 nodes fit: {4000 - number} TooFewGpus, {1000 + number} NodeNotReady"
-            recorder.tell(replace(about(note=note), topic="TooFewGpus"))
+            recorder.record(replace(about(note=note), topic="TooFewGpus"))
             await asyncio.sleep(1)
 
     desk, fates = played(story)
@@ -148,7 +148,7 @@ def test_one_event_of_a_pod_and_a_reason_however_its_numbers_change() -> None:
 def test_what_waits_to_be_written_is_written_in_its_latest_words() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for words in ("1 of 4 members", "4 of 4 members"):
-            recorder.tell(replace(about(note=words), topic="GangIncomplete"))
+            recorder.record(replace(about(note=words), topic="GangIncomplete"))
 
     desk, _ = played(story)
     assert desk.order == ["4 of 4 members"]
@@ -156,9 +156,9 @@ def test_what_waits_to_be_written_is_written_in_its_latest_words() -> None:
 
 def test_the_same_told_while_its_first_telling_is_written_makes_no_second_event() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
-        recorder.tell(about())
+        recorder.record(about())
         await asyncio.sleep(0.05)
-        recorder.tell(about())
+        recorder.record(about())
 
     desk, _ = played(story)
     assert desk.counts == [2]
@@ -166,10 +166,10 @@ def test_the_same_told_while_its_first_telling_is_written_makes_no_second_event(
 
 def test_an_event_that_has_expired_is_made_again() -> None:
     async def story(recorder: EventRecorder, desk: Desk) -> None:
-        recorder.tell(about())
+        recorder.record(about())
         await asyncio.sleep(1)
         desk.there.clear()
-        recorder.tell(about())
+        recorder.record(about())
 
     desk, fates = played(story)
     assert desk.counts == [1]
@@ -179,7 +179,7 @@ def test_an_event_that_has_expired_is_made_again() -> None:
 def test_the_oldest_is_dropped_when_too_much_waits() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for number in range(10):
-            recorder.tell(about(note=str(number)))
+            recorder.record(about(note=str(number)))
 
     desk, fates = played(story, pace=EventLimits(most_waiting=3, at_once=1))
     assert desk.order == ["7", "8", "9"]
@@ -189,7 +189,7 @@ def test_the_oldest_is_dropped_when_too_much_waits() -> None:
 def test_only_so_many_are_written_at_once() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for number in range(20):
-            recorder.tell(about(note=str(number)))
+            recorder.record(about(note=str(number)))
 
     desk, _ = played(story, pace=EventLimits(at_once=4))
     assert desk.most_at_once == 4
@@ -212,9 +212,9 @@ def test_failures_are_counted_and_the_next_one_is_written(
     desk.failures, desk.does_it_anyway = failures, done
 
     async def story(recorder: EventRecorder, _: Desk) -> None:
-        recorder.tell(about(note="first"))
+        recorder.record(about(note="first"))
         await asyncio.sleep(10)
-        recorder.tell(about(note="second"))
+        recorder.record(about(note="second"))
 
     _, fates = played(story, desk=desk)
     assert fates == Counter([expected, EventWriteResult.CREATED])
@@ -224,7 +224,7 @@ def test_failures_are_counted_and_the_next_one_is_written(
 def test_closing_writes_what_waits_and_then_drops_what_is_left() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for number in range(10):
-            recorder.tell(about(note=str(number)))
+            recorder.record(about(note=str(number)))
 
     pace = EventLimits(at_once=1, farewell=5.0)
     assert played(story, pace=pace)[1] == {EventWriteResult.CREATED: 10}
@@ -239,7 +239,7 @@ def test_telling_after_the_end_is_harmless() -> None:
     async def story() -> None:
         async with EventRecorder(Desk(), loop_clock(), instance="s-0", on_fate=fates.append) as recorder:
             pass
-        recorder.tell(about())
+        recorder.record(about())
 
     run_virtual(story())
     assert fates == [EventWriteResult.DROPPED]
@@ -248,9 +248,9 @@ def test_telling_after_the_end_is_harmless() -> None:
 def test_old_series_are_forgotten() -> None:
     async def story(recorder: EventRecorder, _: Desk) -> None:
         for number in range(50):
-            recorder.tell(about(note=str(number)))
+            recorder.record(about(note=str(number)))
         await asyncio.sleep(3301)
-        recorder.tell(about(note="new"))
+        recorder.record(about(note="new"))
         await asyncio.sleep(1)
         assert len(recorder._series) == 1
 
@@ -268,7 +268,7 @@ async def _told_in_a_rush(count: int, rush: Rush, desk: Desk, pace: EventLimits)
     async with EventRecorder(desk, loop_clock(), instance="s-0", pace=pace) as recorder:
         recorder.others_are_urgent = lambda: rush.is_on
         for number in range(count):
-            recorder.tell(about(f"p-{number}"))
+            recorder.record(about(f"p-{number}"))
         await asyncio.sleep(1.05)
         rush.is_on = False
         await asyncio.sleep(0.15)
@@ -298,7 +298,7 @@ def test_how_long_what_is_told_stands_back(pace: EventLimits, at_once: int) -> N
         async with EventRecorder(desk, loop_clock(), instance="s-0", pace=pace) as recorder:
             recorder.others_are_urgent = lambda: True
             for number in range(60):
-                recorder.tell(about(f"p-{number}"))
+                recorder.record(about(f"p-{number}"))
             await asyncio.sleep(0.95)
             assert desk.most_at_once == at_once
 

@@ -216,13 +216,13 @@ def test_a_unit_that_does_not_divide_by_the_slot_size() -> None:
     [
         pytest.param(
             V2,
-            PermitAnswer(granted=size(2, 2), told=size(1, 1)),
+            PermitAnswer(granted=size(2, 2), answered_unit=size(1, 1)),
             {"permit": {"vCPUs": 2, "mem": 2}, "resourceUnit": {"vCPUs": 1, "mem": 1}},
             id="version-2",
         ),
         pytest.param(
             V2,
-            PermitAnswer(granted=size(2, 2), told=size(1, 1), migrate=True),
+            PermitAnswer(granted=size(2, 2), answered_unit=size(1, 1), migrate=True),
             {"permit": {"vCPUs": 2, "mem": 2}, "migrate": {}, "resourceUnit": {"vCPUs": 1, "mem": 1}},
             id="version-2-migrating",
         ),
@@ -320,7 +320,7 @@ def never_crashes(method: str, sent: bytes) -> None:
     else:
         assert found.version in (1, 2, 7)
         assert isinstance(ledger_units(found, GI), MessageAmounts | Rejection)
-        assert len(write_answer(found, PermitAnswer(granted=size(1, 1), told=None), GI)) < MAX_BODY
+        assert len(write_answer(found, PermitAnswer(granted=size(1, 1), answered_unit=None), GI)) < MAX_BODY
 
 
 SENT = st.binary(max_size=1100) | ALMOST | NESTED | CUT

@@ -132,7 +132,7 @@ async def trouble(
     """Something goes wrong every few seconds."""
     while True:
         await asyncio.sleep(rng.uniform(2, 15))
-        victim, weather = rng.choice(replicas)
+        victim, network = rng.choice(replicas)
         what = rng.choice(("crash", "freeze", "partition", "heal", "compact"))
         log(f"{victim.name}: {what}")
         match what:
@@ -143,7 +143,7 @@ async def trouble(
             case "compact":
                 server.compact()
             case _:
-                weather.partitioned = what == "partition"
+                network.partitioned = what == "partition"
 
 
 async def day(seed: int, write: Callable[[str], None]) -> None:
@@ -158,15 +158,18 @@ async def day(seed: int, write: Callable[[str], None]) -> None:
     )
     replicas: list[tuple[SimulatedProcess, NetworkConditions]] = []
     for number in range(3):
-        weather = NetworkConditions(
+        network = NetworkConditions(
             seed=seed + number, latency=Latency(default=0.05, spread=4.0, watch=0.02), odds=odds
         )
 
-        def connect(name: str = f"replica-{number}", weather: NetworkConditions = weather) -> InMemoryTransport:
-            return InMemoryTransport(server, user=name, weather=weather)
+        def connect(name: str = f"replica-{number}", network: NetworkConditions = network) -> InMemoryTransport:
+            return InMemoryTransport(server, user=name, network=network)
 
         replicas.append(
-            (SimulatedProcess(f"replica-{number}", connect, lambda life: Scheduler(life, seed, log).run()), weather)
+            (
+                SimulatedProcess(f"replica-{number}", connect, lambda life: Scheduler(life, seed, log).run()),
+                network,
+            )
         )
         replicas[-1][0].start()
     others = [asyncio.create_task(users(api, rng)), asyncio.create_task(trouble(server, replicas, rng, log))]

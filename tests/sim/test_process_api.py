@@ -35,8 +35,8 @@ async def names_after(
 ) -> list[str]:
     """Which marks are there after a process ran for 10 s, was ended in that way, and a minute has passed."""
     server = SimulatedApiServer(loop_clock(), seed=1)
-    weather = NetworkConditions(latency=Latency(default=0.5))
-    process = SimulatedProcess("worker", lambda: InMemoryTransport(server, weather=weather), program)
+    network = NetworkConditions(latency=Latency(default=0.5))
+    process = SimulatedProcess("worker", lambda: InMemoryTransport(server, network=network), program)
     process.start()
     await asyncio.sleep(10)
     result = end(process)
@@ -71,8 +71,8 @@ def test_a_request_on_its_way_arrives_while_its_sender_thinks() -> None:
             await life.charge(30)
             await creating
 
-        weather = NetworkConditions(latency=Latency(default=2.0))
-        SimulatedProcess("worker", lambda: InMemoryTransport(server, weather=weather), main).start()
+        network = NetworkConditions(latency=Latency(default=2.0))
+        SimulatedProcess("worker", lambda: InMemoryTransport(server, network=network), main).start()
         await asyncio.sleep(1.5)
         observer = RestApi(InMemoryTransport(server), rng=random.Random(1))
         assert await observer.get(CONFIG_MAPS, "mark", "default")

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ullage.model.fact_event import ObjectKey
 from ullage.model.verdict import ClusterEvent
-from ullage.state.overtaken import TRIES_AFTER_NEWS
+from ullage.state.overtaken import TRIES_AFTER_EVENT
 from ullage.state.queue import QueueState, SchedulingQueue
 
 
@@ -231,7 +231,7 @@ def test_only_who_is_ahead_of_the_next_is_tried_before_it() -> None:
 
 def test_news_are_worth_so_many_tries() -> None:
     queue = backing_off(*(f"kind {number}" for number in range(100)))
-    assert len(all_overtaken(queue, 10)) == TRIES_AFTER_NEWS
+    assert len(all_overtaken(queue, 10)) == TRIES_AFTER_EVENT
 
 
 def test_who_lost_a_place_waits_out_its_back_off() -> None:

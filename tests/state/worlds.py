@@ -245,7 +245,7 @@ def a_volume(rng: Random, name: str) -> PersistentVolume:
         labels={},
         storage_class="late",
         available=rng.random() < 0.7,
-        promised_to=rng.choice((None, None, ObjectKey("n", "data"))),
+        claim_ref=rng.choice((None, None, ObjectKey("n", "data"))),
         size=rng.randint(0, 3),
         access=("ReadWriteMany", "ReadWriteOncePod"),
         node_affinity=_some(rng, 0.7, lambda: a_node_term(rng)) if rng.random() < 0.3 else None,

@@ -19,9 +19,9 @@ from ullage.model.fact_event import ObjectKey
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_budget, a_node, a_pod, a_taint, with_meta
 from ullage.testing.checks.disruption import (
+    Change,
     DisruptionHistory,
     Fact,
-    Moment,
     below_minimum,
     bound_late,
     drains,
@@ -67,10 +67,10 @@ def gone(fact: Fact) -> tuple[Fact, str]:
     return fact, "gone"
 
 
-def told(*facts: Told, seconds_apart: float = 1.0) -> list[Moment]:
+def told(*facts: Told, seconds_apart: float = 1.0) -> list[Change]:
     """In this order, and given to the judges the other way round: they have to look at versions."""
-    moments = [
-        Moment(
+    changes = [
+        Change(
             version,
             fact[0] if isinstance(fact, tuple) else fact,
             isinstance(fact, tuple),
@@ -78,7 +78,7 @@ def told(*facts: Told, seconds_apart: float = 1.0) -> list[Moment]:
         )
         for version, fact in enumerate(facts, start=1)
     ]
-    return moments[::-1]
+    return changes[::-1]
 
 
 @pytest.mark.parametrize(
@@ -255,10 +255,10 @@ async def test_it_records_what_is_there_what_comes_and_what_goes() -> None:
         await api.delete(PODS, "a", "default", how=DELETE_NOW)
         await api.delete(NODES, "n")
         async with asyncio.timeout(5):
-            while not any(isinstance(one.fact, KubeNode) and one.gone for one in history.moments):
+            while not any(isinstance(one.fact, KubeNode) and one.gone for one in history.changes):
                 await history.noted()
         await history.whole()
-    kinds = {(type(one.fact).__name__, one.gone) for one in history.moments}
+    kinds = {(type(one.fact).__name__, one.gone) for one in history.changes}
     assert kinds == {
         ("KubeNode", False),
         ("KubeNode", True),

@@ -15,7 +15,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_namespace, a_node, a_pod
-from ullage.testing.checks.placement_history import Moment, PlacementHistory, begun_too_early, breaches
+from ullage.testing.checks.placement_history import Change, PlacementHistory, begun_too_early, breaches
 
 
 def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = False) -> Pod:
@@ -48,18 +48,18 @@ Told = Pod | GpuLease | tuple[Pod | GpuLease, bool]
 """A pair is something that is gone."""
 
 
-def in_order(facts: tuple[Told, ...]) -> list[Moment]:
+def in_order(facts: tuple[Told, ...]) -> list[Change]:
     return [
-        Moment(version, fact[0] if isinstance(fact, tuple) else fact, isinstance(fact, tuple))
+        Change(version, fact[0] if isinstance(fact, tuple) else fact, isinstance(fact, tuple))
         for version, fact in enumerate(facts, start=1)
     ]
 
 
 def told(*facts: Told) -> list[str]:
     """Breaches of facts in this order."""
-    moments = in_order(facts)
-    found = list(breaches(moments))
-    assert list(breaches(moments[::-1])) == found
+    changes = in_order(facts)
+    found = list(breaches(changes))
+    assert list(breaches(changes[::-1])) == found
     return found
 
 

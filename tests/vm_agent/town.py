@@ -189,7 +189,7 @@ async def a_town(stage: Stage, vms: str) -> AsyncIterator[Town]:
     handler = PermitHandler(core, stage.api, loop_clock())
 
     def client(user: str) -> KubeApi:
-        wire = InMemoryTransport(stage.server, user=user, weather=stage.weather)
+        wire = InMemoryTransport(stage.server, user=user, network=stage.network)
         return RestApi(wire, rng=random.Random(7))
 
     load, line = ToldLoad(), Line(lambda: handler, "n")

@@ -46,9 +46,9 @@ async def showing(chromium: Browser, make: Callable[[World, LiveView], None], **
     """The page of a world. Whatever it complains about fails the test."""
     clock = WallClock()
     view = LiveView(clock, title="test")
-    world = World(view.hear, clock.now())
+    world = World(view.observe, clock.now())
     make(world, view)
-    view.all_heard()
+    view.all_observed()
     complaints = Complaints()
     async with served(view, ListenAddress("127.0.0.1", 0)) as url:
         page = await chromium.new_page(**({"viewport": WIDE} | how))
@@ -77,7 +77,7 @@ def small(world: World, view: LiveView) -> None:
     world.taint("spot-0", DELETION_TAINT, world.now + 300)
     world.pod("huge", gpus=16)
     world.pod("gated", gpus=1, gated=True)
-    view.tell(decision("placed", EventReason.SCHEDULED))
+    view.record(decision("placed", EventReason.SCHEDULED))
 
 
 def decision(note: str, reason: EventReason, pod: str = "train") -> EventMessage:

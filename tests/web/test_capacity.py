@@ -58,7 +58,7 @@ class Dashboard:
 
     def put(self, fact: Any) -> None:
         key = fact.key if isinstance(fact, SmartPod) else ObjectKey("", fact.name)
-        self.picture.hear(Added(key, fact))
+        self.picture.observe(Added(key, fact))
 
     def rows(self, after: float = 0.0) -> dict[str, CapacityRow]:
         self.mirror.apply(self.picture.patch(PageInfo(), now=NOW + after))
@@ -88,14 +88,14 @@ def test_a_claim_whose_request_is_over_stays_until_it_goes() -> None:
     dashboard.put(claim)
     dashboard.put(smart)
     assert set(dashboard.rows()) == {"r1"}
-    dashboard.picture.hear(Deleted(SMART, smart))
+    dashboard.picture.observe(Deleted(SMART, smart))
     rows = dashboard.rows()
     assert set(rows) == {"nodeclaim/gpu-x"}
     assert rows["nodeclaim/gpu-x"].state == "Launched"
     going = replace(claim, deleting=True)
-    dashboard.picture.hear(Updated(ObjectKey("", "gpu-x"), claim, going))
+    dashboard.picture.observe(Updated(ObjectKey("", "gpu-x"), claim, going))
     assert dashboard.rows()["nodeclaim/gpu-x"].state == "Deleting"
-    dashboard.picture.hear(Deleted(ObjectKey("", "gpu-x"), going))
+    dashboard.picture.observe(Deleted(ObjectKey("", "gpu-x"), going))
     assert dashboard.rows() == {}
 
 
@@ -132,16 +132,16 @@ def test_every_state_of_a_live_request_is_seen() -> None:
 
 
 def _ordered(world: World, view: LiveView) -> None:
-    def hear(event: FactEvent[Any]) -> None:
-        view.hear(event)
+    def observe(event: FactEvent[Any]) -> None:
+        view.observe(event)
 
     world.node("n1")
     world.pod("a", gpus=16)
     for number, took in enumerate((40.0, 50.0, 3000.0)):
         claim = node_claim(f"old-{number}", f"q{number}", world.now - 1000, Launched=1, Ready=took)
-        hear(Added(ObjectKey("", claim.name), claim))
-    hear(Added(ObjectKey("", "gpu-x"), node_claim("gpu-x", "r1", world.now - 60, Launched=1.0)))
-    hear(Added(SMART, smart_pod(world.now)))
+        observe(Added(ObjectKey("", claim.name), claim))
+    observe(Added(ObjectKey("", "gpu-x"), node_claim("gpu-x", "r1", world.now - 60, Launched=1.0)))
+    observe(Added(SMART, smart_pod(world.now)))
 
 
 @pytest.mark.asyncio(loop_scope="module")

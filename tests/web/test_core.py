@@ -71,22 +71,22 @@ def test_what_was_told_in_process_and_by_an_event_is_one_decision() -> None:
     decisions = RecentDecisions()
     event = read_decision(an_event("e", POD, note="to n"))
     assert event is not None
-    decisions.tell(announced("to n"), at=event.at - 1)
+    decisions.record(announced("to n"), at=event.at - 1)
     decisions.put(event)
     assert [row.note for row in rows(decisions)] == ["to n"]
 
 
 def test_the_same_an_hour_later_is_another() -> None:
     decisions = RecentDecisions()
-    decisions.tell(announced("to n"), at=NOW)
-    decisions.tell(announced("to n"), at=NOW + 3600)
+    decisions.record(announced("to n"), at=NOW)
+    decisions.record(announced("to n"), at=NOW + 3600)
     assert len(rows(decisions)) == 2
 
 
 def test_the_oldest_is_forgotten() -> None:
     decisions = RecentDecisions()
     for number in range(MOST_KEPT + 10):
-        decisions.tell(announced(f"note {number}"), at=NOW + number)
+        decisions.record(announced(f"note {number}"), at=NOW + number)
     assert len(rows(decisions)) == MOST_KEPT
     assert min(row.at for row in rows(decisions)) == NOW + 10
 
@@ -94,5 +94,5 @@ def test_the_oldest_is_forgotten() -> None:
 @pytest.mark.parametrize("reason", list(EventReason))
 def test_everything_that_can_be_told_can_be_shown(reason: EventReason) -> None:
     decisions = RecentDecisions()
-    decisions.tell(announced("why", reason), at=NOW)
+    decisions.record(announced("why", reason), at=NOW)
     assert rows(decisions)[0].warning is KINDS[reason].warning

@@ -28,10 +28,10 @@ def vms(world: World, view: Any) -> None:
     world.node("a", gpus=0)
     world.node("b", gpus=0)
     for source in VM_SOURCES:
-        view.hear(Synced(source))
+        view.observe(Synced(source))
     for name, use, wanted in (("one", size(60, 200), size(60, 200)), ("two", size(30, 100), size(36, 100))):
         vm = a_guest(name, use)
-        view.hear(Added(vm.key, vm))
+        view.observe(Added(vm.key, vm))
         world.pod(name, node="a", vm=VmMarks(name=name, approved=use, requested=wanted))
 
 
@@ -41,7 +41,7 @@ def rows_of(model: DashboardModel) -> dict[str, Any]:
 
 def test_only_nodes_with_vms_have_a_ledger_and_only_changes_are_sent() -> None:
     model = DashboardModel()
-    world = World(model.hear)
+    world = World(model.observe)
     vms(world, model)
     rows = rows_of(model)
     assert list(rows) == ["a"]
@@ -55,10 +55,10 @@ def test_only_nodes_with_vms_have_a_ledger_and_only_changes_are_sent() -> None:
 
 def test_a_vm_that_leaves_is_counted_as_leaving_and_a_node_without_vms_goes() -> None:
     model = DashboardModel()
-    world = World(model.hear)
+    world = World(model.observe)
     vms(world, model)
     migration = msgspec.structs.replace(a_migration("two", source="two"), key=ObjectKey("team", "m"))
-    model.hear(Added(migration.key, migration))
+    model.observe(Added(migration.key, migration))
     row = rows_of(model)["a"]
     assert (row.moving, row.cpu.leaving) == (1, 36_000)
     for name in ("one", "two"):
@@ -68,7 +68,7 @@ def test_a_vm_that_leaves_is_counted_as_leaving_and_a_node_without_vms_goes() ->
 
 def test_a_vm_whose_approval_is_lost_is_a_buffer() -> None:
     model = DashboardModel()
-    world = World(model.hear)
+    world = World(model.observe)
     vms(world, model)
     world.put_pod(msgspec.structs.replace(world.pods[ObjectKey("team", "two")], vm=VmMarks(name="two")))
     row = rows_of(model)["a"]
@@ -100,7 +100,7 @@ async def test_bars_say_what_they_show_and_are_reached_by_keyboard(chromium: Bro
         await expect(page.locator("#details")).to_be_visible()
         await expect(page.locator("#details-title")).to_contain_text("a")
         grown = a_guest("one", size(10, 50))
-        show.view.hear(Updated(grown.key, grown, grown))
+        show.view.observe(Updated(grown.key, grown, grown))
         pod = show.world.pods[ObjectKey("team", "one")]
         small = VmMarks(name="one", approved=size(10, 50))
         show.world.put_pod(msgspec.structs.replace(pod, vm=small))

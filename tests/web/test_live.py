@@ -29,11 +29,12 @@ pytestmark = pytest.mark.story
 
 
 @asynccontextmanager
-async def watched(stage: Stage, weather: NetworkConditions | None = None) -> AsyncIterator[LiveView]:
+async def watched(stage: Stage, network: NetworkConditions | None = None) -> AsyncIterator[LiveView]:
     """A view that follows the stage."""
     view = LiveView(stage.clock, title="stage")
     api = RestApi(
-        InMemoryTransport(stage.server, user="dashboard", weather=weather or NetworkConditions()), rng=random.Random(7)
+        InMemoryTransport(stage.server, user="dashboard", network=network or NetworkConditions()),
+        rng=random.Random(7),
     )
     following = asyncio.ensure_future(follow_cluster(api, view, seed=7))
     try:
@@ -74,7 +75,7 @@ def test_what_the_scheduler_does_is_seen_with_its_why() -> None:
             assert {("Scheduled", f"{NS}/small"), ("FailedScheduling", f"{NS}/huge")} <= told
             placed = next(one for one in said["decisions"].values() if one["reason"] == "Scheduled")
             assert "best of 2 that fit, by fragmentation" in placed["note"]
-            assert said["about"]["now"]["heard"]
+            assert said["about"]["now"]["synced"]
 
     play(Setting(nodes=2), story)
 
@@ -117,17 +118,17 @@ def test_nodes_that_leave_are_seen_leaving() -> None:
 
 def test_while_the_cluster_cannot_be_heard_the_page_says_so() -> None:
     async def story(stage: Stage) -> None:
-        weather = NetworkConditions(seed=3)
-        async with watched(stage, weather) as view:
+        network = NetworkConditions(seed=3)
+        async with watched(stage, network) as view:
             await asyncio.sleep(10)
             assert view.trouble() == ""
-            end = weather.script(lambda _: NetworkFault.UNAVAILABLE)
-            weather.odds = FaultRates(stream_cut=1.0)
+            end = network.script(lambda _: NetworkFault.UNAVAILABLE)
+            network.odds = FaultRates(stream_cut=1.0)
             await submit(stage, "unheard", 1)
             await asyncio.sleep(30)
             assert view.trouble() != ""
             end()
-            weather.odds = FaultRates()
+            network.odds = FaultRates()
             await asyncio.sleep(60)
             assert view.trouble() == ""
             assert shown(view, PatchSum())["totals"]["now"]["allocated"] == 1
@@ -137,13 +138,13 @@ def test_while_the_cluster_cannot_be_heard_the_page_says_so() -> None:
 
 def test_what_may_not_be_read_is_said_and_the_rest_is_shown() -> None:
     async def story(stage: Stage) -> None:
-        weather = NetworkConditions(seed=3)
-        weather.script(lambda request: NetworkFault.UNAVAILABLE if "/leases" in request.path else None)
-        async with watched(stage, weather) as view:
+        network = NetworkConditions(seed=3)
+        network.script(lambda request: NetworkFault.UNAVAILABLE if "/leases" in request.path else None)
+        async with watched(stage, network) as view:
             await asyncio.sleep(30)
             said = shown(view, PatchSum())
             assert set(said["nodes"]) == {"node-00"}
-            assert said["about"]["now"]["heard"]
+            assert said["about"]["now"]["synced"]
             assert said["about"]["now"]["trouble"].startswith("leases.coordination.k8s.io: ")
 
     play(Setting(nodes=1), story)

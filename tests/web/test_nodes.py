@@ -21,7 +21,7 @@ Tell = Callable[[World], object]
 def row_of(tell: Tell, *, now: float = NOW) -> NodeRow:
     """The row of node `n` after all this was told."""
     picture = DashboardModel()
-    world = World(picture.hear)
+    world = World(picture.observe)
     world.node("n", gpus=4, islands=2)
     tell(world)
     row = picture.patch(PageInfo(), now=now).sections[PageSection.NODES]["n"]
@@ -139,7 +139,7 @@ def test_a_node_whose_agent_fell_silent_is_stale() -> None:
 
 def test_a_node_of_a_pool_shows_its_gpus_before_they_are_there() -> None:
     picture = DashboardModel()
-    world = World(picture.hear)
+    world = World(picture.observe)
     world.pool("h100", gpus=8)
     world.node("n", gpus=0, pool="h100", ready=False)
     row = picture.patch(PageInfo(), now=NOW).sections[PageSection.NODES]["n"]
@@ -149,7 +149,7 @@ def test_a_node_of_a_pool_shows_its_gpus_before_they_are_there() -> None:
 
 def test_a_node_without_gpus_and_pool_has_none() -> None:
     picture = DashboardModel()
-    World(picture.hear).node("n", gpus=0)
+    World(picture.observe).node("n", gpus=0)
     row = picture.patch(PageInfo(), now=NOW).sections[PageSection.NODES]["n"]
     assert isinstance(row, NodeRow)
     assert row.states == ""

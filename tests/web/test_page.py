@@ -52,7 +52,7 @@ async def test_what_happens_is_seen_without_reloading(chromium: Browser) -> None
         await expect(label(page, "lonely")).to_have_attribute("aria-label", re.compile("4 free"))
         world.pod("next", gpus=2, node="lonely", ids=(0, 1))
         await expect(label(page, "lonely")).to_have_attribute("aria-label", re.compile("2 free, 2 leased"))
-        show.view.tell(decision("because it fits best", EventReason.SCHEDULED, "next"))
+        show.view.record(decision("because it fits best", EventReason.SCHEDULED, "next"))
         await expect(page.locator("#decisions li").first).to_contain_text("because it fits best")
         world.node("fresh", pool="h100")
         await expect(label(page, "fresh")).to_have_count(1)
@@ -128,13 +128,13 @@ async def test_the_map_is_reached_and_walked_by_keyboard(chromium: Browser) -> N
 async def test_decisions_can_be_chosen_and_stopped(chromium: Browser) -> None:
     async with showing(chromium, small) as show:
         page = show.page
-        show.view.tell(decision("no room", EventReason.FAILED_SCHEDULING, "huge"))
+        show.view.record(decision("no room", EventReason.FAILED_SCHEDULING, "huge"))
         await expect(page.locator("#decisions li")).to_have_count(2)
         await page.locator("#which").select_option("warnings")
         await expect(page.locator("#decisions li")).to_have_count(1)
         await page.locator("#which").select_option("all")
         await page.locator("#pause").click()
-        show.view.tell(decision("unseen", EventReason.SCHEDULED, "part"))
+        show.view.record(decision("unseen", EventReason.SCHEDULED, "part"))
         show.world.pod("marker", gpus=1)
         await expect(page.locator('[data-pod="team/marker"]')).to_have_count(1)
         await expect(page.locator("#decisions li")).to_have_count(2)
@@ -179,7 +179,7 @@ async def test_the_page_comes_back_by_itself(chromium: Browser) -> None:
     port = 0
     for node in ("before", "after"):
         view = LiveView(clock)
-        World(view.hear, clock.now()).node(node)
+        World(view.observe, clock.now()).node(node)
         async with served(view, ListenAddress("127.0.0.1", port)) as url:
             if not port:
                 port = int(url.rsplit(":", 1)[1].strip("/"))

@@ -66,7 +66,7 @@ async def test_a_narrow_window_needs_no_scrolling_sideways(chromium: Browser, wi
 async def test_a_long_name_stays_on_one_line(chromium: Browser, width: int) -> None:
     async with showing(chromium, small, viewport={"width": width, "height": 800}) as show:
         page = show.page
-        show.view.tell(decision("to h100-0", EventReason.SCHEDULED, LONG))
+        show.view.record(decision("to h100-0", EventReason.SCHEDULED, LONG))
         show.world.pod(LONG, gpus=16)
         named = page.locator("#decisions li", has_text=LONG)
         await expect(named.get_by_role("button")).to_have_attribute("title", f"team/{LONG}")

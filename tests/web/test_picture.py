@@ -19,7 +19,7 @@ from ullage.web.view.rows import PageInfo, PendingRow, PoolRow, Totals
 class Scene:
     def __init__(self) -> None:
         self.picture = DashboardModel()
-        self.world = World(self.picture.hear)
+        self.world = World(self.picture.observe)
         self.mirror = PatchSum()
 
     def patch(self, after: float = 0.0) -> ViewPatch:
@@ -94,11 +94,11 @@ def test_the_sum_of_all_patches_is_what_a_newcomer_sees() -> None:
 
 
 def _both(one: DashboardModel, other: DashboardModel) -> Callable[[FactEvent[Any]], None]:
-    def hear(event: FactEvent[Any]) -> None:
-        one.hear(event)
-        other.hear(event)
+    def observe(event: FactEvent[Any]) -> None:
+        one.observe(event)
+        other.observe(event)
 
-    return hear
+    return observe
 
 
 def _live(world: World, rng: random.Random, scene: Scene) -> None:

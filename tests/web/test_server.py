@@ -34,7 +34,7 @@ class Show:
 
     def __init__(self) -> None:
         self.view = LiveView(StandingClock(), title="test")
-        self.world = World(self.view.hear)
+        self.world = World(self.view.observe)
         self.world.node("n")
         self.world.pod("waits", gpus=16)
         self.url = ""

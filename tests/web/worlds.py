@@ -31,8 +31,8 @@ NOW = 1_767_225_600.0
 class World:
     """Tells `hear` of everything it is told to make."""
 
-    def __init__(self, hear: Callable[[FactEvent[Any]], None], now: float = NOW) -> None:
-        self._hear = hear
+    def __init__(self, observe: Callable[[FactEvent[Any]], None], now: float = NOW) -> None:
+        self._hear = observe
         self.now = now
         self.nodes: dict[str, Node] = {}
         self.inventories: dict[str, Inventory] = {}

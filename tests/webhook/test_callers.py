@@ -47,7 +47,7 @@ async def test_who_shows_what(
     authority: Path, tmp_path: Path, pair: KeyPair | None, names: tuple[str, ...], status: int | None
 ) -> None:
     async with a_server(callers=Callers(authority, names)) as stage:
-        context = showing(trusting(stage.vault), pair, tmp_path)
+        context = showing(trusting(stage.tls_secret), pair, tmp_path)
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
             if status is None:
                 with pytest.raises(aiohttp.ClientError):

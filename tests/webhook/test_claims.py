@@ -34,8 +34,8 @@ def play(
         server = SimulatedApiServer(clock, seed=3)
         api = RestApi(InMemoryTransport(server), rng=random.Random(3))
         await install(api)
-        weather = NetworkConditions(seed=3, latency=Latency(default=wait)) if wait else None
-        own = RestApi(InMemoryTransport(server, weather=weather), rng=random.Random(4))
+        network = NetworkConditions(seed=3, latency=Latency(default=wait)) if wait else None
+        own = RestApi(InMemoryTransport(server, network=network), rng=random.Random(4))
         book = ClaimCache(own, rng=random.Random(5), clock=clock)
         running = asyncio.ensure_future(book.informer.run()) if listening else None
         await asyncio.sleep(1)

@@ -14,7 +14,7 @@ import pytest
 from ullage.certs.authority import is_issued_by, span_of
 from ullage.certs.rotator import CertRotator, SecretName
 from ullage.certs.serving import CertificateBundle
-from ullage.certs.tls_secret import CertIssuer, read_vault
+from ullage.certs.tls_secret import CertIssuer, read_tls_secret
 from ullage.clock import Clock
 from ullage.decide.certs.rotation import CertLifetimes
 from ullage.errors import Unreachable
@@ -82,7 +82,8 @@ class Stage:
 
 def an_api(server: SimulatedApiServer, seed: int) -> RestApi:
     return RestApi(
-        InMemoryTransport(server, weather=NetworkConditions(seed=seed, latency=Latency())), rng=random.Random(seed)
+        InMemoryTransport(server, network=NetworkConditions(seed=seed, latency=Latency())),
+        rng=random.Random(seed),
     )
 
 
@@ -106,8 +107,8 @@ def play(story: Callable[[Stage], Awaitable[None]], *, replicas: int = 2, lifeti
         for number in range(replicas):
             own = an_api(server, number)
             registrar = WebhookRegistrar(own, WebhookEndpoint(), ("scheduler",))
-            workshop = CertIssuer(NAMES, lifetimes)
-            cast.append(Replica(CertRotator(own, SecretName(), workshop, registrar, clock, number), registrar))
+            issuer = CertIssuer(NAMES, lifetimes)
+            cast.append(Replica(CertRotator(own, SecretName(), issuer, registrar, clock, number), registrar))
         work = [asyncio.ensure_future(replica.run(clock, number)) for number, replica in enumerate(cast)]
         await asyncio.sleep(5)
         try:
@@ -164,8 +165,8 @@ def test_a_secret_that_is_deleted_is_made_anew_and_all_follow() -> None:
         await stage.sound()
         assert stage.replicas[0].served[-1] != before
         data = (await stage.api.get(SECRETS, "ullage-webhook-tls", "ullage-system"))["data"]
-        vault = read_vault({key: b64decode(value) for key, value in data.items()})
-        assert {replica.served[-1].pair for replica in stage.replicas} == {vault.serving}
+        tls_secret = read_tls_secret({key: b64decode(value) for key, value in data.items()})
+        assert {replica.served[-1].pair for replica in stage.replicas} == {tls_secret.serving}
 
     play(story)
 
@@ -173,9 +174,9 @@ def test_a_secret_that_is_deleted_is_made_anew_and_all_follow() -> None:
 def test_other_names_mean_another_certificate_by_the_same_authority() -> None:
     async def story(stage: Stage) -> None:
         before, trusted = stage.replicas[0].served[-1], await stage.trusted()
-        workshop = CertIssuer(("another.name",))
+        issuer = CertIssuer(("another.name",))
         registrar = WebhookRegistrar(stage.api, WebhookEndpoint(), ("scheduler",))
-        keeper = CertRotator(stage.api, SecretName(), workshop, registrar, stage.clock, 9)
+        keeper = CertRotator(stage.api, SecretName(), issuer, registrar, stage.clock, 9)
         served = await keeper.open()
         assert served.pair != before.pair
         assert is_issued_by(served.pair.certificate, trusted[0])

@@ -16,7 +16,7 @@ from tests.webhook.programs import Site
 from tests.webhook.test_files import write
 from ullage.certs.rotator import SecretName
 from ullage.certs.serving import ReloadingTlsContext
-from ullage.certs.tls_secret import CertIssuer, read_vault
+from ullage.certs.tls_secret import CertIssuer, read_tls_secret
 from ullage.clock import WallClock
 from ullage.decide.admission.policy import AdmissionPolicy
 from ullage.decide.certs.rotation import CertLifetimes
@@ -176,9 +176,9 @@ async def test_two_replicas_make_one_secret(site: Site, api: KubeApi) -> None:
         group.create_task(replica(one, 1))
         group.create_task(replica(two, 2))
         await stop.wait()
-    vault = read_vault(await data_of(api, "shared"))
-    assert [one.current.pair for one in shown if one.current is not None] == [vault.serving] * 2
-    assert await trusted(api) == {b64encode(vault.trusted).decode()}
+    tls_secret = read_tls_secret(await data_of(api, "shared"))
+    assert [one.current.pair for one in shown if one.current is not None] == [tls_secret.serving] * 2
+    assert await trusted(api) == {b64encode(tls_secret.trusted).decode()}
 
 
 async def test_what_is_trusted_is_put_back(site: Site, api: KubeApi) -> None:
@@ -219,7 +219,7 @@ async def test_a_secret_of_ours_that_cannot_be_read_is_made_anew(site: Site, api
 
         async def readable() -> bool:
             try:
-                read_vault(await data_of(api, "broken"))
+                read_tls_secret(await data_of(api, "broken"))
             except Unreadable:
                 return False
             return True
@@ -239,8 +239,8 @@ async def test_a_secret_of_ours_that_cannot_be_read_is_made_anew(site: Site, api
 
 
 async def test_given_files_are_served_and_swapped(site: Site, api: KubeApi, tmp_path: Path) -> None:
-    workshop = CertIssuer(("127.0.0.1",))
-    first, second = workshop.start(WallClock().now()), workshop.start(WallClock().now())
+    issuer = CertIssuer(("127.0.0.1",))
+    first, second = issuer.start(WallClock().now()), issuer.start(WallClock().now())
     files = replace(write(tmp_path, first), look_every=0.2)
     chosen = replace(settings(site, "never-made"), files=files)
     pod = a_pod("given", annotations={CLAIM: "c"})

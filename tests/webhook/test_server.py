@@ -11,7 +11,7 @@ from ullage.certs.serving import CertificateBundle, check_served
 from ullage.clock import WallClock
 from ullage.decide.certs.rotation import CertStep
 from ullage.errors import Unreachable, UserError
-from ullage.testing.admission import UID, WORKSHOP, AdmissionStage, a_large_pod, a_review, a_server, encoded, trusting
+from ullage.testing.admission import ISSUER, UID, AdmissionStage, a_large_pod, a_review, a_server, encoded, trusting
 from ullage.testing.builders import a_pod
 from ullage.webhook.server import RequestLimits
 
@@ -73,7 +73,7 @@ async def test_other_pages_are_not_there() -> None:
 
 async def shown(stage: AdmissionStage) -> bytes:
     """The certificate a new connection gets."""
-    context = trusting(stage.vault)
+    context = trusting(stage.tls_secret)
     _, writer = await asyncio.open_connection("127.0.0.1", stage.address.port, ssl=context)
     found: bytes = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()
@@ -82,9 +82,9 @@ async def shown(stage: AdmissionStage) -> bytes:
 
 async def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_stay() -> None:
     async with a_server() as stage:
-        reader, writer = await asyncio.open_connection("127.0.0.1", stage.address.port, ssl=trusting(stage.vault))
+        reader, writer = await asyncio.open_connection("127.0.0.1", stage.address.port, ssl=trusting(stage.tls_secret))
         request = b"POST /mutate HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % len(GOOD)
-        renewed = WORKSHOP.advance(stage.vault, CertStep.RENEW_SERVING, WallClock().now())
+        renewed = ISSUER.advance(stage.tls_secret, CertStep.RENEW_SERVING, WallClock().now())
         before = await shown(stage)
         assert stage.certificate.load(CertificateBundle(renewed.serving, renewed.trusted)) is True
         assert await shown(stage) == der_of(renewed.serving.certificate) != before
@@ -98,8 +98,8 @@ async def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_stay()
 async def test_a_pair_that_does_not_belong_together_changes_nothing() -> None:
     async with a_server() as stage:
         before = await shown(stage)
-        other = WORKSHOP.start(WallClock().now())
-        wrong = CertificatePair(other.serving.certificate, stage.vault.serving.key)
+        other = ISSUER.start(WallClock().now())
+        wrong = CertificatePair(other.serving.certificate, stage.tls_secret.serving.key)
         with pytest.raises(UserError, match="belong together"):
             stage.certificate.load(CertificateBundle(wrong, None))
         assert await shown(stage) == before
@@ -107,10 +107,10 @@ async def test_a_pair_that_does_not_belong_together_changes_nothing() -> None:
 
 async def test_the_own_check_sees_what_callers_see() -> None:
     async with a_server() as stage:
-        good = CertificateBundle(stage.vault.serving, stage.vault.trusted)
+        good = CertificateBundle(stage.tls_secret.serving, stage.tls_secret.trusted)
         await check_served(stage.address, good, "127.0.0.1")
         await check_served(stage.address, CertificateBundle(good.pair, None), "any.name")
-        other = WORKSHOP.start(WallClock().now())
+        other = ISSUER.start(WallClock().now())
         with pytest.raises(Unreachable, match="does not answer"):
             await check_served(stage.address, CertificateBundle(other.serving, other.trusted), "127.0.0.1")
         with pytest.raises(Unreachable, match="another certificate"):

@@ -20,16 +20,16 @@ class Changes:
     def __init__(self) -> None:
         self.latest: dict[Followed, Any] = {}
         """Latest fact of each changed object, None if it is gone. The waiting action removes entries it has read."""
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     async def next(self) -> None:
         """Wait until something has changed since the last call. Several changes of one object may appear as one."""
-        await self._news.wait()
-        self._news.clear()
+        await self._changed.wait()
+        self._changed.clear()
 
     def put(self, followed: Followed, fact: Any) -> None:
         self.latest[followed] = fact
-        self._news.set()
+        self._changed.set()
 
 
 class ChangeFeed:

@@ -24,43 +24,43 @@ class ClaimStatusWriter:
         self._api = api
         self._clock = clock
 
-    async def record(self, standing: ClaimStatus, known: GpuClaim | None = None) -> RecordOutcome:
+    async def record(self, desired: ClaimStatus, known: GpuClaim | None = None) -> RecordOutcome:
         """Write the status. Every end is an outcome. A caller that passes the claim as `known` saves a read."""
         refusal: errors.ApiError = errors.Conflict("others were always faster")
         try:
             for _ in range(_ATTEMPTS):
-                claim = await self._read(standing.claim) if known is None else known
+                claim = await self._read(desired.claim) if known is None else known
                 known = None
-                if claim.metadata.uid != standing.uid:
-                    return StatusNotWritten(standing, StatusWriteFailure.CLAIM_GONE, "another claim has its name now")
+                if claim.metadata.uid != desired.uid:
+                    return StatusNotWritten(desired, StatusWriteFailure.CLAIM_GONE, "another claim has its name now")
                 try:
-                    return StatusWritten(standing, await self._write(claim, standing))
+                    return StatusWritten(desired, await self._write(claim, desired))
                 except errors.Conflict as error:
                     refusal = error
         except errors.NotFound as error:
-            return StatusNotWritten(standing, StatusWriteFailure.CLAIM_GONE, str(error))
+            return StatusNotWritten(desired, StatusWriteFailure.CLAIM_GONE, str(error))
         except errors.ApiError as error:
             refusal = error
-        return StatusNotWritten(standing, StatusWriteFailure.API_FAILED, str(refusal))
+        return StatusNotWritten(desired, StatusWriteFailure.API_FAILED, str(refusal))
 
     async def _read(self, where: ObjectKey) -> GpuClaim:
         return await self._api.get(GPU_CLAIMS, where.name, where.namespace)
 
-    async def _write(self, claim: GpuClaim, standing: ClaimStatus) -> bool:
+    async def _write(self, claim: GpuClaim, desired: ClaimStatus) -> bool:
         """True if there was anything to write."""
-        patch = patch_status(claim.metadata, claim.status, self._status(claim.status, standing))
+        patch = patch_status(claim.metadata, claim.status, self._status(claim.status, desired))
         if patch is None:
             return False
-        where = standing.claim
+        where = desired.claim
         await self._api.patch(GPU_CLAIMS, where.name, patch, where.namespace, subresource="status")
         return True
 
-    def _status(self, before: GpuClaimStatus, standing: ClaimStatus) -> GpuClaimStatus:
+    def _status(self, before: GpuClaimStatus, desired: ClaimStatus) -> GpuClaimStatus:
         outcome = ClaimStatusFields(
-            phase=standing.phase,
-            node=standing.node,
-            gpu_ids=standing.gpu_ids,
-            reason=standing.word,
-            message=standing.message,
+            phase=desired.phase,
+            node=desired.node,
+            gpu_ids=desired.gpu_ids,
+            reason=desired.word,
+            message=desired.message,
         )
-        return claim_status(before, outcome, generation=standing.generation, now=self._clock.now())
+        return claim_status(before, outcome, generation=desired.generation, now=self._clock.now())

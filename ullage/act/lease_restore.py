@@ -35,12 +35,12 @@ class LeaseRestorer:
 
     def __init__(self, api: KubeApi, book: LeaseClient) -> None:
         self._book = book
-        self._broom = LeaseReleaser(api, book.namespace)
+        self._releaser = LeaseReleaser(api, book.namespace)
         self._reservations = DeviceReservations(api, book.namespace)
 
     async def perform(self, pod: Pod, withheld: tuple[WithheldGpu, ...] = ()) -> Restored | NotRestored:
         """Take missing Leases. None for a pod that is gone, replaced, finished, not bound or without GPUs."""
-        found = await self._broom.pod(pod.key)
+        found = await self._releaser.pod(pod.key)
         if found is None or found.uid != pod.uid or not found.node or found.over or not found.devices:
             return Restored(pod, ())
         if found.instances and len(found.instances) != len(found.devices):
@@ -58,7 +58,7 @@ class LeaseRestorer:
         return Restored(pod, tuple(one.device for one in taken))
 
     async def _is_held(self, pod: HolderPod, want: LeaseRequest, device: int) -> bool:
-        lease = await self._broom.lease(lease_name(want.node, device))
+        lease = await self._releaser.lease(lease_name(want.node, device))
         held = set() if lease is None else {hold.instance for hold in lease.holds if hold.uid == pod.uid}
         wanted = {hold.instance for hold in want.parts(pod.uid, device)} or {""}
         return wanted <= held

@@ -45,7 +45,7 @@ class DrainPace:
             after_taint=settings.node_delete_delay_after_taint,
             delete_deadline=settings.max_delete_time,
             evictions=EvictionPace(
-                deadline=settings.max_pod_eviction_time, most_grace=settings.max_graceful_termination
+                deadline=settings.max_pod_eviction_time, max_grace_period=settings.max_graceful_termination
             ),
         )
 

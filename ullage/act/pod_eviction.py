@@ -32,7 +32,7 @@ class EvictionPace:
 
     deadline: float = _USUAL.max_pod_eviction_time
     """Time for which refused evictions are retried."""
-    most_grace: float = _USUAL.max_graceful_termination
+    max_grace_period: float = _USUAL.max_graceful_termination
     """Upper bound on a pod's grace period."""
     headroom: float = 30.0
     """Time to wait for a pod beyond its grace period."""
@@ -41,8 +41,8 @@ class EvictionPace:
     at_once: int = 64
     """Concurrent evictions of one node."""
 
-    def grace(self, pod: Pod) -> float:
-        return min(pod.marks.grace, self.most_grace)
+    def grace_period(self, pod: Pod) -> float:
+        return min(pod.marks.grace_period, self.max_grace_period)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class PodEvictor:
         leaving = {pod.uid: pod for pod in pods if pod.node == node}
         if not leaving:
             return []
-        longest = max(self.pace.grace(pod) for pod in leaving.values())
+        longest = max(self.pace.grace_period(pod) for pod in leaving.values())
         return await self._left(node, leaving, longest + self.pace.headroom)
 
     async def evict_daemons(self, node: str, pods: Sequence[Pod], accepted: Accepted) -> None:
@@ -95,7 +95,7 @@ class PodEvictor:
             return
         asked = {pod.uid: pod for pod in pods}
         await each(pods, lambda pod: self._evict_once(pod, accepted), at_once=self.pace.at_once)
-        longest = max(self.pace.grace(pod) for pod in pods)
+        longest = max(self.pace.grace_period(pod) for pod in pods)
         await self._left(node, asked, min(longest, self.pace.daemons_wait))
 
     async def _left(self, node: str, leaving: Mapping[str, Pod], seconds: float) -> list[Pod]:
@@ -143,9 +143,11 @@ class PodEvictor:
 
     async def _ask(self, pod: Pod, accepted: Accepted) -> bool:
         """Send one eviction. True if it was accepted, or the pod is gone or being deleted; False if it stays."""
-        grace = None if pod.marks.grace <= self.pace.most_grace else int(self.pace.most_grace)
+        grace_period = None if pod.marks.grace_period <= self.pace.max_grace_period else int(self.pace.max_grace_period)
         try:
-            await self._api.evict(pod.key.name, pod.key.namespace, how=Deletion(uid=pod.uid, grace_seconds=grace))
+            await self._api.evict(
+                pod.key.name, pod.key.namespace, how=Deletion(uid=pod.uid, grace_seconds=grace_period)
+            )
         except errors.NotFound as error:
             # Also the answer for a budget that was deleted during the call: the pod may still be there.
             if error.kind != PODS.plural and not await self._is_going(pod, accepted):

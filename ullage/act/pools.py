@@ -62,9 +62,9 @@ class PoolActuator:
                 case ScaleUp():
                     return await self._provision(provisioner, action)
                 case TaintForDeletion():
-                    return await self._doom(action)
+                    return await self._taint_for_deletion(action)
                 case Untaint():
-                    return await self._spare(action)
+                    return await self._untaint(action)
                 case TerminateInstance():
                     return (await self.deprovision(provisioner, [action]))[0]
                 case _:
@@ -101,16 +101,18 @@ class PoolActuator:
             return NodesLaunched(action, created.instances)
         return NodesLaunched(action, created.instances, few.failure, few.message)
 
-    async def _doom(self, action: TaintForDeletion) -> PoolOutcome:
-        node = await self._edit(action.node, lambda node: node if _protected(node) else _doomed(node, action))
+    async def _taint_for_deletion(self, action: TaintForDeletion) -> PoolOutcome:
+        node = await self._edit(
+            action.node, lambda node: node if _protected(node) else _with_deletion_taint(node, action)
+        )
         if node is None:
             return PoolActionFailed(action, PoolFailure.NODE_CHANGED, "the node is gone")
         if _protected(node):
             return PoolActionFailed(action, PoolFailure.PROTECTED, _KEPT)
         return PoolActionDone(action)
 
-    async def _spare(self, action: Untaint) -> PoolOutcome:
-        node = await self._edit(action.node, _spared)
+    async def _untaint(self, action: Untaint) -> PoolOutcome:
+        node = await self._edit(action.node, _without_deletion_taint)
         return (
             PoolActionDone(action)
             if node is not None
@@ -214,14 +216,14 @@ def _protected(node: KubeNode) -> bool:
     return is_kept(node.metadata.annotations)
 
 
-def _doomed(node: KubeNode, action: TaintForDeletion) -> KubeNode:
+def _with_deletion_taint(node: KubeNode, action: TaintForDeletion) -> KubeNode:
     if any(taint.key == DELETION_TAINT for taint in node.spec.taints):
         return node
     taint = KubeTaint(key=DELETION_TAINT, value=str(ceil(action.delete_after)), effect="NoSchedule")
     return replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint)))
 
 
-def _spared(node: KubeNode) -> KubeNode:
+def _without_deletion_taint(node: KubeNode) -> KubeNode:
     kept = tuple(taint for taint in node.spec.taints if taint.key != DELETION_TAINT)
     return replace(node, spec=replace(node.spec, taints=kept))
 

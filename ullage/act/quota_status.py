@@ -23,34 +23,34 @@ class QuotaStatusWriter:
         self._api = api
         self._clock = clock
 
-    async def record(self, standing: QuotaStatus) -> RecordOutcome:
+    async def record(self, desired: QuotaStatus) -> RecordOutcome:
         """Write the status. Every end is an outcome."""
-        where, refusal = standing.quota, errors.Conflict("others were always faster")
+        where, refusal = desired.quota, errors.Conflict("others were always faster")
         try:
             for _ in range(_ATTEMPTS):
                 quota = await self._api.get(GPU_QUOTAS, where.name, where.namespace)
-                if quota.metadata.uid != standing.uid:
-                    return StatusNotWritten(standing, StatusWriteFailure.QUOTA_GONE, "another quota has its name now")
+                if quota.metadata.uid != desired.uid:
+                    return StatusNotWritten(desired, StatusWriteFailure.QUOTA_GONE, "another quota has its name now")
                 try:
-                    return StatusWritten(standing, await self._write(quota, standing))
+                    return StatusWritten(desired, await self._write(quota, desired))
                 except errors.Conflict as error:
                     refusal = error
         except errors.NotFound as error:
-            return StatusNotWritten(standing, StatusWriteFailure.QUOTA_GONE, str(error))
+            return StatusNotWritten(desired, StatusWriteFailure.QUOTA_GONE, str(error))
         except errors.ApiError as error:
-            return StatusNotWritten(standing, StatusWriteFailure.API_FAILED, str(error))
-        return StatusNotWritten(standing, StatusWriteFailure.API_FAILED, str(refusal))
+            return StatusNotWritten(desired, StatusWriteFailure.API_FAILED, str(error))
+        return StatusNotWritten(desired, StatusWriteFailure.API_FAILED, str(refusal))
 
-    async def _write(self, quota: GpuQuota, standing: QuotaStatus) -> bool:
+    async def _write(self, quota: GpuQuota, desired: QuotaStatus) -> bool:
         """True if there was anything to write."""
-        patch = patch_status(quota.metadata, quota.status, self._status(quota.status, standing))
+        patch = patch_status(quota.metadata, quota.status, self._status(quota.status, desired))
         if patch is None:
             return False
-        where = standing.quota
+        where = desired.quota
         await self._api.patch(GPU_QUOTAS, where.name, patch, where.namespace, subresource="status")
         return True
 
-    def _status(self, before: GpuQuotaStatus, standing: QuotaStatus) -> GpuQuotaStatus:
-        reason = Reason.QUOTA_EXCEEDED if standing.exhausted else WITHIN_LIMITS
-        exhausted = ConditionSpec(EXHAUSTED, standing.exhausted, str(reason), standing.message)
-        return quota_status(before, standing.used, exhausted, generation=standing.generation, now=self._clock.now())
+    def _status(self, before: GpuQuotaStatus, desired: QuotaStatus) -> GpuQuotaStatus:
+        reason = Reason.QUOTA_EXCEEDED if desired.exhausted else WITHIN_LIMITS
+        exhausted = ConditionSpec(EXHAUSTED, desired.exhausted, str(reason), desired.message)
+        return quota_status(before, desired.used, exhausted, generation=desired.generation, now=self._clock.now())

@@ -30,13 +30,13 @@ class PodConditionWriter:
     async def perform(self, action: MarkUnschedulable) -> RefuseOutcome:
         """Write the condition. Every end is an outcome."""
         now = write_time(self._clock.now())
-        written = await write_status(self._api, action.pod, action.uid, lambda pod: _told(pod, action, now))
+        written = await write_status(self._api, action.pod, action.uid, lambda pod: _marked(pod, action, now))
         if isinstance(written, PodStatusUnwritten):
             return PodNotMarked(action, written.setback, written.detail)
         return PodMarked(action, written)
 
 
-def _told(pod: KubePod, action: MarkUnschedulable, now: str) -> KubePod:
+def _marked(pod: KubePod, action: MarkUnschedulable, now: str) -> KubePod:
     """Wanted state of the pod. Equal to the pod itself where it says so already."""
     status = pod.status
     condition = _condition(pod, action, conditions.found(status.conditions, SCHEDULED), now)

@@ -47,7 +47,7 @@ class VolumesNotReady:
     detail: str
 
 
-class _Hopeless(Exception):
+class _Unusable(Exception):
     """The claim gets no volume on this node."""
 
 
@@ -61,11 +61,11 @@ class VolumeBinder:
         self._wait = wait
 
     async def ready(
-        self, namespace: str, claims: Sequence[str], node: str, promises: Sequence[VolumeAssignment] = ()
+        self, namespace: str, claims: Sequence[str], node: str, volume_assignments: Sequence[VolumeAssignment] = ()
     ) -> VolumesNotReady | None:
         """Wait until all claims are bound: None, or why they are not. Raises ApiError where the API is unreachable."""
-        promised = {promise.claim: promise.volume for promise in promises}
-        waits = [_Wait(ObjectKey(namespace, claim), node, promised.get(claim, "")) for claim in claims]
+        assigned = {assignment.claim: assignment.volume for assignment in volume_assignments}
+        waits = [_Wait(ObjectKey(namespace, claim), node, assigned.get(claim, "")) for claim in claims]
         followed = [one for wait in waits for one in wait.followed]
         with self._feed.following(*followed) as changes:
             try:
@@ -74,15 +74,15 @@ class VolumeBinder:
                     while unbound:
                         await changes.next()
                         unbound = [wait for wait in unbound if not await self._is_bound(wait, changes)]
-            except _Hopeless as hopeless:
-                return VolumesNotReady(str(hopeless))
+            except _Unusable as unusable:
+                return VolumesNotReady(str(unusable))
             except TimeoutError:
                 return VolumesNotReady(f"no volume within {self._wait:g} s for all of {', '.join(claims)}")
         return None
 
     async def _ask_for(self, wait: "_Wait") -> bool:
         """Reserve or request the claim's volume. True if the claim is bound already."""
-        return await (self._promise(wait.key, wait.volume) if wait.volume else self._select(wait.key, wait.node))
+        return await (self._assign(wait.key, wait.volume) if wait.volume else self._select(wait.key, wait.node))
 
     async def _select(self, key: ObjectKey, node: str) -> bool:
         """Write the selected node on the claim, unless it is bound. True if it is bound."""
@@ -92,17 +92,17 @@ class VolumeBinder:
             if claim.bound or claim.selected_node == node:
                 return raw
             if claim.selected_node:
-                raise _Hopeless(f"the volume of claim {key} is being made for {claim.selected_node}")
+                raise _Unusable(f"the volume of claim {key} is being made for {claim.selected_node}")
             notes = {**raw.metadata.annotations, SELECTED_NODE: node}
             return replace(raw, metadata=replace(raw.metadata, annotations=notes))
 
         try:
             told = await edit(self._api, VOLUME_CLAIMS, key.name, key.namespace, selected)
         except errors.NotFound as error:
-            raise _Hopeless(str(error)) from error
+            raise _Unusable(str(error)) from error
         return _usable(key, told).bound
 
-    async def _promise(self, key: ObjectKey, name: str) -> bool:
+    async def _assign(self, key: ObjectKey, name: str) -> bool:
         """Reserve the volume for the claim, unless the claim is bound. True if it is bound."""
         refusal: errors.ApiError = errors.Conflict(f"volume {name}: others were always faster")
         for _ in range(_ATTEMPTS):
@@ -110,32 +110,32 @@ class VolumeBinder:
                 claim = _usable(key, await self._api.get(VOLUME_CLAIMS, key.name, key.namespace))
                 raw = await self._api.get(PERSISTENT_VOLUMES, name)
                 if not claim.bound:
-                    await self._write_promise(raw, claim)
+                    await self._write_claim_ref(raw, claim)
             except errors.NotFound as error:
-                raise _Hopeless(str(error)) from error
+                raise _Unusable(str(error)) from error
             except errors.Conflict as error:
                 refusal = error
             else:
                 return claim.bound
         raise refusal
 
-    async def _write_promise(self, raw: KubePersistentVolume, claim: facts.PersistentVolumeClaim) -> None:
+    async def _write_claim_ref(self, raw: KubePersistentVolume, claim: facts.PersistentVolumeClaim) -> None:
         volume = read_volume(raw)
-        if volume.deleting or (volume.promised_to is not None and not volume.belongs_to(claim)):
-            raise _Hopeless(f"volume {volume.name} is not to be had for claim {claim.key}")
-        if volume.promised_uid:
+        if volume.deleting or (volume.claim_ref is not None and not volume.belongs_to(claim)):
+            raise _Unusable(f"volume {volume.name} is not to be had for claim {claim.key}")
+        if volume.claim_ref_uid:
             return
         reference = {"kind": VOLUME_CLAIMS.kind, "apiVersion": VOLUME_CLAIMS.api_version, "uid": claim.uid}
         where = {"namespace": claim.key.namespace, "name": claim.key.name}
         meta: dict[str, object] = {"resourceVersion": raw.metadata.resource_version}
-        if volume.promised_to is None:
+        if volume.claim_ref is None:
             meta["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
         body = {"metadata": meta, "spec": {"claimRef": reference | where}}
         await self._api.patch(PERSISTENT_VOLUMES, volume.name, MergePatch(body))
 
     async def _is_bound(self, wait: "_Wait", changes: Changes) -> bool:
         """True if the claim is bound now. Raises _Hopeless where it cannot become bound."""
-        said = [wait.judge(changes.latest.pop(one)) for one in wait.followed if one in changes.latest]
+        said = [wait.check(changes.latest.pop(one)) for one in wait.followed if one in changes.latest]
         if _Said.BOUND in said:
             return True
         if _Said.BAD not in said:
@@ -145,10 +145,10 @@ class VolumeBinder:
             return True
         if wait.volume:
             raw = await self._afresh(PERSISTENT_VOLUMES, ObjectKey("", wait.volume))
-            if raw is None or read_volume(raw).promised_to != wait.key:
-                raise _Hopeless(f"volume {wait.volume} is no longer there for claim {wait.key}")
+            if raw is None or read_volume(raw).claim_ref != wait.key:
+                raise _Unusable(f"volume {wait.volume} is no longer there for claim {wait.key}")
         elif claim.selected_node != wait.node:
-            raise _Hopeless(f"the volume of claim {wait.key} could not be made for {wait.node}")
+            raise _Unusable(f"the volume of claim {wait.key} could not be made for {wait.node}")
         return False
 
     async def _afresh(self, resource: Resource[T], key: ObjectKey) -> T | None:
@@ -169,7 +169,7 @@ async def prepare_volumes(selector: VolumeBinder | None, action: BindPod) -> Pod
     if selector is None:
         raise ValueError(f"pod {action.pod} has volumes that wait for it, and nobody here to get them ready")
     try:
-        ready = await selector.ready(action.pod.namespace, action.volumes, action.node, action.promises)
+        ready = await selector.ready(action.pod.namespace, action.volumes, action.node, action.volume_assignments)
     except errors.ApiError as error:
         return PodNotBound(action, BindFailure.API_FAILED, str(error))
     return None if ready is None else PodNotBound(action, BindFailure.VOLUME_NOT_READY, ready.detail)
@@ -197,14 +197,14 @@ class _Wait:
         claim = (facts.PersistentVolumeClaim, self.key)
         return (claim, (facts.PersistentVolume, ObjectKey("", self.volume))) if self.volume else (claim,)
 
-    def judge(self, fact: facts.PersistentVolumeClaim | facts.PersistentVolume | None) -> _Said:
+    def check(self, fact: facts.PersistentVolumeClaim | facts.PersistentVolume | None) -> _Said:
         match fact:
             case facts.PersistentVolumeClaim(bound=True, deleting=False, lost=False):
                 return _Said.BOUND
             case facts.PersistentVolumeClaim(deleting=False, lost=False):
                 return _Said.NOTHING if self.volume or fact.selected_node == self.node else _Said.BAD
             case facts.PersistentVolume():
-                return _Said.NOTHING if fact.promised_to == self.key else _Said.BAD
+                return _Said.NOTHING if fact.claim_ref == self.key else _Said.BAD
             case _:
                 return _Said.BAD
 
@@ -212,10 +212,10 @@ class _Wait:
 def _usable(key: ObjectKey, raw: KubePersistentVolumeClaim | None) -> facts.PersistentVolumeClaim:
     """The claim as a fact. Raises _Hopeless if it is gone, being deleted or lost."""
     if raw is None:
-        raise _Hopeless(f"claim {key} is gone")
+        raise _Unusable(f"claim {key} is gone")
     claim = read_volume_claim(raw)
     if claim.deleting:
-        raise _Hopeless(f"claim {key} is being deleted")
+        raise _Unusable(f"claim {key} is being deleted")
     if claim.lost:
-        raise _Hopeless(f"claim {key} has lost its volume {claim.volume}")
+        raise _Unusable(f"claim {key} has lost its volume {claim.volume}")
     return claim

@@ -21,7 +21,7 @@ async def until_all(
     api: KubeApi,
     resource: Resource[T],
     selection: ListSelector,
-    judge: Callable[[Mapping[str, T]], R | None],
+    decide: Callable[[Mapping[str, T]], R | None],
     *,
     namespace: str = "",
 ) -> R:
@@ -32,7 +32,7 @@ async def until_all(
     pause = _FIRST_PAUSE
     while True:
         try:
-            judgement = await _watched(api, resource, namespace, selection, judge)
+            judgement = await _watched(api, resource, namespace, selection, decide)
             if judgement is not None:
                 return judgement
         except PASSING:
@@ -47,12 +47,12 @@ async def _watched(
     resource: Resource[T],
     namespace: str,
     selection: ListSelector,
-    judge: Callable[[Mapping[str, T]], R | None],
+    decide: Callable[[Mapping[str, T]], R | None],
 ) -> R | None:
     """List and watch once. None if the watch ended before `judge` returned a result."""
     page = await api.list(resource, namespace, selection=selection)
     found = {_uid(item): item for item in page.items}
-    judgement = judge(found)
+    judgement = decide(found)
     if judgement is not None:
         return judgement
     watch = api.watch(resource, namespace, since=page.resource_version, selection=selection)
@@ -65,7 +65,7 @@ async def _watched(
                     found.pop(_uid(event.object), None)
                 else:
                     found[_uid(event.object)] = event.object
-                judgement = judge(found)
+                judgement = decide(found)
                 if judgement is not None:
                     return judgement
     return None

@@ -23,7 +23,7 @@ class BlockingCallThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._work: queue.SimpleQueue[_Errand | None] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[_BlockingCall | None] = queue.SimpleQueue()
         self._under_way: asyncio.Future[Any] | None = None
         self._began = 0.0
         self._thread: threading.Thread | None = None
@@ -42,7 +42,7 @@ class BlockingCallThread:
         answer: asyncio.Future[T] = loop.create_future()
         answer.add_done_callback(_taken_note_of)
         self._under_way, self._began = answer, loop.time()
-        self._work.put(_Errand(work, loop, answer))
+        self._work.put(_BlockingCall(work, loop, answer))
         try:
             async with asyncio.timeout(limit):
                 return await asyncio.shield(answer)
@@ -59,11 +59,11 @@ class BlockingCallThread:
         self._work.put(None)
 
     def _serve(self) -> None:
-        while (errand := self._work.get()) is not None:
-            errand.run()
+        while (call := self._work.get()) is not None:
+            call.run()
 
 
-class _Errand:
+class _BlockingCall:
     """One call handed to the thread, with the future of its result."""
 
     def __init__(self, work: Callable[[], Any], loop: asyncio.AbstractEventLoop, answer: asyncio.Future[Any]) -> None:

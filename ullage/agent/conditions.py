@@ -29,11 +29,11 @@ def _of_kind(choice: KindChoice) -> ConditionSpec:
 def _ready(findings: PollResult) -> ConditionSpec:
     look = findings.look
     if not look.trouble:
-        return ConditionSpec(READY, True, "GpusRead", f"{len(findings.stock.items)} GPUs")
+        return ConditionSpec(READY, True, "GpusRead", f"{len(findings.known_gpus.items)} GPUs")
     reason = "DriverSilent" if look.silent else "DriverFailed"
     return ConditionSpec(READY, None if look.silent else False, reason, look.trouble)
 
 
 def _all_healthy(findings: PollResult) -> ConditionSpec:
-    wrong = unwell(findings.stock)
+    wrong = unwell(findings.known_gpus)
     return ConditionSpec(ALL_HEALTHY, not wrong, "SomeUnhealthy" if wrong else "AllHealthy", wrong[:1024])

@@ -5,16 +5,27 @@ from collections.abc import Mapping, Sequence
 from ullage.agent.poller import PollResult
 from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess
 from ullage.model.device import DeviceHealth
-from ullage.observe.agent_metrics import AGENT_GPUS, ECC, IDLE, MEMORY_USED, STRAYS, UTILISATION, AgentMetrics
+from ullage.observe.agent_metrics import (
+    AGENT_GPUS,
+    ECC,
+    IDLE,
+    MEMORY_USED,
+    UNLEASED_PROCESSES,
+    UTILISATION,
+    AgentMetrics,
+)
 
 Reading = dict[tuple[str, ...], float]
 
 
 def show(
-    metrics: AgentMetrics, findings: PollResult, tenancies: Mapping[int, GpuTenancy], strays: Sequence[UnleasedProcess]
+    metrics: AgentMetrics,
+    findings: PollResult,
+    tenancies: Mapping[int, GpuTenancy],
+    unleased: Sequence[UnleasedProcess],
 ) -> None:
     """Set every gauge from this poll."""
-    devices = findings.stock.devices
+    devices = findings.known_gpus.devices
     utilisation: Reading = {}
     memory: Reading = {}
     errors: Reading = {}
@@ -32,7 +43,10 @@ def show(
     metrics.show(ECC, errors)
     metrics.show(AGENT_GPUS, {(health.value,): sum(d.health is health for d in devices) for health in DeviceHealth})
     metrics.show(IDLE, {(str(gpu),): max(0.0, findings.at - one.idle_since) for gpu, one in tenancies.items()})
-    metrics.show(STRAYS, {(str(gpu),): sum(s.device == gpu for s in strays) for gpu in {s.device for s in strays}})
+    metrics.show(
+        UNLEASED_PROCESSES,
+        {(str(gpu),): sum(s.device == gpu for s in unleased) for gpu in {s.device for s in unleased}},
+    )
 
 
 def _put(reading: Reading, labels: tuple[str, ...], value: int | None) -> None:

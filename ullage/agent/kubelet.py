@@ -35,7 +35,7 @@ class Kubelet:
         """Uids of pods that have GPUs by a plugin, as far as kubelet was ever asked which."""
         return tuple(dict.fromkeys(uid for uids in self._given.values() for uid in uids))
 
-    async def given(self, stock: KnownGpus, pods: Mapping[ObjectKey, Pod]) -> dict[int, tuple[str, ...]]:
+    async def given(self, known_gpus: KnownGpus, pods: Mapping[ObjectKey, Pod]) -> dict[int, tuple[str, ...]]:
         """Uids of the pods the plugin gave a GPU to, by GPU id. The last answer where kubelet does not answer now."""
         if self._resources is None:
             return {}
@@ -45,8 +45,8 @@ class Kubelet:
             self._complain(str(silent))
             return self._given
         self._complaint = ""
-        ids = {device.uuid: device.id for device in stock.devices}
-        ids |= {part.uuid: device.id for device in stock.devices for part in device.mig}
+        ids = {device.uuid: device.id for device in known_gpus.devices}
+        ids |= {part.uuid: device.id for device in known_gpus.devices for part in device.mig}
         found: dict[int, dict[str, None]] = {}
         for one in answer:
             pod = pods.get(one.pod)

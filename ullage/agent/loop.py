@@ -18,7 +18,7 @@ from ullage.clock import Clock, Instant
 from ullage.decide.inventory.health import is_fault
 from ullage.decide.inventory.known_gpus import KnownGpu, KnownGpus, newly_unwell, remembered, unwell
 from ullage.decide.inventory.node_kind import KindChoice, NodeEvidence, NodeKindMode, choose_kind, gpu_pods
-from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess, rights_of, strays, tenancies
+from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess, rights_of, tenancies, unleased
 from ullage.errors import ApiError, NotFound
 from ullage.kube.objects.node import KubeNode
 from ullage.model.allocation import lease_name
@@ -55,7 +55,7 @@ class AgentSensors:
     """Inputs of the agent: GPU reader, poller, kubelet, and the pods and Node as last observed."""
 
     reader: GpuReader
-    rounds: GpuPoller
+    poller: GpuPoller
     kubelet: Kubelet
     pods: Mapping[ObjectKey, Pod]
     """Pods on this node, as last observed."""
@@ -81,16 +81,16 @@ class AgentLoop:
     def __init__(
         self,
         node: str,
-        eyes: AgentSensors,
-        voice: AgentReporters,
+        sensors: AgentSensors,
+        reporters: AgentReporters,
         clock: Clock,
         *,
         mode: NodeKindMode = NodeKindMode.AUTO,
         pace: AgentTiming = AgentTiming(),  # noqa: B008 - frozen
     ) -> None:
         self._node = node
-        self._eyes = eyes
-        self._voice = voice
+        self._sensors = sensors
+        self._reporters = reporters
         self._clock = clock
         self._mode = mode
         self._pace = pace
@@ -100,7 +100,7 @@ class AgentLoop:
         self.homeless = False
         """The cluster has no Node of this name: there is nothing to report on."""
         self._findings: PollResult | None = None
-        self._strays = UnleasedProcessTracker()
+        self._unleased = UnleasedProcessTracker()
         self._rights: Mapping[int, tuple[str, ...]] = {}
         """Uids of the pods that hold each GPU, by GPU id, as of the last poll."""
         self._tenancies: dict[int, GpuTenancy] = {}
@@ -113,7 +113,7 @@ class AgentLoop:
     async def run(self, boot_id: str = "") -> None:
         """Poll and report until cancelled."""
         await self._begin_when_possible(boot_id)
-        self._eyes.reader.listen(self._heard)
+        self._sensors.reader.listen(self._on_xid)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_polling(), name="polls")
             group.create_task(self._keep_reporting(boot_id), name="reports")
@@ -128,12 +128,12 @@ class AgentLoop:
 
     async def _begin(self, boot_id: str) -> None:
         """Go on from the last report of an earlier agent: GPUs keep their ids."""
-        node = await self._voice.publisher.node()
+        node = await self._reporters.publisher.node()
         self._about_node = ObjectReference("Node", ObjectKey("", self._node), node.metadata.uid)
-        report, reported_boot = await self._voice.publisher.last_report()
+        report, reported_boot = await self._reporters.publisher.last_report()
         if report is not None:
-            self._eyes.rounds.stock = remembered(report, same_boot=not boot_id or boot_id == reported_boot)
-        await self._voice.publisher.introduce(boot_id)
+            self._sensors.poller.known_gpus = remembered(report, same_boot=not boot_id or boot_id == reported_boot)
+        await self._reporters.publisher.introduce(boot_id)
         await self._choose_kind(node)
 
     async def _choose_kind(self, node: KubeNode) -> None:
@@ -149,10 +149,10 @@ class AgentLoop:
     async def _evidence(self, node: KubeNode) -> NodeEvidence:
         if self._mode is not NodeKindMode.AUTO:
             return NodeEvidence()
-        leased, others = gpu_pods(self._eyes.pods.values(), self._eyes.kubelet.served())
+        leased, others = gpu_pods(self._sensors.pods.values(), self._sensors.kubelet.served())
         return NodeEvidence(
-            plugin=await self._eyes.kubelet.has_plugin(),
-            dra=self._eyes.has_dra(),
+            plugin=await self._sensors.kubelet.has_plugin(),
+            dra=self._sensors.has_dra(),
             label=node.metadata.labels.get(KIND_LABEL, ""),
             advertised=str(node.status.capacity.get(GPU, "0")) not in ("", "0"),
             leased_pods=leased,
@@ -174,11 +174,11 @@ class AgentLoop:
             log.warning(event, error=text)
         self._complaint = text
 
-    def _heard(self, uuid: str, xid: int) -> None:
+    def _on_xid(self, uuid: str, xid: int) -> None:
         """Remember an Xid and poll at once."""
-        gpu = next((str(d.id) for d in self._eyes.rounds.stock.devices if d.uuid == uuid), uuid)
-        self._voice.metrics.xid(gpu, xid)
-        self._eyes.rounds.heard(uuid, xid)
+        gpu = next((str(d.id) for d in self._sensors.poller.known_gpus.devices if d.uuid == uuid), uuid)
+        self._reporters.metrics.xid(gpu, xid)
+        self._sensors.poller.record_xid(uuid, xid)
         log.warning("xid", gpu=gpu, xid=xid, fault=is_fault(xid))
         self._poll_now.set()
 
@@ -194,48 +194,53 @@ class AgentLoop:
             await self._poll_now.wait(self._pace.look - self._pace.breath)
 
     async def _look(self, thorough: bool) -> None:
-        began, before = self._clock.steady(), self._eyes.rounds.stock
+        began, before = self._clock.steady(), self._sensors.poller.known_gpus
         counted = self._kind is GpuNodeKind.COUNTED
-        given = await self._eyes.kubelet.given(before, self._eyes.pods) if counted else {}
-        findings = await self._eyes.rounds.look(thorough=thorough, given=given)
-        self._voice.metrics.look_seconds.observe(self._clock.steady() - began)
-        self._take_in(findings, given if counted else rights_of(self._eyes.pods.values()))
-        self._tell_unwell(before, findings.stock)
+        given = await self._sensors.kubelet.given(before, self._sensors.pods) if counted else {}
+        findings = await self._sensors.poller.look(thorough=thorough, given=given)
+        self._reporters.metrics.look_seconds.observe(self._clock.steady() - began)
+        self._take_in(findings, given if counted else rights_of(self._sensors.pods.values()))
+        self._report_unwell(before, findings.known_gpus)
 
     def _take_in(self, findings: PollResult, rights: Mapping[int, tuple[str, ...]]) -> None:
         """Compare with the previous poll, and wake the report loop if the API has to be updated."""
-        self._strays.note(strays(findings.occupants, rights))
-        busy = {device.id: _utilisation(findings, device.uuid) for device in findings.stock.devices}
+        self._unleased.note(unleased(findings.occupants, rights))
+        busy = {device.id: _utilisation(findings, device.uuid) for device in findings.known_gpus.devices}
         self._tenancies = tenancies(self._tenancies, rights, busy, now=findings.at)
         before, held = self._findings, self._rights
         self._findings, self._rights, self.looked_at = findings, rights, findings.at
-        ill = {device.id for device in findings.stock.devices if device.health is not DeviceHealth.HEALTHY}
+        ill = {device.id for device in findings.known_gpus.devices if device.health is not DeviceHealth.HEALTHY}
         # An unhealthy GPU is still counted while it is held.
-        if before is None or _differs(before, findings) or self._strays.suspects or ill & (held.keys() ^ rights.keys()):
+        if (
+            before is None
+            or _differs(before, findings)
+            or self._unleased.suspects
+            or ill & (held.keys() ^ rights.keys())
+        ):
             self._report_now.set()
-        show(self._voice.metrics, findings, self._tenancies, self._strays.at_large)
+        show(self._reporters.metrics, findings, self._tenancies, self._unleased.at_large)
 
-    def _tell_unwell(self, before: KnownGpus, after: KnownGpus) -> None:
+    def _report_unwell(self, before: KnownGpus, after: KnownGpus) -> None:
         for item in newly_unwell(before, after):
             gpu = item.device
             note = f"GPU {gpu.id} ({gpu.uuid}) of {self._node} is {gpu.health.value}: {item.why}"
             log.warning("gpu unwell", gpu=gpu.id, uuid=gpu.uuid, health=gpu.health.value, why=item.why)
             for about in self._pods_on(item) or (self._about_node,):
-                self._voice.events.tell(EventMessage(about, EventReason.GPU_UNHEALTHY, note, self._about_node))
+                self._reporters.events.record(EventMessage(about, EventReason.GPU_UNHEALTHY, note, self._about_node))
 
     def _pods_on(self, item: KnownGpu) -> tuple[ObjectReference, ...]:
         uids = dict.fromkeys((*self._rights.get(item.device.id, ()), *item.device.in_use_by))
         return tuple(about for uid in uids if (about := self._pod(uid)) is not None)
 
     def _pod(self, uid: str) -> ObjectReference | None:
-        key = next((pod.key for pod in self._eyes.pods.values() if pod.uid == uid), None)
+        key = next((pod.key for pod in self._sensors.pods.values() if pod.uid == uid), None)
         return None if key is None else ObjectReference("Pod", key, uid)
 
     async def _keep_reporting(self, boot_id: str) -> None:
         wait = 0.0
         while True:
             if not await self._report_now.wait(wait):
-                self._strays.doubt_excuses()
+                self._unleased.doubt_excuses()
             self._report_now.clear()
             wait = await self._report(boot_id)
             await pause(self._pace.spacing)
@@ -252,7 +257,7 @@ class AgentLoop:
             await self._choose_kind(node)
             await self._write(node, findings)
         except ApiError as error:
-            self._voice.metrics.reported(ReportOutcome.FAILED)
+            self._reporters.metrics.reported(ReportOutcome.FAILED)
             self._complain("report failed", str(error))
             if isinstance(error, NotFound):
                 await self._introduce_again(boot_id)
@@ -262,48 +267,50 @@ class AgentLoop:
         return self._pace.report
 
     async def _write(self, node: KubeNode, findings: PollResult) -> None:
-        inventory = Inventory(node=self._node, reported_at=findings.at, devices=findings.stock.devices, kind=self._kind)
-        await self._voice.publisher.report(inventory, conditions_of(findings, self._choice))
-        self._voice.metrics.reported(ReportOutcome.WRITTEN)
+        inventory = Inventory(
+            node=self._node, reported_at=findings.at, devices=findings.known_gpus.devices, kind=self._kind
+        )
+        await self._reporters.publisher.report(inventory, conditions_of(findings, self._choice))
+        self._reporters.metrics.reported(ReportOutcome.WRITTEN)
         self.reported_at = findings.at
         if self._choice.kind is not None:
-            await self._voice.publisher.mark(node, inventory, self._rights)
-        await self._ask_about_strays()
+            await self._reporters.publisher.mark(node, inventory, self._rights)
+        await self._ask_about_unleased()
 
     async def _home(self, boot_id: str) -> KubeNode | None:
         """The Node as it is now. A missing Node is logged once, and nothing is written until there is one."""
-        node = await self._eyes.node()
+        node = await self._sensors.node()
         self.homeless = node is None
         if node is None:
             self._complain("node gone", f"the cluster has no node {self._node}; nothing is reported until it is back")
         elif node.metadata.uid != self._about_node.uid:
-            await self._voice.publisher.introduce(boot_id)
+            await self._reporters.publisher.introduce(boot_id)
             self._about_node = ObjectReference("Node", ObjectKey("", self._node), node.metadata.uid)
         return node
 
     async def _introduce_again(self, boot_id: str) -> None:
         """Write the GpuNodeStatus again: it or the Node was deleted."""
         try:
-            await self._voice.publisher.introduce(boot_id)
+            await self._reporters.publisher.introduce(boot_id)
         except ApiError as error:
             self._complain("introduction failed", str(error))
 
-    async def _ask_about_strays(self) -> None:
+    async def _ask_about_unleased(self) -> None:
         """Read the Leases of suspects. If a pod that is gone still holds the Lease, the GPU is in quarantine."""
-        for stray in self._strays.suspects:
-            lease = await self._voice.leases.lease(lease_name(self._node, stray.device)) if stray.pod else None
-            if lease is not None and any(hold.uid == stray.pod for hold in lease.holds):
-                self._strays.excuse(stray)
+        for process in self._unleased.suspects:
+            lease = await self._reporters.leases.lease(lease_name(self._node, process.device)) if process.pod else None
+            if lease is not None and any(hold.uid == process.pod for hold in lease.holds):
+                self._unleased.excuse(process)
                 continue
-            self._tell_stray(stray)
-            self._strays.told(stray)
+            self._report_unleased(process)
+            self._unleased.reported(process)
 
-    def _tell_stray(self, stray: UnleasedProcess) -> None:
-        who = f"of pod {stray.pod}" if stray.pod else "of the host"
-        note = f"process {stray.pid} {who} uses GPU {stray.device} of {self._node}, which was not given to it"
-        log.warning("stray process", gpu=stray.device, pid=stray.pid, pod=stray.pod)
-        about = self._pod(stray.pod) or self._about_node
-        self._voice.events.tell(EventMessage(about, EventReason.GPU_USED_WITHOUT_LEASE, note, self._about_node))
+    def _report_unleased(self, process: UnleasedProcess) -> None:
+        who = f"of pod {process.pod}" if process.pod else "of the host"
+        note = f"process {process.pid} {who} uses GPU {process.device} of {self._node}, which was not given to it"
+        log.warning("stray process", gpu=process.device, pid=process.pid, pod=process.pod)
+        about = self._pod(process.pod) or self._about_node
+        self._reporters.events.record(EventMessage(about, EventReason.GPU_USED_WITHOUT_LEASE, note, self._about_node))
 
 
 def _utilisation(findings: PollResult, uuid: str) -> int | None:
@@ -312,8 +319,8 @@ def _utilisation(findings: PollResult, uuid: str) -> int | None:
 
 
 def _differs(one: PollResult, other: PollResult) -> bool:
-    return (one.stock.devices, one.look.trouble, unwell(one.stock)) != (
-        other.stock.devices,
+    return (one.known_gpus.devices, one.look.trouble, unwell(one.known_gpus)) != (
+        other.known_gpus.devices,
         other.look.trouble,
-        unwell(other.stock),
+        unwell(other.known_gpus),
     )

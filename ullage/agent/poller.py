@@ -7,7 +7,7 @@ from ullage.agent.gpu_reader import GpuReader
 from ullage.agent.processes import ProcFs
 from ullage.clock import Clock, Instant
 from ullage.decide.inventory.gpu_readings import GpuProcess, GpuReading, GpuScan
-from ullage.decide.inventory.known_gpus import KnownGpus, take_stock
+from ullage.decide.inventory.known_gpus import KnownGpus, update_known_gpus
 from ullage.model.device import DeviceHealth
 
 INFRASTRUCTURE = ("nvidia-cuda-mps", "nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi", "Xorg")
@@ -23,7 +23,7 @@ _MOST_XIDS = 32
 class PollResult:
     """Result of one poll."""
 
-    stock: KnownGpus
+    known_gpus: KnownGpus
     look: GpuScan
     at: Instant
     occupants: Mapping[int, Mapping[int, str]] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class PollResult:
 
     def sight(self, uuid: str) -> GpuReading | None:
         """Reading of this GPU in the scan; None if it has none."""
-        return next((sight for sight in self.look.sights if sight.uuid == uuid), None)
+        return next((sight for sight in self.look.readings if sight.uuid == uuid), None)
 
 
 class GpuPoller:
@@ -46,9 +46,9 @@ class GpuPoller:
         self._belongs = frozenset(belongs)
         self._xids: dict[str, tuple[int, ...]] = {}
         self._last_seen: dict[str, tuple[GpuProcess, ...]] = {}
-        self.stock = KnownGpus()
+        self.known_gpus = KnownGpus()
 
-    def heard(self, uuid: str, xid: int) -> None:
+    def record_xid(self, uuid: str, xid: int) -> None:
         """The driver reported an Xid of this GPU."""
         known = self._xids.get(uuid, ())
         if xid not in known and len(known) < _MOST_XIDS:
@@ -59,24 +59,26 @@ class GpuPoller:
 
         `given` are uids of pods that a device plugin gave a GPU to, by GPU id: they use it, whatever runs there.
         """
-        nameless = any(item.card is None and item.device.health is DeviceHealth.HEALTHY for item in self.stock.items)
-        seen = await self._reader.look(thorough=thorough or nameless or not self.stock.items)
+        nameless = any(
+            item.card is None and item.device.health is DeviceHealth.HEALTHY for item in self.known_gpus.items
+        )
+        seen = await self._reader.look(thorough=thorough or nameless or not self.known_gpus.items)
         at = self._clock.now()
-        for sight in seen.sights:
+        for sight in seen.readings:
             if sight.vitals is not None:
                 self._last_seen[sight.uuid] = sight.vitals.processes
         # A GPU that no longer answers may still be in use: its last known processes count while they live.
         owners = {uuid: self._owners(processes) for uuid, processes in self._last_seen.items()}
         users = {uuid: {uid for uid in pids.values() if uid} for uuid, pids in owners.items()}
-        for device in self.stock.devices:
+        for device in self.known_gpus.devices:
             if device.id in given:
                 users.setdefault(device.uuid, set()).update(given[device.id])
-        self.stock = take_stock(
-            self.stock, seen, xids=self._xids, users={uuid: tuple(uids) for uuid, uids in users.items()}
+        self.known_gpus = update_known_gpus(
+            self.known_gpus, seen, xids=self._xids, users={uuid: tuple(uids) for uuid, uids in users.items()}
         )
-        ids = {device.uuid: device.id for device in self.stock.devices}
+        ids = {device.uuid: device.id for device in self.known_gpus.devices}
         occupants = {ids[uuid]: pids for uuid, pids in owners.items() if uuid in ids and pids}
-        return PollResult(self.stock, seen, at, occupants)
+        return PollResult(self.known_gpus, seen, at, occupants)
 
     def _owners(self, processes: tuple[GpuProcess, ...]) -> dict[int, str]:
         found = {}

@@ -55,14 +55,14 @@ _WORD = re.compile(r"(?:(?P<count>[0-9]+)[xX])?(?P<name>[A-Za-z0-9-]+)")
 
 
 @dataclass(frozen=True, slots=True)
-class SimulatedBoard:
+class SimulatedGpuSet:
     """A number of GPUs of one product."""
 
     count: int
     product: GpuProduct
 
 
-def read_board(text: str) -> SimulatedBoard:
+def read_gpu_set(text: str) -> SimulatedGpuSet:
     """`8xH100-SXM`, `4xA100-PCIe`, `L4`. Raises UserError."""
     said = _WORD.fullmatch(text)
     names = {name.upper(): name for name in PRODUCTS} | _SHORT
@@ -71,21 +71,21 @@ def read_board(text: str) -> SimulatedBoard:
     if product is None or not 1 <= count <= MOST_DEVICES:
         known = ", ".join(sorted(PRODUCTS))
         raise UserError(f"--simulate {text}: expected 1 to {MOST_DEVICES} of a known GPU, such as 8xH100-SXM ({known})")
-    return SimulatedBoard(count, PRODUCTS[product])
+    return SimulatedGpuSet(count, PRODUCTS[product])
 
 
 class SimulatedReader:
     """A GpuReader over a board; the caller decides what happens to its GPUs."""
 
-    def __init__(self, board: SimulatedBoard, node: str) -> None:
+    def __init__(self, gpu_set: SimulatedGpuSet, node: str) -> None:
         """UUIDs are made from the node's name: the same each time, and no two nodes share one."""
         self.vitals = [
             GpuSample(counters=GpuErrorCounters(uncorrected_now=0), utilisation=0, memory_used=0)
-        ] * board.count
+        ] * gpu_set.count
         self.troubles: dict[int, GpuReadError] = {}
         self.hangs = False
         """The driver as a whole does not answer."""
-        self._cards = [_card(board, node, gpu) for gpu in range(board.count)]
+        self._cards = [_card(gpu_set, node, gpu) for gpu in range(gpu_set.count)]
         self._on_xid: OnXid = lambda _uuid, _xid: None
 
     async def look(self, *, thorough: bool) -> GpuScan:
@@ -116,14 +116,14 @@ class SimulatedReader:
         return GpuReading(uuid=card.uuid, card=card if thorough else None, vitals=self.vitals[gpu])
 
 
-def _card(board: SimulatedBoard, node: str, gpu: int) -> GpuInfo:
-    product = board.product
+def _card(gpu_set: SimulatedGpuSet, node: str, gpu: int) -> GpuInfo:
+    product = gpu_set.product
     return GpuInfo(
         uuid=f"GPU-{node}-{gpu}",
         bus_id=_bus(gpu),
         model=product.name,
         memory=product.mib * MIB,
-        links=tuple(_links(board, gpu)),
+        links=tuple(_links(gpu_set, gpu)),
         link_rate=product.rate if product.links else 0,
     )
 
@@ -132,9 +132,9 @@ def _bus(gpu: int) -> str:
     return f"00000000:{gpu + 1:02X}:00.0"
 
 
-def _links(board: SimulatedBoard, gpu: int) -> list[Nvlink]:
-    product = board.product
+def _links(gpu_set: SimulatedGpuSet, gpu: int) -> list[Nvlink]:
+    product = gpu_set.product
     if not product.group:
-        return [Nvlink(NvlinkPeerType.SWITCH)] * product.links if board.count > 1 else []
-    group = range(gpu - gpu % product.group, min(gpu - gpu % product.group + product.group, board.count))
+        return [Nvlink(NvlinkPeerType.SWITCH)] * product.links if gpu_set.count > 1 else []
+    group = range(gpu - gpu % product.group, min(gpu - gpu % product.group + product.group, gpu_set.count))
     return [Nvlink(NvlinkPeerType.GPU, _bus(other)) for other in group if other != gpu for _ in range(product.links)]

@@ -13,7 +13,7 @@ class _State(Enum):
     """Seen twice in a row: the GPU's Lease has to be read."""
     EXCUSED = auto()
     """The Lease names the process' pod, which is gone: the GPU is in quarantine."""
-    TOLD = auto()
+    REPORTED = auto()
 
 
 class UnleasedProcessTracker:
@@ -22,12 +22,12 @@ class UnleasedProcessTracker:
     def __init__(self) -> None:
         self._known: dict[UnleasedProcess, _State] = {}
 
-    def note(self, strays: Collection[UnleasedProcess]) -> None:
+    def note(self, unleased: Collection[UnleasedProcess]) -> None:
         """Take over the processes seen by this poll; all others are gone."""
         after = {_State.SEEN: _State.SUSPECT}
         known = self._known
         self._known = {
-            one: after.get(known[one], known[one]) if one in known else _State.SEEN for one in sorted(strays)
+            one: after.get(known[one], known[one]) if one in known else _State.SEEN for one in sorted(unleased)
         }
 
     @property
@@ -40,20 +40,20 @@ class UnleasedProcessTracker:
         """Processes that are not excused."""
         return tuple(one for one, state in self._known.items() if state is not _State.EXCUSED)
 
-    def excuse(self, stray: UnleasedProcess) -> None:
+    def excuse(self, process: UnleasedProcess) -> None:
         """The GPU's Lease belongs to the process' pod."""
-        self._settle(stray, _State.EXCUSED)
+        self._settle(process, _State.EXCUSED)
 
-    def told(self, stray: UnleasedProcess) -> None:
+    def reported(self, process: UnleasedProcess) -> None:
         """The process has been reported."""
-        self._settle(stray, _State.TOLD)
+        self._settle(process, _State.REPORTED)
 
     def doubt_excuses(self) -> None:
         """Read the Leases of excused processes again: Leases end."""
-        for stray, state in self._known.items():
+        for process, state in self._known.items():
             if state is _State.EXCUSED:
-                self._known[stray] = _State.SUSPECT
+                self._known[process] = _State.SUSPECT
 
-    def _settle(self, stray: UnleasedProcess, state: _State) -> None:
-        if stray in self._known:  # it may have ended while its Lease was read
-            self._known[stray] = state
+    def _settle(self, process: UnleasedProcess, state: _State) -> None:
+        if process in self._known:  # it may have ended while its Lease was read
+            self._known[process] = state

@@ -71,7 +71,7 @@ class AgentHost:
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _XidRelay:
     """Objects of this node as its informers deliver them. Views that stay current."""
 
     pods: Mapping[ObjectKey, Pod]
@@ -108,7 +108,7 @@ class NodeAgent:
         async with EventRecorder(writer, self._clock, instance=self._instance) as events, asyncio.TaskGroup() as group:
             group.create_task(run_all(pods, nodes, *slices), name="this node and its pods")
             await wait_all_synced(pods, nodes)
-            self._agent = self._made(events, _Heard(pods.facts, nodes.facts, [one.facts for one in slices]))
+            self._agent = self._made(events, _XidRelay(pods.facts, nodes.facts, [one.facts for one in slices]))
             group.create_task(self._agent.run(self._host.proc.boot_id()), name="agent")
 
     @property
@@ -160,23 +160,23 @@ class NodeAgent:
         if self._agent is not None:
             self._agent.node_changed()
 
-    def _made(self, events: EventRecorder, heard: "_Heard") -> AgentLoop:
+    def _made(self, events: EventRecorder, relay: "_XidRelay") -> AgentLoop:
         settings, host, clock = self._settings, self._host, self._clock
-        eyes = AgentSensors(
+        sensors = AgentSensors(
             host.reader,
             GpuPoller(host.reader, host.proc, clock),
             Kubelet(host.resources),
-            heard.pods,
-            heard.node,
-            heard.has_dra,
+            relay.pods,
+            relay.node,
+            relay.has_dra,
         )
-        voice = AgentReporters(
+        reporters = AgentReporters(
             NodeStatusWriter(self._api, settings.node, clock),
             LeaseReleaser(self._api, settings.lease_namespace),
             events,
             self.metrics,
         )
-        return AgentLoop(settings.node, eyes, voice, clock, mode=settings.mode, pace=settings.pace)
+        return AgentLoop(settings.node, sensors, reporters, clock, mode=settings.mode, pace=settings.pace)
 
     def _looks(self) -> str:
         at = None if self._agent is None else self._agent.looked_at

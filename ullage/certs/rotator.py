@@ -13,7 +13,7 @@ from typing import Protocol
 import structlog
 
 from ullage.certs.serving import CertificateBundle
-from ullage.certs.tls_secret import CertIssuer, TlsSecret, read_vault, write_vault
+from ullage.certs.tls_secret import CertIssuer, TlsSecret, read_tls_secret, write_tls_secret
 from ullage.clock import Clock, Instant
 from ullage.decide.certs.rotation import CertStep, RotationPlan, next_step
 from ullage.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreadable, UserError
@@ -57,11 +57,11 @@ class CertRotator:
     """`open` once, then `run` beside the server. Every look at the Secret calls `serve` with its certificate."""
 
     def __init__(
-        self, api: KubeApi, place: SecretName, workshop: CertIssuer, registry: CaBundleSink, clock: Clock, seed: int
+        self, api: KubeApi, place: SecretName, issuer: CertIssuer, registry: CaBundleSink, clock: Clock, seed: int
     ) -> None:
         self._api = api
         self._place = place
-        self._workshop = workshop
+        self._issuer = issuer
         self._registry = registry
         self._clock = clock
         self._rng = random.Random(seed)
@@ -69,8 +69,8 @@ class CertRotator:
 
     async def open(self) -> CertificateBundle:
         """Certificate and CA bundle to serve; created if absent. Raises UserError if the Secret has another owner."""
-        vault, _ = await self._settled()
-        return CertificateBundle(vault.serving, vault.trusted)
+        tls_secret, _ = await self._settled()
+        return CertificateBundle(tls_secret.serving, tls_secret.trusted)
 
     async def run(self, serve: Callable[[CertificateBundle], None]) -> None:
         """Until cancelled."""
@@ -90,10 +90,10 @@ class CertRotator:
         while True:
             self._changed.clear()
             try:
-                vault, look_again = await self._settled()
+                tls_secret, look_again = await self._settled()
                 # What a replica before us wrote is trusted already: serving it need not wait for our own registration.
-                serve(CertificateBundle(vault.serving, vault.trusted))
-                await self._registry.trust(vault.trusted)
+                serve(CertificateBundle(tls_secret.serving, tls_secret.trusted))
+                await self._registry.trust(tls_secret.trusted)
             except (ApiError, UserError) as error:
                 _log.warning("certificates", trouble=str(error))
                 await pause(backoff.next())
@@ -104,37 +104,41 @@ class CertRotator:
 
     async def _settled(self) -> tuple[TlsSecret, Instant]:
         """Secret contents after every step that is due now, and the instant the next step is due."""
-        told = True
+        published = True
         while True:
             secret = await self._read()
             if secret is None:
                 await self._create()
                 continue
-            vault, plan = self._planned(secret, told)
-            if vault is not None and plan.step is CertStep.KEEP:
-                return vault, Instant(plan.look_again)
-            if vault is not None and plan.step is CertStep.PROMOTE_AUTHORITY and not await self._tell(vault):
-                told = False
+            tls_secret, plan = self._planned(secret, published)
+            if tls_secret is not None and plan.step is CertStep.KEEP:
+                return tls_secret, Instant(plan.look_again)
+            if (
+                tls_secret is not None
+                and plan.step is CertStep.PROMOTE_AUTHORITY
+                and not await self._publish(tls_secret)
+            ):
+                published = False
                 continue
-            await self._advance(secret, vault, plan)
+            await self._advance(secret, tls_secret, plan)
 
-    async def _tell(self, vault: TlsSecret) -> bool:
+    async def _publish(self, tls_secret: TlsSecret) -> bool:
         """True if API servers now trust every authority of the Secret."""
         try:
-            await self._registry.trust(vault.trusted)
+            await self._registry.trust(tls_secret.trusted)
         except ApiError as error:
             _log.warning("certificates", trouble=f"a new authority waits until it is registered: {error}")
             return False
         return True
 
-    def _planned(self, secret: Secret, told: bool) -> tuple[TlsSecret | None, RotationPlan]:
+    def _planned(self, secret: Secret, published: bool) -> tuple[TlsSecret | None, RotationPlan]:
         now = self._clock.now()
         try:
-            vault = read_vault(secret.data)
-            have = vault.holdings(self._workshop.names)
+            tls_secret = read_tls_secret(secret.data)
+            have = tls_secret.holdings(self._issuer.names)
         except Unreadable as error:
             return None, RotationPlan(CertStep.START_OVER, now, f"the Secret cannot be read: {error.message}")
-        return vault, next_step(have, self._workshop.lifetimes, now=now, told=told)
+        return tls_secret, next_step(have, self._issuer.lifetimes, now=now, published=published)
 
     async def _read(self) -> Secret | None:
         try:
@@ -151,7 +155,7 @@ class CertRotator:
 
     async def _create(self) -> None:
         meta = ObjectMeta(name=self._place.name, namespace=self._place.namespace, labels=dict(_OURS))
-        data = write_vault(self._workshop.start(self._clock.now()))
+        data = write_tls_secret(self._issuer.start(self._clock.now()))
         try:
             await self._api.create(_SECRETS, Secret(metadata=meta, type="kubernetes.io/tls", data=data))
         except AlreadyExists:
@@ -162,10 +166,10 @@ class CertRotator:
             ) from error
         _log.info("certificates made", secret=str(self._place))
 
-    async def _advance(self, secret: Secret, vault: TlsSecret | None, plan: RotationPlan) -> None:
+    async def _advance(self, secret: Secret, tls_secret: TlsSecret | None, plan: RotationPlan) -> None:
         now = self._clock.now()
-        after = self._workshop.start(now) if vault is None else self._workshop.advance(vault, plan.step, now)
-        written = Secret(metadata=secret.metadata, type=secret.type, data=write_vault(after))
+        after = self._issuer.start(now) if tls_secret is None else self._issuer.advance(tls_secret, plan.step, now)
+        written = Secret(metadata=secret.metadata, type=secret.type, data=write_tls_secret(after))
         try:
             await self._api.replace(_SECRETS, written)
         except (Conflict, NotFound):

@@ -53,17 +53,17 @@ class TlsSecret:
         )
 
 
-def read_vault(data: Mapping[str, bytes]) -> TlsSecret:
+def read_tls_secret(data: Mapping[str, bytes]) -> TlsSecret:
     """Read a Secret's data. Raises Unreadable where something is missing or does not belong together."""
-    vault = TlsSecret(
+    tls_secret = TlsSecret(
         _read_pair(data, _AUTHORITY),
         _read_pair(data, _SERVING),
         _read_pair(data, _NEXT) if f"{_NEXT}.crt" in data else None,
         tuple(text + _FOOTER for text in data.get(_RETIRED, b"").split(_FOOTER) if text.strip()),
     )
-    for one in vault.retired:
+    for one in tls_secret.retired:
         span_of(one)
-    return vault
+    return tls_secret
 
 
 def _read_pair(data: Mapping[str, bytes], name: str) -> CertificatePair:
@@ -76,14 +76,14 @@ def _read_pair(data: Mapping[str, bytes], name: str) -> CertificatePair:
     return pair
 
 
-def write_vault(vault: TlsSecret) -> dict[str, bytes]:
+def write_tls_secret(tls_secret: TlsSecret) -> dict[str, bytes]:
     """Data of the Secret."""
-    pairs = {_AUTHORITY: vault.authority, _SERVING: vault.serving, _NEXT: vault.next}
+    pairs = {_AUTHORITY: tls_secret.authority, _SERVING: tls_secret.serving, _NEXT: tls_secret.next}
     data: dict[str, bytes] = {}
     for name, pair in pairs.items():
         if pair is not None:
             data |= {f"{name}.crt": pair.certificate, f"{name}.key": pair.key}
-    return data | ({_RETIRED: b"".join(vault.retired)} if vault.retired else {})
+    return data | ({_RETIRED: b"".join(tls_secret.retired)} if tls_secret.retired else {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,34 +98,34 @@ class CertIssuer:
         authority = self._authority(now)
         return TlsSecret(authority, self._serving(authority, now))
 
-    def advance(self, vault: TlsSecret, step: CertStep, now: float) -> TlsSecret:
+    def advance(self, tls_secret: TlsSecret, step: CertStep, now: float) -> TlsSecret:
         """Contents of the Secret after one step."""
         match step:
             case CertStep.KEEP:
-                return vault
+                return tls_secret
             case CertStep.START_OVER:
                 return self.start(now)
             case CertStep.RENEW_SERVING:
-                return replace(vault, serving=self._serving(vault.authority, now, self._kept(vault)))
+                return replace(tls_secret, serving=self._serving(tls_secret.authority, now, self._kept(tls_secret)))
             case CertStep.PREPARE_AUTHORITY:
-                return replace(vault, next=self._authority(now))
+                return replace(tls_secret, next=self._authority(now))
             case CertStep.PROMOTE_AUTHORITY:
-                return self._promoted(vault, now)
+                return self._promoted(tls_secret, now)
             case CertStep.FORGET_RETIRED:
-                return replace(vault, retired=tuple(one for one in vault.retired if now < span_of(one).end))
+                return replace(tls_secret, retired=tuple(one for one in tls_secret.retired if now < span_of(one).end))
 
-    def _promoted(self, vault: TlsSecret, now: float) -> TlsSecret:
-        if vault.next is None:
+    def _promoted(self, tls_secret: TlsSecret, now: float) -> TlsSecret:
+        if tls_secret.next is None:
             raise ValueError("there is no next authority to promote")
-        retired = (vault.authority.certificate, *vault.retired)
-        return TlsSecret(vault.next, self._serving(vault.next, now), None, retired)
+        retired = (tls_secret.authority.certificate, *tls_secret.retired)
+        return TlsSecret(tls_secret.next, self._serving(tls_secret.next, now), None, retired)
 
     def _authority(self, now: float) -> CertificatePair:
         return new_authority(ValidityPeriod(now - self.lifetimes.backdated, now + self.lifetimes.authority))
 
-    def _kept(self, vault: TlsSecret) -> tuple[str, ...]:
+    def _kept(self, tls_secret: TlsSecret) -> tuple[str, ...]:
         """Names to keep where ours are missing: replicas that are called otherwise must not undo each other."""
-        there = names_of(vault.serving.certificate)
+        there = names_of(tls_secret.serving.certificate)
         return () if there >= frozenset(self.names) else tuple(sorted(there - frozenset(self.names)))
 
     def _serving(self, authority: CertificatePair, now: float, others: Sequence[str] = ()) -> CertificatePair:

@@ -69,8 +69,8 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
 class _Places:
     """Sources the agent reads the machine from: NVML or simulated GPUs, the kubelet's socket, and /proc."""
 
-    def __init__(self, board: str | None, kubelet: Path | None, proc: Path) -> None:
-        self._board = board
+    def __init__(self, gpu_set: str | None, kubelet: Path | None, proc: Path) -> None:
+        self._gpu_set = gpu_set
         self._kubelet = kubelet
         self._proc = proc
 
@@ -87,10 +87,10 @@ class _Places:
         return AgentHost(await self._reader(node), ProcFs(self._proc), resources)
 
     async def _reader(self, node: str) -> "GpuReader":
-        if self._board:
-            from ullage.agent.simulated import SimulatedReader, read_board
+        if self._gpu_set:
+            from ullage.agent.simulated import SimulatedReader, read_gpu_set
 
-            return SimulatedReader(read_board(self._board), node)
+            return SimulatedReader(read_gpu_set(self._gpu_set), node)
         from ullage.agent.nvml.reader import NvmlReader
 
         return await NvmlReader.open()

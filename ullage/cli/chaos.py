@@ -77,9 +77,9 @@ def _play_seed(seed: int) -> "ChaosResult":
 
 def _replayed(story: "ChaosStory") -> int:
     from ullage.sim.chaos.run import play
-    from ullage.sim.chaos.story import told
+    from ullage.sim.chaos.story import story_in_lines
 
-    click.echo("\n".join(told(story)))
+    click.echo("\n".join(story_in_lines(story)))
     failure = play(story).failure
     if failure is None:
         click.echo("every promise was kept")
@@ -92,7 +92,7 @@ def _replayed(story: "ChaosStory") -> int:
 def _report(result: "ChaosResult", output: Path) -> None:
     from ullage.sim.chaos.run import play
     from ullage.sim.chaos.shrink import shrunk
-    from ullage.sim.chaos.story import told, write_story
+    from ullage.sim.chaos.story import story_in_lines, write_story
 
     failure, story = result.failure, result.story
     if failure is None:
@@ -104,7 +104,7 @@ def _report(result: "ChaosResult", output: Path) -> None:
     output.mkdir(parents=True, exist_ok=True)
     path = output / f"chaos-{story.seed}.json"
     path.write_bytes(write_story(story, f"{failure.rule}: {failure.sentence}"))
-    click.echo("\n".join(f"  {line}" for line in told(story)))
+    click.echo("\n".join(f"  {line}" for line in story_in_lines(story)))
     click.echo(f"  again: ullage chaos --replay {path}")
 
 

@@ -110,12 +110,12 @@ async def _live(namespace: str | None, choice: ClusterChoice) -> ClusterInput:
     from ullage.clock import WallClock
     from ullage.decide.explain.planning import PlanInputs
     from ullage.kube.auth.connect import find_access
-    from ullage.watch.sources import read_picture
+    from ullage.watch.sources import read_cluster
 
     access = find_access(choice.kubeconfig, choice.context)
     unreadable = _Unreadable()
     async with choice.connected() as api:
-        state = await read_picture(api, unreadable.take)
+        state = await read_cluster(api, unreadable.take)
         snapshot = _snapshot(state)
         await _hold_leased(api, snapshot)
         _hold_in_use(snapshot)

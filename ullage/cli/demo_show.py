@@ -50,10 +50,10 @@ _COUNTED = {
 
 def show(asked: DemoOptions) -> None:
     """Run the demo until it is over, or the user stops it."""
-    told = CaptionFeed(story_named(asked.scenario))
+    spoken = CaptionFeed(story_named(asked.scenario))
     configure(level="error")  # whatever is worth telling is told on the screen
     epoch = Instant(WallClock().now() - _HEAD_START)
-    showing = _Show(asked, told)
+    showing = _Show(asked, spoken)
     run_scaled(_until_stopped(showing.run(), asked), speed=asked.speed, epoch=epoch)
     if showing.broken:
         raise InvariantBroken(showing.broken)
@@ -123,12 +123,12 @@ class _Show:
     async def _play(self, world: World, view: LiveView, addresses: Addresses) -> None:
         """Start all observers before the story begins."""
         began = world.clock.now() - world.elapsed
-        watching = TerminalInformers(world.api, world.clock, self._programme.tell, seed=self._asked.seed, began=began)
-        self._programme.listen(lambda told: _caption(view, told))
+        watching = TerminalInformers(world.api, world.clock, self._programme.record, seed=self._asked.seed, began=began)
+        self._programme.listen(lambda spoken: _caption(view, spoken))
         async with asyncio.TaskGroup() as group:
             group.create_task(watching.run(), name="what the terminal shows")
             group.create_task(follow_cluster(world.api, view, seed=self._asked.seed), name="what the dashboard shows")
-            await watching.wait_heard()
+            await watching.wait_synced()
             if self._asked.browser:
                 open_browser(addresses.dashboard)
             looking = self._draw if self._console.is_terminal else self._print
@@ -141,8 +141,8 @@ class _Show:
         await world.broken()
         if (violation := world.violation) is not None:
             self.broken = violation.breach
-            told = Caption(at=violation.at, who="demo", word="InvariantBroken", text=violation.breach, warning=True)
-            self._programme.tell(told)
+            spoken = Caption(at=violation.at, who="demo", word="InvariantBroken", text=violation.breach, warning=True)
+            self._programme.record(spoken)
 
     async def _draw(self, world: World, watching: TerminalInformers, addresses: Addresses) -> None:
         with Live(console=self._console, screen=True, auto_refresh=False) as live:
@@ -157,7 +157,7 @@ class _Show:
             f"try:       {addresses.attempt}",
         ):
             _say(line)
-        self._programme.listen(lambda told: _say(line_of(told)))
+        self._programme.listen(lambda spoken: _say(line_of(spoken)))
         while True:
             self._elapsed = world.elapsed
             await asyncio.sleep(_FRAME_SECONDS * self._asked.speed)
@@ -166,16 +166,16 @@ class _Show:
         now, self._elapsed = world.clock.now(), world.elapsed
         return Frame(
             programme=self._programme,
-            pools=terminal_model.pools(watching.sights, now),
-            waiting=terminal_model.waiting(watching.sights, now),
+            pools=terminal_model.pools(watching.terminal, now),
+            waiting=terminal_model.waiting(watching.terminal, now),
             elapsed=self._elapsed,
             speed=self._asked.speed,
             addresses=addresses,
             palette=self._palette,
         )
 
-    def _count(self, told: Caption) -> None:
-        self._words[told.word] += 1
+    def _count(self, spoken: Caption) -> None:
+        self._words[spoken.word] += 1
 
     def _farewell(self) -> str:
         counted = [f"{times} {what[times > 1]}" for word, what in _COUNTED.items() if (times := self._words[word])]
@@ -193,9 +193,9 @@ def _folder() -> Iterator[Path]:
         yield folder
 
 
-def _caption(view: LiveView, told: Caption) -> None:
-    if told.who == "story":
-        view.caption = told.text
+def _caption(view: LiveView, spoken: Caption) -> None:
+    if spoken.who == "story":
+        view.caption = spoken.text
 
 
 def _say(line: str) -> None:

@@ -39,10 +39,10 @@ async def _read(choice: ClusterChoice) -> bytes:
     from ullage.state.dump import dump
     from ullage.state.snapshot import ClusterSnapshot
     from ullage.state.vm_document import ledger_document
-    from ullage.watch.sources import read_picture
+    from ullage.watch.sources import read_cluster
 
     async with choice.connected() as api:
-        state = await read_picture(api)
+        state = await read_cluster(api)
         objects = await read_objects(api, _warn)
     room = ClusterSnapshot(state).vms
     ledger = ledger_document(room) if room.active else None

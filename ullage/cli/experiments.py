@@ -82,8 +82,8 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
 def run_and_show(recipes: "Sequence[RunSpec]", where: RunLocation, showing: ResultOutput) -> None:
     """Run them all, then print and write what was asked for. Exits with 1 where something broke."""
     _hush()
-    with shown([recipe.label for recipe in recipes], quiet=showing.quiet) as told:
-        outcomes = _run(recipes, where, showing.compare, told)
+    with shown([recipe.label for recipe in recipes], quiet=showing.quiet) as display:
+        outcomes = _run(recipes, where, showing.compare, display)
     show(outcomes, showing)
 
 
@@ -92,8 +92,8 @@ def show_one(run: "PreparedRun", showing: ResultOutput) -> None:
     from ullage.sim.experiment.run import play
 
     _hush()
-    with shown([run.label], quiet=showing.quiet) as told:
-        outcome = play(run, on_progress=told.far)
+    with shown([run.label], quiet=showing.quiet) as display:
+        outcome = play(run, on_progress=display.far)
     show([outcome], showing)
 
 
@@ -105,10 +105,10 @@ def _hush() -> None:
 
 
 def _run(
-    recipes: "Sequence[RunSpec]", where: RunLocation, keep_steps: bool, told: ProgressDisplay
+    recipes: "Sequence[RunSpec]", where: RunLocation, keep_steps: bool, display: ProgressDisplay
 ) -> "list[RunOutcome]":
     def done(place: int, _: "RunOutcome") -> None:
-        told.done(recipes[place].label)
+        display.done(recipes[place].label)
 
     if where.ray is not None:
         from ullage.sim.experiment.ray_workers import run_on_ray
@@ -117,7 +117,7 @@ def _run(
     from ullage.sim.experiment.workers import run_all
 
     processes = where.processes_for(len(recipes))
-    return run_all(recipes, processes=processes, keep_steps=keep_steps, on_progress=told.far, on_done=done)
+    return run_all(recipes, processes=processes, keep_steps=keep_steps, on_progress=display.far, on_done=done)
 
 
 def show(outcomes: "Sequence[RunOutcome]", showing: ResultOutput) -> None:
@@ -126,7 +126,7 @@ def show(outcomes: "Sequence[RunOutcome]", showing: ResultOutput) -> None:
 
     broken = [outcome for outcome in outcomes if outcome.violation is not None]
     if broken:
-        _tell_violation(broken[0], showing.replay_file)
+        _print_violation(broken[0], showing.replay_file)
     sheets = [outcome.sheet for outcome in outcomes]
     differences = compared(sheets, [outcome.steps for outcome in outcomes]) if showing.compare else []
     if showing.report is not None:
@@ -171,7 +171,7 @@ def _violation(outcome: "RunOutcome") -> dict[str, Any] | None:
     return None if found is None else {"sentence": found.sentence, "at": found.at, "story": list(found.story)}
 
 
-def _tell_violation(outcome: "RunOutcome", path: str) -> None:
+def _print_violation(outcome: "RunOutcome", path: str) -> None:
     found = outcome.violation
     if found is None:
         return

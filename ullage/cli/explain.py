@@ -71,7 +71,7 @@ def command(where: ClusterInputChoice, what: str, policy: str, output: str) -> N
 def _with_what_is_bought(said: "PodExplanation", scene: ClusterInput, pod: "Pod", policy: str) -> "PodExplanation":
     """Add what Karpenter and the NodeProvisioners do for a pod that nodes refuse, after the other remedies."""
     from ullage.decide.explain.pod import ExplainedState
-    from ullage.decide.explain.scale_up import foretold
+    from ullage.decide.explain.scale_up import forecast
     from ullage.decide.karpenter.outlook import explain_capacity
     from ullage.decide.scheduling.assignment import PodAssigner
 
@@ -79,7 +79,7 @@ def _with_what_is_bought(said: "PodExplanation", scene: ClusterInput, pod: "Pod"
         return said
     assigner = PodAssigner(scene.snapshot, policy, scene.known.unreadable_claims)
     bought = explain_capacity(scene.karpenter, pod, now=scene.now)
-    return replace(said, steps=(*said.steps, *bought, *foretold(assigner, pod, scene.provisioners, now=scene.now)))
+    return replace(said, steps=(*said.steps, *bought, *forecast(assigner, pod, scene.provisioners, now=scene.now)))
 
 
 def _parsed(what: str) -> tuple[bool, tuple[str, str]]:

@@ -105,7 +105,7 @@ def _placement(one: "PlannedPlacement") -> dict[str, Any]:
 def _unplaced(one: "UnschedulablePod") -> dict[str, Any]:
     reasons = [
         {"reason": why.reason.value, "nodes": why.nodes, "example": why.example or None, "detail": why.detail}
-        for why in one.grounds
+        for why in one.rejections
     ]
     return {"pod": str(one.pod), "reasons": reasons, "helps": list(one.steps)}
 
@@ -149,7 +149,7 @@ def _placement_row(one: "PlannedPlacement") -> tuple[str, str, str, str, str]:
 def _reason_lines(one: "UnschedulablePod") -> list[str]:
     rows = [
         (f"  {why.nodes} {'node' if why.nodes == 1 else 'nodes'}", why.reason.value, _example(why.example, why.detail))
-        for why in one.grounds
+        for why in one.rejections
     ]
     return [*aligned(rows), *(f"  helps: {step}" for step in one.steps)]
 

@@ -72,7 +72,7 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
     if not is_given("draining", "gpu_utilization_threshold"):
         drained = (one for one in scene.provisioners if one.consolidation.drains)
         rules = replace(rules, pools_used_milli={one.name: one.consolidation.used_milli for one in drained})
-    plan = plan_drain(assigner, facts, rules, now=_moment(scene))
+    plan = plan_drain(assigner, facts, rules, now=_plan_time(scene))
     if output == "json":
         import msgspec
 
@@ -95,7 +95,7 @@ def _facts(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoi
     minimums = {
         name: PoolMinimum(
             nodes=sum(pool_of[node] == name for node in staying),
-            least=least_size(one, pool_nodes(one, machines, scene.snapshot, now=_moment(scene))),
+            least=least_size(one, pool_nodes(one, machines, scene.snapshot, now=_plan_time(scene))),
             least_empty=one.thresholds.min_unutilized_nodes,
         )
         for name, one in pools.items()
@@ -131,7 +131,7 @@ async def _live_workloads(choice: "ClusterChoice") -> "tuple[list[WorkloadReplic
     return found, tuple(seen)
 
 
-def _moment(scene: ClusterInput) -> float:
+def _plan_time(scene: ClusterInput) -> float:
     """Files without a report have no time of their own."""
     if scene.now:
         return scene.now

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ullage.sim.workload.job import Workload
 
 FORMATS = ("auto", "openb", "csv", "jsonl", "swf", "synthetic")
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 
 EXAMPLES = """\b
 Examples:
@@ -162,7 +162,7 @@ def _with_workloads(cells: "list[tuple[str, Settings, int]]", options: dict[str,
     bad_rows = BadRows(options["bad_rows"])
     fleet = read_fleet(options["fleets"], bad_rows=bad_rows)
     workloads = {seed: _workload(options, seed, bad_rows) for seed in dict.fromkeys(seed for _, _, seed in cells)}
-    _tell(fleet, next(iter(workloads.values())))
+    _print_fleet(fleet, next(iter(workloads.values())))
     return [
         RunSpec(
             label=label,
@@ -189,12 +189,12 @@ def _workload(options: dict[str, Any], seed: int, bad_rows: Any) -> "Workload":
     )
 
 
-def _tell(fleet: "SimulatedFleet", workload: "Workload") -> None:
+def _print_fleet(fleet: "SimulatedFleet", workload: "Workload") -> None:
     """Print skipped rows and warnings to standard error."""
     skipped = (*fleet.skipped, *workload.skipped)
-    for line in skipped[:_MOST_TOLD]:
+    for line in skipped[:_MOST_LISTED]:
         click.echo(f"left out: {line}", err=True)
-    if len(skipped) > _MOST_TOLD:
-        click.echo(f"left out: {len(skipped) - _MOST_TOLD} more rows", err=True)
+    if len(skipped) > _MOST_LISTED:
+        click.echo(f"left out: {len(skipped) - _MOST_LISTED} more rows", err=True)
     for warning in fleet.warnings:
         click.echo(f"warning: {warning}", err=True)

@@ -53,7 +53,7 @@ async def _showing(choice: ClusterChoice, namespace: str, every: float | None) -
         )
         try:
             shown = TopScreen()
-            while not shown.heard:
+            while not shown.synced:
                 if following.done():
                     await following
                 await asyncio.sleep(0.05)
@@ -88,9 +88,9 @@ class TopScreen:
         self._rows: dict[str, dict[str, Any]] = {}
 
     @property
-    def heard(self) -> bool:
+    def synced(self) -> bool:
         """True if nodes and pods have been read once."""
-        return any(one.heard for one in self._rows.get("about", {}).values())
+        return any(one.synced for one in self._rows.get("about", {}).values())
 
     def take(self, sections: "dict[PageSection, dict[str, Any]]") -> None:
         """Apply a patch."""

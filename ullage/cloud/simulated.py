@@ -99,7 +99,7 @@ class SimulatedCloud:
                 machine.gone_at = self._clock.now()
                 self._gone[one] = machine
                 self.on_gone(one)
-                self._tell()
+                self._notify()
         await asyncio.sleep(self.behaviour.latency / 2)
         self.faults.after(fault)
 
@@ -124,7 +124,7 @@ class SimulatedCloud:
             while self._booting and self._booting[0][0] <= self._clock.now():
                 machine = heapq.heappop(self._booting)[2]
                 if machine.gone_at is None:
-                    self._tell()
+                    self._notify()
                     if self._on_boot is not None:
                         await self._on_boot(self._seen(machine), machine.request)
             delay = self._booting[0][0] - self._clock.now() if self._booting else None
@@ -175,9 +175,9 @@ class SimulatedCloud:
         self.made += 1
         self._machines[machine.id] = machine
         self.on_made(self._seen(machine), machine.request)
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         """Call the listeners: now, or when lists have the change."""
         for listener in self._listeners:
             if self.behaviour.list_lag > 0:

@@ -14,7 +14,7 @@ from ullage.model.fact_event import Added, FactEvent, Synced, Updated
 from ullage.model.lease import GpuLease
 from ullage.observe.scheduler_metrics import ClockOf, SchedulerMetrics
 
-WORTH_TELLING = 15.0
+WORTH_REPORTING = 15.0
 """Seconds. Less may be a busy watch or a slow agent."""
 
 _log = structlog.get_logger("scheduler")
@@ -43,7 +43,7 @@ class ClockSkew:
 
     def _agent(self, report: Inventory) -> None:
         known, ahead = report.node in self._agents, report.clock_ahead
-        if abs(ahead) > WORTH_TELLING:
+        if abs(ahead) > WORTH_REPORTING:
             self._agents[report.node] = ahead
             if not known:
                 _log.warning("an agent's clock differs from ours", node=report.node, seconds_ahead=round(ahead))
@@ -57,7 +57,7 @@ class ClockSkew:
     def _writer(self, lease: GpuLease) -> None:
         """Compare the clock of a Lease's writer: a Lease that was just observed was written just now."""
         ahead = lease.renewed - self._clock.now()
-        differs = abs(ahead) > WORTH_TELLING
+        differs = abs(ahead) > WORTH_REPORTING
         if differs and not self._writers_differ:
             _log.warning("another scheduler's clock differs from ours", lease=lease.name, seconds_ahead=round(ahead))
         if differs or self._writers_differ:

@@ -110,7 +110,7 @@ class BoundedProvider:
             raise OutcomeUnknown(f"{what}: {_said(error)}") from error
         finally:
             calling.cancel()  # not waited for: whoever hangs may not hear of it either
-        calling.add_done_callback(_heard)
+        calling.add_done_callback(_consume)
         raise OutcomeUnknown(f"{what}: no answer within {limit:g} s")
 
 
@@ -149,7 +149,7 @@ def _where(error: Exception) -> str:
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
-def _heard(calling: "asyncio.Future[Any]") -> None:
+def _consume(calling: "asyncio.Future[Any]") -> None:
     """Consume the result of a call that no task waits for any more."""
     if not calling.cancelled():
         calling.exception()

@@ -12,11 +12,11 @@ def read_time(text: str | None) -> Instant:
     return Instant(datetime.fromisoformat(text).timestamp())
 
 
-def write_time(moment: Instant) -> str:
+def write_time(instant: Instant) -> str:
     """Whole seconds: `metav1.Time`."""
-    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(int(instant), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def write_micro_time(moment: Instant) -> str:
+def write_micro_time(instant: Instant) -> str:
     """Microseconds: `metav1.MicroTime`, as in Leases and Events."""
-    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -178,7 +178,7 @@ class AdmissionAllowed:
 class AdmissionDenied:
     """Denied."""
 
-    objection: DenialReason
+    reason: DenialReason
     message: str
 
 

@@ -47,7 +47,7 @@ class BindPod:
     """UUIDs the containers are to see: of devices or of MIG instances."""
     volumes: tuple[str, ...] = ()
     """PersistentVolumeClaims of the pod's namespace that wait for their first consumer: bound before the pod is."""
-    promises: tuple[VolumeAssignment, ...] = ()
+    volume_assignments: tuple[VolumeAssignment, ...] = ()
     """Volumes that exist already, for claims among `volumes`. For the other claims a volume is made for the node."""
     approved: VmAmounts | None = None
     """First approval of a VM pod: written with the bind."""

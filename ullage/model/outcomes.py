@@ -127,7 +127,7 @@ class EvictionFailure(StrEnum):
     API_FAILED = "ApiFailed"
 
 
-Spared = tuple[tuple[Victim, EvictionFailure], ...]
+NotEvicted = tuple[tuple[Victim, EvictionFailure], ...]
 """Victims that were not evicted, with the reason."""
 
 
@@ -138,7 +138,7 @@ class PreemptOutcome:
     action: Preempt
     evicted: tuple[Victim, ...] = ()
     """Victims that were gone already count as evicted."""
-    refused: Spared = ()
+    refused: NotEvicted = ()
     nominated: bool = True
     setback: MarkFailure | None = None
     """Reason the pod was not nominated."""
@@ -150,7 +150,7 @@ class EvictGangOutcome:
 
     action: EvictGang
     evicted: tuple[Victim, ...]
-    refused: Spared
+    refused: NotEvicted
 
 
 # Claims.
@@ -200,7 +200,7 @@ class StatusWriteFailure(StrEnum):
 class StatusWritten:
     """The status on the API server is as asked for."""
 
-    standing: ClaimStatus | QuotaStatus
+    status: ClaimStatus | QuotaStatus
     written: bool
     """False where the status was so already."""
 
@@ -209,7 +209,7 @@ class StatusWritten:
 class StatusNotWritten:
     """The status was not written."""
 
-    standing: ClaimStatus | QuotaStatus
+    status: ClaimStatus | QuotaStatus
     setback: StatusWriteFailure
     detail: str = ""
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import msgspec
 
-DEFAULT_GRACE = 30.0
+DEFAULT_GRACE_PERIOD = 30.0
 
 
 class SafeToEvict(StrEnum):
@@ -31,7 +31,7 @@ class PodDrainInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """False only where a condition says so."""
     deleted_at: float | None = None
     """Unix second by which it must be gone, if it is being deleted."""
-    grace: float = DEFAULT_GRACE
+    grace_period: float = DEFAULT_GRACE_PERIOD
     owner_group: str = ""
     """API group of its controller."""
 

@@ -231,7 +231,7 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """
 
     @property
-    def doomed(self) -> bool:
+    def marked_for_deletion(self) -> bool:
         return self.delete_after is not None
 
     @property

@@ -29,7 +29,7 @@ class SchedulingFailure:
     message: str
     """All reasons, grouped, for people."""
     waiting: PodScheduledReason = PodScheduledReason.UNSCHEDULABLE
-    hopeless: bool = False
+    permanent: bool = False
     """No change of the cluster can help: the request itself has to change."""
     reasons: tuple[str, ...] = ()
     """All reasons by name, without the number of nodes that gave each."""
@@ -37,4 +37,4 @@ class SchedulingFailure:
     @property
     def verdict(self) -> tuple[str, PodScheduledReason, bool, tuple[str, ...]]:
         """Equal for failures that differ in wording only, such as in the number of nodes that gave a reason."""
-        return self.word, self.waiting, self.hopeless, self.reasons
+        return self.word, self.waiting, self.permanent, self.reasons

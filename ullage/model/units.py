@@ -8,9 +8,9 @@ Seconds = NewType("Seconds", float)
 """A length of time."""
 
 
-def after(moment: float, delay: float) -> Instant:
+def after(start: float, delay: float) -> Instant:
     """Instant `delay` seconds after `moment`."""
-    return Instant(moment + delay)
+    return Instant(start + delay)
 
 
 def elapsed(since: float, now: float) -> Seconds:

@@ -58,8 +58,8 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     storage_class: str = ""
     available: bool = False
     deleting: bool = False
-    promised_to: ObjectKey | None = None
-    promised_uid: str = ""
+    claim_ref: ObjectKey | None = None
+    claim_ref_uid: str = ""
     size: int = 0
     access: tuple[str, ...] = ()
     mode: str = "Filesystem"
@@ -70,7 +70,7 @@ class PersistentVolume(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Zone and region labels, each with the set of places it names."""
 
     def belongs_to(self, claim: PersistentVolumeClaim) -> bool:
-        return self.promised_to == claim.key and self.promised_uid in ("", claim.uid)
+        return self.claim_ref == claim.key and self.claim_ref_uid in ("", claim.uid)
 
 
 class StorageClass(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -31,7 +31,7 @@ ECC = Metric(
 )
 XIDS = Metric("ullage_agent_xids", MetricType.COUNTER, "Xids the driver reported, those of faulty programs included.",
               ("gpu", "xid"))  # fmt: skip
-STRAYS = Metric(
+UNLEASED_PROCESSES = Metric(
     "ullage_agent_stray_processes",
     MetricType.GAUGE,
     "Processes on a GPU that was not given to their pod, or that are in no pod.",
@@ -57,7 +57,7 @@ AGENT_METRICS: Sequence[Metric] = (
     IDLE,
     ECC,
     XIDS,
-    STRAYS,
+    UNLEASED_PROCESSES,
     LOOK_SECONDS,
     REPORTS,
 )
@@ -80,7 +80,7 @@ class AgentMetrics:
         self.look_seconds = Histogram(
             LOOK_SECONDS.name, LOOK_SECONDS.help, registry=registry, buckets=LOOK_SECONDS.buckets
         )
-        gauges = (AGENT_GPUS, UTILISATION, MEMORY_USED, IDLE, ECC, STRAYS)
+        gauges = (AGENT_GPUS, UTILISATION, MEMORY_USED, IDLE, ECC, UNLEASED_PROCESSES)
         self._gauges = {one.name: Gauge(one.name, one.help, one.labels, registry=registry) for one in gauges}
         self._shown: dict[str, frozenset[tuple[str, ...]]] = {}
         self._xids = Counter(XIDS.name, XIDS.help, XIDS.labels, registry=registry)

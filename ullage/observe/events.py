@@ -265,7 +265,7 @@ class EventRecorder:
             if isinstance(ended, Exception):
                 raise ended  # a bug of ours; being cancelled is no exception of that kind
 
-    def tell(self, announcement: EventMessage) -> None:
+    def record(self, announcement: EventMessage) -> None:
         """Note it. Never waits, never fails."""
         if self._closing:
             self._on_fate(EventWriteResult.DROPPED)
@@ -312,33 +312,33 @@ class EventRecorder:
         return next((same for same in self._waiting if same not in self._being_written), None)
 
     async def _write(self, same: _Same) -> None:
-        told = self._waiting.pop(same)
+        series = self._waiting.pop(same)
         self._being_written.add(same)
         try:
-            fate = await self._try(same, told)
+            fate = await self._try(same, series)
         finally:
             self._being_written.discard(same)
             if self._waiting or self._closing:
                 self._ring()
         self._on_fate(fate)
 
-    async def _try(self, same: _Same, told: EventSeries) -> EventWriteResult:
+    async def _try(self, same: _Same, series: EventSeries) -> EventWriteResult:
         for wait in (*self._pace.retries, None):
             try:
-                return await self._put(same, told)
+                return await self._put(same, series)
             except _TRANSIENT:
                 if wait is None:
                     break
                 await asyncio.sleep(wait)
             except errors.UllageError as error:
-                self._log.warning("events cannot be written", type(error).__name__, now=told.last, error=str(error))
+                self._log.warning("events cannot be written", type(error).__name__, now=series.last, error=str(error))
                 break
         return EventWriteResult.FAILED
 
-    async def _put(self, same: _Same, told: EventSeries) -> EventWriteResult:
-        there = self._in_series(same, told.last)
+    async def _put(self, same: _Same, series: EventSeries) -> EventWriteResult:
+        there = self._in_series(same, series.last)
         if there is not None:
-            again = replace(there, count=there.count + told.count, last=told.last)
+            again = replace(there, count=there.count + series.count, last=series.last)
             try:
                 await self._writer.repeat(again)
             except errors.NotFound:
@@ -346,7 +346,7 @@ class EventRecorder:
             else:
                 self._remember(same, again)
                 return EventWriteResult.REPEATED
-        record = replace(told, name=self._name(told))
+        record = replace(series, name=self._name(series))
         with suppress(errors.AlreadyExists):  # then it is ours: written by an attempt whose answer was lost
             await self._writer.create(record)
         self._remember(same, record)

@@ -78,7 +78,7 @@ class PermitAnswer:
     """A permit, in the ledger's units."""
 
     granted: VmAmounts
-    told: VmAmounts | None = None
+    answered_unit: VmAmounts | None = None
     """The compute unit (versions 1-2)."""
     migrate: bool = False
 
@@ -110,12 +110,12 @@ def rejection(reason: VmRefusal, *details: object) -> Rejection:
     return Rejection(reason, status, text.format(*details))
 
 
-def unit_mismatch(message: PermitMessage, told: VmAmounts, memory_slot: int) -> Rejection:
+def unit_mismatch(message: PermitMessage, answered_unit: VmAmounts, memory_slot: int) -> Rejection:
     """Amounts that are no whole number of the compute unit last told. Versions 1-2 only."""
     return rejection(
         VmRefusal.UNIT_MISMATCH,
         _spoken(message.resources.cpu, message.resources.memory),
-        _spoken(told.cpu, told.memory // memory_slot),
+        _spoken(answered_unit.cpu, answered_unit.memory // memory_slot),
     )
 
 
@@ -181,8 +181,8 @@ def write_answer(message: PermitMessage, answer: PermitAnswer, memory_slot: int)
     body: dict[str, Any] = {"permit": _written(_on_the_wire(answer.granted, scale), message.in_slots)}
     if answer.migrate:
         body["migrate"] = {}
-    if answer.told is not None:
-        body["resourceUnit"] = _written(_on_the_wire(answer.told, scale), message.in_slots)
+    if answer.answered_unit is not None:
+        body["resourceUnit"] = _written(_on_the_wire(answer.answered_unit, scale), message.in_slots)
     return msgspec.json.encode(body)
 
 
@@ -191,12 +191,12 @@ def read_answer(message: PermitMessage, body: bytes, memory_slot: int) -> Permit
     scale = memory_slot if message.in_slots else 1
     try:
         fields = _decoded(body)
-        told = None
+        answered_unit = None
         if message.in_slots:
-            told = _scaled(_amounts(fields.get("resourceUnit"), in_slots=True), scale)
+            answered_unit = _scaled(_amounts(fields.get("resourceUnit"), in_slots=True), scale)
         return PermitAnswer(
             granted=_scaled(_amounts(fields.get("permit"), in_slots=message.in_slots), scale),
-            told=told,
+            answered_unit=answered_unit,
             migrate=fields.get("migrate") is not None,
         )
     except _Bad as bad:

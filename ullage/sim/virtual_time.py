@@ -25,7 +25,7 @@ Ts = TypeVarTuple("Ts")
 EPOCH = Instant(1_767_225_600.0)
 """Start time of simulations, unless given: 2026-01-01T00:00:00Z."""
 
-TURNS_AT_ONE_MOMENT = 1_000_000
+STEPS_AT_ONE_INSTANT = 1_000_000
 """Loop iterations without time passing after which the simulation counts as livelocked."""
 
 
@@ -74,7 +74,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._sequence = itertools.count()
         self._cancelled_timers = 0
-        self._turns = 0
+        self._steps = 0
         self._failure: BaseException | None = None
         numbers = itertools.count()
         self.set_task_factory(lambda loop, coro, **how: _NumberedTask(next(numbers), coro, loop, **how))
@@ -135,8 +135,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         while timers and timers[0][0] <= now:
             handle: asyncio.Handle = heapq.heappop(timers)[2]
             ready.append(handle)
-        self._turns += 1
-        if self._turns > TURNS_AT_ONE_MOMENT:
+        self._steps += 1
+        if self._steps > STEPS_AT_ONE_INSTANT:
             raise Livelock(f"time stands still at {now:.6f} s; waiting: {self._waiting()}")
         for _ in range(len(ready)):
             handle = ready.popleft()
@@ -154,7 +154,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             raise Deadlock(f"nothing can happen after {self._now:.6f} s; waiting: {self._waiting()}")
         if timers[0][0] > self._now:
             self._now = timers[0][0]
-            self._turns = 0
+            self._steps = 0
 
     def _waiting(self) -> str:
         tasks = sorted(asyncio.all_tasks(self), key=hash)

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from ullage.model.fact_event import ObjectKey
 from ullage.model.verdict import ClusterEvent
 
-TRIES_AFTER_NEWS = 16
+TRIES_AFTER_EVENT = 16
 """Failed tries that one event is worth."""
 
 Order = tuple[int, float, int, ObjectKey]
@@ -37,11 +37,11 @@ class Overtaken:
             del self._lines[kind]
             self._in_vain.pop(kind, None)
 
-    def heard(self, news: ClusterEvent) -> None:
+    def count_event(self, event: ClusterEvent) -> None:
         """Allow another try of every kind that this event may help."""
-        self._tries = TRIES_AFTER_NEWS
+        self._tries = TRIES_AFTER_EVENT
         for kind, wakes_on in tuple(self._in_vain.items()):
-            if news in wakes_on:
+            if event in wakes_on:
                 del self._in_vain[kind]
 
     def first(self, behind: Order | None) -> ObjectKey | None:

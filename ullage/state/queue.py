@@ -43,7 +43,7 @@ class _Waiting:
     refusals: int = 0
     refused_at: float = 0.0
     wakes_on: frozenset[ClusterEvent] = frozenset()
-    heard: int = 0
+    events_seen: int = 0
     """Number of ClusterEvents when the pod was taken out; a later one may help it."""
     said: int | None = None
     """Number of all events at that moment, of whatever kind."""
@@ -65,7 +65,7 @@ class SchedulingQueue:
         self._asleep: dict[ClusterEvent, dict[ObjectKey, _Waiting]] = {kind: {} for kind in ClusterEvent}
         """Unschedulable pods by the ClusterEvent they wait for, so that an event does not scan all pods."""
         self._overtaken = Overtaken()
-        self._news = 0
+        self._events = 0
         self._said: int | None = None
         """Number of events observed; None if `note` is never called."""
 
@@ -155,7 +155,7 @@ class SchedulingQueue:
         found.refusals += 1
         found.refused_at = now
         found.wakes_on, found.kind = frozenset(wakes_on), kind
-        if found.heard != self._news:
+        if found.events_seen != self._events:
             self._back_off(found, now)
         else:
             self._to_sleep(found, now)
@@ -180,15 +180,15 @@ class SchedulingQueue:
         """Try the pod again after a change of the pod itself: the reasons of its refusal may no longer hold."""
         found = self._waiting.get(key)
         if found is not None and found.place is QueueState.OUT:
-            found.heard = -1
+            found.events_seen = -1
         elif found is not None and found.place is QueueState.ASLEEP:
             self._back_off(found, now)
 
-    def wake(self, news: ClusterEvent, *, now: float) -> None:
+    def wake(self, event: ClusterEvent, *, now: float) -> None:
         """Take in an event: every pod it could help is tried again after its back-off."""
-        self._news += 1
-        self._overtaken.heard(news)
-        for found in tuple(self._asleep[news].values()):
+        self._events += 1
+        self._overtaken.count_event(event)
+        for found in tuple(self._asleep[event].values()):
             self._back_off(found, now)
 
     def note(self) -> None:
@@ -198,11 +198,11 @@ class SchedulingQueue:
     def next_deadline(self) -> float | None:
         """Return the next instant at which a back-off or `longest_sleep` ends; None if no pod waits for one."""
         while self._timers:
-            moment, ticket, key = self._timers[0]
+            instant, ticket, key = self._timers[0]
             found = self._waiting.get(key)
             asleep = found is not None and found.place in (QueueState.BACKING_OFF, QueueState.ASLEEP)
             if found is not None and asleep and found.ticket == ticket:
-                return moment
+                return instant
             heapq.heappop(self._timers)
         return None
 
@@ -242,7 +242,7 @@ class SchedulingQueue:
 
     def _take_out(self, found: _Waiting) -> None:
         self._put(found, QueueState.OUT)
-        found.heard = self._news
+        found.events_seen = self._events
         found.said = self._said
 
     def _put(self, found: _Waiting, place: QueueState) -> None:
@@ -259,7 +259,7 @@ class SchedulingQueue:
 
     def _ring(self, now: float) -> None:
         """Make pods active whose back-off or `longest_sleep` has ended."""
-        while (moment := self.next_deadline()) is not None and moment <= now:
+        while (instant := self.next_deadline()) is not None and instant <= now:
             _, _, key = heapq.heappop(self._timers)
             found = self._waiting[key]
             if found.place is QueueState.ASLEEP and self._said is not None and found.said == self._said:

@@ -63,12 +63,12 @@ class Storage:
         """A volume; promised to the claim that is to get it, if that is decided."""
         volume = self._state.volumes.get(name)
         claims = self._of_volume.get(name)
-        if volume is None or not claims or volume.promised_to is not None:
+        if volume is None or not claims or volume.claim_ref is not None:
             return volume
         key = next(iter(claims))
         claim = self._state.volume_claims.get(key)
         return msgspec.structs.replace(
-            volume, promised_to=key, promised_uid="" if claim is None else claim.uid, available=False
+            volume, claim_ref=key, claim_ref_uid="" if claim is None else claim.uid, available=False
         )
 
     def volumes(self) -> Iterator[PersistentVolume]:

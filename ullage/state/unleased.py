@@ -41,7 +41,7 @@ class UnleasedPods:
             if not gone:
                 self._leases[fact.name] = fact
             named = {hold.uid: None for one in (before, fact) if one is not None for hold in one.holds}
-            self._judge((uid for uid in named if uid in self._pods), now)
+            self._recheck((uid for uid in named if uid in self._pods), now)
 
     def __len__(self) -> int:
         """Pods that lack a Lease, as last observed."""
@@ -69,9 +69,9 @@ class UnleasedPods:
             self._due.pop(pod.uid, None)
         else:
             self._pods[pod.uid] = pod
-            self._judge((pod.uid,), now)
+            self._recheck((pod.uid,), now)
 
-    def _judge(self, uids: Iterable[str], now: float) -> None:
+    def _recheck(self, uids: Iterable[str], now: float) -> None:
         for uid in uids:
             if self._lacks(self._pods[uid]):
                 self._due.setdefault(uid, now + SETTLED_AFTER)

@@ -171,7 +171,7 @@ class VmRoom:
         if pod.vm is not None:
             self.ledger.forget_pod(pod.key, pod.uid)
 
-    def hear(self, old: object | None, new: object | None) -> None:
+    def apply(self, old: object | None, new: object | None) -> None:
         """A VirtualMachine, a migration or the node configuration came, changed or went. Other facts are ignored."""
         ledger = self.ledger
         match new if new is not None else old:

@@ -93,7 +93,7 @@ def a_reviewer(**claims: Any) -> AdmissionReviewer:
     return AdmissionReviewer(AdmissionPolicy(), KnownClaims(**claims))
 
 
-WORKSHOP = CertIssuer(("127.0.0.1",))
+ISSUER = CertIssuer(("127.0.0.1",))
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class AdmissionStage:
 
     address: ListenAddress
     certificate: ReloadingTlsContext
-    vault: TlsSecret
+    tls_secret: TlsSecret
     session: aiohttp.ClientSession
     metrics: AdmissionMetrics
 
@@ -111,24 +111,24 @@ class AdmissionStage:
         return f"https://{self.address}"
 
 
-def trusting(vault: TlsSecret) -> ssl.SSLContext:
+def trusting(tls_secret: TlsSecret) -> ssl.SSLContext:
     """A client that believes what this vault has issued."""
-    return ssl.create_default_context(cadata=vault.trusted.decode())
+    return ssl.create_default_context(cadata=tls_secret.trusted.decode())
 
 
 @asynccontextmanager
 async def a_server(limits: RequestLimits | None = None, callers: Callers = ANYBODY) -> AsyncIterator[AdmissionStage]:
     """Serves on a free port during the block."""
-    vault = WORKSHOP.start(WallClock().now())
+    tls_secret = ISSUER.start(WallClock().now())
     certificate = ReloadingTlsContext()
-    certificate.load(CertificateBundle(vault.serving, vault.trusted))
+    certificate.load(CertificateBundle(tls_secret.serving, tls_secret.trusted))
     metrics = AdmissionMetrics(CollectorRegistry())
     here = ListenAddress("127.0.0.1", 0)
-    connector = aiohttp.TCPConnector(ssl=trusting(vault))
+    connector = aiohttp.TCPConnector(ssl=trusting(tls_secret))
     async with (
         serving_reviews(
             here, certificate.context, a_reviewer(), metrics, limits or RequestLimits(), callers
         ) as address,
         aiohttp.ClientSession(connector=connector) as session,
     ):
-        yield AdmissionStage(address, certificate, vault, session, metrics)
+        yield AdmissionStage(address, certificate, tls_secret, session, metrics)

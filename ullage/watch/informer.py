@@ -125,7 +125,7 @@ class Informer(Generic[T, F]):
         self._watching_since: float | None = None
         self._lines_before = 0
         self._synced = asyncio.Event()
-        self._heard: Instant | None = None
+        self._last_contact: Instant | None = None
         self._trouble: ApiError | None = None
         self.counts = InformerCounts()
 
@@ -136,8 +136,8 @@ class Informer(Generic[T, F]):
 
     @property
     def health(self) -> InformerHealth:
-        lag = None if self._heard is None else self._clock.now() - self._heard
-        return InformerHealth(self._synced.is_set(), self._heard, lag, self._trouble)
+        lag = None if self._last_contact is None else self._clock.now() - self._last_contact
+        return InformerHealth(self._synced.is_set(), self._last_contact, lag, self._trouble)
 
     @property
     def source(self) -> str:
@@ -195,7 +195,7 @@ class Informer(Generic[T, F]):
                     listing.add(thing)
                 position = page.resource_version
         for number, event in enumerate(listing.finish(), start=1):
-            self._tell(event)
+            self._deliver_one(event)
             if number % _TOLD_AT_A_TIME == 0:
                 await asyncio.sleep(0)
         self._position, self._torn_lists = position, 0
@@ -229,16 +229,16 @@ class Informer(Generic[T, F]):
             if not is_later(version_of(line.resource_version), since):
                 continue  # told before; a server that repeats itself must not bring back what is gone
             if line.object is not None:
-                news = self._cache.remove if line.change is WatchEventType.DELETED else self._cache.put
-                for event in news(line.object):
-                    self._tell(event)
+                apply = self._cache.remove if line.change is WatchEventType.DELETED else self._cache.put
+                for event in apply(line.object):
+                    self._deliver_one(event)
             self._position = line.resource_version or self._position
             self._newest = self._position or self._newest
 
     def _observed(self, old: F | None, new: F) -> F:
         return self._interest.observed(old, new, self._clock.now())
 
-    def _tell(self, event: FactEvent[F]) -> None:
+    def _deliver_one(self, event: FactEvent[F]) -> None:
         self.counts.events += 1
         self._deliver(event)
 
@@ -252,7 +252,7 @@ class Informer(Generic[T, F]):
         return not self._api.lossless and self._clock.steady() >= self._resync_at
 
     def _all_is_well(self) -> None:
-        self._heard = self._clock.now()
+        self._last_contact = self._clock.now()
         self._trouble = None
         self._troubles.well()
 

@@ -160,7 +160,7 @@ def _give_up(_resource: Resource[Any], _key: ObjectKey, error: Unreadable) -> No
     raise error
 
 
-async def read_picture(api: KubeApi, on_unreadable: OnUnreadable = _give_up) -> ClusterState:
+async def read_cluster(api: KubeApi, on_unreadable: OnUnreadable = _give_up) -> ClusterState:
     """Read the cluster as it is now. Raises the first error, for callers that wait for an answer.
 
     An object that makes no sense is such an error, too, unless `on_unreadable` takes it.

@@ -42,14 +42,14 @@ class LiveView:
 
     def __init__(self, clock: Clock, *, title: str = "", speed: float = 1.0, policy: str = "fragmentation") -> None:
         """`speed` is the number of the clock's seconds per real second. Countdowns go on between patches."""
-        self.picture = DashboardModel(policy)
+        self.model = DashboardModel(policy)
         self.trouble: Callable[[], str] = lambda: ""
         """Returns the reason why the view may be out of date; empty if it is not."""
         self.clock = clock
         self._title = title
         self._speed = speed
         self._caption = ""
-        self._heard = False
+        self._synced = False
         self._stirred = True
 
     @property
@@ -67,31 +67,31 @@ class LiveView:
         self._stirred = self._stirred or text != self._caption
         self._caption = text
 
-    def hear(self, event: FactEvent[Any]) -> None:
+    def observe(self, event: FactEvent[Any]) -> None:
         """Apply one event of an informer. NodeProvisioners and Events may come as the API server returns them."""
-        self.picture.hear(_readable(event))
+        self.model.observe(_readable(event))
         self._stirred = True
 
-    def all_heard(self) -> None:
+    def all_observed(self) -> None:
         """Mark the whole cluster as read once. Objects that are not shown do not exist."""
-        self._heard = self._stirred = True
+        self._synced = self._stirred = True
 
-    def tell(self, announcement: EventMessage) -> None:
+    def record(self, announcement: EventMessage) -> None:
         """Add a decision announced in this process."""
-        self.picture.decisions.tell(announcement, at=self.clock.now())
+        self.model.decisions.record(announcement, at=self.clock.now())
         self._stirred = True
 
     def patch(self) -> ViewPatch:
         """Rows that changed since the last patch."""
         self._stirred = False
         about = PageInfo(
-            title=self._title, caption=self._caption, speed=self._speed, heard=self._heard, trouble=self.trouble()
+            title=self._title, caption=self._caption, speed=self._speed, synced=self._synced, trouble=self.trouble()
         )
-        return self.picture.patch(about, now=self.clock.now())
+        return self.model.patch(about, now=self.clock.now())
 
     def explain(self, key: ObjectKey) -> bytes | None:
         """Verdict of every node on a pod, as JSON; None if there is no such pod."""
-        said = explained(self.picture, key, now=self.clock.now())
+        said = explained(self.model, key, now=self.clock.now())
         return None if said is None else as_json(said)
 
 
@@ -137,7 +137,7 @@ async def follow_cluster(api: KubeApi, view: LiveView, *, seed: int, lease_names
         later = following.look_for_others(group.create_task, lease_namespace)
         group.create_task(later, name="kinds that come later")
         await wait_all_synced(*needed)
-        view.all_heard()
+        view.all_observed()
 
 
 _EXTRAS: tuple[InformerSpec[Any, Any], ...] = (
@@ -176,7 +176,7 @@ class _Following:
         self._informers: dict[str, Informer[Any, Any]] = {}
 
     def informer(self, interest: InformerSpec[Any, Any]) -> Informer[Any, Any]:
-        made = Informer(self._api, interest, self._view.hear, rng=self._rng, clock=self._view.clock)
+        made = Informer(self._api, interest, self._view.observe, rng=self._rng, clock=self._view.clock)
         self._informers[_name(interest)] = made
         return made
 

@@ -94,7 +94,7 @@ class WebhookRegistrar:
     ) -> list[Informer[JsonObject, _Bundles]]:
         """Call `on_drift` when a configuration is gone or trusts something else than was written last."""
 
-        def hear(event: FactEvent[_Bundles]) -> None:
+        def observe(event: FactEvent[_Bundles]) -> None:
             match event:
                 case Deleted():
                     on_drift()
@@ -106,7 +106,7 @@ class WebhookRegistrar:
             return InformerSpec(resource, lambda found: tuple(bundles(found)), selection=selection)
 
         both = configurations(self._reach, None, self._identities)
-        return [Informer(self._api, interest(one.resource, one.name), hear, rng=rng, clock=clock) for one in both]
+        return [Informer(self._api, interest(one.resource, one.name), observe, rng=rng, clock=clock) for one in both]
 
     def _differs(self, found: _Bundles) -> bool:
         return self._wanted is not None and any(bundle != self._wanted for bundle in found)

@@ -93,15 +93,15 @@ class AdmissionReviewer:
         except Unreadable as error:
             return _malformed(read_uid(body), error.message)
         kind = request.resource
-        judge = questions.get((kind.group, kind.resource, request.sub_resource, request.operation))
+        review = questions.get((kind.group, kind.resource, request.sub_resource, request.operation))
         try:
-            verdict = _Verdict(AS_IT_IS) if judge is None else await judge(request)
+            verdict = _Verdict(AS_IT_IS) if review is None else await review(request)
             return ReviewAnswer(200, answer(request.uid, verdict.judgement, verdict.pod), _word(verdict.judgement))
         except Unreadable as error:
             return _malformed(request.uid, error.message)
         except ApiError as error:
             refused = AdmissionDenied(DenialReason.CLAIM_UNKNOWN, f"the API server did not say: {error}; try again")
-            return ReviewAnswer(200, answer(request.uid, refused), refused.objection.value)
+            return ReviewAnswer(200, answer(request.uid, refused), refused.reason.value)
         except Exception as error:  # noqa: BLE001 - a bug must not leave the API server waiting, and is said loudly
             _log.exception("review failed", uid=request.uid, resource=kind.resource, name=request.name)
             return ReviewAnswer(500, refusal_status(*_BUG, f"{type(error).__name__} while judging"), "Bug")
@@ -184,4 +184,4 @@ def _malformed(uid: str, message: str) -> ReviewAnswer:
 def _word(judgement: Judgement) -> str:
     if isinstance(judgement, AdmissionAllowed):
         return "Patched" if judgement.changes else "AsItIs"
-    return judgement.objection.value
+    return judgement.reason.value

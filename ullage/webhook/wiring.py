@@ -67,8 +67,8 @@ class Webhook:
         self._names = names_for(settings.reach)
         self._claims = ClaimCache(api, rng=self._rng, clock=clock)
         self._registrar = WebhookRegistrar(api, settings.reach, settings.policy.identities)
-        workshop = CertIssuer(self._names, settings.lifetimes)
-        self._keeper = CertRotator(api, settings.secret, workshop, self, clock, seed)
+        issuer = CertIssuer(self._names, settings.lifetimes)
+        self._rotator = CertRotator(api, settings.secret, issuer, self, clock, seed)
         self._certificate = ReloadingTlsContext()
         self._metrics = AdmissionMetrics(CollectorRegistry())
         self._readiness = Readiness(_CERTIFICATE, _CLAIMS, _REGISTRATION, _RUNNING)
@@ -133,7 +133,7 @@ class Webhook:
 
     async def _first(self) -> CertificateBundle:
         if self._settings.files is None:
-            return await self._keeper.open()
+            return await self._rotator.open()
         return await asyncio.to_thread(read_files, self._settings.files)
 
     async def _work(self) -> None:
@@ -149,7 +149,7 @@ class Webhook:
                 group.create_task(run_all(*both), name="configurations")
 
     def _certificates(self) -> CertRotator | FileFollower:
-        return self._keeper if self._settings.files is None else FileFollower(self._settings.files, self)
+        return self._rotator if self._settings.files is None else FileFollower(self._settings.files, self)
 
     async def _check_certificates(self) -> None:
         """After each new certificate: is it what a caller gets?"""

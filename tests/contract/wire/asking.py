@@ -22,7 +22,7 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
-_PARTING_TURNS = 10
+_PARTING_YIELDS = 10
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
@@ -111,7 +111,7 @@ async def real_wire(kubeconfig: Path, folder: Path) -> AsyncIterator[Wire]:
     async with aiohttp.ClientSession(connector=connector) as session:
         yield await with_namespace(Wire(session, url))
         await connector.close(abort_ssl=True)
-        for _ in range(_PARTING_TURNS):  # what is aborted is let go of in the turns after
+        for _ in range(_PARTING_YIELDS):  # what is aborted is let go of in the turns after
             await asyncio.sleep(0)
 
 

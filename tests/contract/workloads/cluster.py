@@ -153,7 +153,7 @@ async def simulated_cluster(
 
     def connected(user: str) -> RestApi:
         latency = Latency(default=0.004, spread=0.5, watch=0.02)
-        transport = InMemoryTransport(server, user=user, weather=NetworkConditions(seed=7, latency=latency))
+        transport = InMemoryTransport(server, user=user, network=NetworkConditions(seed=7, latency=latency))
         return RestApi(transport, rng=random.Random(7))
 
     async with (

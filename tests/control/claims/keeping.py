@@ -126,8 +126,8 @@ class World:
     def __post_init__(self) -> None:
         self.clock = loop_clock()
         self.server = SimulatedApiServer(self.clock, seed=self.seed)
-        self.weather = NetworkConditions(seed=self.seed)
-        self.weather.script(self._note)
+        self.network = NetworkConditions(seed=self.seed)
+        self.network.script(self._note)
 
     def _note(self, request: Request) -> None:
         if request.method != "GET":
@@ -135,7 +135,7 @@ class World:
 
     @property
     def keepers_api(self) -> KubeApi:
-        return RestApi(InMemoryTransport(self.server, weather=self.weather), rng=random.Random(self.seed))
+        return RestApi(InMemoryTransport(self.server, network=self.network), rng=random.Random(self.seed))
 
     async def scene(self) -> Scene:
         api = RestApi(InMemoryTransport(self.server), rng=random.Random(self.seed))

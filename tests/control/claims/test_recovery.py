@@ -94,7 +94,7 @@ def test_writes_that_fail_are_tried_again_less_and_less_often() -> None:
     async def story() -> None:
         world = World()
         scene = await world.scene()
-        forbidden = world.weather.script(
+        forbidden = world.network.script(
             lambda request: (
                 NetworkFault.BROKEN if request.method == "PATCH" and request.path.endswith("/status") else None
             )
@@ -151,19 +151,19 @@ def test_bad_weather_delays_and_loses_nothing(seed: int) -> None:
     async def story() -> None:
         world = World(seed)
         scene = await world.scene()
-        world.weather.latency = Latency(default=0.02, spread=1.0, watch=0.1)
-        world.weather.odds = FaultRates(dict.fromkeys(FAULTS, 0.1), stream_cut=0.1)
+        world.network.latency = Latency(default=0.02, spread=1.0, watch=0.1)
+        world.network.odds = FaultRates(dict.fromkeys(FAULTS, 0.1), stream_cut=0.1)
         async with kept(world.keepers_api, world.clock):
             for number in range(8):
                 await scene.claim(f"c{number}")
                 await scene.pod(f"p{number}", f"c{number}")
                 await scene.bind(f"p{number}", "node-a", number)
             await asyncio.sleep(20)
-            world.weather.partitioned = True
+            world.network.partitioned = True
             for number in range(4):
                 await scene.remove(f"p{number}")
             await asyncio.sleep(20)
-            world.weather.partitioned = False
+            world.network.partitioned = False
             await asyncio.sleep(120)
             said = [(await scene.said(f"c{number}"))[:2] for number in range(8)]
         assert said == [("Pending", "Unused")] * 4 + [("Bound", "Bound")] * 4

@@ -16,7 +16,7 @@ from ullage.sim.apiserver.network_faults import Latency
 pytestmark = pytest.mark.story
 
 POD = ObjectKey(NS, "p")
-NEVER = SchedulingFailure(word="NodeTooSmall", message="no node has 16 GPUs", hopeless=True)
+NEVER = SchedulingFailure(word="NodeTooSmall", message="no node has 16 GPUs", permanent=True)
 
 
 def test_a_claim_follows_its_pod_from_the_cradle_to_the_grave() -> None:
@@ -52,7 +52,7 @@ def test_a_bound_claim_costs_two_writes_and_no_read() -> None:
         world = World()
         scene = await world.scene()
         asked: list[str] = []
-        world.weather.script(lambda request: asked.append(request.method) if "/gpuclaims/c" in request.path else None)
+        world.network.script(lambda request: asked.append(request.method) if "/gpuclaims/c" in request.path else None)
         async with kept(world.keepers_api, world.clock) as keeping:
             await scene.claim("c")
             await scene.pod("p", "c")
@@ -74,7 +74,7 @@ def test_a_queue_of_pods_costs_two_writes_for_each() -> None:
     async def story() -> None:
         world = World()
         scene = await world.scene()
-        world.weather.latency = Latency(default=0.01, watch=0.02)
+        world.network.latency = Latency(default=0.01, watch=0.02)
         for number in range(100):
             await scene.claim(f"c{number}")
             await scene.pod(f"p{number}", f"c{number}")
@@ -287,7 +287,7 @@ def test_a_quiet_cluster_costs_nothing() -> None:
             await scene.bind(f"p{number}", "node-a", number)
         async with kept(world.keepers_api, world.clock):
             await asyncio.sleep(10)
-            world.weather.script(lambda request: asked.append(request.path) if "watch" not in request.query else None)
+            world.network.script(lambda request: asked.append(request.path) if "watch" not in request.query else None)
             await asyncio.sleep(600)
         assert asked == []
 

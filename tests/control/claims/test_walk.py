@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.control.claims.keeping import FULL, NS, OURS, Kept, Scene, World, kept, told
-from ullage.decide.claims.status import claim_standing, says
+from ullage.decide.claims.status import claim_status, says
 from ullage.decide.placement.prefilter import copy_of, last_user_of
 from ullage.errors import ApiError
 from ullage.kube.client.resources import GPU_CLAIMS
@@ -16,13 +16,13 @@ from ullage.kube.read.gpu import read_claim
 from ullage.model.refusal import SchedulingFailure
 from ullage.sim.apiserver.network_faults import Latency
 from ullage.state.snapshot import ClusterSnapshot
-from ullage.watch.sources import read_picture
+from ullage.watch.sources import read_cluster
 
 pytestmark = pytest.mark.story
 
 CLAIMS = ("c0", "c1", "c2", "t")
 PODS = ("p0", "p1", "p2", "p3")
-HOPELESS = SchedulingFailure(word="ClaimInvalid", message="it makes no sense", hopeless=True)
+HOPELESS = SchedulingFailure(word="ClaimInvalid", message="it makes no sense", permanent=True)
 
 
 class Walk:
@@ -72,13 +72,13 @@ class Walk:
 
 async def untrue(scene: Scene, keeping: Kept | None) -> list[str]:
     """What statuses say that is not so, by a picture read from nothing. Refusals are the keeper's to remember."""
-    snapshot = ClusterSnapshot(await read_picture(scene.api))
+    snapshot = ClusterSnapshot(await read_cluster(scene.api))
     found = []
     for raw in (await scene.api.list(GPU_CLAIMS, NS)).items:
         claim = read_claim(raw)
         pod = last_user_of(claim.key, snapshot)
         refusal = None if keeping is None or pod is None else keeping.keeper.refusal_of(pod)
-        standing = claim_standing(
+        standing = claim_status(
             claim,
             pod,
             refusal=refusal,
@@ -102,7 +102,7 @@ def test_statuses_are_true_when_all_is_quiet(seed: int, pauses: float, lag: floa
     async def story() -> None:
         world, dice = World(), random.Random(seed)
         scene = await world.scene()
-        world.weather.latency = Latency(default=lag, watch=lag)
+        world.network.latency = Latency(default=lag, watch=lag)
         walk = Walk(scene, dice)
         for _ in range(2):  # a restart in the middle
             async with kept(world.keepers_api, world.clock) as keeping:

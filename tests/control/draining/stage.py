@@ -63,7 +63,7 @@ class Stage:
     clock: Clock
     cloud: CountingCloud
     controller: SimulatedProcess
-    weather: NetworkConditions
+    network: NetworkConditions
     """What befalls the controller's calls."""
     drainings: list[DrainController]
     """One for each life of the controller."""
@@ -208,7 +208,7 @@ def a_controller(
     around: Surroundings,
     settings: DrainingSettings,
     drainings: list[DrainController],
-    weather: NetworkConditions,
+    network: NetworkConditions,
     seed: int,
 ) -> SimulatedProcess:
     """A process that can be crashed and started again."""
@@ -233,7 +233,9 @@ def a_controller(
                 await asyncio.sleep(1.0)
 
     return SimulatedProcess(
-        "controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program
+        "controller",
+        lambda: InMemoryTransport(server, user="controller", network=network),
+        program,
     )
 
 
@@ -246,13 +248,13 @@ async def staged(seed: int, settings: DrainingSettings) -> AsyncIterator[Stage]:
     await install(api, (POD_GROUP,))
     await api.create(NAMESPACES, a_namespace(LEASE_NAMESPACE))
     cloud = CountingCloud(an_api(server, seed + 7), clock)
-    weather, drainings = NetworkConditions(seed=seed, latency=LATENCY), list[DrainController]()
+    network, drainings = NetworkConditions(seed=seed, latency=LATENCY), list[DrainController]()
     around = Surroundings(cloud, {}, Clocks())
-    controller = a_controller(server, around, settings, drainings, weather, seed)
+    controller = a_controller(server, around, settings, drainings, network, seed)
     scheduler = a_scheduler(server, 0, NetworkConditions(seed=seed, latency=LATENCY), seed)
     played = ControllerManagerSettings(behaviour=KubeletTimings(seed=seed, stop=SOON), seed=seed)
     async with start_actors(an_api(server, seed + 1), clock, played) as actors:
-        stage = Stage(server, api, clock, cloud, controller, weather, drainings, clock.now(), actors, around.clocks)
+        stage = Stage(server, api, clock, cloud, controller, network, drainings, clock.now(), actors, around.clocks)
         beside = [asyncio.ensure_future(cloud.run()), asyncio.ensure_future(_watched(stage))]
         controller.start()
         scheduler.start()

@@ -39,7 +39,7 @@ def test_a_pod_bound_between_taint_and_delete_is_not_killed(moment: str) -> None
                 came.append(asyncio.ensure_future(_come_to(stage, node)))
             return None
 
-        stage.weather.script(come)
+        stage.network.script(come)
         await stage.until(stage.tainted, 120, every=0.05)
         (node,) = await stage.tainted()
         if moment != "eviction":
@@ -132,7 +132,7 @@ def test_evictions_that_are_refused_are_asked_for_again() -> None:
                 return NetworkFault.THROTTLED
             return None
 
-        stage.weather.script(later)
+        stage.network.script(later)
         await stage.may_shrink()
         await stage.at_rest(1)
         assert len(refused) == 6
@@ -171,7 +171,7 @@ def test_a_budget_that_is_spent_after_the_taint_lets_the_node_wait_and_costs_it_
 def test_evictions_that_are_never_allowed_are_given_up() -> None:
     async def story(stage: Stage) -> None:
         await stage.one_on_each(3)
-        undo = stage.weather.script(lambda asked: NetworkFault.THROTTLED if asked.path.endswith("/eviction") else None)
+        undo = stage.network.script(lambda asked: NetworkFault.THROTTLED if asked.path.endswith("/eviction") else None)
         await stage.may_shrink()
         await stage.until(lambda: _noted(stage, "EvictionRefused"), 200)
         assert await stage.tainted() == []
@@ -188,12 +188,12 @@ def test_answers_that_are_lost_change_nothing() -> None:
     async def story(stage: Stage) -> None:
         await stage.one_on_each(6)
         await stage.budget("web", maxUnavailable=2)
-        stage.weather.odds = FaultRates(
+        stage.network.odds = FaultRates(
             {NetworkFault.LOST: 0.1, NetworkFault.REFUSED: 0.05, NetworkFault.UNAVAILABLE: 0.05}, stream_cut=0.02
         )
         await stage.may_shrink()
         await stage.has(2, 3600)
-        stage.weather.odds = FaultRates()
+        stage.network.odds = FaultRates()
         await stage.at_rest(2)
         assert (len(stage.cloud.made), len(stage.cloud.deleted)) == (6, 4)
 
@@ -439,7 +439,7 @@ def test_a_crash_at_this_very_moment(moment: str) -> None:
             asyncio.get_running_loop().call_soon(stage.controller.crash)
             return None
 
-        stage.weather.script(strike)
+        stage.network.script(strike)
         await stage.may_shrink()
         await stage.until(_true_when(struck), 200)
         await asyncio.sleep(3)

@@ -19,14 +19,14 @@ def test_only_the_leader_drains(seed: int) -> None:
         await stage.budget("web", maxUnavailable=2)
         async with two_replicas(stage, seed, QUICK) as (near, pair, weathers):
             troubling = asyncio.ensure_future(trouble(pair, weathers, rng))
-            for one, weather in zip(pair, weathers, strict=True):
-                freeze_before_the_cloud_is_asked(one, weather, rng)
+            for one, network in zip(pair, weathers, strict=True):
+                freeze_before_the_cloud_is_asked(one, network, rng)
             await stage.may_shrink()
             await stage.has(2, 7200)
             troubling.cancel()
             await asyncio.gather(troubling, return_exceptions=True)
-            for one, weather in zip(pair, weathers, strict=True):
-                weather.partitioned = False
+            for one, network in zip(pair, weathers, strict=True):
+                network.partitioned = False
                 if not one.alive:
                     one.start()
             await stage.at_rest(2)

@@ -37,7 +37,7 @@ from ullage.testing.builders import a_budget, a_lease, a_node, a_pod, a_taint, w
 QUICK = DrainPace(
     after_taint=0.1,
     delete_deadline=0.2,
-    evictions=EvictionPace(deadline=0.5, most_grace=1.0, headroom=0.5, daemons_wait=0.2),
+    evictions=EvictionPace(deadline=0.5, max_grace_period=1.0, headroom=0.5, daemons_wait=0.2),
 )
 CANDIDATE = a_taint(CANDIDATE_TAINT, "5", "PreferNoSchedule")
 

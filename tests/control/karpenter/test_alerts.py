@@ -124,7 +124,7 @@ async def _cannot_be_deleted(stage: Stage) -> None:
         smart = request.method == "DELETE" and f"/{SMART_NAMESPACE}/pods/" in request.path
         return NetworkFault.UNAVAILABLE if smart else None
 
-    stage.weather.script(deletes)
+    stage.network.script(deletes)
     await stage.claim_pod("a")
 
 

@@ -68,8 +68,8 @@ def test_01_a_gated_pod_asks_for_nothing() -> None:
 
 def test_03_26_two_controllers_make_one_smart_pod() -> None:
     async def story(stage: Stage) -> None:
-        weather, metrics = NetworkConditions(seed=9, latency=LATENCY), KarpenterMetrics(CollectorRegistry())
-        second = a_controller(stage.server, settings(), 9, weather, metrics, stage.cloud)
+        network, metrics = NetworkConditions(seed=9, latency=LATENCY), KarpenterMetrics(CollectorRegistry())
+        second = a_controller(stage.server, settings(), 9, network, metrics, stage.cloud)
         second.start()
         try:
             await asyncio.sleep(3.0)
@@ -229,7 +229,7 @@ def test_23_a_node_pool_that_is_deleted_midway_is_told_and_one_that_comes_back_s
 def test_27_an_api_server_in_trouble_is_asked_again(seed: int) -> None:
     async def story(stage: Stage) -> None:
         often = {NetworkFault.THROTTLED: 0.1, NetworkFault.UNAVAILABLE: 0.1, NetworkFault.LOST: 0.1}
-        stage.weather.odds = FaultRates(often, stream_cut=0.02)
+        stage.network.odds = FaultRates(often, stream_cut=0.02)
         for name in ("a", "b", "c"):
             await stage.claim_pod(name)
         await stage.bound("a", "b", "c", seconds=900.0)

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry
 
 from tests.decide.karpenter.cluster import Cluster, claim_pod, node_pool
-from ullage.control.karpenter.reporter import TRIES_BEFORE_TOLD, KarpenterReporter
+from ullage.control.karpenter.reporter import TRIES_BEFORE_REPORT, KarpenterReporter
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import DeleteSmartPod
 from ullage.model.karpenter import NodeClaimEvent, NodeClaimEventType
@@ -19,7 +19,7 @@ class Heard:
     def __init__(self) -> None:
         self.told: list[EventMessage] = []
 
-    def tell(self, announcement: EventMessage) -> None:
+    def record(self, announcement: EventMessage) -> None:
         self.told.append(announcement)
 
 
@@ -71,7 +71,7 @@ def test_a_failure_is_told_with_its_reason_and_lowers_the_rate() -> None:
 def test_29_a_cleanup_failure_is_counted_after_three_tries() -> None:
     _, registry, reporter = reported(Cluster())
     delete = DeleteSmartPod(key=ObjectKey("x", "y"), uid="u", grace_seconds=0, end=SmartPodState.CANCELLED, why="")
-    for tries in range(1, TRIES_BEFORE_TOLD + 2):
+    for tries in range(1, TRIES_BEFORE_REPORT + 2):
         reporter.outcome(IntentFailed(delete, "503"), tries)
     assert registry.get_sample_value("tensor_fusion_cleanup_failures_total") == 2
 

@@ -232,9 +232,11 @@ def a_controller(server: SimulatedApiServer, around: Surroundings, settings: Set
             except ApiError:
                 await asyncio.sleep(1.0)
 
-    weather = NetworkConditions(seed=seed, latency=LATENCY)
+    network = NetworkConditions(seed=seed, latency=LATENCY)
     return SimulatedProcess(
-        "controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program
+        "controller",
+        lambda: InMemoryTransport(server, user="controller", network=network),
+        program,
     )
 
 

@@ -129,7 +129,7 @@ def a_replica(
     stage: Place,
     name: str,
     near: Switchboard,
-    weather: NetworkConditions,
+    network: NetworkConditions,
     seed: int,
     draining: DrainingSettings | None = None,
 ) -> SimulatedProcess:
@@ -161,7 +161,7 @@ def a_replica(
             except* (LeadershipLost, ApiError):
                 await asyncio.sleep(1.0)
 
-    return SimulatedProcess(name, lambda: InMemoryTransport(stage.server, user=name, weather=weather), program)
+    return SimulatedProcess(name, lambda: InMemoryTransport(stage.server, user=name, network=network), program)
 
 
 @asynccontextmanager
@@ -184,7 +184,7 @@ async def two_replicas(
         await asyncio.gather(carrying, return_exceptions=True)
 
 
-def freeze_before_the_cloud_is_asked(one: SimulatedProcess, weather: NetworkConditions, rng: random.Random) -> None:
+def freeze_before_the_cloud_is_asked(one: SimulatedProcess, network: NetworkConditions, rng: random.Random) -> None:
     """The worst moment: a purchase has been written down, or a node was found empty, and the answer is on its way."""
 
     def script(request: Request) -> None:
@@ -193,7 +193,7 @@ def freeze_before_the_cloud_is_asked(one: SimulatedProcess, weather: NetworkCond
         if (buys or deletes) and one.alive and rng.random() < 0.3:
             one.life.freeze(rng.uniform(16, 40))
 
-    weather.script(script)
+    network.script(script)
 
 
 async def trouble(pair: list[SimulatedProcess], weathers: list[NetworkConditions], rng: random.Random) -> None:
@@ -221,8 +221,8 @@ def test_only_the_leader_buys_and_deletes(seed: int) -> None:
         rng = random.Random(seed)
         async with two_replicas(stage, seed) as (near, pair, weathers):
             troubling = asyncio.ensure_future(trouble(pair, weathers, rng))
-            for one, weather in zip(pair, weathers, strict=True):
-                freeze_before_the_cloud_is_asked(one, weather, rng)
+            for one, network in zip(pair, weathers, strict=True):
+                freeze_before_the_cloud_is_asked(one, network, rng)
             await stage.pool(scaleDownDelay="1m", bootDeadline="10m")
             await stage.pods(names(8))
             await stage.served(1800)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from tests.control.provisioning.test_reporter import Paper
 from tests.decide.provisioning.pools import a_node, a_provisioner
 from tests.decide.provisioning.test_demand import pods
-from ullage.control.provisioning.plan_reporter import PlanTeller
+from ullage.control.provisioning.plan_reporter import PlanReporter
 from ullage.decide.provisioning.demand import FleetDemand
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
@@ -45,7 +45,7 @@ def told(heard: Paper) -> list[tuple[str, ObjectKey, str]]:
 
 def test_a_pod_nobody_serves_is_told_once_what_each_provisioner_says() -> None:
     heard = Paper()
-    teller = PlanTeller(heard, PODS)
+    teller = PlanReporter(heard, PODS)
     why: dict[str, ScaleUpBlocked | Reason] = {"pool": ScaleUpBlocked.BACKED_OFF, "small": Reason.NODE_TOO_SMALL}
     for _ in range(3):
         teller.planned(a_plan(unmet(why)))
@@ -57,7 +57,7 @@ def test_a_pod_nobody_serves_is_told_once_what_each_provisioner_says() -> None:
 
 def test_a_pod_for_which_nodes_were_bought_is_told_which() -> None:
     heard = Paper()
-    teller = PlanTeller(heard, PODS)
+    teller = PlanReporter(heard, PODS)
     teller.planned(a_plan(FleetDemand(chosen={POD.key: "pool"}), a_node("a", used=1)))
     machines = tuple(Instance(id=f"i-{place}", pool="pool", since=0.0) for place in range(2))
     teller.stepped(SMALL, [NodesLaunched(BUY, machines)])
@@ -67,7 +67,7 @@ def test_a_pod_for_which_nodes_were_bought_is_told_which() -> None:
 
 def test_silent_agents_are_told_when_they_fall_silent() -> None:
     heard = Paper()
-    teller = PlanTeller(heard, PODS)
+    teller = PlanReporter(heard, PODS)
     for _ in range(2):
         teller.planned(a_plan(FleetDemand(), a_node("a", silent_for=9.0, silence_excused=True)))
     assert {(reason, note) for reason, _, note in told(heard)} == {

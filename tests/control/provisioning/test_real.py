@@ -41,7 +41,7 @@ class Observer:
     api: KubeApi
     most: dict[str, int]
     wrong: list[str] = field(default_factory=list)
-    doomed: dict[str, float] = field(default_factory=dict)
+    marked: dict[str, float] = field(default_factory=dict)
     """When nodes may go that were tainted when they were last seen."""
 
     async def look(self) -> list[KubeNode]:
@@ -60,11 +60,11 @@ class Observer:
         moment = time.time()
         self.wrong += [
             f"{name} went {due - moment:.1f} s too early"
-            for name, due in self.doomed.items()
+            for name, due in self.marked.items()
             if name not in there and moment < due
         ]
         taints = {node.metadata.name: {taint.key: taint.value for taint in node.spec.taints} for node in nodes}
-        self.doomed = {name: float(said[DELETION_TAINT]) for name, said in taints.items() if DELETION_TAINT in said}
+        self.marked = {name: float(said[DELETION_TAINT]) for name, said in taints.items() if DELETION_TAINT in said}
         return list(nodes)
 
     async def bought(self) -> Counter[str]:

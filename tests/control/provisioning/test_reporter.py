@@ -29,7 +29,7 @@ class Paper:
     def __init__(self) -> None:
         self.told: list[EventMessage] = []
 
-    def tell(self, announcement: EventMessage) -> None:
+    def record(self, announcement: EventMessage) -> None:
         self.told.append(announcement)
 
 

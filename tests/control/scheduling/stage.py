@@ -68,7 +68,7 @@ class Stage:
     server: SimulatedApiServer
     history: PlacementHistory
     schedulers: list[SimulatedProcess] = field(default_factory=list)
-    weather: list[NetworkConditions] = field(default_factory=list)
+    network: list[NetworkConditions] = field(default_factory=list)
     silent: set[str] = field(default_factory=set)
     """Nodes whose agents do not report."""
     hardware: dict[str, tuple[Device, ...]] = field(default_factory=dict)
@@ -148,7 +148,7 @@ def an_api(server: SimulatedApiServer, seed: int) -> RestApi:
     return RestApi(InMemoryTransport(server), rng=random.Random(seed))
 
 
-def a_scheduler(server: SimulatedApiServer, number: int, weather: NetworkConditions, seed: int) -> SimulatedProcess:
+def a_scheduler(server: SimulatedApiServer, number: int, network: NetworkConditions, seed: int) -> SimulatedProcess:
     """A process that can be crashed and started again."""
     lives: Iterator[int] = iter(range(1, 1_000_000))
 
@@ -165,7 +165,9 @@ def a_scheduler(server: SimulatedApiServer, number: int, weather: NetworkConditi
                 await asyncio.sleep(1.0)  # what a program says before it is ready, its kubelet starts it again for
 
     return SimulatedProcess(
-        f"scheduler-{number}", lambda: InMemoryTransport(server, user=f"scheduler-{number}", weather=weather), program
+        f"scheduler-{number}",
+        lambda: InMemoryTransport(server, user=f"scheduler-{number}", network=network),
+        program,
     )
 
 
@@ -191,9 +193,9 @@ async def staged(setting: Setting) -> AsyncIterator[Stage]:
         stage = Stage(api, clock, server, history)
         agents = asyncio.ensure_future(stage.keep_reporting(names))
         for number in range(setting.schedulers):
-            weather = NetworkConditions(seed=seed * 100 + number, latency=setting.latency, odds=setting.odds)
-            stage.weather.append(weather)
-            stage.schedulers.append(a_scheduler(server, number, weather, seed))
+            network = NetworkConditions(seed=seed * 100 + number, latency=setting.latency, odds=setting.odds)
+            stage.network.append(network)
+            stage.schedulers.append(a_scheduler(server, number, network, seed))
             stage.schedulers[-1].start()
         try:
             yield stage

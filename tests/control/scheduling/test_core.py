@@ -424,7 +424,11 @@ def test_a_disk_that_was_given_away_is_given_again_when_it_was_not_taken(failed:
     sitting = Sitting(a_node("a"), local, disk, claims, mounting("one", "x"), mounting("two", "y"))
     first = sitting.core.next_decision(now=NOW)
     assert isinstance(first, BindPod)
-    assert (first.pod.name, first.volumes, first.promises) == ("one", ("x",), (VolumeAssignment("x", "disk"),))
+    assert (first.pod.name, first.volumes, first.volume_assignments) == (
+        "one",
+        ("x",),
+        (VolumeAssignment("x", "disk"),),
+    )
     assert sitting.decide() == ["no two: VolumeElsewhere"]
     if failed:
         sitting.core.settle(PodNotBound(first, BindFailure.REFUSED, "as the story says"), now=NOW)

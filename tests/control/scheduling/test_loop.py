@@ -43,21 +43,21 @@ def test_when_a_refusal_is_said_of_a_pod_that_was_refused_at_zero(
     action: MarkUnschedulable, now: float, due: float | None
 ) -> None:
     pace = RefusalPace()
-    pace.told(refuse(full()), now=0.0)
+    pace.written(refuse(full()), now=0.0)
     assert pace.due(action, now=now) == due
 
 
 def test_a_verdict_that_goes_to_and_fro_waits_longer_each_time_and_begins_anew_after_a_calm() -> None:
     pace = RefusalPace()
-    moments, now = [], 0.0
+    changes, now = [], 0.0
     for turn in range(9):
         action = refuse(CORDONED if turn % 2 else full())
         due = pace.due(action, now=now)
         assert due is not None
         now = due
-        moments.append(now)
-        pace.told(action, now=now)
-    pauses = [after - before for before, after in itertools.pairwise(moments)]
+        changes.append(now)
+        pace.written(action, now=now)
+    pauses = [after - before for before, after in itertools.pairwise(changes)]
     assert pauses == [0, 0, 10, 20, 40, 80, 160, 300]
     assert pace.due(refuse(CORDONED), now=now + 700) == now + 700
 

@@ -90,8 +90,8 @@ class Bustle:
 
 async def end_well(stage: Stage) -> None:
     """The weather clears: everything comes to rest, and when all pods have ended nothing is left of them."""
-    for weather in stage.weather:
-        weather.odds = FaultRates()
+    for network in stage.network:
+        network.odds = FaultRates()
     await stage.at_rest(CALM_SECONDS)
     for pod in (await stage.api.list(PODS, NS)).items:
         await stage.api.delete(PODS, pod.metadata.name, NS, how=DELETE_NOW)
@@ -119,11 +119,11 @@ def storm(seed: int, schedulers: int) -> None:
             return
         assert refused_by_kubelets == []
         await stage.history.whole()
-        moments = stage.history.moments
+        changes = stage.history.changes
         for name, needed in bustle.gangs.items():
-            pods = (one.fact for one in moments if isinstance(one.fact, Pod))
+            pods = (one.fact for one in changes if isinstance(one.fact, Pod))
             members = {pod.uid for pod in pods if pod.key.name.startswith(f"{name}-")}
-            assert list(begun_too_early(moments, members, needed)) == []
+            assert list(begun_too_early(changes, members, needed)) == []
 
     play(Setting(nodes=NODES, schedulers=schedulers, seed=seed, odds=STORMY, latency=SLOW), story)
 

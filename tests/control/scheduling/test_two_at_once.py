@@ -78,10 +78,10 @@ async def test_no_gpu_ever_has_two_holders(
         a_lossy_way(plane, tmp_path, seed) as (proxy, kubeconfig),
         PlacementHistory(api, LEASE_NAMESPACE) as history,
     ):
-        doomed, _ = programs.scheduler(kubeconfig, ALONE), programs.scheduler(kubeconfig, ALONE)
+        marked_for_deletion, _ = programs.scheduler(kubeconfig, ALONE), programs.scheduler(kubeconfig, ALONE)
         submitting = asyncio.ensure_future(submit_slowly(api, chance))
         await until(api, some_are_bound(chance.randrange(5, PODS_IN_ALL // 2)), 60, programs)
-        programs.kill(doomed)
+        programs.kill(marked_for_deletion)
         await asyncio.sleep(chance.uniform(0.0, 2.0))
         programs.scheduler(kubeconfig, ALONE)
         await submitting
@@ -119,10 +119,10 @@ async def test_no_mig_instance_ever_has_two_holders(
         a_lossy_way(plane, tmp_path, seed) as (proxy, kubeconfig),
         PlacementHistory(api, LEASE_NAMESPACE) as history,
     ):
-        doomed, _ = programs.scheduler(kubeconfig, ALONE), programs.scheduler(kubeconfig, ALONE)
+        marked_for_deletion, _ = programs.scheduler(kubeconfig, ALONE), programs.scheduler(kubeconfig, ALONE)
         await each(range(40), ask, at_once=BURST)
         await until(api, lambda now: len(given(now)) >= chance.randrange(5, 20), 60, programs)
-        programs.kill(doomed)
+        programs.kill(marked_for_deletion)
         programs.scheduler(kubeconfig, ALONE)
         await until(api, lambda now: len(given(now)) == 32, 60, programs)
         victims = [pod.key for pod in (await read(api)).pods if pod.node][::3]

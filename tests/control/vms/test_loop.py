@@ -62,7 +62,10 @@ async def at_work(stage: Stage, failures: float = 0.0) -> AsyncIterator[VmCore]:
     await install(stage.api, VM_KINDS)
     for name in ("node-a", "node-b"):
         await stage.api.create(NODES, a_node(name, allocatable={"cpu": "8", "memory": "32Gi"}))
-    api = RestApi(InMemoryTransport(stage.server, user="scheduler", weather=stage.weather), rng=random.Random(4))
+    api = RestApi(
+        InMemoryTransport(stage.server, user="scheduler", network=stage.network),
+        rng=random.Random(4),
+    )
     snapshot = ClusterSnapshot()
     snapshot.vms.ledger.configure(vm_config(node_config(watermark=0.8)))
     core = VmCore(snapshot.vms.ledger, RULES)

@@ -80,7 +80,7 @@ async def a_town(stage: Stage, vms: str) -> Town:
     return Town(stage, core, PermitHandler(core, stage.api, loop_clock()))
 
 
-def told(vms: str, story: Callable[[Town], Awaitable[None]]) -> None:
+def answered_unit(vms: str, story: Callable[[Town], Awaitable[None]]) -> None:
     async def on(stage: Stage) -> None:
         await story(await a_town(stage, vms))
 
@@ -99,7 +99,7 @@ def test_a_permit_is_on_the_pod_before_it_is_answered() -> None:
         assert (pod.approved, pod.requested, pod.unit) == (size(3, 12), size(3, 12), size(1, 4))
         assert town.core.ledger.pod(pod.key) == pod
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 def test_agents_that_ask_at_once_share_the_room() -> None:
@@ -113,7 +113,7 @@ def test_agents_that_ask_at_once_share_the_room() -> None:
         approved = [(await town.pod(name)).approved for name in "abcd"]
         assert sum(one.cpu for one in approved if one is not None) == 7000
 
-    told("abcd", story)
+    answered_unit("abcd", story)
 
 
 def test_requests_of_one_vm_are_answered_one_after_another() -> None:
@@ -123,7 +123,7 @@ def test_requests_of_one_vm_are_answered_one_after_another() -> None:
         assert town.reserved == size(1, 4)
         assert (await town.pod("a")).approved == size(1, 4)
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 def test_a_pod_somebody_else_wrote_is_read_afresh_and_decided_once_more() -> None:
@@ -133,7 +133,7 @@ def test_a_pod_somebody_else_wrote_is_read_afresh_and_decided_once_more() -> Non
         assert town.reserved == size(3, 12)
         assert (await town.pod("a")).approved == size(3, 12)
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 def test_a_pod_somebody_writes_all_the_time_costs_the_answer_and_no_room() -> None:
@@ -150,7 +150,7 @@ def test_a_pod_somebody_writes_all_the_time_costs_the_answer_and_no_room() -> No
         assert answer.reason is VmRefusal.WRITE_FAILED
         assert town.reserved == size(1, 4)
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 def test_a_notification_is_checked_against_the_virtual_machine() -> None:
@@ -163,7 +163,7 @@ def test_a_notification_is_checked_against_the_virtual_machine() -> None:
         assert (await town.ask("a", 1)).status == 200
         assert town.reserved == size(3, 12)
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 @pytest.mark.parametrize(
@@ -198,14 +198,14 @@ def test_refused(name: str, node: str, changes: dict[str, Any], status: int, tex
         answer = await town.ask(name, 2, node=node, **changes)
         assert (answer.status, answer.content_type, answer.body.decode()) == (status, "text/plain", text)
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 def test_agents_that_are_not_told_apart_speak_for_any_vm() -> None:
     async def story(town: Town) -> None:
         assert (await town.ask("a", 2, node=None)).status == 200
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 def test_a_migrating_vm_is_told_so_and_does_not_change() -> None:
@@ -217,7 +217,7 @@ def test_a_migrating_vm_is_told_so_and_does_not_change() -> None:
         assert json.loads((await town.ask("a", 2)).body)["migrate"] == {}
         assert (await town.ask("a", 3)).reason is VmRefusal.MIGRATING
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 def test_a_bug_of_ours_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ def test_a_bug_of_ours_is_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         answer = await town.ask("a", 2)
         assert (answer.status, answer.body) == (500, b"request handler panicked")
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 def test_a_lost_answer_of_the_api_server_keeps_the_room_until_the_pod_was_read() -> None:
@@ -250,7 +250,7 @@ def test_a_lost_answer_of_the_api_server_keeps_the_room_until_the_pod_was_read()
         assert (await town.ask("a", 3)).status == 200
         assert town.reserved == size(3, 12)
 
-    told("a", story)
+    answered_unit("a", story)
 
 
 def test_an_hour_of_random_requests_exceeds_nothing() -> None:
@@ -262,4 +262,4 @@ def test_an_hour_of_random_requests_exceeds_nothing() -> None:
             assert {one.status for one in answers} == {200}
             assert town.reserved.within(size(7, 31))
 
-    told("abcd", story)
+    answered_unit("abcd", story)

@@ -107,8 +107,8 @@ async def test_every_refusal_has_its_status_and_text(site: VmSite) -> None:
             assert await site.ask(body, method=request.get("method", "POST")) == (status, text), case
         # Told the unit by the first answer, the next request is held to it.
         status, said = await site.ask(message("a", 2))
-        told = {"permit": {"vCPUs": 2, "mem": 8}, "resourceUnit": {"vCPUs": 1, "mem": 4}}
-        assert (status, json.loads(said)) == (200, told)
+        answered_unit = {"permit": {"vCPUs": 2, "mem": 8}, "resourceUnit": {"vCPUs": 1, "mem": 4}}
+        assert (status, json.loads(said)) == (200, answered_unit)
         assert await site.ask(message("a", 3, 7)) == (
             400,
             "requested resources {VCPU:3 Mem:7} do not divide cleanly by previous compute unit {VCPU:1 Mem:4}",

@@ -15,8 +15,8 @@ from ullage.testing.builders import a_pod
 KEY = ObjectKey("team", "c")
 
 
-def objection(judgement: Judgement) -> DenialReason | None:
-    return judgement.objection if isinstance(judgement, AdmissionDenied) else None
+def reason(judgement: Judgement) -> DenialReason | None:
+    return judgement.reason if isinstance(judgement, AdmissionDenied) else None
 
 
 def prepared(**spec: Any) -> JsonObject:
@@ -58,7 +58,7 @@ def prepared(**spec: Any) -> JsonObject:
     ],
 )
 def test_new_pods(pod: JsonObject, user: str, expected: DenialReason | None) -> None:
-    assert objection(guarded(pod, user=user)) == expected
+    assert reason(guarded(pod, user=user)) == expected
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_new_pods(pod: JsonObject, user: str, expected: DenialReason | None) -> 
     ],
 )
 def test_changed_pods(new: dict[str, str], old: dict[str, str], user: str, expected: DenialReason | None) -> None:
-    assert objection(guard.changed_pod(new, old, user, POLICY)) == expected
+    assert reason(guard.changed_pod(new, old, user, POLICY)) == expected
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_changed_pods(new: dict[str, str], old: dict[str, str], user: str, expec
     ],
 )
 def test_bindings(notes: dict[str, str], user: str, expected: DenialReason | None) -> None:
-    assert objection(guard.binding(notes, user, POLICY)) == expected
+    assert reason(guard.binding(notes, user, POLICY)) == expected
 
 
 def test_a_refusal_names_what_and_who() -> None:
@@ -112,7 +112,7 @@ def test_a_refusal_names_what_and_who() -> None:
     ],
 )
 def test_changed_claims(wrong: list[str], phase: str, holders: list[ObjectKey], expected: DenialReason | None) -> None:
-    assert objection(claims.changed_claim(KEY, wrong, phase, holders)) == expected
+    assert reason(claims.changed_claim(KEY, wrong, phase, holders)) == expected
 
 
 def test_new_claims() -> None:

@@ -49,9 +49,9 @@ def test_one_step(have: CertificateSet, now: float, step: CertStep, look_again: 
 
 
 def test_while_nobody_can_be_told_an_authority_waits_and_certificates_are_renewed() -> None:
-    keep = next_step(replace(PREPARED, serving=ValidityPeriod(1900, 2290)), LIVES, now=2040, told=False)
+    keep = next_step(replace(PREPARED, serving=ValidityPeriod(1900, 2290)), LIVES, now=2040, published=False)
     assert (keep.step, keep.look_again) == (CertStep.KEEP, 2100)
-    assert next_step(PREPARED, LIVES, now=2040, told=False).step is CertStep.RENEW_SERVING
+    assert next_step(PREPARED, LIVES, now=2040, published=False).step is CertStep.RENEW_SERVING
 
 
 def test_twenty_lives_of_an_authority() -> None:

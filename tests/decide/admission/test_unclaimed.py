@@ -63,7 +63,7 @@ def test_whoever_asks_for_gpus_otherwise_is_kept_off_leased_nodes(
 ) -> None:
     asked = pod(tolerations, **asks)
     assert isinstance(refused := guarded(asked), AdmissionDenied)
-    assert refused.objection is DenialReason.LEASED_TOLERATED
+    assert refused.reason is DenialReason.LEASED_TOLERATED
     stored, judged = admit(asked)
     assert terms_of(stored) == [{"matchExpressions": [NOT_LEASED]}]
     assert "kept off leased nodes" in judged.warnings[0]
@@ -159,7 +159,7 @@ def test_ways_around_the_env_are_refused_to_pods_with_claims(spec: dict[str, Any
         assert judged == AS_IT_IS
         return
     assert isinstance(judged, AdmissionDenied)
-    assert (judged.objection, named in judged.message) == (DenialReason.UNCONFINED, True)
+    assert (judged.reason, named in judged.message) == (DenialReason.UNCONFINED, True)
     assert guarded(stored, policy=BY_INDEX) == AS_IT_IS, "there nobody is confined"
     elsewhere = admit(claiming(nodeSelector={KIND: "counted"}, **spec))[0]
     assert guarded(elsewhere) == AS_IT_IS, "there a device plugin chooses"

@@ -13,7 +13,7 @@ from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.planner import plan_drain
 from ullage.decide.draining.relocation import as_recreated
 from ullage.decide.placement.filters.pod_query import PodQuery
-from ullage.decide.placement.filters.rules import judge
+from ullage.decide.placement.filters.rules import check_node
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Deleted, ObjectKey
 from ullage.state.snapshot import ClusterSnapshot
@@ -49,7 +49,7 @@ def test_candidates_can_go_together_in_whatever_order_their_pods_come_back(world
     before = a_picture(*world.facts).snapshot.pods
     for key, to in moves:
         back = as_recreated(before[key], left.state)
-        verdict = judge(PodQuery(back, left), left.state.nodes[to])
+        verdict = check_node(PodQuery(back, left), left.state.nodes[to])
         assert verdict, f"{key} does not fit on {to}: {verdict}"
         left.place(back, to)
 

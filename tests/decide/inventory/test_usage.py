@@ -2,7 +2,7 @@
 
 import pytest
 
-from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess, strays, tenancies
+from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess, tenancies, unleased
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess, strays, t
 def test_strays(
     occupants: dict[int, dict[int, str]], rights: dict[int, tuple[str, ...]], expected: tuple[UnleasedProcess, ...]
 ) -> None:
-    assert strays(occupants, rights) == expected
+    assert unleased(occupants, rights) == expected
 
 
 def test_a_holder_is_idle_since_it_last_computed() -> None:

@@ -324,15 +324,15 @@ def test_13_a_terminating_smart_pod_is_waited_for() -> None:
         assert not cluster.turn(seconds=1.0), "deleted once, by somebody"
 
 
-@pytest.mark.parametrize(("bound", "grace"), [(False, 0), (True, 1)])
-def test_13_only_running_containers_get_grace(bound: bool, grace: int) -> None:
+@pytest.mark.parametrize(("bound", "grace_period"), [(False, 0), (True, 1)])
+def test_13_only_running_containers_get_grace(bound: bool, grace_period: int) -> None:
     cluster = Cluster(claim_pod("a"))
     cluster.ask()
     if bound:
         _ready(cluster)
     cluster.drop_pod(ObjectKey("team", "a"))
     (delete,) = [one for one in cluster.decide() if isinstance(one, DeleteSmartPod)]
-    assert delete.grace_seconds == grace
+    assert delete.grace_seconds == grace_period
 
 
 @pytest.mark.parametrize("how", ["disrupted", "deleting"])

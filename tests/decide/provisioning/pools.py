@@ -55,7 +55,7 @@ class PoolStory:
     def use(self, busy: int) -> None:
         """So many nodes are in use, in the order of their names; doomed ones get no new pods."""
         self.nodes = {name: replace(node, used=0, empty=True) for name, node in self.nodes.items()}
-        open_ones = [name for name in sorted(self.nodes) if not self.nodes[name].doomed]
+        open_ones = [name for name in sorted(self.nodes) if not self.nodes[name].marked_for_deletion]
         for name in open_ones[:busy]:
             self.nodes[name] = replace(self.nodes[name], used=self.nodes[name].capacity, empty=False)
 
@@ -80,7 +80,7 @@ class PoolStory:
 
     @property
     def tainted(self) -> int:
-        return sum(node.doomed for node in self.nodes.values())
+        return sum(node.marked_for_deletion for node in self.nodes.values())
 
     def _size(self, step: PoolStep) -> int:
         return sum(action.count if isinstance(action, ScaleUp) else 1 for action in step.actions)

@@ -60,7 +60,7 @@ def made(at: float, name: str, count: int, **facts: Any) -> Node:
     return replace(a_node(name, count, labels=POOL, **facts), created=at)
 
 
-def doomed(name: str) -> tuple[Any, ...]:
+def marked_for_deletion(name: str) -> tuple[Any, ...]:
     return leased(name, 8, labels=POOL, taints=(Taint(DELETION_TAINT, "2000", "NoSchedule"),))
 
 
@@ -151,7 +151,7 @@ def test_which_instances_will_become_nodes(instance: Instance, count: int) -> No
 
 
 def test_doomed_nodes_are_used_before_anything_is_bought_and_after_all_others() -> None:
-    picture = fleet(leased("idle", 8, labels=POOL), doomed("d1"), doomed("d2"))
+    picture = fleet(leased("idle", 8, labels=POOL), marked_for_deletion("d1"), marked_for_deletion("d2"))
     found = demand(picture, pods(9, 1), eight())
     assert (bought(found), sorted(taken.pods for taken in found.assumed.values())) == ({}, [1, 8])
     assert found.assumed["idle"].pods == 8

@@ -37,8 +37,8 @@ def test_target(pool: list[PoolNode], limits: dict[str, Any], wanted: int, targe
 
 
 def test_tainted_nodes_count_in_utilisation() -> None:
-    doomed = [replace(node, delete_after=9.0) for node in nodes(0, 20)]
-    named = [replace(node, name=f"doomed-{place}") for place, node in enumerate(doomed)]
+    marked_for_deletion = [replace(node, delete_after=9.0) for node in nodes(0, 20)]
+    named = [replace(node, name=f"doomed-{place}") for place, node in enumerate(marked_for_deletion)]
     evaluation = evaluate([*nodes(80, 20), *named], a_provisioner().thresholds)
     assert (evaluation.utilization_percent, evaluation.current, evaluation.target) == (66, 120, 100)
 

@@ -93,8 +93,8 @@ def test_a_doomed_node_with_a_pod_on_it_is_spared_whatever_its_time_says() -> No
 
 
 def test_those_that_would_go_last_are_spared_first() -> None:
-    doomed = [a_node(f"d{place}", delete_after=100.0 + place) for place in range(4)]
-    step = asked(a_provisioner(min_utilization_percent=60), [*nodes(4, 0), *doomed])
+    marked_for_deletion = [a_node(f"d{place}", delete_after=100.0 + place) for place in range(4)]
+    step = asked(a_provisioner(min_utilization_percent=60), [*nodes(4, 0), *marked_for_deletion])
     assert [action.node for action in step.actions if isinstance(action, Untaint)] == ["d2", "d3"]
 
 
@@ -203,17 +203,17 @@ def test_what_always_holds_of_a_step(drawn: tuple[Provisioner, list[PoolNode], i
     alive = [node for node in pool if not node.lost]
     bought = sum(action.count for action in step.actions if isinstance(action, ScaleUp))
     gone = {a.node or a.instance.removeprefix("i-") for a in step.actions if isinstance(a, TerminateInstance)}
-    doomed = {a.node for a in step.actions if isinstance(a, TaintForDeletion)}
+    marked_for_deletion = {a.node for a in step.actions if isinstance(a, TaintForDeletion)}
     assert len(pool) + bought <= limits.max_size
     assert len(alive) - len([name for name in gone if not by_name[name].lost]) >= min(limits.min_size, len(alive))
     if bought:
-        assert not any(node.doomed and node.empty for node in alive) or evaluation.keep < len(alive)
+        assert not any(node.marked_for_deletion and node.empty for node in alive) or evaluation.keep < len(alive)
         assert bought <= max(wanted, limits.min_size - len(alive)), "a buffer of empty nodes is never bought"
-    for name in gone | doomed:
+    for name in gone | marked_for_deletion:
         assert by_name[name].lost or by_name[name].empty
-    leaving = {name for name in gone | doomed if not by_name[name].lost}
+    leaving = {name for name in gone | marked_for_deletion if not by_name[name].lost}
     if leaving:
-        stay = {node.name for node in pool if node.doomed and node.name not in gone} | leaving
+        stay = {node.name for node in pool if node.marked_for_deletion and node.name not in gone} | leaving
         assert kept_empty(pool, stay) >= min(limits.min_unutilized_nodes, kept_empty(pool, set()))
 
 

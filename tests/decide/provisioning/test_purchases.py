@@ -4,7 +4,7 @@ import pytest
 
 from tests.decide.provisioning.pools import a_provisioner
 from ullage.decide.provisioning.purchase_state import (
-    LIST_GRACE,
+    LIST_MARGIN,
     open_purchase,
     prune_awaited,
     release_lost,
@@ -87,8 +87,8 @@ def test_instances_are_awaited_until_they_ought_to_be_listed() -> None:
     assert prune_awaited(pool, {"i-1"}, staleness=30.0, now=7.0).awaited == (
         AwaitedInstance(instance="i-2", since=6.0),
     )
-    assert prune_awaited(pool, (), staleness=30.0, now=36.0 + LIST_GRACE).awaited == pool.awaited
-    assert prune_awaited(pool, (), staleness=30.0, now=37.0 + LIST_GRACE).awaited == ()
+    assert prune_awaited(pool, (), staleness=30.0, now=36.0 + LIST_MARGIN).awaited == pool.awaited
+    assert prune_awaited(pool, (), staleness=30.0, now=37.0 + LIST_MARGIN).awaited == ()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from tests.decide.preemption.fleets import key_of
 from tests.decide.provisioning.pools import DELAY, a_provisioner
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
-from ullage.decide.provisioning.pool_nodes import REJOIN_GRACE, pool_nodes
+from ullage.decide.provisioning.pool_nodes import REJOIN_SECONDS, pool_nodes
 from ullage.decide.provisioning.pool_step import PoolStepKind
 from ullage.decide.provisioning.sightings import Sightings
 from ullage.model.fact_event import Added, Deleted, Updated
@@ -79,7 +79,7 @@ def test_a_node_that_is_deleted_may_come_back_for_a_while() -> None:
     assert states(watch.look()) == [(False, False, False)]
     watch.is_deleted("a")
     assert states(watch.look(2)) == [(False, True, False)], "neither coming nor given up"
-    assert states(watch.look(REJOIN_GRACE - 1)) == [(False, True, False)]
+    assert states(watch.look(REJOIN_SECONDS - 1)) == [(False, True, False)]
     assert states(watch.look(2)) == [(False, True, True)]
     watch.joins("a")
     assert states(watch.look()) == [(False, False, False)], "and back it is"
@@ -94,7 +94,7 @@ def test_a_machine_that_is_watched_and_never_joins_is_no_departed_node() -> None
 def test_after_a_restart_nobody_knows_what_an_old_machine_was() -> None:
     watch = Watch(a_machine(since=0.0))
     assert states(watch.look()) == [(False, True, False)]
-    assert states(watch.look(REJOIN_GRACE)) == [(False, True, True)]
+    assert states(watch.look(REJOIN_SECONDS)) == [(False, True, True)]
 
 
 def test_a_clock_that_jumps_gives_up_no_booting_machine() -> None:

@@ -5,9 +5,9 @@ from msgspec.structs import replace
 
 from tests.decide.preemption.fleets import NOW, a_pod, fleet, leased
 from tests.decide.provisioning.test_demand import POOL, eight, pods
-from ullage.decide.explain.scale_up import foretold
+from ullage.decide.explain.scale_up import forecast
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
-from ullage.decide.provisioning.silent_agents import SILENCE_GRACE
+from ullage.decide.provisioning.silent_agents import SILENCE_SECONDS
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.device import Inventory
 from ullage.model.fact_event import Added
@@ -41,10 +41,10 @@ def planned(silent: int, heard: int, *, seconds: float) -> FleetPlan:
     ("silent", "heard", "seconds", "bought"),
     [
         pytest.param(1, 9, 10.0, 0, id="one-agent-for-a-moment"),
-        pytest.param(1, 9, SILENCE_GRACE, 1, id="one-agent-for-long"),
-        pytest.param(3, 0, SILENCE_GRACE, 3, id="three-of-three-say-nothing-about-agents"),
-        pytest.param(4, 4, SILENCE_GRACE, 0, id="half-of-all-agents"),
-        pytest.param(4, 5, SILENCE_GRACE, 4, id="fewer"),
+        pytest.param(1, 9, SILENCE_SECONDS, 1, id="one-agent-for-long"),
+        pytest.param(3, 0, SILENCE_SECONDS, 3, id="three-of-three-say-nothing-about-agents"),
+        pytest.param(4, 4, SILENCE_SECONDS, 0, id="half-of-all-agents"),
+        pytest.param(4, 5, SILENCE_SECONDS, 4, id="fewer"),
         pytest.param(20, 0, 1e6, 0, id="all-agents-for-ever"),
     ],
 )
@@ -60,6 +60,6 @@ def test_a_pod_that_waits_for_a_silent_agent_is_told_so() -> None:
     snapshot, _ = silent_pool(1, 0)
     (pod,) = pods(1, 8)
     snapshot.apply(Added(pod.key, pod))
-    assert foretold(PodAssigner(snapshot), pod, [eight()], now=NOW) == (
+    assert forecast(PodAssigner(snapshot), pod, [eight()], now=NOW) == (
         "NodeProvisioner eight buys no node: no agent reports on the GPUs of s0; nothing is bought instead yet",
     )

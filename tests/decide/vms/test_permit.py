@@ -171,9 +171,9 @@ def test_a_vm_without_autoscaling_is_granted_nothing() -> None:
     ],
 )
 def test_amounts_are_checked_against_the_unit_last_told(
-    wanted: VmAmounts, told: VmAmounts | None, refused: bool
+    wanted: VmAmounts, answered_unit: VmAmounts | None, refused: bool
 ) -> None:
-    ledger = a_ledger(a_vm("v", size(4, 16)), a_vm_pod("v", "n", size(4, 16), unit=told), n=ROOM)
+    ledger = a_ledger(a_vm("v", size(4, 16)), a_vm_pod("v", "n", size(4, 16), unit=answered_unit), n=ROOM)
     found = decide_permit(ledger, PermitRequest(pod=key("v"), wanted=wanted))
     assert (found == PermitRefused(VmRefusal.UNIT_MISMATCH)) is refused
 
@@ -182,7 +182,7 @@ def test_a_new_compute_unit_is_told_with_the_answer_and_holds_from_the_next_requ
     ledger = a_ledger(a_vm("v", size(4, 16)), a_vm_pod("v", "n", size(4, 16), unit=size(1, 4)), n=ROOM)
     ledger.configure(vm_config(node_config(unit=size(2, 4))))
     found = decided(decide_permit(ledger, PermitRequest(pod=key("v"), wanted=size(5, 20))))
-    assert found.told == size(2, 4)
+    assert found.answered_unit == size(2, 4)
     assert found.write is not None
     assert found.write.unit == size(2, 4)
     ledger.put_pod(a_vm_pod("v", "n", size(5, 20), unit=found.write.unit))
@@ -231,7 +231,7 @@ def test_agents_that_count_whole_cores_are_told_and_granted_whole_cores() -> Non
         n=ROOM,
     )
     found = decided(decide_permit(ledger, PermitRequest(pod=key("v"), wanted=size(8, 32))))
-    assert found.told == size(1, 4)
+    assert found.answered_unit == size(1, 4)
     assert found.permit.granted == size(3, 32)
 
 
@@ -241,4 +241,4 @@ def test_memory_is_granted_in_bytes_to_agents_with_their_own_unit() -> None:
     request = PermitRequest(pod=key("v"), wanted=size(20, 80), unit=VmAmounts(250, GI))
     found = decided(decide_permit(ledger, request))
     assert found.permit.granted == size(4, 17)
-    assert found.told is None
+    assert found.answered_unit is None

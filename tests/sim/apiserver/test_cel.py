@@ -118,7 +118,7 @@ def test_either_side_may_decide_where_the_other_has_no_value(text: str, value: b
 def test_what_is_no_expression_is_pointed_at(text: str, place: int) -> None:
     with pytest.raises(NotCel) as caught:
         compiled(text)
-    first, shown, pointer = caught.value.told(text).split("\n")
+    first, shown, pointer = caught.value.marked(text).split("\n")
     assert (first.split(": ")[1], shown, len(pointer)) == (f"<input>:1:{place}", f" | {text}", place + 3)
 
 

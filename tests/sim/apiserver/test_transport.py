@@ -49,8 +49,8 @@ def on_virtual_time(
 
 @on_virtual_time
 async def test_a_call_takes_as_long_as_it_is_told(server: SimulatedApiServer) -> None:
-    weather = NetworkConditions(latency=Latency({"POST": 0.2}, default=0.1))
-    transport = InMemoryTransport(server, weather=weather)
+    network = NetworkConditions(latency=Latency({"POST": 0.2}, default=0.1))
+    transport = InMemoryTransport(server, network=network)
     start = asyncio.get_running_loop().time()
     await transport.send(creation("a"))
     await transport.send(Request("GET", MAPS))
@@ -59,7 +59,7 @@ async def test_a_call_takes_as_long_as_it_is_told(server: SimulatedApiServer) ->
 
 @on_virtual_time
 async def test_the_effect_lies_in_the_middle_of_the_call(server: SimulatedApiServer) -> None:
-    slow = InMemoryTransport(server, weather=NetworkConditions(latency=Latency(default=1.0)))
+    slow = InMemoryTransport(server, network=NetworkConditions(latency=Latency(default=1.0)))
     task = asyncio.create_task(slow.send(creation("a")))
     watching = InMemoryTransport(server)
     await asyncio.sleep(0.4)
@@ -78,7 +78,7 @@ async def test_the_effect_lies_in_the_middle_of_the_call(server: SimulatedApiSer
 def test_a_lost_call_may_have_happened(fault: NetworkFault, happened: bool) -> None:
     async def main() -> None:
         transport = InMemoryTransport(SimulatedApiServer(loop_clock()))
-        transport.weather.next_calls(fault)
+        transport.network.next_calls(fault)
         with pytest.raises(Unreachable):
             await transport.send(creation("a"))
         assert await names(transport) == (["a"] if happened else [])
@@ -94,9 +94,9 @@ def test_a_lost_call_may_have_happened(fault: NetworkFault, happened: bool) -> N
 def test_a_server_in_trouble_says_so_and_does_nothing(fault: NetworkFault, status: int) -> None:
     async def main() -> None:
         transport = InMemoryTransport(SimulatedApiServer(loop_clock()))
-        transport.weather.next_calls(fault, fault, where=lambda request: "watch" not in request.query)
+        transport.network.next_calls(fault, fault, where=lambda request: "watch" not in request.query)
         assert (await transport.send(creation("a"))).status == status
-        transport.weather.next_calls(None, fault)
+        transport.network.next_calls(None, fault)
         answer = await transport.send(Request("GET", MAPS))
         assert json.loads(answer.body)["code"] == status
         assert await names(transport) == []
@@ -109,7 +109,7 @@ def test_a_server_in_trouble_says_so_and_does_nothing(fault: NetworkFault, statu
 def test_dice_fall_the_same_way_for_the_same_seed() -> None:
     async def fates(seed: int) -> list[int]:
         transport = InMemoryTransport(SimulatedApiServer(loop_clock()))
-        transport.weather = NetworkConditions(
+        transport.network = NetworkConditions(
             seed=seed, odds=FaultRates({NetworkFault.LOST: 0.3, NetworkFault.THROTTLED: 0.3})
         )
         found: list[int] = []
@@ -128,27 +128,27 @@ def test_dice_fall_the_same_way_for_the_same_seed() -> None:
 
 @on_virtual_time
 async def test_cut_ends_everything_for_this_client_only(server: SimulatedApiServer) -> None:
-    doomed, other = InMemoryTransport(server), InMemoryTransport(server)
-    stream = doomed.stream(WATCH)
+    marked_for_deletion, other = InMemoryTransport(server), InMemoryTransport(server)
+    stream = marked_for_deletion.stream(WATCH)
     await other.send(creation("a"))
     assert len(await anext(stream)) == 1
     waiting = asyncio.create_task(one_batch(stream))
     await asyncio.sleep(1)
-    doomed.cut()
+    marked_for_deletion.cut()
     with pytest.raises(Unreachable):
         await waiting
     with pytest.raises(Unreachable):
-        await doomed.send(creation("b"))
+        await marked_for_deletion.send(creation("b"))
     assert await names(other) == ["a"]
 
 
 @on_virtual_time
 async def test_a_partition_passes(server: SimulatedApiServer) -> None:
     transport = InMemoryTransport(server)
-    transport.weather.partitioned = True
+    transport.network.partitioned = True
     with pytest.raises(Unreachable):
         await transport.send(creation("a"))
-    transport.weather.partitioned = False
+    transport.network.partitioned = False
     assert (await transport.send(creation("a"))).status == 201
 
 
@@ -169,7 +169,7 @@ async def test_streams_deliver_in_batches_and_can_be_broken(server: SimulatedApi
 
 @on_virtual_time
 async def test_watches_can_lag(server: SimulatedApiServer) -> None:
-    transport = InMemoryTransport(server, weather=NetworkConditions(latency=Latency(watch=5.0)))
+    transport = InMemoryTransport(server, network=NetworkConditions(latency=Latency(watch=5.0)))
     stream = transport.stream(WATCH)
     await transport.send(creation("a"))
     start = asyncio.get_running_loop().time()
@@ -201,7 +201,7 @@ async def test_a_consumer_that_sleeps_is_cut_off_and_finds_what_was_kept(server:
 
 @on_virtual_time
 async def test_a_call_slower_than_its_timeout_is_unanswered(server: SimulatedApiServer) -> None:
-    transport = InMemoryTransport(server, weather=NetworkConditions(latency=Latency(default=100.0)))
+    transport = InMemoryTransport(server, network=NetworkConditions(latency=Latency(default=100.0)))
     start = asyncio.get_running_loop().time()
     with pytest.raises(Unreachable, match="no answer in 30 s"):
         await transport.send(creation("a"))

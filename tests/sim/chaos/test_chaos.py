@@ -21,7 +21,7 @@ from ullage.sim.chaos.story import (
     FaultKind,
     JobKind,
     read_story,
-    told,
+    story_in_lines,
     write_story,
 )
 
@@ -79,7 +79,7 @@ def test_shrinking_leaves_only_what_is_needed() -> None:
     assert len(found.story.jobs) == 2
     assert not found.story.pools
     assert not found.story.nodes
-    assert len(told(found.story)) <= 40
+    assert len(story_in_lines(found.story)) <= 40
 
 
 @pytest.mark.story
@@ -87,7 +87,7 @@ def test_shrinking_leaves_only_what_is_needed() -> None:
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_promises_are_kept(seed: int) -> None:
     result = play(generated_story(seed))
-    assert result.failure is None, (result.failure, told(result.story))
+    assert result.failure is None, (result.failure, story_in_lines(result.story))
     assert result.coverage.injected
 
 

@@ -25,14 +25,17 @@ class Stage:
 
     server: SimulatedApiServer
     api: KubeApi
-    weather: NetworkConditions
+    network: NetworkConditions
 
     @asynccontextmanager
     async def actors(
         self,
         settings: ControllerManagerSettings = ControllerManagerSettings(),  # noqa: B008 - frozen
     ) -> AsyncIterator[ControllerManager]:
-        api = RestApi(InMemoryTransport(self.server, user="actors", weather=self.weather), rng=random.Random(3))
+        api = RestApi(
+            InMemoryTransport(self.server, user="actors", network=self.network),
+            rng=random.Random(3),
+        )
         async with start_actors(api, loop_clock(), settings) as actors:
             yield actors
 

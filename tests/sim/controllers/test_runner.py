@@ -66,7 +66,7 @@ def test_failures_wait_twice_as_long_each_time_and_start_anew_after_a_success() 
             if len(moments) in (1, 2, 3, 5):
                 raise Conflict("someone wrote first")
 
-        actor: ControllerLoop[str] = ControllerLoop("test", sync, clock, hands=1)
+        actor: ControllerLoop[str] = ControllerLoop("test", sync, clock, workers=1)
         actor.queue.add("a")
         task = asyncio.create_task(actor.run())
         await asyncio.sleep(1)

@@ -143,7 +143,7 @@ def test_a_cache_that_lags_leads_to_no_pod_too_many(watch_lag: float) -> None:
 @pytest.mark.fault
 def test_a_server_that_often_fails_is_outlasted() -> None:
     async def story(stage: Stage) -> None:
-        stage.weather.odds = FaultRates(
+        stage.network.odds = FaultRates(
             {NetworkFault.REFUSED: 0.1, NetworkFault.BROKEN: 0.1, NetworkFault.LOST: 0.05}, stream_cut=0.02
         )
         await stage.api.create(NODES, a_node("node-a"))
@@ -191,8 +191,8 @@ def history(seed: int) -> list[str]:
 
     async def story() -> None:
         server = SimulatedApiServer(loop_clock(), seed=seed)
-        weather = NetworkConditions(seed=seed, latency=Latency(default=0.004, spread=0.5, watch=0.02))
-        api = RestApi(InMemoryTransport(server, weather=weather), rng=random.Random(seed))
+        network = NetworkConditions(seed=seed, latency=Latency(default=0.004, spread=0.5, watch=0.02))
+        api = RestApi(InMemoryTransport(server, network=network), rng=random.Random(seed))
         for name in ("node-a", "node-b"):
             await api.create(NODES, a_node(name))
         async with start_actors(api, loop_clock(), ControllerManagerSettings(KubeletTimings(seed=seed))):

@@ -25,8 +25,8 @@ def with_an_api(story: Callable[[RestApi], Awaitable[None]]) -> None:
 
     async def told() -> None:
         server = SimulatedApiServer(loop_clock(), seed=1)
-        weather = NetworkConditions(latency=Latency(default=1.0))
-        await story(RestApi(InMemoryTransport(server, weather=weather), rng=random.Random(1)))
+        network = NetworkConditions(latency=Latency(default=1.0))
+        await story(RestApi(InMemoryTransport(server, network=network), rng=random.Random(1)))
 
     run_virtual(told())
 

@@ -75,7 +75,7 @@ def a_pod_of(
     return seen_pod(msgspec.convert(body | {"metadata": meta, "status": status}, KubePod))
 
 
-def sights(
+def terminal(
     *,
     nodes: Sequence[Node] = (),
     inventories: Sequence[Inventory] = (),

@@ -25,9 +25,9 @@ NS = "default"
 class Onlooker:
     """Reads the API, never the captions."""
 
-    def __init__(self, world: World, told: list[Caption]) -> None:
+    def __init__(self, world: World, spoken: list[Caption]) -> None:
         self.world = world
-        self.told = told
+        self.spoken = spoken
         self.most_draining = 0
         """Nodes that were seen with the draining taint at the same time."""
 
@@ -85,17 +85,17 @@ class Onlooker:
 
 def look_on(story: Story, seen: Callable[[Onlooker], Awaitable[None]], *, seed: int = 1) -> list[Caption]:
     """Tell a story while somebody looks on. Returns all that was told."""
-    told: list[Caption] = []
+    spoken: list[Caption] = []
 
     async def live() -> None:
         async with staged(story, seed) as world:
             programme = CaptionFeed(story)
-            programme.listen(told.append)
+            programme.listen(spoken.append)
             began = world.clock.now() - world.elapsed
-            watching = TerminalInformers(world.api, world.clock, programme.tell, seed=seed, began=began)
+            watching = TerminalInformers(world.api, world.clock, programme.record, seed=seed, began=began)
             beside = [asyncio.ensure_future(watching.run()), asyncio.ensure_future(play(world, programme))]
             try:
-                await seen(Onlooker(world, told))
+                await seen(Onlooker(world, spoken))
             finally:
                 for task in beside:
                     task.cancel()
@@ -105,4 +105,4 @@ def look_on(story: Story, seen: Callable[[Onlooker], Awaitable[None]], *, seed: 
             assert world.violation is None, world.violation
 
     run_virtual(live())
-    return told
+    return spoken

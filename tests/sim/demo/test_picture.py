@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.sim.demo.facts import NOW, a_node, a_pod_of, inventory_of, provisioner, sights
+from tests.sim.demo.facts import NOW, a_node, a_pod_of, inventory_of, provisioner, terminal
 from ullage.model.device import DeviceHealth
 from ullage.model.node import Node, Taint
 from ullage.sim.demo.terminal_model import NO_POOL, GpuTile, GpuUse, pools, waiting
@@ -29,18 +29,18 @@ TAINTED = {
     ],
 )
 def test_what_is_to_become_of_a_node(node: Node, mark: str, going: bool) -> None:
-    (pool,) = pools(sights(nodes=[node], inventories=[inventory_of("a")]), NOW)
+    (pool,) = pools(terminal(nodes=[node], inventories=[inventory_of("a")]), NOW)
     assert (pool.nodes[0].mark, pool.nodes[0].going) == (mark, going)
 
 
 def test_a_node_without_a_report_is_starting() -> None:
-    (pool,) = pools(sights(nodes=[a_node("a")]), NOW)
+    (pool,) = pools(terminal(nodes=[a_node("a")]), NOW)
     assert pool.nodes[0].mark == "starting: no GPUs yet"
     assert pool.nodes[0].islands == ()
 
 
 def test_gpus_are_drawn_island_by_island_with_their_holders() -> None:
-    seen = sights(
+    seen = terminal(
         nodes=[a_node("a")],
         inventories=[inventory_of("a", broken=(1, 6))],
         pods=[a_pod_of("train-0", node="a", gpus=(0, 1)), a_pod_of("chat-x", node="a", gpus=(4,), share=250)],
@@ -63,7 +63,7 @@ def test_gpus_are_drawn_island_by_island_with_their_holders() -> None:
 
 
 def test_pools_come_by_name_and_strangers_last() -> None:
-    seen = sights(
+    seen = terminal(
         nodes=[a_node("a", pool="train"), a_node("z")],
         inventories=[inventory_of("a"), inventory_of("z")],
         provisioners=[provisioner("train", current=1, target=3, coming=2), provisioner("idle")],
@@ -75,7 +75,7 @@ def test_pools_come_by_name_and_strangers_last() -> None:
 
 
 def test_pods_of_one_workload_wait_together_and_the_oldest_first() -> None:
-    seen = sights(
+    seen = terminal(
         pods=[
             a_pod_of("chat-1", app="chat", waits=("Unschedulable", "0/4 nodes fit"), created=NOW - 20),
             a_pod_of("chat-2", app="chat", waits=("Unschedulable", "0/4 nodes fit"), created=NOW - 10),
@@ -89,7 +89,7 @@ def test_pods_of_one_workload_wait_together_and_the_oldest_first() -> None:
 
 
 def test_a_finished_or_leaving_pod_holds_and_waits_for_nothing() -> None:
-    seen = sights(
+    seen = terminal(
         nodes=[a_node("a")],
         inventories=[inventory_of("a")],
         pods=[a_pod_of("done", node="a", gpus=(0,), phase="Succeeded"), a_pod_of("going", deleting=True)],
@@ -100,5 +100,5 @@ def test_a_finished_or_leaving_pod_holds_and_waits_for_nothing() -> None:
 
 
 def test_health_unknown_counts_as_broken() -> None:
-    seen = sights(nodes=[a_node("a")], inventories=[inventory_of("a", broken=(0,), health=DeviceHealth.UNKNOWN)])
+    seen = terminal(nodes=[a_node("a")], inventories=[inventory_of("a", broken=(0,), health=DeviceHealth.UNKNOWN)])
     assert pools(seen, NOW)[0].nodes[0].islands[0][0].use is GpuUse.BROKEN

@@ -6,7 +6,7 @@ import re
 import pytest
 from rich.console import Console
 
-from tests.sim.demo.facts import NOW, a_node, a_pod_of, inventory_of, provisioner, sights
+from tests.sim.demo.facts import NOW, a_node, a_pod_of, inventory_of, provisioner, terminal
 from ullage.sim.demo.captions import Caption, CaptionFeed
 from ullage.sim.demo.gpu_map import Palette
 from ullage.sim.demo.screen import Addresses, Frame, line_of
@@ -22,7 +22,7 @@ ADDRESSES = Addresses(
 
 def frame(programme: CaptionFeed, more_nodes: int = 0) -> Frame:
     more = [f"train-{number:04}" for number in range(more_nodes)]
-    seen = sights(
+    seen = terminal(
         nodes=[a_node(name, pool="train") for name in ("train-a", "train-b", *more)],
         inventories=[inventory_of("train-a", broken=(7,)), *map(inventory_of, ("train-b", *more))],
         pods=[
@@ -53,7 +53,7 @@ def drawn(programme: CaptionFeed, width: int, height: int, more_nodes: int = 0) 
 def a_programme(decisions: int = 3) -> CaptionFeed:
     programme = CaptionFeed(TOUR)
     for number in range(decisions):
-        programme.tell(
+        programme.record(
             Caption(
                 at=float(60 * number),
                 who="scheduler",
@@ -69,7 +69,7 @@ def a_programme(decisions: int = 3) -> CaptionFeed:
 def test_everything_that_matters_is_on_it(width: int, height: int) -> None:
     text = "\n".join(drawn(a_programme(), width, height))
     for wanted in (
-        TOUR.moments[0].caption[:40],
+        TOUR.story_steps[0].caption[:40],
         "tour",
         "00:09:30",
         ADDRESSES.dashboard,
@@ -113,7 +113,7 @@ def test_it_fits_however_much_there_is(width: int, height: int, more_nodes: int)
 
 def test_a_long_why_is_cut_after_two_lines() -> None:
     programme = CaptionFeed(TOUR)
-    programme.tell(Caption(at=1, who="scheduler", word="FailedScheduling", about="x", text="no " * 200, warning=True))
+    programme.record(Caption(at=1, who="scheduler", word="FailedScheduling", about="x", text="no " * 200, warning=True))
     lines = [line for line in drawn(programme, 140, 42) if "no no" in line]
     assert len(lines) == 2
     assert lines[1].rstrip().endswith("…")
@@ -122,10 +122,10 @@ def test_a_long_why_is_cut_after_two_lines() -> None:
 def test_decisions_about_one_workload_fold_into_one_line() -> None:
     programme = CaptionFeed(TOUR)
     for number in range(16):
-        programme.tell(
+        programme.record(
             Caption(at=number, who="scheduler", word="Scheduled", about=f"chat-6v8-{number:05}", text=f"to n{number}")
         )
-    programme.tell(Caption(at=100, who="scheduler", word="Scheduled", about="chat-6v8-later", text="to z"))
+    programme.record(Caption(at=100, who="scheduler", word="Scheduled", about="chat-6v8-later", text="to z"))
     assert [(told.count, told.text) for told in programme.recent] == [(16, "to n15"), (1, "to z")]
 
 

@@ -32,10 +32,10 @@ for told in look_on(TOUR, seen, seed={seed}):
 
 @pytest.mark.parametrize("story", STORIES.values(), ids=lambda story: story.name)
 def test_moments_are_in_order_and_worth_telling(story: Story) -> None:
-    times = [moment.at for moment in story.moments]
+    times = [story_step.at for story_step in story.story_steps]
     assert times == sorted(times)
-    assert len({moment.name for moment in story.moments}) == len(story.moments)
-    assert all(len(moment.caption) > 20 for moment in story.moments)
+    assert len({story_step.name for story_step in story.story_steps}) == len(story.story_steps)
+    assert all(len(story_step.caption) > 20 for story_step in story.story_steps)
     assert story.seconds / 30 <= 120, "told within two minutes at the default speed"
 
 
@@ -51,7 +51,7 @@ def test_a_story_that_is_not_there_is_refused_by_name() -> None:
 
 @pytest.mark.story
 def test_crowding_a_gang_waits_whole_gets_in_whole_and_makes_room_whole() -> None:
-    at = {moment.name: moment.at for moment in CROWDING.moments}
+    at = {story_step.name: story_step.at for story_step in CROWDING.story_steps}
 
     async def seen(eye: Onlooker) -> None:
         await eye.world.sleep_until(at["between"])
@@ -83,7 +83,7 @@ def test_crowding_a_gang_waits_whole_gets_in_whole_and_makes_room_whole() -> Non
 
 @pytest.mark.story
 def test_ebb_nodes_go_in_parallel_and_a_budget_that_allows_nothing_is_kept() -> None:
-    at = {moment.name: moment.at for moment in EBB.moments}
+    at = {story_step.name: story_step.at for story_step in EBB.story_steps}
 
     async def seen(eye: Onlooker) -> None:
         await eye.world.sleep_until(at["ebb"])
@@ -118,7 +118,7 @@ def test_ebb_nodes_go_in_parallel_and_a_budget_that_allows_nothing_is_kept() -> 
 
 @pytest.mark.story
 def test_a_story_goes_on_though_onlookers_meddle_with_it() -> None:
-    at = {moment.name: moment.at for moment in TOUR.moments}
+    at = {story_step.name: story_step.at for story_step in TOUR.story_steps}
 
     async def seen(eye: Onlooker) -> None:
         api = eye.world.api
@@ -146,7 +146,7 @@ def test_the_same_seed_tells_the_same_story_whatever_hashes_are() -> None:
     first, again = told(1, "1"), told(1, "2")
     assert first == again
     assert "NodesLaunched" in first
-    assert TOUR.moments[0].caption in first
+    assert TOUR.story_steps[0].caption in first
 
 
 @pytest.mark.full
@@ -157,7 +157,7 @@ def test_another_seed_tells_another_story() -> None:
 
 @pytest.mark.story
 def test_karpenter_buys_for_those_who_wait_and_nobody_else_gets_it() -> None:
-    at = {moment.name: moment.at for moment in KARPENTER_STORY.moments}
+    at = {story_step.name: story_step.at for story_step in KARPENTER_STORY.story_steps}
 
     async def seen(eye: Onlooker) -> None:
         async def claims() -> list[str]:

@@ -13,7 +13,7 @@ from ullage.sim.demo.tour import TOUR
 
 pytestmark = pytest.mark.story
 
-AT = {moment.name: moment.at for moment in TOUR.moments}
+AT = {moment.name: moment.at for moment in TOUR.story_steps}
 
 
 async def _claims_land_in_one_island(eye: Onlooker) -> float:
@@ -38,7 +38,7 @@ async def _a_forgery_stays_outside(eye: Onlooker) -> float:
     await eye.world.sleep_until(AT["forgery"] + 1)
     pod = await eye.pod("notebook")
     assert parse_allocation(pod.metadata.annotations[ALLOCATED]).devices == (await eye.claim("notebook")).status.gpu_ids
-    assert any("ForeignOutput" in one.text for one in eye.told if one.word == "Refused")
+    assert any("ForeignOutput" in one.text for one in eye.spoken if one.word == "Refused")
     return eye.world.elapsed
 
 
@@ -76,12 +76,12 @@ async def _the_pool_grows_with_the_rush(eye: Onlooker) -> float:
 
 
 async def _a_gpu_dies(eye: Onlooker) -> float:
-    async def told() -> bool:
+    async def spoken() -> bool:
         return bool(await eye.events("GpuUnhealthy"))
 
     await eye.world.sleep_until(AT["death"] - 1)
     claim = await eye.claim("fine-tune")
-    moment = await eye.until(told, within=10)
+    moment = await eye.until(spoken, within=10)
     (event,) = await eye.events("GpuUnhealthy")
     assert (event["regarding"]["kind"], event["regarding"]["name"]) == ("Pod", "fine-tune")
     dead = [one.id for one in await eye.devices(claim.status.node_name) if one.health is DeviceHealth.UNHEALTHY]
@@ -139,7 +139,7 @@ async def _load_leaves_and_nodes_are_drained(eye: Onlooker) -> float:
     running = [pod for app in ("chat", "embed") for pod in await eye.pods(app)]
     assert len(running) == 13
     assert not evicted & {pod.metadata.name for pod in running}
-    bought = [one for one in eye.told if one.word == "NodesLaunched" and one.at >= AT["ebb"]]
+    bought = [one for one in eye.spoken if one.word == "NodesLaunched" and one.at >= AT["ebb"]]
     assert bought == []
     return moment
 
@@ -181,6 +181,6 @@ def test_every_moment_comes_in_its_order(seed: int) -> None:
             assert not reached or moment >= reached[-1], look.__name__
             reached.append(moment)
 
-    told = look_on(TOUR, seen, seed=seed)
+    spoken = look_on(TOUR, seen, seed=seed)
     assert reached[-1] / 30 < 120, "all of it within two minutes at the default speed"
-    assert [one.text for one in told if one.word == "Skipped"] == []
+    assert [one.text for one in spoken if one.word == "Skipped"] == []

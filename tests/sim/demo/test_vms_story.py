@@ -8,7 +8,7 @@ from ullage.kube.read.vm import read_vm
 from ullage.model.vm import Vm
 from ullage.sim.demo.vms import VMS
 
-AT = {moment.name: moment.at for moment in VMS.moments}
+AT = {moment.name: moment.at for moment in VMS.story_steps}
 
 
 async def sizes(eye: Onlooker) -> dict[str, int]:

@@ -12,7 +12,7 @@ import pytest
 from ullage.config.loading import override
 from ullage.config.settings import Settings
 from ullage.sim.experiment.run import RunOutcome, RunProgress, perform
-from ullage.sim.experiment.run_spec import RunSpec, told_settings, world_spec
+from ullage.sim.experiment.run_spec import RunSpec, changed_settings, world_spec
 from ullage.sim.experiment.workers import run_all
 from ullage.sim.fleet.reading import read_fleet
 from ullage.sim.report.page import page
@@ -97,8 +97,8 @@ def test_chance_has_the_seed_of_the_run() -> None:
 
 
 def test_settings_that_are_not_as_by_default_are_told() -> None:
-    assert told_settings(Settings()) == {}
-    assert told_settings(a_recipe(policy="packing").settings) == {"scheduling.policy": "packing"}
+    assert changed_settings(Settings()) == {}
+    assert changed_settings(a_recipe(policy="packing").settings) == {"scheduling.policy": "packing"}
 
 
 @pytest.mark.parametrize(("evicted", "finished"), [("again", 3), ("lost", 2)])

@@ -23,7 +23,7 @@ def acted(folder: Path) -> Iterator[Kubectl]:
 
 
 @pytest.fixture(scope="module")
-def heard(workload_control_plane: ControlPlane, acted: Kubectl, folder: Path) -> Heard:
+def wait(workload_control_plane: ControlPlane, acted: Kubectl, folder: Path) -> Heard:
     return tell(STORY, real_kubectl(workload_control_plane, folder), acted)
 
 

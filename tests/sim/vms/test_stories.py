@@ -43,7 +43,7 @@ async def vms_at_work(stage: Stage, failures: float = 0.0) -> AsyncIterator[None
     await install(stage.api, VM_KINDS)
     for name in ("node-a", "node-b"):
         await stage.api.create(NODES, a_node(name))
-    api = RestApi(InMemoryTransport(stage.server, user="vms", weather=stage.weather), rng=random.Random(4))
+    api = RestApi(InMemoryTransport(stage.server, user="vms", network=stage.network), rng=random.Random(4))
     timings = HypervisorTimings(hotplug=2.0, migration=20.0)
     async with (
         stage.actors(ControllerManagerSettings(INSTANT)),

@@ -38,8 +38,8 @@ def test_a_week_in_which_nothing_happens_costs_no_call_and_no_write() -> None:
         made.submit(arrives(0, pod("a", 4)))
         await asyncio.sleep(3600)
         asked: list[Request] = []
-        for weather in made.loops.weather.values():
-            weather.script(asked.append)
+        for network in made.loops.network.values():
+            network.script(asked.append)
         revision = made.server.revision
         await asyncio.sleep(WEEK)
         assert (asked, made.server.revision) == ([], revision)

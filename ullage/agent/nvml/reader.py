@@ -70,13 +70,13 @@ class NvmlReader:
         # A handle is a pointer: it identifies the GPU of an event even when the GPU itself no longer answers.
         handles = {_address(slot.handle): slot for slot in self._slots if slot.handle is not None}
 
-        def heard(address: int | None, xid: int) -> None:
+        def on_event(address: int | None, xid: int) -> None:
             told = [handles[address]] if address in handles else self._slots
             for slot in told:
                 on_xid(self._name(slot), xid)
 
         registered = [slot.handle for slot in self._slots if slot.handle is not None]
-        self._listener = XidListener(self._nvml, registered, asyncio.get_running_loop(), heard)
+        self._listener = XidListener(self._nvml, registered, asyncio.get_running_loop(), on_event)
 
     async def close(self) -> None:
         if self._listener is not None:

@@ -11,18 +11,20 @@ from ullage.agent.nvml.library import Handle, Nvml, optional
 WAIT_MILLISECONDS = 500
 """Length of one wait, and so the longest time that stopping takes."""
 
-Heard = Callable[[int | None, int], None]
+OnXidEvent = Callable[[int | None, int], None]
 """Called in the event loop with the address of the GPU's handle (None: any GPU) and the Xid."""
 
 
 class XidListener:
     """Listens from its creation until stopped."""
 
-    def __init__(self, nvml: Nvml, handles: Sequence[Handle], loop: asyncio.AbstractEventLoop, heard: Heard) -> None:
+    def __init__(
+        self, nvml: Nvml, handles: Sequence[Handle], loop: asyncio.AbstractEventLoop, on_event: OnXidEvent
+    ) -> None:
         self._nvml = nvml
         self._handles = handles
         self._loop = loop
-        self._heard = heard
+        self._on_event = on_event
         self._stopped = threading.Event()
         threading.Thread(target=self._listen, name="xids", daemon=True).start()
 
@@ -55,4 +57,4 @@ class XidListener:
         if event.eventType == nvml.nvmlEventTypeXidCriticalError and not self._stopped.is_set():
             with suppress(RuntimeError):  # the loop is gone
                 address = ctypes.cast(event.device, ctypes.c_void_p).value
-                self._loop.call_soon_threadsafe(self._heard, address, int(event.eventData))
+                self._loop.call_soon_threadsafe(self._on_event, address, int(event.eventData))

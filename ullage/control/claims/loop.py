@@ -16,7 +16,7 @@ from ullage.act.claim_status import ClaimStatusWriter
 from ullage.act.quota_status import QuotaStatusWriter
 from ullage.clock import Clock
 from ullage.decide.claims.scheduler_feedback import SchedulerFeedback
-from ullage.decide.claims.status import A_MOMENT
+from ullage.decide.claims.status import SHORT_WAIT
 from ullage.decide.claims.status_debounce import StatusDebounce
 from ullage.decide.claims.view import ClaimView
 from ullage.decide.claims.work_items import (
@@ -53,7 +53,7 @@ from ullage.state.snapshot import ClusterSnapshot
 SOURCES = frozenset({PODS.id, GPU_CLAIMS.id})
 """Sources that must be synced before any claim is judged."""
 
-JUDGED_AT_A_TIME = 256
+CHECKED_AT_A_TIME = 256
 """Work items per turn; then other tasks of the event loop run."""
 
 WORKERS = 8
@@ -89,13 +89,13 @@ class ClaimController:
         self._view = ClaimView(snapshot, self._said, frozenset(names), quotas or QuotaTable(snapshot))
         self._claims, self._copies = ClaimStatusWriter(api, clock), ClaimCreator(api)
         self._quotas = QuotaStatusWriter(api, clock)
-        self._told: dict[ObjectKey, QuotaStatus] = {}
+        self._reported_quotas: dict[ObjectKey, QuotaStatus] = {}
         self._deadlines: DeadlineQueue[ClaimWorkItem] = DeadlineQueue()
         self._touched: dict[ClaimWorkItem, None] = {}
         self._under_way: set[ClaimWorkItem] = set()
         self._debounce = StatusDebounce()
         self._protection = ClaimProtection(api)
-        self._told_unprotected = False
+        self._reported_unprotected = False
         self._unused: dict[ObjectKey, float] = {}
         """Instant at which to release each unused claim."""
         self._not_before: dict[ClaimWorkItem, float] = {}
@@ -113,7 +113,7 @@ class ClaimController:
         elif isinstance(fact, Claim):
             self._observe_claim(event, fact)
         elif isinstance(fact, Quota):
-            self._told.pop(fact.key, None)
+            self._reported_quotas.pop(fact.key, None)
             self._touch([about_quotas(fact.key.namespace)])
         elif fact is None:
             self._wakeup.set()
@@ -155,11 +155,11 @@ class ClaimController:
 
     async def reconcile(self) -> bool:
         """Judge what events touched, and start the work items that are due. True if there is more to judge."""
-        judged = self._judge() if self._is_awake() else 0
+        checked = self._check_due() if self._is_awake() else 0
         while len(self._under_way) < WORKERS and (item := self._next_due()) is not None:
             self._under_way.add(item)
             self._tasks.start(self._perform(item), f"{item.kind} {item.key}")
-        if judged < JUDGED_AT_A_TIME:
+        if checked < CHECKED_AT_A_TIME:
             return False
         await let_others_run()
         return True
@@ -211,10 +211,10 @@ class ClaimController:
                 self._said.absolve(pod.key)
                 self._touch(about_pod(pod))
 
-    def _judge(self) -> int:
+    def _check_due(self) -> int:
         """Queue the work items that events touched, or remove them. Returns the number of items judged."""
         now = self._clock.now()
-        items = [one for one in self._touched if one not in self._under_way][:JUDGED_AT_A_TIME]
+        items = [one for one in self._touched if one not in self._under_way][:CHECKED_AT_A_TIME]
         for item in items:
             del self._touched[item]
             at = self._due(item, now)
@@ -238,15 +238,15 @@ class ClaimController:
             case ClaimWorkKind.QUOTA:
                 # Quotas change in bursts: the first change opens a short window in which the others are collected.
                 planned = self._deadlines.due(item)
-                return now + A_MOMENT if planned is None else min(planned, now + A_MOMENT)
+                return now + SHORT_WAIT if planned is None else min(planned, now + SHORT_WAIT)
 
     def _status_due(self, key: ObjectKey, now: float) -> float | None:
         claim = self._state.claims.get(key)
-        standing = None if claim is None else self._view.to_be_said(claim)
-        if claim is None or standing is None:
+        desired = None if claim is None else self._view.to_be_said(claim)
+        if claim is None or desired is None:
             self._debounce.end(key)
             return None
-        return self._debounce.due(claim, standing, now)
+        return self._debounce.due(claim, desired, now)
 
     def _protection_due(self, key: ObjectKey, now: float) -> float | None:
         claim = self._state.claims.get(key)
@@ -292,10 +292,10 @@ class ClaimController:
 
     async def _write_status(self, key: ObjectKey) -> bool | None:
         claim = self._state.claims.get(key)
-        standing = None if claim is None else self._view.to_be_said(claim)
-        if claim is None or standing is None:
+        desired = None if claim is None else self._view.to_be_said(claim)
+        if claim is None or desired is None:
             return None
-        outcome = await self._claims.record(standing, known_claim(claim))
+        outcome = await self._claims.record(desired, known_claim(claim))
         self._debounce.end(key)
         self._on_outcome(outcome)
         return not (isinstance(outcome, StatusNotWritten) and outcome.setback is StatusWriteFailure.API_FAILED)
@@ -308,8 +308,8 @@ class ClaimController:
         try:
             return await self._protection.put(claim, protected=missing)
         except Forbidden as error:
-            if not self._told_unprotected:
-                self._told_unprotected = True
+            if not self._reported_unprotected:
+                self._reported_unprotected = True
                 _log.error("claims in use cannot be protected against deletion", claim=str(key), error=error.message)
             raise
 
@@ -324,15 +324,15 @@ class ClaimController:
     async def _write_quotas(self, namespace: str) -> bool:
         """Write the status of the namespace's quotas. False if the API failed and it has to be tried again."""
         right = True
-        for standing in self._view.quota_standings(namespace):
-            if self._told.get(standing.quota) == standing:
+        for desired in self._view.quota_statuses(namespace):
+            if self._reported_quotas.get(desired.quota) == desired:
                 continue
-            outcome = await self._quotas.record(standing)
+            outcome = await self._quotas.record(desired)
             self._on_outcome(outcome)
             if isinstance(outcome, StatusNotWritten):
                 right = right and outcome.setback is not StatusWriteFailure.API_FAILED
             else:
-                self._told[standing.quota] = standing
+                self._reported_quotas[desired.quota] = desired
         if self._view.has_intentions(namespace):
             # A bind under way counts. Should it fail, no event would follow.
             self._deadlines.put(about_quotas(namespace), self._clock.now() + ECHO_SECONDS)

@@ -155,7 +155,8 @@ class NodeRemoval:
             raise _Stopped(PlanViolation(_FAILURES[first.result], detail, first.pod.key), count)
         if remaining:
             pod = remaining[0]
-            detail = f"{pod.key} was evicted and is not gone after {self._pace.evictions.grace(pod):g} s and some more"
+            waited = self._pace.evictions.grace_period(pod)
+            detail = f"{pod.key} was evicted and is not gone after {waited:g} s and some more"
             raise _Stopped(PlanViolation(RemovalFailure.PODS_REMAIN, detail, pod.key), count)
         return count
 

@@ -133,7 +133,7 @@ class DrainReporter:
     def _record(
         self, about: ObjectReference, reason: EventReason, note: str, related: ObjectReference | None = None
     ) -> None:
-        self._events.tell(EventMessage(about, reason, note, related))
+        self._events.record(EventMessage(about, reason, note, related))
 
 
 def _node(name: str, uid: str) -> ObjectReference:

@@ -82,7 +82,7 @@ class DrainController:
         self.core.workloads.kinds = frozenset(resource.kind for resource in seen)
         return [InformerSpec(resource, partial(read_workload, kind=resource.kind)) for resource in seen]
 
-    def hear(self, event: FactEvent[Any]) -> None:
+    def observe(self, event: FactEvent[Any]) -> None:
         """Pass one event to the loop, after the snapshot has changed."""
         self.loop.observe(event)
 

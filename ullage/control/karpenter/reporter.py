@@ -25,7 +25,7 @@ from ullage.observe.karpenter_metrics import KarpenterMetrics
 
 _log = structlog.get_logger("karpenter")
 
-TRIES_BEFORE_TOLD = 3
+TRIES_BEFORE_REPORT = 3
 
 
 class KarpenterReporter:
@@ -48,7 +48,7 @@ class KarpenterReporter:
         elif isinstance(outcome, IntentFailed | IntentRejected):
             kind = type(intent).__name__
             _log.warning("intent not performed", intent=kind, tries=failures, error=outcome.detail)
-            if isinstance(intent, DeleteSmartPod) and failures >= TRIES_BEFORE_TOLD and self._metrics is not None:
+            if isinstance(intent, DeleteSmartPod) and failures >= TRIES_BEFORE_REPORT and self._metrics is not None:
                 self._metrics.cleanup_failed()
 
     def _done(self, outcome: IntentDone) -> None:
@@ -62,11 +62,11 @@ class KarpenterReporter:
                     note = (
                         f"insufficient GPU resources in pool {pool}, auto-scaling triggered (request {intent.request})"
                     )
-                    self._tell(pod, EventReason.SCALE_UP_TRIGGERED, note)
+                    self._emit(pod, EventReason.SCALE_UP_TRIGGERED, note)
             case AdmitWaitingPod() as intent if outcome.written:
-                self._tell(intent.pod, EventReason.NODE_HANDED_OVER, f"node {intent.node} was bought for this pod")
+                self._emit(intent.pod, EventReason.NODE_HANDED_OVER, f"node {intent.node} was bought for this pod")
             case RecordFailure(failure=failure) as intent if failure is not None:
-                self._tell(intent.pod, EventReason.SCALE_UP_FAILED, f"{failure.reason.value}: {failure.message}")
+                self._emit(intent.pod, EventReason.SCALE_UP_FAILED, f"{failure.reason.value}: {failure.message}")
                 self._ended(SmartPodState.FAILED, failure.reason)
             case DeleteSmartPod() as intent:
                 _log.info("smart pod deleted", smart_pod=str(intent.key), state=intent.end.value, why=intent.why)
@@ -126,7 +126,7 @@ class KarpenterReporter:
                 self._unprotected.add(seen)
                 note = f"{HANDOVER_UNPROTECTED}: {UNPROTECTED}"
                 about = ObjectReference("NodePool", ObjectKey("", name), pool.uid, "karpenter.sh/v1")
-                self._events.tell(EventMessage(about, EventReason.HANDOVER_UNPROTECTED, note))
+                self._events.record(EventMessage(about, EventReason.HANDOVER_UNPROTECTED, note))
 
     def show(self, states: Mapping[SmartPodState, int], oldest_pending: float) -> None:
         if self._metrics is not None:
@@ -136,5 +136,5 @@ class KarpenterReporter:
         if self._metrics is not None:
             self._metrics.ended(result, reason)
 
-    def _tell(self, pod: WaitingPod, reason: EventReason, note: str) -> None:
-        self._events.tell(EventMessage(ObjectReference("Pod", pod.key, pod.uid), reason, note))
+    def _emit(self, pod: WaitingPod, reason: EventReason, note: str) -> None:
+        self._events.record(EventMessage(ObjectReference("Pod", pod.key, pod.uid), reason, note))

@@ -92,7 +92,7 @@ class KarpenterController:
     def configure(self, settings: Settings) -> None:
         """Change nothing: settings of Karpenter need a restart."""
 
-    def hear(self, event: FactEvent[Any]) -> None:
+    def observe(self, event: FactEvent[Any]) -> None:
         """Pass an event to the loop. Call after the snapshot has been updated."""
         self.loop.observe(event)
 

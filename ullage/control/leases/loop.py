@@ -20,8 +20,8 @@ from ullage.decide.leases.release import (
     LeaseNodeFacts,
     ReleaseHold,
     ReleaseReason,
-    judge,
-    judge_fenced,
+    decide_fenced,
+    decide_hold,
 )
 from ullage.errors import ApiError, LeadershipLost
 from ullage.kube.client.resources import GPU_NODE_STATUSES, LEASES, NODES, PODS
@@ -149,15 +149,15 @@ class LeaseGarbageCollector:
 
     def _is_suspect(self, lease: GpuLease, hold: LeaseHold, now: float) -> bool:
         seen, pod = self._index.seen(lease, hold), self._index.holder(hold.uid)
-        ground = LeaseNodeFacts(self._index.has_node(lease.node), self._index.inventory(lease.node))
-        match judge(seen, hold, pod, ground, now=now, policy=self._policy):
+        node_facts = LeaseNodeFacts(self._index.has_node(lease.node), self._index.inventory(lease.node))
+        match decide_hold(seen, hold, pod, node_facts, now=now, policy=self._policy):
             case KeepHold(again_at=again_at):
-                self._judge_again(lease.name, again_at)
+                self._check_again(lease.name, again_at)
                 return False
             case _:
                 return True
 
-    def _judge_again(self, name: str, at: float | None) -> None:
+    def _check_again(self, name: str, at: float | None) -> None:
         """Judge the Lease again at this instant, or earlier if one of its other holds is due earlier."""
         if at is not None:
             planned = self._deadlines.due(name)
@@ -169,7 +169,7 @@ class LeaseGarbageCollector:
         again_at = await self._each(suspects, lambda name: self._release(name, suspects[name], reads))
         later = self._clock.now() + self._limits.retry
         for name in suspects:
-            self._judge_again(name, again_at.get(name, later))
+            self._check_again(name, again_at.get(name, later))
 
     async def _each(self, names: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> dict[str, T]:
         """Ask about all of them, some at a time. Those that could not be asked about are left out."""
@@ -215,7 +215,7 @@ class LeaseGarbageCollector:
         again: list[float] = []
         for hold in lease.holds:
             if hold in holds:
-                match await self._judge_afresh(lease, hold, reads):
+                match await self._check_afresh(lease, hold, reads):
                     case ReleaseHold(why):
                         over[hold] = why
                     case KeepHold(again_at=again_at):
@@ -229,17 +229,17 @@ class LeaseGarbageCollector:
             self._on_released(LeaseReleased(lease.node, lease.device, hold.uid, why, hold.instance))
         return min(again, default=None)
 
-    async def _judge_afresh(self, lease: GpuLease, hold: LeaseHold, reads: _FreshReads) -> KeepHold | ReleaseHold:
+    async def _check_afresh(self, lease: GpuLease, hold: LeaseHold, reads: _FreshReads) -> KeepHold | ReleaseHold:
         unread = KeepHold(KeepReason.NOT_LOOKED_AT, self._clock.now() + self._limits.retry)
         exists = self._index.has_node(lease.node) or reads.nodes.get(lease.node)
         if hold.uid not in reads.pods or exists is None:
             return unread
-        pod, ground = reads.pods[hold.uid], LeaseNodeFacts(exists, self._index.inventory(lease.node))
+        pod, node_facts = reads.pods[hold.uid], LeaseNodeFacts(exists, self._index.inventory(lease.node))
         seen = self._index.seen(lease, hold)
-        found = judge(seen, hold, pod, ground, now=self._clock.now(), policy=self._policy)
+        found = decide_hold(seen, hold, pod, node_facts, now=self._clock.now(), policy=self._policy)
         if not isinstance(found, FenceThenRelease):
             return found
         if pod is None or (not lease.shared and await self._releaser.lease(lease.name) != lease):
             return unread  # written for the pod since: what the watch said was late
         fenced = await self._releaser.fence(pod)
-        return judge_fenced(seen, hold, fenced, ground, now=self._clock.now(), policy=self._policy)
+        return decide_fenced(seen, hold, fenced, node_facts, now=self._clock.now(), policy=self._policy)

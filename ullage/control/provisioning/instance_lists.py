@@ -105,9 +105,9 @@ class InstanceLists:
         since, said = self._failed.get(name, (_NEVER, ""))
         return said if self._clock.steady() >= since + TROUBLE_AFTER else ""
 
-    def listed_after(self, name: str, moment: float) -> bool:
+    def listed_after(self, name: str, instant: float) -> bool:
         """True if a list of the provider was begun at or after this instant, and answered."""
-        return name in self._listed and name not in self._failed and self._listed[name][0] >= moment
+        return name in self._listed and name not in self._failed and self._listed[name][0] >= instant
 
     def stop(self) -> None:
         """Cancel lists under way. They are not awaited."""

@@ -93,7 +93,7 @@ class ProvisioningLoop:
         """Apply one fact event to the snapshot, or to the NodeProvisioners."""
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
         if isinstance(fact, NodeProvisioner):
-            self._statuses.hear(event)
+            self._statuses.observe(event)
         else:
             self.snapshot.apply(event)
         if not self._wakeup.is_set and self.core.observe(event):
@@ -129,7 +129,7 @@ class ProvisioningLoop:
         # 3. Perform one step of each pool, and record its outcome.
         done |= await self._step_all(plan)
         nodes = [node for pool in plan.pools.values() for node in pool.nodes]
-        self._clouds.moving(done or any(node.coming or node.doomed or node.departed for node in nodes))
+        self._clouds.moving(done or any(node.coming or node.marked_for_deletion or node.departed for node in nodes))
         for one in provisioners:
             if one.provider in wrong and not self._clouds.has_listed(one.provider):
                 await self._statuses.write_unready(one.name, wrong[one.provider])

@@ -18,7 +18,7 @@ from ullage.observe.events import EventMessage, EventReason, ObjectReference
 _MOST_POOLS = 8
 
 
-class PlanTeller:
+class PlanReporter:
     """Reporter of plans. `pods` is the live mapping of the snapshot."""
 
     def __init__(self, events: EventSink, pods: Mapping[ObjectKey, Pod]) -> None:
@@ -32,7 +32,7 @@ class PlanTeller:
     def planned(self, plan: FleetPlan) -> None:
         """Report the differences from the last plan."""
         self._plan = plan
-        self._tell_silence(plan)
+        self._report_silence(plan)
         self._refused = {key: told for key, told in self._refused.items() if key in self._pods}
         for key, refusals in plan.demand.unmet.items():
             pod = self._pods.get(key)
@@ -42,7 +42,7 @@ class PlanTeller:
             note = f"pod didn't trigger scale-up: {', '.join(said) or 'there is no NodeProvisioner'}"
             if self._refused.get(key) != (pod.uid, note):
                 self._refused[key] = pod.uid, note
-                self._tell_pod(pod, EventReason.NOT_TRIGGER_SCALE_UP, note)
+                self._emit_for_pod(pod, EventReason.NOT_TRIGGER_SCALE_UP, note)
 
     def stepped(self, provisioner: Provisioner, outcomes: Sequence[PoolOutcome]) -> None:
         """Report purchases to the pods they are for."""
@@ -55,18 +55,18 @@ class PlanTeller:
         for key, name in plan.demand.chosen.items():
             pod = self._pods.get(key)
             if name == provisioner.name and pod is not None:
-                self._tell_pod(pod, EventReason.TRIGGERED_SCALE_UP, note)
+                self._emit_for_pod(pod, EventReason.TRIGGERED_SCALE_UP, note)
 
-    def _tell_silence(self, plan: FleetPlan) -> None:
+    def _report_silence(self, plan: FleetPlan) -> None:
         said = {name: silence_of(pool.nodes) for name, pool in plan.pools.items()}
         for name, sentence in said.items():
             if sentence and sentence != self._silence.get(name):
                 about = provisioner_subject(plan.pools[name].provisioner)
-                self._events.tell(EventMessage(about, EventReason.AGENTS_SILENT, sentence))
+                self._events.record(EventMessage(about, EventReason.AGENTS_SILENT, sentence))
         self._silence = said
 
-    def _tell_pod(self, pod: Pod, reason: EventReason, note: str) -> None:
-        self._events.tell(EventMessage(ObjectReference("Pod", pod.key, pod.uid), reason, note))
+    def _emit_for_pod(self, pod: Pod, reason: EventReason, note: str) -> None:
+        self._events.record(EventMessage(ObjectReference("Pod", pod.key, pod.uid), reason, note))
 
 
 def _word(pool: PoolPlan, why: object) -> str:

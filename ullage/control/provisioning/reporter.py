@@ -20,14 +20,14 @@ from ullage.model.provisioner import CloudFailure, Provisioner
 from ullage.observe.events import EventMessage, EventReason, ObjectReference
 
 _NO_MACHINES = (CloudFailure.CAPACITY, CloudFailure.QUOTA)
-_WORTH_TELLING = (PoolFailure.CLOUD_FAILED, PoolFailure.NO_INSTANCE)
+_WORTH_REPORTING = (PoolFailure.CLOUD_FAILED, PoolFailure.NO_INSTANCE)
 """Failures an operator may have to act on. The others are part of a node's ordinary life."""
 
 
 class EventSink(Protocol):
     """Receiver of Event messages."""
 
-    def tell(self, announcement: EventMessage) -> None: ...
+    def record(self, announcement: EventMessage) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,14 @@ class PoolReporter:
                     notes += _noted(outcome)
         for note in notes:
             if note.is_node:
-                self._tell(self._node(note.name), note.reason, f"{note.verb}: {note.why}", about)
+                self._emit(self._node(note.name), note.reason, f"{note.verb}: {note.why}", about)
         for reason in dict.fromkeys(note.reason for note in notes):
-            self._tell(about, reason, _summary([note for note in notes if note.reason is reason]))
+            self._emit(about, reason, _summary([note for note in notes if note.reason is reason]))
 
     def _bought(self, about: ObjectReference, outcome: NodesLaunched) -> None:
         if outcome.instances:
             names = some_of([one.id for one in outcome.instances])
-            self._tell(
+            self._emit(
                 about,
                 EventReason.NODES_LAUNCHED,
                 f"bought {nodes_in_words(len(outcome.instances))} ({names}): {outcome.action.why}",
@@ -84,22 +84,22 @@ class PoolReporter:
 
     def _failed(self, about: ObjectReference, failure: CloudFailure, count: int, detail: str) -> None:
         reason = EventReason.CAPACITY_BLOCKED if failure in _NO_MACHINES else EventReason.SCALE_UP_FAILED
-        self._tell(about, reason, f"{nodes_in_words(count)} not bought: {failure.value}: {detail}")
+        self._emit(about, reason, f"{nodes_in_words(count)} not bought: {failure.value}: {detail}")
 
     def _node(self, name: str) -> ObjectReference:
         node = self._node_of(name)
         return ObjectReference("Node", ObjectKey("", name), "" if node is None else node.uid)
 
-    def _tell(
+    def _emit(
         self, about: ObjectReference, reason: EventReason, note: str, related: ObjectReference | None = None
     ) -> None:
-        self._events.tell(EventMessage(about, reason, note, related))
+        self._events.record(EventMessage(about, reason, note, related))
 
 
 def _noted(outcome: PoolActionDone | PoolActionFailed) -> list[_Note]:
     action = outcome.action
     if isinstance(outcome, PoolActionFailed):
-        if outcome.setback not in _WORTH_TELLING or not isinstance(action, TerminateInstance):
+        if outcome.setback not in _WORTH_REPORTING or not isinstance(action, TerminateInstance):
             return []
         name = action.node or action.instance
         why = f"{outcome.setback.value}: {outcome.detail}"

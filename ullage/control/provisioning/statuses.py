@@ -36,7 +36,7 @@ class ProvisionerStatuses:
         self._raw: dict[str, NodeProvisioner] = {}
         self._facts: dict[str, Provisioner] = {}
 
-    def hear(self, event: FactEvent[NodeProvisioner]) -> None:
+    def observe(self, event: FactEvent[NodeProvisioner]) -> None:
         match event:
             case Added(new=raw) | Updated(new=raw):
                 self._take(raw)
@@ -61,8 +61,8 @@ class ProvisionerStatuses:
         now = self._clock.now()
         before = read_decision(raw.status)
         plan = PoolPlan(provisioner=facts, nodes=plan.nodes, evaluation=plan.evaluation, step=plan.step)
-        standing = replace(pool_status(plan, before=before, now=now), trouble=trouble, unmet=unmet)
-        status = provisioner_status(raw.status, standing, generation=raw.metadata.generation, now=now)
+        desired = replace(pool_status(plan, before=before, now=now), trouble=trouble, unmet=unmet)
+        status = provisioner_status(raw.status, desired, generation=raw.metadata.generation, now=now)
         return await self._write(raw, status)
 
     async def write_unready(self, name: str, message: str) -> None:

@@ -19,7 +19,7 @@ from ullage.control.leases.loop import gpu_leases
 from ullage.control.provisioning.gauges import count
 from ullage.control.provisioning.instance_lists import InstanceLists
 from ullage.control.provisioning.loop import ProvisioningLoop
-from ullage.control.provisioning.plan_reporter import PlanTeller
+from ullage.control.provisioning.plan_reporter import PlanReporter
 from ullage.control.provisioning.reporter import PoolReporter
 from ullage.control.provisioning.statuses import ProvisionerStatuses
 from ullage.kube.client.api import KubeApi
@@ -59,7 +59,7 @@ class Companion(Protocol):
         """Informers it needs beside those of the snapshot."""
         ...
 
-    def hear(self, event: FactEvent[Any]) -> None:
+    def observe(self, event: FactEvent[Any]) -> None:
         """Apply one fact event, of the shared informers or of a companion's."""
         ...
 
@@ -113,7 +113,7 @@ class ProvisioningController:
 
     def announce(self, message: EventMessage) -> None:
         """Record an Event."""
-        self.events.tell(message)
+        self.events.record(message)
 
     @property
     def unready(self) -> str:
@@ -134,7 +134,7 @@ class ProvisioningController:
         informers = self._followed = await self._informers()
         try:
             async with self.events as events:
-                self._tell(events)
+                self._emit(events)
                 async with asyncio.TaskGroup() as self._group:
                     self._group.create_task(run_all(*informers), name="informers")
                     await wait_all_synced(*informers)
@@ -149,9 +149,9 @@ class ProvisioningController:
                 if name not in self._host.providers:
                     await provider.close()
 
-    def _tell(self, events: EventRecorder) -> None:
+    def _emit(self, events: EventRecorder) -> None:
         state = self.loop.snapshot.state
-        steps, plans = PoolReporter(events, state.nodes.get), PlanTeller(events, state.pods)
+        steps, plans = PoolReporter(events, state.nodes.get), PlanReporter(events, state.pods)
 
         def stepped(provisioner: Provisioner, outcomes: Sequence[PoolOutcome]) -> None:
             steps.stepped(provisioner, outcomes)
@@ -169,16 +169,16 @@ class ProvisioningController:
         served = await sources_served(self.api, lease_namespace=namespace)
         shared: list[InformerSpec[Any, Any]] = [*served, _PROVISIONERS, gpu_leases(namespace)]
         own = [interest for one in self._companions for interest in await one.interests()]
-        hearing = [(one, self._hear) for one in shared] + [(one, self._hear_beside) for one in own]
-        return [Informer(self.api, one, hear, rng=self._rng, clock=self.clock) for one, hear in hearing]
+        observing = [(one, self._observe) for one in shared] + [(one, self._observe_own) for one in own]
+        return [Informer(self.api, one, observe, rng=self._rng, clock=self.clock) for one, observe in observing]
 
-    def _hear(self, event: FactEvent[Any]) -> None:
+    def _observe(self, event: FactEvent[Any]) -> None:
         self.loop.observe(event)
-        self._hear_beside(event)
+        self._observe_own(event)
 
-    def _hear_beside(self, event: FactEvent[Any]) -> None:
+    def _observe_own(self, event: FactEvent[Any]) -> None:
         for one in self._companions:
-            one.hear(event)
+            one.observe(event)
 
     def _pods_called(self, uids: Collection[str]) -> dict[str, ObjectKey]:
         pods = self.loop.snapshot.state.pods.values()

@@ -24,7 +24,7 @@ AT_ONCE = 3
 """Number of changes of a pod's verdict that are written at once."""
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 """Seconds between later ones, doubled each time."""
-A_MOMENT = 1.0
+BATCH_SECONDS = 1.0
 """Seconds: refusals due within this time are handled together."""
 CALM = 600.0
 """Seconds without a write after which the pace begins anew."""
@@ -70,7 +70,7 @@ class RefusalPace:
         said = self._said.get(pod)
         return said is not None and said.uid == uid
 
-    def told(self, action: MarkUnschedulable, *, now: float) -> None:
+    def written(self, action: MarkUnschedulable, *, now: float) -> None:
         """Note that the refusal was written."""
         said = self._said.get(action.pod)
         if said is None or said.uid != action.uid:
@@ -177,7 +177,7 @@ class UnschedulableWriter:
         try:
             while self._later:
                 first = min(due for due, _, _ in self._later.values())
-                await asyncio.sleep(max(A_MOMENT, first - self._clock.now()))
+                await asyncio.sleep(max(BATCH_SECONDS, first - self._clock.now()))
                 now = self._clock.now()
                 for key in [key for key, (due, _, _) in self._later.items() if due <= now]:
                     _, pod, action = self._later.pop(key)
@@ -202,7 +202,7 @@ class UnschedulableWriter:
         if isinstance(outcome, PodNotMarked) and outcome.setback is not MarkFailure.API_FAILED:
             return  # it is gone, or has a place
         if isinstance(outcome, PodMarked):
-            self._pace.told(action, now=self._clock.now())
+            self._pace.written(action, now=self._clock.now())
             new = new and outcome.written  # else it said so already: before this scheduler began
         if new:
             self._reporter.refusal_written(pod, action.why)

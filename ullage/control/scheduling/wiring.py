@@ -109,7 +109,7 @@ class Scheduler:
     def announce(self, message: EventMessage) -> None:
         """Record an Event, once this scheduler decides."""
         if self._events is not None and self.ready:
-            self._events.tell(message)
+            self._events.record(message)
 
     @property
     def ready(self) -> bool:

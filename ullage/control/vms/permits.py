@@ -59,7 +59,7 @@ class PermitHandler:
         self._api = api
         self._actuator = VmActuator(api)
         self._clock = clock
-        self._turns: dict[ObjectKey, tuple[asyncio.Lock, int]] = {}
+        self._locks: dict[ObjectKey, tuple[asyncio.Lock, int]] = {}
 
     async def handle(self, method: str, body: bytes, *, node: str | None) -> HttpAnswer:
         """Return the answer to an agent of `node`. None: agents are not told apart, and may send for any VM."""
@@ -112,13 +112,15 @@ class PermitHandler:
                     return refused
             decided = self._core.request(request, message.load1, now=Instant(self._clock.now()))
             if isinstance(decided, PermitRefused):
-                told = (self._core.ledger.pod(pod.key) or pod).unit
-                if decided.reason is VmRefusal.UNIT_MISMATCH and told is not None:
-                    return unit_mismatch(message, told, vm.memory_slot)
+                answered_unit = (self._core.ledger.pod(pod.key) or pod).unit
+                if decided.reason is VmRefusal.UNIT_MISMATCH and answered_unit is not None:
+                    return unit_mismatch(message, answered_unit, vm.memory_slot)
                 return rejection(decided.reason)
             # Kubelets write to pods too: a write that met one is decided once more, on what is there now.
             if await self._written(decided):
-                answer = PermitAnswer(granted=decided.permit.granted, told=decided.told, migrate=decided.migrate)
+                answer = PermitAnswer(
+                    granted=decided.permit.granted, answered_unit=decided.answered_unit, migrate=decided.migrate
+                )
                 return write_answer(message, answer, vm.memory_slot)
         return rejection(VmRefusal.WRITE_FAILED)
 
@@ -152,12 +154,12 @@ class PermitHandler:
     @asynccontextmanager
     async def _turn(self, key: ObjectKey) -> AsyncIterator[None]:
         """Handle one request of a VM at a time. Locks of VMs without a request are forgotten."""
-        lock, waiting = self._turns.get(key, (asyncio.Lock(), 0))
-        self._turns[key] = (lock, waiting + 1)
+        lock, waiting = self._locks.get(key, (asyncio.Lock(), 0))
+        self._locks[key] = (lock, waiting + 1)
         try:
             async with lock:
                 yield
         finally:
-            lock, waiting = self._turns.pop(key)
+            lock, waiting = self._locks.pop(key)
             if waiting > 1:
-                self._turns[key] = (lock, waiting - 1)
+                self._locks[key] = (lock, waiting - 1)

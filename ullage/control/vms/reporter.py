@@ -24,7 +24,7 @@ _log = structlog.get_logger("vms")
 class VmEventSink(Protocol):
     """Recorder of Events."""
 
-    def tell(self, announcement: EventMessage) -> None: ...
+    def record(self, announcement: EventMessage) -> None: ...
 
 
 class VmReporter:
@@ -61,7 +61,7 @@ class VmReporter:
         match outcome:
             case MigrationStarted(intent=StartMigration() as start):
                 note = f"the VM leaves node {start.pod.node}: {start.why}"
-                self._tell(_machine(start.vm.key, start.vm.uid), EventReason.VM_MIGRATION_STARTED, note)
+                self._emit(_machine(start.vm.key, start.vm.uid), EventReason.VM_MIGRATION_STARTED, note)
         if self._metrics is not None:
             match intent:
                 case StartMigration():
@@ -78,7 +78,7 @@ class VmReporter:
                 "this node, and none of them can be migrated for it"
             )
             _log.warning("lasting pressure", node=node, cpu=amounts.cpu, memory=amounts.memory)
-            self._tell(ObjectReference("Node", ObjectKey("", node)), EventReason.VM_PRESSURE, note)
+            self._emit(ObjectReference("Node", ObjectKey("", node)), EventReason.VM_PRESSURE, note)
         self._lasting = frozenset(by_node)
 
     def config(self, config: VmConfig, refusal: ConfigRefusal | None) -> None:
@@ -91,14 +91,14 @@ class VmReporter:
         if refusal != self._refusal and refusal is not None:
             _log.warning("node configuration refused", config_map=str(self._document), why=str(refusal))
             note = f"{refusal}; the configuration before stays in force"
-            self._tell(ObjectReference("ConfigMap", self._document), EventReason.VM_CONFIG_REFUSED, note)
+            self._emit(ObjectReference("ConfigMap", self._document), EventReason.VM_CONFIG_REFUSED, note)
         self._refusal = refusal
         if self._metrics is not None:
             self._metrics.config_refused(refusal is not None)
 
-    def _tell(self, about: ObjectReference, reason: EventReason, note: str) -> None:
+    def _emit(self, about: ObjectReference, reason: EventReason, note: str) -> None:
         if self._events is not None:
-            self._events.tell(EventMessage(about, reason, note, topic=reason.value))
+            self._events.record(EventMessage(about, reason, note, topic=reason.value))
 
 
 def _machine(key: ObjectKey, uid: str) -> ObjectReference:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 _DAY = 86_400.0
-_TELL_AGAIN = 60.0
+_PUBLISH_AGAIN = 60.0
 """Seconds until a failed registration of the CA bundle is tried again."""
 
 
@@ -68,14 +68,14 @@ class RotationPlan:
     why: str
 
 
-def next_step(have: CertificateSet, lifetimes: CertLifetimes, *, now: float, told: bool = True) -> RotationPlan:
+def next_step(have: CertificateSet, lifetimes: CertLifetimes, *, now: float, published: bool = True) -> RotationPlan:
     """Next step only: each step is one write, and the next look finds the rest.
 
     `told` is true if the CA bundle could be registered with API servers. While it cannot, no new authority is used.
     """
     promote_at = None if have.next is None else have.next.start + lifetimes.backdated + lifetimes.overlap
-    if promote_at is not None and not told:
-        promote_at = max(promote_at, now + _TELL_AGAIN)
+    if promote_at is not None and not published:
+        promote_at = max(promote_at, now + _PUBLISH_AGAIN)
     if now >= have.authority.end:
         if have.next is None or now >= have.next.end:
             return RotationPlan(CertStep.START_OVER, now, "the authority has expired")

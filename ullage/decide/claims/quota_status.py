@@ -9,7 +9,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.quota import Quota, QuotaLimits, QuotaUsage
 
 
-def quota_standings(
+def quota_statuses(
     quotas: Sequence[Quota], used: QuotaUsage, waiting: Mapping[ObjectKey, QuotaUsage]
 ) -> list[QuotaStatus]:
     """Status of all quotas of a namespace. `waiting` are pods refused for quota, each with the least it would take."""

@@ -11,18 +11,18 @@ from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
 from ullage.model.verdict import Reason
 
-A_MOMENT = 1.0
+SHORT_WAIT = 1.0
 """Seconds: a status that a bind is likely to overtake is not written sooner."""
 A_WHILE = 30.0
 """Seconds: a change from one reason to wait to another, or of a count in its message, is written no sooner."""
 
 _HOLDS = (ClaimPhase.RESERVED, ClaimPhase.BOUND)
 _NOT_REFUSALS = frozenset({"", Reason.SCHEDULING_GATED, *ClaimReason})
-_OF_ANOTHER_MOMENT = (Reason.CLAIM_MISSING, Reason.CLAIM_IN_USE)
+_OUTDATED = (Reason.CLAIM_MISSING, Reason.CLAIM_IN_USE)
 """Reasons that cannot hold any more for the pod that has the claim."""
 
 
-def claim_standing(
+def claim_status(
     claim: Claim,
     pod: Pod | None,
     *,
@@ -38,10 +38,10 @@ def claim_standing(
     """
     if pod is None:
         words = "a template: pods that name it have copies of their own" if template else "no pod uses it"
-        return _standing(claim, ClaimPhase.PENDING, ClaimReason.UNUSED, words)
+        return _desired(claim, ClaimPhase.PENDING, ClaimReason.UNUSED, words)
     name = pod.key.name
     if pod.phase.over:
-        return _standing(claim, ClaimPhase.PENDING, ClaimReason.POD_FINISHED, f"pod {name} has finished")
+        return _desired(claim, ClaimPhase.PENDING, ClaimReason.POD_FINISHED, f"pod {name} has finished")
     if pod.node:
         held = Allocation(pod.node, pod.gpu_ids)
         return _holding(claim, ClaimPhase.BOUND, ClaimReason.BOUND, held, f"pod {name} is on {pod.node}")
@@ -49,53 +49,53 @@ def claim_standing(
         words = f"held for pod {name} on {reserved.node}, which is not bound yet"
         return _holding(claim, ClaimPhase.RESERVED, ClaimReason.RESERVED, reserved, words)
     if pod.gated:
-        return _standing(claim, ClaimPhase.PENDING, Reason.SCHEDULING_GATED, f"pod {name} has scheduling gates")
+        return _desired(claim, ClaimPhase.PENDING, Reason.SCHEDULING_GATED, f"pod {name} has scheduling gates")
     if not ours:
         words = f"pod {name} is for scheduler {pod.scheduler} to place, which may not look at claims"
-        return _standing(claim, ClaimPhase.PENDING, ClaimReason.OTHER_SCHEDULER, words)
-    if refusal is not None and refusal.word not in _OF_ANOTHER_MOMENT:
-        phase = ClaimPhase.FAILED if refusal.hopeless else ClaimPhase.PENDING
-        return _standing(claim, phase, refusal.word, refusal.message)
-    return _standing(claim, ClaimPhase.PENDING, ClaimReason.WAITING, f"pod {name} has not been placed yet")
+        return _desired(claim, ClaimPhase.PENDING, ClaimReason.OTHER_SCHEDULER, words)
+    if refusal is not None and refusal.word not in _OUTDATED:
+        phase = ClaimPhase.FAILED if refusal.permanent else ClaimPhase.PENDING
+        return _desired(claim, phase, refusal.word, refusal.message)
+    return _desired(claim, ClaimPhase.PENDING, ClaimReason.WAITING, f"pod {name} has not been placed yet")
 
 
-def says(claim: Claim, standing: ClaimStatus) -> bool:
+def says(claim: Claim, desired: ClaimStatus) -> bool:
     """True if the claim has this status already."""
     return (claim.uid, claim.observed, claim.phase, claim.word, claim.message, claim.node, claim.gpu_ids) == (
-        standing.uid,
-        standing.generation,
-        standing.phase,
-        standing.word,
-        standing.message,
-        standing.node,
-        standing.gpu_ids,
+        desired.uid,
+        desired.generation,
+        desired.phase,
+        desired.word,
+        desired.message,
+        desired.node,
+        desired.gpu_ids,
     )
 
 
-def is_for_others_to_say(claim: Claim, standing: ClaimStatus) -> bool:
+def is_for_others_to_say(claim: Claim, desired: ClaimStatus) -> bool:
     """True if another scheduler may know better: two schedulers that correct each other would never end.
 
     The other scheduler may hold GPUs for the pod, or know why it waits. Bound, unused and finished are ours to correct.
     """
-    if standing.word != ClaimReason.OTHER_SCHEDULER:
+    if desired.word != ClaimReason.OTHER_SCHEDULER:
         return False
     plainly_wrong = claim.phase is ClaimPhase.BOUND or claim.word in ("", ClaimReason.UNUSED, ClaimReason.POD_FINISHED)
     return not plainly_wrong
 
 
-def patience(claim: Claim, standing: ClaimStatus) -> float:
+def patience(claim: Claim, desired: ClaimStatus) -> float:
     """Seconds the claim may keep its present status though `standing` is true."""
-    if standing.phase is ClaimPhase.BOUND:
+    if desired.phase is ClaimPhase.BOUND:
         return 0.0
-    if standing.phase is not claim.phase or claim.phase in _HOLDS:
-        return A_MOMENT
+    if desired.phase is not claim.phase or claim.phase in _HOLDS:
+        return SHORT_WAIT
     # A pod is tried soon after it is observed: the result is worth a write, and that it was not tried yet is not.
-    if standing.word == ClaimReason.WAITING or standing.word == claim.word:
+    if desired.word == ClaimReason.WAITING or desired.word == claim.word:
         return A_WHILE
-    return A_MOMENT if claim.word in _NOT_REFUSALS or standing.word in _NOT_REFUSALS else A_WHILE
+    return SHORT_WAIT if claim.word in _NOT_REFUSALS or desired.word in _NOT_REFUSALS else A_WHILE
 
 
-def _standing(claim: Claim, phase: ClaimPhase, word: str, message: str) -> ClaimStatus:
+def _desired(claim: Claim, phase: ClaimPhase, word: str, message: str) -> ClaimStatus:
     return ClaimStatus(
         claim=claim.key,
         uid=claim.uid,

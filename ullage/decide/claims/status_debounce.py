@@ -22,14 +22,14 @@ class StatusDebounce:
     def __init__(self) -> None:
         self._wrong: dict[ObjectKey, _Wrong] = {}
 
-    def due(self, claim: Claim, standing: ClaimStatus, now: float) -> float:
+    def due(self, claim: Claim, desired: ClaimStatus, now: float) -> float:
         """Instant at which this status is to be written, if it still holds then."""
-        truth = standing.uid, standing.phase.value, standing.word
+        truth = desired.uid, desired.phase.value, desired.word
         before = self._wrong.get(claim.key)
         if before is None or before.instead_of != truth:
-            since = now if before is None or before.instead_of[0] != standing.uid else before.since
+            since = now if before is None or before.instead_of[0] != desired.uid else before.since
             before = self._wrong[claim.key] = _Wrong(since, truth, now)
-        return min(before.so_since + patience(claim, standing), before.since + A_WHILE)
+        return min(before.so_since + patience(claim, desired), before.since + A_WHILE)
 
     def end(self, claim: ObjectKey) -> None:
         """The status is right now, or the claim is gone."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from ullage.decide.claims.quota_status import quota_standings
+from ullage.decide.claims.quota_status import quota_statuses
 from ullage.decide.claims.scheduler_feedback import SchedulerFeedback
-from ullage.decide.claims.status import claim_standing, is_for_others_to_say, says
+from ullage.decide.claims.status import claim_status, is_for_others_to_say, says
 from ullage.decide.claims.work_items import ClaimWorkItem, ClaimWorkKind, about_claim, about_quotas
 from ullage.decide.placement.engine import device_ask
 from ullage.decide.placement.prefilter import last_user_of, owner_of, with_claim
@@ -39,12 +39,12 @@ class ClaimView:
                 yield ClaimWorkItem(ClaimWorkKind.COPY, pod.key)
         yield from map(about_quotas, self.limited())
 
-    def standing(self, claim: Claim) -> ClaimStatus:
+    def desired_status(self, claim: Claim) -> ClaimStatus:
         """Status that the claim should have."""
         pod = last_user_of(claim.key, self._snapshot)
         if pod is None:
-            return claim_standing(claim, None, template=self._state.is_template(claim.key))
-        return claim_standing(
+            return claim_status(claim, None, template=self._state.is_template(claim.key))
+        return claim_status(
             claim,
             pod,
             reserved=self._said.reserved_for(pod),
@@ -54,8 +54,8 @@ class ClaimView:
 
     def to_be_said(self, claim: Claim) -> ClaimStatus | None:
         """Status to be written; None if the claim has it already, or another scheduler is to write it."""
-        standing = self.standing(claim)
-        return None if says(claim, standing) or is_for_others_to_say(claim, standing) else standing
+        desired = self.desired_status(claim)
+        return None if says(claim, desired) or is_for_others_to_say(claim, desired) else desired
 
     def protection_missing(self, claim: Claim) -> bool | None:
         """True if the claim is to be protected, False if it no longer is, None if its protection is right.
@@ -99,12 +99,12 @@ class ClaimView:
     def is_limited(self, namespace: str) -> bool:
         return any(key.namespace == namespace for key in self._state.quotas)
 
-    def quota_standings(self, namespace: str) -> list[QuotaStatus]:
+    def quota_statuses(self, namespace: str) -> list[QuotaStatus]:
         """Status of every quota of a namespace."""
         quotas = [self._state.quotas[key] for key in sorted(self._state.quotas) if key.namespace == namespace]
         if not quotas:
             return []
-        return quota_standings(quotas, self._quotas.usage(namespace), self._waiting_for_quota(namespace))
+        return quota_statuses(quotas, self._quotas.usage(namespace), self._waiting_for_quota(namespace))
 
     def has_intentions(self, namespace: str) -> bool:
         """True if pods of a namespace are assumed on nodes and not bound, as far as is known."""

@@ -223,7 +223,7 @@ class DrainCore:
 
     def next_deadline(self, *, now: float) -> float | None:
         """Time at which the next loop is due without an event."""
-        deadlines = [self.tracker.next_moment()]
+        deadlines = [self.tracker.next_deadline()]
         if self.decided is not None:
             deadlines.append(self.decided.wake_at)
             # A node refused on all that is known is refused again until an event comes.

@@ -224,7 +224,7 @@ class NodeDeletionTracker:
         self._failed = {node: (until + by, why) for node, (until, why) in self._failed.items()}
         self._evictions = [replace(one, at=one.at + by) for one in self._evictions]
 
-    def next_moment(self) -> float | None:
+    def next_deadline(self) -> float | None:
         """Earliest time at which a failure or an eviction expires."""
         moments = [until for until, _ in self._failed.values()]
         moments += [one.at + self.kept for one in self._evictions]

@@ -72,7 +72,7 @@ class RuleSwitches:
     """Pods of controllers other than Kubernetes' own stay. Also, a pod's controller must exist and be large enough."""
     min_replicas: int = _USUAL.min_replica_count
     """Pods of ReplicaSets and ReplicationControllers with fewer replicas stay."""
-    system_pod_grace: float = _USUAL.system_pod_timeout
+    system_pod_timeout: float = _USUAL.system_pod_timeout
     """Age in seconds after which a pod of kube-system may move all the same."""
 
 
@@ -115,7 +115,7 @@ class DrainPolicy:
                 local_storage_stays=settings.skip_nodes_with_local_storage,
                 custom_controllers_stay=settings.skip_nodes_with_custom_controller_pods,
                 min_replicas=settings.min_replica_count,
-                system_pod_grace=settings.system_pod_timeout,
+                system_pod_timeout=settings.system_pod_timeout,
             ),
         )
 

@@ -74,7 +74,7 @@ def next_overdue(pods: Iterable[Pod], *, now: float) -> float | None:
 
 def _overdue_at(pod: Pod) -> float | None:
     marks = pod.marks
-    return None if marks.deleted_at is None else marks.deleted_at + marks.grace + GONE_FOR
+    return None if marks.deleted_at is None else marks.deleted_at + marks.grace_period + GONE_FOR
 
 
 def mirror_pod(pod: Pod, _: DrainContext) -> Answer:
@@ -136,7 +136,7 @@ def custom_controller(pod: Pod, _: DrainContext) -> Answer:
 def system_pod(pod: Pod, context: DrainContext) -> Answer:
     if pod.key.namespace != SYSTEM or context.budgets.over(pod):
         return None
-    if pod.created and pod.created + context.switches.system_pod_grace < context.now:
+    if pod.created and pod.created + context.switches.system_pod_timeout < context.now:
         return Drainability.EVICT
     return DrainBlocked(UnremovableReason.SYSTEM_POD, "it has no disruption budget")
 

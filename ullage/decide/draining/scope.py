@@ -105,7 +105,7 @@ def _minimum(provisioner: Provisioner, nodes: Sequence[PoolNode], removing: Coll
     staying = [
         node
         for node in nodes
-        if node.registered and not (node.coming or node.lost or node.doomed) and node.name not in removing
+        if node.registered and not (node.coming or node.lost or node.marked_for_deletion) and node.name not in removing
     ]
     return PoolMinimum(
         nodes=len(staying), least=least_size(provisioner, nodes), least_empty=thresholds.min_unutilized_nodes
@@ -128,8 +128,8 @@ class MinSizeTracker:
     ) -> None:
         """`empty`: number of empty nodes by pool. `nodes`: nodes of the cluster that are not being removed."""
         self._pools = pools
-        self._spare = {name: pool.nodes - pool.least for name, pool in pools.items()}
-        self._spare_empty = {name: empty.get(name, 0) - pool.least_empty for name, pool in pools.items()}
+        self._removable = {name: pool.nodes - pool.least for name, pool in pools.items()}
+        self._removable_empty = {name: empty.get(name, 0) - pool.least_empty for name, pool in pools.items()}
         self._cluster = len(nodes) - facts.least_nodes
         self._resources = {
             name: sum(node.allocatable.get(name, 0) for node in nodes) - least
@@ -142,16 +142,16 @@ class MinSizeTracker:
         pool = node.labels.get(PROVISIONER_LABEL, "")
         if pool in self._pools:
             minimum = self._pools[pool]
-            if self._spare[pool] <= 0:
+            if self._removable[pool] <= 0:
                 detail = f"pool {pool} keeps {minimum.least}"
                 return UnremovableNode(node=node.name, reason=UnremovableReason.POOL_MINIMUM, detail=detail)
-            if empty and self._spare_empty[pool] <= 0 and minimum.least_empty:
+            if empty and self._removable_empty[pool] <= 0 and minimum.least_empty:
                 detail = f"pool {pool} keeps {minimum.least_empty} empty"
                 return UnremovableNode(node=node.name, reason=UnremovableReason.POOL_MINIMUM, detail=detail)
         if self._cluster <= 0:
             return UnremovableNode(node=node.name, reason=UnremovableReason.CLUSTER_MINIMUM)
-        for name, spare in self._resources.items():
-            if node.allocatable.get(name, 0) > max(spare, 0):
+        for name, left in self._resources.items():
+            if node.allocatable.get(name, 0) > max(left, 0):
                 detail = f"the cluster keeps {spoken(name, self._least[name])}"
                 return UnremovableNode(node=node.name, reason=UnremovableReason.CLUSTER_MINIMUM, detail=detail)
         return None
@@ -163,8 +163,8 @@ class MinSizeTracker:
         for name in self._resources:
             self._resources[name] -= node.allocatable.get(name, 0)
         if pool in self._pools:
-            self._spare[pool] -= 1
-            self._spare_empty[pool] -= empty
+            self._removable[pool] -= 1
+            self._removable_empty[pool] -= empty
 
 
 def spoken(name: str, amount: int) -> str:

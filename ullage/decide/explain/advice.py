@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from ullage.decide.explain.rejections import NodeRejections
-from ullage.decide.placement.devices.board import FreeDevices, empty_board, roomy
+from ullage.decide.placement.devices.board import FreeDevices, empty_devices, roomy
 from ullage.decide.placement.devices.choosing import choose
 from ullage.decide.placement.devices.requirements import gib, suiting
 from ullage.decide.placement.engine import PlacementEngine, device_ask
@@ -48,11 +48,13 @@ class Adviser:
 
     def steps(self, pod: Pod, found: Sequence[NodeRejections], *, endings: bool = True) -> tuple[str, ...]:
         """Next steps, the most promising first. `endings` also searches for pods whose end would make room."""
-        over_quota = [ground for ground in found if ground.reason is Reason.QUOTA_EXCEEDED]
+        over_quota = [rejection for rejection in found if rejection.reason is Reason.QUOTA_EXCEEDED]
         found = over_quota or found  # no other step helps before the quota does
-        infos = [(REASON_INFO[ground.reason], ground) for ground in found if ground.reason is not Reason.FITS]
+        infos = [
+            (REASON_INFO[rejection.reason], rejection) for rejection in found if rejection.reason is not Reason.FITS
+        ]
         steps = [self._ending(pod)] if endings and any(info.cure.fewer_pods for info, _ in infos) else []
-        steps += [info.advice(self, pod, ground) for info, ground in infos]
+        steps += [info.advice(self, pod, rejection) for info, rejection in infos]
         return tuple(dict.fromkeys(step for step in steps if step))
 
     def _ending(self, pod: Pod) -> str:
@@ -69,9 +71,9 @@ class Adviser:
         what = f"free GPU {_ids(ids)} on {answer.node}" if ids and device_ask(pod) else f"make room on {answer.node}"
         return f"{what} by ending {' and '.join(str(victim.key) for victim in gone)}"
 
-    def lifting(self, pod: Pod, ground: NodeRejections, text: str, lifted: Lifted) -> str:
+    def lifting(self, pod: Pod, rejection: NodeRejections, text: str, lifted: Lifted) -> str:
         """The text, with the first node that would fit if a rule were lifted; empty where none would."""
-        rows = self._open_with(pod, ground.reason, lifted)
+        rows = self._open_with(pod, rejection.reason, lifted)
         if not len(rows):
             return ""
         node = self._snapshot.columns.names[rows[0]]
@@ -122,8 +124,8 @@ class Adviser:
 
     def _could_serve(self, pod: Pod, row: int) -> bool:
         """True if the GPUs of a node would do if no pod held any."""
-        ask, board = device_ask(pod), self._engine.boards.of(row)
-        return ask is None or board is None or not isinstance(choose(empty_board(board.layout), ask), Verdict)
+        ask, gpus = device_ask(pod), self._engine.devices.of(row)
+        return ask is None or gpus is None or not isinstance(choose(empty_devices(gpus.layout), ask), Verdict)
 
     def larger_node(self, pod: Pod) -> str:
         """Requests that no node can hold; empty where one node can hold them all, and refuses for other reasons."""
@@ -141,10 +143,10 @@ class Adviser:
         """Number of GPUs missing on the node with most suitable free ones; a larger node, if none has so many."""
         ask = device_ask(pod)
         best: tuple[int, str] | None = None
-        for node, board in self._boards(pod, Reason.TOO_FEW_GPUS):
+        for node, gpus in self._gpus_of_refusing(pod, Reason.TOO_FEW_GPUS):
             if ask is not None:
-                groups = suiting(board.layout, ask).groups
-                free = max(((roomy(board.free, g.share_milli) & g.devices).bit_count() for g in groups), default=None)
+                groups = suiting(gpus.layout, ask).groups
+                free = max(((roomy(gpus.free, g.share_milli) & g.devices).bit_count() for g in groups), default=None)
                 if free is not None and (best is None or free > best[0]):
                     best = free, node
         if ask is None or best is None:
@@ -160,10 +162,10 @@ class Adviser:
         if ask is None or ask.exclusivity is Exclusivity.MIG:
             return "ask for one MIG instance, or set topology.mode to Preferred"
         best: tuple[int, str] | None = None
-        for node, board in self._boards(pod, Reason.NO_ISLAND_LARGE_ENOUGH):
-            for group in suiting(board.layout, ask).groups:
-                free = roomy(board.free, group.share_milli) & group.devices
-                for island in board.layout.wiring.islands:
+        for node, gpus in self._gpus_of_refusing(pod, Reason.NO_ISLAND_LARGE_ENOUGH):
+            for group in suiting(gpus.layout, ask).groups:
+                free = roomy(gpus.free, group.share_milli) & group.devices
+                for island in gpus.layout.wiring.islands:
                     large = (island & group.devices).bit_count() >= ask.count
                     if large and (best is None or (free & island).bit_count() > best[0]):
                         best = (free & island).bit_count(), node
@@ -171,16 +173,16 @@ class Adviser:
             return f"a node with an island of {ask.count} GPUs, or topology.mode Preferred"
         return f"{_count(ask.count - best[0], 'more free GPU')} in one island of {best[1]}"
 
-    def _boards(self, pod: Pod, reason: Reason) -> Iterable[tuple[str, FreeDevices]]:
+    def _gpus_of_refusing(self, pod: Pod, reason: Reason) -> Iterable[tuple[str, FreeDevices]]:
         """GPUs of nodes that refuse for this reason, those with most free first, then by name."""
         columns = self._snapshot.columns
         codes = self._engine.codes(pod, now=self._now)
         rows = columns.by_name[codes[columns.by_name] == CODE[reason]]
         free = columns.gpus.free[rows].clip(0).sum(axis=1)
         for row in rows[np.argsort(-free, kind="stable")][:MOST_NODES].tolist():
-            board = self._engine.boards.of(row)
-            if board is not None:
-                yield columns.names[row], board
+            gpus = self._engine.devices.of(row)
+            if gpus is not None:
+                yield columns.names[row], gpus
 
 
 def wanted_node(ask: DeviceRequest | None) -> str:

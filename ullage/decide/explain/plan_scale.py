@@ -90,12 +90,12 @@ class _Rehearsal:
         first = plan = self._plan()
         for loop in range(1, MOST_LOOPS + 1):
             acting = [one for one in plan.pools.values() if one.step.actions]
-            steps += [self._told(loop, one) for one in acting]
+            steps += [self._scale_step(loop, one) for one in acting]
             done = [action for one in acting if not one.step.recommended for action in one.step.actions]
             for action in done:
                 self._perform(action)
             if not done:
-                later = self._next_moment(plan)
+                later = self._next_deadline(plan)
                 if later is None:
                     break
                 self._now = later
@@ -112,12 +112,12 @@ class _Rehearsal:
         fleet = FleetFacts(provisioners=pools, instances=machines_of_nodes(pools, self._snapshot), budget=self._budget)
         return plan_fleet(self._assigner.engine, fleet, pending_turns(self._assigner), now=self._now)
 
-    def _next_moment(self, plan: FleetPlan) -> float | None:
+    def _next_deadline(self, plan: FleetPlan) -> float | None:
         """The next instant at which something can change. A back-off that ends with nothing to buy changes nothing."""
         moments = [one.step.wake_at for one in plan.pools.values() if one.step.wake_at is not None]
         return min((moment for moment in moments if moment > self._now), default=None)
 
-    def _told(self, loop: int, pool: PoolPlan) -> ScaleStep:
+    def _scale_step(self, loop: int, pool: PoolPlan) -> ScaleStep:
         step = pool.step
         nodes = tuple(action.node for action in step.actions if not isinstance(action, ScaleUp))
         return ScaleStep(
@@ -157,19 +157,19 @@ class _Rehearsal:
             self._bought += 1
             name = f"{action.provisioner}-new-{self._bought:03}"
             node, report = template_node(provisioner, name, zone=action.zone, now=self._now)
-            self._hear(Added(ObjectKey("", name), replace(report, reported_at=FOREVER)))
-            self._hear(Added(ObjectKey("", name), node))
+            self._apply(Added(ObjectKey("", name), replace(report, reported_at=FOREVER)))
+            self._apply(Added(ObjectKey("", name), node))
 
     def _delete(self, name: str) -> None:
         node, report = self._snapshot.state.nodes.get(name), self._snapshot.state.inventories.get(name)
         for fact in (report, node):
             if fact is not None:
-                self._hear(Deleted(ObjectKey("", name), fact))
+                self._apply(Deleted(ObjectKey("", name), fact))
 
     def _change(self, old: Node, new: Node) -> None:
-        self._hear(Updated(ObjectKey("", old.name), old, new))
+        self._apply(Updated(ObjectKey("", old.name), old, new))
 
-    def _hear(self, event: FactEvent[Fact]) -> None:
+    def _apply(self, event: FactEvent[Fact]) -> None:
         self._snapshot.apply(event)
 
     def _place_who_fits(self) -> None:
@@ -185,7 +185,7 @@ class _Rehearsal:
     def _keep_reports_fresh(self) -> None:
         for name, report in list(self._snapshot.state.inventories.items()):
             if report.reported_at >= self._begin - STALE_AFTER:
-                self._hear(Updated(ObjectKey("", name), report, replace(report, reported_at=FOREVER)))
+                self._apply(Updated(ObjectKey("", name), report, replace(report, reported_at=FOREVER)))
 
 
 def _once(steps: Sequence[ScaleStep]) -> list[ScaleStep]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ullage.decide.explain.advice import Adviser
 from ullage.decide.explain.planning import Held, PlanInputs, SchedulePlanner
-from ullage.decide.explain.rejections import NodeRejections, grounds, pod_ground
+from ullage.decide.explain.rejections import NodeRejections, node_rejections, pod_rejection
 from ullage.decide.placement.engine import Placement
 from ullage.decide.scheduling.assignment import queue_order
 from ullage.model.fact_event import ObjectKey
@@ -34,7 +34,7 @@ class UnschedulablePod:
     """A pod that gets no placement."""
 
     pod: ObjectKey
-    grounds: tuple[NodeRejections, ...]
+    rejections: tuple[NodeRejections, ...]
     steps: tuple[str, ...]
 
 
@@ -67,16 +67,16 @@ def plan_schedule(
     """The plan for all pending pods. The snapshot holds the planned pods afterwards."""
     planner = SchedulePlanner(snapshot, known, now=now, policy=policy)
     planner.run()
-    return told(planner)
+    return plan_in_words(planner)
 
 
-def told(planner: SchedulePlanner) -> SchedulePlan:
+def plan_in_words(planner: SchedulePlanner) -> SchedulePlan:
     """Plan in words. Rejections are computed at the end, with all planned pods placed."""
     placed = tuple(PlannedPlacement(key, placement) for key, placement in planner.placements.items())
-    return SchedulePlan(placed, tuple(_Telling(planner).unplaced()), tuple(_gangs(planner)))
+    return SchedulePlan(placed, tuple(_PlanWords(planner).unplaced()), tuple(_gangs(planner)))
 
 
-class _Telling:
+class _PlanWords:
     """Puts refusals in words; pods of one shape get the same."""
 
     def __init__(self, planner: SchedulePlanner) -> None:
@@ -89,8 +89,8 @@ class _Telling:
     def unplaced(self) -> list[UnschedulablePod]:
         found: list[UnschedulablePod] = []
         for key, verdict in self._planner.refused.items():
-            ground = pod_ground(verdict, self._nodes)
-            found.append(UnschedulablePod(key, (ground,), self._advice.steps(self._pods[key], (ground,))))
+            rejection = pod_rejection(verdict, self._nodes)
+            found.append(UnschedulablePod(key, (rejection,), self._advice.steps(self._pods[key], (rejection,))))
         for turn, answer in self._planner.turned_away.values():
             if isinstance(turn, Pod):
                 found.append(UnschedulablePod(turn.key, *self._why(turn, answer)))
@@ -105,7 +105,7 @@ class _Telling:
             return known
         planner = self._planner
         closed = planner.assigner.closed(pod)
-        found = grounds(
+        found = node_rejections(
             planner.assigner.engine, pod, now=planner.now, closed=closed, why_closed=planner.assigner.quota_detail(pod)
         )
         found = found or _counted(answer)
@@ -116,7 +116,7 @@ class _Telling:
     def _member(self, pod: Pod, answer: Held) -> UnschedulablePod:
         """A member is refused for the reason its gang is."""
         whole = NodeRejections(Reason.GANG_INCOMPLETE, self._nodes, "", str(answer))
-        others = [ground for ground in _counted(answer) if ground.reason is not whole.reason]
+        others = [rejection for rejection in _counted(answer) if rejection.reason is not whole.reason]
         return UnschedulablePod(pod.key, (whole, *others), self._advice.steps(pod, (whole,), endings=False))
 
 

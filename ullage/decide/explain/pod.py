@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ullage.decide.explain.advice import Adviser
-from ullage.decide.explain.plan_schedule import told
+from ullage.decide.explain.plan_schedule import plan_in_words
 from ullage.decide.explain.planning import PlanInputs, SchedulePlanner
-from ullage.decide.explain.rejections import NodeRejections, grounds_of, pod_ground
+from ullage.decide.explain.rejections import NodeRejections, pod_rejection, rejections_of
 from ullage.decide.placement.engine import Placement
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
@@ -44,7 +44,7 @@ class PodExplanation:
     """An `ExplainedState`, or the reason that holds on every node."""
     message: str
     nodes: dict[str, Verdict]
-    grounds: tuple[NodeRejections, ...]
+    rejections: tuple[NodeRejections, ...]
     steps: tuple[str, ...]
 
 
@@ -65,11 +65,11 @@ def explain_pod(
 
 def _waiting(planner: SchedulePlanner, pod: Pod) -> PodExplanation:
     nodes = _asked(planner, pod)
-    found = tuple(grounds_of(nodes))
+    found = tuple(rejections_of(nodes))
     fitting = sum(map(bool, nodes.values()))
     if not fitting:
         steps = Adviser(planner.assigner.engine, now=planner.now).steps(pod, found)
-        why = ", ".join(f"{ground.nodes} {ground.reason}" for ground in found) or "there are no nodes"
+        why = ", ".join(f"{rejection.nodes} {rejection.reason}" for rejection in found) or "there are no nodes"
         return PodExplanation(
             pod.key, ExplainedState.UNSCHEDULABLE, f"0/{len(nodes)} nodes fit: {why}", nodes, found, steps
         )
@@ -107,7 +107,7 @@ def _asked(planner: SchedulePlanner, pod: Pod) -> dict[str, Verdict]:
 
 def _missed(planner: SchedulePlanner, pod: Pod) -> tuple[str, tuple[str, ...]]:
     """Reason that a pod that fits gets no placement, and next steps: pods ahead of it in the queue, or its gang."""
-    steps = next((one.steps for one in told(planner).unschedulable if one.pod == pod.key), ())
+    steps = next((one.steps for one in plan_in_words(planner).unschedulable if one.pod == pod.key), ())
     gang = planner.assigner.gang_of(pod)
     _, answer = planner.turned_away[pod.key if gang is None or pod.key in planner.turned_away else gang]
     return (str(answer) if gang is not None else f"with those ahead of it in the queue, {answer}"), steps
@@ -138,12 +138,12 @@ def _bound(planner: SchedulePlanner, pod: Pod) -> PodExplanation:
     gpus = f" with GPU {','.join(map(str, held.gpu_ids))}" if held.gpu_ids else ""
     counted = " with GPUs its node chose" if not gpus and GPU in dict(held.shape.requests) else ""
     message = f"it is on {pod.node}{gpus}{counted}"
-    return PodExplanation(pod.key, ExplainedState.BOUND, message, nodes, tuple(grounds_of(nodes)), ())
+    return PodExplanation(pod.key, ExplainedState.BOUND, message, nodes, tuple(rejections_of(nodes)), ())
 
 
 def _barred(planner: SchedulePlanner, pod: Pod, verdict: Verdict) -> PodExplanation:
     """Explanation by a reason about the pod itself: every node has the same verdict."""
     nodes = dict.fromkeys(sorted(planner.snapshot.state.nodes), verdict)
-    ground = pod_ground(verdict, len(nodes))
-    steps = Adviser(planner.assigner.engine, now=planner.now).steps(pod, (ground,))
-    return PodExplanation(pod.key, verdict.reason, verdict.detail, nodes, (ground,), steps)
+    rejection = pod_rejection(verdict, len(nodes))
+    steps = Adviser(planner.assigner.engine, now=planner.now).steps(pod, (rejection,))
+    return PodExplanation(pod.key, verdict.reason, verdict.detail, nodes, (rejection,), steps)

@@ -11,7 +11,7 @@ from ullage.model.pod import Pod
 from ullage.model.verdict import Reason, Verdict
 
 
-def grounds(
+def node_rejections(
     engine: PlacementEngine, pod: Pod, *, now: float, closed: Codes | None = None, why_closed: str = ""
 ) -> list[NodeRejections]:
     """Rejections of a pod that is on no node, the most frequent first. Only one node per reason is put in words.
@@ -36,7 +36,7 @@ def grounds(
     return sorted(listed, key=_order)
 
 
-def grounds_of(verdicts: Mapping[str, Verdict]) -> list[NodeRejections]:
+def rejections_of(verdicts: Mapping[str, Verdict]) -> list[NodeRejections]:
     """Rejections from verdicts, each with its most frequent detail."""
     by_reason: dict[Reason, dict[str, list[str]]] = {}
     for node, verdict in verdicts.items():
@@ -49,10 +49,10 @@ def grounds_of(verdicts: Mapping[str, Verdict]) -> list[NodeRejections]:
     return sorted(listed, key=_order)
 
 
-def pod_ground(verdict: Verdict, nodes: int) -> NodeRejections:
+def pod_rejection(verdict: Verdict, nodes: int) -> NodeRejections:
     """A rejection about the pod: it holds on every node."""
     return NodeRejections(verdict.reason, nodes, "", verdict.detail)
 
 
-def _order(ground: NodeRejections) -> tuple[int, int]:
-    return -ground.nodes, REASONS.index(ground.reason)
+def _order(rejection: NodeRejections) -> tuple[int, int]:
+    return -rejection.nodes, REASONS.index(rejection.reason)

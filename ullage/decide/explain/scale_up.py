@@ -16,7 +16,7 @@ from ullage.model.refusal import PodScheduledReason
 from ullage.model.verdict import Reason
 
 
-def foretold(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner], *, now: float) -> tuple[str, ...]:
+def forecast(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner], *, now: float) -> tuple[str, ...]:
     """Sentences on what each provisioner does for a pod without a node. Empty where there are no provisioners.
 
     All pending pods are considered, as if their scheduler had found them unschedulable. No cloud is asked.
@@ -29,10 +29,10 @@ def foretold(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner
         return ("no NodeProvisioner buys a node: the pod asks for no GPU",)
     fleet = FleetFacts(provisioners=provisioners, instances=machines_of_nodes(provisioners, assigner.snapshot))
     plan = plan_fleet(assigner.engine, fleet, pending_turns(assigner), now=now)
-    return _told(plan, pod, now)
+    return _sentences(plan, pod, now)
 
 
-def _told(plan: FleetPlan, pod: Pod, now: float) -> tuple[str, ...]:
+def _sentences(plan: FleetPlan, pod: Pod, now: float) -> tuple[str, ...]:
     demand = plan.demand
     if pod.key in demand.chosen:
         return (_bought(plan, demand.chosen[pod.key], now),)
@@ -73,7 +73,7 @@ def _placed(plan: FleetPlan, name: str) -> tuple[str, ...]:
 def _becoming(node: PoolNode) -> str:
     if node.coming:
         return "it fits on the coming node"
-    return "the deletion taint is taken off for it from node" if node.doomed else ""
+    return "the deletion taint is taken off for it from node" if node.marked_for_deletion else ""
 
 
 def _refused(provisioner: Provisioner, why: ScaleUpBlocked | Reason) -> str:

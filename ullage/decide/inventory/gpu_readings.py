@@ -109,7 +109,7 @@ class GpuReading:
 class GpuScan:
     """Readings of all GPUs at one moment, in PCI bus order."""
 
-    sights: tuple[GpuReading, ...] = ()
+    readings: tuple[GpuReading, ...] = ()
     trouble: str = ""
     """Reason that the driver as a whole could not be asked; then nothing is known of any GPU."""
     silent: bool = False

@@ -9,7 +9,7 @@ from ullage.model.device import DeviceHealth
 XIDS_OF_PROGRAMS = frozenset({13, 31, 43, 45, 66, 68, 69, 109})
 """Illegal addresses, page faults, stopped channels and the like: faults of a program, not of the GPU."""
 
-XIDS_THAT_ONLY_TELL = frozenset({63, 92, 94, 154})
+XIDS_ONLY_REPORTED = frozenset({63, 92, 94, 154})
 """Rows remapped, many corrected errors, a contained error, a change of the recovery action. Where something is left to
 be done, a counter or NVML reports that, too."""
 
@@ -55,7 +55,7 @@ Rule = Callable[[GpuReading, Sequence[int]], HealthFinding | None]
 
 def is_fault(xid: int) -> bool:
     """True if this Xid is a fault of the GPU. Unknown Xids are."""
-    return xid not in XIDS_OF_PROGRAMS and xid not in XIDS_THAT_ONLY_TELL
+    return xid not in XIDS_OF_PROGRAMS and xid not in XIDS_ONLY_REPORTED
 
 
 def what_is_unreadable_is_not_given(sight: GpuReading, _xids: Sequence[int]) -> HealthFinding | None:

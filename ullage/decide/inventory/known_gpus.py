@@ -51,7 +51,7 @@ def remembered(report: Inventory, *, same_boot: bool) -> KnownGpus:
     return KnownGpus(tuple(KnownGpu(device) for device in report.devices) if same_boot else (), ids)
 
 
-def take_stock(
+def update_known_gpus(
     before: KnownGpus,
     look: GpuScan,
     *,
@@ -63,13 +63,13 @@ def take_stock(
     A GPU that is not among the keys of `users` keeps its users: its processes could not be read.
     """
     known = {item.device.uuid: item for item in before.items}
-    sights = _sights(known, look)
-    ids = _numbered(before.ids, sights)
-    cards = {uuid: card for uuid in ids if (card := _card(sights[uuid], known.get(uuid))) is not None}
+    readings = _readings(known, look)
+    ids = _numbered(before.ids, readings)
+    cards = {uuid: card for uuid in ids if (card := _card(readings[uuid], known.get(uuid))) is not None}
     where = places({ids[uuid]: card for uuid, card in cards.items()})
     items = []
     for uuid in sorted(ids, key=ids.__getitem__):
-        found = health_of(sights[uuid], xids.get(uuid, ()))
+        found = health_of(readings[uuid], xids.get(uuid, ()))
         if look.trouble:
             found = _unknown(known[uuid], look.trouble)
         card = cards.get(uuid)
@@ -77,16 +77,18 @@ def take_stock(
         seen_by = tuple(sorted(users.get(uuid, before_it)))
         device = _device(ids[uuid], uuid, card, where, known.get(uuid))
         items.append(KnownGpu(replace(device, health=found.health, in_use_by=seen_by), card, found.why))
-    return KnownGpus(tuple(items), {**before.ids, **ids}, len(sights) - len(ids))
+    return KnownGpus(tuple(items), {**before.ids, **ids}, len(readings) - len(ids))
 
 
-def unwell(stock: KnownGpus) -> str:
+def unwell(known_gpus: KnownGpus) -> str:
     """GPUs that are not healthy, each with its reason, as text; empty if all are healthy."""
     said = [
-        f"GPU {item.device.id}: {item.why}" for item in stock.items if item.device.health is not DeviceHealth.HEALTHY
+        f"GPU {item.device.id}: {item.why}"
+        for item in known_gpus.items
+        if item.device.health is not DeviceHealth.HEALTHY
     ]
-    if stock.left_out:
-        said.append(f"{stock.left_out} more GPUs are left out: a node may have {MOST_DEVICES}")
+    if known_gpus.left_out:
+        said.append(f"{known_gpus.left_out} more GPUs are left out: a node may have {MOST_DEVICES}")
     return "; ".join(said)
 
 
@@ -102,9 +104,9 @@ def newly_unwell(before: KnownGpus, after: KnownGpus) -> tuple[KnownGpu, ...]:
     )
 
 
-def _sights(known: Mapping[str, KnownGpu], look: GpuScan) -> dict[str, GpuReading]:
+def _readings(known: Mapping[str, KnownGpu], look: GpuScan) -> dict[str, GpuReading]:
     """Readings by UUID, with MISSING for known GPUs that were not listed. A GPU without a known model is not missed."""
-    seen = {} if look.trouble else {sight.uuid: sight for sight in look.sights}
+    seen = {} if look.trouble else {sight.uuid: sight for sight in look.readings}
     named = (uuid for uuid, item in known.items() if item.device.model != UNNAMED_MODEL or look.trouble)
     return {uuid: GpuReading(uuid=uuid, trouble=GpuReadError.MISSING) for uuid in named} | seen
 

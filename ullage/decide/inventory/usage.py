@@ -32,7 +32,7 @@ def rights_of(pods: Collection[Pod]) -> dict[int, tuple[str, ...]]:
     return found
 
 
-def strays(occupants: Occupants, rights: Rights) -> tuple[UnleasedProcess, ...]:
+def unleased(occupants: Occupants, rights: Rights) -> tuple[UnleasedProcess, ...]:
     """Unleased processes, in order of GPU and process."""
     return tuple(
         sorted(

@@ -21,7 +21,7 @@ from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
 NO_SCHEDULE = "NoSchedule"
-RUNNING_GRACE = 1
+RUNNING_GRACE_PERIOD = 1
 """Grace period in seconds of a running pause container; a pending pod gets none."""
 
 
@@ -92,8 +92,8 @@ def reserve(
 
 def release(smart_pod: SmartPod, end: SmartPodState, why: str) -> DeleteSmartPod:
     """Delete a smart pod, with a grace period only if its container runs."""
-    grace = RUNNING_GRACE if smart_pod.node and not smart_pod.over else 0
-    return DeleteSmartPod(key=smart_pod.key, uid=smart_pod.uid, grace_seconds=grace, end=end, why=why)
+    grace_period = RUNNING_GRACE_PERIOD if smart_pod.node and not smart_pod.over else 0
+    return DeleteSmartPod(key=smart_pod.key, uid=smart_pod.uid, grace_seconds=grace_period, end=end, why=why)
 
 
 def admit(pod: Pod, node: HandoverNode, request: str) -> AdmitWaitingPod:

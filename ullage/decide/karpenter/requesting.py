@@ -68,7 +68,7 @@ class RequestPlanner:
         return found
 
     def _is_due(self, request: CapacityRequest, found: Requesting, now: float) -> bool:
-        failure = self._retry.standing(request)
+        failure = self._retry.recorded(request)
         if failure is None or (failure.retry_at and failure.retry_at <= now):
             return True
         if failure.retry_at:
@@ -87,8 +87,8 @@ class RequestPlanner:
         """Groups of one gang, or of single pods; none where one member of a gang cannot be served."""
         chosen: list[tuple[CapacityRequest, Chosen]] = []
         for request in batch:
-            standing = self._retry.standing(request)
-            left_out = standing.exhausted if standing is not None else ()
+            recorded = self._retry.recorded(request)
+            left_out = recorded.exhausted if recorded is not None else ()
             answer = choose(
                 request, self._policy.mappings, self._facts.node_pools, passed_over=left_out, in_flight=coming
             )
@@ -104,7 +104,7 @@ class RequestPlanner:
                 orphans.remove(orphan)
                 found.waiting_for[request.pod.key] = orphan.name
             else:
-                chosen.append((msgspec.structs.replace(request, failure=standing), answer))
+                chosen.append((msgspec.structs.replace(request, failure=recorded), answer))
         return grouped(chosen)
 
     def _refuse(
@@ -120,7 +120,7 @@ class RequestPlanner:
             own = failure
             if one.pod != request.pod:
                 own = gang_failure(request.pod.key, failure)
-            known = self._retry.standing(one)
+            known = self._retry.recorded(one)
             written = self._retry.record(one, own, 0 if known is None else known.attempts, now=now)
             if written is not None:
                 found.failures.append(written)

@@ -43,7 +43,7 @@ class SmartPodRetries:
         parts = (need_of((request,)), self._policy.mappings, pools)
         return hashlib.sha256(msgspec.json.encode(parts)).hexdigest()[:16]
 
-    def standing(self, request: CapacityRequest) -> RecordedFailure | None:
+    def recorded(self, request: CapacityRequest) -> RecordedFailure | None:
         """Failure that is still valid: recorded for the same need, mappings and NodePools."""
         failure = request.failure
         return failure if failure is not None and failure.fingerprint == self.fingerprint(request) else None
@@ -58,7 +58,7 @@ class SmartPodRetries:
         exhausted: Sequence[str] = (),
     ) -> RecordFailure | None:
         """Intent that records the failure on the waiting pod; None if it is recorded already."""
-        known = self.standing(request)
+        known = self.recorded(request)
         said = None if known is None else (known.reason, known.message, known.attempts)
         if said == (failure.reason, failure.message, attempts):
             return None

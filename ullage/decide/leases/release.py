@@ -83,11 +83,11 @@ class LeaseNodeFacts:
     inventory: Inventory | None = None
 
 
-def judge(
+def decide_hold(
     lease: GpuLease,
     hold: LeaseHold,
     pod: HolderPod | None,
-    ground: LeaseNodeFacts,
+    node_facts: LeaseNodeFacts,
     *,
     now: float,
     policy: LeaseGcPolicy = LeaseGcPolicy(),  # noqa: B008 - frozen
@@ -95,11 +95,11 @@ def judge(
     """Judge one hold. `pod` is the pod that has the holder's name now. `lease.renewed` may not lie after `now`."""
     ended = _ended(lease, hold, pod)
     if ended is not None:
-        until = _quarantined_until(lease, hold, ground, policy)
+        until = _quarantined_until(lease, hold, node_facts, policy)
         return ReleaseHold(ended) if until is None or now >= until else KeepHold(KeepReason.STILL_IN_USE, until)
     if pod is not None and pod.node:
         return KeepHold(KeepReason.POD_IS_BOUND if pod.devices is not None else KeepReason.ALLOCATION_UNREADABLE)
-    if not ground.node_exists:
+    if not node_facts.node_exists:
         return FenceThenRelease(ReleaseReason.NODE_GONE)
     abandoned_at = lease.renewed + policy.abandoned_after
     return (
@@ -109,17 +109,17 @@ def judge(
     )
 
 
-def judge_fenced(
+def decide_fenced(
     lease: GpuLease,
     hold: LeaseHold,
     pod: HolderPod | None,
-    ground: LeaseNodeFacts,
+    node_facts: LeaseNodeFacts,
     *,
     now: float,
     policy: LeaseGcPolicy = LeaseGcPolicy(),  # noqa: B008 - frozen
 ) -> KeepHold | ReleaseHold:
     """Judge one hold on the pod as the fence found it: a pod still pending cannot be bound to this GPU any more."""
-    found = judge(lease, hold, pod, ground, now=now, policy=policy)
+    found = decide_hold(lease, hold, pod, node_facts, now=now, policy=policy)
     return ReleaseHold(found.why) if isinstance(found, FenceThenRelease) else found
 
 
@@ -137,9 +137,11 @@ def _ended(lease: GpuLease, hold: LeaseHold, pod: HolderPod | None) -> ReleaseRe
     return None if given else ReleaseReason.NOT_ALLOCATED
 
 
-def _quarantined_until(lease: GpuLease, hold: LeaseHold, ground: LeaseNodeFacts, policy: LeaseGcPolicy) -> float | None:
+def _quarantined_until(
+    lease: GpuLease, hold: LeaseHold, node_facts: LeaseNodeFacts, policy: LeaseGcPolicy
+) -> float | None:
     """End of the quarantine by a process seen on the GPU, unless a later report ends it; None without quarantine."""
-    if ground.inventory is None or not ground.node_exists:
+    if node_facts.inventory is None or not node_facts.node_exists:
         return None
-    seen = any(device.id == lease.device and hold.uid in device.in_use_by for device in ground.inventory.devices)
-    return ground.inventory.reported_at + policy.report_counts_for if seen else None
+    seen = any(device.id == lease.device and hold.uid in device.in_use_by for device in node_facts.inventory.devices)
+    return node_facts.inventory.reported_at + policy.report_counts_for if seen else None

@@ -110,8 +110,8 @@ class PlacementEngine:
         self._fit: FilterTable = FilterTable(snapshot) if beside is None else beside._fit
         self._gpus: DeviceFitTable = DeviceFitTable(snapshot) if beside is None else beside._gpus
         self.mix = WorkloadMix() if mix is None else mix
-        self._view = ScoreView(snapshot, self._gpus.boards, self.mix.models)
-        self._standings = NodeRankings(snapshot, self._fit, self._gpus, self._view)
+        self._view = ScoreView(snapshot, self._gpus.devices, self.mix.models)
+        self._rankings = NodeRankings(snapshot, self._fit, self._gpus, self._view)
         self._make_policy = policy_maker(policy)
         self._policies: dict[int, tuple[TypicalDemands, int, GpuScorer]] = {}
         """Policies by the identity of the mix they are for, each with the number of models at the time."""
@@ -122,54 +122,54 @@ class PlacementEngine:
         return self._snapshot
 
     @property
-    def boards(self) -> DeviceSnapshots:
-        return self._gpus.boards
+    def devices(self) -> DeviceSnapshots:
+        return self._gpus.devices
 
     def warm_up(self) -> Stepper[None]:
         """Compute what the first question would, in steps."""
         columns = self._snapshot.columns
         for row in range(columns.size):
             if columns.names[row]:
-                self._gpus.boards.layout(row)
+                self._gpus.devices.layout(row)
             if row % ROWS_PER_STEP == 0:
                 yield Seconds(0.0)
-        self._gpus.boards.refresh()
+        self._gpus.devices.refresh()
         yield Seconds(0.0)
         self._view.columns()
         yield Seconds(0.0)
 
     def place(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Placement | NoFit:
         """Best placement for a pod that holds no room. `closed` has the codes of rows refused for other reasons."""
-        standing = self._standings.fitted(pod.shape, now=now)
-        beyond = standing.verdicts.beyond(pod)
+        ranking = self._rankings.fitted(pod.shape, now=now)
+        beyond = ranking.verdicts.beyond(pod)
         if beyond is not None:
             closed = beyond if closed is None else first_of(beyond, closed)
-        fitting = standing.fitting
+        fitting = ranking.fitting
         if closed is not None:
-            fitting = int(np.count_nonzero(standing.fits & (closed == FITS)))
+            fitting = int(np.count_nonzero(ranking.fits & (closed == FITS)))
         if not fitting:
             return self._refusal(pod, now, closed)
         self._view.columns()
-        demand = self._standings.demand(standing)
+        demand = self._rankings.demand(ranking)
         policy = self._policy_for(demand)
-        self._standings.ranked(standing, policy)
-        fits = standing.fits if closed is None else standing.fits & (closed == FITS)
-        won = standing.best(closed, self._standings.scores.wishes(pod, standing.scores, fits))
-        return self._refusal(pod, now, closed) if won is None else self._place_at(*won, fitting, standing, policy)
+        self._rankings.ranked(ranking, policy)
+        fits = ranking.fits if closed is None else ranking.fits & (closed == FITS)
+        won = ranking.best(closed, self._rankings.scores.preferred_points(pod, ranking.scores, fits))
+        return self._refusal(pod, now, closed) if won is None else self._place_at(*won, fitting, ranking, policy)
 
     def _place_at(
-        self, row: int, rank: int, fitting: int, standing: NodeRanking, policy: GpuScorer
+        self, row: int, rank: int, fitting: int, ranking: NodeRanking, policy: GpuScorer
     ) -> Placement | NoFit:
-        node, table = self._snapshot.columns.names[row], standing.table
+        node, table = self._snapshot.columns.names[row], ranking.table
         if table is None:
             return Placement(node, None, (), fitting, soft_of(rank))
         leaning = -1
         if table.ask.exclusivity is Exclusivity.SHARED:
-            leaning = policy.device(self._view.columns(), self._standings.demand(standing), row)
-        choice = table.answer(self._gpus.boards.numbers.item(row), leaning)
+            leaning = policy.device(self._view.columns(), self._rankings.demand(ranking), row)
+        choice = table.answer(self._gpus.devices.numbers.item(row), leaning)
         if isinstance(choice, Verdict):
             # Cannot be: the row's code said that it fits. A placement must not be made on a contradiction.
-            return NoFit(len(standing.order), {choice.reason: 1})
+            return NoFit(len(ranking.order), {choice.reason: 1})
         return Placement(node, choice, self._uuids(row, choice), fitting, level_of(rank))
 
     def codes(self, pod: Pod, *, now: float) -> Codes:
@@ -252,7 +252,7 @@ class PlacementEngine:
             return ()
         if choice.instances:
             return choice.instances
-        known = self._gpus.boards.uuids(row)
+        known = self._gpus.devices.uuids(row)
         return tuple([known[device] for device in choice.ids])
 
 

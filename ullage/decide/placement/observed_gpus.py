@@ -68,7 +68,7 @@ class GpuAccounting:
         pods = [placed[key] for key in heard if key in placed and not placed[key].gpu_ids]
         account_for_bound(self._snapshot, [pod for pod in pods if pod.key in self._snapshot.state.pods])
         for pod in pods:
-            self._snapshot.leases.pod_heard(pod, gone=False)
+            self._snapshot.leases.observe_pod(pod, gone=False)
         hold_in_use(self._snapshot, nodes)
         return True
 

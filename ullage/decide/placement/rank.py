@@ -42,18 +42,18 @@ def soft_of(rank: int) -> int:
     return (rank - LEAST_KEY >> SOFT) & (1 << _SOFT_BITS) - 1
 
 
-def merit(board: FreeDevices | None, choice: DeviceChoice) -> int:
+def merit(gpus: FreeDevices | None, choice: DeviceChoice) -> int:
     """Part of the rank that the chosen devices give: preferred topology holds, MIG instances fit tightly."""
     kept = int(choice.satisfied) << _TOPOLOGY
-    if board is None or not choice.instances:
+    if gpus is None or not choice.instances:
         return kept
-    return kept + (_tightness(board, frozenset(choice.instances)) << TIGHTNESS)
+    return kept + (_tightness(gpus, frozenset(choice.instances)) << TIGHTNESS)
 
 
-def _tightness(board: FreeDevices, taken: AbstractSet[str]) -> int:
+def _tightness(gpus: FreeDevices, taken: AbstractSet[str]) -> int:
     """Tightness of a choice of MIG instances: small instances first, then few GPUs not in use before."""
-    instances = board.layout.instances
-    in_use = {one.device for place, one in enumerate(instances) if not board.free_instances >> place & 1}
+    instances = gpus.layout.instances
+    in_use = {one.device for place, one in enumerate(instances) if not gpus.free_instances >> place & 1}
     chosen = [one for one in instances if one.uuid in taken]
     opened = len({one.device for one in chosen} - in_use)
     size = sum(one.memory for one in chosen) // _GIB

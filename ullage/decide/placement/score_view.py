@@ -44,10 +44,10 @@ class _Fleet(NamedTuple):
 class ScoreView:
     """ScoreColumns of a snapshot, kept up to date. Models are numbered from 1; 0 is a node without GPUs."""
 
-    def __init__(self, snapshot: ClusterSnapshot, boards: DeviceSnapshots, models: dict[tuple[str, int], int]) -> None:
+    def __init__(self, snapshot: ClusterSnapshot, devices: DeviceSnapshots, models: dict[tuple[str, int], int]) -> None:
         """`models` has the numbers of models met before; those met from now on are added."""
         self._snapshot = snapshot
-        self._boards = boards
+        self._devices = devices
         self._version = -1
         self._roster = -1
         self._models = models
@@ -124,7 +124,7 @@ class ScoreView:
         view.stamp[row] = columns.changed.of_row.item(row)
         view.cpu_total[row] = total
         view.cpu_left[row] = total - columns.used.item(cpu, row)
-        layout = self._boards.layout(row) if columns.names[row] else None
+        layout = self._devices.layout(row) if columns.names[row] else None
         if layout is None:
             self._describe_counted(row)
             return

@@ -66,13 +66,13 @@ class NodeRanking:
         self.keys: DemandScores | None = None
         self.basis: tuple[object, ...] = ()
 
-    def best(self, closed: Codes | None, wishes: Ranks | None) -> tuple[int, int] | None:
+    def best(self, closed: Codes | None, preferred_points: Ranks | None) -> tuple[int, int] | None:
         """Row with the highest rank, and that rank; None if no row fits. `closed` rows are left out."""
         ranks = self.ranks
-        if closed is not None or wishes is not None:
+        if closed is not None or preferred_points is not None:
             ranks = ranks[:-1]
-            if wishes is not None:
-                ranks = ranks + (wishes[self.order] << SOFT)
+            if preferred_points is not None:
+                ranks = ranks + (preferred_points[self.order] << SOFT)
             refused = ~self.fits if closed is None else ~self.fits | (closed != FITS)
             ranks = np.where(refused[self.order], NEVER, ranks)
         if not len(ranks):
@@ -112,40 +112,40 @@ class NodeRankings:
 
     def fitted(self, shape: Shape, *, now: float) -> NodeRanking:
         """Ranking of a shape, with `fits` up to date."""
-        standing = self._remember(shape)
-        if standing.table is not None:
-            self._gpus.boards.refresh()
+        ranking = self._remember(shape)
+        if ranking.table is not None:
+            self._gpus.devices.refresh()
             self._gpus.freshness.refresh(now)
-        if len(standing.fits) != self._columns.size or standing.outdated(self._snapshot.volumes_version):
-            standing.fits, standing.fitting = np.zeros(self._columns.size, np.bool_), 0
-            standing.fitted_at = standing.ranked_at = NEVER_SEEN
-        few = self._few_since(standing.fitted_at)
+        if len(ranking.fits) != self._columns.size or ranking.outdated(self._snapshot.volumes_version):
+            ranking.fits, ranking.fitting = np.zeros(self._columns.size, np.bool_), 0
+            ranking.fitted_at = ranking.ranked_at = NEVER_SEEN
+        few = self._few_since(ranking.fitted_at)
         if few is None:
-            self._fit_some(standing, self._rows_since(standing.fitted_at))
+            self._fit_some(ranking, self._rows_since(ranking.fitted_at))
         else:
             for row in few:
-                self._fit_one(standing, row)
-        standing.fitted_at = self._version()
-        return standing
+                self._fit_one(ranking, row)
+        ranking.fitted_at = self._version()
+        return ranking
 
-    def ranked(self, standing: NodeRanking, policy: GpuScorer) -> None:
+    def ranked(self, ranking: NodeRanking, policy: GpuScorer) -> None:
         """Bring the ranks of a ranking up to date; `fitted` was just called for it."""
-        view, columns, scores = self._view.columns(), self._columns, standing.scores
+        view, columns, scores = self._view.columns(), self._columns, ranking.scores
         self._let_look(policy, view)
         scores.refresh()
-        demand = self.demand(standing)
-        if standing.policy is not policy or standing.keys is None:
-            standing.policy, standing.keys, standing.basis = policy, policy.keys_for(demand), ()
+        demand = self.demand(ranking)
+        if ranking.policy is not policy or ranking.keys is None:
+            ranking.policy, ranking.keys, ranking.basis = policy, policy.keys_for(demand), ()
         basis = (columns.roster, scores.images_version, policy.basis(view))
-        if basis != standing.basis:
-            standing.reset(*self._order(standing))
-            standing.basis = basis
-        few = self._few_since(standing.ranked_at)
+        if basis != ranking.basis:
+            ranking.reset(*self._order(ranking))
+            ranking.basis = basis
+        few = self._few_since(ranking.ranked_at)
         if few is None:
-            self._rank_some(standing, standing.keys, view, self._rows_since(standing.ranked_at))
+            self._rank_some(ranking, ranking.keys, view, self._rows_since(ranking.ranked_at))
         elif few:
-            self._rank_few(standing, standing.keys, view, few)
-        standing.ranked_at = self._version()
+            self._rank_few(ranking, ranking.keys, view, few)
+        ranking.ranked_at = self._version()
 
     def _let_look(self, policy: GpuScorer, view: ScoreColumns) -> None:
         """Pass a policy the rows that changed since its last look."""
@@ -158,19 +158,19 @@ class NodeRankings:
         policy.look(view, range(self._columns.size) if rows is None else rows)
         self._looking, self._looked_at = policy, changed.version
 
-    def demand(self, standing: NodeRanking) -> GpuDemand:
+    def demand(self, ranking: NodeRanking) -> GpuDemand:
         """GpuDemand of the shape for the GPU policy. Call the view's `columns` first."""
-        known = standing.demand
+        known = ranking.demand
         if known is None or len(known.milli) != self._view.models:
-            ask = None if standing.table is None else standing.table.ask
-            known = standing.demand = self._view.demand(ask, standing.cpu)
-            standing.keys = None
+            ask = None if ranking.table is None else ranking.table.ask
+            known = ranking.demand = self._view.demand(ask, ranking.cpu)
+            ranking.keys = None
         return known
 
-    def _order(self, standing: NodeRanking) -> tuple[Rows, Rows]:
+    def _order(self, ranking: NodeRanking) -> tuple[Rows, Rows]:
         """Tie order of rows, and its inverse: by name; for pods with GPUs, nodes that have their images first."""
-        order, images = self._columns.by_name, standing.scores.images
-        if images is not None and standing.table is not None:
+        order, images = self._columns.by_name, ranking.scores.images
+        if images is not None and ranking.table is not None:
             order = order[np.argsort(-images[order], kind="stable")]
             return order, _inverse(order, self._columns.size)
         if self._by_name[0] is not order:
@@ -198,54 +198,54 @@ class NodeRankings:
             return changed.rows_since(at[0], size)
         return np.union1d(changed.rows_since(at[0], size), flipped.rows_since(at[1], size))
 
-    def _fit_one(self, standing: NodeRanking, row: int) -> None:
-        fits = standing.verdicts.rows.fits(row)
-        if fits and standing.table is not None:
+    def _fit_one(self, ranking: NodeRanking, row: int) -> None:
+        fits = ranking.verdicts.rows.fits(row)
+        if fits and ranking.table is not None:
             gpus = self._gpus
-            fits = not gpus.freshness.stale.item(row) and not standing.table.code(gpus.boards.numbers.item(row))
-        if fits != standing.fits.item(row):
-            standing.fits[row] = fits
-            standing.fitting += 1 if fits else -1
+            fits = not gpus.freshness.stale.item(row) and not ranking.table.code(gpus.devices.numbers.item(row))
+        if fits != ranking.fits.item(row):
+            ranking.fits[row] = fits
+            ranking.fitting += 1 if fits else -1
 
-    def _fit_some(self, standing: NodeRanking, rows: Rows) -> None:
-        fitting = standing.verdicts.rows.fitting(rows)
-        if standing.table is not None:
+    def _fit_some(self, ranking: NodeRanking, rows: Rows) -> None:
+        fitting = ranking.verdicts.rows.fitting(rows)
+        if ranking.table is not None:
             if self._gpus.freshness.count:
                 fitting = fitting[~self._gpus.freshness.stale.take(fitting)]
-            fitting = fitting[standing.table.codes(self._gpus.boards.numbers.take(fitting)) == FITS]
-        standing.fits[rows] = False
-        standing.fits[fitting] = True
-        standing.fitting = int(np.count_nonzero(standing.fits))
+            fitting = fitting[ranking.table.codes(self._gpus.devices.numbers.take(fitting)) == FITS]
+        ranking.fits[rows] = False
+        ranking.fits[fitting] = True
+        ranking.fitting = int(np.count_nonzero(ranking.fits))
 
-    def _rank_few(self, standing: NodeRanking, keys: DemandScores, view: ScoreColumns, rows: Sequence[int]) -> None:
+    def _rank_few(self, ranking: NodeRanking, keys: DemandScores, view: ScoreColumns, rows: Sequence[int]) -> None:
         for row in rows:
             rank = NEVER
-            if standing.fits.item(row):
+            if ranking.fits.item(row):
                 rank = max(keys.at_row(view, row), LEAST_KEY)
-                if standing.table is None:
-                    rank += int(self._soft(standing, view, np.array([row]))[0]) << SOFT
-                elif standing.prefers_topology:
-                    rank += standing.table.merit(self._gpus.boards.numbers.item(row))
-            standing.ranks[standing.places.item(row)] = rank
+                if ranking.table is None:
+                    rank += int(self._soft(ranking, view, np.array([row]))[0]) << SOFT
+                elif ranking.prefers_topology:
+                    rank += ranking.table.merit(self._gpus.devices.numbers.item(row))
+            ranking.ranks[ranking.places.item(row)] = rank
 
-    def _rank_some(self, standing: NodeRanking, keys: DemandScores, view: ScoreColumns, rows: Rows) -> None:
-        standing.ranks[standing.places.take(rows)] = NEVER
-        chosen = rows[standing.fits.take(rows)]
+    def _rank_some(self, ranking: NodeRanking, keys: DemandScores, view: ScoreColumns, rows: Rows) -> None:
+        ranking.ranks[ranking.places.take(rows)] = NEVER
+        chosen = rows[ranking.fits.take(rows)]
         if not len(chosen):
             return
         ranks = np.maximum(keys.at(view, chosen), LEAST_KEY)
-        if standing.table is None:
-            ranks += self._soft(standing, view, chosen) << SOFT
-        elif standing.prefers_topology:
-            ranks += standing.table.merits(self._gpus.boards.numbers.take(chosen))
-        standing.ranks[standing.places.take(chosen)] = ranks
+        if ranking.table is None:
+            ranks += self._soft(ranking, view, chosen) << SOFT
+        elif ranking.prefers_topology:
+            ranks += ranking.table.merits(self._gpus.devices.numbers.take(chosen))
+        ranking.ranks[ranking.places.take(chosen)] = ranks
 
-    def _soft(self, standing: NodeRanking, view: ScoreColumns, rows: Rows) -> Ranks:
+    def _soft(self, ranking: NodeRanking, view: ScoreColumns, rows: Rows) -> Ranks:
         """Soft scores of rows for a pod without GPUs, from the row alone. VM pods have a score of their own."""
-        if standing.guest is not None:
-            scores = relief_scores if standing.guest_moves else vm_scores
-            return scores(self._snapshot.vms, standing.guest, rows)
-        room, images = standing.scores.room, standing.scores.images
+        if ranking.guest is not None:
+            scores = relief_scores if ranking.guest_moves else vm_scores
+            return scores(self._snapshot.vms, ranking.guest, rows)
+        room, images = ranking.scores.room, ranking.scores.images
         room.refresh()
         soft: Ranks = room.fullness[rows] + room.balance[rows] + spared(view, self._columns, rows)
         return soft if images is None else soft + images[rows]

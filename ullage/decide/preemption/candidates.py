@@ -101,14 +101,14 @@ def could_get_devices(engine: PlacementEngine, protection: VictimProtection, pod
     """True if the node's GPUs would suit once all leaving and evictable pods are gone. Always True off leased nodes."""
     snapshot, ask = engine.snapshot, device_ask(pod)
     row = snapshot.columns.rows[node]
-    board = engine.boards.of(row)
-    if ask is None or board is None or snapshot.columns.gpus.kind[row] != NodeKindCode.LEASED:
+    gpus = engine.devices.of(row)
+    if ask is None or gpus is None or snapshot.columns.gpus.kind[row] != NodeKindCode.LEASED:
         return True
     leaving, evictable = protection.who_goes(node)
     held = (
         DeviceHolding(one.gpu_ids, one.gpu_share, one.gpu_instances) for one in (*leaving, *evictable) if one.gpu_ids
     )
-    return not isinstance(would_get(board, ask, held), Verdict)
+    return not isinstance(would_get(gpus, ask, held), Verdict)
 
 
 class _Bounds:

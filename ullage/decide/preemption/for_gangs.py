@@ -57,7 +57,7 @@ def search_gang_preemption(
         actions.append(answer)
         around = replace(around, leaving=frozenset(around.leaving) | {victim.pod for victim in answer.victims})
         if len(actions) == gang.needed:
-            return (yield from _with_some_spared(nominated, actions, gang, before))
+            return (yield from _with_some_kept(nominated, actions, gang, before))
     return refusals[0]
 
 
@@ -84,7 +84,7 @@ def _placed_or_preempting(given: Assumptions, pod: Pod, around: PreemptionContex
     return action
 
 
-def _with_some_spared(
+def _with_some_kept(
     nominated: Assumptions, actions: Sequence[Preempt], gang: GangRequest, around: PreemptionContext
 ) -> Stepper[tuple[Preempt, ...]]:
     """Nominations with fewer victims if the gang needs fewer; victims that hold most GPUs are kept first."""

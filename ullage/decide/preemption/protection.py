@@ -66,7 +66,7 @@ class EvictionUnit:
 
     pods: tuple[Pod, ...]
     costs: Mapping[Limit, int]
-    spare: int = 0
+    beyond_minimum: int = 0
     """Number of pods that may go without the others: members of a gang beyond its min_member."""
 
     @property
@@ -88,7 +88,7 @@ class VictimProtection:
         self._snapshot = snapshot
         self._around = around
         self._priority = priority
-        self._heard = snapshot.state.pods
+        self._observed = snapshot.state.pods
         self._gangs: dict[ObjectKey, BoundGang] = {}
         """Gangs of the pods that were asked about."""
         self._budgets: dict[str, list[PodDisruptionBudget]] = {}
@@ -113,7 +113,7 @@ class VictimProtection:
         return self._could_be_evicted(pod)
 
     def _could_be_evicted(self, pod: Pod) -> bool:
-        known = self._heard.get(pod.key)
+        known = self._observed.get(pod.key)
         return known is not None and known.node == pod.node and (pod.owner is None or pod.owner.kind != "Node")
 
     @property

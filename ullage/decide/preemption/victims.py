@@ -143,7 +143,7 @@ class VictimSelector:
             if not self._fits(node):
                 self._remove((pod,))
                 must_go.append(pod)
-        if len(unit.pods) == 1 or len(must_go) <= unit.spare:
+        if len(unit.pods) == 1 or len(must_go) <= unit.beyond_minimum:
             return must_go
         self._remove(unit.pods)
         return list(unit.pods)

@@ -36,7 +36,7 @@ from ullage.model.provisioner import Provisioner
 from ullage.model.stepper import Stepper
 from ullage.state.snapshot import ClusterSnapshot
 
-LEFT_GRACE = 60.0
+LEFT_LEASE_SECONDS = 60.0
 """Seconds for which a GPU whose pod is gone and whose Lease remains counts as free: it is about to be freed.
 
 A GPU that is held for longer is in quarantine, and pending pods need another.
@@ -78,7 +78,7 @@ class ProvisioningCore:
         """Facts of a plan beside the snapshot. `instances`: of all providers, with the names of their nodes."""
         self._protected = {node: until for node, until in self._protected.items() if until > steady}
         deletes = {one.name: self._deletes.seconds(one.name, one.provider, steady=steady) for one in pools}
-        left = self._sightings.new_holders(self.snapshot.leases.left, steady=steady, within=LEFT_GRACE)
+        left = self._sightings.new_holders(self.snapshot.leases.left, steady=steady, within=LEFT_LEASE_SECONDS)
         return FleetFacts(
             provisioners=pools,
             instances=instances,

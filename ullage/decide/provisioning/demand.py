@@ -131,8 +131,8 @@ class _Search:
         face, inventory = self.offers.face(pool, node.name)
         known = self._snapshot.state.nodes.get(node.name)
         if known is not None:
-            doomed = tuple(taint for taint in known.taints if taint.key == DELETION_TAINT)
-            face = replace(face, labels=face.labels | known.labels, taints=(*face.taints, *doomed))
+            marked_for_deletion = tuple(taint for taint in known.taints if taint.key == DELETION_TAINT)
+            face = replace(face, labels=face.labels | known.labels, taints=(*face.taints, *marked_for_deletion))
         self._snapshot.put_node(face, inventory)
 
     def _draw_as_reported(self, node: PoolNode) -> None:
@@ -147,7 +147,7 @@ class _Search:
         for pool in self.offers.pools:
             for node in pool.nodes:
                 known = self._snapshot.state.nodes.get(node.name)
-                if node.doomed and known is not None:
+                if node.marked_for_deletion and known is not None:
                     others = tuple(taint for taint in known.taints if taint.key != DELETION_TAINT)
                     self._snapshot.put_node(replace(known, taints=others))
 

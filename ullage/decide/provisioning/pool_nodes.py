@@ -38,7 +38,7 @@ def nodes_in_words(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
-REJOIN_GRACE = 300.0
+REJOIN_SECONDS = 300.0
 """Seconds for which an instance must have been observed without a usable Node before it is given up.
 
 A Node that was deleted may come back in this time, and a clock that was wrong at the start ends no boot at once.
@@ -164,9 +164,9 @@ def _reported(node: Node, snapshot: ClusterSnapshot) -> bool:
     return report is not None and bool(report.devices)
 
 
-def grace_of(boot_deadline: float) -> float:
+def rejoin_time(boot_deadline: float) -> float:
     """Seconds an instance without a usable Node is observed before it is given up."""
-    return min(boot_deadline, REJOIN_GRACE)
+    return min(boot_deadline, REJOIN_SECONDS)
 
 
 def is_silent(report: Inventory | None, now: float) -> bool:
@@ -223,7 +223,7 @@ class _Drawing:
             registered=False,
             coming=not late,
             lost=late and self._was_seen_long(sighting),
-            given_up_at=self.now + self._grace - sighting.seconds if late else None,
+            given_up_at=self.now + self._rejoin_time - sighting.seconds if late else None,
             # First observed after its deadline: it is not known whether it ever was a node.
             departed=late and (sighting.had_node or sighting.age > self.provisioner.thresholds.boot_deadline),
         )
@@ -255,11 +255,11 @@ class _Drawing:
         return sighting.age + sighting.seconds > self.provisioner.thresholds.boot_deadline
 
     def _was_seen_long(self, sighting: Sighting) -> bool:
-        return sighting.seconds >= self._grace
+        return sighting.seconds >= self._rejoin_time
 
     @property
-    def _grace(self) -> float:
-        return grace_of(self.provisioner.thresholds.boot_deadline)
+    def _rejoin_time(self) -> float:
+        return rejoin_time(self.provisioner.thresholds.boot_deadline)
 
     def _silent_for(self, node: str) -> float:
         """Seconds of silence; the age of the report where the process has observed none."""

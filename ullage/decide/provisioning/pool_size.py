@@ -88,7 +88,7 @@ def utilization_percent(nodes: Sequence[PoolNode]) -> int | None:
 
 def removal_order(node: PoolNode) -> tuple[bool, bool, int, float, str]:
     """Sort key of removal: nodes marked for deletion, then empty ones, then the least used; the oldest of equals."""
-    return not node.doomed, not node.empty, node.used + node.assumed, node.since, node.name
+    return not node.marked_for_deletion, not node.empty, node.used + node.assumed, node.since, node.name
 
 
 def size_in_use(nodes: Sequence[PoolNode], thresholds: PoolThresholds) -> int:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from ullage.decide.provisioning.pool_nodes import grace_of
+from ullage.decide.provisioning.pool_nodes import rejoin_time
 from ullage.decide.provisioning.pool_size import PoolSize, removal_order, why_bought
 from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.provisioner import PoolNode, Provisioner, token_of
@@ -68,8 +68,8 @@ class _Pool:
     @property
     def going(self) -> list[PoolNode]:
         """Empty nodes marked for deletion, the next to be deleted first."""
-        doomed = [node for node in self.nodes if node.doomed and node.empty and not node.lost]
-        return sorted(doomed, key=lambda node: (node.goes_at, node.name))
+        marked_for_deletion = [node for node in self.nodes if node.marked_for_deletion and node.empty and not node.lost]
+        return sorted(marked_for_deletion, key=lambda node: (node.goes_at, node.name))
 
     @property
     def backed_off(self) -> bool:
@@ -133,7 +133,7 @@ def _release_what_never_came(pool: _Pool) -> tuple[PoolIntent, ...]:
 
 def _why_lost(node: PoolNode, deadline: float) -> str:
     if node.departed:
-        return f"the Node of instance {node.instance} is gone, and none came back within {grace_of(deadline):g} s"
+        return f"the Node of instance {node.instance} is gone, and none came back within {rejoin_time(deadline):g} s"
     return f"instance {node.instance} did not register as a node with GPUs within bootDeadline ({deadline:g} s)"
 
 
@@ -155,8 +155,8 @@ def _ask_again(pool: _Pool) -> tuple[PoolIntent, ...]:
     )
 
 
-def _spare(pool: _Pool) -> tuple[PoolIntent, ...]:
-    occupied = [node for node in pool.nodes if node.doomed and not node.empty and not node.lost]
+def _untaint(pool: _Pool) -> tuple[PoolIntent, ...]:
+    occupied = [node for node in pool.nodes if node.marked_for_deletion and not node.empty and not node.lost]
     excess = pool.going[pool.surplus :]
     in_use = [Untaint(node=node.name, why="a pod is on it or will be") for node in sorted(occupied, key=_name)]
     return (*in_use, *(Untaint(node=node.name, why=pool.evaluation.why_keep) for node in sorted(excess, key=_name)))
@@ -198,7 +198,7 @@ def _deprovision(pool: _Pool) -> tuple[PoolIntent, ...]:
     )
 
 
-def _doom(pool: _Pool) -> tuple[PoolIntent, ...]:
+def _taint(pool: _Pool) -> tuple[PoolIntent, ...]:
     more = pool.surplus - len(pool.going)
     if more <= 0:
         return ()
@@ -208,22 +208,21 @@ def _doom(pool: _Pool) -> tuple[PoolIntent, ...]:
         if node.empty
         and node.registered
         and node.instance  # a node without a known instance cannot be deleted
-        and not (node.doomed or node.draining or node.coming or node.lost or node.protected)
+        and not (node.marked_for_deletion or node.draining or node.coming or node.lost or node.protected)
     ]
-    moment = pool.now + pool.provisioner.thresholds.scale_down_delay
+    at = pool.now + pool.provisioner.thresholds.scale_down_delay
     return tuple(
-        TaintForDeletion(node=node.name, delete_after=moment, why=pool.evaluation.why_keep)
-        for node in candidates[:more]
+        TaintForDeletion(node=node.name, delete_after=at, why=pool.evaluation.why_keep) for node in candidates[:more]
     )
 
 
 _RULES: tuple[tuple[PoolStepKind, _Rule], ...] = (
     (PoolStepKind.RELEASE_INSTANCES, _release_what_never_came),
     (PoolStepKind.SCALE_UP, _ask_again),
-    (PoolStepKind.UNTAINT, _spare),
+    (PoolStepKind.UNTAINT, _untaint),
     (PoolStepKind.SCALE_UP, _provision),
     (PoolStepKind.TERMINATE_INSTANCE, _deprovision),
-    (PoolStepKind.TAINT_FOR_DELETION, _doom),
+    (PoolStepKind.TAINT_FOR_DELETION, _taint),
 )
 """Order of the rules: failed instances are given up first, untainting precedes buying, buying precedes shrinking."""
 
@@ -237,7 +236,7 @@ def _wake_at(pool: _Pool) -> float | None:
         moments.append(pool.buy.not_before)
     if back_off is not None:
         moments.append(back_off.until)
-    return min((moment for moment in moments if pool.now < moment < float("inf")), default=None)
+    return min((at for at in moments if pool.now < at < float("inf")), default=None)
 
 
 def _name(node: PoolNode) -> str:

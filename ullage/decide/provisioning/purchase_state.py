@@ -67,7 +67,7 @@ def after_failure(
     return BackOff(failure=failure, failures=failures, until=until, message=message)
 
 
-LIST_GRACE = 60.0
+LIST_MARGIN = 60.0
 """Seconds beyond a list's staleness after which an instance that is not listed does not exist."""
 
 
@@ -139,7 +139,7 @@ def prune_awaited(provisioner: Provisioner, listed: Collection[str], *, stalenes
     awaited = tuple(
         one if one.since <= now else replace(one, since=now)
         for one in provisioner.awaited
-        if one.instance not in listed and now <= one.since + staleness + LIST_GRACE
+        if one.instance not in listed and now <= one.since + staleness + LIST_MARGIN
     )
     back_off = None if provisioner.back_off is None else within_reason(provisioner.back_off, now=now)
     if (awaited, back_off) == (provisioner.awaited, provisioner.back_off):

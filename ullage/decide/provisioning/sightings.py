@@ -33,7 +33,7 @@ class _First:
 class _Taint:
     """First observation of a deletion time."""
 
-    moment: float
+    deletion_at: float
     at: float
     left: float
 
@@ -99,11 +99,11 @@ class Sightings:
     def _look_at_taints(self, nodes: Mapping[str, Node], now: float, steady: float) -> None:
         found: dict[str, _Taint] = {}
         for name, node in nodes.items():
-            moment = deletion_time(node)
-            if moment is not None:
+            deletion_at = deletion_time(node)
+            if deletion_at is not None:
                 before = self._taints.get(name)
-                same = before is not None and before.moment == moment
-                found[name] = before if before is not None and same else _Taint(moment, steady, moment - now)
+                same = before is not None and before.deletion_at == deletion_at
+                found[name] = before if before is not None and same else _Taint(deletion_at, steady, deletion_at - now)
         self._taints = found
 
     def _due(
@@ -114,7 +114,7 @@ class Sightings:
             # A deletion time further ahead than the delay was written by another clock.
             longest = delays[nodes[name].labels[PROVISIONER_LABEL]] + 1.0
             due = now + min(taint.left, longest) - (steady - taint.at)
-            if isfinite(taint.moment) and abs(due - taint.moment) > _LET_PASS:
+            if isfinite(taint.deletion_at) and abs(due - taint.deletion_at) > _LET_PASS:
                 found[name] = due
         return found
 

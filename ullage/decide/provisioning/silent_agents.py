@@ -15,7 +15,7 @@ from ullage.decide.provisioning.node_offers import Pool
 from ullage.decide.provisioning.pool_nodes import some_of
 from ullage.model.provisioner import PoolNode
 
-SILENCE_GRACE = 300.0
+SILENCE_SECONDS = 300.0
 """Seconds a single agent may be silent before its node's GPUs count as missing."""
 FEW_SILENT = 3
 """Number of agents that may be silent at once without pointing to a fault of agents in general."""
@@ -47,6 +47,6 @@ def silence_of(nodes: Sequence[PoolNode]) -> str:
 
 
 def _excused(node: PoolNode, everybody: bool) -> PoolNode:
-    if not node.silent_for or not (everybody or node.silent_for < SILENCE_GRACE):
+    if not node.silent_for or not (everybody or node.silent_for < SILENCE_SECONDS):
         return node
     return replace(node, silence_excused=True)

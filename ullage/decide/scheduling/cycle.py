@@ -10,7 +10,7 @@ from dataclasses import replace
 from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest
 from ullage.decide.gang.timeout import EvictPartialGang, GangBacksOff, GangComplete
 from ullage.decide.placement.engine import NoFit, Placement
-from ullage.decide.placement.filters.first_consumer import promises, waiting_claims
+from ullage.decide.placement.filters.first_consumer import volume_assignments, waiting_claims
 from ullage.decide.placement.prefilter import claim_key, is_permanent, permanent_reason
 from ullage.decide.placement.reasons import CURES
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason
@@ -98,9 +98,9 @@ class SchedulingCycle:
             kind = (ready.reason, claim_key(pod))
             self._queue.refuse(pod.key, CURES[ready.reason].wakes_on, now=now, kind=kind)
             message = ready.detail or ready.reason.value
-            hopeless = is_permanent(pod, (ready.reason,), self._snapshot)
+            permanent = is_permanent(pod, (ready.reason,), self._snapshot)
             why = SchedulingFailure(
-                word=ready.reason.value, message=message, hopeless=hopeless, reasons=(ready.reason.value,)
+                word=ready.reason.value, message=message, permanent=permanent, reasons=(ready.reason.value,)
             )
             return PodsUnschedulable(pods=(pod,), why=why, unnominate=self.nominator.forget(pod.key))
         if pod.nominated:
@@ -134,7 +134,7 @@ class SchedulingCycle:
         if not ask.min_member or not (ask.bound or ask.pending):
             self.gangs.forget(gang)
             return None
-        fate = self.gangs.judge(ask, now=now, timeout=self._timeout(gang))
+        fate = self.gangs.decide_fate(ask, now=now, timeout=self._timeout(gang))
         if isinstance(fate, GangComplete):
             self.gangs.forget(gang)
         elif isinstance(fate, EvictPartialGang):
@@ -161,7 +161,7 @@ class SchedulingCycle:
 
     def _decide_gang(self, assigner: PodAssigner, gang: ObjectKey, pod: Pod, now: float) -> Decision:
         ask = assigner.gang_ask(gang, self.ours)
-        fate = self.gangs.judge(ask, now=now, timeout=self._timeout(gang))
+        fate = self.gangs.decide_fate(ask, now=now, timeout=self._timeout(gang))
         if isinstance(fate, EvictPartialGang):
             self._put_back(ask.pending, now)
             return _eviction(ask, fate.why)
@@ -250,7 +250,7 @@ class SchedulingCycle:
             milli=choice.share_milli if choice is not None else MILLI_GPU,
             visible=placement.uuids,
             volumes=waiting_claims(assumed),
-            promises=promises(assumed),
+            volume_assignments=volume_assignments(assumed),
             approved=None if pod.vm is None else pod.vm.approved,
             withheld=self._snapshot.device_claims.withheld(devices, inventory),
         )
@@ -269,10 +269,10 @@ class SchedulingCycle:
         self, pods: tuple[Pod, ...], answer: NoFit | GangNoFit, preempts: tuple[Preempt, ...] | NoPreemption
     ) -> PodsUnschedulable:
         for_good = (permanent_reason(pod, answer.reasons, self._snapshot) for pod in pods)
-        hopeless = next((reason for reason in for_good if reason is not None), None)
-        word = _word(answer) if hopeless is None else hopeless.value
+        permanent = next((reason for reason in for_good if reason is not None), None)
+        word = _word(answer) if permanent is None else permanent.value
         reasons = tuple(sorted(map(str, answer.reasons)))
-        why = SchedulingFailure(word=word, message=str(answer), hopeless=hopeless is not None, reasons=reasons)
+        why = SchedulingFailure(word=word, message=str(answer), permanent=permanent is not None, reasons=reasons)
         if not isinstance(preempts, NoPreemption):
             return PodsUnschedulable(pods=pods, why=why, preempts=preempts)
         keep = preempts.reason in (NoPreemptionReason.VICTIMS_LEAVING, *_TRY_AGAIN)

@@ -48,7 +48,7 @@ class GangTracker:
         """Number of gangs that are not complete."""
         return len(self._records)
 
-    def judge(self, gang: GangRequest, *, now: float, timeout: float | None) -> Fate | GangInBackoff:
+    def decide_fate(self, gang: GangRequest, *, now: float, timeout: float | None) -> Fate | GangInBackoff:
         """Decide the gang's next step. Its back-off, if any, starts now."""
         record = self._records.get(gang.key)
         if record is None:
@@ -82,26 +82,26 @@ class GangTracker:
     def next_deadline(self) -> float | None:
         """Instant at which a gang has to be checked, with or without an event."""
         while self._timers:
-            moment, gang = self._timers[0]
+            at, gang = self._timers[0]
             record = self._records.get(gang)
-            if record is not None and record.look_at == moment:
-                return moment
+            if record is not None and record.look_at == at:
+                return at
             heapq.heappop(self._timers)
         return None
 
     def due(self, *, now: float) -> list[ObjectKey]:
         """Gangs whose deadline has come; each is returned once."""
         found: list[ObjectKey] = []
-        while (moment := self.next_deadline()) is not None and moment <= now:
+        while (at := self.next_deadline()) is not None and at <= now:
             _, gang = heapq.heappop(self._timers)
             self._records[gang].look_at = math.inf
             found.append(gang)
         return found
 
-    def _look(self, gang: ObjectKey, record: _Record, moment: float) -> None:
-        if record.look_at != moment:
-            record.look_at = moment
-            heapq.heappush(self._timers, (moment, gang))
+    def _look(self, gang: ObjectKey, record: _Record, at: float) -> None:
+        if record.look_at != at:
+            record.look_at = at
+            heapq.heappush(self._timers, (at, gang))
 
 
 def _facts(gang: GangRequest, record: _Record, timeout: float | None) -> GangProgress:

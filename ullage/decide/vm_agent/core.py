@@ -64,7 +64,7 @@ class VmAgentCore:
         self._timings = timings or AgentTimings()
         self._metrics, self._metrics_at = NO_METRICS, Instant(0.0)
         self._migrating = False
-        self._told_to_migrate = False
+        self._must_migrate = False
         self._permit: VmAmounts | None = None
         self._asking: VmAmounts | None = None
         self._asked_at: Instant | None = None
@@ -83,7 +83,7 @@ class VmAgentCore:
     @property
     def stays(self) -> bool:
         """True while the VM keeps its size: it migrates, or the scheduler said that it will."""
-        return self._migrating or self._told_to_migrate
+        return self._migrating or self._must_migrate
 
     # Facts.
 
@@ -157,12 +157,12 @@ class VmAgentCore:
 
     def _wait_until(self, ask: AskScheduler | None, now: Instant) -> Instant | None:
         """The next instant at which time alone allows an action. Answers and facts wake the core by themselves."""
-        moments: list[Instant | None] = [None if ask is not None else self._next_request_at()]
+        instants: list[Instant | None] = [None if ask is not None else self._next_request_at()]
         if self._denied_at is not None:
-            moments.append(after(self._denied_at, self._timings.after_denial))
+            instants.append(after(self._denied_at, self._timings.after_denial))
         if self._resize_failed_at is not None:
-            moments.append(after(self._resize_failed_at, self._timings.after_failed_resize))
-        return _earliest(moment for moment in moments if moment is not None and moment > now)
+            instants.append(after(self._resize_failed_at, self._timings.after_failed_resize))
+        return _earliest(instant for instant in instants if instant is not None and instant > now)
 
     def _next_request_at(self) -> Instant | None:
         if self._asking is not None or self._asked_at is None:
@@ -191,7 +191,7 @@ class VmAgentCore:
             return False
         self._asking = None
         self._permit = granted
-        self._told_to_migrate = migrate
+        self._must_migrate = migrate
         self._denied_at = now if granted != asked else None
         return True
 
@@ -204,7 +204,7 @@ class VmAgentCore:
         """The scheduler moves this VM: its size stays, and it is reported at the next tick."""
         self._asking = None
         self._asked_at = now
-        self._told_to_migrate = True
+        self._must_migrate = True
 
     def resize_begun(self, resize: ResizeVm) -> None:
         self._resizing = resize.target
@@ -222,5 +222,5 @@ class VmAgentCore:
         self._resize_failed_at = now
 
 
-def _earliest(moments: Iterable[Instant]) -> Instant | None:
-    return min(moments, default=None)
+def _earliest(instants: Iterable[Instant]) -> Instant | None:
+    return min(instants, default=None)

@@ -58,7 +58,7 @@ class VmCore:
         self.unrelieved: dict[str, VmAmounts] = {}
         """By node: lasting pressure that no migration can relieve. Demand for new nodes."""
         self._pressure = PressureTracker(rules.sustained)
-        self._heard: dict[ObjectKey, Instant] = {}
+        self._last_requests: dict[ObjectKey, Instant] = {}
         self._loads: dict[str, float] = {}
         self._unsettled: set[ObjectKey] = set()
         self._retry_at: Instant | None = None
@@ -89,7 +89,7 @@ class VmCore:
         pod = self.ledger.pod(request.pod)
         if pod is None or isinstance(decided, PermitRefused):
             return decided
-        self._heard[pod.key] = now
+        self._last_requests[pod.key] = now
         if load is not None:
             self._loads[pod.uid] = load
         if decided.write is None:
@@ -175,7 +175,7 @@ class VmCore:
 
     def next_deadline(self) -> Instant | None:
         """Instant at which time alone can change the result of `next_intents`."""
-        moments = [after(heard, self.rules.silent_after) for heard in self._heard.values()]
+        moments = [after(heard, self.rules.silent_after) for heard in self._last_requests.values()]
         moments += [one for one in (self._pressure.next_deadline(), self._retry_at) if one is not None]
         return min(moments, default=None)
 
@@ -222,14 +222,14 @@ class VmCore:
         """Drop requests of silent agents from pressure. After a restart silence counts from the first look."""
         pods = [pod for node in self.ledger.nodes() for pod in self.ledger.pods_on(node)]
         for pod in pods:
-            heard = self._heard.get(pod.key)
+            heard = self._last_requests.get(pod.key)
             if heard is None and self.ledger.account(pod.key).capacity_pressure:
-                self._heard[pod.key] = now
+                self._last_requests[pod.key] = now
             elif heard is not None and elapsed(heard, now) >= self.rules.silent_after:
-                del self._heard[pod.key]
+                del self._last_requests[pod.key]
                 self.ledger.silence(pod.key)
         keys, uids = {pod.key for pod in pods}, {pod.uid for pod in pods}
-        self._heard = {key: heard for key, heard in self._heard.items() if key in keys}
+        self._last_requests = {key: heard for key, heard in self._last_requests.items() if key in keys}
         self._loads = {uid: load for uid, load in self._loads.items() if uid in uids}
         self._unsettled &= keys
         for vm in [vm for vm, start in self._unknown_starts.items() if start.pod.key not in keys]:

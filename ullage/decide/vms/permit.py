@@ -25,7 +25,7 @@ class PermitDecision:
     """The answer, and the write it depends on. None: the pod has this approval already."""
 
     permit: Permit
-    told: VmAmounts | None
+    answered_unit: VmAmounts | None
     """The compute unit the answer carries (versions 1-2)."""
     migrate: bool = False
     write: ApproveVm | None = None
@@ -75,37 +75,39 @@ def decide_permit(
         return PermitRefused(VmRefusal.POD_NOT_FOUND)
     if vm is None:
         return PermitRefused(VmRefusal.POD_NOT_A_VM)
-    told = _told(ledger, request, pod)
+    answered_unit = _unit_for_old(ledger, request, pod)
     account = ledger.account(pod.key)
     if account.migrating:
-        return _while_migrating(request, _held(request, account, vm), told)
+        return _while_migrating(request, _held(request, account, vm), answered_unit)
     if request.unit is None and pod.unit is not None and not divides_cleanly(request.wanted, pod.unit, vm):
         return PermitRefused(VmRefusal.UNIT_MISMATCH)
     if not vm.scaling:
         kept = request.wanted.at_most(account.reserved)
-        return PermitDecision(permit=Permit(kept, NOTHING, "autoscaling of this VM is off"), told=told)
+        return PermitDecision(
+            permit=Permit(kept, NOTHING, "autoscaling of this VM is off"), answered_unit=answered_unit
+        )
     return _decided(ledger, request, pod, vm, mode)
 
 
 def _decided(ledger: VmLedger, request: PermitRequest, pod: VmPod, vm: Vm, mode: GrantMode) -> PermitDecision:
     account = ledger.account(pod.key)
     node = ledger.ledger(pod.node)
-    told = _told(ledger, request, pod)
+    answered_unit = _unit_for_old(ledger, request, pod)
     held = _held(request, account, vm)
     unknown = account.reserved.above(held)
     wanted = request.wanted.at_most(vm.maximum.at_least(held))
     # Versions 1-2 count whole cores and slots, and per resource are granted as many as are free.
-    unit = request.unit or (told if mode is GrantMode.JOINT else VmAmounts(CORE, vm.memory_slot))
+    unit = request.unit or (answered_unit if mode is GrantMode.JOINT else VmAmounts(CORE, vm.memory_slot))
     permit = grant(
         wanted, held, _without(node.cpu, unknown.cpu), _without(node.memory, unknown.memory), unit=unit, mode=mode
     )
-    unit_kept = told or pod.unit
+    unit_kept = answered_unit or pod.unit
     same = (permit.granted, wanted, unit_kept) == (pod.approved, pod.requested, pod.unit)
     write = ApproveVm(pod=pod, approved=permit.granted, requested=wanted, unit=unit_kept, why=permit.why)
-    return PermitDecision(permit=permit, told=told, write=None if same else write)
+    return PermitDecision(permit=permit, answered_unit=answered_unit, write=None if same else write)
 
 
-def _told(ledger: VmLedger, request: PermitRequest, pod: VmPod) -> VmAmounts | None:
+def _unit_for_old(ledger: VmLedger, request: PermitRequest, pod: VmPod) -> VmAmounts | None:
     return whole_core_unit(ledger.config.for_node(pod.node).unit) if request.unit is None else None
 
 
@@ -117,12 +119,14 @@ def _held(request: PermitRequest, account: VmAccount, vm: Vm) -> VmAmounts:
     return vm.use.at_least(account.held).at_least(permitted)
 
 
-def _while_migrating(request: PermitRequest, held: VmAmounts, told: VmAmounts | None) -> PermitDecision | PermitRefused:
+def _while_migrating(
+    request: PermitRequest, held: VmAmounts, answered_unit: VmAmounts | None
+) -> PermitDecision | PermitRefused:
     """Permit the same amounts again, and no others. The maximum reserved for an unknown approval is no permit."""
     if request.wanted != held:
         return PermitRefused(VmRefusal.MIGRATING)
     return PermitDecision(
-        permit=Permit(held, NOTHING, "the VM is migrating: its amounts stay"), told=told, migrate=True
+        permit=Permit(held, NOTHING, "the VM is migrating: its amounts stay"), answered_unit=answered_unit, migrate=True
     )
 
 

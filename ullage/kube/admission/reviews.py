@@ -177,8 +177,8 @@ def answer(uid: str, judgement: Judgement, pod: ReviewedPod | None = None) -> by
 
 def _response(uid: str, judgement: Judgement, pod: ReviewedPod | None) -> AdmissionAnswer:
     if isinstance(judgement, AdmissionDenied):
-        code, reason = _CODES.get(judgement.objection, (422, "Invalid"))
-        status = AnswerStatus(code=code, reason=reason, message=f"{judgement.objection}: {judgement.message}")
+        code, reason = _CODES.get(judgement.reason, (422, "Invalid"))
+        status = AnswerStatus(code=code, reason=reason, message=f"{judgement.reason}: {judgement.message}")
         return AdmissionAnswer(uid=uid, allowed=False, status=status)
     warnings = tuple(text[:_LONGEST_WARNING] for text in judgement.warnings)
     if pod is None or not judgement.changes:

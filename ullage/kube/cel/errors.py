@@ -9,7 +9,7 @@ class NotCel(ValueError):
         self.problem = problem
         self.at = at
 
-    def told(self, text: str) -> str:
+    def marked(self, text: str) -> str:
         """Return the problem with a marker under its place in the text, as compilers do."""
         return f"ERROR: <input>:1:{self.at + 1}: {self.problem}\n | {text}\n | {'.' * self.at}^"
 

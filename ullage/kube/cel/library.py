@@ -183,8 +183,8 @@ METHODS: Mapping[str, Function] = {
     "hasValue": lambda given: _needs(CelOptional, "hasValue", given).found,
     "value": _value,
     "orValue": lambda given, other: given.value if _needs(CelOptional, "orValue", given).found else other,
-    "getFullYear": lambda moment: _needs(datetime, "getFullYear", moment).year,
-    "getHours": lambda moment: moment.hour if isinstance(moment, datetime) else int(moment.total_seconds() // 3600),
-    "getSeconds": lambda moment: moment.second if isinstance(moment, datetime) else int(moment.total_seconds()),
+    "getFullYear": lambda time: _needs(datetime, "getFullYear", time).year,
+    "getHours": lambda time: time.hour if isinstance(time, datetime) else int(time.total_seconds() // 3600),
+    "getSeconds": lambda time: time.second if isinstance(time, datetime) else int(time.total_seconds()),
 }
 """Called as `x.f(y)`."""

@@ -101,7 +101,7 @@ def _texts(number: int) -> _Field:
     return field
 
 
-def _moment(number: int) -> _Field:
+def _timestamp(number: int) -> _Field:
     """Seconds and nanoseconds, from RFC 3339 with microseconds: other moments are the server's to refuse."""
     tag, seconds, nanoseconds = _tag(number, _BYTES), _tag(1, _VARINT), _tag(2, _VARINT)
 
@@ -139,8 +139,8 @@ _LEASE: _Message = {
         {
             "holderIdentity": _text(1),
             "leaseDurationSeconds": _number(2),
-            "acquireTime": _moment(3),
-            "renewTime": _moment(4),
+            "acquireTime": _timestamp(3),
+            "renewTime": _timestamp(4),
             "leaseTransitions": _number(5),
         },
     ),
@@ -148,8 +148,8 @@ _LEASE: _Message = {
 _BINDING: _Message = {"metadata": _message(1, _META), "target": _message(2, _REFERENCE)}
 _EVENT: _Message = {
     "metadata": _message(1, _META),
-    "eventTime": _moment(2),
-    "series": _message(3, {"count": _number(1), "lastObservedTime": _moment(2)}),
+    "eventTime": _timestamp(2),
+    "series": _message(3, {"count": _number(1), "lastObservedTime": _timestamp(2)}),
     "reportingController": _text(4),
     "reportingInstance": _text(5),
     "action": _text(6),

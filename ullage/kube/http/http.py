@@ -35,7 +35,7 @@ from ullage.kube.http.lines import LineSplitter
 _CONNECT_SECONDS = 10.0
 _READ_BUFFER = 2**20
 _LARGE_BODY = 2**20
-_PARTING_SECONDS, _PARTING_TURNS = 0.5, 50  # a call cancelled just now still shuts down its connection
+_PARTING_SECONDS, _PARTING_YIELDS = 0.5, 50  # a call cancelled just now still shuts down its connection
 _BROKEN = (aiohttp.ClientError, OSError, asyncio.TimeoutError, NotHttp)
 
 
@@ -92,7 +92,7 @@ class HttpTransport:
         self._base = URL(endpoint.server)
         self._credentials = credentials
         self._options = options
-        self._spelling = wire.RequestEncoder(self._base, self._common_headers())
+        self._encoder = wire.RequestEncoder(self._base, self._common_headers())
         self._slots = asyncio.Semaphore(options.concurrency)
         self._pools: list[_Pool] = []
         self._sockets: WeakSet[socket.socket] = WeakSet()
@@ -139,10 +139,10 @@ class HttpTransport:
         pools, self._pools = self._pools, []
         for pool in pools:
             await pool.close()
-        for _ in range(_PARTING_TURNS):
+        for _ in range(_PARTING_YIELDS):
             if all(one.fileno() < 0 for one in self._sockets):
                 return
-            await asyncio.sleep(_PARTING_SECONDS / _PARTING_TURNS)
+            await asyncio.sleep(_PARTING_SECONDS / _PARTING_YIELDS)
 
     async def _ask(self, request: Request, attempt: Callable[[Request, Credential], Awaitable[A]]) -> A | Response:
         """Return the attempt's response; or, where no usable credential is left, a response made here that says why."""
@@ -174,7 +174,7 @@ class HttpTransport:
         pool = self._pool_for(credential.certificate)
         pool.calls += 1
         try:
-            written = self._spelling.bytes_of(request, credential.authorization)
+            written = self._encoder.bytes_of(request, credential.authorization)
             async with asyncio.timeout(request.timeout):
                 answer = await pool.own.ask(written)
         finally:

@@ -33,7 +33,7 @@ from ullage.model.device import MOST_DEVICES, GpuNodeKind
 from ullage.model.provisioner import CapacityType, CloudFailure, ConsolidationPolicy, TaintEffect
 
 Duration = Annotated[str, DURATION]
-Moment = Annotated[str, DATE_TIME, REQUIRED]
+Timestamp = Annotated[str, DATE_TIME, REQUIRED]
 Labels = Annotated[dict[str, Annotated[str, LABEL_VALUE]], at_most_entries(64)]
 Quantities = Annotated[dict[str, Annotated[int | str, QUANTITY]], at_most_entries(32)]
 Parameters = Annotated[dict[str, Annotated[str, length(0, 1024)]], at_most_entries(64)]
@@ -143,7 +143,7 @@ class TaintedNode(KubeStruct, frozen=True, gc=False, kw_only=True):
     """Node that is marked for deletion."""
 
     name: Annotated[ObjectName, REQUIRED] = ""
-    deletion_time: Moment = ""
+    deletion_time: Timestamp = ""
 
 
 class LastDecisionStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
@@ -153,7 +153,7 @@ class LastDecisionStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     """NoAction, ReleaseInstances, Untaint, ScaleUp, TerminateInstance or TaintForDeletion."""
     count: Count = 0
     """Number of nodes the decision concerns."""
-    at: Moment = ""
+    at: Timestamp = ""
     why: Annotated[str, length(0, 4096)] = ""
     recommended: bool = False
     """True if the decision was only recommended, and not performed."""
@@ -166,14 +166,14 @@ class OpenPurchase(KubeStruct, frozen=True, gc=False, kw_only=True):
     count: Annotated[int, at_least(1), REQUIRED] = 0
     least: Count = 0
     zone: Annotated[str, LABEL_VALUE] = ""
-    since: Moment = ""
+    since: Timestamp = ""
 
 
 class AwaitedInstanceStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     """Instance that was created and that the cloud may not list yet."""
 
     id: Annotated[str, REQUIRED, length(1, 512)] = ""
-    since: Moment = ""
+    since: Timestamp = ""
 
 
 class BackOffStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
@@ -182,7 +182,7 @@ class BackOffStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     failure: Annotated[str, REQUIRED, one_of(CloudFailure)] = ""
     failures: Count = 0
     """Number of failures in a row."""
-    until: Moment = ""
+    until: Timestamp = ""
     message: Annotated[str, length(0, 4096)] = ""
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from ullage.kube.objects.pod import KubePod
 from ullage.kube.read.field_error import within
 from ullage.kube.timestamps import read_time
-from ullage.model.pod_marks import DEFAULT_GRACE, PodDrainInfo, SafeToEvict
+from ullage.model.pod_marks import DEFAULT_GRACE_PERIOD, PodDrainInfo, SafeToEvict
 
 # Cluster Autoscaler's words, which workloads carry already.
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -39,16 +39,16 @@ def read_marks(raw: KubePod) -> PodDrainInfo:
             group = owner.api_version
             break
     lost = _local_volumes(raw) if spec.volumes else ()
-    grace = spec.termination_grace_period_seconds
+    grace_period = spec.termination_grace_period_seconds
     if not notes:
-        return _marks(("", "", "", lost, spec.restart_policy, ready, deleted_at, grace, group))
+        return _marks(("", "", "", lost, spec.restart_policy, ready, deleted_at, grace_period, group))
     mirror, daemon = "yes" if MIRROR in notes else "", notes.get(DAEMON_POD, "")
-    return _marks((mirror, daemon, _safe(notes), lost, spec.restart_policy, ready, deleted_at, grace, group))
+    return _marks((mirror, daemon, _safe(notes), lost, spec.restart_policy, ready, deleted_at, grace_period, group))
 
 
 @lru_cache(maxsize=4096)
 def _marks(said: _Said) -> PodDrainInfo:
-    mirror, daemon, safe, lost, restart, ready, deleted_at, grace, group = said
+    mirror, daemon, safe, lost, restart, ready, deleted_at, grace_period, group = said
     return PodDrainInfo(
         mirror=bool(mirror),
         daemon=daemon == "true",
@@ -57,7 +57,7 @@ def _marks(said: _Said) -> PodDrainInfo:
         restart=restart or "Always",
         ready=ready,
         deleted_at=deleted_at,
-        grace=DEFAULT_GRACE if grace is None else float(grace),
+        grace_period=DEFAULT_GRACE_PERIOD if grace_period is None else float(grace_period),
         owner_group=group.rpartition("/")[0],
     )
 

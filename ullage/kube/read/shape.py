@@ -153,9 +153,9 @@ def _pod_terms(
     """Required near, required away, and wishes for both."""
     near, wished = _one_side("spec.affinity.podAffinity", affinity.pod_affinity, namespace, labels)
     away, unwished = _one_side("spec.affinity.podAntiAffinity", affinity.pod_anti_affinity, namespace, labels)
-    wishes = [WeightedPodTerm(weight=weight, term=term) for weight, term in wished]
-    wishes += [WeightedPodTerm(weight=-weight, term=term) for weight, term in unwished]
-    return near, away, tuple(wishes)
+    preferred = [WeightedPodTerm(weight=weight, term=term) for weight, term in wished]
+    preferred += [WeightedPodTerm(weight=-weight, term=term) for weight, term in unwished]
+    return near, away, tuple(preferred)
 
 
 def _one_side(
@@ -195,10 +195,10 @@ def _spread_constraint(raw: TopologySpreadConstraint, labels: Mapping[str, str])
 
 
 def _keys_looked_at(
-    near: _Terms, away: _Terms, wishes: Iterable[WeightedPodTerm], spread: Iterable[SpreadConstraint]
+    near: _Terms, away: _Terms, preferred: Iterable[WeightedPodTerm], spread: Iterable[SpreadConstraint]
 ) -> Iterator[str]:
     """Labels of the pod itself that its own rules about pods would see."""
-    for term in (*near, *away, *(wish.term for wish in wishes)):
+    for term in (*near, *away, *(one.term for one in preferred)):
         if term.pods.selector is not None:
             yield from (requirement.key for requirement in term.pods.selector.requirements)
     for constraint in spread:

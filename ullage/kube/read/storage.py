@@ -55,15 +55,15 @@ def read_volume(raw: KubeVolume) -> PersistentVolume:
     except ValueError as error:
         raise Unreadable(f"PersistentVolume {meta.name}: {error}") from error
     nodes = None if spec.node_affinity is None else spec.node_affinity.required
-    promised = spec.claim_ref
+    referred = spec.claim_ref
     return PersistentVolume(
         name=meta.name,
         labels=meta.labels,
         storage_class=_class_of(meta, spec.storage_class_name),
         available=raw.status.phase == "Available",
         deleting=meta.deletion_timestamp is not None,
-        promised_to=None if promised is None else ObjectKey(promised.namespace, promised.name),
-        promised_uid="" if promised is None else promised.uid,
+        claim_ref=None if referred is None else ObjectKey(referred.namespace, referred.name),
+        claim_ref_uid="" if referred is None else referred.uid,
         size=size,
         access=tuple(sorted(spec.access_modes)),
         mode=spec.volume_mode or _FILESYSTEM,

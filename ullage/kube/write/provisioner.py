@@ -27,18 +27,18 @@ _LONGEST = 4096
 
 
 def provisioner_status(
-    before: NodeProvisionerStatus, standing: PoolStatus, *, generation: int, now: Instant
+    before: NodeProvisionerStatus, desired: PoolStatus, *, generation: int, now: Instant
 ) -> NodeProvisionerStatus:
     """A provisioner's whole status. Conditions of others are kept."""
-    decision = standing.decision
+    decision = desired.decision
     return NodeProvisionerStatus(
-        current_size=standing.current,
-        target_size=standing.target,
-        coming_size=standing.coming,
-        utilization=standing.utilization_percent,
-        unmet_pods=standing.unmet,
+        current_size=desired.current,
+        target_size=desired.target,
+        coming_size=desired.coming,
+        utilization=desired.utilization_percent,
+        unmet_pods=desired.unmet,
         tainted_nodes=tuple(
-            TaintedNode(name=name, deletion_time=write_time(Instant(moment))) for name, moment in standing.tainted
+            TaintedNode(name=name, deletion_time=write_time(Instant(instant))) for name, instant in desired.tainted
         ),
         last_decision=LastDecisionStatus(
             action=decision.action,
@@ -47,13 +47,13 @@ def provisioner_status(
             why=decision.why[:_LONGEST],
             recommended=decision.recommended,
         ),
-        purchases=standing.purchases,
-        purchase=_purchase(standing.purchase),
+        purchases=desired.purchases,
+        purchase=_purchase(desired.purchase),
         awaited=tuple(
-            AwaitedInstanceStatus(id=one.instance, since=write_time(Instant(one.since))) for one in standing.awaited
+            AwaitedInstanceStatus(id=one.instance, since=write_time(Instant(one.since))) for one in desired.awaited
         ),
-        back_off=_back_off(standing.back_off),
-        conditions=_conditions(before.conditions, standing, generation=generation, now=now),
+        back_off=_back_off(desired.back_off),
+        conditions=_conditions(before.conditions, desired, generation=generation, now=now),
         observed_generation=generation,
     )
 
@@ -76,49 +76,49 @@ def with_throttling(
 
 
 def _conditions(
-    before: Sequence[Condition], standing: PoolStatus, *, generation: int, now: Instant
+    before: Sequence[Condition], desired: PoolStatus, *, generation: int, now: Instant
 ) -> tuple[Condition, ...]:
     conditions = tuple(before)
-    for aspect in (*_sizes(standing), *_blocks(standing, now), _silence(standing)):
+    for aspect in (*_sizes(desired), *_blocks(desired, now), _silence(desired)):
         conditions = with_aspect(conditions, aspect, generation=generation, now=now)
     return conditions
 
 
-def _sizes(standing: PoolStatus) -> tuple[ConditionSpec, ConditionSpec]:
-    grows = standing.current < standing.target or bool(standing.coming)
-    shrinks = bool(standing.tainted or standing.draining)
-    up = f"{standing.current} of {standing.target} nodes, {standing.coming} of them coming" if grows else ""
-    reason = "NodesTainted" if standing.tainted else "NodesDraining" if shrinks else "NothingToGo"
-    down = f"{len(standing.tainted) + standing.draining} nodes are to go" if shrinks else ""
+def _sizes(desired: PoolStatus) -> tuple[ConditionSpec, ConditionSpec]:
+    grows = desired.current < desired.target or bool(desired.coming)
+    shrinks = bool(desired.tainted or desired.draining)
+    up = f"{desired.current} of {desired.target} nodes, {desired.coming} of them coming" if grows else ""
+    reason = "NodesTainted" if desired.tainted else "NodesDraining" if shrinks else "NothingToGo"
+    down = f"{len(desired.tainted) + desired.draining} nodes are to go" if shrinks else ""
     return (
         ConditionSpec(SCALING_UP, grows, "NodesComing" if grows else "AsManyAsWanted", up),
         ConditionSpec(SCALING_DOWN, shrinks, reason, down),
     )
 
 
-def _blocks(standing: PoolStatus, now: Instant) -> tuple[ConditionSpec, ConditionSpec]:
-    back_off = standing.back_off
+def _blocks(desired: PoolStatus, now: Instant) -> tuple[ConditionSpec, ConditionSpec]:
+    back_off = desired.back_off
     ready = ConditionSpec(READY, True, "Reconciled")
     blocked = ConditionSpec(CAPACITY_BLOCKED, False, "NoFailure")
     # A purchase with an unknown outcome is requested again and again: between two requests it is still blocked.
-    unknown = standing.purchase is not None and back_off is not None and back_off.failure is CloudFailure.UNKNOWN
+    unknown = desired.purchase is not None and back_off is not None and back_off.failure is CloudFailure.UNKNOWN
     if back_off is not None and (back_off.until > now or unknown):
         reason, message = back_off.failure.value, back_off.message[:_LONGEST]
         blocked = ConditionSpec(CAPACITY_BLOCKED, True, reason, message)
         if back_off.failure is CloudFailure.REFUSED:
             ready = ConditionSpec(READY, False, reason, message)
-    if standing.trouble:
-        ready = ConditionSpec(READY, False, "ProviderFailed", standing.trouble[:_LONGEST])
-    if standing.paused:
+    if desired.trouble:
+        ready = ConditionSpec(READY, False, "ProviderFailed", desired.trouble[:_LONGEST])
+    if desired.paused:
         ready = ConditionSpec(READY, False, "Paused", "spec.paused is set")
     return ready, blocked
 
 
-def _silence(standing: PoolStatus) -> ConditionSpec:
-    if not standing.silence:
+def _silence(desired: PoolStatus) -> ConditionSpec:
+    if not desired.silence:
         return ConditionSpec(AGENTS_SILENT, False, "AgentsReport")
-    reason = "NothingBoughtInTheirPlace" if standing.silence_excused else "CountedAsMissing"
-    return ConditionSpec(AGENTS_SILENT, True, reason, standing.silence[:_LONGEST])
+    reason = "NothingBoughtInTheirPlace" if desired.silence_excused else "CountedAsMissing"
+    return ConditionSpec(AGENTS_SILENT, True, reason, desired.silence[:_LONGEST])
 
 
 def _purchase(purchase: Purchase | None) -> OpenPurchase | None:

@@ -67,7 +67,7 @@ class SimulatedAgents:
     async def run(self) -> None:
         """Run all agents until cancelled. An unexpected error in one agent ends all."""
         rng = random.Random(self._settings.seed)
-        pods = Informer(self._api, InformerSpec(PODS, read_pod), self._hear, rng=rng, clock=self._clock)
+        pods = Informer(self._api, InformerSpec(PODS, read_pod), self._observe, rng=rng, clock=self._clock)
         async with self._recorder, asyncio.TaskGroup() as self._group:
             self._group.create_task(pods.run(), name="pods of agents")
             for node in self._machines:
@@ -113,7 +113,7 @@ class SimulatedAgents:
         with suppress(ApiError):
             await self._api.delete(GPU_NODE_STATUSES, node)
 
-    def _hear(self, event: FactEvent[Pod]) -> None:
+    def _observe(self, event: FactEvent[Pod]) -> None:
         if isinstance(event, Synced):
             return
         new = None if isinstance(event, Deleted) else event.new

@@ -32,8 +32,8 @@ def cards_of(inventory: Inventory) -> tuple[GpuInfo, ...]:
     return tuple(_card(device, inventory.devices, switched) for device in inventory.devices)
 
 
-def _card(device: Device, board: Sequence[Device], switched: bool) -> GpuInfo:
-    mates = [other for other in board if other.id != device.id and device.island and other.island == device.island]
+def _card(device: Device, gpu_set: Sequence[Device], switched: bool) -> GpuInfo:
+    mates = [other for other in gpu_set if other.id != device.id and device.island and other.island == device.island]
     links = [Nvlink(NvlinkPeerType.GPU, _bus(other.id)) for other in mates]
     return GpuInfo(
         uuid=device.uuid,
@@ -57,7 +57,7 @@ class SimulatedGpus:
     def __init__(self, inventory: Inventory) -> None:
         self._cards = {device.id: card for device, card in zip(inventory.devices, cards_of(inventory), strict=True)}
         self._troubles: dict[int, GpuReadError] = {}
-        self._tell: OnXid = lambda _uuid, _xid: None
+        self._on_xid: OnXid = lambda _uuid, _xid: None
 
     @property
     def ill(self) -> bool:
@@ -68,14 +68,14 @@ class SimulatedGpus:
         return GpuScan(tuple(self._see(gpu, card, thorough) for gpu, card in self._cards.items()))
 
     def listen(self, on_xid: OnXid) -> None:
-        self._tell = on_xid
+        self._on_xid = on_xid
 
     async def close(self) -> None:
         return None
 
     def nudge(self) -> None:
         """Make the agent read its GPUs now."""
-        self._tell(next(iter(self._cards.values())).uuid, _RECOVERY_ACTION_CHANGED)
+        self._on_xid(next(iter(self._cards.values())).uuid, _RECOVERY_ACTION_CHANGED)
 
     def becomes(self, gpu: int, health: DeviceHealth) -> None:
         """Change the health of a GPU.
@@ -86,7 +86,7 @@ class SimulatedGpus:
             self._troubles.pop(gpu, None)
         else:
             self._troubles[gpu] = _TROUBLES[health]
-        self._tell(self._cards[gpu].uuid, _FELL_OFF if health is DeviceHealth.UNHEALTHY else _RECOVERY_ACTION_CHANGED)
+        self._on_xid(self._cards[gpu].uuid, _FELL_OFF if health is DeviceHealth.UNHEALTHY else _RECOVERY_ACTION_CHANGED)
 
     def _see(self, gpu: int, card: GpuInfo, thorough: bool) -> GpuReading:
         if gpu in self._troubles:

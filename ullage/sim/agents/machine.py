@@ -101,17 +101,17 @@ class SimulatedMachine:
         around = self._around
         clock = around.clock if around.heartbeats or silent else _ForEver(around.clock)
         publisher = NodeStatusWriter(around.api, self.node, around.clock)
-        voice = AgentReporters(
+        reporters = AgentReporters(
             publisher,
             LeaseReleaser(around.api, around.lease_namespace),
             around.events,
             AgentMetrics(CollectorRegistry()),
         )
-        eyes = AgentSensors(
+        sensors = AgentSensors(
             self._bench, GpuPoller(self._bench, ProcFs(), clock), Kubelet(None), self._pods, publisher.node
         )
         pace = AgentTiming() if around.heartbeats else TICKLESS
-        return AgentLoop(self.node, eyes, voice, around.clock, mode=self._mode, pace=pace)
+        return AgentLoop(self.node, sensors, reporters, around.clock, mode=self._mode, pace=pace)
 
     async def _silenced(self) -> None:
         """Write one last dated report. With heartbeats the last report is dated already."""

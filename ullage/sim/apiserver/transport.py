@@ -15,11 +15,11 @@ class InMemoryTransport:
     """One client's connection. `weather` holds its network conditions; `cut()` disconnects the client for good."""
 
     def __init__(
-        self, server: SimulatedApiServer, *, user: str = ADMIN, weather: NetworkConditions | None = None
+        self, server: SimulatedApiServer, *, user: str = ADMIN, network: NetworkConditions | None = None
     ) -> None:
         self._server = server
         self._user = user
-        self.weather = weather or NetworkConditions()
+        self.network = network or NetworkConditions()
         self._cut = False
         self._open: dict[int, asyncio.Event] = {}
         self._opened = 0
@@ -37,9 +37,9 @@ class InMemoryTransport:
 
     async def send(self, request: Request) -> Response:
         """One call. Its effect happens halfway: before it the request is on the way, after it the answer is."""
-        delay = self.weather.delay(request.method)
+        delay = self.network.delay(request.method)
         await self._travel(request, delay / 2)
-        fault = self.weather.fault(request)
+        fault = self.network.fault(request)
         if fault is NetworkFault.REFUSED:
             raise Unreachable(f"{request.method} {request.path}: connection refused")
         if fault is not None and (answer := answer_of(fault)) is not None:
@@ -61,13 +61,13 @@ class InMemoryTransport:
     def _check_connected(self, request: Request) -> None:
         if self._cut:
             raise Unreachable(f"{request.method} {request.path}: this client has been cut off")
-        if self.weather.partitioned:
+        if self.network.partitioned:
             raise Unreachable(f"{request.method} {request.path}: network is unreachable")
 
     async def stream(self, request: Request) -> AsyncIterator[Sequence[bytes]]:
         """The lines of a watch as they come."""
-        await self._travel(request, self.weather.delay("WATCH"))
-        fault = self.weather.fault(request)
+        await self._travel(request, self.network.delay("WATCH"))
+        fault = self.network.fault(request)
         if fault in (NetworkFault.REFUSED, NetworkFault.LOST):
             raise Unreachable(f"WATCH {request.path}: connection refused")
         if fault is not None and (answer := answer_of(fault)) is not None:
@@ -100,8 +100,8 @@ class InMemoryTransport:
             self._check_stream(request, number)
             bell.clear()
             if lines := watcher.take(self._server.now()):
-                if self.weather.latency.watch > 0:
-                    await asyncio.sleep(self.weather.latency.watch)
+                if self.network.latency.watch > 0:
+                    await asyncio.sleep(self.network.latency.watch)
                     self._check_stream(request, number)
                 yield lines
                 continue
@@ -111,7 +111,7 @@ class InMemoryTransport:
 
     def _check_stream(self, request: Request, number: int) -> None:
         self._check_connected(request)
-        if number not in self._open or self.weather.cuts_stream():
+        if number not in self._open or self.network.cuts_stream():
             raise Unreachable(f"WATCH {request.path}: connection reset")
 
     async def _wait(self, bell: asyncio.Event, seconds: float) -> None:

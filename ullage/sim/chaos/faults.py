@@ -52,7 +52,7 @@ class FaultInjector:
     def heal(self) -> None:
         """End everything that is wrong: whatever a fault left behind is put right, as people would in the end."""
         world = self._world
-        for network in world.loops.weather.values():
+        for network in world.loops.network.values():
             if isinstance(network, ChaosNetwork):
                 network.heal()
         for process in world.loops.processes.values():
@@ -75,8 +75,8 @@ class FaultInjector:
             return None  # refused by the API server, as it refuses people too
 
     def _network(self, fault: ChaosFault) -> End:
-        name = self._chosen(sorted(self._world.loops.weather), fault)
-        network = self._world.loops.weather[name]
+        name = self._chosen(sorted(self._world.loops.network), fault)
+        network = self._world.loops.network[name]
         if not isinstance(network, ChaosNetwork):
             raise TypeError(f"{name} has no chaos network")
         return network.begin(fault.kind, fault.amount)
@@ -108,7 +108,7 @@ class FaultInjector:
 
     def _crash_at_call(self, fault: ChaosFault) -> End | None:
         process = self._process(fault)
-        network = self._world.loops.weather[process.name]
+        network = self._world.loops.network[process.name]
         if not isinstance(network, ChaosNetwork) or not process.alive:
             return None
         network.crash_at(fault.kind, int(fault.amount), lambda: self._kill(process, fault.seconds))
@@ -152,7 +152,7 @@ class FaultInjector:
         node = self._node_with_gpus(fault)
         if node is None:
             return None
-        agents, gpu = self._world.agents, fault.pick % max(1, self._world.observers.books.nodes[node].gpus)
+        agents, gpu = self._world.agents, fault.pick % max(1, self._world.observers.mirror.nodes[node].gpus)
         agents.set_health(node, gpu, DeviceHealth.UNHEALTHY)
         return lambda: self._if_there(node, lambda: agents.set_health(node, gpu, DeviceHealth.HEALTHY))
 
@@ -167,7 +167,7 @@ class FaultInjector:
         agents, node = self._world.agents, self._node_with_gpus(fault)
         if node is None or not isinstance(agents, ImplicitAgents):
             return None
-        busy = self._world.observers.books.on_node.get(node)
+        busy = self._world.observers.mirror.on_node.get(node)
         if busy:
             return None  # the driver refuses while a process uses the GPU
         before = agents.inventory(node)
@@ -188,7 +188,7 @@ class FaultInjector:
         return self._world.actors.let_controllers_go_on
 
     def _delete_pod(self, fault: ChaosFault) -> End | None:
-        pods = self._world.observers.books.pods
+        pods = self._world.observers.mirror.pods
         key = self._chosen(sorted(pods), fault) if pods else None
         if key is None:
             return None
@@ -197,7 +197,7 @@ class FaultInjector:
         return _nothing
 
     def _delete_claim(self, fault: ChaosFault) -> End | None:
-        claims = self._world.observers.books.claims
+        claims = self._world.observers.mirror.claims
         if not claims:
             return None
         key: ObjectKey = self._chosen(sorted(claims), fault)
@@ -205,7 +205,7 @@ class FaultInjector:
         return _nothing
 
     def _delete_lease(self, fault: ChaosFault) -> End | None:
-        leases = self._world.observers.books.leases
+        leases = self._world.observers.mirror.leases
         if not leases:
             return None
         namespace = self._world.spec.settings.scheduling.lease_namespace
@@ -213,7 +213,7 @@ class FaultInjector:
         return _nothing
 
     def _delete_node(self, fault: ChaosFault) -> End | None:
-        pooled = sorted(name for name, node in self._world.observers.books.nodes.items() if node.pool)
+        pooled = sorted(name for name, node in self._world.observers.mirror.nodes.items() if node.pool)
         if not pooled:
             return None
         self._world.hand.delete(_bare(NODES, self._chosen(pooled, fault)))
@@ -237,7 +237,7 @@ class FaultInjector:
         return self._world.loops.processes[self._chosen(sorted(self._world.loops.processes), fault)]
 
     def _node(self, fault: ChaosFault) -> str | None:
-        nodes = sorted(self._world.observers.books.nodes)
+        nodes = sorted(self._world.observers.mirror.nodes)
         return self._chosen(nodes, fault) if nodes else None
 
     def _node_with_gpus(self, fault: ChaosFault) -> str | None:

@@ -57,20 +57,20 @@ class WriteClock:
 
 def breaches(world: World) -> Iterator[LivenessBreach]:
     """Everything that is wrong with a world at rest."""
-    books = world.observers.books
-    for lease in books.leases.values():
+    mirror = world.observers.mirror
+    for lease in mirror.leases.values():
         for uid in lease.holders:
-            if uid not in books.by_uid or books.by_uid[uid].over:
+            if uid not in mirror.by_uid or mirror.by_uid[uid].over:
                 yield LivenessBreach("no Lease is left behind", f"{lease.name} names pod {uid}, which is gone")
-    for pod in books.pods.values():
+    for pod in mirror.pods.values():
         if pod.holds and pod.devices:
             held = {
-                lease.device for lease in books.leases.values() if lease.node == pod.node and pod.uid in lease.holders
+                lease.device for lease in mirror.leases.values() if lease.node == pod.node and pod.uid in lease.holders
             }
             if missing := set(pod.devices) - held:
                 text = f"{pod.key} runs on GPUs {sorted(missing)} of {pod.node} without their Leases"
                 yield LivenessBreach("a running pod's GPUs are leased to it", text)
-    for node in books.nodes.values():
+    for node in mirror.nodes.values():
         if any(key == DRAINING_TAINT for key, _, _ in node.taints):
             yield LivenessBreach("no taint is left behind", f"{node.name} is tainted for draining, and nothing happens")
     yield from _machines(world)
@@ -79,7 +79,7 @@ def breaches(world: World) -> Iterator[LivenessBreach]:
 
 def _machines(world: World) -> Iterator[LivenessBreach]:
     """Instances without a node cost money and serve nobody."""
-    nodes = world.observers.books.nodes
+    nodes = world.observers.mirror.nodes
     for machine in world.cloud.machine_ids():
         if machine not in nodes:
             yield LivenessBreach("no machine is left behind", f"instance {machine} has no node, and nothing happens")
@@ -87,15 +87,15 @@ def _machines(world: World) -> Iterator[LivenessBreach]:
 
 def _starving(world: World) -> Iterator[LivenessBreach]:
     """Pods of ours that wait although one node has all they ask for. Gangs and quotas are not judged here."""
-    books = world.observers.books
-    for pod in sorted(books.pods.values(), key=lambda one: one.key):
+    mirror = world.observers.mirror
+    for pod in sorted(mirror.pods.values(), key=lambda one: one.key):
         if pod.node or pod.over or pod.leaves_by is not None or pod.key.namespace != "default":
             continue
-        count, part = books.asked_gpus(pod)
-        claim = books.claims.get(_claim_key(pod)) if pod.claim else {}
+        count, part = mirror.asked_gpus(pod)
+        claim = mirror.claims.get(_claim_key(pod)) if pod.claim else {}
         if part or pod.template or claim is None or claim.get("gangRef") or claim.get("topology"):
             continue
-        for name, node in sorted(books.nodes.items()):
+        for name, node in sorted(mirror.nodes.items()):
             if not node.taints and len(_free(world, name)) >= max(1, count):
                 text = f"{pod.key} waits for {count} GPUs, and {name} has {len(_free(world, name))} free"
                 yield LivenessBreach("nobody waits who could be placed", text)
@@ -108,12 +108,12 @@ def _claim_key(pod: StoredPod) -> ObjectKey:
 
 def _free(world: World, node: str) -> list[int]:
     """Healthy GPUs of a node that no pod and no Lease names."""
-    books = world.observers.books
+    mirror = world.observers.mirror
     inventory = world.reported(node)
     if inventory is None:
         return []
-    held = {lease.device for lease in books.leases.values() if lease.node == node and lease.holders}
-    held |= {device for pod in books.on_node.get(node, {}).values() for device in pod.devices}
+    held = {lease.device for lease in mirror.leases.values() if lease.node == node and lease.holders}
+    held |= {device for pod in mirror.on_node.get(node, {}).values() for device in pod.devices}
     return [
         device.id
         for device in inventory.devices

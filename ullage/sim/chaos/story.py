@@ -172,7 +172,7 @@ def read_story(text: bytes, source: str) -> ChaosStory:
         raise UserError(f"{source}: {error}") from error
 
 
-def told(story: ChaosStory) -> list[str]:
+def story_in_lines(story: ChaosStory) -> list[str]:
     """Story in lines for people, in the order of time."""
     nodes = ", ".join(f"{one.gpus} GPUs{' (MIG)' if one.mig else ''}" for one in story.nodes) or "none"
     lines = [f"seed {story.seed}; nodes: {nodes}; schedulers: {story.replicas}"]

@@ -18,14 +18,14 @@ class ControllerLoop(Generic[K]):
     """A work queue of keys and the workers that reconcile them."""
 
     def __init__(
-        self, name: str, sync: Callable[[K], Awaitable[Instant | None]], clock: Clock, *, hands: int = 5
+        self, name: str, sync: Callable[[K], Awaitable[Instant | None]], clock: Clock, *, workers: int = 5
     ) -> None:
         self.name = name
         self.queue: WorkQueue[K] = WorkQueue(clock)
         self.refusals: dict[K, ApiError] = {}
         """API errors of the keys being retried, to find out why nothing happens."""
         self._sync = sync
-        self._hands = hands
+        self._workers = workers
         self._may_work = asyncio.Event()
         self._may_work.set()
 
@@ -40,7 +40,7 @@ class ControllerLoop(Generic[K]):
         """Work until cancelled. Any error but an ApiError ends the loop: it is a bug and must be seen."""
         try:
             async with asyncio.TaskGroup() as group:
-                for number in range(self._hands):
+                for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self.name}-{number}")
         finally:
             self.queue.stop()

@@ -36,7 +36,7 @@ class GarbageCollector:
         self._api = api
         self._caches = {cache.resource.id: cache for cache in caches}
         self._kinds = {(cache.resource.group, cache.resource.kind): cache for cache in caches}
-        self.actor: ControllerLoop[OwnedObject] = ControllerLoop("garbage", self._sync, clock, hands=20)
+        self.actor: ControllerLoop[OwnedObject] = ControllerLoop("garbage", self._sync, clock, workers=20)
         for cache in caches:
             cache.listen(self._listener(cache.resource.id))
 

@@ -70,11 +70,11 @@ def wants_eviction(node: ActorNode) -> bool:
 
 
 def plan_node_health(
-    node: ActorNode, hearing: NodeLastSeen, pods: Sequence[ActorPod], emptying: TaintEviction, *, now: Instant
+    node: ActorNode, last_seen: NodeLastSeen, pods: Sequence[ActorPod], emptying: TaintEviction, *, now: Instant
 ) -> ControllerPlan:
     """One step: first the conditions, then (with the next change of the node) the taints, then its pods' Ready."""
     ready = condition_of(node.status.conditions, "Ready")
-    silent_from = Instant(hearing.last + (STARTUP_SILENCE_SECONDS if ready is None else hearing.patience))
+    silent_from = Instant(last_seen.last + (STARTUP_SILENCE_SECONDS if ready is None else last_seen.patience))
     if now >= silent_from and (ready is None or ready.status != "Unknown"):
         return ControllerPlan((_unknown(node, now),))
     wake_at = None if now >= silent_from else silent_from

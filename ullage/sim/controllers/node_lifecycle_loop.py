@@ -35,7 +35,7 @@ class NodeHealthLoop:
         self._nodes = nodes
         self._pods = pods
         self._patience = patience
-        self._heard: dict[str, Instant] = {}
+        self._seen: dict[str, Instant] = {}
         self._next_eviction: dict[str, Instant] = {}
         self.actor: ControllerLoop[ObjectKey] = ControllerLoop("node-health", self._sync, clock)
         nodes.listen(self._node_changed)
@@ -45,18 +45,18 @@ class NodeHealthLoop:
         if new is None or new.metadata.namespace != LEASE_NAMESPACE:
             return
         if old is None or old.spec.renew_time != new.spec.renew_time:
-            self._heard[new.metadata.name] = self._clock.now()
+            self._seen[new.metadata.name] = self._clock.now()
 
     async def _sync(self, key: ObjectKey) -> Instant | None:
         node = self._nodes.get(key)
         if node is None:
-            self._heard.pop(key.name, None)
+            self._seen.pop(key.name, None)
             return None
         now = self._clock.now()
-        hearing = NodeLastSeen(self._heard.setdefault(key.name, now), self._patience)
+        last_seen = NodeLastSeen(self._seen.setdefault(key.name, now), self._patience)
         emptying, turn = self._emptying(node, now)
         pods = self._pods.having("node", key.name)
-        plan = plan_node_health(node, hearing, pods, emptying, now=now)
+        plan = plan_node_health(node, last_seen, pods, emptying, now=now)
         await perform(self._api, plan.writes)
         return earlier(plan.wake_at, turn)
 
@@ -84,7 +84,7 @@ class NodeHealthLoop:
         if changed is None:
             return
         if new is not None and old is not None and is_well(new) and not is_well(old):
-            self._heard[new.metadata.name] = self._clock.now()
+            self._seen[new.metadata.name] = self._clock.now()
         self.actor.queue.add(key_of(changed))
         if old is None or new is None or is_well(old) != is_well(new):
             # Evictions from the zone's other nodes may be paced differently now.

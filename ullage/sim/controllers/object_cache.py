@@ -90,7 +90,7 @@ class ObjectCache(Generic[T]):
                 for index, table in self._by.values():
                     for value in index(old):
                         _drop(table, value, key)
-                self._tell(old, None)
+                self._notify(old, None)
 
     def _put(self, key: ObjectKey, old: T | None, new: T) -> None:
         self._objects[key] = new
@@ -101,9 +101,9 @@ class ObjectCache(Generic[T]):
                     _drop(table, value, key)
             for value in after:
                 table.setdefault(value, {})[key] = new
-        self._tell(old, new)
+        self._notify(old, new)
 
-    def _tell(self, old: T | None, new: T | None) -> None:
+    def _notify(self, old: T | None, new: T | None) -> None:
         for listener in self._listeners:
             listener(old, new)
 

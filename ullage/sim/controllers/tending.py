@@ -52,16 +52,21 @@ class OwnerController(Generic[W, C]):
     """All owners of one kind, and the children they control."""
 
     def __init__(
-        self, api: KubeApi, clock: Clock, trade: ControllerSpec[W, C], owners: ObjectCache[W], children: ObjectCache[C]
+        self,
+        api: KubeApi,
+        clock: Clock,
+        spec: ControllerSpec[W, C],
+        owners: ObjectCache[W],
+        children: ObjectCache[C],
     ) -> None:
         self._api = api
         self._clock = clock
-        self._trade = trade
+        self._spec = spec
         self._owners = owners
         self._children = children
         self._expectations = Expectations()
         self._written: dict[ObjectKey, int] = {}
-        self.actor: ControllerLoop[ObjectKey] = ControllerLoop(trade.name, self._sync, clock)
+        self.actor: ControllerLoop[ObjectKey] = ControllerLoop(spec.name, self._sync, clock)
         owners.listen(self._owner_changed)
         children.listen(self._child_changed)
 
@@ -90,7 +95,7 @@ class OwnerController(Generic[W, C]):
             return None  # our own write is not observed yet; its watch event wakes this owner
         settled = self._expectations.met(key, now)
         children = await self._claimed(owner)
-        plan = self._trade.look(owner, children, settled, now)
+        plan = self._spec.look(owner, children, settled, now)
         self._expect(key, plan.writes, now)
         try:
             await perform(self._api, plan.writes, undone=lambda write: self._undone(key, write), wrote=self._wrote)
@@ -103,7 +108,7 @@ class OwnerController(Generic[W, C]):
     async def _claimed(self, owner: W) -> Sequence[C]:
         """The owner's children, after adopting orphans that match and releasing children that no longer do."""
         meta = owner.metadata
-        selector = self._trade.selector(owner)
+        selector = self._spec.selector(owner)
         own = self._children.having("controller", meta.uid)
         if selector is None:
             return own
@@ -129,8 +134,8 @@ class OwnerController(Generic[W, C]):
         return self._children.having("orphan", namespace)
 
     async def _report(self, owner: W, children: Sequence[C], error: ApiError) -> None:
-        if self._trade.on_failure is not None and not isinstance(error, Conflict):
-            plan = self._trade.on_failure(owner, children, error.message, self._clock.now())
+        if self._spec.on_failure is not None and not isinstance(error, Conflict):
+            plan = self._spec.on_failure(owner, children, error.message, self._clock.now())
             await perform(self._api, plan.writes, wrote=self._wrote)
 
     def _expect(self, key: ObjectKey, writes: Sequence[Write], now: Instant) -> None:
@@ -173,7 +178,7 @@ class OwnerController(Generic[W, C]):
 
     def _wake_adopters(self, orphan: C) -> None:
         for owner in self._owners.having("namespace", orphan.metadata.namespace):
-            selector = self._trade.selector(owner)
+            selector = self._spec.selector(owner)
             if selector is not None and selector.matches(orphan.metadata.labels):
                 self.wake(key_of(owner))
 

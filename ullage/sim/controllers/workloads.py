@@ -46,8 +46,8 @@ def tend_replica_sets(
     def failed(owner: KubeWorkload, children: Sequence[ActorPod], why: str, now: Instant) -> ControllerPlan:
         return replica_status(owner, children, why, now=now)
 
-    trade: ControllerSpec[KubeWorkload, ActorPod] = ControllerSpec("replicaset", look, _of_workload, failed)
-    return OwnerController(api, clock, trade, replica_sets, pods)
+    spec: ControllerSpec[KubeWorkload, ActorPod] = ControllerSpec("replicaset", look, _of_workload, failed)
+    return OwnerController(api, clock, spec, replica_sets, pods)
 
 
 def _siblings_pods(
@@ -79,17 +79,17 @@ def tend_deployments(
         taken = frozenset(each.metadata.name for each in there if each.metadata.name not in ours)
         return plan_deployment(owner, children, own, taken, now=now)
 
-    trade: ControllerSpec[Deployment, KubeWorkload] = ControllerSpec("deployment", look, _of_workload)
-    tending = OwnerController(api, clock, trade, deployments, replica_sets)
+    spec: ControllerSpec[Deployment, KubeWorkload] = ControllerSpec("deployment", look, _of_workload)
+    owner_controller = OwnerController(api, clock, spec, deployments, replica_sets)
 
     def pod_changed(old: ActorPod | None, new: ActorPod | None) -> None:
         if old is not None and new is None:
             controller = controller_of(old.metadata)
             for each in replica_sets.having("uid", controller.uid) if controller is not None else ():
-                tending.wake_controller_of(each.metadata)
+                owner_controller.wake_controller_of(each.metadata)
 
     pods.listen(pod_changed)
-    return tending
+    return owner_controller
 
 
 def tend_stateful_sets(
@@ -109,16 +109,16 @@ def tend_stateful_sets(
         own = revisions.having("controller", owner.metadata.uid)
         return plan_stateful_set(owner, own, children, names, now=now)
 
-    trade: ControllerSpec[StatefulSet, ActorPod] = ControllerSpec("statefulset", look, _of_workload)
-    tending = OwnerController(api, clock, trade, stateful_sets, pods)
+    spec: ControllerSpec[StatefulSet, ActorPod] = ControllerSpec("statefulset", look, _of_workload)
+    owner_controller = OwnerController(api, clock, spec, stateful_sets, pods)
 
     def revision_changed(old: ControllerRevision | None, new: ControllerRevision | None) -> None:
         changed = new or old
         if changed is not None:
-            tending.wake_controller_of(changed.metadata)
+            owner_controller.wake_controller_of(changed.metadata)
 
     revisions.listen(revision_changed)
-    return tending
+    return owner_controller
 
 
 def tend_daemon_sets(
@@ -133,15 +133,15 @@ def tend_daemon_sets(
     def look(owner: DaemonSet, children: Sequence[ActorPod], settled: bool, now: Instant) -> ControllerPlan:
         return plan_daemon_set(owner, nodes.all(), children, now=now) if settled else ControllerPlan()
 
-    trade: ControllerSpec[DaemonSet, ActorPod] = ControllerSpec("daemonset", look, _of_workload)
-    tending = OwnerController(api, clock, trade, daemon_sets, pods)
+    spec: ControllerSpec[DaemonSet, ActorPod] = ControllerSpec("daemonset", look, _of_workload)
+    owner_controller = OwnerController(api, clock, spec, daemon_sets, pods)
 
     def node_changed(old: ActorNode | None, new: ActorNode | None) -> None:
         if old is None or new is None or _place_differs(old, new):
-            tending.wake_all()
+            owner_controller.wake_all()
 
     nodes.listen(node_changed)
-    return tending
+    return owner_controller
 
 
 def _place_differs(old: ActorNode, new: ActorNode) -> bool:
@@ -166,7 +166,5 @@ def tend_jobs(
             ended.pop(old.metadata.uid, None)
 
     jobs.listen(forget)
-    trade: ControllerSpec[ActorJob, ActorPod] = ControllerSpec(
-        "job", look, lambda job: read_selector(job.spec.selector)
-    )
-    return OwnerController(api, clock, trade, jobs, pods)
+    spec: ControllerSpec[ActorJob, ActorPod] = ControllerSpec("job", look, lambda job: read_selector(job.spec.selector))
+    return OwnerController(api, clock, spec, jobs, pods)

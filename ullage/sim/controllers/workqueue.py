@@ -38,16 +38,16 @@ class WorkQueue(Generic[K]):
             self._waiting.append(key)
             self._wake_one()
 
-    def add_at(self, key: K, moment: Instant) -> None:
+    def add_at(self, key: K, instant: Instant) -> None:
         """Work on this key at that moment at the latest."""
         planned = self._timers.get(key)
         if planned is not None:
-            if planned[0] <= moment:
+            if planned[0] <= instant:
                 return
             planned[1].cancel()
-        delay = max(0.0, moment - self._clock.now())
+        delay = max(0.0, instant - self._clock.now())
         handle = asyncio.get_running_loop().call_later(delay, self._due, key)
-        self._timers[key] = (moment, handle)
+        self._timers[key] = (instant, handle)
 
     def retry(self, key: K, at_least: float = 0.0) -> None:
         """Queue the key again after a back-off that doubles with every failure."""

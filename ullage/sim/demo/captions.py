@@ -38,7 +38,7 @@ class CaptionFeed:
 
     def __init__(self, story: Story) -> None:
         self.story = story
-        self.moment: StoryStep = story.moments[0]
+        self.story_step: StoryStep = story.story_steps[0]
         self.recent: deque[Caption] = deque(maxlen=_REMEMBERED)
         """Oldest first."""
         self._listeners: list[Callable[[Caption], None]] = []
@@ -46,27 +46,27 @@ class CaptionFeed:
     @property
     def number(self) -> int:
         """Number of the current story step, from 1."""
-        return self.story.moments.index(self.moment) + 1
+        return self.story.story_steps.index(self.story_step) + 1
 
-    def listen(self, hear: Callable[[Caption], None]) -> None:
+    def listen(self, listener: Callable[[Caption], None]) -> None:
         """Call `hear` with every caption from now on, story steps included."""
-        self._listeners.append(hear)
+        self._listeners.append(listener)
 
-    def begin(self, moment: StoryStep, at: float) -> None:
+    def begin(self, story_step: StoryStep, at: float) -> None:
         """Go to the next story step."""
-        self.moment = moment
-        self._pass_on(Caption(at=at, who="story", word=moment.name, text=moment.caption))
+        self.story_step = story_step
+        self._pass_on(Caption(at=at, who="story", word=story_step.name, text=story_step.caption))
 
-    def tell(self, told: Caption) -> None:
+    def record(self, spoken: Caption) -> None:
         """Add a decision of a loop, or a rejection by the API server."""
-        like = next((one for one in reversed(self.recent) if one.family == told.family), None)
-        if like is not None and told.at - like.at <= _TOGETHER_SECONDS:
+        like = next((one for one in reversed(self.recent) if one.family == spoken.family), None)
+        if like is not None and spoken.at - like.at <= _TOGETHER_SECONDS:
             self.recent.remove(like)
-            self.recent.append(replace(told, count=like.count + 1))
+            self.recent.append(replace(spoken, count=like.count + 1))
         else:
-            self.recent.append(told)
-        self._pass_on(told)
+            self.recent.append(spoken)
+        self._pass_on(spoken)
 
-    def _pass_on(self, told: Caption) -> None:
-        for hear in self._listeners:
-            hear(told)
+    def _pass_on(self, spoken: Caption) -> None:
+        for listener in self._listeners:
+            listener(spoken)

@@ -36,10 +36,10 @@ async def play(world: World, programme: CaptionFeed) -> None:
 
     def note(text: str) -> None:
         who, word = ("webhook", "Refused") if text.startswith(_DENIED) else ("demo", "Skipped")
-        programme.tell(Caption(at=world.elapsed, who=who, word=word, text=text, warning=True))
+        programme.record(Caption(at=world.elapsed, who=who, word=word, text=text, warning=True))
 
-    telling = StoryPlayer(world, programme.story, lambda moment: programme.begin(moment, world.elapsed), note)
-    await telling.tell()
+    player = StoryPlayer(world, programme.story, lambda story_step: programme.begin(story_step, world.elapsed), note)
+    await player.play()
 
 
 class _Parts:

@@ -20,7 +20,7 @@ def _world(seed: int) -> WorldSpec:
     )
 
 
-_MOMENTS = (
+_STEPS = (
     StoryStep(
         at=0,
         name="beginning",
@@ -97,5 +97,5 @@ CROWDING = Story(
     name="crowding",
     summary="a fleet that cannot grow: packing against fragmentation, gangs, preemption",
     world=_world,
-    moments=_MOMENTS,
+    story_steps=_STEPS,
 )

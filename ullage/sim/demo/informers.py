@@ -21,18 +21,18 @@ class TerminalInformers:
     """Keeps `sights` up to date and passes on decisions. `run` until cancelled."""
 
     def __init__(
-        self, api: KubeApi, clock: Clock, on_told: Callable[[Caption], None], *, seed: int, began: float
+        self, api: KubeApi, clock: Clock, on_caption: Callable[[Caption], None], *, seed: int, began: float
     ) -> None:
         """`began` is the clock's time at the beginning."""
         self._clock = clock
         self._began = began
-        self._on_told = on_told
+        self._on_caption = on_caption
         rng = random.Random(seed)
 
         def informer(
-            interest: InformerSpec[Any, Any], hear: Callable[[FactEvent[Any]], None] = _unheard
+            interest: InformerSpec[Any, Any], listener: Callable[[FactEvent[Any]], None] = _unheard
         ) -> Informer[Any, Any]:
-            return Informer(api, interest, hear, rng=rng, clock=clock)
+            return Informer(api, interest, listener, rng=rng, clock=clock)
 
         nodes, inventories = (
             informer(InformerSpec(NODES, read_node)),
@@ -45,9 +45,9 @@ class TerminalInformers:
             inventories,
             pods,
             provisioners,
-            informer(InformerSpec(EVENTS, read_announced), self._hear),
+            informer(InformerSpec(EVENTS, read_announced), self._observe),
         )
-        self.sights = TerminalModel(
+        self.terminal = TerminalModel(
             nodes=nodes.facts, inventories=inventories.facts, pods=pods.facts, provisioners=provisioners.facts
         )
 
@@ -55,17 +55,17 @@ class TerminalInformers:
         """Run until cancelled."""
         await run_all(*self._informers)
 
-    async def wait_heard(self) -> None:
+    async def wait_synced(self) -> None:
         """Wait until the cluster has been read once."""
         await wait_all_synced(*self._informers)
 
-    def _hear(self, event: FactEvent[AnnouncedEvent | None]) -> None:
+    def _observe(self, event: FactEvent[AnnouncedEvent | None]) -> None:
         """Pass on a decision. Decisions are announced as Events; a repeated one only has its count raised."""
         if isinstance(event, Added) and event.new is not None and not event.new.of_nodes:
-            self._on_told(_told(event.new, self._clock.now() - self._began))
+            self._on_caption(_caption(event.new, self._clock.now() - self._began))
 
 
-def _told(decision: AnnouncedEvent, at: float) -> Caption:
+def _caption(decision: AnnouncedEvent, at: float) -> Caption:
     return Caption(
         at=at,
         who=decision.by,

@@ -84,7 +84,7 @@ def _world(seed: int) -> WorldSpec:
     )
 
 
-_MOMENTS = (
+_STEPS = (
     StoryStep(
         at=0,
         name="beginning",
@@ -142,5 +142,5 @@ KARPENTER_STORY = Story(
     name="karpenter",
     summary="requests without a GPU make Karpenter buy nodes, and get them before anybody else",
     world=_world,
-    moments=_MOMENTS,
+    story_steps=_STEPS,
 )

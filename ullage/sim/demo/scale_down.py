@@ -16,7 +16,7 @@ def _world(seed: int) -> WorldSpec:
     return WorldSpec(seed=seed, nodes=make.nodes_of(_POOL, 10), objects=(_POOL,), settings=make.VISIBLE_DRAINING)
 
 
-_MOMENTS = (
+_STEPS = (
     StoryStep(
         at=0,
         name="beginning",
@@ -68,5 +68,5 @@ EBB = Story(
     name="ebb",
     summary="load leaves a large pool: nodes are drained in parallel, budgets are kept",
     world=_world,
-    moments=_MOMENTS,
+    story_steps=_STEPS,
 )

@@ -86,18 +86,18 @@ class Frame:
         yield self._body(waits, width, max(8, height - used - 1))
 
     def _headline(self) -> RenderableType:
-        story, moment = self.programme.story, self.programme.moment
+        story, story_step = self.programme.story, self.programme.story_step
         return Text.assemble(
             ("ullage demo", "bold"),
             f"  {story.name}",
             ("  ", ""),
             (clock_of(self.elapsed), "bold cyan"),
             (f" simulated, {self.speed:g} times as fast  ", "dim"),
-            (f"{self.programme.number}/{len(story.moments)} {moment.name}", "bold"),
+            (f"{self.programme.number}/{len(story.story_steps)} {story_step.name}", "bold"),
         )
 
     def _caption(self, height: int) -> RenderableType:
-        text = Text(self.programme.moment.caption)
+        text = Text(self.programme.story_step.caption)
         if height < _TALL:
             text.stylize("cyan")
             return text
@@ -173,19 +173,19 @@ class DecisionFeed:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text("Decisions", style="bold")
         left, width = self._height, options.max_width - len(_INDENT)
-        for told in reversed(self._programme.recent):
-            lines = Clipped(_decision(told), 2).clipped(console, width)
+        for spoken in reversed(self._programme.recent):
+            lines = Clipped(_decision(spoken), 2).clipped(console, width)
             left -= len(lines)
             if left < 0:
                 return
             for number, line in enumerate(lines):
-                yield Text.assemble((_INDENT if number else f"{clock_of(told.at)} ", "dim"), line)
+                yield Text.assemble((_INDENT if number else f"{clock_of(spoken.at)} ", "dim"), line)
 
 
-def _decision(told: Caption) -> Text:
-    about = told.about if told.count == 1 else f"{told.family[1]}-… x{told.count}"
-    word = (f"{told.word} ", "yellow" if told.warning else "green")
-    return Text.assemble(word, (f"{about}: " if about else "", "bold"), _one_line(told.text))
+def _decision(spoken: Caption) -> Text:
+    about = spoken.about if spoken.count == 1 else f"{spoken.family[1]}-… x{spoken.count}"
+    word = (f"{spoken.word} ", "yellow" if spoken.warning else "green")
+    return Text.assemble(word, (f"{about}: " if about else "", "bold"), _one_line(spoken.text))
 
 
 def clock_of(seconds: float) -> str:
@@ -194,11 +194,11 @@ def clock_of(seconds: float) -> str:
     return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
 
 
-def line_of(told: Caption) -> str:
+def line_of(spoken: Caption) -> str:
     """A caption as one plain line, for output that is no terminal."""
-    who = f"{told.who} " if told.who != "story" else ""
-    about = f" {told.about}" if told.about else ""
-    return f"[{clock_of(told.at)}] {who}{told.word}{about}: {_one_line(told.text)}"
+    who = f"{spoken.who} " if spoken.who != "story" else ""
+    about = f" {spoken.about}" if spoken.about else ""
+    return f"[{clock_of(spoken.at)}] {who}{spoken.word}{about}: {_one_line(spoken.text)}"
 
 
 def _age(seconds: float) -> str:

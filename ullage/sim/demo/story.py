@@ -81,10 +81,10 @@ class Story:
     summary: str
     world: Callable[[int], WorldSpec]
     """World at the beginning, for a seed."""
-    moments: tuple[StoryStep, ...]
+    story_steps: tuple[StoryStep, ...]
     """In order of time."""
 
     @property
     def seconds(self) -> float:
         """Time of the last step, in seconds since the beginning."""
-        return self.moments[-1].at
+        return self.story_steps[-1].at

@@ -31,7 +31,7 @@ from ullage.sim.world.world import World
 _GONE_WITHIN = 60
 """Seconds to wait for the deletion of an object of the same name before creating another one."""
 
-OnMoment = Callable[[StoryStep], None]
+OnStep = Callable[[StoryStep], None]
 OnNote = Callable[[str], None]
 """Receives a note on a step: a response of the API server, or the reason why an action failed."""
 
@@ -39,19 +39,19 @@ OnNote = Callable[[str], None]
 class StoryPlayer:
     """One performance of a story. Viewers may change the cluster meanwhile; actions that then fail are noted."""
 
-    def __init__(self, world: World, story: Story, on_moment: OnMoment, on_note: OnNote) -> None:
+    def __init__(self, world: World, story: Story, on_step: OnStep, on_note: OnNote) -> None:
         self._world = world
         self._story = story
-        self._on_moment = on_moment
+        self._on_step = on_step
         self._on_note = on_note
         self._broken: list[tuple[str, int]] = []
 
-    async def tell(self) -> None:
+    async def play(self) -> None:
         """Play to the end."""
-        for moment in self._story.moments:
-            await self._world.sleep_until(moment.at)
-            self._on_moment(moment)
-            for step in moment.steps:
+        for story_step in self._story.story_steps:
+            await self._world.sleep_until(story_step.at)
+            self._on_step(story_step)
+            for step in story_step.steps:
                 try:
                     await self._perform(step)
                 except ApiError as error:

@@ -96,22 +96,22 @@ class TerminalModel:
 NO_POOL = "other nodes"
 
 
-def pools(sights: TerminalModel, now: float) -> list[PoolLine]:
+def pools(terminal: TerminalModel, now: float) -> list[PoolLine]:
     """Pools by name; nodes of no pool come last."""
-    holders = _holders(sights.pods)
-    by_pool: dict[str, list[Node]] = {key.name: [] for key in sorted(sights.provisioners)}
-    for key in sorted(sights.nodes):
-        node = sights.nodes[key]
+    holders = _holders(terminal.pods)
+    by_pool: dict[str, list[Node]] = {key.name: [] for key in sorted(terminal.provisioners)}
+    for key in sorted(terminal.nodes):
+        node = terminal.nodes[key]
         by_pool.setdefault(node.labels.get(PROVISIONER_LABEL) or NO_POOL, []).append(node)
     ordered = sorted(by_pool, key=lambda name: (name == NO_POOL, name))
-    return [_pool(name, by_pool[name], sights, holders, now) for name in ordered]
+    return [_pool(name, by_pool[name], terminal, holders, now) for name in ordered]
 
 
-def waiting(sights: TerminalModel, now: float) -> list[PendingLine]:
+def waiting(terminal: TerminalModel, now: float) -> list[PendingLine]:
     """Pods without a node, grouped by workload and reason. The longest-waiting group comes first."""
     found = [
         seen
-        for _, seen in sorted(sights.pods.items())
+        for _, seen in sorted(terminal.pods.items())
         if not seen.facts.node and not seen.facts.deleting and not seen.facts.phase.over
     ]
 
@@ -153,10 +153,10 @@ def _holders(pods: Mapping[ObjectKey, SeenPod]) -> dict[tuple[str, int], GpuTile
 
 
 def _pool(
-    name: str, nodes: Sequence[Node], sights: TerminalModel, holders: Mapping[tuple[str, int], GpuTile], now: float
+    name: str, nodes: Sequence[Node], terminal: TerminalModel, holders: Mapping[tuple[str, int], GpuTile], now: float
 ) -> PoolLine:
-    provisioner = sights.provisioners.get(ObjectKey("", name))
-    rows = tuple(_node(node, sights.inventories.get(ObjectKey("", node.name)), holders, now) for node in nodes)
+    provisioner = terminal.provisioners.get(ObjectKey("", name))
+    rows = tuple(_node(node, terminal.inventories.get(ObjectKey("", node.name)), holders, now) for node in nodes)
     cells = [cell for row in rows for island in row.islands for cell in island]
     held = sum(cell.use in (GpuUse.LEASED, GpuUse.SHARED) or bool(cell.holder) for cell in cells)
     status = provisioner.status if provisioner is not None else None

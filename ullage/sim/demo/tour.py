@@ -29,7 +29,7 @@ def _world(seed: int) -> WorldSpec:
     )
 
 
-_MOMENTS = (
+_STEPS = (
     StoryStep(
         at=0,
         name="beginning",
@@ -137,5 +137,5 @@ TOUR = Story(
     name="tour",
     summary="claims, a gang that waits, nodes bought and drained, a GPU that dies",
     world=_world,
-    moments=_MOMENTS,
+    story_steps=_STEPS,
 )

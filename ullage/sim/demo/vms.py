@@ -38,7 +38,7 @@ def _world(seed: int) -> WorldSpec:
     )
 
 
-_MOMENTS = (
+_STEPS = (
     StoryStep(
         at=0,
         name="beginning",
@@ -88,5 +88,5 @@ VMS = Story(
     name="vms",
     summary="live-resizable VMs: permits, pressure and migration",
     world=_world,
-    moments=_MOMENTS,
+    story_steps=_STEPS,
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.sim.experiment.run_spec import RunSpec, told_settings, world_arrivals, world_spec
+from ullage.sim.experiment.run_spec import RunSpec, changed_settings, world_arrivals, world_spec
 from ullage.sim.report.comparison import ComparedDecision
 from ullage.sim.report.run_sheet import RunSheet
 from ullage.sim.world.decisions import Decision
@@ -84,7 +84,7 @@ def prepared(recipe: RunSpec) -> PreparedRun:
         spec=world_spec(recipe),
         arrivals=tuple(world_arrivals(recipe)),
         duration=recipe.duration,
-        settings=told_settings(recipe.settings),
+        settings=changed_settings(recipe.settings),
         workload={"jobs": len(workload.jobs), "pods": workload.pods, "rows left out": len(workload.skipped)},
         fleet={
             "nodes": len(fleet.nodes) + sum(one.get("kind") == "Node" for one in objects),
@@ -100,7 +100,7 @@ def play(run: PreparedRun, *, keep_steps: bool = False, on_progress: OnProgress 
         run.spec,
         run.arrivals,
         until=run.duration,
-        on_progress=_told(run, on_progress),
+        on_progress=_progress_reporter(run, on_progress),
         on_decision=tape.take,
     )
     sheet = RunSheet(
@@ -148,11 +148,11 @@ class _Tape:
             self.steps.append(step)
 
 
-def _told(run: PreparedRun, on_progress: OnProgress) -> Callable[[WorldProgress], None]:
+def _progress_reporter(run: PreparedRun, on_progress: OnProgress) -> Callable[[WorldProgress], None]:
     """Report progress: by time if the run has a duration, else by arrivals that have arrived and ended."""
     duration, pods = run.duration, run.pods
 
-    def told(far: WorldProgress) -> None:
+    def report_progress(far: WorldProgress) -> None:
         if duration:
             share = far.elapsed / duration
         else:
@@ -161,4 +161,4 @@ def _told(run: PreparedRun, on_progress: OnProgress) -> Callable[[WorldProgress]
             RunProgress(label=run.label, elapsed=far.elapsed, pods=far.placed, pods_in_all=pods, share=min(share, 1.0))
         )
 
-    return told
+    return report_progress

@@ -66,7 +66,7 @@ def world_arrivals(recipe: RunSpec) -> list[Arrival]:
     return arrivals(recipe.workload.jobs, recipe.manner)
 
 
-def told_settings(settings: Settings) -> dict[str, Any]:
+def changed_settings(settings: Settings) -> dict[str, Any]:
     """Settings that differ from their defaults, by path."""
     plain, usual = as_plain(settings), as_plain(Settings())
     return {

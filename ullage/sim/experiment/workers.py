@@ -30,7 +30,7 @@ def run_all(
         return _one_by_one(recipes, keep_steps, on_progress, on_done)
     context = multiprocessing.get_context("spawn")
     channel: Queue[Any] = context.Queue()
-    with _told(channel, on_progress):
+    with _passing_on(channel, on_progress):
         workers = min(processes, len(recipes))
         with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(channel,)) as pool:
             asked = {pool.submit(_perform, recipe, keep_steps): place for place, recipe in enumerate(recipes)}
@@ -84,7 +84,7 @@ def _perform(recipe: RunSpec, keep_steps: bool) -> RunOutcome:
 
 
 @contextmanager
-def _told(channel: "Queue[Any]", on_progress: OnProgress) -> Iterator[None]:
+def _passing_on(channel: "Queue[Any]", on_progress: OnProgress) -> Iterator[None]:
     """Pass on the progress of workers during the block."""
     over = threading.Event()
 

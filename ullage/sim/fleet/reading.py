@@ -6,7 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ullage.agent.simulated import read_board
+from ullage.agent.simulated import read_gpu_set
 from ullage.errors import UserError
 from ullage.kube.manifests.documents import SUFFIXES, documents
 from ullage.kube.manifests.manifests import read_manifests
@@ -48,10 +48,10 @@ def _one(name: str, bad_rows: BadRows) -> SimulatedFleet:
     return _of_list(name, bad_rows)
 
 
-def _of_word(nodes: int, board: str) -> SimulatedFleet:
+def _of_word(nodes: int, gpu_set: str) -> SimulatedFleet:
     if not 1 <= nodes <= _MOST_NODES:
-        raise UserError(f"--fleet {nodes}*{board}: expected 1 to {_MOST_NODES} nodes")
-    gpus = read_board(board)
+        raise UserError(f"--fleet {nodes}*{gpu_set}: expected 1 to {_MOST_NODES} nodes")
+    gpus = read_gpu_set(gpu_set)
     islands = 1 if gpus.product.links and not gpus.product.group else -(-gpus.count // (gpus.product.group or 1))
     template = _template(
         cpu_milli=gpus.count * _CORES_PER_GPU * 1000,

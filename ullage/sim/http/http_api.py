@@ -42,23 +42,23 @@ class HttpApi:
     async def handle(self, asked: web.Request) -> web.StreamResponse:
         refusal = self._doorkeeper.refusal(asked)
         if refusal is not None:
-            return told(refusal)
+            return http_response(refusal)
         try:
             request = await understood(asked)
             user = asked.headers.get(_IMPERSONATE) or self._user
             if is_watch(request):
                 return await self._watch(asked, request, user)
-            return told(await self._ask(lambda: self._server.handle(request, user)))
+            return http_response(await self._ask(lambda: self._server.handle(request, user)))
         except web.HTTPRequestEntityTooLarge:
-            return told(StatusError(413, "RequestEntityTooLarge", "the request is too large").response())
+            return http_response(StatusError(413, "RequestEntityTooLarge", "the request is too large").response())
         except BridgeClosed:
-            return told(StatusError(503, "ServiceUnavailable", "the simulated cluster is ending").response())
+            return http_response(StatusError(503, "ServiceUnavailable", "the simulated cluster is ending").response())
         except web.HTTPException:
             raise
         except Exception as error:  # noqa: BLE001 - a mistake of ours is told to the client, and does not end the server
             _log.exception("a request to the simulated API failed", method=asked.method, path=asked.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
-            return told(StatusError(500, "InternalError", message).response())
+            return http_response(StatusError(500, "InternalError", message).response())
 
     async def _watch(self, asked: web.Request, request: Request, user: str) -> web.StreamResponse:
         bell = self._streams.new_bell()
@@ -71,7 +71,7 @@ class HttpApi:
 
         found = await self._ask(opened)
         if isinstance(found, Response):
-            return told(found)
+            return http_response(found)
         return await self._streams.carry(asked, request, found, bell)
 
     async def _ask(self, work: Callable[[], T]) -> T:
@@ -107,7 +107,7 @@ def _agent(asked: web.Request) -> str:
     return asked.headers.get("User-Agent", "").partition("/")[0][:_LONGEST_MANAGER] or "unknown"
 
 
-def told(response: Response) -> web.Response:
+def http_response(response: Response) -> web.Response:
     headers = {"Content-Type": response.content_type, "Cache-Control": "no-cache, private"}
     if response.retry_after is not None:
         headers["Retry-After"] = f"{response.retry_after:.0f}"

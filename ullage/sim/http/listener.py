@@ -18,7 +18,7 @@ _BACKLOG = 128
 _START_SECONDS = 10.0
 _STOP_SECONDS = 5.0
 _LAST_WORDS_SECONDS = 0.5
-_PARTING_TURNS = 20
+_PARTING_YIELDS = 20
 
 
 def bound_socket(address: ListenAddress) -> socket.socket:
@@ -92,12 +92,12 @@ class HttpListener:
             await self._stopping.wait()
             self._closing()
             self._loop.remove_reader(taken)
-            await _some_turns()  # connections being accepted must be open before they can be closed
+            await _some_yields()  # connections being accepted must be open before they can be closed
         finally:
             await runner.cleanup()
-            await _some_turns()  # closed connections are released
+            await _some_yields()  # closed connections are released
 
 
-async def _some_turns() -> None:
-    for _ in range(_PARTING_TURNS):
+async def _some_yields() -> None:
+    for _ in range(_PARTING_YIELDS):
         await asyncio.sleep(0)

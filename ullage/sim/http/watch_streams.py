@@ -33,26 +33,26 @@ class ThreadEvent:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        self._heard = asyncio.Event()
+        self._rang = asyncio.Event()
         self._ringing = False
 
     def ring(self) -> None:
         if not self._ringing:
             self._ringing = True
             with suppress(RuntimeError):  # the sockets' loop has ended, and with it the stream that would wait
-                self._loop.call_soon_threadsafe(self._heard.set)
+                self._loop.call_soon_threadsafe(self._rang.set)
 
     def silence(self) -> None:
         """On the server's loop, before looking."""
         self._ringing = False
 
-    async def heard(self, seconds: float) -> bool:
+    async def wait(self, seconds: float) -> bool:
         """True if the event was set within that many seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._heard.wait()
-        rang = self._heard.is_set()
-        self._heard.clear()
+                await self._rang.wait()
+        rang = self._rang.is_set()
+        self._rang.clear()
         return rang
 
 
@@ -105,7 +105,7 @@ class WatchStreams:
                 await answer.write(b"\n".join(lines) + b"\n")
             if finished or loop.time() >= ends:
                 return
-            if not await bell.heard(max(0.0, min(mark, ends) - loop.time())) and mark <= loop.time() < ends:
+            if not await bell.wait(max(0.0, min(mark, ends) - loop.time())) and mark <= loop.time() < ends:
                 mark += BOOKMARK_PERIOD
                 await self._ask(watcher.bookmark)
 

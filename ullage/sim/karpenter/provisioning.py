@@ -90,7 +90,7 @@ class NodeClaimProvisioner:
     async def _solve(self) -> None:
         cluster = self._cluster
         found = solve(cluster.provisionable(), cluster.rooms(), cluster.counted_pools(), cluster.types)
-        await self._tell(found)
+        await self._report(found)
         for planned in found.planned:
             await self._create(planned)
 
@@ -104,7 +104,7 @@ class NodeClaimProvisioner:
             note = f"Pod should schedule on: nodeclaim/{name}"
             await self._events.about_pod(pod, "Nominated", note)
 
-    async def _tell(self, found: Solution) -> None:
+    async def _report(self, found: Solution) -> None:
         for room, pods in found.on_existing.items():
             for pod in pods:
                 note = f"Pod should schedule on: {room}"

@@ -43,8 +43,8 @@ class KubeletFleet:
         self._dead: set[str] = set()
         self._admitted: dict[str, dict[str, AdmittedPod]] = {}
         self._addresses = 0
-        self.pod_actor: ControllerLoop[ObjectKey] = ControllerLoop("kubelet", self._sync_pod, clock, hands=64)
-        self.node_actor: ControllerLoop[ObjectKey] = ControllerLoop("kubelet-node", self._sync_node, clock, hands=16)
+        self.pod_actor: ControllerLoop[ObjectKey] = ControllerLoop("kubelet", self._sync_pod, clock, workers=64)
+        self.node_actor: ControllerLoop[ObjectKey] = ControllerLoop("kubelet-node", self._sync_node, clock, workers=16)
         pods.listen(self._pod_changed)
         nodes.listen(self._node_changed)
 

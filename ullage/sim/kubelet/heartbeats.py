@@ -27,7 +27,7 @@ class Heartbeats:
         self._clock = clock
         self._fleet = fleet
         self._nodes = nodes
-        self.actor: ControllerLoop[ObjectKey] = ControllerLoop("heartbeat", self._sync, clock, hands=16)
+        self.actor: ControllerLoop[ObjectKey] = ControllerLoop("heartbeat", self._sync, clock, workers=16)
         nodes.listen(self._node_changed)
 
     async def _sync(self, key: ObjectKey) -> Instant | None:

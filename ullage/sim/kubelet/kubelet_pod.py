@@ -32,7 +32,7 @@ class AdmittedPod:
     running_since: Instant | None = None
     """Instant its containers were last started; None while they are being created or wait for a restart."""
     restart_at: Instant | None = None
-    told_at: Instant | None = None
+    deletion_seen_at: Instant | None = None
     """Instant the kubelet first saw the deletion; the pod's own timestamps are cut to whole seconds."""
     is_over: bool = False
     """Its containers have ended for good: it holds nothing any more."""
@@ -132,10 +132,10 @@ def _stop(pod: ActorPod, memory: AdmittedPod | None, behaviour: KubeletTimings, 
     """Stop a deleted pod: its containers get as long as they need, the grace period at most."""
     grace = pod.metadata.deletion_grace_period_seconds or 0
     if memory is not None and memory.running_since is not None:
-        told_at = now if memory.told_at is None else memory.told_at
-        due = Instant(told_at + min(float(grace), behaviour.stop_seconds(pod)))
+        deletion_seen_at = now if memory.deletion_seen_at is None else memory.deletion_seen_at
+        due = Instant(deletion_seen_at + min(float(grace), behaviour.stop_seconds(pod)))
         if due > now:
-            return KubeletStep(ControllerPlan((), due), replace(memory, told_at=told_at))
+            return KubeletStep(ControllerPlan((), due), replace(memory, deletion_seen_at=deletion_seen_at))
     restarts = memory.restarts if memory is not None else 0
     write = report.ended(pod, code=KILLED, restarts=restarts, now=now)
     return KubeletStep(ControllerPlan((write, _remove(pod))), None if memory is None else replace(memory, is_over=True))

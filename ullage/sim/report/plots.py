@@ -77,13 +77,13 @@ def _made(plot: Plot, drawn: Sequence[Line]) -> DrawnPlot:
     every = max(1, -(-longest // _MOST_ROWS))
     rows: list[tuple[str, ...]] = [("time", *(line.name for line in drawn))]
     for place in range(0, longest, every):
-        moment = spoken_time(place * drawn[0].width)
-        rows.append((moment, *(_value_at(line, place * drawn[0].width) for line in drawn)))
+        at = spoken_time(place * drawn[0].width)
+        rows.append((at, *(_value_at(line, place * drawn[0].width) for line in drawn)))
     return DrawnPlot(plot, svg.lines(plot, drawn), tuple((line.name, line.colour) for line in drawn), tuple(rows))
 
 
-def _value_at(line: Line, moment: float) -> str:
-    place = int(moment / line.width) if line.width else 0
+def _value_at(line: Line, at: float) -> str:
+    place = int(at / line.width) if line.width else 0
     return spoken(line.values[place]) if place < len(line.values) else "-"
 
 

@@ -65,13 +65,13 @@ class SimulatedGuests:
         self._load = load
         self._clock = clock
         self._began = clock.now()
-        self._told: dict[ObjectKey, float] = {}
+        self._reported: dict[ObjectKey, float] = {}
         """Cores' worth of load of VMs that were told theirs."""
         self._changed: dict[ObjectKey, asyncio.Event] = {}
 
     def set_load(self, vm: ObjectKey, cores: float) -> None:
         """Give a VM this load until told another one. Its own bursts are over."""
-        self._told[vm] = cores
+        self._reported[vm] = cores
         if vm in self._changed:
             self._changed[vm].set()
 
@@ -83,7 +83,7 @@ class SimulatedGuests:
             while following.at <= self._elapsed:
                 current, following = following, next(steps)
             changed.clear()
-            told = self._told.get(target.vm)
+            told = self._reported.get(target.vm)
             yield MetricsReading((current if told is None else LoadStep(self._elapsed, told)).metrics)
             try:
                 async with asyncio.timeout(following.at - self._elapsed if told is None else None):

@@ -85,11 +85,11 @@ def broken_laws(whole: Synthetic) -> Iterator[tuple[str, str]]:
 def generated(whole: Synthetic, seed: int) -> list[TraceJob]:
     """Jobs of the generator. Equal seeds give equal jobs."""
     made, chance = whole.synthetic, random.Random(f"workload/{seed}")
-    moments = _moments(made, chance)
-    return [_job(made, chance, number, at) for number, at in zip(range(made.jobs), moments, strict=False)]
+    times = _arrival_times(made, chance)
+    return [_job(made, chance, number, at) for number, at in zip(range(made.jobs), times, strict=False)]
 
 
-def _moments(made: Generator, chance: random.Random) -> Iterator[float]:
+def _arrival_times(made: Generator, chance: random.Random) -> Iterator[float]:
     gap, now = HOUR / made.per_hour, 0.0
     while True:
         if made.arrivals == "bursts":

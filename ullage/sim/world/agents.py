@@ -120,8 +120,8 @@ class ImplicitAgents:
     def _date(self) -> float:
         return self._clock.now() if self._heartbeats else ALWAYS_FRESH
 
-    def _say(self, node: str, moment: float) -> None:
-        status = node_report(msgspec.structs.replace(self._known[node], reported_at=moment))
+    def _say(self, node: str, at: float) -> None:
+        status = node_report(msgspec.structs.replace(self._known[node], reported_at=at))
         try:
             self._hand.merge(GPU_NODE_STATUSES, node, {"status": to_json(status)}, part="status")
         except NotFound:

@@ -51,7 +51,7 @@ class DecisionLog:
         self._clock = clock
         self._listeners: dict[int, Callable[[Decision], None]] = {}
         self._numbered = 0
-        server.listen(EVENTS_SHELF, self._told)
+        server.listen(EVENTS_SHELF, self._observe)
 
     def listen(self, listener: Callable[[Decision], None]) -> Callable[[], None]:
         """Call `listener` with every decision from now on. Call the result to stop."""
@@ -60,7 +60,7 @@ class DecisionLog:
         self._listeners[number] = listener
         return lambda: _forget(self._listeners, number)
 
-    def _told(self, change: StoredChange) -> None:
+    def _observe(self, change: StoredChange) -> None:
         if change.deleted:
             return
         decision = _read(change.after.obj, self._clock.now(), self._server.caller)

@@ -18,15 +18,15 @@ _Any = ObjectChange[StoredPod] | ObjectChange[StoredNode] | ObjectChange[StoredL
 class ObjectHistory:
     """Keeps changes; formats them only when asked."""
 
-    def __init__(self, books: ObjectMirror) -> None:
-        self.began: float = books.clock.now()
+    def __init__(self, mirror: ObjectMirror) -> None:
+        self.began: float = mirror.clock.now()
         """Time from which the seconds of the printed lines count."""
         self._steps: dict[str, deque[tuple[int, _Any]]] = {}
         self._gone: deque[str] = deque()
-        self._told = 0
-        books.pod_listeners.append(lambda step: self._keep(pod_name(step.fact.key), step))
-        books.node_listeners.append(lambda step: self._keep(node_name(step.fact.name), step))
-        books.lease_listeners.append(lambda step: self._keep(lease_name(step.fact.name), step))
+        self._count = 0
+        mirror.pod_listeners.append(lambda step: self._keep(pod_name(step.fact.key), step))
+        mirror.node_listeners.append(lambda step: self._keep(node_name(step.fact.name), step))
+        mirror.lease_listeners.append(lambda step: self._keep(lease_name(step.fact.name), step))
 
     def of(self, names: Iterable[str]) -> list[str]:
         """One line for each change of these objects, in order."""
@@ -38,11 +38,11 @@ class ObjectHistory:
         ]
 
     def _keep(self, name: str, step: _Any) -> None:
-        self._told += 1
+        self._count += 1
         kept = self._steps.get(name)
         if kept is None:
             kept = self._steps[name] = deque(maxlen=LATEST)
-        kept.append((self._told, step))
+        kept.append((self._count, step))
         if step.after is None:
             self._gone.append(name)
             if len(self._gone) > GONE_KEPT:

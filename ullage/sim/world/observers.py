@@ -24,11 +24,11 @@ class Observers:
     """All observers. They listen from the start; scores and checks begin with `begin`."""
 
     def __init__(self, server: SimulatedApiServer, clock: Clock, cloud: SimulatedCloud, *, checks: bool) -> None:
-        self.books = ObjectMirror(server, clock)
+        self.mirror = ObjectMirror(server, clock)
         self.decisions = DecisionLog(server, clock)
-        self.scorer = Scorer(self.books, self.decisions)
-        self.stories = ObjectHistory(self.books)
-        self.checking = InvariantChecker(self.books, server, OURS) if checks else None
+        self.scorer = Scorer(self.mirror, self.decisions)
+        self.stories = ObjectHistory(self.mirror)
+        self.checking = InvariantChecker(self.mirror, server, OURS) if checks else None
         cloud.on_made, cloud.on_gone = self._made, self._gone
 
     def check_vms(self, agent: str, cooldown: float) -> None:

@@ -70,7 +70,7 @@ class WorldProcesses:
         """Live object of each loop, in its present run."""
         users = dict.fromkeys(PROCESS_OF[name] for name in spec.loops)
         names = {name: user for user in users for name in _replicas(user, spec)}
-        self.weather = {name: network(name, _seed(spec, name), spec.latency) for name in names}
+        self.network = {name: network(name, _seed(spec, name), spec.latency) for name in names}
         self.processes = {name: self._process(name, user, server) for name, user in names.items()}
 
     def start(self) -> None:
@@ -99,7 +99,11 @@ class WorldProcesses:
                 except ApiError:
                     await asyncio.sleep(_LATER)
 
-        return SimulatedProcess(name, lambda: InMemoryTransport(server, user=user, weather=self.weather[name]), program)
+        return SimulatedProcess(
+            name,
+            lambda: InMemoryTransport(server, user=user, network=self.network[name]),
+            program,
+        )
 
     def api(self, transport: Transport, rng: random.Random) -> KubeApi:
         """API over a process's transport."""

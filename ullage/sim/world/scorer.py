@@ -37,18 +37,18 @@ class _Waiting:
 class Scorer:
     """Listens from the start. Levels count from there, everything else from `begin`."""
 
-    def __init__(self, books: ObjectMirror, decisions: DecisionLog) -> None:
+    def __init__(self, mirror: ObjectMirror, decisions: DecisionLog) -> None:
         self.sheet = ScoreSheet()
-        self._books = books
-        self._clock = books.clock
-        self._began: float = books.clock.now()
+        self._mirror = mirror
+        self._clock = mirror.clock
+        self._began: float = mirror.clock.now()
         self._waiting: dict[str, _Waiting] = {}
         self._machines: dict[str, tuple[int, int]] = {}
         """GPUs and price of each paid instance."""
         self._from_cloud: set[str] = set()
         """Nodes that are or were instances of the cloud."""
-        books.pod_listeners.append(self._pod)
-        books.node_listeners.append(self._node)
+        mirror.pod_listeners.append(self._pod)
+        mirror.node_listeners.append(self._node)
         decisions.listen(self._decided)
 
     def begin(self, now: float) -> None:
@@ -90,8 +90,8 @@ class Scorer:
         elif before.gpus != after.gpus and after.name not in self._from_cloud:
             sheet.machine(before.gpus, 0, gone=True)
             sheet.machine(after.gpus, 0)
-        if before is not None and after is not None and before.doomed != after.doomed:
-            sheet.churn["tainted" if after.doomed else "spared"] += 1
+        if before is not None and after is not None and before.marked_for_deletion != after.marked_for_deletion:
+            sheet.churn["tainted" if after.marked_for_deletion else "spared"] += 1
 
     def _pod(self, step: ObjectChange[StoredPod]) -> None:
         before, after = step.before, step.after
@@ -115,7 +115,7 @@ class Scorer:
             self._ended(before, after)
 
     def _begins(self, pod: StoredPod, at: float) -> None:
-        count, part = self._books.asked_gpus(pod)
+        count, part = self._mirror.asked_gpus(pod)
         size, milli = (SHARED, 0) if part else (str(count), count * MILLI_GPU)
         waiting = self._waiting[pod.uid] = _Waiting(at, size, milli)
         self.sheet.begins_to_wait(waiting.size, waiting.milli)

@@ -74,11 +74,11 @@ class ScoreSheet:
         self._hours = dict.fromkeys(_INTEGRALS, 0.0)
         self._series, self._at = Series(_LEVELS), 0.0
 
-    def at(self, moment: float) -> None:
+    def at(self, instant: float) -> None:
         """Set the time, in seconds since the beginning. Everything recorded next happened then."""
-        if moment <= self._at:
+        if instant <= self._at:
             return
-        seconds, levels = moment - self._at, self._levels
+        seconds, levels = instant - self._at, self._levels
         capacity, allocated, waiting = levels["capacity"], levels["allocated"], levels["waiting"]
         price = levels["costPerHour"]
         idle = max(0, capacity - allocated)
@@ -90,8 +90,8 @@ class ScoreSheet:
         hours["price"] += price * seconds
         hours["wastedPrice"] += price * seconds * idle / capacity if capacity else 0.0
         shown = (capacity / MILLI_GPU, allocated / MILLI_GPU, waiting / MILLI_GPU, levels["nodes"], price / MICROS)
-        self._series.add(self._at, moment, shown)
-        self._at = moment
+        self._series.add(self._at, instant, shown)
+        self._at = instant
 
     def machine(self, gpus: int, price: int, *, gone: bool = False) -> None:
         """Add a paid instance and its GPUs, or remove it."""

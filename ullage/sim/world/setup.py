@@ -84,10 +84,10 @@ def install_agents(agents: AgentFleet, reports: list[JsonObject]) -> None:
         agents.install(read_inventory(msgspec.convert(report, GpuNodeStatus)))
 
 
-async def lease_what_is_given(api: KubeApi, books: ObjectMirror, namespace: str, clock: Clock) -> None:
+async def lease_what_is_given(api: KubeApi, mirror: ObjectMirror, namespace: str, clock: Clock) -> None:
     """Create Leases for the GPUs of pods that were bound before the world began."""
     book = LeaseClient(api, namespace, clock)
-    for pod in [one for one in books.pods.values() if one.holds and one.devices]:
+    for pod in [one for one in mirror.pods.values() if one.holds and one.devices]:
         await book.reserve(
             LeaseHolder(pod.key, pod.uid), LeaseRequest(pod.node, pod.devices, pod.milli, () if pod.milli else pod.sees)
         )

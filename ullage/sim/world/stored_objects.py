@@ -80,7 +80,7 @@ class StoredNode:
     gpus: int
     price: int
     """Millionths per hour."""
-    doomed: bool
+    marked_for_deletion: bool
     taints: tuple[tuple[str, str, str], ...]
     """Key, value, effect."""
 
@@ -164,7 +164,7 @@ def read_node(obj: JsonObject) -> StoredNode:
         pool=labels.get(PROVISIONER_LABEL, ""),
         gpus=int((status.get("capacity") or _NOTHING).get(GPU, 0)),
         price=int(notes.get(PRICE, 0)),
-        doomed=any(key == DELETION_TAINT for key, _, _ in taints),
+        marked_for_deletion=any(key == DELETION_TAINT for key, _, _ in taints),
         taints=taints,
     )
 

@@ -58,7 +58,7 @@ class WorkloadPlayer:
         self._over = 0
         self._steps = 0
         self._all_over = asyncio.Event()
-        world.observers.books.pod_listeners.append(self._pod_changed)
+        world.observers.mirror.pod_listeners.append(self._pod_changed)
 
     async def play(self, until: float | None) -> None:
         """Play until everything is over, nothing happens any more, or `until`.
@@ -66,16 +66,16 @@ class WorkloadPlayer:
         Raises UserError for objects the server rejects.
         """
         limit = float("inf") if until is None else until
-        while (moment := self._next_moment()) is not None and moment <= limit:
-            await self._world.sleep_until(moment)
+        while (instant := self._next_instant()) is not None and instant <= limit:
+            await self._world.sleep_until(instant)
             self._leave_due()
             self._arrive_due()
-            self._tell()
+            self._report()
         if until is not None:
             await self._world.sleep_until(until)
         else:
             await self._last()
-        self._tell()
+        self._report()
 
     def progress(self) -> PlayProgress:
         sheet = self._world.observers.scorer.sheet
@@ -88,10 +88,10 @@ class WorkloadPlayer:
             over=self._over,
         )
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._on_progress(self.progress())
 
-    def _next_moment(self) -> float | None:
+    def _next_instant(self) -> float | None:
         arrives = self._coming[self._arrived].at if self._arrived < len(self._coming) else None
         leaves = self._leaving[0][0] if self._leaving else None
         return min((one for one in (arrives, leaves) if one is not None), default=None)
@@ -159,13 +159,13 @@ class WorkloadPlayer:
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     await self._all_over.wait()
             except TimeoutError:
-                self._tell()
+                self._report()
                 if steps == self._steps and not any(map(self._will_end, self._open.values())):
                     return
 
     def _will_end(self, open_: _Open) -> bool:
         """True if one of its pods is on a node and has a finite run time."""
-        pods = self._world.observers.books.pods
+        pods = self._world.observers.mirror.pods
         finite = {_key(one) for one in open_.arrival.objects if DURATION in (one["metadata"].get("annotations") or {})}
         return any((pod := pods.get(key)) is not None and pod.holds for key in finite & open_.running)
 

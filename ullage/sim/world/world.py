@@ -73,7 +73,7 @@ class World:
         self.joining = NodeJoiner(nature, self.agents, spec.cloud.gpu_seconds)
         self.cloud: SimulatedCloud = make_cloud(spec.cloud, clock, self.joining)
         self.observers = Observers(server, clock, self.cloud, checks=spec.invariants)
-        self.observers.books.node_listeners.append(self._node_changed)
+        self.observers.mirror.node_listeners.append(self._node_changed)
         self._forgetting = EventExpiry(server, clock, nature, spec.keep_events_seconds)
         self.loops = WorldProcesses(spec, server, self.cloud, network)
         self.vms: WorldVms | None = None
@@ -261,7 +261,7 @@ async def _make(world: World) -> None:
         world.server.restore(manifest)
     setup.install_agents(world.agents, speaking)
     await setup.lease_what_is_given(
-        world.api, world.observers.books, spec.settings.scheduling.lease_namespace, world.clock
+        world.api, world.observers.mirror, spec.settings.scheduling.lease_namespace, world.clock
     )
 
 

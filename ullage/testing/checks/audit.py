@@ -103,7 +103,7 @@ def shared_facts(snapshot: ClusterSnapshot) -> dict[str, Any]:
         "ports": {(port, names[row]): count for port, row, count in snapshot.ports.users()},
         "claims": {claim: sorted(snapshot.claim_users(claim)) for claim in claims},
         "refusals": _carried(snapshot.refusals, snapshot),
-        "wishes": _carried(snapshot.wishes, snapshot),
+        "wishes": _carried(snapshot.preferences, snapshot),
     }
 
 

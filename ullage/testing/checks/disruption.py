@@ -20,7 +20,7 @@ from ullage.model.selector import Selector
 from ullage.testing.checks import recorder
 
 Fact = KubeNode | KubePod | KubePodDisruptionBudget
-Moment = recorder.RecordedChange[Fact]
+Change = recorder.RecordedChange[Fact]
 
 OVERDUE_SECONDS = 30.0
 """A pod that should have been gone for so long holds nothing up any more."""
@@ -35,9 +35,9 @@ class DisruptionHistory(recorder.WatchRecorder[Fact]):
         super().__init__(api, *(recorder.WatchedSource[Fact](resource, lambda fact: fact) for resource in resources))
 
 
-def in_order(moments: Sequence[Moment]) -> list[Moment]:
+def in_order(changes: Sequence[Change]) -> list[Change]:
     """Moments in the API server's order."""
-    return sorted(moments, key=lambda one: one.version)
+    return sorted(changes, key=lambda one: one.version)
 
 
 def is_available(pod: KubePod) -> bool:
@@ -78,31 +78,31 @@ class _Budget:
         return self.namespace == pod.metadata.namespace and self.selector.matches(pod.metadata.labels)
 
 
-def below_minimum(moments: Sequence[Moment], replicas: Mapping[ObjectKey, int]) -> Iterator[str]:
+def below_minimum(changes: Sequence[Change], replicas: Mapping[ObjectKey, int]) -> Iterator[str]:
     """Every moment at which a budget had fewer available pods than it asks for.
 
     `replicas`: how many pods there should be of what each budget is for.
     """
     budgets: dict[ObjectKey, _Budget] = {}
     pods: dict[str, KubePod] = {}
-    for moment in in_order(moments):
-        fact = moment.fact
+    for change in in_order(changes):
+        fact = change.fact
         if isinstance(fact, KubePodDisruptionBudget):
             key = ObjectKey(fact.metadata.namespace, fact.metadata.name)
             before = budgets.pop(key, None)
-            if not moment.gone:
+            if not change.gone:
                 budgets[key] = _read(fact, replicas[key], pods)
                 budgets[key].reached = before is not None and before.reached and before.least == budgets[key].least
         elif isinstance(fact, KubePod):
             pods.pop(fact.metadata.uid, None)
-            if not moment.gone:
+            if not change.gone:
                 pods[fact.metadata.uid] = fact
-            _count(budgets, fact, available=not moment.gone and is_available(fact))
+            _count(budgets, fact, available=not change.gone and is_available(fact))
         for key, budget in budgets.items():
             enough = len(budget.available) >= budget.least
             if budget.reached and not enough:
                 budget.reached = False  # said once, until there are enough again
-                yield f"at {moment.version} {key} had {len(budget.available)} pods of {budget.least}"
+                yield f"at {change.version} {key} had {len(budget.available)} pods of {budget.least}"
             budget.reached = budget.reached or enough
 
 
@@ -122,42 +122,42 @@ def _count(budgets: Mapping[ObjectKey, _Budget], pod: KubePod, *, available: boo
             budget.available.add(pod.metadata.uid)
 
 
-def bound_late(moments: Sequence[Moment], *, after: int, within: float) -> Iterator[str]:
+def bound_late(changes: Sequence[Change], *, after: int, within: float) -> Iterator[str]:
     """Pods made after a version that had no node for too long. One that still has none at the end is late, too."""
-    made: dict[str, Moment] = {}
+    made: dict[str, Change] = {}
     known: set[str] = set()
     last = 0.0
-    for moment in in_order(moments):
-        fact, last = moment.fact, max(last, moment.at)
+    for change in in_order(changes):
+        fact, last = change.fact, max(last, change.at)
         if not isinstance(fact, KubePod):
             continue
         uid = fact.metadata.uid
-        if uid not in known and moment.version > after:
-            made[uid] = moment
+        if uid not in known and change.version > after:
+            made[uid] = change
         known.add(uid)
-        if uid in made and (fact.spec.node_name or moment.gone):
-            waited = moment.at - made.pop(uid).at
+        if uid in made and (fact.spec.node_name or change.gone):
+            waited = change.at - made.pop(uid).at
             if waited > within:
                 yield f"{_name(fact)} waited {waited:.1f} s for a node"
-    for moment in made.values():
-        yield f"{_name(moment.fact)} has waited for {last - moment.at:.1f} s, and has no node"
+    for change in made.values():
+        yield f"{_name(change.fact)} has waited for {last - change.at:.1f} s, and has no node"
 
 
-def went_with_pods(moments: Sequence[Moment]) -> Iterator[str]:
+def went_with_pods(changes: Sequence[Change]) -> Iterator[str]:
     """Nodes deleted with pods on them that had to be moved. Pods overdue for OVERDUE_SECONDS do not count."""
     on: dict[str, dict[str, KubePod]] = {}
-    for moment in in_order(moments):
-        fact = moment.fact
+    for change in in_order(changes):
+        fact = change.fact
         if isinstance(fact, KubePod) and fact.spec.node_name:
             there = on.setdefault(fact.spec.node_name, {})
             there.pop(fact.metadata.uid, None)
-            if not moment.gone and matters(fact):
+            if not change.gone and matters(fact):
                 there[fact.metadata.uid] = fact
-        elif isinstance(fact, KubeNode) and moment.gone:
+        elif isinstance(fact, KubeNode) and change.gone:
             for pod in on.get(fact.metadata.name, {}).values():
                 due = pod.metadata.deletion_timestamp
-                if due is None or read_time(due) + OVERDUE_SECONDS > moment.at:
-                    yield f"at {moment.version} {fact.metadata.name} went with {_name(pod)} on it"
+                if due is None or read_time(due) + OVERDUE_SECONDS > change.at:
+                    yield f"at {change.version} {fact.metadata.name} went with {_name(pod)} on it"
 
 
 @dataclass(slots=True)
@@ -187,26 +187,26 @@ class _Marks:
     since: dict[str, str] = field(default_factory=dict)
 
 
-def drains(moments: Sequence[Moment], *, draining: str, candidate: str) -> list[ObservedDrain]:
+def drains(changes: Sequence[Change], *, draining: str, candidate: str) -> list[ObservedDrain]:
     """Every time a node was being removed, by the keys of the two taints, in the order they began."""
     marks, found = _Marks(), list[ObservedDrain]()
-    for moment in in_order(moments):
-        fact = moment.fact
+    for change in in_order(changes):
+        fact = change.fact
         if isinstance(fact, KubePod) and fact.spec.node_name:
             there = marks.pods.setdefault(fact.spec.node_name, set())
             there.discard(fact.metadata.uid)
-            if not moment.gone and matters(fact):
+            if not change.gone and matters(fact):
                 there.add(fact.metadata.uid)
         elif isinstance(fact, KubeNode):
             name, taints = fact.metadata.name, {one.key: one.value for one in fact.spec.taints}
             marks.since[name] = taints.get(candidate, marks.since.get(name, ""))
             under_way = marks.open.get(name)
-            if under_way is not None and (moment.gone or draining not in taints):
-                under_way.ended, under_way.gone = moment.version, moment.gone
+            if under_way is not None and (change.gone or draining not in taints):
+                under_way.ended, under_way.gone = change.version, change.gone
                 del marks.open[name]
-            elif under_way is None and draining in taints and not moment.gone:
+            elif under_way is None and draining in taints and not change.gone:
                 count = len(marks.pods.get(name, ()))
-                marks.open[name] = ObservedDrain(name, moment.version, taints[draining], count, marks.since[name])
+                marks.open[name] = ObservedDrain(name, change.version, taints[draining], count, marks.since[name])
                 found.append(marks.open[name])
     return found
 
@@ -221,13 +221,13 @@ def most_at_once(spans: Sequence[ObservedDrain]) -> int:
     return most
 
 
-def timers(moments: Sequence[Moment], *, candidate: str) -> dict[str, list[str]]:
+def timers(changes: Sequence[Change], *, candidate: str) -> dict[str, list[str]]:
     """Values of the deletion-candidate taint on each node, one after another."""
     said: dict[str, list[str]] = {}
-    for moment in in_order(moments):
-        if isinstance(moment.fact, KubeNode) and not moment.gone:
-            for taint in moment.fact.spec.taints:
-                values = said.setdefault(moment.fact.metadata.name, [])
+    for change in in_order(changes):
+        if isinstance(change.fact, KubeNode) and not change.gone:
+            for taint in change.fact.spec.taints:
+                values = said.setdefault(change.fact.metadata.name, [])
                 if taint.key == candidate and values[-1:] != [taint.value]:
                     values.append(taint.value)
     return {name: values for name, values in said.items() if values}

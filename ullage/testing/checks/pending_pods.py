@@ -8,12 +8,12 @@ from ullage.decide.placement.observed_gpus import account_for_bound, hold_in_use
 from ullage.kube.client.api import KubeApi
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.state.snapshot import ClusterSnapshot
-from ullage.watch.sources import read_picture
+from ullage.watch.sources import read_cluster
 
 
 async def read_fresh(api: KubeApi, lease_namespace: str) -> ClusterSnapshot:
     """Snapshot of the cluster as it is now, with the GPUs that Leases hold for binds under way."""
-    snapshot = ClusterSnapshot(await read_picture(api))
+    snapshot = ClusterSnapshot(await read_cluster(api))
     account_for_bound(snapshot)
     leases = gpu_leases(lease_namespace)
     for lease in (await api.list(leases.resource, lease_namespace, selection=leases.selection)).items:

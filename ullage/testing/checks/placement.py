@@ -74,7 +74,7 @@ def breaches(reading: PlacementReading, *, swept: bool = True) -> Iterator[str]:
         if pod.holds_room:
             for device in pod.gpu_ids:
                 held[pod.node, device].append(pod)
-    yield from _promised_twice(held)
+    yield from _assigned_twice(held)
     yield from _instances_twice(reading)
     yield from _leases_disagree(reading, held)
     if swept:
@@ -83,7 +83,7 @@ def breaches(reading: PlacementReading, *, swept: bool = True) -> Iterator[str]:
     yield from _notes_disagree(reading)
 
 
-def _promised_twice(held: dict[tuple[str, int], list[PodFacts]]) -> Iterator[str]:
+def _assigned_twice(held: dict[tuple[str, int], list[PodFacts]]) -> Iterator[str]:
     for (node, device), pods in sorted(held.items()):
         if sum(pod.gpu_share for pod in pods) > MILLI_GPU:
             yield f"GPU {device} of {node} is given to {', '.join(str(pod.key) for pod in pods)}"

@@ -18,7 +18,7 @@ from ullage.testing.checks import recorder
 Part = tuple[str, int | str]
 """A node, and a device of it or the UUID of a MIG instance."""
 
-Moment = recorder.RecordedChange[Pod | GpuLease]
+Change = recorder.RecordedChange[Pod | GpuLease]
 
 
 class PlacementHistory(recorder.WatchRecorder[Pod | GpuLease]):
@@ -31,26 +31,26 @@ class PlacementHistory(recorder.WatchRecorder[Pod | GpuLease]):
 
     def breaches(self, *, restored: bool = False) -> Iterator[str]:
         """Every moment at which something that must always hold did not. `restored`: see `breaches`."""
-        yield from breaches(self.moments, restored=restored)
+        yield from breaches(self.changes, restored=restored)
 
 
-def begun_too_early(moments: list[Moment], gang: Collection[str], needed: int) -> Iterator[str]:
+def begun_too_early(changes: list[Change], gang: Collection[str], needed: int) -> Iterator[str]:
     """Binds of a gang's first member before enough of its members (by uid) held GPUs."""
     holding: dict[str, set[str]] = {}
     bound: set[str] = set()
-    for moment in sorted(moments, key=lambda one: one.version):
-        fact = moment.fact
+    for change in sorted(changes, key=lambda one: one.version):
+        fact = change.fact
         if isinstance(fact, GpuLease):
             for names in holding.values():
                 names.discard(fact.name)
-            for hold in () if moment.gone else fact.holds:
+            for hold in () if change.gone else fact.holds:
                 holding.setdefault(hold.uid, set()).add(fact.name)
-        elif fact.uid in gang and (moment.gone or not fact.holds_room):
+        elif fact.uid in gang and (change.gone or not fact.holds_room):
             bound.discard(fact.uid)
         elif fact.uid in gang and fact.uid not in bound:
             leased = sum(bool(holding.get(uid)) for uid in gang)
             if not bound and leased < needed:
-                yield f"at {moment.version} {fact.key} was bound, and {leased} of {needed} members held GPUs"
+                yield f"at {change.version} {fact.key} was bound, and {leased} of {needed} members held GPUs"
             bound.add(fact.uid)
 
 
@@ -67,29 +67,29 @@ class _Scene:
     """GPUs or MIG instances of each Lease, by its name."""
 
 
-def breaches(moments: list[Moment], *, restored: bool = False) -> Iterator[str]:
+def breaches(changes: list[Change], *, restored: bool = False) -> Iterator[str]:
     """Yield the breaches in these changes, given in any order. `restored`: deleted Leases were made again."""
     scene = _Scene()
-    for moment in sorted(moments, key=lambda one: one.version):
-        if isinstance(moment.fact, Pod):
-            yield from _pod_changed(scene, moment, moment.fact)
+    for change in sorted(changes, key=lambda one: one.version):
+        if isinstance(change.fact, Pod):
+            yield from _pod_changed(scene, change, change.fact)
         else:
-            found = _lease_changed(scene, moment, moment.fact)
+            found = _lease_changed(scene, change, change.fact)
             yield from (one for one in found if not restored)
     for part, pods in scene.on.items() if restored else ():
         for uid in pods.keys() - scene.leases.get(part, {}).keys():
             yield f"in the end {scene.pods[uid].key} is bound to {part}, leased to {_names(scene, part)}"
 
 
-def _pod_changed(scene: _Scene, moment: Moment, pod: Pod) -> Iterator[str]:
+def _pod_changed(scene: _Scene, change: Change, pod: Pod) -> Iterator[str]:
     before = scene.pods.pop(pod.uid, None)
     for part in _parts(before):
         del scene.on[part][pod.uid]
-    if moment.gone or not pod.holds_room:
+    if change.gone or not pod.holds_room:
         return
     scene.pods[pod.uid] = pod
     if before is not None and _parts(before) != _parts(pod):
-        yield f"at {moment.version} {pod.key} was moved from {_parts(before)} to {_parts(pod)}"
+        yield f"at {change.version} {pod.key} was moved from {_parts(before)} to {_parts(pod)}"
     for part in _parts(pod):
         holders = scene.on.setdefault(part, {})
         holders[pod.uid] = pod.gpu_share if not pod.gpu_instances else MILLI_GPU
@@ -97,16 +97,16 @@ def _pod_changed(scene: _Scene, moment: Moment, pod: Pod) -> Iterator[str]:
             continue
         if sum(holders.values()) > MILLI_GPU:
             names = sorted(str(scene.pods[uid].key) for uid in holders)
-            yield f"at {moment.version} GPU {part} was given to {' and '.join(names)}"
+            yield f"at {change.version} GPU {part} was given to {' and '.join(names)}"
         if pod.uid not in scene.leases.get(part, {}):
-            yield f"at {moment.version} {pod.key} was bound to GPU {part}, leased to {_names(scene, part)}"
+            yield f"at {change.version} {pod.key} was bound to GPU {part}, leased to {_names(scene, part)}"
 
 
-def _lease_changed(scene: _Scene, moment: Moment, lease: GpuLease) -> Iterator[str]:
+def _lease_changed(scene: _Scene, change: Change, lease: GpuLease) -> Iterator[str]:
     before = scene.parts.pop(lease.name, ())
     for part in before:
         scene.leases.pop(part, None)
-    for hold in () if moment.gone else lease.holds:
+    for hold in () if change.gone else lease.holds:
         part = (lease.node, hold.instance or lease.device)
         scene.leases.setdefault(part, {})[hold.uid] = hold.milli or MILLI_GPU
         scene.parts[lease.name] = (*scene.parts.get(lease.name, ()), part)
@@ -114,12 +114,12 @@ def _lease_changed(scene: _Scene, moment: Moment, lease: GpuLease) -> Iterator[s
     for part in dict.fromkeys((*before, *now)):
         holders = scene.leases.get(part, {})
         if sum(holders.values()) > MILLI_GPU:
-            yield f"at {moment.version} {part} was leased to more than fit: {holders}"
+            yield f"at {change.version} {part} was leased to more than fit: {holders}"
         for uid in scene.on.get(part, {}):
             if uid not in holders:
-                yield f"at {moment.version} {lease.name} was taken from {scene.pods[uid].key}, which is bound to it"
+                yield f"at {change.version} {lease.name} was taken from {scene.pods[uid].key}, which is bound to it"
     if any(isinstance(one, int) for _, one in now) and any(isinstance(one, str) for _, one in now):
-        yield f"at {moment.version} {lease.name} was leased whole or in shares, and in MIG instances: {now}"
+        yield f"at {change.version} {lease.name} was leased whole or in shares, and in MIG instances: {now}"
 
 
 def _parts(pod: Pod | None) -> list[Part]:

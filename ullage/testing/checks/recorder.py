@@ -55,7 +55,7 @@ class WatchRecorder(Generic[F]):
         self._last: dict[str, int] = {}
         """Newest version recorded, by uid of an object."""
         self._noted = asyncio.Event()
-        self.moments: list[RecordedChange[F]] = []
+        self.changes: list[RecordedChange[F]] = []
 
     async def __aenter__(self) -> Self:
         for source in self._sources:
@@ -109,7 +109,7 @@ class WatchRecorder(Generic[F]):
 
     def _note(self, source: WatchedSource[F], change: WatchEventType, thing: Any, version: str) -> None:
         self._last[thing.metadata.uid] = int(version)
-        self.moments.append(
+        self.changes.append(
             RecordedChange(int(version), source.read(thing), change is WatchEventType.DELETED, self._clock.now())
         )
         self._noted.set()

@@ -91,7 +91,7 @@ class ControlPlane:
         self.spec = spec or ControlPlaneSpec()
         self.programs = self.spec.programs()
         binaries.find_all(self.programs)
-        self._standing: RunningPlane | None = None
+        self._plane: RunningPlane | None = None
         self._pids: dict[GoProgram, int] = {}
         self._users = 0
 
@@ -107,32 +107,32 @@ class ControlPlane:
     @property
     def server(self) -> str:
         """The API server's URL."""
-        return self._ground.site.server
+        return self._running.site.server
 
     @property
     def etcd(self) -> str:
         """etcd's client URL, for tests that compact its history."""
-        return self._ground.site.etcd
+        return self._running.site.etcd
 
     @property
     def ca(self) -> Path:
         """The certificate authority every server of this control plane is signed by."""
-        return self._ground.site.ca
+        return self._running.site.ca
 
     @property
     def kubeconfig(self) -> Path:
         """The admin's kubeconfig."""
-        return self._ground.site.admin_kubeconfig
+        return self._running.site.admin_kubeconfig
 
     @property
     def folder(self) -> Path:
         """The temporary folder of this control plane; gone after `stop`."""
-        return self._ground.site.folder
+        return self._running.site.folder
 
     @property
     def probe(self) -> Probe:
         """A blocking look at the servers, as admin."""
-        return self._ground.probe
+        return self._running.probe
 
     def pid(self, program: GoProgram) -> int:
         """The process id of a component that was started."""
@@ -140,15 +140,15 @@ class ControlPlane:
 
     def log(self, program: GoProgram) -> Path:
         """The component's log; a restart appends to it."""
-        return self._ground.site.log(program)
+        return self._running.site.log(program)
 
     def is_running(self, program: GoProgram) -> bool:
         """True if the component was started and has not ended."""
-        return program in self._pids and self._ground.processes.exit_code(program) is None
+        return program in self._pids and self._running.processes.exit_code(program) is None
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = (), validity: Validity | None = None) -> Path:
         """A kubeconfig with a client certificate for another user; RBAC gives a new one nothing."""
-        return self._write_user(certificate_credentials(self._ground.authority.client(user, groups, validity)))
+        return self._write_user(certificate_credentials(self._running.authority.client(user, groups, validity)))
 
     def kubeconfig_with_token(self, token: str) -> Path:
         """A kubeconfig with a bearer token: one of the spec's static tokens, or a wrong one."""
@@ -160,12 +160,12 @@ class ControlPlane:
 
     def audit(self) -> list[AuditedRequest]:
         """Every request answered so far; needs `audit` in the spec."""
-        return list(read_audit(self._ground.site.audit_log))
+        return list(read_audit(self._running.site.audit_log))
 
     def start_all(self) -> None:
         """Start every component and wait until each is ready; a port taken meanwhile means other ports."""
         for attempts_left in reversed(range(PORT_ATTEMPTS)):
-            self._standing = RunningPlane.build(self.spec.tokens)
+            self._plane = RunningPlane.build(self.spec.tokens)
             try:
                 self._start_in_order()
                 return
@@ -187,27 +187,27 @@ class ControlPlane:
 
     def kill(self, program: GoProgram) -> None:
         """End a component with SIGKILL, as a crash does; returns when it is gone."""
-        self._ground.processes.send_signal(program, signal.SIGKILL)
+        self._running.processes.send_signal(program, signal.SIGKILL)
 
     def pause(self, program: GoProgram) -> None:
         """Freeze a component: its connections stay open and nothing answers."""
-        self._ground.processes.send_signal(program, signal.SIGSTOP)
+        self._running.processes.send_signal(program, signal.SIGSTOP)
 
     def resume(self, program: GoProgram) -> None:
         """Let a frozen component go on."""
-        self._ground.processes.send_signal(program, signal.SIGCONT)
+        self._running.processes.send_signal(program, signal.SIGCONT)
 
     def stop(self) -> None:
         """End every component and remove the folder. Calling it again does nothing."""
-        if self._standing is not None:
-            self._standing.raze()
+        if self._plane is not None:
+            self._plane.raze()
         self._pids.clear()
 
     @property
-    def _ground(self) -> RunningPlane:
-        if self._standing is None:
+    def _running(self) -> RunningPlane:
+        if self._plane is None:
             raise NotStarted("this control plane has not been started; call start_all() first")
-        return self._standing
+        return self._plane
 
     def _start_in_order(self) -> None:
         foundation = [program for program in self.programs if program in BASE]
@@ -219,18 +219,18 @@ class ControlPlane:
                 self._await_ready(program, launch)
 
     def _launch(self, program: GoProgram) -> Launch:
-        ground = self._ground
+        plane = self._running
         if program is GoProgram.KARPENTER:
             self._install_karpenter_crds()
-        launch = launch_of(program, ground.site, self.spec)
+        launch = launch_of(program, plane.site, self.spec)
         command = [str(binaries.find(program)), *launch.arguments]
-        log = ground.site.log(program)
-        self._pids[program] = ground.processes.start(program, command, log=log, environment=launch.environment)
+        log = plane.site.log(program)
+        self._pids[program] = plane.processes.start(program, command, log=log, environment=launch.environment)
         return launch
 
     def _await_ready(self, program: GoProgram, launch: Launch) -> None:
         def is_ready() -> bool:
-            code = self._ground.processes.exit_code(program)
+            code = self._running.processes.exit_code(program)
             if code is not None:
                 raise self._failure(program, f"ended with exit code {code}")
             return self._says_ready(program, launch)
@@ -263,7 +263,7 @@ class ControlPlane:
     def _write_user(self, credentials: Mapping[str, object]) -> Path:
         self._users += 1
         path = self.folder / f"user-{self._users}.kubeconfig"
-        write_kubeconfig(path, self._ground.site, credentials)
+        write_kubeconfig(path, self._running.site, credentials)
         return path
 
 

@@ -24,10 +24,10 @@ CRDS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 class Probe:
     """Asks servers that show a certificate of one authority, as one user."""
 
-    def __init__(self, ca: Path, pair: KeyPair, scratch: Path) -> None:
+    def __init__(self, ca: Path, pair: KeyPair, folder: Path) -> None:
         context = ssl.create_default_context(cafile=str(ca))
         # The ssl module reads a client certificate from files only.
-        certificate, key = scratch / "probe.crt", scratch / "probe.key"
+        certificate, key = folder / "probe.crt", folder / "probe.key"
         pair.write(certificate, key)
         context.load_cert_chain(certificate, key)
         # Straight to loopback, whatever proxy the environment names.

@@ -97,18 +97,18 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
     watchdog = Watchdog(folder)
     try:
-        _tell({"folder": str(folder), "pid": os.getpid()})
+        _reply({"folder": str(folder), "pid": os.getpid()})
         for line in sys.stdin:
             try:
                 reply = watchdog.answer(json.loads(line))
             except (OSError, KeyError) as error:
                 reply = {"error": f"{type(error).__name__}: {error}"}
-            _tell(reply)
+            _reply(reply)
     finally:
         watchdog.end()
 
 
-def _tell(reply: dict[str, Any]) -> None:
+def _reply(reply: dict[str, Any]) -> None:
     # Nobody listening means the test run is gone: the end of the input will say so too.
     with contextlib.suppress(BrokenPipeError):
         sys.stdout.write(json.dumps(reply) + "\n")

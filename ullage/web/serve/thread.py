@@ -58,9 +58,9 @@ class DashboardListen:
 class ServerThread:
     """Serves one view. Make it in the view's loop; `start` returns when pages are served."""
 
-    def __init__(self, shown: DashboardSource, door: DashboardListen) -> None:
+    def __init__(self, shown: DashboardSource, listen: DashboardListen) -> None:
         self._shown = shown
-        self._door = door
+        self._listen = listen
         self._home = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="dashboard", daemon=True)
         self._started: concurrent.futures.Future[ListenAddress] = concurrent.futures.Future()
@@ -98,12 +98,12 @@ class ServerThread:
     async def _serve(self) -> None:
         stop = asyncio.Event()
         self._loop, self._stop = asyncio.get_running_loop(), stop
-        hub = PatchHub(self._door.life)
-        site = DashboardPages(hub, self._explain, TokenGate(self._door.token), self._door.address.host)
+        hub = PatchHub(self._listen.life)
+        site = DashboardPages(hub, self._explain, TokenGate(self._listen.token), self._listen.address.host)
         runner = web.AppRunner(application(site), access_log=None, handle_signals=False, shutdown_timeout=0.2)
         await runner.setup()
         try:
-            await web.TCPSite(runner, self._door.address.host, self._door.address.port).start()
+            await web.TCPSite(runner, self._listen.address.host, self._listen.address.port).start()
             host, port, *_ = runner.addresses[0]
             hub.publish(await self._ask(self._shown.patch))
             self._started.set_result(ListenAddress(host, port))

@@ -111,7 +111,7 @@ function drawFigures() {
   say($("map-summary"), `${plural(said.nodes, "node")} with ${plural(said.gpus, "GPU")}: ${number(said.allocated)} allocated, ${number(said.idle)} idle, ${said.broken} unhealthy.`);
   const nothing = store.nodes.size === 0;
   $("map-empty").hidden = !nothing;
-  if (nothing) say($("map-empty"), page.heard ? "There are no nodes." : "Reading the cluster…");
+  if (nothing) say($("map-empty"), page.synced ? "There are no nodes." : "Reading the cluster…");
 }
 
 function comingAndGoing() {

@@ -26,7 +26,7 @@ class CapacityOnOrder:
         self._stale = True
         self._renewed = 0.0
 
-    def hear(self, event: FactEvent[Any]) -> None:
+    def observe(self, event: FactEvent[Any]) -> None:
         """Apply a change of a smart pod, a NodeClaim or a node bought for a request."""
         self.facts.apply(event)
         self._stale = True

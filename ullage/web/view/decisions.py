@@ -46,16 +46,16 @@ class RecentDecisions:
 
     def __init__(self) -> None:
         self.table = SectionTable()
-        self._told = 0
+        self._count = 0
         self._of_note: dict[tuple[str, str, str], str] = {}
         """Keys by reason, object and note. An Event of something announced in this process is the same decision."""
 
-    def tell(self, announcement: EventMessage, *, at: float, by: str = "") -> None:
+    def record(self, announcement: EventMessage, *, at: float, by: str = "") -> None:
         """Add a decision announced in this process."""
-        self._told += 1
+        self._count += 1
         self.put(
             ShownDecision(
-                key=f"told-{self._told}",
+                key=f"told-{self._count}",
                 at=at,
                 reason=announcement.reason.value,
                 kind=announcement.about.kind,

@@ -8,7 +8,7 @@ import msgspec
 
 from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.explain.pod import ExplainedState, PodExplanation, explain_pod
-from ullage.decide.explain.scale_up import foretold
+from ullage.decide.explain.scale_up import forecast
 from ullage.decide.karpenter.outlook import explain_capacity
 from ullage.model.fact_event import ObjectKey
 from ullage.model.verdict import Reason, Verdict
@@ -40,18 +40,18 @@ class ExplanationView(ViewRow, frozen=True, kw_only=True):
     helps: tuple[str, ...] = ()
 
 
-def explained(picture: DashboardModel, key: ObjectKey, *, now: float) -> ExplanationView | None:
+def explained(model: DashboardModel, key: ObjectKey, *, now: float) -> ExplanationView | None:
     """Explanation of a pod; None if there is no such pod."""
-    snapshot = picture.snapshot
+    snapshot = model.snapshot
     pod = snapshot.state.pods.get(key)
     if pod is None:
         return None
-    said = explain_pod(snapshot, pod, PlanInputs(), now=now, policy=picture.policy)
+    said = explain_pod(snapshot, pod, PlanInputs(), now=now, policy=model.policy)
     steps = said.steps
     if said.verdict == ExplainedState.UNSCHEDULABLE:
-        pools = [picture.pools[name].facts for name in sorted(picture.pools)]
-        bought = explain_capacity(picture.capacity.facts, pod, now=now)
-        steps = (*steps, *bought, *foretold(picture.assigner, pod, pools, now=now))
+        pools = [model.pools[name].facts for name in sorted(model.pools)]
+        bought = explain_capacity(model.capacity.facts, pod, now=now)
+        steps = (*steps, *bought, *forecast(model.assigner, pod, pools, now=now))
     return ExplanationView(
         pod=str(key), verdict=str(said.verdict), message=said.message, node=pod.node, groups=_groups(said), helps=steps
     )

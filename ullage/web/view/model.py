@@ -58,12 +58,12 @@ class DashboardModel:
         self._unaccounted: dict[ObjectKey, None] = {}
         self._used: dict[str, None] = {}
         """Nodes where processes may use GPUs that their pods do not account for, or no longer do."""
-        self._news = 0
+        self._changes = 0
         """Version that grows with every change that may alter the answer for a pending pod."""
         self._roster = 0
         self._stale_at: float | None = None
 
-    def hear(self, event: FactEvent[Any]) -> None:
+    def observe(self, event: FactEvent[Any]) -> None:
         """Apply one event: a fact of the cluster, a GPU's Lease, a pool or a decision."""
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
         match fact:
@@ -71,9 +71,9 @@ class DashboardModel:
                 self.snapshot.apply(event)
                 self._used[fact.node] = None
             case PoolView():
-                self._pool_heard(event, fact)
+                self._pool_changed(event, fact)
             case SmartPod() | NodeClaim() | HandoverNode():
-                self.capacity.hear(event)
+                self.capacity.observe(event)
             case ShownDecision():
                 if not isinstance(event, Deleted):
                     self.decisions.put(fact)
@@ -82,7 +82,7 @@ class DashboardModel:
             case _:
                 self.snapshot.apply(event)
                 if not isinstance(event, Synced):
-                    self._fact_heard(event, fact)
+                    self._fact_changed(event, fact)
 
     def patch(self, about: PageInfo, *, now: float) -> ViewPatch:
         """Rows that changed since the last patch. Its cost grows with the changes, not with the cluster."""
@@ -92,7 +92,7 @@ class DashboardModel:
         self._renew_nodes(now)
         self._ledgers.renew()
         # Questions about gangs are what-if trials that are undone: node rows do not change.
-        self._waiting.renew(now=now, version=self._news)
+        self._waiting.renew(now=now, version=self._changes)
         self.capacity.renew(now=now)
         self._seen = self.snapshot.columns.changed.version
         self._totals.put(ONLY, self._counted())
@@ -111,10 +111,10 @@ class DashboardModel:
         changed = {section: table.taken() for section, table in tables.items()}
         return ViewPatch(now=now, sections={section: rows for section, rows in changed.items() if rows})
 
-    def _fact_heard(self, event: FactEvent[Any], fact: object) -> None:
+    def _fact_changed(self, event: FactEvent[Any], fact: object) -> None:
         if isinstance(fact, Pod):
             gone = isinstance(event, Deleted)
-            self._waiting.hear(fact, gone=gone)
+            self._waiting.observe(fact, gone=gone)
             self._used[fact.node] = None
             if fact.holds_room and not gone:
                 self._unaccounted[fact.key] = None
@@ -126,9 +126,9 @@ class DashboardModel:
             self._used[fact.node] = None
         elif isinstance(fact, Claim):
             self._unaccounted |= dict.fromkeys(pod.key for pod in self.snapshot.state.pods_naming(fact.key))
-        self._news += 1
+        self._changes += 1
 
-    def _pool_heard(self, event: FactEvent[PoolView], pool: PoolView) -> None:
+    def _pool_changed(self, event: FactEvent[PoolView], pool: PoolView) -> None:
         name = pool.facts.name
         if isinstance(event, Deleted):
             self.pools.pop(name, None)
@@ -143,12 +143,12 @@ class DashboardModel:
 
     def _account(self) -> None:
         """Assign GPUs to pods that do not name theirs, from Leases and from processes seen on GPUs."""
-        heard, self._unaccounted = self._unaccounted, {}
+        synced, self._unaccounted = self._unaccounted, {}
         placed = self.snapshot.pods
-        pods = [placed[key] for key in heard if key in placed and not key.namespace.startswith(NO_NAMESPACE)]
+        pods = [placed[key] for key in synced if key in placed and not key.namespace.startswith(NO_NAMESPACE)]
         account_for_bound(self.snapshot, pods)
         for pod in pods:
-            self.snapshot.leases.pod_heard(pod, gone=False)
+            self.snapshot.leases.observe_pod(pod, gone=False)
         nodes, self._used = self._used, {}
         hold_in_use(self.snapshot, nodes)
 

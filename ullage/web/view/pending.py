@@ -46,7 +46,7 @@ class PendingPods:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def hear(self, pod: Pod, *, gone: bool) -> None:
+    def observe(self, pod: Pod, *, gone: bool) -> None:
         """Apply a change of a pod. Smart pods are no demand of their own: they are shown with their requests."""
         if not gone and waits(pod) and not is_smart_pod(pod.labels):
             self._pods[pod.key] = pod
@@ -127,8 +127,8 @@ class PendingPods:
         return dict.fromkeys((pod.key, *(one.key for one in ask.pending)), said)
 
     def _word(self, pod: Pod, answer: NoFit | GangNoFit) -> str:
-        hopeless = permanent_reason(pod, answer.reasons, self._assigner.snapshot)
-        return str(next(iter(answer.reasons), NO_NODES) if hopeless is None else hopeless)
+        permanent = permanent_reason(pod, answer.reasons, self._assigner.snapshot)
+        return str(next(iter(answer.reasons), NO_NODES) if permanent is None else permanent)
 
 
 def _spoken(ask: DeviceRequest | None) -> str:

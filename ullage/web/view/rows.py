@@ -207,7 +207,7 @@ class PageInfo(ViewRow, frozen=True, kw_only=True):
     caption: str = ""
     speed: float = 1.0
     currency: str = "$"
-    heard: bool = False
+    synced: bool = False
     """True if the whole cluster has been read once."""
     trouble: str = ""
     """Reason why the page may be out of date."""

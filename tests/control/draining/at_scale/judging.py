@@ -4,20 +4,20 @@ from collections.abc import Iterator, Sequence
 
 from tests.control.draining.at_scale.cluster import Service
 from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT
-from ullage.testing.checks.disruption import Moment, ObservedDrain, below_minimum, bound_late, drains, went_with_pods
+from ullage.testing.checks.disruption import Change, ObservedDrain, below_minimum, bound_late, drains, went_with_pods
 
 BOUND_WITHIN = 5.0
 
 
-def everything_wrong(moments: Sequence[Moment], services: Sequence[Service], *, after: int) -> Iterator[str]:
+def everything_wrong(changes: Sequence[Change], services: Sequence[Service], *, after: int) -> Iterator[str]:
     """Budgets overdrawn, pods lost with their node, and replacements (made after that version) that waited too long."""
-    yield from below_minimum(moments, {service.key: service.replicas for service in services})
-    yield from bound_late(moments, after=after, within=BOUND_WITHIN)
-    yield from went_with_pods(moments)
+    yield from below_minimum(changes, {service.key: service.replicas for service in services})
+    yield from bound_late(changes, after=after, within=BOUND_WITHIN)
+    yield from went_with_pods(changes)
 
 
-def removals(moments: Sequence[Moment]) -> list[ObservedDrain]:
-    return drains(moments, draining=DRAINING_TAINT, candidate=CANDIDATE_TAINT)
+def removals(changes: Sequence[Change]) -> list[ObservedDrain]:
+    return drains(changes, draining=DRAINING_TAINT, candidate=CANDIDATE_TAINT)
 
 
 def too_early(found: Sequence[ObservedDrain], unneeded: float) -> Iterator[str]:
@@ -28,5 +28,5 @@ def too_early(found: Sequence[ObservedDrain], unneeded: float) -> Iterator[str]:
             yield f"{one.node} was a candidate since {since or 'never'}, and tainted at {one.value}"
 
 
-def newest(moments: Sequence[Moment]) -> int:
-    return max(moment.version for moment in moments)
+def newest(changes: Sequence[Change]) -> int:
+    return max(change.version for change in changes)

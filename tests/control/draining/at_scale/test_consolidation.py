@@ -72,23 +72,23 @@ async def test_all_that_can_go_do(plane: ControlPlane, api: KubeApi, programs: P
     busy = {name for name, load in loads.items() if load.gpu > 4}
 
     async with DisruptionHistory(api) as history, PlacementHistory(api, LEASE_NAMESPACE) as snapshot:
-        start = newest(history.moments)
+        start = newest(history.changes)
         limits = {"maxScaleDownParallelism": size.at_once, "maxDrainParallelism": size.drained_at_once}
         await drain_from_now_on(api, unneededTime=f"{UNNEEDED}s", **limits)
         await until(lambda: drained(api, loads, services), size.seconds, programs)
         await asyncio.gather(history.whole(), snapshot.whole())
-    assert list(everything_wrong(history.moments, services, after=start)) == []
+    assert list(everything_wrong(history.changes, services, after=start)) == []
     assert list(snapshot.breaches()) == []
     assert list(left_marked(await nodes_of(api), DRAINING_TAINT, CANDIDATE_TAINT)) == []
     assert await machines_made(api) == size.nodes
     await until(lambda: shrunk_to(api, len(busy)), 10, programs)
-    found = removals(history.moments)
+    found = removals(history.changes)
     # Soft taints have a budget of calls: not every node has its mark before its time comes.
     assert list(too_early([one for one in found if one.candidate_since], UNNEEDED)) == []
     with_pods = [one for one in found if one.pods]
     assert size.drained_at_once / 2 <= most_at_once(with_pods) <= size.drained_at_once
     assert most_at_once(found) <= size.at_once
-    evicted = {one.fact.metadata.name for one in history.moments if isinstance(one.fact, KubePod) and one.gone}
+    evicted = {one.fact.metadata.name for one in history.changes if isinstance(one.fact, KubePod) and one.gone}
     seen = Seen(found, frozenset(evicted), frozenset(busy))
     await until_right(lambda: untold(api, seen), 30, programs)
     await until_right(lambda: wrong_figures(page, seen), 30, programs)

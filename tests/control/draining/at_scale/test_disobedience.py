@@ -91,12 +91,12 @@ async def test_a_budget_that_allows_nothing(plane: ControlPlane, api: KubeApi, p
 
         await until(the_reason_is_shown, 20, programs)
         await asyncio.sleep(5)
-        assert removals(history.moments) == []
+        assert removals(history.changes) == []
         await api.patch(BUDGETS, strict.name, MergePatch({"spec": {"maxUnavailable": 2}}), NS)
         await seen(history, is_gone(scene.node), 60)
         await until(lambda: all_available(api, [BUSY, strict]), 20, programs)
         await history.whole()
-    assert list(everything_wrong(history.moments, [BUSY, strict], after=newest(history.moments))) == []
+    assert list(everything_wrong(history.changes, [BUSY, strict], after=newest(history.changes))) == []
 
 
 async def test_a_budget_that_is_spent_after_the_plan(plane: ControlPlane, api: KubeApi, programs: PoolPrograms) -> None:
@@ -107,7 +107,7 @@ async def test_a_budget_that_is_spent_after_the_plan(plane: ControlPlane, api: K
     async with DisruptionHistory(api) as history:
         await drain_from_now_on(api, unneededTime="1s")
         await seen(history, is_draining(scene.node), 30)
-        since = len(history.moments)
+        since = len(history.changes)
         await api.patch(BUDGETS, fickle.name, MergePatch({"spec": {"maxUnavailable": 0}}), NS)
         await seen(history, is_free_again(scene.node), 30, since=since)
         await until(lambda: scene.fails_for("NotEnoughPdb"), 10, programs)
@@ -117,7 +117,7 @@ async def test_a_budget_that_is_spent_after_the_plan(plane: ControlPlane, api: K
         await api.patch(BUDGETS, fickle.name, MergePatch({"spec": {"maxUnavailable": 2}}), NS)
         await seen(history, is_gone(scene.node), 60, since=since)
         await history.whole()
-    assert list(everything_wrong(history.moments, [BUSY, fickle], after=newest(history.moments))) == []
+    assert list(everything_wrong(history.changes, [BUSY, fickle], after=newest(history.changes))) == []
 
 
 @pytest.mark.full
@@ -129,7 +129,7 @@ async def test_a_pod_that_is_held_by_a_finalizer(plane: ControlPlane, api: KubeA
     async with DisruptionHistory(api) as history:
         await drain_from_now_on(api, unneededTime="1s")
         await seen(history, begins_to_leave(scene.node), 30)
-        since = len(history.moments)
+        since = len(history.changes)
         await seen(history, is_free_again(scene.node), 60, since=since)
         await until(lambda: scene.fails_for("PodsRemain"), 10, programs)
         assert (await scene.figures()).by("ullage_evictions_total", "result")["PodsRemain"] == 1
@@ -137,7 +137,7 @@ async def test_a_pod_that_is_held_by_a_finalizer(plane: ControlPlane, api: KubeA
         await api.patch(PODS, pod, MergePatch({"metadata": {"finalizers": None}}), NS)
         await seen(history, is_gone(scene.node), 60, since=since)
         await history.whole()
-    assert list(went_with_pods(history.moments)) == []
+    assert list(went_with_pods(history.changes)) == []
 
 
 @pytest.mark.parametrize("down", [1.0, pytest.param(20.0, marks=pytest.mark.full)])
@@ -152,17 +152,17 @@ async def test_the_api_server_goes_away(plane: ControlPlane, api: KubeApi, progr
     async with DisruptionHistory(api) as before:
         await drain_from_now_on(api, unneededTime="1s")
         await seen(
-            before, lambda moment: isinstance(moment.fact, KubePod) and moment.gone, 40, since=len(before.moments)
+            before, lambda moment: isinstance(moment.fact, KubePod) and moment.gone, 40, since=len(before.changes)
         )
         await asyncio.to_thread(plane.kill, GoProgram.APISERVER)
-        heard = list(before.moments)
+        heard = list(before.changes)
     await asyncio.sleep(down)
     await asyncio.to_thread(plane.start, GoProgram.APISERVER)
     async with DisruptionHistory(api) as after:
-        back = newest(after.moments)
+        back = newest(after.changes)
         await until(lambda: drained(api, loads, services), 120, programs)
         await after.whole()
     assert list(everything_wrong(heard, services, after=newest(heard))) == []
-    assert list(everything_wrong(after.moments, services, after=back)) == []
+    assert list(everything_wrong(after.changes, services, after=back)) == []
     assert list(left_marked(await nodes_of(api), DRAINING_TAINT, CANDIDATE_TAINT)) == []
     assert await machines_made(api) == 10

@@ -51,17 +51,17 @@ async def test_a_gang_moves_whole(plane: ControlPlane, api: KubeApi, programs: P
     gang = Service("gang", MEMBERS, {"maxUnavailable": MEMBERS}, gpus=1, gang=True)
     loads = await four_nodes(plane, api, programs, gang)
     async with DisruptionHistory(api) as history, PlacementHistory(api, LEASE_NAMESPACE) as snapshot:
-        start = newest(history.moments)
+        start = newest(history.changes)
         await drain_from_now_on(api, unneededTime="1s")
         await until(lambda: drained(api, loads, [BUSY, gang]), 60, programs)
         await history.whole()
         await snapshot.whole()
-    assert list(everything_wrong(history.moments, [BUSY, gang], after=start)) == []
+    assert list(everything_wrong(history.changes, [BUSY, gang], after=start)) == []
     assert list(snapshot.breaches()) == []
-    pods = [one.fact for one in snapshot.moments if isinstance(one.fact, Pod)]
+    pods = [one.fact for one in snapshot.changes if isinstance(one.fact, Pod)]
     members = {pod.uid for pod in pods if pod.claim_template == gang.name}
     assert len(members) == 2 * MEMBERS, "somebody was moved more than once"
-    assert list(begun_too_early(snapshot.moments, members, MEMBERS)) == []
+    assert list(begun_too_early(snapshot.changes, members, MEMBERS)) == []
     assert await machines_made(api) == len(loads)
 
 
@@ -82,6 +82,6 @@ async def test_a_gang_whose_budget_does_not_last_stays(
 
         await until(the_reason_is_shown, 30, programs)
         await history.whole()
-    assert removals(history.moments) == []
+    assert removals(history.changes) == []
     assert {pod.metadata.uid for pod in (await api.list(PODS, NS)).items} == before
     assert len(loads) == 4

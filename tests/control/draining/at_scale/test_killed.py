@@ -73,7 +73,7 @@ class Mortal:
         """At one of the occasions, or a little later; or when nothing has happened for a while."""
         occasion = self._chance.choice(OCCASIONS)
         with suppress(TimeoutError):
-            await seen(history, occasion, 8, since=len(history.moments))
+            await seen(history, occasion, 8, since=len(history.changes))
         await asyncio.sleep(self._chance.choice((0.0, self._chance.uniform(0.0, 0.3), self._chance.uniform(0.0, 2.0))))
         self.die_now()
         await asyncio.sleep(self._chance.uniform(0.0, 0.5))
@@ -97,7 +97,7 @@ async def test_killed_at_five_random_points(
     services = services_for(loads)
     await place(api, loads, services, programs)
     async with DisruptionHistory(api) as history:
-        start = newest(history.moments)
+        start = newest(history.changes)
         await drain_from_now_on(api, unneededTime=f"{UNNEEDED}s", **SLOWLY)
         in_the_middle = 0
         for _ in range(KILLS):
@@ -106,8 +106,8 @@ async def test_killed_at_five_random_points(
         await until(lambda: drained(api, loads, services), 90, programs)
         await history.whole()
     assert in_the_middle > KILLS // 2, "it was done too early: this run shows little"
-    assert list(everything_wrong(history.moments, services, after=start)) == []
-    assert list(too_early(removals(history.moments), UNNEEDED)) == []
+    assert list(everything_wrong(history.changes, services, after=start)) == []
+    assert list(too_early(removals(history.changes), UNNEEDED)) == []
     assert list(left_marked(await nodes_of(api), DRAINING_TAINT, CANDIDATE_TAINT)) == []
     assert await machines_made(api) == SIZE
 
@@ -136,9 +136,9 @@ async def test_timers_outlive_the_controller(plane: ControlPlane, api: KubeApi, 
             at_work_since.append(await at_work(programs))
         await until(lambda: drained(api, loads, services), 60, programs)
         await history.whole()
-    said = timers(history.moments, candidate=CANDIDATE_TAINT)
+    said = timers(history.changes, candidate=CANDIDATE_TAINT)
     assert {name: len(values) for name, values in said.items()} == dict.fromkeys(names[2:], 1), said
-    found = removals(history.moments)
+    found = removals(history.changes)
     assert list(too_early(found, unneeded)) == []
 
     def late(one: ObservedDrain) -> float:

@@ -57,7 +57,7 @@ class TwoNodes:
 
     async def kept(self, history: DisruptionHistory) -> None:
         """It is kept for the pod that came late, and that is said; when the pod has left, it goes after all."""
-        since = len(history.moments)
+        since = len(history.changes)
         uid = (await self.api.get(PODS, LATE, NS)).metadata.uid
         await seen(history, is_free_again(self.node), 30, since=since)
         await until(self.reasons_are_told, 10, self.programs)
@@ -105,8 +105,8 @@ async def test_a_pod_bound_by_somebody_else(
         await api.bind(LATE, NS, Binding(scene.node))
         await scene.kept(history)
         await history.whole()
-    assert list(went_with_pods(history.moments)) == []
-    assert list(below_minimum(history.moments, REPLICAS)) == []
+    assert list(went_with_pods(history.changes)) == []
+    assert list(below_minimum(history.changes, REPLICAS)) == []
 
 
 async def test_a_pod_with_a_claim_that_tolerates_every_taint(
@@ -128,6 +128,6 @@ async def test_a_pod_with_a_claim_that_tolerates_every_taint(
         await scene.kept(history)
         await history.whole()
         await snapshot.whole()
-    assert list(went_with_pods(history.moments)) == []
-    assert list(below_minimum(history.moments, REPLICAS)) == []
+    assert list(went_with_pods(history.changes)) == []
+    assert list(below_minimum(history.changes, REPLICAS)) == []
     assert list(snapshot.breaches()) == []

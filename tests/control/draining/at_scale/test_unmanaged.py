@@ -37,7 +37,7 @@ async def test_a_node_is_left_to_its_owner(
     await add_nodes(api, names, WallClock(), **{"kwok.x-k8s.io/node": "fake"})
     await place(api, {"node-a": Load(gpu=5), "node-b": Load(plain=2)}, services, programs)
     async with DisruptionHistory(api) as history, reporting(api, names, WallClock()):
-        start = newest(history.moments)
+        start = newest(history.changes)
         programs.controller(plane.kubeconfig, *OPTIONS, *(["--drain-unmanaged"] if asked else []))
         if asked:
             await until(lambda: told_of(api, "Node", "NodeDrained"), 60, programs)
@@ -45,8 +45,8 @@ async def test_a_node_is_left_to_its_owner(
         else:
             await asyncio.sleep(LONG_ENOUGH)
         await history.whole()
-    assert list(everything_wrong(history.moments, services, after=start)) == []
-    assert len(removals(history.moments)) == asked
+    assert list(everything_wrong(history.changes, services, after=start)) == []
+    assert len(removals(history.changes)) == asked
     assert [len(await pods_on(api, name)) for name in names] == ([7, 0] if asked else [5, 2])
     assert [node.spec.unschedulable for node in await nodes_of(api)] == [False, asked]
     assert [node.spec.taints for node in await nodes_of(api)] == [(), ()]

@@ -2,7 +2,7 @@
 
 from itertools import combinations
 
-from ullage.decide.placement.devices.board import FreeDevices, empty_board, layout_of
+from ullage.decide.placement.devices.board import FreeDevices, empty_devices, layout_of
 from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import MILLI_GPU, Device, DeviceHealth, Inventory
@@ -24,8 +24,8 @@ def an_inventory(*devices: Device) -> Inventory:
 
 def a_board(*devices: Device, free: tuple[int, ...] | None = None) -> FreeDevices:
     """Everything free unless told otherwise."""
-    board = empty_board(layout_of(an_inventory(*devices)))
-    return board if free is None else FreeDevices(board.layout, free, board.free_instances)
+    gpus = empty_devices(layout_of(an_inventory(*devices)))
+    return gpus if free is None else FreeDevices(gpus.layout, free, gpus.free_instances)
 
 
 def islands(*sizes: int, free: str = "") -> FreeDevices:

@@ -15,14 +15,14 @@ REQUIRED, IGNORE = TopologyMode.REQUIRED, TopologyMode.IGNORE
 SHARED = Exclusivity.SHARED
 
 
-def chosen(board: FreeDevices, ask: DeviceRequest) -> DeviceChoice:
-    choice = choose(board, ask)
+def chosen(gpus: FreeDevices, ask: DeviceRequest) -> DeviceChoice:
+    choice = choose(gpus, ask)
     assert isinstance(choice, DeviceChoice), choice
     return choice
 
 
-def refused(board: FreeDevices, ask: DeviceRequest) -> Verdict:
-    verdict = choose(board, ask)
+def refused(gpus: FreeDevices, ask: DeviceRequest) -> Verdict:
+    verdict = choose(gpus, ask)
     assert isinstance(verdict, Verdict), verdict
     return verdict
 
@@ -67,8 +67,8 @@ def refused(board: FreeDevices, ask: DeviceRequest) -> Verdict:
         ),
     ],
 )
-def test_chooses(board: FreeDevices, ask: DeviceRequest, ids: tuple[int, ...]) -> None:
-    assert chosen(board, ask).ids == ids
+def test_chooses(gpus: FreeDevices, ask: DeviceRequest, ids: tuple[int, ...]) -> None:
+    assert chosen(gpus, ask).ids == ids
 
 
 OLD_AND_NEW = (
@@ -189,18 +189,18 @@ OLD_AND_NEW = (
         ),
     ],
 )
-def test_refuses_and_says_why(board: FreeDevices, ask: DeviceRequest, reason: Reason, detail: str) -> None:
-    verdict = refused(board, ask)
+def test_refuses_and_says_why(gpus: FreeDevices, ask: DeviceRequest, reason: Reason, detail: str) -> None:
+    verdict = refused(gpus, ask)
     assert verdict.reason is reason
     assert detail in verdict.detail
 
 
 def test_the_slowest_member_is_the_bandwidth_of_an_island() -> None:
-    board = a_board(a_device(0, "a"), a_device(1, "a", bandwidth=50), a_device(2, "b"), a_device(3, "b"))
+    gpus = a_board(a_device(0, "a"), a_device(1, "a", bandwidth=50), a_device(2, "b"), a_device(3, "b"))
     fast = DeviceRequest(count=2, topology=REQUIRED, min_bandwidth=100)
-    assert chosen(board, fast).ids == (2, 3)
-    assert chosen(board, DeviceRequest(count=2, min_bandwidth=100)).ids == (2, 3), "preferred too, where it can be had"
-    assert chosen(board, DeviceRequest(count=2, min_bandwidth=100, topology=IGNORE)).ids == (0, 1)
+    assert chosen(gpus, fast).ids == (2, 3)
+    assert chosen(gpus, DeviceRequest(count=2, min_bandwidth=100)).ids == (2, 3), "preferred too, where it can be had"
+    assert chosen(gpus, DeviceRequest(count=2, min_bandwidth=100, topology=IGNORE)).ids == (0, 1)
 
 
 def test_a_preferred_topology_that_cannot_be_had_is_said() -> None:
@@ -210,17 +210,17 @@ def test_a_preferred_topology_that_cannot_be_had_is_said() -> None:
 
 
 def test_a_claim_without_a_model_leaves_the_better_gpus_alone() -> None:
-    board = a_board(*OLD_AND_NEW)
-    assert chosen(board, DeviceRequest()).ids == (0,)
-    assert chosen(board, DeviceRequest(model="H100")).ids == (2,)
-    assert chosen(board, DeviceRequest(memory=40 * GIB)).ids == (2,)
+    gpus = a_board(*OLD_AND_NEW)
+    assert chosen(gpus, DeviceRequest()).ids == (0,)
+    assert chosen(gpus, DeviceRequest(model="H100")).ids == (2,)
+    assert chosen(gpus, DeviceRequest(memory=40 * GIB)).ids == (2,)
 
 
 def test_only_a_claim_that_does_not_care_mixes_models() -> None:
-    board = a_board(*OLD_AND_NEW)
-    assert chosen(board, DeviceRequest(count=3, topology=IGNORE)).ids == (0, 1, 2)
-    assert chosen(board, DeviceRequest(count=2, topology=IGNORE)).ids == (0, 1), "alike where that is possible"
-    assert refused(board, DeviceRequest(count=3, model="H100", topology=IGNORE)).reason is Reason.TOO_FEW_GPUS
+    gpus = a_board(*OLD_AND_NEW)
+    assert chosen(gpus, DeviceRequest(count=3, topology=IGNORE)).ids == (0, 1, 2)
+    assert chosen(gpus, DeviceRequest(count=2, topology=IGNORE)).ids == (0, 1), "alike where that is possible"
+    assert refused(gpus, DeviceRequest(count=3, model="H100", topology=IGNORE)).reason is Reason.TOO_FEW_GPUS
 
 
 @pytest.mark.parametrize(
@@ -238,24 +238,24 @@ def test_size_of_a_share(ask: DeviceRequest, milli: int) -> None:
 
 
 def test_shares_fill_opened_gpus_first_unless_spread_or_leaning() -> None:
-    board = a_board(a_device(0, "a"), a_device(1, "a"), a_device(2, "a"), free=(1000, 300, 600))
+    gpus = a_board(a_device(0, "a"), a_device(1, "a"), a_device(2, "a"), free=(1000, 300, 600))
     quarter = DeviceRequest(exclusivity=SHARED, memory=20 * GIB)
-    assert chosen(board, quarter).ids == (1,)
-    assert chosen(board, DeviceRequest(exclusivity=SHARED, memory=20 * GIB, policy=SPREAD)).ids == (0,)
-    assert choose(board, quarter, leaning=2) == DeviceChoice(ids=(2,), islands=1, satisfied=True, share_milli=250)
+    assert chosen(gpus, quarter).ids == (1,)
+    assert chosen(gpus, DeviceRequest(exclusivity=SHARED, memory=20 * GIB, policy=SPREAD)).ids == (0,)
+    assert choose(gpus, quarter, leaning=2) == DeviceChoice(ids=(2,), islands=1, satisfied=True, share_milli=250)
     half = DeviceRequest(exclusivity=SHARED, memory=40 * GIB)
-    assert choose(board, half, leaning=1) == DeviceChoice(ids=(2,), islands=1, satisfied=True, share_milli=500), (
+    assert choose(gpus, half, leaning=1) == DeviceChoice(ids=(2,), islands=1, satisfied=True, share_milli=500), (
         "no room on 1"
     )
 
 
 def test_shares_of_several_gpus_stay_in_one_island() -> None:
-    board = a_board(*(a_device(gpu, "ab"[gpu // 2]) for gpu in range(4)), free=(300, 900, 800, 800))
-    assert chosen(board, DeviceRequest(count=2, exclusivity=SHARED, memory=40 * GIB)).ids == (2, 3)
+    gpus = a_board(*(a_device(gpu, "ab"[gpu // 2]) for gpu in range(4)), free=(300, 900, 800, 800))
+    assert chosen(gpus, DeviceRequest(count=2, exclusivity=SHARED, memory=40 * GIB)).ids == (2, 3)
 
 
 def test_models_are_matched_by_word() -> None:
     assert H100.startswith("NVIDIA")
-    board = a_board(a_device(0, model="NVIDIA A10"))
-    assert refused(board, DeviceRequest(model="A100")).reason is Reason.GPU_MODEL_MISMATCH
-    assert chosen(board, DeviceRequest(model="nvidia-a10")).ids == (0,)
+    gpus = a_board(a_device(0, model="NVIDIA A10"))
+    assert refused(gpus, DeviceRequest(model="A100")).reason is Reason.GPU_MODEL_MISMATCH
+    assert chosen(gpus, DeviceRequest(model="nvidia-a10")).ids == (0,)

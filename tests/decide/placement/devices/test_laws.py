@@ -108,9 +108,9 @@ def test_the_table_of_room_agrees_with_the_choice(
     present: list[Device], free: tuple[int, ...], count: int, bandwidth: int
 ) -> None:
     same = [a_device(device.id, device.island, bandwidth=device.bandwidth) for device in present]
-    board = a_board(*same, free=free)
+    gpus = a_board(*same, free=free)
     mask = sum(1 << device.id for device in same if free[device.id] == MILLI_GPU)
-    room = int(room_in_one_island(board.layout.wiring, bandwidth)[mask])
+    room = int(room_in_one_island(gpus.layout.wiring, bandwidth)[mask])
     ask = DeviceRequest(count=count, topology=TopologyMode.REQUIRED, min_bandwidth=bandwidth)
     if count > 1:
-        assert isinstance(choose(board, ask), DeviceChoice) == (room >= count)
+        assert isinstance(choose(gpus, ask), DeviceChoice) == (room >= count)

@@ -12,28 +12,28 @@ from ullage.model.verdict import Reason, Verdict
 
 
 def test_the_right_victims_free_an_island() -> None:
-    board = islands(4, 4, free="##.. ##..")
+    gpus = islands(4, 4, free="##.. ##..")
     ask = DeviceRequest(count=4, topology=TopologyMode.REQUIRED)
-    across = would_get(board, ask, [DeviceHolding((2,)), DeviceHolding((6,))])
+    across = would_get(gpus, ask, [DeviceHolding((2,)), DeviceHolding((6,))])
     assert isinstance(across, Verdict)
     assert across.reason is Reason.NO_ISLAND_LARGE_ENOUGH
-    within = would_get(board, ask, [DeviceHolding((6,)), DeviceHolding((7,))])
+    within = would_get(gpus, ask, [DeviceHolding((6,)), DeviceHolding((7,))])
     assert isinstance(within, DeviceChoice)
     assert within.ids == (4, 5, 6, 7)
 
 
 def test_shares_come_back_in_part() -> None:
-    board = a_board(a_device(0), free=(100,))
+    gpus = a_board(a_device(0), free=(100,))
     ask = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=40 * GIB)
-    assert isinstance(would_get(board, ask, [DeviceHolding((0,), 300)]), Verdict)
-    assert isinstance(would_get(board, ask, [DeviceHolding((0,), 300), DeviceHolding((0,), 200)]), DeviceChoice)
+    assert isinstance(would_get(gpus, ask, [DeviceHolding((0,), 300)]), Verdict)
+    assert isinstance(would_get(gpus, ask, [DeviceHolding((0,), 300), DeviceHolding((0,), 200)]), DeviceChoice)
 
 
 @given(st.lists(st.sampled_from([0, 1000]), min_size=8, max_size=8), st.integers(1, 8))
 def test_taking_and_letting_go_restores_the_board(free: list[int], count: int) -> None:
-    board = a_board(*(a_device(gpu, "ab"[gpu // 4]) for gpu in range(8)), free=tuple(free))
-    choice = choose(board, DeviceRequest(count=count))
+    gpus = a_board(*(a_device(gpu, "ab"[gpu // 4]) for gpu in range(8)), free=tuple(free))
+    choice = choose(gpus, DeviceRequest(count=count))
     if isinstance(choice, DeviceChoice):
-        held = taken(board, choice)
+        held = taken(gpus, choice)
         assert sum(held.free) == sum(free) - 1000 * count
-        assert without(held, DeviceHolding(choice.ids)) == board
+        assert without(held, DeviceHolding(choice.ids)) == gpus

@@ -23,29 +23,29 @@ def split(gpu: int, *profiles: str, **facts: object) -> Device:
     return a_device(gpu, "a", mig=parts, **facts)
 
 
-def uuids(board: FreeDevices, ask: DeviceRequest) -> tuple[str, ...]:
-    choice = choose(board, ask)
+def uuids(gpus: FreeDevices, ask: DeviceRequest) -> tuple[str, ...]:
+    choice = choose(gpus, ask)
     assert isinstance(choice, DeviceChoice), choice
     return choice.instances
 
 
 def test_the_smallest_that_is_large_enough() -> None:
-    board = a_board(split(0, "3g.40gb", "1g.10gb"), split(1, "2g.20gb", "1g.10gb"))
-    assert uuids(board, DeviceRequest(exclusivity=MIG)) == ("MIG-0-1",)
-    assert uuids(board, DeviceRequest(exclusivity=MIG, memory=12 * GIB)) == ("MIG-1-0",)
-    assert uuids(board, DeviceRequest(exclusivity=MIG, memory=21 * GIB)) == ("MIG-0-0",)
-    assert uuids(board, DeviceRequest(exclusivity=MIG, tflops=400)) == ("MIG-0-0",), "three sevenths of 989"
+    gpus = a_board(split(0, "3g.40gb", "1g.10gb"), split(1, "2g.20gb", "1g.10gb"))
+    assert uuids(gpus, DeviceRequest(exclusivity=MIG)) == ("MIG-0-1",)
+    assert uuids(gpus, DeviceRequest(exclusivity=MIG, memory=12 * GIB)) == ("MIG-1-0",)
+    assert uuids(gpus, DeviceRequest(exclusivity=MIG, memory=21 * GIB)) == ("MIG-0-0",)
+    assert uuids(gpus, DeviceRequest(exclusivity=MIG, tflops=400)) == ("MIG-0-0",), "three sevenths of 989"
 
 
 def test_taken_instances_are_not_given_again() -> None:
-    board = a_board(split(0, "1g.10gb", "1g.10gb"))
+    gpus = a_board(split(0, "1g.10gb", "1g.10gb"))
     ask = DeviceRequest(exclusivity=MIG, memory=10 * GIB)
     given = []
-    while isinstance(choice := choose(board, ask), DeviceChoice):
+    while isinstance(choice := choose(gpus, ask), DeviceChoice):
         given.append(choice)
-        board = taken(board, choice)
+        gpus = taken(gpus, choice)
     assert [choice.instances for choice in given] == [("MIG-0-0",), ("MIG-0-1",)]
-    assert choose(board, ask) == Verdict(Reason.NO_MIG_INSTANCE, "1 of one profile asked, 0 of 2 that suit are free")
+    assert choose(gpus, ask) == Verdict(Reason.NO_MIG_INSTANCE, "1 of one profile asked, 0 of 2 that suit are free")
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_taken_instances_are_not_given_again() -> None:
     ],
 )
 def test_several(policy: DevicePolicy, prefer_ids: tuple[int, ...], expected: tuple[str, ...]) -> None:
-    board = a_board(split(0, "1g.10gb"), split(1, "1g.10gb", "1g.10gb"), split(2, "1g.10gb", "1g.10gb", "1g.10gb"))
-    assert uuids(board, DeviceRequest(count=2, exclusivity=MIG, policy=policy, prefer_ids=prefer_ids)) == expected
+    gpus = a_board(split(0, "1g.10gb"), split(1, "1g.10gb", "1g.10gb"), split(2, "1g.10gb", "1g.10gb", "1g.10gb"))
+    assert uuids(gpus, DeviceRequest(count=2, exclusivity=MIG, policy=policy, prefer_ids=prefer_ids)) == expected
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_several(policy: DevicePolicy, prefer_ids: tuple[int, ...], expected: tu
         ),
     ],
 )
-def test_refuses(board: FreeDevices, ask: DeviceRequest, reason: Reason) -> None:
-    answer = choose(board, ask)
+def test_refuses(gpus: FreeDevices, ask: DeviceRequest, reason: Reason) -> None:
+    answer = choose(gpus, ask)
     assert isinstance(answer, Verdict)
     assert answer.reason is reason

@@ -66,13 +66,13 @@ def _devices(snapshot: ClusterSnapshot, pod: Pod, row: int) -> tuple[int, int]:
     assert isinstance(choice, DeviceChoice)
     if pod.shape.devices is None:
         return 0, 0
-    board = table.boards.of(row)
-    return int(choice.satisfied), 0 if board is None else -_waste(board, choice)
+    gpus = table.devices.of(row)
+    return int(choice.satisfied), 0 if gpus is None else -_waste(gpus, choice)
 
 
-def _waste(board: FreeDevices, choice: DeviceChoice) -> int:
+def _waste(gpus: FreeDevices, choice: DeviceChoice) -> int:
     """First by the size of the instances, then by how many GPUs would be used that are not used yet."""
-    instances = dict(enumerate(board.layout.instances))
+    instances = dict(enumerate(gpus.layout.instances))
     taken = [one for one in instances.values() if one.uuid in choice.instances]
-    used = {one.device for place, one in instances.items() if not board.free_instances >> place & 1}
+    used = {one.device for place, one in instances.items() if not gpus.free_instances >> place & 1}
     return 1000 * sum(one.memory >> 30 for one in taken) + len({one.device for one in taken} - used)

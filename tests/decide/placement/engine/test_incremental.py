@@ -221,7 +221,7 @@ def test_when_more_is_new_than_is_remembered_everything_is_looked_at_again(monke
     for _ in range(150):
         world.step()
         world.compare(world.rng.choice(world.waiting))
-        generations.add(world.kept.boards.generation)
+        generations.add(world.kept.devices.generation)
     assert len(generations) > 2, "numbers were given anew on the way"
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.decide.scenes import A100, Scene, claim, leased, node, pod, report
-from ullage.decide.explain.rejections import grounds, grounds_of
+from ullage.decide.explain.rejections import node_rejections, rejections_of
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
 from ullage.decide.placement.filters.codes import FITS, REASONS
 from ullage.decide.placement.prefilter import with_claim
@@ -174,8 +174,8 @@ def test_codes_words_and_grounds_agree(devices: dict[str, object], mode: str, he
     words = engine.explain(waiting, now=scene.now)
     by_code = {name: REASONS[codes[row]] for name, row in scene.snapshot.columns.rows.items()}
     assert by_code == {name: verdict.reason for name, verdict in words.items()}
-    told = {ground.reason: ground.nodes for ground in grounds(engine, waiting, now=scene.now)}
-    assert told == {ground.reason: ground.nodes for ground in grounds_of(words)}
+    told = {rejection.reason: rejection.nodes for rejection in node_rejections(engine, waiting, now=scene.now)}
+    assert told == {rejection.reason: rejection.nodes for rejection in rejections_of(words)}
     answer = engine.place(waiting, now=scene.now)
     assert isinstance(answer, Placement) == (FITS in codes)
     if isinstance(answer, Placement):

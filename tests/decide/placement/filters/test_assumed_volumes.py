@@ -79,7 +79,7 @@ def test_it_counts_until_the_volume_itself_is_heard_of() -> None:
     world.snapshot.apply(Updated(waiting.key, waiting, bound))
     assert world.fitting(mounts("two", "logs")) == ""
     free: PersistentVolume = fact_of("PersistentVolume", a_volume("disk", **reached_from("1")))
-    promised = replace(free, promised_to=ObjectKey("here", "data"), promised_uid="uid-data", available=False)
+    promised = replace(free, claim_ref=ObjectKey("here", "data"), claim_ref_uid="uid-data", available=False)
     world.snapshot.apply(Updated(ObjectKey("", "disk"), free, promised))
     assert world.fitting(mounts("two", "logs")) == ""
     world.snapshot.apply(Deleted(waiting.key, bound))

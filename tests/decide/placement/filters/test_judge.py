@@ -97,12 +97,12 @@ class Judge:
 
 
 @pytest.fixture(scope="module")
-def judge() -> Iterator[Judge]:
+def check_node() -> Iterator[Judge]:
     with prepare(ControlPlaneSpec(components=(GoProgram.SCHEDULER,))) as plane:
-        judge = Judge(plane)
+        check_node = Judge(plane)
         for path, manifest in manifests.volumes():
-            judge.call("POST", path, manifest)
-        yield judge
+            check_node.call("POST", path, manifest)
+        yield check_node
 
 
 def told(message: str) -> tuple[Counter[Reason], bool]:
@@ -119,14 +119,14 @@ def told(message: str) -> tuple[Counter[Reason], bool]:
 
 
 @pytest.mark.parametrize("seed", range(CLUSTERS))
-def test_we_rule_as_kube_scheduler_does(judge: Judge, seed: int) -> None:
+def test_we_rule_as_kube_scheduler_does(check_node: Judge, seed: int) -> None:
     rng = Random(seed)
-    judge.settle(rng)
+    check_node.settle(rng)
     placed_nowhere, seen = 0, Counter[Reason]()
     for number in range(QUESTIONS):
         pod = manifests.a_pod(rng, f"asking-{number}")
-        cluster = judge.as_we_see_it()
-        node, message = judge.rule(pod)
+        cluster = check_node.as_we_see_it()
+        node, message = check_node.rule(pod)
         ours = cluster.ask(fact_of("Pod", pod | {"metadata": pod["metadata"] | {"namespace": "default"}}))
         fitting = {name for name, verdict in ours.items() if verdict}
         if node:

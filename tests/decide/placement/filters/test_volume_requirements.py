@@ -19,7 +19,7 @@ from tests.decide.placement.filters.test_volume_rules import (
     storage_class,
     volume,
 )
-from ullage.decide.placement.filters.first_consumer import assumed_on, promises, waiting_claims
+from ullage.decide.placement.filters.first_consumer import assumed_on, volume_assignments, waiting_claims
 from ullage.model.intents import VolumeAssignment
 from ullage.model.pod import Pod
 
@@ -28,7 +28,7 @@ LOCAL = storage_class(a_class(provisioner="kubernetes.io/no-provisioner"))
 
 def promised(world: Cluster, node: str, *claims: str) -> dict[str, str]:
     nodes, storage = world.snapshot.state.nodes, world.snapshot.storage
-    found = promises(assumed_on(mounting(*claims), nodes[node], storage))
+    found = volume_assignments(assumed_on(mounting(*claims), nodes[node], storage))
     assert found == tuple(VolumeAssignment(one.claim, one.volume) for one in sorted(found, key=lambda one: one.claim))
     return {one.claim: one.volume for one in found}
 

@@ -94,7 +94,7 @@ def layout_of(inventory: Inventory) -> DeviceLayout:
     )
 
 
-def empty_board(layout: DeviceLayout) -> FreeDevices:
+def empty_devices(layout: DeviceLayout) -> FreeDevices:
     """Free devices of a node without pods."""
     whole = layout.present & ~layout.partitioned
     free = tuple(MILLI_GPU if whole >> device & 1 else 0 for device in range(len(layout.models)))

@@ -14,18 +14,18 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.verdict import Reason, Verdict
 
 
-def choose(board: FreeDevices, ask: DeviceRequest, leaning: int | None = None) -> DeviceChoice | Verdict:
+def choose(gpus: FreeDevices, ask: DeviceRequest, leaning: int | None = None) -> DeviceChoice | Verdict:
     """Devices of this node for the request, or the verdict for none.
 
     `leaning` is the device a score found best for a single share; it is taken if it suits and has room.
     """
     if ask.exclusivity is Exclusivity.MIG:
-        return choose_instances(board, ask)
-    suits = suiting(board.layout, ask)
+        return choose_instances(gpus, ask)
+    suits = suiting(gpus.layout, ask)
     refusals: list[Verdict] = [suits.refusal] if suits.refusal is not None else []
     second_best: DeviceChoice | None = None
     for group in suits.groups:
-        choice = _from_group(board, ask, group, leaning)
+        choice = _from_group(gpus, ask, group, leaning)
         if isinstance(choice, Verdict):
             refusals.append(choice)
         elif choice.satisfied:
@@ -36,9 +36,9 @@ def choose(board: FreeDevices, ask: DeviceRequest, leaning: int | None = None) -
 
 
 def _from_group(
-    board: FreeDevices, ask: DeviceRequest, group: SuitableDevices, leaning: int | None
+    gpus: FreeDevices, ask: DeviceRequest, group: SuitableDevices, leaning: int | None
 ) -> DeviceChoice | Verdict:
-    free = roomy(board.free, group.share_milli) & group.devices
+    free = roomy(gpus.free, group.share_milli) & group.devices
     if free.bit_count() < ask.count:
         return _refused(ask, group, free)
     if group.share_milli == MILLI_GPU:
@@ -46,7 +46,7 @@ def _from_group(
     elif leaning is not None and ask.count == 1 and free >> leaning & 1:
         picked = PickedDevices(1 << leaning, 1, linked=True)
     else:
-        picked = group.picker.pick_part(free, board.free)
+        picked = group.picker.pick_part(free, gpus.free)
     if isinstance(picked, Reason):
         return Verdict(picked, _why_apart(ask, free))
     # A claim that asks to be spread is satisfied by being spread.

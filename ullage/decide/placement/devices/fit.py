@@ -31,13 +31,13 @@ Numbers = npt.NDArray[np.intp]
 class DeviceAnswers:
     """Answers to one device request, by NodeDevices number. Staleness is not checked here."""
 
-    def __init__(self, ask: DeviceRequest, boards: DeviceSnapshots) -> None:
+    def __init__(self, ask: DeviceRequest, devices: DeviceSnapshots) -> None:
         self.ask = ask
-        self._boards = boards
+        self._devices = devices
         self._forget()
 
     def _forget(self) -> None:
-        self._generation = self._boards.generation
+        self._generation = self._devices.generation
         self._codes: Codes = np.full(64, _UNASKED, np.uint8)
         self._merits: Ranks = np.zeros(64, np.int64)
         self._answers: dict[tuple[int, int], DeviceChoice | Verdict] = {}
@@ -70,29 +70,29 @@ class DeviceAnswers:
         self._reach()
         known = self._answers.get((number, leaning))
         if known is None:
-            panel = self._boards.panels[number]
-            known = answer_of(panel, self.ask, None if leaning < 0 else leaning)
+            node_devices = self._devices.distinct[number]
+            known = answer_of(node_devices, self.ask, None if leaning < 0 else leaning)
             self._answers[number, leaning] = known
         return known
 
     def _reach(self) -> None:
         """Extend the caches to all numbers in use, and clear them if the numbering started again."""
-        if self._generation != self._boards.generation:
+        if self._generation != self._devices.generation:
             self._forget()
-        more = len(self._boards.panels) - len(self._codes)
+        more = len(self._devices.distinct) - len(self._codes)
         if more > 0:
             more = max(more, len(self._codes))
             self._codes = np.concatenate((self._codes, np.full(more, _UNASKED, np.uint8)))
             self._merits = np.concatenate((self._merits, np.zeros(more, np.int64)))
 
     def _ask(self, number: int) -> int:
-        panel, answer = self._boards.panels[number], self.answer(number)
+        node_devices, answer = self._devices.distinct[number], self.answer(number)
         if isinstance(answer, Verdict):
             # A row without a node has no GPUs to speak of: other rules say that there is none.
             code = CODE[answer.reason] if number else 0
         else:
             code = 0
-            self._merits[number] = merit(panel.board, answer)
+            self._merits[number] = merit(node_devices.gpus, answer)
         self._codes[number] = code
         return code
 
@@ -103,14 +103,14 @@ class DeviceFitTable:
     def __init__(self, snapshot: ClusterSnapshot) -> None:
         self._snapshot = snapshot
         self._known: dict[DeviceRequest, DeviceAnswers] = {}
-        self.boards = DeviceSnapshots(snapshot)
+        self.devices = DeviceSnapshots(snapshot)
         self.freshness = InventoryFreshness(snapshot)
 
     def table(self, ask: DeviceRequest) -> DeviceAnswers:
         """Answers to this device request."""
         known = self._known.pop(ask, None)
         if known is None:
-            known = DeviceAnswers(ask, self.boards)
+            known = DeviceAnswers(ask, self.devices)
             if len(self._known) >= MOST_ASKS:
                 del self._known[next(iter(self._known))]
         self._known[ask] = known  # last in the dict: most recently used
@@ -119,13 +119,13 @@ class DeviceFitTable:
     def codes(self, ask: DeviceRequest, *, now: float) -> Codes:
         """Codes of all rows; 0 fits."""
         size = self._snapshot.columns.size
-        known = self.table(ask).codes(self.boards.refresh()[:size])
+        known = self.table(ask).codes(self.devices.refresh()[:size])
         self.freshness.refresh(now)
         return with_stale(known, self.freshness.stale[:size])
 
     def code(self, ask: DeviceRequest, row: int, *, now: float) -> int:
         """Code of one row."""
-        code = self.table(ask).code(self.boards.refresh().item(row))
+        code = self.table(ask).code(self.devices.refresh().item(row))
         self.freshness.refresh(now)
         return _STALE if self.freshness.stale[row] and code != _NO_GPUS else code
 
@@ -142,7 +142,7 @@ class DeviceFitTable:
 
     def choice(self, ask: DeviceRequest, row: int) -> DeviceChoice | Verdict:
         """Devices of a row for this request, or the verdict for none. On counted nodes the choice has no ids."""
-        return self.table(ask).answer(self.boards.refresh().item(row))
+        return self.table(ask).answer(self.devices.refresh().item(row))
 
 
 def with_stale(codes: Codes, stale: npt.NDArray[np.bool_]) -> Codes:
@@ -150,17 +150,17 @@ def with_stale(codes: Codes, stale: npt.NDArray[np.bool_]) -> Codes:
     return np.where(stale & (codes != _NO_GPUS), np.uint8(_STALE), codes) if stale.any() else codes
 
 
-def answer_of(panel: NodeDevices, ask: DeviceRequest, leaning: int | None = None) -> DeviceChoice | Verdict:
+def answer_of(node_devices: NodeDevices, ask: DeviceRequest, leaning: int | None = None) -> DeviceChoice | Verdict:
     """Answer of a row with these NodeDevices to this request."""
-    if panel.kind is NodeKindCode.LEASED:
-        if panel.board is None:
+    if node_devices.kind is NodeKindCode.LEASED:
+        if node_devices.gpus is None:
             return Verdict(Reason.INVENTORY_STALE, "its GPUs were never reported")
-        return choose(panel.board, ask, leaning)
-    if panel.kind is NodeKindCode.DRA:
+        return choose(node_devices.gpus, ask, leaning)
+    if node_devices.kind is NodeKindCode.DRA:
         return Verdict(Reason.NO_GPUS, "the node's GPUs are given by ResourceClaims")
-    if not panel.advertises:
+    if not node_devices.advertises:
         return Verdict(Reason.NO_GPUS, "the node has no GPUs")
-    refusal = _by_count(ask, panel.board)
+    refusal = _by_count(ask, node_devices.gpus)
     return DeviceChoice(ids=(), islands=0, satisfied=True) if refusal is None else refusal
 
 

@@ -24,30 +24,30 @@ class DeviceHolding(msgspec.Struct, frozen=True, gc=False):
     instances: tuple[str, ...] = ()
 
 
-def would_get(board: FreeDevices, ask: DeviceRequest, freed: Iterable[DeviceHolding]) -> DeviceChoice | Verdict:
+def would_get(gpus: FreeDevices, ask: DeviceRequest, freed: Iterable[DeviceHolding]) -> DeviceChoice | Verdict:
     """Device choice for the request once these holdings are freed."""
     for holding in freed:
-        board = without(board, holding)
-    return choose(board, ask)
+        gpus = without(gpus, holding)
+    return choose(gpus, ask)
 
 
-def without(board: FreeDevices, holding: DeviceHolding) -> FreeDevices:
+def without(gpus: FreeDevices, holding: DeviceHolding) -> FreeDevices:
     """Free devices once this holding is freed."""
-    return _moved(board, holding, 1)
+    return _moved(gpus, holding, 1)
 
 
-def taken(board: FreeDevices, choice: DeviceChoice) -> FreeDevices:
+def taken(gpus: FreeDevices, choice: DeviceChoice) -> FreeDevices:
     """Free devices once a choice made on them is held."""
-    return _moved(board, DeviceHolding(choice.ids, choice.share_milli, choice.instances), -1)
+    return _moved(gpus, DeviceHolding(choice.ids, choice.share_milli, choice.instances), -1)
 
 
-def _moved(board: FreeDevices, holding: DeviceHolding, sign: int) -> FreeDevices:
-    free = list(board.free)
+def _moved(gpus: FreeDevices, holding: DeviceHolding, sign: int) -> FreeDevices:
+    free = list(gpus.free)
     if not holding.instances:
         for device in holding.ids:
             free[device] += sign * holding.share_milli
-    instances = board.free_instances
-    for place, instance in enumerate(board.layout.instances):
+    instances = gpus.free_instances
+    for place, instance in enumerate(gpus.layout.instances):
         if instance.uuid in holding.instances:
             instances = instances | 1 << place if sign > 0 else instances & ~(1 << place)
-    return FreeDevices(board.layout, tuple(free), instances)
+    return FreeDevices(gpus.layout, tuple(free), instances)

@@ -42,13 +42,13 @@ class InventoryFreshness:
         back_in_time = now < self._now
         self._now = now
         if changed is None or len(changed) > _FEW or back_in_time or self._oldest < now - STALE_AFTER:
-            self._judge_all(now)
+            self._check_all(now)
         else:
             for row in changed:
-                self._judge(row, now)
+                self._check(row, now)
         self._version = columns.changed.version
 
-    def _judge(self, row: int, now: float) -> None:
+    def _check(self, row: int, now: float) -> None:
         gpus = self._snapshot.columns.gpus
         reported = gpus.reported_at.item(row)
         leased = gpus.kind.item(row) == NodeKindCode.LEASED
@@ -59,7 +59,7 @@ class InventoryFreshness:
             self.stale[row] = stale
             self.count += 1 if stale else -1
 
-    def _judge_all(self, now: float) -> None:
+    def _check_all(self, now: float) -> None:
         columns = self._snapshot.columns
         leased = columns.gpus.kind[: columns.size] == NodeKindCode.LEASED
         reported = columns.gpus.reported_at[: columns.size]

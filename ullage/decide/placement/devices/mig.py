@@ -24,17 +24,17 @@ class _Kind(NamedTuple):
     model: str
 
 
-def choose_instances(board: FreeDevices, ask: DeviceRequest) -> DeviceChoice | Verdict:
+def choose_instances(gpus: FreeDevices, ask: DeviceRequest) -> DeviceChoice | Verdict:
     """Smallest instances that suit, on few devices (on many with SPREAD), or the verdict for none."""
-    among = preferred(board.layout, ask)
-    suited = among if isinstance(among, Verdict) else _suited(board.layout, ask, among)
+    among = preferred(gpus.layout, ask)
+    suited = among if isinstance(among, Verdict) else _suited(gpus.layout, ask, among)
     if isinstance(suited, Verdict):
         return suited
-    free = [place for place in suited if board.free_instances >> place & 1]
+    free = [place for place in suited if gpus.free_instances >> place & 1]
     if ask.count > 1 and ask.topology is TopologyMode.REQUIRED and len(free) >= ask.count:
         return Verdict(Reason.NO_ISLAND_LARGE_ENOUGH, "MIG instances are not linked to each other")
-    instances = board.layout.instances
-    by_kind = sorted((_kind(board.layout, instances[place]), place) for place in free)
+    instances = gpus.layout.instances
+    by_kind = sorted((_kind(gpus.layout, instances[place]), place) for place in free)
     for _, alike in groupby(by_kind, key=lambda entry: entry[0]):
         taken = _take([instances[place] for _, place in alike], ask)
         if taken:

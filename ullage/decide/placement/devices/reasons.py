@@ -17,18 +17,18 @@ _TAKEN = cure(ClusterEvent.POD_LEFT, ClusterEvent.INVENTORY_CHANGED, fewer_pods=
 _UNFIT = cure(ClusterEvent.INVENTORY_CHANGED)
 
 
-def _other_ids(_: RejectionAdviser, pod: Pod, ground: NodeRejections) -> str:
+def _other_ids(_: RejectionAdviser, pod: Pod, rejection: NodeRejections) -> str:
     ask = ask_of(pod.shape)
     ids = ""
     if ask is not None and ask.policy is DevicePolicy.PREFER_IDS:
         ids = ",".join(map(str, ask.prefer_ids))
-    return f"other preferIds than {ids}, or policy contiguous: {ground.detail} on {ground.example}"
+    return f"other preferIds than {ids}, or policy contiguous: {rejection.detail} on {rejection.example}"
 
 
-def _share(_: RejectionAdviser, pod: Pod, ground: NodeRejections) -> str:
+def _share(_: RejectionAdviser, pod: Pod, rejection: NodeRejections) -> str:
     ask = ask_of(pod.shape)
     size = gib(ask.memory) if ask is not None and ask.memory else "a share that large"
-    return f"a GPU with {size} free for sharing: {ground.detail}"
+    return f"a GPU with {size} free for sharing: {rejection.detail}"
 
 
 def _instance(_: RejectionAdviser, pod: Pod, __: NodeRejections) -> str:

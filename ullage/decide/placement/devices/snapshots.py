@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.placement.devices.board import DeviceLayout, FreeDevices, empty_board, layout_of
+from ullage.decide.placement.devices.board import DeviceLayout, FreeDevices, empty_devices, layout_of
 from ullage.model.device import Device, Inventory
 from ullage.model.resources import GPU
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.snapshot import ClusterSnapshot
 
-MOST_PANELS = 65_536
+MOST_DISTINCT = 65_536
 """Numbers in use beyond which numbering starts again."""
 
 
@@ -25,7 +25,7 @@ class NodeDevices(NamedTuple):
     """All of a row that decides its answer to a device request."""
 
     kind: NodeKindCode
-    board: FreeDevices | None
+    gpus: FreeDevices | None
     """Free devices; None without an inventory. Off leased nodes, the devices of the same node without pods."""
     advertises: bool
     """True if kubelet advertises any GPUs; False on leased nodes, where it is not read."""
@@ -64,7 +64,7 @@ class DeviceSnapshots:
         self._reports: dict[int, _Report] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
         self._version = -1
-        self.panels: list[NodeDevices] = [NOBODY]
+        self.distinct: list[NodeDevices] = [NOBODY]
         """NodeDevices by number."""
         self.numbers: npt.NDArray[np.intp] = np.zeros(0, np.intp)
         """NodeDevices number of each row at the last `refresh`."""
@@ -92,8 +92,8 @@ class DeviceSnapshots:
         if self._version == columns.changed.version:
             return self.numbers
         changed = columns.changed.since(self._version) if self._version >= 0 else None
-        if len(self.panels) > MOST_PANELS:
-            self._numbers, self.panels, self.generation = {}, [NOBODY], self.generation + 1
+        if len(self.distinct) > MOST_DISTINCT:
+            self._numbers, self.distinct, self.generation = {}, [NOBODY], self.generation + 1
             changed = None
         if len(self.numbers) < columns.size:
             self.numbers = np.zeros(columns.capacity, np.intp)
@@ -114,16 +114,16 @@ class DeviceSnapshots:
             shown = (kind,) if report is None else (kind, report.layout, *self._free(row, report.layout))
         number = self._numbers.get(shown)
         if number is None:
-            number = self._numbers[shown] = len(self.panels)
-            self.panels.append(self._panel(row, NodeKindCode(kind), report))
+            number = self._numbers[shown] = len(self.distinct)
+            self.distinct.append(self._node_devices(row, NodeKindCode(kind), report))
         return number
 
-    def _panel(self, row: int, kind: NodeKindCode, report: _Report | None) -> NodeDevices:
+    def _node_devices(self, row: int, kind: NodeKindCode, report: _Report | None) -> NodeDevices:
         if kind is NodeKindCode.LEASED:
             return NodeDevices(kind, self.of(row), advertises=False)
         columns = self._snapshot.columns
         advertises = columns.allocatable.item(columns.resource(GPU), row) > 0
-        return NodeDevices(kind, None if report is None else empty_board(report.layout), advertises)
+        return NodeDevices(kind, None if report is None else empty_devices(report.layout), advertises)
 
     def _report(self, row: int) -> _Report | None:
         inventory = self._inventories.get(self._snapshot.columns.names[row])

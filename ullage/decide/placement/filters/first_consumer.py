@@ -24,7 +24,7 @@ def waiting_claims(assumed: tuple[AssumedVolume, ...]) -> tuple[str, ...]:
     return tuple(one.claim.name for one in assumed)
 
 
-def promises(assumed: tuple[AssumedVolume, ...]) -> tuple[VolumeAssignment, ...]:
+def volume_assignments(assumed: tuple[AssumedVolume, ...]) -> tuple[VolumeAssignment, ...]:
     """Existing volumes assigned to claims, in the order of the claims' names."""
     found = sorted((one.claim.name, one.volume) for one in assumed if one.volume)
     return tuple(VolumeAssignment(claim, volume) for claim, volume in found)

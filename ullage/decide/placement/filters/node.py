@@ -123,21 +123,21 @@ def _anywhere(shape: Shape) -> Shape:
     return replace(shape, node_selector=(), node_affinity=None)
 
 
-def _advise_on_taint(adviser: RejectionAdviser, pod: Pod, ground: NodeRejections) -> str:
+def _advise_on_taint(adviser: RejectionAdviser, pod: Pod, rejection: NodeRejections) -> str:
     """No pod tolerates the taint of leased nodes by itself: pods there have a claim, and see their GPUs only."""
-    if LEASED_TAINT not in adviser.lifting(pod, ground, "{detail}", tolerating()):
-        return adviser.lifting(pod, ground, "tolerate {detail}, as on {node}", tolerating())
+    if LEASED_TAINT not in adviser.lifting(pod, rejection, "{detail}", tolerating()):
+        return adviser.lifting(pod, rejection, "tolerate {detail}, as on {node}", tolerating())
     if pod.claim or pod.claim_template:
         return adviser.lifting(
-            pod, ground, f"create {pod.key} again while the webhook runs, for {{node}}", tolerating()
+            pod, rejection, f"create {pod.key} again while the webhook runs, for {{node}}", tolerating()
         )
     text = "name a GpuClaim in the annotation gpu.scheduling/claim: {node} gives its GPUs by claims only"
-    return adviser.lifting(pod, ground, text, tolerating())
+    return adviser.lifting(pod, rejection, text, tolerating())
 
 
-def _advise_on_labels(adviser: RejectionAdviser, pod: Pod, ground: NodeRejections) -> str:
+def _advise_on_labels(adviser: RejectionAdviser, pod: Pod, rejection: NodeRejections) -> str:
     wanted = ", ".join(f"{key}={value}" for key, value in pod.shape.node_selector)
-    near = adviser.lifting(pod, ground, "; {node} would fit with it", _anywhere)
+    near = adviser.lifting(pod, rejection, "; {node} would fit with it", _anywhere)
     return f"a node with {wanted}{near}" if wanted else f"a node the pod's node affinity accepts{near}"
 
 

@@ -37,7 +37,7 @@ class RowFilters:
     def fits(self, row: int) -> bool:
         """True if one row fits. Does not repair the codes of other rows."""
         self._renew_all()
-        return not self._judge(row)
+        return not self._check(row)
 
     def fitting(self, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
         """Those of these rows that fit. Does not repair codes either."""
@@ -68,7 +68,7 @@ class RowFilters:
             self._fill(columns.changed.rows_since(self._changed, columns.size))
         else:
             for row in changed:
-                self._codes[row] = self._judge(row)
+                self._codes[row] = self._check(row)
         self._changed = columns.changed.version
 
     def _show(self) -> None:
@@ -133,7 +133,7 @@ class RowFilters:
             code = next((code for code, bound in self._on_node if bound.rejects_row(row)), 0)
         self._node[row], self._able[row] = code, not code
 
-    def _judge(self, row: int) -> int:
+    def _check(self, row: int) -> int:
         """Code of one row from the cached node results and current room."""
         found = self._node.item(row)
         if found == NO_NODE:

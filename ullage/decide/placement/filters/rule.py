@@ -43,7 +43,7 @@ class NodeRejections:
 class RejectionAdviser(Protocol):
     """Questions that advice may ask of the snapshot. Answered in `decide.explain.advice`."""
 
-    def lifting(self, pod: Pod, ground: NodeRejections, text: str, lifted: Lifted) -> str: ...
+    def lifting(self, pod: Pod, rejection: NodeRejections, text: str, lifted: Lifted) -> str: ...
 
     def elsewhere(self, pod: Pod) -> list[str]: ...
 
@@ -144,15 +144,15 @@ OTHER_PODS = cure(
 def says(text: str) -> Advice:
     """Advice in one sentence, with `{node}`, `{detail}`, `{pod}` and `{claim}` filled in."""
 
-    def advice(_: RejectionAdviser, pod: Pod, ground: NodeRejections) -> str:
-        return text.format(node=ground.example, detail=ground.detail, pod=pod.key, claim=claim_named_by(pod))
+    def advice(_: RejectionAdviser, pod: Pod, rejection: NodeRejections) -> str:
+        return text.format(node=rejection.example, detail=rejection.detail, pod=pod.key, claim=claim_named_by(pod))
 
     return advice
 
 
 def lifts(text: str, lifted: Lifted) -> Advice:
     """Advice that names the first node which would fit if a requirement were lifted; none where no node would."""
-    return lambda adviser, pod, ground: adviser.lifting(pod, ground, text, lifted)
+    return lambda adviser, pod, rejection: adviser.lifting(pod, rejection, text, lifted)
 
 
 def claim_named_by(pod: Pod) -> str:

@@ -28,7 +28,7 @@ CLUSTER_RULES: tuple[ClusterRule, ...] = tuple(
 RULES: tuple[FilterRule | ClusterRule, ...] = (*ROW_RULES, *CLUSTER_RULES)
 
 
-def judge(query: PodQuery, node: Node) -> Verdict:
+def check_node(query: PodQuery, node: Node) -> Verdict:
     """Verdict of the first rule that rejects the node, else FITS."""
     for rule in RULES:
         detail = rule.explain(query, node)

@@ -6,7 +6,7 @@ from ullage.decide.placement.filters.codes import Codes, first_of
 from ullage.decide.placement.filters.pod_query import PodQuery
 from ullage.decide.placement.filters.row_filters import RowFilters
 from ullage.decide.placement.filters.rule import ClusterFilter
-from ullage.decide.placement.filters.rules import CLUSTER_RULES, judge
+from ullage.decide.placement.filters.rules import CLUSTER_RULES, check_node
 from ullage.model.pod import Pod
 from ullage.model.shape import Shape, interned
 from ullage.model.verdict import Verdict
@@ -54,7 +54,7 @@ class FilterTable:
         """Verdicts on all nodes, or on those `among`, with details, in the order of node names."""
         query = PodQuery(pod, self._snapshot)
         nodes = self._snapshot.state.nodes
-        return {name: judge(query, nodes[name]) for name in sorted(nodes if among is None else among)}
+        return {name: check_node(query, nodes[name]) for name in sorted(nodes if among is None else among)}
 
     def verdicts(self, shape: Shape) -> ShapeFilters:
         """Filters of a shape, from the cache."""

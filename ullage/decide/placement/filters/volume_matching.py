@@ -48,7 +48,7 @@ def match(claim: PersistentVolumeClaim, node: Node, storage: Storage, taken: set
     """Volume this claim would get on this node: the one promised to it, else the smallest that suits."""
     there = [volume for volume in candidates(claim, storage) if volume.name not in taken]
     for volume in there:
-        if volume.promised_to is not None:
+        if volume.claim_ref is not None:
             return volume if reaches(node, volume) else None
     reached = [volume for volume in there if reaches(node, volume)]
     return min(reached, key=lambda volume: (volume.size, volume.name), default=None)

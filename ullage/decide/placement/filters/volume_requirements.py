@@ -69,7 +69,7 @@ def _would_do(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
         return False
     if volume.storage_class != claim.storage_class or volume.attributes_class != claim.attributes_class:
         return False
-    if volume.promised_to is not None:
+    if volume.claim_ref is not None:
         return volume.belongs_to(claim)
     if not volume.available or not set(claim.access) <= set(volume.access):
         return False

@@ -95,7 +95,7 @@ def broken(
         return []
     if any(error.reason in _BLOCKING for error in found):
         return [wrong(_NOWHERE, None, _NOT_CHECKED)]
-    return list(_judge(plan, _seen(obj), _ABSENT if old is None else _seen(old), ""))
+    return list(_check(plan, _seen(obj), _ABSENT if old is None else _seen(old), ""))
 
 
 def _seen(obj: JsonObject) -> JsonObject:
@@ -104,7 +104,7 @@ def _seen(obj: JsonObject) -> JsonObject:
     return {**obj, "metadata": {key: metadata[key] for key in ("name", "generateName") if key in metadata}}
 
 
-def _judge(plan: CelRulePlan, value: Any, old: Any, at: str) -> Iterator[FieldError]:
+def _check(plan: CelRulePlan, value: Any, old: Any, at: str) -> Iterator[FieldError]:
     unchanged = old is not _ABSENT and value == old
     if unchanged and not plan.compares:
         return
@@ -116,12 +116,12 @@ def _judge(plan: CelRulePlan, value: Any, old: Any, at: str) -> Iterator[FieldEr
         for name in sorted(value):
             inner = plan.members.get(name, plan.rest)
             if inner is not None and value[name] is not None:
-                yield from _judge(inner, value[name], before.get(name, _ABSENT), f"{at}.{name}" if at else name)
+                yield from _check(inner, value[name], before.get(name, _ABSENT), f"{at}.{name}" if at else name)
     elif isinstance(value, list) and plan.items is not None:
         known = _by_keys(old, plan.keys)
         for index, item in enumerate(value):
             same = known.get(_identity(item, plan.keys), _ABSENT) if known else _ABSENT
-            yield from _judge(plan.items, item, same, f"{at}[{index}]")
+            yield from _check(plan.items, item, same, f"{at}[{index}]")
 
 
 def _identity(item: Any, keys: tuple[str, ...]) -> str:
@@ -201,4 +201,4 @@ def _check_rule(rule: JsonObject, member: str, at: str) -> Iterator[FieldError]:
         names = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
         empty: dict[str, Any] = {"reason": None, "optionalOldSelf": None}
         quoted = {name[0].upper() + name[1:]: rule.get(name, empty.get(name, "")) for name in names}
-        yield wrong(at, quoted, f"compilation failed: {error.told(text)}")
+        yield wrong(at, quoted, f"compilation failed: {error.marked(text)}")

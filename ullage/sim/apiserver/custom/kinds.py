@@ -43,15 +43,15 @@ class CustomRules(KindRules):
         return {key: value for key, value in obj.items() if key not in self._ignored}
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        return self._judged(obj, None)
+        return self._violations(obj, None)
 
     def validate_update(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        return self._judged(obj, old)
+        return self._violations(obj, old)
 
     def validate_status(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        return self._judged(obj, old)
+        return self._violations(obj, old)
 
-    def _judged(self, obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
+    def _violations(self, obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
         found = check(obj, self._schema, "")
         return found + broken(self._plan, obj, old, found)
 

@@ -105,7 +105,7 @@ class KindRules:
         """State of the object while it is being deleted, for kinds with their own deletion; None for the common one."""
         return None
 
-    def grace(self, _obj: JsonObject, asked: int | None) -> int:
+    def grace_period(self, _obj: JsonObject, asked: int | None) -> int:
         """Seconds from deletion request to removal, for graceful kinds."""
         return asked or 0
 

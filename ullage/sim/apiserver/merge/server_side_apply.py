@@ -11,7 +11,7 @@ from ullage.sim.apiserver.merge.managed_fields import APPLY, FieldManager, Manag
 from ullage.sim.apiserver.merge.merge_schema import MergeSchema
 from ullage.sim.apiserver.request.api_call import ApiCall
 from ullage.sim.apiserver.request.field_errors import required
-from ullage.sim.apiserver.request.field_validation import judge_applied
+from ullage.sim.apiserver.request.field_validation import check_applied
 from ullage.sim.apiserver.request.status_errors import StatusError, StatusSubject, bad_request, invalid, not_found
 from ullage.sim.apiserver.storage.context import ServerContext
 from ullage.sim.apiserver.storage.json_bytes import JsonObject, decode, without_nulls
@@ -56,7 +56,7 @@ def _configuration(call: ApiCall) -> JsonObject:
     version, kind = config.get("apiVersion") or "", config.get("kind") or ""
     if (version, kind) != (call.kind.api_version, call.kind.kind):
         raise bad_request(f"invalid object type: {version or '/'}, Kind={kind}")
-    judge_applied(call, config)
+    check_applied(call, config)
     metadata = config["metadata"] = dict(config.get("metadata") or {})
     if metadata.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")

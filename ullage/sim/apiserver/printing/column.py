@@ -48,10 +48,10 @@ NAME = TableColumn("Name", format="name")
 AGE = TableColumn("Age")
 
 
-def columns(spelled: str) -> tuple[TableColumn, ...]:
+def columns(written: str) -> tuple[TableColumn, ...]:
     """From a short spelling, separated by `;`: `Name; Ready; Desired:integer; wide IP`."""
     found: list[TableColumn] = []
-    for word in spelled.split(";"):
+    for word in written.split(";"):
         text = word.strip()
         priority = 1 if text.startswith("wide ") else 0
         name, _, kind = text.removeprefix("wide ").partition(":")

@@ -17,7 +17,7 @@ class _Pairs(list[tuple[str, Any]]):
     """An object as it was written: members in order, also those written twice."""
 
 
-def judge_sent(call: ApiCall, obj: JsonObject) -> None:
+def check_sent(call: ApiCall, obj: JsonObject) -> None:
     """Field validation of a created or replaced object. Raises StatusError."""
     found = _complaints(call, obj, obj)
     if found:
@@ -26,7 +26,7 @@ def judge_sent(call: ApiCall, obj: JsonObject) -> None:
         raise bad_request(f"{handled}: strict decoding error: {', '.join(found)}")
 
 
-def judge_patched(call: ApiCall, result: JsonObject, patch: Any, *, strategic: bool) -> None:
+def check_patched(call: ApiCall, result: JsonObject, patch: Any, *, strategic: bool) -> None:
     """Field validation of a patched object. Raises StatusError."""
     found = _complaints(call, patch, result)
     if found:
@@ -35,7 +35,7 @@ def judge_patched(call: ApiCall, result: JsonObject, patch: Any, *, strategic: b
         raise invalid(StatusSubject("", "", ""), [problem])
 
 
-def judge_applied(call: ApiCall, config: JsonObject) -> None:
+def check_applied(call: ApiCall, config: JsonObject) -> None:
     """An apply names fields to own them, so it cannot name any that do not exist. Raises StatusError."""
     found = _unknown(call, config)
     if not found:

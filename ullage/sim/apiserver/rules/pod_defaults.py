@@ -64,10 +64,10 @@ def _asked_by_containers(spec: JsonObject) -> dict[str, str]:
         asked = pod_requests(containers)
     except (ValueError, msgspec.ValidationError):
         return {}
-    return {name: _spelled(name, amount) for name, amount in asked.items() if name in ("cpu", "memory")}
+    return {name: _written(name, amount) for name, amount in asked.items() if name in ("cpu", "memory")}
 
 
-def _spelled(name: str, milli: int) -> str:
+def _written(name: str, milli: int) -> str:
     """Sums keep the unit of what was summed; here memory is taken to be in binary ones wherever it can be."""
     kibibytes, rest = divmod(milli, 1024 * 1000)
     return canonical(f"{kibibytes}Ki" if name == "memory" and not rest else f"{milli}m")

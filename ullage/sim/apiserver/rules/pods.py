@@ -97,7 +97,7 @@ class PodRules(KindRules):
             found.append(wrong("status.qosClass", status.get("qosClass"), "field is immutable"))
         return found
 
-    def grace(self, obj: JsonObject, asked: int | None) -> int:
+    def grace_period(self, obj: JsonObject, asked: int | None) -> int:
         if not obj["spec"].get("nodeName") or obj["status"].get("phase") in ("Succeeded", "Failed"):
             return 0
         period = asked if asked is not None else obj["spec"].get("terminationGracePeriodSeconds") or 0

@@ -123,40 +123,38 @@ class ObjectTable:
         found.reverse()
         return found
 
-    def moment(self, revision: int) -> StoreRevision:
+    def at_revision(self, revision: int) -> StoreRevision:
         """The table as it was at a revision. Raises Compacted."""
         undone: dict[str, StoredObject | None] = {}
         for change in reversed(self.changes_since(revision)):
             undone[change.after.key] = change.before
         return StoreRevision(revision, undone)
 
-    def scan(self, moment: StoreRevision, prefix: str, start: str) -> Iterator[StoredObject]:
+    def scan(self, at: StoreRevision, prefix: str, start: str) -> Iterator[StoredObject]:
         """Objects under a prefix from a key on, as they were at that revision, in key order."""
-        for key in self._range(moment, prefix, start):
-            stored = moment.undone[key] if key in moment.undone else self._objects[key]
+        for key in self._range(at, prefix, start):
+            stored = at.undone[key] if key in at.undone else self._objects[key]
             if stored is not None:
                 yield stored
 
-    def count(self, moment: StoreRevision, prefix: str, start: str) -> int:
+    def count(self, at: StoreRevision, prefix: str, start: str) -> int:
         """Number of objects `scan` would yield."""
         low, high = self._bounds(prefix, start)
-        if not moment.undone:
+        if not at.undone:
             return high - low
-        return sum(1 for _ in self.scan(moment, prefix, start))
+        return sum(1 for _ in self.scan(at, prefix, start))
 
     def _bounds(self, prefix: str, start: str) -> tuple[int, int]:
         low = bisect_left(self._keys, max(prefix, start))
         high = bisect_left(self._keys, prefix[:-1] + chr(ord(prefix[-1]) + 1)) if prefix else len(self._keys)
         return low, max(low, high)
 
-    def _range(self, moment: StoreRevision, prefix: str, start: str) -> Iterator[str]:
+    def _range(self, at: StoreRevision, prefix: str, start: str) -> Iterator[str]:
         low, high = self._bounds(prefix, start)
-        if not moment.undone:
+        if not at.undone:
             return (self._keys[index] for index in range(low, high))
         least = max(prefix, start)
-        vanished = {
-            key for key in moment.undone if key not in self._objects and key.startswith(prefix) and key >= least
-        }
+        vanished = {key for key in at.undone if key not in self._objects and key.startswith(prefix) and key >= least}
         return iter(sorted({*self._keys[low:high], *vanished}))
 
     def compact(self, revision: int) -> None:

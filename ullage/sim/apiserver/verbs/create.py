@@ -6,7 +6,7 @@ from ullage.sim.apiserver.kinds.metadata import check_metadata, generated_name, 
 from ullage.sim.apiserver.merge.managed_fields import ManagedFields, ownership_of
 from ullage.sim.apiserver.request.api_call import ApiCall
 from ullage.sim.apiserver.request.field_errors import wrong
-from ullage.sim.apiserver.request.field_validation import judge_sent
+from ullage.sim.apiserver.request.field_validation import check_sent
 from ullage.sim.apiserver.request.status_errors import (
     StatusSubject,
     already_exists,
@@ -53,7 +53,7 @@ def sent_object(call: ApiCall) -> JsonObject:
     obj = call.body()
     if not call.kind.custom and b"null" in (call.request.body or b""):
         obj = without_nulls(obj)
-    judge_sent(call, obj)
+    check_sent(call, obj)
     obj = inward(call.kind, obj)
     place_in_namespace(call, obj["metadata"])
     return obj

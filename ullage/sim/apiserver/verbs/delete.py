@@ -29,7 +29,7 @@ _FINALIZER_OF = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 class DeleteOptions:
     """Delete options from the body or the query."""
 
-    grace: int | None = None
+    grace_period: int | None = None
     propagation: str = ""
     uid: str | None = None
     revision: str | None = None
@@ -84,8 +84,8 @@ def delete_options(call: ApiCall) -> DeleteOptions:
 
 def options_from(said: JsonObject) -> DeleteOptions:
     """Raises StatusError if the options make no sense."""
-    grace, conditions = said.get("gracePeriodSeconds"), said.get("preconditions") or {}
-    if not isinstance(grace, int | None) or not isinstance(conditions, dict):
+    grace_period, conditions = said.get("gracePeriodSeconds"), said.get("preconditions") or {}
+    if not isinstance(grace_period, int | None) or not isinstance(conditions, dict):
         raise bad_request('DeleteOptions in version "v1" cannot be handled as a DeleteOptions: wrong type of a field')
     policy: Any = said.get("propagationPolicy") or ""
     errors: list[FieldError] = []
@@ -101,7 +101,7 @@ def options_from(said: JsonObject) -> DeleteOptions:
     if errors:
         raise invalid(StatusSubject("DeleteOptions", "meta.k8s.io"), errors)
     return DeleteOptions(
-        grace=1 if grace is not None and grace < 0 else grace,
+        grace_period=1 if grace_period is not None and grace_period < 0 else grace_period,
         propagation=policy,
         uid=conditions.get("uid"),
         revision=conditions.get("resourceVersion"),
@@ -122,11 +122,11 @@ def delete_object(call: ApiCall, world: ServerContext, options: DeleteOptions) -
     metadata = stored.obj["metadata"]
     if kind.rules.graceful:
         if metadata.get("deletionTimestamp") and metadata.get("deletionGracePeriodSeconds"):
-            if options.grace is None or options.grace >= metadata["deletionGracePeriodSeconds"]:
+            if options.grace_period is None or options.grace_period >= metadata["deletionGracePeriodSeconds"]:
                 return DeleteResult(stored, gone=False)
             return _shorten(call, world, stored, options)
         if not metadata.get("deletionTimestamp"):
-            return _begin_grace(call, world, stored, options)
+            return _begin_grace_period(call, world, stored, options)
     return _finish(call, world, stored, options)
 
 
@@ -141,31 +141,33 @@ def _check_preconditions(call: ApiCall, metadata: JsonObject, options: DeleteOpt
         raise conflict(about, f"{why} the ResourceVersion in record ({current}). The object might have been modified")
 
 
-def _begin_grace(call: ApiCall, world: ServerContext, stored: StoredObject, options: DeleteOptions) -> DeleteResult:
+def _begin_grace_period(
+    call: ApiCall, world: ServerContext, stored: StoredObject, options: DeleteOptions
+) -> DeleteResult:
     """First deletion of a graceful object: set its deadline, and leave the rest to the component that runs it."""
     obj = stored.fresh()
-    grace = call.kind.rules.grace(obj, options.grace)
+    grace_period = call.kind.rules.grace_period(obj, options.grace_period)
     metadata = obj["metadata"]
-    metadata["deletionTimestamp"] = rfc3339(world.now() + grace)
-    metadata["deletionGracePeriodSeconds"] = grace
+    metadata["deletionTimestamp"] = rfc3339(world.now() + grace_period)
+    metadata["deletionGracePeriodSeconds"] = grace_period
     if metadata.get("generation"):
         metadata["generation"] += 1
     _set_finalizers(call, metadata, options)
-    return _mark_then_drop(call, world, obj, options, drop=grace == 0 and not metadata.get("finalizers"))
+    return _mark_then_drop(call, world, obj, options, drop=grace_period == 0 and not metadata.get("finalizers"))
 
 
 def _shorten(call: ApiCall, world: ServerContext, stored: StoredObject, options: DeleteOptions) -> DeleteResult:
     """Later deletion of a graceful object: the grace period can only become shorter."""
     obj = stored.fresh()
-    metadata, grace = obj["metadata"], options.grace or 0
+    metadata, grace_period = obj["metadata"], options.grace_period or 0
     begun = seconds_of(metadata["deletionTimestamp"]) - metadata["deletionGracePeriodSeconds"]
-    if begun + grace < world.now():
+    if begun + grace_period < world.now():
         metadata["deletionTimestamp"] = rfc3339(world.now())
-        grace = 1 if grace else 0
+        grace_period = 1 if grace_period else 0
     else:
-        metadata["deletionTimestamp"] = rfc3339(begun + grace)
-    metadata["deletionGracePeriodSeconds"] = grace
-    return _mark_then_drop(call, world, obj, options, drop=grace == 0 and not metadata.get("finalizers"))
+        metadata["deletionTimestamp"] = rfc3339(begun + grace_period)
+    metadata["deletionGracePeriodSeconds"] = grace_period
+    return _mark_then_drop(call, world, obj, options, drop=grace_period == 0 and not metadata.get("finalizers"))
 
 
 def _mark_then_drop(

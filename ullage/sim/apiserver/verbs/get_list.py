@@ -87,20 +87,20 @@ def list_page(call: ApiCall, store: Store) -> ListPage:
     limit = max(call.number("limit") or 0, 0)
     if call.query.get("resourceVersion") == "0":
         limit = 0  # served from what is at hand, and that is never in pages
-    moment = _moment(call, store, token)
+    at = _at_revision(call, store, token)
     start = prefix + token.start.lstrip("/") if token else ""
     page: list[StoredObject] = []
     last = ""
-    matching = (item for item in shelf.scan(moment, prefix, start) if choice.everything or choice.matches(item.obj))
+    matching = (item for item in shelf.scan(at, prefix, start) if choice.everything or choice.matches(item.obj))
     page = list(islice(matching, limit)) if limit else list(matching)
-    metadata: JsonObject = {"resourceVersion": str(moment.revision)}
+    metadata: JsonObject = {"resourceVersion": str(at.revision)}
     if limit and len(page) == limit and page:
         last = page[-1].key + "\x00"
         _say_what_is_left(
             metadata,
             choice,
-            shelf.count(moment, prefix, last),
-            ContinueToken(moment.revision, "/" + last[len(prefix) :]),
+            shelf.count(at, prefix, last),
+            ContinueToken(at.revision, "/" + last[len(prefix) :]),
         )
     return ListPage(page, metadata)
 
@@ -124,14 +124,14 @@ def _say_what_is_left(metadata: JsonObject, choice: ObjectFilter, left: int, tok
         metadata["remainingItemCount"] = left
 
 
-def _moment(call: ApiCall, store: Store, token: ContinueToken | None) -> StoreRevision:
+def _at_revision(call: ApiCall, store: Store, token: ContinueToken | None) -> StoreRevision:
     shelf = store.shelf(call.kind.place)
     now = StoreRevision(store.revision, {})
     if token is not None:
         if token.revision <= 0:
             return now
         try:
-            return shelf.moment(token.revision)
+            return shelf.at_revision(token.revision)
         except Compacted:
             raise _token_expired(token) from None
     asked = read_revision(call.query.get("resourceVersion", ""))
@@ -141,7 +141,7 @@ def _moment(call: ApiCall, store: Store, token: ContinueToken | None) -> StoreRe
     if not exact:
         return now
     try:
-        return shelf.moment(asked)
+        return shelf.at_revision(asked)
     except Compacted:
         raise expired(TOO_OLD_LIST) from None
 

@@ -8,7 +8,7 @@ from ullage.sim.apiserver.merge.json_patches import PatchFailed, apply_operation
 from ullage.sim.apiserver.merge.strategic import strategic_merge
 from ullage.sim.apiserver.request.api_call import ApiCall, unknown_format
 from ullage.sim.apiserver.request.field_errors import forbidden_field, wrong
-from ullage.sim.apiserver.request.field_validation import judge_patched
+from ullage.sim.apiserver.request.field_validation import check_patched
 from ullage.sim.apiserver.request.status_errors import (
     StatusSubject,
     bad_patch,
@@ -81,7 +81,7 @@ def _apply_patch(call: ApiCall, document: JsonObject, content_type: str) -> Any:
             raise bad_request("error decoding patch: the patch is not a JSON object")
         strategic = content_type == STRATEGIC
         merged = _strategic(call, document, said) if strategic else merge(document, said)
-        _judge(call, merged, said, strategic=strategic)
+        _check(call, merged, said, strategic=strategic)
         return merged
     if not isinstance(said, list):
         message = "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"
@@ -90,13 +90,13 @@ def _apply_patch(call: ApiCall, document: JsonObject, content_type: str) -> Any:
         changed = apply_operations(document, said)
     except PatchFailed as failed:
         raise bad_patch() from failed
-    _judge(call, changed, said, strategic=False)
+    _check(call, changed, said, strategic=False)
     return changed
 
 
-def _judge(call: ApiCall, result: Any, said: Any, *, strategic: bool) -> None:
+def _check(call: ApiCall, result: Any, said: Any, *, strategic: bool) -> None:
     if isinstance(result, dict):
-        judge_patched(call, result, said, strategic=strategic)
+        check_patched(call, result, said, strategic=strategic)
 
 
 def _strategic(call: ApiCall, document: JsonObject, said: JsonObject) -> Any:

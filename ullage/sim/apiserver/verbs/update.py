@@ -70,7 +70,7 @@ def update_object(
     obj = merge_part(call, obj, old)
     if kind.custom and not whole:
         kind.rules.default(obj)
-    told = obj["metadata"].get("managedFields")
+    sent = obj["metadata"].get("managedFields")
     _keep_identity(obj["metadata"], old.obj["metadata"])
     _count_generation(call, obj, old.obj)
     obj["metadata"] = tidy(obj["metadata"])
@@ -78,19 +78,19 @@ def update_object(
     _validate(call, obj, old.obj)
     world.gate.check(call.arrival(obj, old.obj))
     if owners is None:
-        owners = _owners_after(call, world, old, obj, told)
+        owners = _owners_after(call, world, old, obj, sent)
     return store_update(call, world, old, obj, dry_run=dry_run, owners=owners)
 
 
-def _owners_after(call: ApiCall, world: ServerContext, old: StoredObject, obj: JsonObject, told: Any) -> object:
+def _owners_after(call: ApiCall, world: ServerContext, old: StoredObject, obj: JsonObject, sent: Any) -> object:
     """Owners after an update: recorded on objects that were applied, or on all. Owners the writer sends are taken."""
     kind, owners = call.kind, old.owners
     if not isinstance(owners, ManagedFields):
         if not world.accounts_from_birth:
             return owners
         owners = ownership_of(owners, old.obj, kind.rules.schema, kind.api_version)
-    if isinstance(told, list) and told != old.obj["metadata"].get("managedFields"):
-        owners = read_ownership(told)
+    if isinstance(sent, list) and sent != old.obj["metadata"].get("managedFields"):
+        owners = read_ownership(sent)
     part = "scale" if call.request.path.endswith("/scale") else call.target.subresource
     manager = FieldManager(call.manager, UPDATE, part, kind.api_version)
     before, after = leaves(old.obj, kind.rules.schema), leaves(obj, kind.rules.schema)

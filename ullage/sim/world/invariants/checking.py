@@ -20,23 +20,23 @@ from ullage.sim.world.spec import SCHEDULER
 class InvariantChecker:
     """Checks invariants once armed. Before that, the world is being built."""
 
-    def __init__(self, books: ObjectMirror, server: SimulatedApiServer, ours: Sequence[str]) -> None:
+    def __init__(self, mirror: ObjectMirror, server: SimulatedApiServer, ours: Sequence[str]) -> None:
         self.breach: InvariantBreach | None = None
         self._armed = False
         self._broken = asyncio.Event()
-        ContainerChecks(books, self._report, SCHEDULER)
-        self._gpus = GpuChecks(books, self._report, ours)
-        PlacementChecks(books, server, self._report, SCHEDULER)
-        QuietChecks(books, server, self._report, SCHEDULER)
-        self._gangs = GangChecks(books, server, self._report, SCHEDULER)
-        DisruptionChecks(books, server, self._report, ours)
-        self.pools = PoolChecks(books, server, self._report)
+        ContainerChecks(mirror, self._report, SCHEDULER)
+        self._gpus = GpuChecks(mirror, self._report, ours)
+        PlacementChecks(mirror, server, self._report, SCHEDULER)
+        QuietChecks(mirror, server, self._report, SCHEDULER)
+        self._gangs = GangChecks(mirror, server, self._report, SCHEDULER)
+        DisruptionChecks(mirror, server, self._report, ours)
+        self.pools = PoolChecks(mirror, server, self._report)
         self.vms: VmChecks | None = None
-        self._books, self._server = books, server
+        self._mirror, self._server = mirror, server
 
     def check_vms(self, agent: str, cooldown: float) -> None:
         """Check VMs, which are resized by the user `agent`."""
-        self.vms = VmChecks(self._books, self._server, self._report, agent=agent, cooldown=cooldown)
+        self.vms = VmChecks(self._mirror, self._server, self._report, agent=agent, cooldown=cooldown)
 
     def arm(self) -> None:
         self._armed = True

@@ -12,26 +12,26 @@ from ullage.sim.world.stored_objects import StoredPod
 Sight = tuple[str, str]
 """A node, and the UUID of a GPU or MIG instance."""
 
-TOLD_WITHIN_SECONDS = 60.0
+REPORTED_WITHIN_SECONDS = 60.0
 """Seconds within which an agent reads and reports its GPUs."""
 
 
 class ContainerChecks:
     """Tracks the pods that see each GPU, and since when."""
 
-    def __init__(self, books: ObjectMirror, report: Report, scheduler: str) -> None:
-        self._books = books
+    def __init__(self, mirror: ObjectMirror, report: Report, scheduler: str) -> None:
+        self._mirror = mirror
         self._report = report
         self._scheduler = scheduler
         self._seen: dict[Sight, dict[str, float]] = {}
         """Time since which each pod sees it, by pod uid."""
-        for pod in books.pods.values():
-            for sight in _sights(pod):
-                self._seen.setdefault(sight, {})[pod.uid] = books.clock.now()
-        books.pod_listeners.append(self._pod)
+        for pod in mirror.pods.values():
+            for sight in _readings(pod):
+                self._seen.setdefault(sight, {})[pod.uid] = mirror.clock.now()
+        mirror.pod_listeners.append(self._pod)
 
     def _pod(self, step: ObjectChange[StoredPod]) -> None:
-        before, after = _sights(step.before), _sights(step.after)
+        before, after = _readings(step.before), _readings(step.after)
         if before == after:
             return
         uid = step.fact.uid
@@ -40,15 +40,15 @@ class ContainerChecks:
         for sight in after:
             others = self._seen.setdefault(sight, {})
             if step.after is not None and step.by == self._scheduler:
-                self._judge(step, step.after, sight)
+                self._check(step, step.after, sight)
             others[uid] = step.at
 
-    def _judge(self, step: ObjectChange[StoredPod], pod: StoredPod, sight: Sight) -> None:
+    def _check(self, step: ObjectChange[StoredPod], pod: StoredPod, sight: Sight) -> None:
         held = _milli(pod)
         rivals: list[StoredPod] = []
         for uid, since in self._seen[sight].items():
-            rival = self._books.by_uid.get(uid)
-            if rival is not None and (rival.devices or since <= step.at - TOLD_WITHIN_SECONDS):
+            rival = self._mirror.by_uid.get(uid)
+            if rival is not None and (rival.devices or since <= step.at - REPORTED_WITHIN_SECONDS):
                 rivals.append(rival)
                 held += _milli(rival)
         if held > MILLI_GPU:
@@ -58,7 +58,7 @@ class ContainerChecks:
             self._report(InvariantBreach(step.at, "no GPU is seen twice", what, about))
 
 
-def _sights(pod: StoredPod | None) -> list[Sight]:
+def _readings(pod: StoredPod | None) -> list[Sight]:
     return [(pod.node, uuid) for uuid in pod.sees] if pod is not None and pod.holds else []
 
 

@@ -21,16 +21,16 @@ OVERDUE_SECONDS = 30.0
 class DisruptionChecks:
     """Checks writes of the processes in `ours`; users and kubelets are not checked."""
 
-    def __init__(self, books: ObjectMirror, server: SimulatedApiServer, report: Report, ours: Collection[str]) -> None:
-        self._books = books
+    def __init__(self, mirror: ObjectMirror, server: SimulatedApiServer, report: Report, ours: Collection[str]) -> None:
+        self._mirror = mirror
         self._report = report
         self._ours = frozenset(ours)
         self._budgets: dict[ObjectKey, JsonObject] = {}
         self._held_since: dict[tuple[str, str], float] = {}
         """Time since which a pod holds a Lease, by Lease and pod uid."""
-        books.pod_listeners.append(self._pod)
-        books.node_listeners.append(self._node)
-        books.lease_listeners.append(self._lease)
+        mirror.pod_listeners.append(self._pod)
+        mirror.node_listeners.append(self._node)
+        mirror.lease_listeners.append(self._lease)
         server.listen(BUDGETS.id, self._budget)
 
     def _budget(self, change: StoredChange) -> None:
@@ -64,13 +64,13 @@ class DisruptionChecks:
         if step.after is not None or step.by not in self._ours:
             return
         name = step.fact.name
-        for pod in self._books.on_node.get(name, {}).values():
+        for pod in self._mirror.on_node.get(name, {}).values():
             overdue = pod.leaves_by is not None and step.at > pod.leaves_by + OVERDUE_SECONDS
             if not pod.stays_behind and not overdue:
                 what = f"{name} was deleted by {step.by} with {pod.key} on it"
                 about = (node_name(name), pod_name(pod.key))
                 self._report(InvariantBreach(step.at, "a node goes only empty", what, about))
-        for lease in self._books.leases.values():
+        for lease in self._mirror.leases.values():
             if lease.node == name:
                 self._check_holders(step, lease)
 
@@ -86,7 +86,7 @@ class DisruptionChecks:
     def _check_holders(self, step: ObjectChange[StoredNode], lease: StoredLease) -> None:
         """Find pods about to be bound to a deleted node: they hold a Lease on one of its GPUs and have no node yet."""
         for uid in sorted(lease.holders):
-            pod, since = self._books.by_uid.get(uid), self._held_since.get((lease.name, uid), step.at)
+            pod, since = self._mirror.by_uid.get(uid), self._held_since.get((lease.name, uid), step.at)
             if pod is None or pod.node or pod.over or pod.leaves_by is not None or step.at - since < RACE_SECONDS:
                 continue
             what = f"{lease.node} was deleted by {step.by} though {pod.key} had held GPU {lease.device} of it for "

@@ -19,8 +19,8 @@ SLACK_SECONDS = 180.0
 class GangChecks:
     """Checks gangs. A gang is known by the claims of its pods."""
 
-    def __init__(self, books: ObjectMirror, server: SimulatedApiServer, report: Report, scheduler: str) -> None:
-        self._books = books
+    def __init__(self, mirror: ObjectMirror, server: SimulatedApiServer, report: Report, scheduler: str) -> None:
+        self._mirror = mirror
         self._report = report
         self._scheduler = scheduler
         self._groups: dict[ObjectKey, JsonObject] = {}
@@ -31,8 +31,8 @@ class GangChecks:
         """Number of GPUs each pod holds a Lease on, by uid."""
         self._partly: dict[ObjectKey, float] = {}
         self._deadlines: list[tuple[float, ObjectKey]] = []
-        books.pod_listeners.append(self._pod)
-        books.lease_listeners.append(self._lease)
+        mirror.pod_listeners.append(self._pod)
+        mirror.lease_listeners.append(self._lease)
         server.listen(POD_GROUPS.id, self._group)
 
     def _group(self, change: StoredChange) -> None:
@@ -76,7 +76,7 @@ class GangChecks:
     def _gang(self, pod: StoredPod) -> ObjectKey | None:
         if pod.uid in self._gang_of:
             return self._gang_of[pod.uid]
-        spec = self._books.claims.get(ObjectKey(pod.key.namespace, pod.claim or pod.template)) or {}
+        spec = self._mirror.claims.get(ObjectKey(pod.key.namespace, pod.claim or pod.template)) or {}
         if not spec.get("gangRef"):
             return None
         gang = self._gang_of[pod.uid] = ObjectKey(pod.key.namespace, spec["gangRef"])
@@ -87,7 +87,7 @@ class GangChecks:
         if said:
             return int(said)
         specs = [
-            self._books.claims.get(ObjectKey(one.key.namespace, one.claim or one.template)) or {}
+            self._mirror.claims.get(ObjectKey(one.key.namespace, one.claim or one.template)) or {}
             for one in self._members[gang].values()
         ]
         return max((int(spec.get("gangMinMember") or 0) for spec in specs), default=0)

@@ -28,8 +28,8 @@ class GpuChecks:
     Processes in `ours` never take a Lease from a bound pod.
     """
 
-    def __init__(self, books: ObjectMirror, report: Report, ours: Collection[str]) -> None:
-        self._books = books
+    def __init__(self, mirror: ObjectMirror, report: Report, ours: Collection[str]) -> None:
+        self._mirror = mirror
         self._report = report
         self._ours = frozenset(ours)
         self._lost: list[tuple[float, Gpu, str]] = []
@@ -38,13 +38,13 @@ class GpuChecks:
         self._leased: dict[Gpu, StoredLease] = {}
         self._left: list[tuple[float, str, str]] = []
         """Deadline for a Lease to stop naming a gone pod, the Lease's name, and the pod's uid."""
-        for lease in books.leases.values():
+        for lease in mirror.leases.values():
             self._leased[lease.node, lease.device] = lease
-        for pod in books.pods.values():
+        for pod in mirror.pods.values():
             for gpu in _gpus(pod):
                 self._given.setdefault(gpu, {})[pod.uid] = pod.milli
-        books.pod_listeners.append(self._pod)
-        books.lease_listeners.append(self._lease)
+        mirror.pod_listeners.append(self._pod)
+        mirror.lease_listeners.append(self._lease)
 
     def _pod(self, step: ObjectChange[StoredPod]) -> None:
         if self._left or self._lost:
@@ -69,7 +69,7 @@ class GpuChecks:
         holders[pod.uid] = pod.milli
         lease = self._leased.get(gpu)
         if sum(holders.values()) > MILLI_GPU:
-            others = [self._books.by_uid[uid] for uid in holders if uid in self._books.by_uid]
+            others = [self._mirror.by_uid[uid] for uid in holders if uid in self._mirror.by_uid]
             names = " and ".join(str(one.key) for one in others)
             self._say(step, "no GPU twice", f"GPU {gpu[1]} of {gpu[0]} was given to {names}", *others, lease=lease)
         if not _is_leased_to(pod, lease):
@@ -122,13 +122,13 @@ class GpuChecks:
                     self._report(InvariantBreach(now, "a bound pod's GPUs are leased to it", what, about))
         while self._left and self._left[0][0] <= now:
             _, name, uid = heapq.heappop(self._left)
-            lease = self._books.leases.get(name)
+            lease = self._mirror.leases.get(name)
             if lease is not None and uid in lease.holders:
                 what = f"{name} still names pod {uid}, gone {LEASE_OUTLIVES_POD_SECONDS:g} s ago"
                 self._report(InvariantBreach(now, "leases of pods that are gone disappear", what, (lease_name(name),)))
 
     def _pods(self, uids: Iterable[str]) -> list[StoredPod]:
-        return [self._books.by_uid[uid] for uid in uids if uid in self._books.by_uid]
+        return [self._mirror.by_uid[uid] for uid in uids if uid in self._mirror.by_uid]
 
     def _say(
         self,

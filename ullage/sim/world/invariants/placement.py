@@ -22,8 +22,8 @@ _REJECTED = ("OutOf", "NodeAffinity", "UnexpectedAdmissionError")
 class PlacementChecks:
     """Checks binds made by `scheduler`; binds by others are not checked."""
 
-    def __init__(self, books: ObjectMirror, server: SimulatedApiServer, report: Report, scheduler: str) -> None:
-        self._books = books
+    def __init__(self, mirror: ObjectMirror, server: SimulatedApiServer, report: Report, scheduler: str) -> None:
+        self._mirror = mirror
         self._report = report
         self._scheduler = scheduler
         self._changed: dict[str, float] = {}
@@ -31,8 +31,8 @@ class PlacementChecks:
         self._nodes: dict[str, Node] = {}
         self._broken: dict[tuple[str, int], float] = {}
         """Time since which each GPU is unhealthy, by node and GPU."""
-        books.node_listeners.append(self._node)
-        books.pod_listeners.append(self._pod)
+        mirror.node_listeners.append(self._node)
+        mirror.pod_listeners.append(self._pod)
         server.listen(GPU_NODE_STATUSES.id, self._inventory)
 
     def _node(self, step: ObjectChange[StoredNode]) -> None:
@@ -53,7 +53,7 @@ class PlacementChecks:
             if device.get("health", "Healthy") == "Healthy" or change.deleted:
                 self._broken.pop(gpu, None)
             else:
-                self._broken.setdefault(gpu, self._books.clock.now())
+                self._broken.setdefault(gpu, self._mirror.clock.now())
 
     def _pod(self, step: ObjectChange[StoredPod]) -> None:
         pod = step.after

@@ -16,8 +16,8 @@ FORGOTTEN_SECONDS = 60.0
 class PoolChecks:
     """Checks every instance that is created or terminated."""
 
-    def __init__(self, books: ObjectMirror, server: SimulatedApiServer, report: Report) -> None:
-        self._books = books
+    def __init__(self, mirror: ObjectMirror, server: SimulatedApiServer, report: Report) -> None:
+        self._mirror = mirror
         self._report = report
         self._specs: dict[str, JsonObject] = {}
         self._machines: dict[str, str] = {}
@@ -25,7 +25,7 @@ class PoolChecks:
         self._sizes: dict[str, int] = {}
         self._waiting: dict[str, None] = {}
         self._last_wait = float("-inf")
-        books.pod_listeners.append(self._pod)
+        mirror.pod_listeners.append(self._pod)
         server.listen(NODE_PROVISIONERS.id, self._provisioner)
 
     def made(self, machine: Instance) -> None:
@@ -36,7 +36,7 @@ class PoolChecks:
             return
         if size > int(spec.get("maxSize", size)):
             self._say(pool, f"has {size} machines and may have {spec['maxSize']}", "pools stay within their bounds")
-        waited = self._waiting or self._books.clock.now() - self._last_wait <= FORGOTTEN_SECONDS
+        waited = self._waiting or self._mirror.clock.now() - self._last_wait <= FORGOTTEN_SECONDS
         if not waited and size > int(spec.get("minSize", 0)):
             self._say(pool, f"got {machine.id}, and no pod waits", "nothing is bought for nobody")
 
@@ -44,7 +44,7 @@ class PoolChecks:
         pool = self._machines.pop(machine)
         size = self._sizes[pool] = self._sizes[pool] - 1
         spec = self._specs.get(pool)
-        usable = machine in self._books.nodes and self._books.nodes[machine].gpus
+        usable = machine in self._mirror.nodes and self._mirror.nodes[machine].gpus
         if spec is not None and usable and size < int(spec.get("minSize", 0)):
             what = f"gave back {machine} and has {size} machines left of {spec['minSize']}"
             self._say(pool, what, "pools stay within their bounds", machine)
@@ -65,4 +65,4 @@ class PoolChecks:
 
     def _say(self, pool: str, what: str, rule: str, *nodes: str) -> None:
         about = tuple(node_name(one) for one in nodes)
-        self._report(InvariantBreach(self._books.clock.now(), rule, f"NodeProvisioner {pool} {what}", about))
+        self._report(InvariantBreach(self._mirror.clock.now(), rule, f"NodeProvisioner {pool} {what}", about))

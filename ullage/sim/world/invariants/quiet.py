@@ -22,14 +22,14 @@ Three verdicts may come at once, then ever more rarely. A restarted scheduler be
 class QuietChecks:
     """Counts the writes of `scheduler` about pods that have no node."""
 
-    def __init__(self, books: ObjectMirror, server: SimulatedApiServer, report: Report, scheduler: str) -> None:
-        self._books = books
+    def __init__(self, mirror: ObjectMirror, server: SimulatedApiServer, report: Report, scheduler: str) -> None:
+        self._mirror = mirror
         self._server = server
         self._report = report
         self._scheduler = scheduler
         self._words: dict[str, deque[float]] = {}
         """Times of the writes, by pod uid."""
-        books.pod_listeners.append(self._pod)
+        mirror.pod_listeners.append(self._pod)
         server.listen(EVENTS.plural, self._event)  # Events of both API groups are stored as v1
 
     def _pod(self, step: ObjectChange[StoredPod]) -> None:
@@ -44,9 +44,9 @@ class QuietChecks:
         if change.deleted or self._server.caller != self._scheduler or told.get("reason") != "FailedScheduling":
             return
         about = told.get("involvedObject") or {}
-        pod = self._books.pods.get(ObjectKey(about.get("namespace", ""), about.get("name", "")))
+        pod = self._mirror.pods.get(ObjectKey(about.get("namespace", ""), about.get("name", "")))
         if pod is not None and pod.uid == about.get("uid") and not pod.node:
-            self._count(pod, self._books.clock.now())
+            self._count(pod, self._mirror.clock.now())
 
     def _count(self, pod: StoredPod, now: float) -> None:
         words = self._words.setdefault(pod.uid, deque())

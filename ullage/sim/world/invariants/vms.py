@@ -27,9 +27,9 @@ class VmChecks:
     """Tracks sizes of VMs, approvals of pods and room of nodes."""
 
     def __init__(
-        self, books: ObjectMirror, server: SimulatedApiServer, report: Report, *, agent: str, cooldown: float
+        self, mirror: ObjectMirror, server: SimulatedApiServer, report: Report, *, agent: str, cooldown: float
     ) -> None:
-        self._books = books
+        self._mirror = mirror
         self._server = server
         self._report = report
         self._agent = agent
@@ -41,8 +41,8 @@ class VmChecks:
         """By node: VM pods with their VM and approval."""
         self._rooms: dict[str, VmAmounts] = {}
         self._started: dict[ObjectKey, float] = {}
-        books.pod_listeners.append(self._pod)
-        books.node_listeners.append(self._node)
+        mirror.pod_listeners.append(self._pod)
+        mirror.node_listeners.append(self._node)
         server.listen(VIRTUAL_MACHINES.id, self._vm)
         server.listen(VIRTUAL_MACHINE_MIGRATIONS.id, self._migration)
 
@@ -79,7 +79,7 @@ class VmChecks:
         self._homes[key] = (obj.get("status") or {}).get("podName", "")
         if use.within(before):
             return
-        now = self._books.clock.now()
+        now = self._mirror.clock.now()
         for node, pods in self._pods.items():
             for pod, (vm, approved) in pods.items():
                 if vm == key:
@@ -90,7 +90,7 @@ class VmChecks:
     def _check_permit(self, vm: ObjectKey, pod: ObjectKey, use: VmAmounts, approved: VmAmounts | None) -> None:
         if approved is None or not use.within(approved):
             said = f"VM {vm} was given {use} by its agent, and pod {pod} is approved for {approved}"
-            at = self._books.clock.now()
+            at = self._mirror.clock.now()
             self._report(InvariantBreach(at, "no VM is above its permit", said, (pod_name(pod),)))
 
     def _check_node(self, node: str, at: float) -> None:
@@ -108,7 +108,7 @@ class VmChecks:
     def _migration(self, change: StoredChange) -> None:
         if change.before is not None or change.deleted:
             return
-        obj, at = change.after.obj, self._books.clock.now()
+        obj, at = change.after.obj, self._mirror.clock.now()
         vm = ObjectKey(obj["metadata"]["namespace"], obj["spec"]["vmName"])
         before = self._started.get(vm)
         self._started[vm] = at

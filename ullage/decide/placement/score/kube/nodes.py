@@ -35,10 +35,10 @@ def preferred(shape: Shape, snapshot: ClusterSnapshot) -> Points | None:
     """Sum of weights by row of the preferred node affinity terms that match; None if no term matches any row."""
     if not shape.preferred_nodes:
         return None
-    wishes = np.zeros(snapshot.columns.size, np.int64)
-    for wish in shape.preferred_nodes:
-        wishes[any_term((wish.term,), snapshot)] += wish.weight
-    return wishes if wishes.any() else None
+    sums = np.zeros(snapshot.columns.size, np.int64)
+    for wanted in shape.preferred_nodes:
+        sums[any_term((wanted.term,), snapshot)] += wanted.weight
+    return sums if sums.any() else None
 
 
 class ImageLocalityScore:

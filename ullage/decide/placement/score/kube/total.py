@@ -43,7 +43,7 @@ class ShapeScores:
         self.spread = SoftSpreadScore(shape, snapshot) if soft else None
 
     @property
-    def wishes(self) -> bool:
+    def has_preferences(self) -> bool:
         """True if the shape has a taint, node affinity or soft spread score on some row."""
         return self.unwelcome is not None or self.preferred is not None or self.spread is not None
 
@@ -68,7 +68,7 @@ class KubeScores:
         self._snapshot = snapshot
         self._full_is_better = full_is_better
         self._images = ImageLocalityScore(snapshot)
-        self._wishes = PreferredAffinityScore(snapshot)
+        self._preferred = PreferredAffinityScore(snapshot)
         self._known: dict[Shape, ShapeScores] = {}
 
     def total(self, pod: Pod, fits: Mask) -> Points:
@@ -84,9 +84,9 @@ class KubeScores:
             parts["images"] = known.images
         return parts | self._wished(pod, known, fits)
 
-    def wishes(self, pod: Pod, known: ShapeScores, fits: Mask) -> Points | None:
+    def preferred_points(self, pod: Pod, known: ShapeScores, fits: Mask) -> Points | None:
         """Weighted sum of taint, affinity and spread scores, for the rows that fit; None if none applies."""
-        if not known.wishes and not self._wishes.any_about(pod):
+        if not known.has_preferences and not self._preferred.any_about(pod):
             return None
         return _sum(self._wished(pod, known, fits), len(fits))
 
@@ -110,8 +110,8 @@ class KubeScores:
             parts["nodeAffinity"] = share_of_largest(known.preferred, fits)
         if known.spread is not None:
             parts["spread"] = known.spread.points(fits)
-        wishes = self._wishes.points(pod, fits)
-        return parts if wishes is None else parts | {"podAffinity": wishes}
+        has_preferences = self._preferred.points(pod, fits)
+        return parts if has_preferences is None else parts | {"podAffinity": has_preferences}
 
 
 def _says_the_same(one: Points | None, other: Points | None) -> bool:
