@@ -61,7 +61,7 @@ SLICE = a_lease(LeaseHold("u1", 0, "MIG-a"))
 
 
 @pytest.mark.parametrize(
-    ("pod", "ground", "lease", "expected"),
+    ("pod", "node_facts", "lease", "expected"),
     [
         pytest.param(None, QUIET, a_lease(), ReleaseHold(ReleaseReason.POD_GONE), id="its-pod-is-gone"),
         pytest.param(

@@ -31,4 +31,4 @@ def test_an_intent_says_why(kind: type[Any]) -> None:
 
 @pytest.mark.parametrize("kind", named(OUTCOMES))
 def test_an_outcome_names_its_intent(kind: type[Any]) -> None:
-    assert {"intent", "action", "standing"} & {field.name for field in fields(kind)}
+    assert {"intent", "action", "status"} & {field.name for field in fields(kind)}

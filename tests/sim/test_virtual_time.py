@@ -194,7 +194,7 @@ def test_sleeping_for_ever_is_a_deadlock() -> None:
 
 
 def test_a_spinning_task_is_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ullage.sim.virtual_time.TURNS_AT_ONE_MOMENT", 1000)
+    monkeypatch.setattr("ullage.sim.virtual_time.STEPS_AT_ONE_INSTANT", 1000)
 
     async def spin() -> None:
         while True:  # noqa: ASYNC110 - spinning is the point

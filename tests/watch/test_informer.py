@@ -295,11 +295,11 @@ def test_lists_at_hand_are_never_older_than_what_was_heard() -> None:
     async def story() -> None:
         async with listening(a_server("a", "b"), at_hand=True) as world:
             await world.informer.wait_synced()
-            heard = str(world.server.version)
+            last_contact = str(world.server.version)
             world.server.happen(Mishap.COMPACT)
             world.server.refusals = [status(410), status(504)]
             await asyncio.sleep(60)
-            assert world.server.lists == [("0", None), (heard, None), (None, "3")]
+            assert world.server.lists == [("0", None), (last_contact, None), (None, "3")]
             assert world.reader.values == {"a": "1", "b": "1"}
 
     run_virtual(story())
@@ -349,8 +349,8 @@ def test_an_unreachable_server_is_said_to_be_unreachable() -> None:
             await asyncio.sleep(1)
             health = world.informer.health
             assert isinstance(health.trouble, Unreachable)
-            assert health.heard is None
+            assert health.last_contact is None
             await asyncio.sleep(30)
-            assert world.informer.health.heard == pytest.approx(loop_clock().now() - 20, abs=20)
+            assert world.informer.health.last_contact == pytest.approx(loop_clock().now() - 20, abs=20)
 
     run_virtual(story())

@@ -18,7 +18,7 @@ AGAIN = ISSUER.advance(
 
 
 @pytest.mark.parametrize(
-    "vault",
+    "tls_secret",
     [
         pytest.param(FRESH, id="fresh"),
         pytest.param(PREPARED, id="with-a-next-authority"),

@@ -84,7 +84,9 @@ class CloudContract:
         request = bench.request(bench.pool("one"), 2, "token-a")
         first = await bench.provider.create(request)
         again = await bench.provider.create(request)
-        assert told_apart(again.instances) <= told_apart(first.instances) | told_apart(await alive(bench))
+        assert distinct_instances(again.instances) <= distinct_instances(first.instances) | distinct_instances(
+            await alive(bench)
+        )
         assert len(await alive(bench)) == 2
         assert len((await bench.provider.create(request)).instances) <= 2
         assert len(await alive(bench)) == 2
@@ -209,7 +211,7 @@ async def alive(bench: ProviderBench) -> Sequence[Instance]:
     return [one for one in listed if one.state is not InstanceState.STOPPING]
 
 
-def told_apart(instances: Sequence[Instance]) -> set[str]:
+def distinct_instances(instances: Sequence[Instance]) -> set[str]:
     """Ids of machines that have one already."""
     return {one.id for one in instances if one.state is not InstanceState.REQUESTED}
 

@@ -84,7 +84,7 @@ class InformerHealth:
     """Health of an informer."""
 
     synced: bool
-    heard: Instant | None
+    last_contact: Instant | None
     """Time of the server's last event, bookmark or list."""
     lag: float | None
     """Seconds since then. A healthy watch is never silent for much longer than a minute."""

@@ -24,7 +24,7 @@ BROKEN = replace(gpu_node("a")[0], allocatable={"cpu": 1000})
 
 def leaving(seconds_ago: float) -> dict[str, float]:
     """It was to be gone so long ago."""
-    return {"deleted_at": NOW - seconds_ago, "grace": 0.0}
+    return {"deleted_at": NOW - seconds_ago, "grace_period": 0.0}
 
 
 STORIES: dict[str, tuple[list[Fact | tuple[Fact, ...]], dict[str, Any], float]] = {

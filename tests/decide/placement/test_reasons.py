@@ -59,7 +59,7 @@ from ullage.model.verdict import ClusterEvent, Reason
 from msgspec.structs import replace
 
 scene = Scene(node("fine"), node("n", labels={"repair": "yes"}), pod("p"), pod("q", nodeSelector={"none": "x"}))
-snapshot, p, new = scene.placements, scene.pod("p"), Reason("NodeInRepair")
+snapshot, p, new = scene.snapshot, scene.pod("p"), Reason("NodeInRepair")
 engine, row = PlacementEngine(snapshot), snapshot.columns.rows["n"]
 assert REASONS[engine.codes(p, now=0.0)[row]] is new, "vector test"
 assert engine.explain(p, now=0.0)["n"].detail == "it has label repair", "scalar test"

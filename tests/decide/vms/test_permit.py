@@ -160,7 +160,7 @@ def test_a_vm_without_autoscaling_is_granted_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wanted", "told", "refused"),
+    ("wanted", "answered_unit", "refused"),
     [
         pytest.param(size(3, 8), size(1, 4), True, id="off-ratio"),
         pytest.param(size(3, 12), size(1, 4), False, id="whole-units"),

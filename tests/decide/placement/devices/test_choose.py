@@ -28,7 +28,7 @@ def refused(gpus: FreeDevices, ask: DeviceRequest) -> Verdict:
 
 
 @pytest.mark.parametrize(
-    ("board", "ask", "ids"),
+    ("gpus", "ask", "ids"),
     [
         pytest.param(islands(4, 4), DeviceRequest(count=1), (0,), id="one-is-the-lowest"),
         pytest.param(
@@ -80,7 +80,7 @@ OLD_AND_NEW = (
 
 
 @pytest.mark.parametrize(
-    ("board", "ask", "reason", "detail"),
+    ("gpus", "ask", "reason", "detail"),
     [
         pytest.param(a_board(), DeviceRequest(), Reason.NO_GPUS, "no GPUs", id="no-gpus-at-all"),
         pytest.param(

@@ -62,7 +62,7 @@ def test_several(policy: DevicePolicy, prefer_ids: tuple[int, ...], expected: tu
 
 
 @pytest.mark.parametrize(
-    ("board", "ask", "reason"),
+    ("gpus", "ask", "reason"),
     [
         pytest.param(
             a_board(a_device(0)), DeviceRequest(exclusivity=MIG), Reason.NO_MIG_INSTANCE, id="nothing-is-split"

@@ -214,7 +214,7 @@ def test_whatever_happened_the_answer_is_as_from_nothing(seed: int, policy: str,
 
 def test_when_more_is_new_than_is_remembered_everything_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_log, "_REMEMBERED", 3)
-    monkeypatch.setattr("ullage.decide.placement.devices.snapshots.MOST_PANELS", 4)
+    monkeypatch.setattr("ullage.decide.placement.devices.snapshots.MOST_DISTINCT", 4)
     monkeypatch.setattr("ullage.decide.placement.score.fragmentation_states.MOST_STATES", 4)
     generations = set()
     world = World(11, "fragmentation")
