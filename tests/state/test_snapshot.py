@@ -123,13 +123,13 @@ def test_a_fork_is_equal_and_lives_its_own_life(seed: int) -> None:
 
 
 def test_a_fork_is_freed_as_soon_as_it_is_dropped() -> None:
-    rng, placements = Random(1), ClusterSnapshot()
+    rng, snapshot = Random(1), ClusterSnapshot()
     for _ in range(200):
-        placements.apply(a_step(rng, placements.state))
+        snapshot.apply(a_step(rng, snapshot.state))
     gc.collect()
     gc.disable()
     try:
-        twin = placements.fork()
+        twin = snapshot.fork()
         with twin.what_if() as trial:
             try_things(rng, twin, 1)
             trial.keep()

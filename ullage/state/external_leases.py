@@ -108,9 +108,9 @@ class ExternalLeases:
     def reconsider(self, uid: str) -> None:
         """Judge the pod's Leases again after its placement was undone: GPUs it still holds are not free yet."""
         for name in self._of_holder.get(uid) or ():
-            self._judge(self._leases[name])
+            self._recheck(self._leases[name])
 
-    def pod_heard(self, pod: Pod, *, gone: bool) -> None:
+    def observe_pod(self, pod: Pod, *, gone: bool) -> None:
         """Take in a change of a pod: its Leases are judged again."""
         if gone:
             self._keys.pop(pod.uid, None)
@@ -131,18 +131,18 @@ class ExternalLeases:
         theirs = frozenset(uids)
         names = sorted({name for uid in theirs for name in self._of_holder.get(uid) or ()})
         for name in names:
-            self._judge(self._leases[name], theirs)
+            self._recheck(self._leases[name], theirs)
         try:
             yield
         finally:
             for name in names:
-                self._judge(self._leases[name])
+                self._recheck(self._leases[name])
 
     def _learn(self, lease: GpuLease) -> None:
         self._believed.pop(lease.name, None)
         for hold in lease.holds:
             self._of_holder.own(hold.uid)[lease.name] = None
-        self._judge(lease)
+        self._recheck(lease)
 
     def _forget(self, lease: GpuLease) -> None:
         self._left.pop(lease.name, None)
@@ -153,7 +153,7 @@ class ExternalLeases:
                 self._of_holder.drop(hold.uid)
         self._snapshot.remove(ObjectKey(NOWHERE, lease.name))
 
-    def _judge(self, lease: GpuLease, apart_from: Collection[str] = ()) -> None:
+    def _recheck(self, lease: GpuLease, apart_from: Collection[str] = ()) -> None:
         """Hold in the snapshot the part of the device that no known pod accounts for."""
         unknown = [hold for hold in lease.holds if hold.uid not in apart_from and not self._accounted(hold, lease)]
         if not apart_from:

@@ -51,7 +51,7 @@ class ClusterSnapshot:
         self.tallies = MatchCounts(self.state.namespace_labels)
         self.refusals = AffinityIndex(self.state.namespace_labels)
         """Required anti-affinity of placed pods: they keep others away."""
-        self.wishes = AffinityIndex(self.state.namespace_labels)
+        self.preferences = AffinityIndex(self.state.namespace_labels)
         """Preferred terms of placed pods, and their required affinity: they wish others near or away."""
         self.vms = VmRoom(self.columns)
         self.storage = Storage(self.state)
@@ -74,7 +74,7 @@ class ClusterSnapshot:
         """GPUs that Dynamic Resource Allocation gave away."""
         for name in self.device_claims.nodes:
             self._hold_for_claims(name)
-        self._hear_vms_of_state()
+        self._apply_vms_of_state()
         self.leases = ExternalLeases(self)
         """GPUs leased to pods that the snapshot does not account for."""
 
@@ -87,7 +87,7 @@ class ClusterSnapshot:
         twin.labels = self.labels.fork_for(twin.columns)
         twin.tallies = self.tallies.fork_for(state.namespace_labels)
         twin.refusals = self.refusals.fork_for(state.namespace_labels)
-        twin.wishes = self.wishes.fork_for(state.namespace_labels)
+        twin.preferences = self.preferences.fork_for(state.namespace_labels)
         twin.storage = self.storage.fork_for(state)
         twin.vms = self.vms.fork_for(twin.columns)
         twin.leases = self.leases.fork_for(twin)
@@ -134,11 +134,11 @@ class ClusterSnapshot:
         self.state.apply(event)
         match event:
             case Added(new=new):
-                self._heard(None, new)
+                self._fact_changed(None, new)
             case Updated(old=old, new=new):
-                self._heard(old, new)
+                self._fact_changed(old, new)
             case Deleted(old=old):
-                self._heard(old, None)
+                self._fact_changed(old, None)
             case Synced(source=source):
                 self.leases.apply_synced()
                 if source in VM_SOURCES:
@@ -225,9 +225,9 @@ class ClusterSnapshot:
         before, stays = self.state.nodes.get(name), name in self.columns.rows and node is not None
         reported = self.state.write_inventory(name, inventory)
         self.state.write_node(name, node)
-        self._node_heard(before, node, name)
+        self._node_changed(before, node, name)
         if reported and stays:
-            self._inventory_heard(name)
+            self._inventory_changed(name)
         elif reported:
             self._hold_for_claims(name)
 
@@ -246,30 +246,30 @@ class ClusterSnapshot:
         if self.storage.assume(key, volumes):
             self.volumes_version += 1
 
-    def _heard(self, old: Fact | None, new: Fact | None) -> None:
+    def _fact_changed(self, old: Fact | None, new: Fact | None) -> None:
         match new if new is not None else old:
             case Pod() as pod:
-                self._pod_heard(old, new)
-                self.leases.pod_heard(pod, gone=new is None)
+                self._pod_changed(old, new)
+                self.leases.observe_pod(pod, gone=new is None)
             case GpuLease():
                 before, after = (one if isinstance(one, GpuLease) else None for one in (old, new))
                 self.leases.renew(before, after)
             case Node(name=name):
-                self._node_heard(old, new, name)
+                self._node_changed(old, new, name)
             case Inventory(node=name):
-                self._inventory_heard(name)
+                self._inventory_changed(name)
             case Namespace():
                 self.tallies.forget_by_namespace()
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 self.volumes_version += 1
             case ResourceClaim() | ResourceSlice():
-                self._device_claim_heard(old, new)
+                self._resource_claim_changed(old, new)
             case _:
-                self.vms.hear(old, new)
+                self.vms.apply(old, new)
 
-    def _hear_vms_of_state(self) -> None:
+    def _apply_vms_of_state(self) -> None:
         for fact in (*self.state.vms.values(), *self.state.vm_migrations.values()):
-            self.vms.hear(None, fact)
+            self.vms.apply(None, fact)
         for document in self.state.vm_nodes.values():
             self.vms.configure(document)
         self._count_vms()
@@ -279,12 +279,12 @@ class ClusterSnapshot:
         if self.state.synced.issuperset(VM_SOURCES):
             self.vms.activate(self.state.nodes.values(), self._pods.values())
 
-    def _inventory_heard(self, name: str) -> None:
+    def _inventory_changed(self, name: str) -> None:
         if name in self.columns.rows:
             self._report(self.state.nodes[name])
         self._hold_for_claims(name)
 
-    def _device_claim_heard(self, old: Fact | None, new: Fact | None) -> None:
+    def _resource_claim_changed(self, old: Fact | None, new: Fact | None) -> None:
         before, after = (one if isinstance(one, ResourceClaim) else None for one in (old, new))
         said, says = (one if isinstance(one, ResourceSlice) else None for one in (old, new))
         for node in (*self.device_claims.renew(before, after), *self.device_claims.renew_slice(said, says)):
@@ -296,7 +296,7 @@ class ClusterSnapshot:
         if holder != self._pods.get(holder_key(node)):
             self._replace(holder_key(node), holder)
 
-    def _pod_heard(self, old: Fact | None, new: Fact | None) -> None:
+    def _pod_changed(self, old: Fact | None, new: Fact | None) -> None:
         if isinstance(new, Pod) and new.holds_room:
             self._hold(new)
         elif isinstance(new, Pod) and not new.phase.over and not (isinstance(old, Pod) and old.holds_room):
@@ -321,7 +321,7 @@ class ClusterSnapshot:
             same_place = known is not None and known.node == pod.node
             self._replace(pod.key, pod, self.storage.of(pod.key) if same_place else ())
 
-    def _node_heard(self, old: Fact | None, new: Fact | None, name: str) -> None:
+    def _node_changed(self, old: Fact | None, new: Fact | None, name: str) -> None:
         if not isinstance(new, Node):
             if name in self.columns.rows:
                 self._node_vanished(name)
@@ -367,8 +367,8 @@ class ClusterSnapshot:
     def _set(self, pod: Pod) -> None:
         self._pods[pod.key] = pod
         self._on_node.own(pod.node)[pod.key] = pod
-        heard = self.state.pods.get(pod.key)
-        if heard is None or not heard.holds_room:
+        observed = self.state.pods.get(pod.key)
+        if observed is None or not observed.holds_room:
             self._intended.setdefault(pod.key.namespace, {})[pod.key] = None
         if pod.claim:
             self._by_gpu_claim.add(ObjectKey(pod.key.namespace, pod.claim), pod)
@@ -430,9 +430,9 @@ class ClusterSnapshot:
         for term in pod.shape.away:
             self.refusals.count(term, row, sign)
         for term in pod.shape.near:
-            self.wishes.count(term, row, sign, REQUIRED_NEAR_WEIGHT)
+            self.preferences.count(term, row, sign, REQUIRED_NEAR_WEIGHT)
         for wish in pod.shape.preferred_pods:
-            self.wishes.count(wish.term, row, sign, wish.weight)
+            self.preferences.count(wish.term, row, sign, wish.weight)
 
     def _placed(self) -> Iterator[tuple[Pod, int]]:
         for pod in self._pods.values():

@@ -99,7 +99,7 @@ class UnreservedLeases:
         self._leases[lease.name] = lease
         self._left.drop(lease.name)
         self._on_node.setdefault(lease.node, {})[lease.name] = None
-        self._judge(lease.name, now + SETTLED_AFTER)
+        self._recheck(lease.name, now + SETTLED_AFTER)
 
     def _apply_claim(self, claim: ResourceClaim, now: float, *, gone: bool) -> None:
         name = claim.key.name
@@ -111,7 +111,7 @@ class UnreservedLeases:
         else:
             self._deleting.discard(name)
         if name in self._leases:
-            self._judge(name, now + (LOST_AFTER if before else SETTLED_AFTER))
+            self._recheck(name, now + (LOST_AFTER if before else SETTLED_AFTER))
         else:
             self._judge_left(name, now)
 
@@ -134,9 +134,9 @@ class UnreservedLeases:
     def _judge_nodes(self, nodes: Iterable[str], now: float) -> None:
         for node in sorted(nodes):
             for name in self._on_node.get(node, {}):
-                self._judge(name, now + LOST_AFTER)
+                self._recheck(name, now + LOST_AFTER)
 
-    def _judge(self, name: str, due: float) -> None:
+    def _recheck(self, name: str, due: float) -> None:
         if self._lacks(name) is None:
             self._due.drop(name)
         elif self._due.due(name) is None:

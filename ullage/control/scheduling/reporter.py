@@ -87,7 +87,7 @@ class SchedulerReporter:
     def refusal_written(self, pod: Pod, why: SchedulingFailure) -> None:
         about = _pod(pod.key, pod.uid)
         _log.info("unschedulable", pod=str(pod.key), reason=why.word, why=why.message)
-        self._events.tell(EventMessage(about, EventReason.FAILED_SCHEDULING, why.message, topic=why.word))
+        self._events.record(EventMessage(about, EventReason.FAILED_SCHEDULING, why.message, topic=why.word))
 
     def gang_gave_up(self, pods: Sequence[Pod], why: SchedulingFailure, *, waited: float) -> None:
         self._metrics.gang_wait[GangEnd.TIMED_OUT].observe(waited)
@@ -100,7 +100,7 @@ class SchedulerReporter:
             self._metrics.preemptions.inc()
             _log.info("evicted for another", pod=str(victim.pod), preemptor=str(outcome.action.pod), node=victim.node)
             note = f"made room for {outcome.action.pod} on {victim.node}: {outcome.action.why}"
-            self._events.tell(EventMessage(_pod(victim.pod, victim.uid), EventReason.PREEMPTED, note, preemptor))
+            self._events.record(EventMessage(_pod(victim.pod, victim.uid), EventReason.PREEMPTED, note, preemptor))
         for victim, why in outcome.refused:
             if why in (EvictionFailure.FORBIDDEN, EvictionFailure.API_FAILED):
                 pods = {"pod": str(victim.pod), "preemptor": str(outcome.action.pod)}
@@ -118,13 +118,9 @@ class SchedulerReporter:
 
     def claim_kept(self, outcome: RecordOutcome | CopyOutcome) -> None:
         match outcome:
-            case StatusNotWritten(
-                standing=ClaimStatus(claim=key), setback=StatusWriteFailure.API_FAILED, detail=detail
-            ):
+            case StatusNotWritten(status=ClaimStatus(claim=key), setback=StatusWriteFailure.API_FAILED, detail=detail):
                 self.unwritten(key, detail)
-            case StatusNotWritten(
-                standing=QuotaStatus(quota=key), setback=StatusWriteFailure.API_FAILED, detail=detail
-            ):
+            case StatusNotWritten(status=QuotaStatus(quota=key), setback=StatusWriteFailure.API_FAILED, detail=detail):
                 self.unwritten(key, detail)
             case ClaimNotCreated(setback=ClaimCreateFailure.API_FAILED, detail=detail):
                 self.unwritten(outcome.action.pod, detail)
@@ -146,7 +142,7 @@ class SchedulerReporter:
         )
 
     def _record(self, about: ObjectReference, reason: EventReason, note: str) -> None:
-        self._events.tell(EventMessage(about, reason, note))
+        self._events.record(EventMessage(about, reason, note))
 
 
 def _pod(key: ObjectKey, uid: str) -> ObjectReference:
