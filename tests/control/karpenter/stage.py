@@ -85,7 +85,7 @@ class Stage:
     controller: SimulatedProcess
     karpenter: SimulatedKarpenter
     began: float
-    weather: NetworkConditions
+    network: NetworkConditions
     """Network between the controller and the API server."""
     registry: CollectorRegistry
     """Metrics of the controller. They live through its crashes, as Prometheus' own counters do."""
@@ -171,7 +171,7 @@ def a_controller(
     server: SimulatedApiServer,
     chosen: KarpenterSettings,
     seed: int,
-    weather: NetworkConditions,
+    network: NetworkConditions,
     metrics: KarpenterMetrics,
     cloud: CloudProvider,
 ) -> SimulatedProcess:
@@ -195,7 +195,7 @@ def a_controller(
                 await asyncio.sleep(1.0)
 
     return SimulatedProcess(
-        "controller", lambda: InMemoryTransport(server, user="controller", weather=weather), program
+        "controller", lambda: InMemoryTransport(server, user="controller", network=network), program
     )
 
 
@@ -206,8 +206,8 @@ def a_scheduler(server: SimulatedApiServer, seed: int) -> SimulatedProcess:
         api = RestApi(life.transport, rng=random.Random(seed))
         await Scheduler(api, chosen, life.clock, instance="scheduler", seed=seed).run()
 
-    weather = NetworkConditions(seed=seed + 5, latency=LATENCY)
-    return SimulatedProcess("scheduler", lambda: InMemoryTransport(server, user="scheduler", weather=weather), program)
+    network = NetworkConditions(seed=seed + 5, latency=LATENCY)
+    return SimulatedProcess("scheduler", lambda: InMemoryTransport(server, user="scheduler", network=network), program)
 
 
 @asynccontextmanager
@@ -247,13 +247,13 @@ async def staged(
     played = ControllerManagerSettings(
         behaviour=KubeletTimings(seed=seed, stop=DurationRange(0.1, 1.0)), custom=(GPU_CLAIMS,), seed=seed
     )
-    weather, registry = NetworkConditions(seed=seed, latency=LATENCY), CollectorRegistry()
+    network, registry = NetworkConditions(seed=seed, latency=LATENCY), CollectorRegistry()
     cloud = CountingCloud(an_api(server, seed + 7), clock)
-    controller = a_controller(server, chosen, seed, weather, KarpenterMetrics(registry), cloud)
+    controller = a_controller(server, chosen, seed, network, KarpenterMetrics(registry), cloud)
     scheduler = a_scheduler(server, seed)
     async with start_actors(an_api(server, seed + 1), clock, played):
         stage = Stage(
-            api, server, clock, controller, karpenter, clock.now(), weather, registry, agents, scheduler, cloud
+            api, server, clock, controller, karpenter, clock.now(), network, registry, agents, scheduler, cloud
         )
         beside = [asyncio.ensure_future(one.run()) for one in (agents, karpenter, kube_scheduler)]
         beside.append(asyncio.ensure_future(_count_claims(stage)))

@@ -105,7 +105,7 @@ class ClosedNodes:
         """Record on the waiting pods that their node was lost, once for each hand-over."""
         failure = RequestFailure(FailureReason.HANDOVER_LOST, f"node {node} {cause}")
         for request in self._reader.requests_of(self._reader.waiting(handover.pods)):
-            known = self._retry.standing(request)
+            known = self._retry.recorded(request)
             if known is not None and known.reason is FailureReason.HANDOVER_LOST and known.at >= handover.since:
                 continue
             written = self._retry.record(request, failure, 1 if known is None else known.attempts + 1, now=now)

@@ -119,7 +119,7 @@ class KarpenterCore:
         request = request_of(self._assigner, pod)
         if request is None:
             return None
-        failure = self._retry.standing(request)
+        failure = self._retry.recorded(request)
         if failure is not None and (not failure.retry_at or failure.retry_at > now):
             return None
         left_out = () if failure is None else failure.exhausted
@@ -301,7 +301,7 @@ class KarpenterCore:
         for pods, detail in rejected:
             failure = RequestFailure(FailureReason.REJECTED, detail)
             for request in self._reader.requests_of(self._reader.waiting(pods)):
-                known = self._retry.standing(request)
+                known = self._retry.recorded(request)
                 written = self._retry.record(request, failure, 1 if known is None else known.attempts + 1, now=now)
                 if written is not None:
                     yield written
