@@ -12,6 +12,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from bench.rivals import processor_seconds
 from ullage.errors import AlreadyExists, NotFound
 from ullage.kube.auth.connect import connect, find_access
 from ullage.kube.client.api import KubeApi, MergePatch
@@ -23,7 +24,7 @@ from ullage.kube.http.http import HttpTransport
 from ullage.kube.write.vm import approval_annotations
 from ullage.model.vm import SCALING_ENABLED, VM_NAME, VmAmounts
 from ullage.testing.builders import a_node, a_pod, with_meta
-from ullage.testing.controlplane import ControlPlane
+from ullage.testing.controlplane import ControlPlane, GoProgram
 from ullage.testing.controlplane.ports import reserve_port
 
 NS, SYSTEM, ACCOUNT = "default", "ullage-system", "ullage-vm-agent"
@@ -50,6 +51,15 @@ class PermitSite:
     folder: Path
     tokens: dict[str, str] = field(default_factory=dict)
     port: int = 0
+    _pids: dict[str, list[int]] = field(default_factory=dict)
+
+    def processor_seconds(self) -> dict[str, float]:
+        """Time on a processor by program; all agents together."""
+        plane = {one.value: [self.plane.pid(one)] for one in (GoProgram.ETCD, GoProgram.APISERVER)}
+        programs = {**self._pids, **plane, "generator": [os.getpid()]}
+        return {
+            name: sum(processor_seconds({str(pid): pid for pid in pids}).values()) for name, pids in programs.items()
+        }
 
     @property
     def url(self) -> str:
@@ -121,6 +131,7 @@ class PermitSite:
         command += ["--permits", f"127.0.0.1:{self.port}", "--state", f"127.0.0.1:{state}"]
         command += ["--permits-name", "127.0.0.1"]
         with _running(command, self.folder / "scheduler.log") as process:
+            self._pids["scheduler"] = [process.pid]
             yield process
 
     @contextmanager
@@ -133,7 +144,8 @@ class PermitSite:
                 command = [_ULLAGE, "vm-agent", "--node-name", node, "--kubeconfig", str(self.plane.kubeconfig)]
                 command += ["--scheduler", self.url, "--scheduler-ca", str(self.folder / "ca.crt")]
                 command += ["--token-file", str(self.folder / f"{node}.token"), "--settings", str(settings)]
-                running.enter_context(_running(command, self.folder / f"{node}.log"))
+                process = running.enter_context(_running(command, self.folder / f"{node}.log"))
+                self._pids.setdefault("agents", []).append(process.pid)
             yield
 
     async def agents_at_work(self) -> None:

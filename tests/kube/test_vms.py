@@ -23,8 +23,9 @@ from ullage.kube.write.vm import (
     amounts_text,
     approval_annotations,
     guest_size,
-    last_migration_annotation,
+    migration_annotations,
     migration_object,
+    need_annotation,
 )
 from ullage.model.fact_event import ObjectKey
 from ullage.model.units import Instant
@@ -223,7 +224,9 @@ def test_amounts_read_back(amounts: VmAmounts) -> None:
 def test_what_is_written() -> None:
     assert amounts_text(size(0.25, 1.5)) == '{"cpu":"250m","memory":"1536Mi"}'
     assert approval_annotations(size(1, 4)) == {"gpu.scheduling/vm-approved": '{"cpu":"1","memory":"4Gi"}'}
-    assert last_migration_annotation(Instant(12.9)) == {"gpu.scheduling/vm-last-migration": "12"}
+    need = {"gpu.scheduling/vm-needs-node": None}
+    assert migration_annotations(Instant(12.9)) == {"gpu.scheduling/vm-last-migration": "12", **need}
+    assert (need_annotation(None), need_annotation(Instant(7.5))) == (need, {"gpu.scheduling/vm-needs-node": "7"})
     assert guest_size(size(2.5, 8), 2 * GI) == {
         "spec": {"guest": {"cpus": {"use": "2500m"}, "memorySlots": {"use": 4}}}
     }

@@ -13,12 +13,13 @@ from ullage.kube.client.resource import JsonObject, Resource
 from ullage.kube.client.resources import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from ullage.kube.objects.pod import KubePod
 from ullage.kube.read.vm import read_vm_migration, read_vm_pod
-from ullage.kube.write.vm import approval_annotations, last_migration_annotation, migration_object
-from ullage.model.intents import ApproveVm, DeleteMigration, StartMigration, VmIntent
+from ullage.kube.write.vm import approval_annotations, migration_annotations, migration_object, need_annotation
+from ullage.model.intents import ApproveVm, DeleteMigration, RecordNodeNeed, StartMigration, VmIntent
 from ullage.model.outcomes import (
     ApprovalWritten,
     MigrationDeleted,
     MigrationStarted,
+    NodeNeedRecorded,
     VmIntentRefused,
     VmIntentUnknown,
     VmOutcome,
@@ -61,6 +62,8 @@ class VmActuator:
                 return await self._start(intent)
             case DeleteMigration():
                 return await self._delete(intent)
+            case RecordNodeNeed():
+                return await self._record(intent)
             case _:
                 assert_never(intent)
 
@@ -86,7 +89,7 @@ class VmActuator:
 
     async def _start(self, intent: StartMigration) -> VmOutcome:
         namespace, vm = intent.vm.key
-        noted = {"metadata": {"uid": intent.vm.uid, "annotations": last_migration_annotation(intent.at)}}
+        noted = {"metadata": {"uid": intent.vm.uid, "annotations": migration_annotations(intent.at)}}
         await self._api.patch(VIRTUAL_MACHINES, vm, MergePatch(noted), namespace)
         try:
             await self._api.create(_MIGRATIONS, migration_object(namespace, intent.name, vm), namespace)
@@ -111,6 +114,12 @@ class VmActuator:
         except (errors.NotFound, errors.Conflict):
             return MigrationDeleted(intent)
         return MigrationDeleted(intent)
+
+    async def _record(self, intent: RecordNodeNeed) -> VmOutcome:
+        namespace, vm = intent.vm.key
+        patch = MergePatch({"metadata": {"uid": intent.vm.uid, "annotations": need_annotation(intent.since)}})
+        await self._api.patch(VIRTUAL_MACHINES, vm, patch, namespace)
+        return NodeNeedRecorded(intent)
 
 
 def _says(raw: KubePod, intent: ApproveVm) -> bool:

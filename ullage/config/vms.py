@@ -50,6 +50,13 @@ class VmSettings:
         "Time from the start of a VM's migration until it may be migrated again.",
         live=True,
     )
+    node_need_after: Seconds = setting(
+        Seconds(60.0),
+        Duration(),
+        "How long VMs that should be migrated find no node with room, before a new node is bought for them; and how "
+        "long they need none, before that is taken back.",
+        live=True,
+    )
     min_usage_score: float = setting(0.5, Fraction(), "Score of an empty node for a VM pod.")
     max_usage_score: float = setting(0.0, Fraction(), "Score of a full node for a VM pod.")
     score_peak: float = setting(

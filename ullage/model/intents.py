@@ -376,7 +376,16 @@ class DeleteMigration:
     why: str
 
 
-VmIntent = ApproveVm | StartMigration | DeleteMigration
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordNodeNeed:
+    """Note on a VirtualMachine since when it needs a new node, or that it needs none any more (None)."""
+
+    vm: Vm
+    since: Instant | None
+    why: str
+
+
+VmIntent = ApproveVm | StartMigration | DeleteMigration | RecordNodeNeed
 
 
 # Unions that no module of their own has.

@@ -19,6 +19,7 @@ from ullage.model.intents import (
     KarpenterIntent,
     MarkUnschedulable,
     Preempt,
+    RecordNodeNeed,
     RemoveNode,
     ScaleUp,
     StartMigration,
@@ -429,6 +430,11 @@ class MigrationDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeNeedRecorded:
+    intent: RecordNodeNeed
+
+
+@dataclass(frozen=True, slots=True)
 class VmIntentRefused:
     """Nothing was changed, for certain; of a migration at most the time on the VirtualMachine."""
 
@@ -444,7 +450,7 @@ class VmIntentUnknown:
     detail: str
 
 
-VmOutcome = ApprovalWritten | MigrationStarted | MigrationDeleted | VmIntentRefused | VmIntentUnknown
+VmOutcome = ApprovalWritten | MigrationStarted | MigrationDeleted | NodeNeedRecorded | VmIntentRefused | VmIntentUnknown
 
 
 # Unions over systems.

@@ -64,6 +64,8 @@ class Shape(ShapePart, frozen=True, gc=True, kw_only=True, cache_hash=True, weak
     """Room a VM pod needs in the VM ledger of its node. Set by the scheduler; None for ordinary pods."""
     vm_elsewhere: tuple[str, ...] = ()
     """Nodes with another pod of its VM: a migration leads away from them."""
+    vm_watermark: bool = False
+    """A VM pod that is supposed to be moved here or there: it fits below watermarks only."""
     namespace: str = ""
     labels: Pairs = ()
     """Set only where `near`, `spread` or the like look at them; see `looks_at_itself`."""

@@ -23,7 +23,8 @@ VM_REQUESTED = "gpu.scheduling/vm-requested"
 VM_UNIT = "gpu.scheduling/vm-unit"
 """Annotations of a VM pod. Written by the scheduler alone."""
 VM_LAST_MIGRATION = "gpu.scheduling/vm-last-migration"
-"""Annotation of a VirtualMachine: Unix seconds."""
+VM_NEEDS_NODE = "gpu.scheduling/vm-needs-node"
+"""Annotations of a VirtualMachine: Unix seconds."""
 
 
 class VmAmounts(msgspec.Struct, frozen=True, gc=False):
@@ -117,6 +118,8 @@ class Vm(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     migratable: bool = False
     last_migration: Instant | None = None
     """Instant at which its last migration was started."""
+    needs_node: Instant | None = None
+    """Instant since which it would be migrated, if there were a node with room for it. Demand for a new node."""
     resource_version: str = ""
 
 

@@ -217,6 +217,9 @@ class VmLedger(Forkable):
     def vm(self, key: ObjectKey) -> Vm | None:
         return self._vms.get(key)
 
+    def vms(self) -> tuple[Vm, ...]:
+        return tuple(self._vms[key] for key in sorted(self._vms))
+
     def pod(self, key: ObjectKey) -> VmPod | None:
         return self._pods.get(key)
 

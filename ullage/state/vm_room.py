@@ -88,6 +88,7 @@ class VmRoom:
         self._labels: dict[str, dict[str, str]] = {}
         self._stale: set[int] = set()
         self._free: Ints = np.zeros((2, 0), np.int64)
+        self._below: Ints = np.zeros((2, 0), np.int64)
         self._ordinary: Ints = np.zeros((2, 0), np.int64)
         self._named: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._ledgers = (_ledger_columns(0), _ledger_columns(0))
@@ -197,6 +198,11 @@ class VmRoom:
         self._refresh()
         return self._free
 
+    def below_watermark(self) -> Ints:
+        """Room for VMs that are moved, by resource and row."""
+        self._refresh()
+        return self._below
+
     def ordinary_free(self) -> Ints:
         """Requests of ordinary pods that still fit, by resource and row; UNLIMITED on other than VM nodes."""
         self._refresh()
@@ -234,6 +240,7 @@ class VmRoom:
         columns = self._columns
         if self._free.shape[1] != columns.capacity:
             self._free = np.zeros((2, columns.capacity), np.int64)
+            self._below = np.zeros((2, columns.capacity), np.int64)
             self._ordinary = np.full((2, columns.capacity), UNLIMITED, np.int64)
             self._named = np.zeros(columns.capacity, np.bool_)
             self._ledgers = (_ledger_columns(columns.capacity), _ledger_columns(columns.capacity))
@@ -249,6 +256,8 @@ class VmRoom:
         memory.write(row, None if known is None else known.memory)
         free = NOTHING if known is None else known.free
         self._free[:, row] = (free.cpu, free.memory)
+        below = NOTHING if known is None else known.below_watermark
+        self._below[:, row] = (below.cpu, below.memory)
         self._named[row] = self.is_named(name) if name else False
         left = self.ordinary_left(name) if self.is_vm_node(name) else VmAmounts(UNLIMITED, UNLIMITED)
         self._ordinary[:, row] = (left.cpu, left.memory)

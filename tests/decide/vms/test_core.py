@@ -128,6 +128,11 @@ def test_pressure_that_finds_no_room_is_demand() -> None:
     core = a_core(size(14, 8), rules=VmRules(sustained=Seconds(0.0)), nodes=1)
     assert starts(core, 0.0) == []
     assert core.unrelieved == {"n0": size(2, 0)}
+    assert core.next_deadline() == 60.0, "then a node is asked for"
+    vm = core.ledger.vm(key("a"))
+    assert vm is not None
+    core.ledger.put_vm(msgspec.structs.replace(vm, needs_node=at(0.0)))
+    assert starts(core, 60.0) == []
     assert core.next_deadline() is None, "only a changed fact can help"
 
 

@@ -9,6 +9,7 @@ from ullage.control.provisioning.reporter import EventSink, provisioner_subject
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
 from ullage.decide.provisioning.silent_agents import silence_of
+from ullage.decide.provisioning.vm_demand import moved_from
 from ullage.model.fact_event import ObjectKey
 from ullage.model.outcomes import NodesLaunched, PoolOutcome
 from ullage.model.pod import Pod
@@ -34,7 +35,8 @@ class PlanReporter:
         self._plan = plan
         self._report_silence(plan)
         self._refused = {key: told for key, told in self._refused.items() if key in self._pods}
-        for key, refusals in plan.demand.unmet.items():
+        for supposed, refusals in plan.demand.unmet.items():
+            key = moved_from(supposed)
             pod = self._pods.get(key)
             if pod is None:
                 continue
@@ -53,7 +55,7 @@ class PlanReporter:
         before, most = plan.pools[provisioner.name].evaluation.current, provisioner.thresholds.max_size
         note = f"pod triggered scale-up: [{{{provisioner.name} {before}->{before + bought} (max: {most})}}]"
         for key, name in plan.demand.chosen.items():
-            pod = self._pods.get(key)
+            pod = self._pods.get(moved_from(key))
             if name == provisioner.name and pod is not None:
                 self._emit_for_pod(pod, EventReason.TRIGGERED_SCALE_UP, note)
 

@@ -78,7 +78,7 @@ class Scheduler:
         self._followed: list[Informer[Any, Any]] = []
         self.core = SchedulerCore(self._profiles, settings.scheduling)
         self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
-        self.vms = VmSystem(api, self.core.snapshot, settings.vms, clock, self._metrics.vms, seed=seed)
+        self.vms = VmSystem(api, self.core.engine, settings.vms, clock, self._metrics.vms, seed=seed)
         releaser = LeaseReleaser(api, namespace)
         self._collector = LeaseGarbageCollector(
             releaser, clock, on_released=lambda released: self._metrics.swept(released.why)

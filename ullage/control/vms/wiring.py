@@ -18,7 +18,9 @@ from ullage.control.vms.loop import VmLoop
 from ullage.control.vms.permits import PermitHandler
 from ullage.control.vms.reporter import VmEventSink, VmReporter
 from ullage.control.vms.server import PermitServer, StateServer, serving_vms
+from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.vms.core import VmCore, VmRules
+from ullage.decide.vms.destinations import fits_elsewhere
 from ullage.decide.vms.migration import MigrationRules
 from ullage.errors import ApiError, UserError
 from ullage.kube.client.api import KubeApi
@@ -28,7 +30,6 @@ from ullage.model.vm_scoring import VmScoring
 from ullage.observe.probes import ListenAddress
 from ullage.observe.vm_metrics import VmSystemMetrics
 from ullage.runtime import Wakeup
-from ullage.state.snapshot import ClusterSnapshot
 from ullage.state.vm_document import ledger_document
 
 _log = structlog.get_logger("vms")
@@ -54,6 +55,7 @@ def vm_rules(settings: VmSettings) -> VmRules:
         sustained=settings.pressure_sustained,
         silent_after=settings.silent_after,
         migrate=settings.migrate,
+        node_need_after=settings.node_need_after,
         migration=MigrationRules(per_node=settings.migrations_per_node, cooldown=settings.migration_cooldown),
     )
 
@@ -73,7 +75,7 @@ class VmSystem:
     def __init__(
         self,
         api: KubeApi,
-        snapshot: ClusterSnapshot,
+        engine: PlacementEngine,
         settings: VmSettings,
         clock: Clock,
         metrics: VmSystemMetrics,
@@ -81,7 +83,7 @@ class VmSystem:
         seed: int,
     ) -> None:
         self._api = api
-        self._snapshot = snapshot
+        self._snapshot = snapshot = engine.snapshot
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
@@ -90,7 +92,9 @@ class VmSystem:
         room = snapshot.vms
         room.ledger.restarted(RestartRule(settings.restart))
         room.scoring = vm_scoring(settings)
-        self.core = VmCore(room.ledger, vm_rules(settings))
+        self.core = VmCore(
+            room.ledger, vm_rules(settings), lambda pod, _vm, now: fits_elsewhere(engine, pod.key, now=now)
+        )
         self.handler = PermitHandler(self.core, api, clock, self._waits)
         self.serving: VmServing | None = None
         """None: no agent is answered, as in simulations without sockets."""

@@ -16,6 +16,7 @@ from ullage.decide.placement.engine import Placement, PlacementEngine, device_as
 from ullage.decide.placement.prefilter import POOL_LABEL, claim_of
 from ullage.decide.placement.vm_pods import with_vm
 from ullage.decide.provisioning.demand import Turn, pending_turns
+from ullage.decide.provisioning.vm_demand import vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order
 from ullage.model.device import MILLI_GPU
 from ullage.model.draining import DRAINING_TAINT, RecentEviction, WorkloadReplicas
@@ -267,7 +268,7 @@ class DisplacedPods:
 def place_pending(assigner: PodAssigner, *, now: float) -> Stepper[None]:
     """Place pending pods and gangs in the snapshot, so that no drained pod takes their room. A pod or gang a step."""
     pending: list[Turn] = []
-    for turn in pending_turns(assigner):
+    for turn in chain(pending_turns(assigner), vms_in_need(assigner.snapshot)):
         pending.append(turn)
         yield NO_COST
     for turn in pending:

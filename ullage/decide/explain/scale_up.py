@@ -92,4 +92,5 @@ _SPOKEN: Mapping[ScaleUpBlocked, Callable[[Provisioner], str]] = {
     ScaleUpBlocked.BACKED_OFF: _failing,
     ScaleUpBlocked.FULL: lambda one: f"all who wait need more than its maxSize of {one.thresholds.max_size}",
     ScaleUpBlocked.OVER_BUDGET: lambda _: "the budget of the fleet is used up",
+    ScaleUpBlocked.NOT_FOR_VMS: lambda _: "nodeSelector of the VM configuration does not name its nodes",
 }

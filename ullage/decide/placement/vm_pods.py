@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from ullage.model.fact_event import ObjectKey
-from ullage.model.pod import Pod
+from ullage.model.pod import Phase, Pod
 from ullage.model.quantity import bytes_text, cores_text
 from ullage.model.shape import interned
 from ullage.model.verdict import Reason, Verdict
@@ -12,6 +12,9 @@ from ullage.model.vm_config import VmConfig
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.state.vm_ledger import VmLedger
 from ullage.state.vm_room import ledger_amounts
+
+MOVED = "~moved"
+"""End of the name of a pod that is supposed: no object has it."""
 
 
 def with_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | Verdict:
@@ -32,6 +35,20 @@ def with_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | Verdict:
     homes = tuple(sorted({one.node for one in room.ledger.pods_of(key) if one.uid != pod.uid}))
     shape = interned(replace(pod.shape, vm=amounts, vm_elsewhere=homes))
     return replace(pod, shape=shape, vm=replace(pod.vm, approved=amounts))
+
+
+def moved_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | None:
+    """VM pod as the target of a migration that is not decided yet, under a name of its own; None if it fits nowhere.
+
+    It needs all that the VM may use where it is now, and fits below watermarks only: above one, a node would be under
+    pressure at once and move VMs on.
+    """
+    key = ObjectKey(pod.key.namespace, f"{pod.key.name}{MOVED}")
+    unbound = replace(pod, key=key, uid=f"{pod.uid}{MOVED}", node="", phase=Phase.PENDING, nominated="")
+    ready = with_vm(unbound, snapshot)
+    if not isinstance(ready, Pod):
+        return None
+    return replace(ready, shape=interned(replace(ready.shape, vm_watermark=True)))
 
 
 def may_reserve(pod: Pod, node: str, snapshot: ClusterSnapshot) -> bool:

@@ -4,6 +4,7 @@ Remembered by one process: protected nodes, back-off of deletions, and since whe
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
@@ -19,6 +20,7 @@ from ullage.decide.provisioning.purchase_state import (
     settle_purchase,
 )
 from ullage.decide.provisioning.sightings import Sightings
+from ullage.decide.provisioning.vm_demand import vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import FactEvent, Updated
 from ullage.model.instance import Instance
@@ -54,7 +56,7 @@ class ProvisioningCore:
         self._settings = settings.provisioning
         self._buys_for = buys_for(settings.scheduler_names)
         self.served_elsewhere: Callable[[Pod], bool] = lambda _: False
-        """True for a pod that another system buys a node for."""
+        """True for a pod, or the supposed target of a VM, that another system buys a node for."""
         self._sightings = Sightings()
         self._deletes = DeleteBackoff()
         self._protected: dict[str, float] = {}
@@ -91,7 +93,9 @@ class ProvisioningCore:
 
     def plan(self, fleet: FleetFacts, *, now: float) -> Stepper[FleetPlan]:
         """Decide on every pool, in steps. Events and outcomes may come between them."""
-        turns, leaving = pending_turns(self.assigner, self._counts), sorted(fleet.leaving)
+        waiting = pending_turns(self.assigner, self._counts)
+        moving = filter(lambda pod: not self.served_elsewhere(pod), vms_in_need(self.snapshot))
+        turns, leaving = chain(waiting, moving), sorted(fleet.leaving)
         steps = plan_fleet_in_steps(
             self.assigner.engine, fleet, turns, now=now, lifted=lambda: self.snapshot.leases.lifted(leaving)
         )

@@ -285,17 +285,18 @@ class _Search:
 
 
 def _grouped(turns: Sequence[Turn]) -> tuple[list[GangRequest], list[list[Pod]]]:
-    """Gangs in their order, and pods by shape. Pods without GPUs are left out: no node is bought for them."""
-    gangs = [turn for turn in turns if isinstance(turn, GangRequest) and any(map(_needs_gpus, turn.pending))]
+    """Gangs in their order, and pods by shape. Pods that need neither GPUs nor room for a VM are left out."""
+    gangs = [turn for turn in turns if isinstance(turn, GangRequest) and any(map(_may_need_node, turn.pending))]
     by_shape: dict[Shape, list[Pod]] = {}
     for turn in turns:
         if isinstance(turn, Pod):
             by_shape.setdefault(turn.shape, []).append(turn)
-    return gangs, [group for group in by_shape.values() if _needs_gpus(group[0])]
+    return gangs, [group for group in by_shape.values() if _may_need_node(group[0])]
 
 
-def _needs_gpus(pod: Pod) -> bool:
-    return device_ask(pod) is not None
+def _may_need_node(pod: Pod) -> bool:
+    """True if nodes are bought for such pods."""
+    return device_ask(pod) is not None or pod.shape.vm is not None
 
 
 def _by_priority(turns: Sequence[Turn]) -> list[list[Turn]]:

@@ -7,14 +7,14 @@ from enum import StrEnum
 import numpy as np
 from msgspec.structs import replace
 
-from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine
+from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, device_ask
 from ullage.decide.placement.filters.codes import FITS
 from ullage.decide.placement.quota import QuotaTable
 from ullage.model.admission import LEASED_TAINT
 from ullage.model.device import MILLI_GPU, GpuNodeKind, Inventory
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Pod
-from ullage.model.provisioner import ZONE_LABEL, FleetBudget, PoolNode, Provisioner, template_node
+from ullage.model.provisioner import ZONE_LABEL, FleetBudget, PoolNode, Provisioner, labels_of, template_node
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import NodeTerm
 from ullage.model.verdict import Reason
@@ -28,12 +28,14 @@ ENDLESS = float("inf")
 
 
 class ScaleUpBlocked(StrEnum):
-    """Reason a provisioner does not buy, whatever the pod."""
+    """Reason a provisioner does not buy, whatever a new node would look like."""
 
     PAUSED = "Paused"
     BACKED_OFF = "BackedOff"
     FULL = "MaxSizeReached"
     OVER_BUDGET = "FleetBudgetReached"
+    NOT_FOR_VMS = "NotForVms"
+    """The pod is a VM's without GPUs, and the node selector of the VM configuration does not name the pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +201,8 @@ class NodeOffers:
     def open_for(self, pool: Pool, pod: Pod) -> Placement | ScaleUpBlocked | Reason:
         """Open one more node of a pool with a place for this pod; or the reason there is none, with nothing opened."""
         refused = self.no_purchase(pool)
+        if refused is None and pod.shape.vm is not None and device_ask(pod) is None and not self._is_for_vms(pool):
+            refused = ScaleUpBlocked.NOT_FOR_VMS
         if refused is not None:
             return refused
         answer: Placement | Reason = Reason.NODE_SELECTOR_MISMATCH
@@ -210,6 +214,10 @@ class NodeOffers:
                 return answer
             self.rollback(mark)
         return answer
+
+    def _is_for_vms(self, pool: Pool) -> bool:
+        """True if the VM configuration names the nodes of a pool: nodes with GPUs are dear, and for VMs by choice."""
+        return self.snapshot.vms.config.names("", labels_of(pool.provisioner))
 
     def place(self, pod: Pod) -> Placement | None:
         """Best placement now, within the quota of the pod's namespace."""

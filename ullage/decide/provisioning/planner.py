@@ -47,7 +47,8 @@ class FleetPlan:
 
     def unmet_by(self, pool: str) -> int:
         """Number of pods no pool serves that this pool may not buy for, because it may not buy at all."""
-        return sum(isinstance(said.get(pool), ScaleUpBlocked) for said in self.demand.unmet.values())
+        said = [refusals.get(pool) for refusals in self.demand.unmet.values()]
+        return sum(isinstance(why, ScaleUpBlocked) and why is not ScaleUpBlocked.NOT_FOR_VMS for why in said)
 
     @property
     def wake_at(self) -> float | None:

@@ -187,7 +187,8 @@ def packs(offers: NodeOffers, pod: Pod) -> bool:
 
 @lru_cache(maxsize=4096)  # asked for every pod, of a few shapes
 def _packs(shape: Shape) -> bool:
-    return not (looks_at_zones(shape) or shape.host_ports or shape.node_name)
+    # A VM's room is in the VM ledger, and not in its pod's requests.
+    return not (looks_at_zones(shape) or shape.host_ports or shape.node_name or shape.vm is not None)
 
 
 def size_order(pod: Pod) -> tuple[int, int, int]:

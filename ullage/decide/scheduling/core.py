@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, assert_never
 
 from ullage.config.settings import SchedulingSettings
+from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.placement.observed_gpus import GpuAccounting
 from ullage.decide.placement.quota import QuotaTable
 from ullage.decide.preemption.preempt import NoPreemption
@@ -66,6 +67,11 @@ class SchedulerCore:
     def quota(self) -> QuotaTable:
         """Usage and limits of namespaces."""
         return self._cycle.assigner.quota
+
+    @property
+    def engine(self) -> PlacementEngine:
+        """Rules of placement on this scheduler's snapshot."""
+        return self._cycle.assigner.engine
 
     @property
     def leases_held(self) -> int:

@@ -3,6 +3,7 @@
 The caller puts facts into `ledger`. Decisions are assumed in the ledger at once, and settled by their outcome.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -15,25 +16,31 @@ from ullage.decide.vms.migration import (
     finished_migrations,
     plan_migrations,
 )
+from ullage.decide.vms.node_need import NodeNeeds
 from ullage.decide.vms.permit import PermitDecision, PermitRefused, PermitRequest, decide_permit
 from ullage.decide.vms.pressure import PressureTracker, unaccounted_pressure
 from ullage.decide.vms.reserve import room_elsewhere
 from ullage.model.fact_event import ObjectKey
-from ullage.model.intents import ApproveVm, DeleteMigration, StartMigration, VmIntent
+from ullage.model.intents import ApproveVm, DeleteMigration, RecordNodeNeed, StartMigration, VmIntent
 from ullage.model.outcomes import (
     ApprovalWritten,
     MigrationDeleted,
     MigrationStarted,
+    NodeNeedRecorded,
     VmIntentRefused,
     VmIntentUnknown,
     VmOutcome,
 )
 from ullage.model.units import Instant, Seconds, after, elapsed
-from ullage.model.vm import GrantMode, MigrationPhase, VmAmounts, VmMigration, VmPod
+from ullage.model.vm import GrantMode, MigrationPhase, Vm, VmAmounts, VmMigration, VmPod
 from ullage.state.vm_ledger import VmLedger
 
 _SUSTAINED, _SILENT, _MIGRATION = Seconds(30.0), Seconds(60.0), MigrationRules()
 _UNKNOWN_RETRY = Seconds(5.0)
+_NODE_NEED = Seconds(60.0)
+
+FitsElsewhere = Callable[[VmPod, Vm, Instant], bool]
+"""True if some other node has room for a VM below its watermark, and takes its pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +54,24 @@ class VmRules:
     """Time without a message after which an agent's request is no pressure any more."""
     migrate: bool = True
     migration: MigrationRules = _MIGRATION
+    node_need_after: Seconds = _NODE_NEED
+    """Time for which VMs have found no other node before a new one is asked for; and to take it back."""
+
+
+PlannedIntent = StartMigration | DeleteMigration | RecordNodeNeed
 
 
 class VmCore:
     """Decisions on all VMs. One process decides at a time; another one starts from the objects."""
 
-    def __init__(self, ledger: VmLedger, rules: VmRules) -> None:
+    def __init__(self, ledger: VmLedger, rules: VmRules, fits_elsewhere: FitsElsewhere | None = None) -> None:
+        """`fits_elsewhere` asks the rules of placement; without it only ledgers are asked."""
         self.ledger = ledger
         self.rules = rules
+        self._fits_elsewhere = fits_elsewhere or (lambda _pod, vm, _now: room_elsewhere(ledger, vm))
         self.unrelieved: dict[str, VmAmounts] = {}
-        """By node: lasting pressure that no migration can relieve. Demand for new nodes."""
+        """By node: lasting pressure that no migration can relieve."""
+        self._needs = NodeNeeds(rules.node_need_after)
         self._pressure = PressureTracker(rules.sustained)
         self._last_requests: dict[ObjectKey, Instant] = {}
         self._loads: dict[str, float] = {}
@@ -72,6 +87,7 @@ class VmCore:
         """Take over other rules. Pressure that lasts already is not forgotten."""
         self.rules = rules
         self._pressure.sustained = rules.sustained
+        self._needs.lasting = rules.node_need_after
 
     # Permits.
 
@@ -119,6 +135,8 @@ class VmCore:
                 self.ledger.put_migration(outcome.migration)
             case MigrationDeleted():
                 self.ledger.drop_migration(outcome.intent.migration.key)
+            case NodeNeedRecorded():
+                pass  # observed on the VirtualMachine
             case VmIntentRefused():
                 self._refused(outcome.intent)
             case VmIntentUnknown():
@@ -133,8 +151,8 @@ class VmCore:
                 self.approval_refused(intent)
             case StartMigration():
                 self.migration_refused(intent)
-            case DeleteMigration():
-                pass  # still there, and named again by the next plan
+            case DeleteMigration() | RecordNodeNeed():
+                pass  # as it was, and named again by a later plan
             case _:
                 assert_never(intent)
 
@@ -149,10 +167,14 @@ class VmCore:
 
     # Migrations.
 
-    def next_intents(self, *, now: Instant) -> tuple[StartMigration | DeleteMigration, ...]:
-        """Migrations to start and to clean up. A start is assumed until it is refused or the object is observed."""
+    def next_intents(self, *, now: Instant) -> tuple[PlannedIntent, ...]:
+        """Migrations to start and to clean up, and needs of nodes to record.
+
+        A start is assumed until it is refused or the object is observed.
+        """
         self._silence(now)
-        intents: list[StartMigration | DeleteMigration] = list(finished_migrations(self.ledger.migrations()))
+        intents: list[PlannedIntent] = list(finished_migrations(self.ledger.migrations()))
+        in_need: dict[ObjectKey, Vm] = {}
         intents += [self._unknown_starts[vm] for vm in sorted(self._unknown_starts)]
         self.unrelieved = {}
         self._pressure.keep(frozenset(self.ledger.nodes()))
@@ -165,6 +187,8 @@ class VmCore:
                 retries += [plan.retry_at] if plan.retry_at is not None else []
                 if plan.unrelieved:
                     self.unrelieved[node] = plan.unrelieved
+                in_need |= {one.vm.key: one.vm for one in plan.in_need}
+        intents += self._needs.intents(in_need, self.ledger.vms(), now=now)
         self._retry_at = min(retries, default=None)
         return tuple(intents)
 
@@ -176,18 +200,22 @@ class VmCore:
     def next_deadline(self) -> Instant | None:
         """Instant at which time alone can change the result of `next_intents`."""
         moments = [after(heard, self.rules.silent_after) for heard in self._last_requests.values()]
-        moments += [one for one in (self._pressure.next_deadline(), self._retry_at) if one is not None]
+        moments += [
+            one
+            for one in (self._pressure.next_deadline(), self._needs.next_deadline(), self._retry_at)
+            if one is not None
+        ]
         return min(moments, default=None)
 
     def _plan(self, node: str, pressure: VmAmounts, now: Instant) -> MigrationPlan:
         if not self.rules.migrate:
             return MigrationPlan(start=(), unrelieved=pressure, passed_over={})
-        plan = plan_migrations(pressure, self._candidates(node), self.rules.migration, now=now)
+        plan = plan_migrations(pressure, self._candidates(node, now), self.rules.migration, now=now)
         for intent in plan.start:
             self._assume(intent, now)
         return plan
 
-    def _candidates(self, node: str) -> list[MigrationCandidate]:
+    def _candidates(self, node: str, now: Instant) -> list[MigrationCandidate]:
         found: list[MigrationCandidate] = []
         for pod in self.ledger.pods_on(node):
             vm = self.ledger.vm(pod.vm_key)
@@ -201,7 +229,7 @@ class VmCore:
                         vm=vm,
                         account=self.ledger.account(pod.key),
                         load=self._loads.get(pod.uid),
-                        fits_elsewhere=room_elsewhere(self.ledger, vm),
+                        fits_elsewhere=vm.migratable and self._fits_elsewhere(pod, vm, now),
                     )
                 )
         return found

@@ -54,7 +54,9 @@ class MigrationCandidate:
 class MigrationPlan:
     start: tuple[StartMigration, ...]
     unrelieved: VmAmounts
-    """Pressure no VM of this node can relieve: demand for new nodes. Pressure that waits for a limit does not count."""
+    """Pressure no VM of this node can relieve now. Pressure that waits for a limit does not count."""
+    in_need: tuple[MigrationCandidate, ...] = ()
+    """VMs that would relieve it, if there were a node with room for them: demand for new nodes."""
     passed_over: Mapping[ObjectKey, NotMigrated]
     retry_at: Instant | None = None
     """Instant at which the first cool-down ends, of the VMs passed over for it."""
@@ -91,12 +93,26 @@ def plan_migrations(
         for one in queue
         if passed.get(one.pod.key) is NotMigrated.COOLING_DOWN and one.vm.last_migration is not None
     )
+    unrelieved = pressure.above(waiting)
+    stuck = [one for one in queue if passed.get(one.pod.key) is NotMigrated.NO_ROOM_ELSEWHERE]
     return MigrationPlan(
         start=tuple(start),
-        unrelieved=pressure.above(waiting),
+        unrelieved=unrelieved,
+        in_need=_relieving(unrelieved, stuck),
         passed_over=passed,
         retry_at=min(rested, default=None),
     )
+
+
+def _relieving(pressure: VmAmounts, queue: Iterable[MigrationCandidate]) -> tuple[MigrationCandidate, ...]:
+    """VMs from the head of the queue that together account for the pressure, or as much of it as they can."""
+    found: list[MigrationCandidate] = []
+    for one in queue:
+        relief = _relief(one)
+        if pressure.above(relief) != pressure:
+            found.append(one)
+            pressure = pressure.above(relief)
+    return tuple(found)
 
 
 def finished_migrations(migrations: Iterable[VmMigration]) -> tuple[DeleteMigration, ...]:

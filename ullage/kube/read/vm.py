@@ -22,6 +22,7 @@ from ullage.model.vm import (
     VM_APPROVED,
     VM_LAST_MIGRATION,
     VM_NAME,
+    VM_NEEDS_NODE,
     VM_REQUESTED,
     VM_UNIT,
     MigrationPhase,
@@ -74,6 +75,7 @@ def read_vm(raw: KubeVirtualMachine) -> Vm:
         scaling=meta.labels.get(SCALING_ENABLED) == "true",
         migratable=meta.labels.get(MIGRATION_ENABLED) == "true",
         last_migration=_seconds(meta.annotations.get(VM_LAST_MIGRATION, "")),
+        needs_node=_seconds(meta.annotations.get(VM_NEEDS_NODE, "")),
         resource_version=meta.resource_version,
     )
 

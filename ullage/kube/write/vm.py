@@ -8,6 +8,7 @@ from ullage.model.vm import (
     CREATED_BY_SCHEDULER,
     VM_APPROVED,
     VM_LAST_MIGRATION,
+    VM_NEEDS_NODE,
     VM_REQUESTED,
     VM_UNIT,
     VmAmounts,
@@ -27,9 +28,14 @@ def approval_annotations(
     return {name: amounts_text(amounts) for name, amounts in said.items() if amounts is not None}
 
 
-def last_migration_annotation(now: Instant) -> dict[str, str]:
-    """Annotation of a VirtualMachine whose migration is about to be created."""
-    return {VM_LAST_MIGRATION: str(int(now))}
+def migration_annotations(now: Instant) -> dict[str, str | None]:
+    """Annotations of a VirtualMachine whose migration is about to be created: it needs no new node any more."""
+    return {VM_LAST_MIGRATION: str(int(now)), **need_annotation(None)}
+
+
+def need_annotation(since: Instant | None) -> dict[str, str | None]:
+    """Annotation of a VirtualMachine that needs a new node, or none any more."""
+    return {VM_NEEDS_NODE: None if since is None else str(int(since))}
 
 
 def migration_object(namespace: str, name: str, vm: str) -> JsonObject:

@@ -48,12 +48,13 @@ class _OrdinaryRoom(BoundFilter):
 class _GuestRoom(BoundFilter):
     """Room for a VM pod, on nodes without another pod of its VM."""
 
-    def __init__(self, wanted: VmAmounts, elsewhere: tuple[str, ...], snapshot: ClusterSnapshot) -> None:
+    def __init__(self, shape: Shape, wanted: VmAmounts, snapshot: ClusterSnapshot) -> None:
         self._vms, self._columns = snapshot.vms, snapshot.columns
-        self._wanted, self._elsewhere = wanted, elsewhere
+        self._wanted, self._elsewhere = wanted, shape.vm_elsewhere
+        self._room = self._vms.below_watermark if shape.vm_watermark else self._vms.free
 
     def rejects(self, rows: Rows) -> Mask:
-        free = self._vms.free()
+        free = self._room()
         found: Mask = (free[CPU].take(rows) < self._wanted.cpu) | (free[MEMORY].take(rows) < self._wanted.memory)
         homes = [row for node in self._elsewhere if (row := self._columns.rows.get(node)) is not None]
         if homes:
@@ -63,7 +64,7 @@ class _GuestRoom(BoundFilter):
     def rejects_row(self, row: int) -> bool:
         if self._columns.names[row] in self._elsewhere:
             return True
-        free = self._vms.free()
+        free = self._room()
         return free.item(CPU, row) < self._wanted.cpu or free.item(MEMORY, row) < self._wanted.memory
 
 
@@ -85,7 +86,7 @@ class _NamedNodes(BoundFilter):
 
 def _bind_room(shape: Shape, snapshot: ClusterSnapshot) -> BoundFilter:
     if shape.vm is not None:
-        return _GuestRoom(shape.vm, shape.vm_elsewhere, snapshot)
+        return _GuestRoom(shape, shape.vm, snapshot)
     return _OrdinaryRoom(shape, snapshot)
 
 
@@ -101,8 +102,12 @@ def _no_room(query: PodQuery, node: Node) -> str | None:
         return f"wants {amounts_said(needed)}, VMs leave {amounts_said(left)}"
     if node.name in query.shape.vm_elsewhere:
         return "the VM runs here: a migration leads to another node"
-    free = vms.ledger.ledger(node.name).free
-    return None if wanted.within(free) else f"wants {amounts_said(wanted)}, {amounts_said(free)} free in the VM ledger"
+    ledger = vms.ledger.ledger(node.name)
+    if query.shape.vm_watermark:
+        room, where = ledger.below_watermark, "below the watermarks"
+    else:
+        room, where = ledger.free, "free in the VM ledger"
+    return None if wanted.within(room) else f"wants {amounts_said(wanted)}, {amounts_said(room)} {where}"
 
 
 def _unbounded(query: PodQuery, node: Node) -> str | None:
