@@ -42,9 +42,7 @@ def a_full_cluster(*more: Any, config: VmConfig = FOR_VMS) -> ClusterSnapshot:
     return a_snapshot(a_node(), *vms, *pods, *more, config=config)
 
 
-def demand(
-    snapshot: ClusterSnapshot, *provisioners: Provisioner, instances: tuple[Instance, ...] = ()
-) -> FleetDemand:
+def demand(snapshot: ClusterSnapshot, *provisioners: Provisioner, instances: tuple[Instance, ...] = ()) -> FleetDemand:
     pools = [Pool(provisioner=one, nodes=pool_nodes(one, instances, snapshot, now=NOW)) for one in provisioners]
     return find_demand(PodAssigner(snapshot).engine, pools, list(vms_in_need(snapshot)), now=NOW)
 
