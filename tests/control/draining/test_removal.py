@@ -20,6 +20,7 @@ from ullage.config.settings import DrainingSettings
 from ullage.control.draining.removal import NodeRemoval
 from ullage.control.draining.removal_facts import IncomingPods, RemovalFactsReader
 from ullage.decide.draining.core import DrainCore
+from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.errors import NotFound
 from ullage.kube.client.api import DELETE_NOW, Binding, Deletion, KubeApi, MergePatch
 from ullage.kube.client.resources import BUDGETS, LEASES, NODES, PODS
@@ -63,7 +64,7 @@ class Site:
         clock, snapshot = WallClock(), ClusterSnapshot()
         for key, budget in self.budgets.items():
             snapshot.apply(Added(key, budget))
-        core = DrainCore(snapshot, DrainingSettings())
+        core = DrainCore(PodAssigner(snapshot), DrainingSettings())
         incoming = IncomingPods(self.api, self.ns, lambda _: self.heard, lambda _: [0, 1])
         facts = RemovalFactsReader(self.api, incoming, core, lambda _: MachineRef(self.cloud, "i-1"), clock)
         remover = NodeRemover(self.api, clock, pace.evictions)

@@ -11,6 +11,7 @@ from tests.decide.preemption.fleets import an_inventory
 from ullage.config.settings import DrainingSettings
 from ullage.decide.draining.core import DrainCore, DrainDecision, can_change_plan
 from ullage.decide.draining.scope import ScopeInputs
+from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.draining import ScaleDownReason, WorkloadReplicas
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced, Updated
 from ullage.model.intents import RemoveNode
@@ -46,7 +47,7 @@ def test_news(event: FactEvent[Any], news: bool) -> None:
 
 def a_core(*facts: Told) -> DrainCore:
     return DrainCore(
-        a_picture(*facts).snapshot,
+        PodAssigner(a_picture(*facts).snapshot),
         DrainingSettings(scale_down_unneeded_time=Seconds(60.0), max_scale_down_parallelism=1, max_drain_parallelism=1),
     )
 
@@ -120,7 +121,7 @@ class NotB:
 def test_filters_of_ones_own_narrow_what_labels_leave() -> None:
     facts: list[Told] = [*(node(name, labels={"old": "yes"}) for name in "abc"), node("d"), pod("p", "a", cpu=1)]
     settings = DrainingSettings(candidate_labels={"old": "yes"})
-    core = DrainCore(a_picture(*facts).snapshot, settings, [NotB()])
+    core = DrainCore(PodAssigner(a_picture(*facts).snapshot), settings, [NotB()])
     plan = decided(core, NOW).plan
     assert {one.node: [move.to for move in one.moves] for one in plan.removable} == {"b": [], "a": ["d"]}
     assert {one.node: one.reason.value for one in plan.unremovable} == {"c": "NotACandidate", "d": "NotACandidate"}

@@ -1,5 +1,6 @@
 """Drain loop: scope, plan, soft taints, begin removals. Each removal runs in its own task; the loop waits for none."""
 
+import math
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -96,12 +97,13 @@ class DrainLoop:
             self._reporter.provisioner(one)
         if any(map(is_drained, provisioners)):
             await self._fleet.clouds.refresh(provisioners)
+        await drive(self.core.warm_up(), self._clock, budget=math.inf)
         scope = self.core.scope(self._owners(provisioners), now=self._clock.now())
         if not self.core.has_work(scope):
             self.core.rest()
             await self._write_throttling(provisioners, NO_REMOVALS)
             return False
-        # 2. Plan, and due removals.
+        # 2. Plan, and due removals. The scope is of the snapshot that the plan forks: nothing is awaited in between.
         began, abandoned = self._clock.steady(), self.core.abandoned
         steps = self.core.plan(provisioners, scope, now=self._clock.now())
         decided = await drive(steps, self._clock, budget=self._settings.simulation_timeout)

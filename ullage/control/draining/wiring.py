@@ -50,7 +50,7 @@ class DrainController:
         self._api = api = provisioning.api
         clock, snapshot, statuses = provisioning.clock, provisioning.loop.snapshot, provisioning.statuses
         fleet = FleetSources(snapshot, statuses, provisioning.clouds)
-        self.core = core = DrainCore(snapshot, settings.draining, node_filters)
+        self.core = core = DrainCore(provisioning.loop.core.assigner, settings.draining, node_filters)
         self.reporter = DrainReporter(provisioning.events, snapshot.state, lambda: statuses.provisioners, metrics)
         pace = DrainPace.of(settings.draining)
         remover = NodeRemover(api, clock, pace.evictions)

@@ -75,14 +75,15 @@ class DrainCore:
     """State of draining between loops. Everything but `observe`, `plan` and `settle` only reads."""
 
     def __init__(
-        self, snapshot: ClusterSnapshot, settings: DrainingSettings, filters: Sequence[NodeListFilter] = ()
+        self, assigner: PodAssigner, settings: DrainingSettings, filters: Sequence[NodeListFilter] = ()
     ) -> None:
-        """`filters`: further filters of candidates and destinations, after the labels of the settings."""
+        """`assigner`: of this process, which plans fork. `filters`: further ones, after the labels of the settings."""
         self.workloads = WorkloadIndex()
         self.tracker = NodeDeletionTracker(evictions_kept=settings.recent_eviction_window)
         self.decided: DrainDecision | None = None
         """Last decision; None while nothing could be removed."""
-        self.snapshot = snapshot
+        self.snapshot: ClusterSnapshot = assigner.snapshot
+        self._assigner = assigner
         self._settings = settings
         self._policy = DrainPolicy.of(settings)
         self._filters = tuple(filters)
@@ -149,6 +150,10 @@ class DrainCore:
         self.decided = None
         self._memory = FRESH
 
+    def warm_up(self) -> Stepper[None]:
+        """Bring the process's engine up to date in steps, so that the fork of a plan has little to compute."""
+        return self._assigner.engine.warm_up()
+
     def plan(self, provisioners: Sequence[Provisioner], scope: DrainScope, *, now: float) -> Stepper[DrainDecision]:
         """Plan on a fork of the snapshot, and choose due removals. Events and outcomes may come between steps."""
         self._failed_meanwhile.clear()
@@ -158,8 +163,8 @@ class DrainCore:
         limits = Limits(least_tried=self._settings.min_nodes_evaluated)
         abandoned = self.abandoned
         inputs = self._inputs(scope, abandoned)
-        assigner = PodAssigner(self.snapshot.fork())
-        yield from assigner.engine.warm_up()
+        assigner = self._assigner.fork()
+        yield NO_COST
         with assigner.snapshot.what_if() as trial:
             trial.keep()  # the fork is dropped: to undo everything would cost as much as it took
             plan = yield from plan_steps(assigner, inputs, policy, self._memory, limits, now=now)
@@ -194,7 +199,8 @@ class DrainCore:
         return DrainContext(rules, budgets, known.by_uid, known.kinds, now)
 
     def unplaceable(self, *, now: float) -> Stepper[UnplaceablePods]:
-        """Pods of nodes being removed that fit on no other node any more, by the snapshot at the first step."""
+        """Pods of nodes being removed that fit on no other node any more, by the snapshot when it is forked."""
+        yield from self._assigner.engine.warm_up()
         plans = self.tracker.plans
         leaving = DisplacedPods(
             nodes={name: one.pods for name, one in plans.items()},
@@ -202,8 +208,8 @@ class DrainCore:
             workloads=self.workloads.by_uid,
             destinations=pod_destinations(self.node_filters, self.nodes),
         )
-        assigner = PodAssigner(self.snapshot.fork())
-        yield from assigner.engine.warm_up()
+        assigner = self._assigner.fork()
+        yield NO_COST
         with assigner.snapshot.what_if() as trial:
             trial.keep()  # the fork is dropped
             found = yield from unplaceable_pods(assigner, leaving, now=now)

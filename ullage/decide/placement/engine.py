@@ -1,6 +1,7 @@
 """PlacementEngine: filters, scores and device choice for one pod on one snapshot. Returns a Placement or a NoFit."""
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from dataclasses import dataclass
 
 import msgspec
@@ -13,6 +14,7 @@ from ullage.decide.placement.devices.snapshots import DeviceSnapshots
 from ullage.decide.placement.filters.codes import FITS, REASONS, Codes, first_of
 from ullage.decide.placement.filters.first_consumer import assumed_on
 from ullage.decide.placement.filters.table import FilterTable
+from ullage.decide.placement.quota import QuotaTable
 from ullage.decide.placement.rank import level_of, soft_of
 from ullage.decide.placement.reasons import CURES
 from ullage.decide.placement.score.gpu_scorer import GpuDemand, GpuScorer
@@ -105,10 +107,12 @@ class PlacementEngine:
         *,
         beside: "PlacementEngine | None" = None,
     ) -> None:
-        """`beside`: engine of another policy on the same snapshot. Filters and device answers are shared with it."""
+        """`beside`: engine of another policy on the same snapshot. Filters, device answers and quotas are shared."""
         self._snapshot = snapshot
         self._fit: FilterTable = FilterTable(snapshot) if beside is None else beside._fit
         self._gpus: DeviceFitTable = DeviceFitTable(snapshot) if beside is None else beside._gpus
+        self.quota: QuotaTable = QuotaTable(snapshot) if beside is None else beside.quota
+        """Quotas of namespaces on this snapshot. The engine does not check them."""
         self.mix = WorkloadMix() if mix is None else mix
         self._view = ScoreView(snapshot, self._gpus.devices, self.mix.models)
         self._rankings = NodeRankings(snapshot, self._fit, self._gpus, self._view)
@@ -125,6 +129,22 @@ class PlacementEngine:
     def devices(self) -> DeviceSnapshots:
         return self._gpus.devices
 
+    def fork(self) -> "PlacementEngine":
+        """Engine on a fork of the snapshot, with all that is known of devices, scores and quotas of nodes.
+
+        `warm_up` first: what is not up to date is computed before the fork, in one piece.
+        """
+        self._gpus.boards.refresh()
+        self._view.columns()
+        twin = copy(self)
+        twin._snapshot = snapshot = self._snapshot.fork()
+        twin._fit, twin._gpus = FilterTable(snapshot), self._gpus.fork_for(snapshot)
+        twin.quota, twin.mix = self.quota.fork_for(snapshot), self.mix.fork()
+        twin._view = self._view.fork_for(snapshot, twin._gpus.boards, twin.mix.models)
+        twin._standings = NodeRankings(snapshot, twin._fit, twin._gpus, twin._view)
+        twin._policies = {}
+        return twin
+
     def warm_up(self) -> Stepper[None]:
         """Compute what the first question would, in steps."""
         columns = self._snapshot.columns
@@ -137,6 +157,7 @@ class PlacementEngine:
         yield Seconds(0.0)
         self._view.columns()
         yield Seconds(0.0)
+        yield from self.quota.warm_up()
 
     def place(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Placement | NoFit:
         """Best placement for a pod that holds no room. `closed` has the codes of rows refused for other reasons."""

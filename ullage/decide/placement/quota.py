@@ -9,15 +9,16 @@ namespace has room for; and on the placement itself (`verdict`), when it is know
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ullage.decide.placement.devices.choice import DeviceChoice
 from ullage.decide.placement.devices.gpu_models import is_model
-from ullage.decide.placement.devices.requirements import capable, share_of
-from ullage.decide.placement.engine import Placement, device_ask
+from ullage.decide.placement.devices.requirements import ask_of, capable, share_of
 from ullage.decide.placement.filters.codes import CODE, Codes
 from ullage.decide.placement.prefilter import claim_of
 from ullage.model.claim import DeviceRequest, Exclusivity
@@ -25,13 +26,21 @@ from ullage.model.device import MILLI_GPU, Device
 from ullage.model.pod import Pod
 from ullage.model.quota import QuotaLimits, QuotaUsage, strictest
 from ullage.model.resources import GPU, MILLI
+from ullage.model.stepper import Stepper
+from ullage.model.units import Seconds
 from ullage.model.verdict import Reason, Verdict
 from ullage.state.snapshot import ClusterSnapshot
+
+if TYPE_CHECKING:  # the engine has a table
+    from ullage.decide.placement.engine import Placement
 
 _EXCEEDED = CODE[Reason.QUOTA_EXCEEDED]
 
 _WHOLE, _PARTS = "\n gpus", "\n shares"
 """Keys of the two sums among product names; no product has such a name."""
+
+ROWS_PER_STEP = 250
+"""Rows counted in one step of a warm-up."""
 
 Product = tuple[str, int]
 """A model, and the memory of such a GPU."""
@@ -84,6 +93,28 @@ class QuotaTable:
         self._kind_of: npt.NDArray[np.int32] = np.zeros(0, np.int32)
         """By row: the number of its set of GPU products in `_kinds`."""
 
+    def fork_for(self, snapshot: ClusterSnapshot) -> "QuotaTable":
+        """Return a copy for the forked snapshot."""
+        twin = copy(self)
+        twin._snapshot, twin._on_row = snapshot, self._on_row.copy()
+        twin._totals = {namespace: total.copy() for namespace, total in self._totals.items()}
+        twin._kinds, twin._kind_of = self._kinds.copy(), self._kind_of.copy()
+        return twin
+
+    def warm_up(self) -> Stepper[None]:
+        """Count what the first question would, in steps, if any namespace has a quota."""
+        if not self._snapshot.state.quotas:
+            return
+        columns, began = self._snapshot.columns, self._snapshot.columns.changed.version
+        rows = self._outdated()
+        for done, row in enumerate(rows, start=1):
+            self._count_row(row)
+            if done % ROWS_PER_STEP == 0:
+                yield Seconds(0.0)
+                if len(self._kind_of) < columns.size:
+                    return  # nodes came meanwhile: all rows are counted with the next question
+        self._version = began
+
     def limits(self, namespace: str) -> QuotaLimits | None:
         """Strictest limits of the namespace's quotas; None if it has none."""
         quotas = self._snapshot.state.quotas
@@ -104,7 +135,7 @@ class QuotaTable:
         """
         if not self._snapshot.state.quotas:
             return None
-        asking = [(pod.key.namespace, ask) for pod in pods if (ask := device_ask(pod)) is not None]
+        asking = [(pod.key.namespace, ask) for pod in pods if (ask := ask_of(pod.shape)) is not None]
         limits = self.limits(asking[0][0]) if asking else None
         if limits is None:
             return None
@@ -121,7 +152,7 @@ class QuotaTable:
         code_of_kind = np.where(shut, np.uint8(_EXCEEDED), np.uint8(0))
         return code_of_kind[self._kind_of[: self._snapshot.columns.size]]
 
-    def verdict(self, placed: Iterable[tuple[Pod, Placement]]) -> Verdict:
+    def verdict(self, placed: Iterable[tuple[Pod, "Placement"]]) -> Verdict:
         """Verdict on these placements of pods of one namespace, all together, beside what the namespace holds."""
         if not self._snapshot.state.quotas:
             return Verdict(Reason.FITS)
@@ -132,9 +163,9 @@ class QuotaTable:
         more = together(self.taken(pod, placement) for pod, placement in several)
         return quota_verdict(limits, self.usage(several[0][0].key.namespace), more)
 
-    def taken(self, pod: Pod, placement: Placement) -> QuotaUsage:
+    def taken(self, pod: Pod, placement: "Placement") -> QuotaUsage:
         """Usage of a pod with this placement."""
-        ask = device_ask(pod)
+        ask = ask_of(pod.shape)
         if ask is None:
             return QuotaUsage()
         choice = placement.choice
@@ -168,21 +199,28 @@ class QuotaTable:
         return Exclusivity.EXCLUSIVE if pod.gpu_share == MILLI_GPU else Exclusivity.SHARED
 
     def _repair(self) -> None:
+        for row in self._outdated():
+            self._count_row(row)
+        self._version = self._snapshot.columns.changed.version
+
+    def _outdated(self) -> Sequence[int]:
+        """Rows that changed since they were counted."""
         columns = self._snapshot.columns
         changed = columns.changed.since(self._version) if self._version >= 0 else None
         if len(self._kind_of) < columns.size:
             self._kind_of = np.resize(self._kind_of, columns.capacity)
             changed = None
-        for row in range(columns.size) if changed is None else changed:
-            name = columns.names[row]
-            self._kind_of[row] = self._kinds.setdefault(self._products(name), len(self._kinds))
-            held: dict[str, list[QuotaUsage]] = {}
-            for pod in self._snapshot.pods_on(name).values() if name else ():
-                held.setdefault(pod.key.namespace, []).append(self._holds(pod))
-            self._count(self._on_row.get(row, {}), -1)
-            self._on_row[row] = {namespace: together(usages) for namespace, usages in held.items()}
-            self._count(self._on_row[row], +1)
-        self._version = columns.changed.version
+        return range(columns.size) if changed is None else changed
+
+    def _count_row(self, row: int) -> None:
+        name = self._snapshot.columns.names[row]
+        self._kind_of[row] = self._kinds.setdefault(self._products(name), len(self._kinds))
+        held: dict[str, list[QuotaUsage]] = {}
+        for pod in self._snapshot.pods_on(name).values() if name else ():
+            held.setdefault(pod.key.namespace, []).append(self._holds(pod))
+        self._count(self._on_row.get(row, {}), -1)
+        self._on_row[row] = {namespace: together(usages) for namespace, usages in held.items()}
+        self._count(self._on_row[row], +1)
 
     def _count(self, on_row: Mapping[str, QuotaUsage], sign: int) -> None:
         for namespace, usage in on_row.items():

@@ -1,5 +1,6 @@
 """ScoreColumns for GPU scores, repaired where rows changed; and pods as GpuDemands."""
 
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +55,16 @@ class ScoreView:
         self._fleets: dict[DeviceLayout, _Fleet] = {}
         self._demands: dict[tuple[DeviceRequest | None, int], GpuDemand] = {}
         self._columns = self._allocate(0)
+
+    def fork_for(
+        self, snapshot: ClusterSnapshot, boards: DeviceSnapshots, models: dict[tuple[str, int], int]
+    ) -> "ScoreView":
+        """Return a copy for the forked snapshot."""
+        twin = copy(self)
+        twin._snapshot, twin._boards, twin._models = snapshot, boards, models
+        twin._fleets, twin._demands = self._fleets.copy(), self._demands.copy()
+        twin._columns = self._columns.copy()
+        return twin
 
     @property
     def models(self) -> int:

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, device_ask
 from ullage.decide.placement.filters.codes import FITS
-from ullage.decide.placement.quota import QuotaTable
 from ullage.model.admission import LEASED_TAINT
 from ullage.model.device import MILLI_GPU, GpuNodeKind, Inventory
 from ullage.model.node import Node, Taint
@@ -91,7 +90,7 @@ class NodeOffers:
         self._trial = trial
         self.now = now
         self.engine = engine
-        self.quota = QuotaTable(self.snapshot)
+        self.quota = engine.quota
         self.pools = tuple(sorted(pools, key=lambda pool: pool.name))
         self._budget = budget
         self._open: list[HypotheticalNode] = []

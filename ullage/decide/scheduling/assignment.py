@@ -44,8 +44,15 @@ class PodAssigner:
     ) -> None:
         self.snapshot = snapshot
         self.engine = PlacementEngine(snapshot, policy)
-        self.quota = QuotaTable(snapshot)
+        self.quota: QuotaTable = self.engine.quota
         self._unreadable = unreadable_claims
+
+    def fork(self) -> "PodAssigner":
+        """Return an assigner on a fork of the snapshot. `engine.warm_up` first."""
+        other = copy(self)
+        other.engine = self.engine.fork()
+        other.snapshot, other.quota = other.engine.snapshot, other.engine.quota
+        return other
 
     def beside(self, policy: str) -> "PodAssigner":
         """Return an assigner of another policy on the same snapshot. All but scores and the mix is shared."""

@@ -4,6 +4,8 @@
 resource filters have checked the number already. A node without an inventory has no GPUs that could be given exactly.
 """
 
+from copy import copy
+
 import numpy as np
 import numpy.typing as npt
 
@@ -35,6 +37,13 @@ class DeviceAnswers:
         self.ask = ask
         self._devices = devices
         self._forget()
+
+    def fork_for(self, boards: DeviceSnapshots) -> "DeviceAnswers":
+        """Return a copy for forked numbers of NodeDevices."""
+        twin = copy(self)
+        twin._boards, twin._codes, twin._merits = boards, self._codes.copy(), self._merits.copy()
+        twin._answers = self._answers.copy()
+        return twin
 
     def _forget(self) -> None:
         self._generation = self._devices.generation
@@ -105,6 +114,13 @@ class DeviceFitTable:
         self._known: dict[DeviceRequest, DeviceAnswers] = {}
         self.devices = DeviceSnapshots(snapshot)
         self.freshness = InventoryFreshness(snapshot)
+
+    def fork_for(self, snapshot: ClusterSnapshot) -> "DeviceFitTable":
+        """Return a copy for the forked snapshot: the same numbers and answers."""
+        twin = DeviceFitTable(snapshot)
+        twin.boards = self.boards.fork_for(snapshot)
+        twin._known = {ask: answers.fork_for(twin.boards) for ask, answers in self._known.items()}
+        return twin
 
     def table(self, ask: DeviceRequest) -> DeviceAnswers:
         """Answers to this device request."""

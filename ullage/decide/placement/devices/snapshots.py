@@ -5,6 +5,7 @@ cache their answers by number.
 """
 
 from collections.abc import Mapping
+from copy import copy
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -70,6 +71,14 @@ class DeviceSnapshots:
         """NodeDevices number of each row at the last `refresh`."""
         self.generation = 0
         """Counter of numberings. After a change earlier numbers are invalid."""
+
+    def fork_for(self, snapshot: ClusterSnapshot) -> "DeviceSnapshots":
+        """Return a copy for the forked snapshot."""
+        twin = copy(self)
+        twin._snapshot, twin._inventories = snapshot, snapshot.state.inventories
+        twin._reports, twin._numbers = self._reports.copy(), self._numbers.copy()
+        twin.panels, twin.numbers = self.panels.copy(), self.numbers.copy()
+        return twin
 
     def of(self, row: int) -> FreeDevices | None:
         """Free devices of a row now; None without an inventory."""

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -42,6 +42,11 @@ class ScoreColumns:
     def measures(self) -> tuple[int, int]:
         """CPU and GPU of the largest nodes. Scores relative to them depend on these beside the row."""
         return self.largest or (int(self.cpu_total.max(initial=0)), int(self.gpu_total.max(initial=0)))
+
+    def copy(self) -> "ScoreColumns":
+        """Copy of all rows."""
+        whole = np.arange(len(self.stamp))
+        return replace(self.at(whole), largest=self.largest)
 
     def at(self, rows: NDArray[np.integer]) -> "ScoreColumns":
         """Copy of these rows."""

@@ -6,6 +6,7 @@ until it has changed by more than `DRIFT`: everything that scores cache depends 
 """
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 
 from ullage.decide.placement.score.gpu_scorer import GpuDemand
@@ -48,6 +49,12 @@ class WorkloadMix:
         """Mixes of one demand each, for questions before the first placement."""
         self.models: dict[tuple[str, int], int] = {}
         """GPU models by name and memory, with the index demands know them by; 0 is no model."""
+
+    def fork(self) -> "WorkloadMix":
+        """Return an independent copy."""
+        twin = copy(self)
+        twin._weights, twin._alone, twin.models = self._weights.copy(), self._alone.copy(), self.models.copy()
+        return twin
 
     @property
     def weights(self) -> Mapping[GpuDemand, float]:
