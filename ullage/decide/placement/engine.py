@@ -134,14 +134,14 @@ class PlacementEngine:
 
         `warm_up` first: what is not up to date is computed before the fork, in one piece.
         """
-        self._gpus.boards.refresh()
+        self._gpus.devices.refresh()
         self._view.columns()
         twin = copy(self)
         twin._snapshot = snapshot = self._snapshot.fork()
         twin._fit, twin._gpus = FilterTable(snapshot), self._gpus.fork_for(snapshot)
         twin.quota, twin.mix = self.quota.fork_for(snapshot), self.mix.fork()
-        twin._view = self._view.fork_for(snapshot, twin._gpus.boards, twin.mix.models)
-        twin._standings = NodeRankings(snapshot, twin._fit, twin._gpus, twin._view)
+        twin._view = self._view.fork_for(snapshot, twin._gpus.devices, twin.mix.models)
+        twin._rankings = NodeRankings(snapshot, twin._fit, twin._gpus, twin._view)
         twin._policies = {}
         return twin
 

@@ -57,11 +57,11 @@ class ScoreView:
         self._columns = self._allocate(0)
 
     def fork_for(
-        self, snapshot: ClusterSnapshot, boards: DeviceSnapshots, models: dict[tuple[str, int], int]
+        self, snapshot: ClusterSnapshot, devices: DeviceSnapshots, models: dict[tuple[str, int], int]
     ) -> "ScoreView":
         """Return a copy for the forked snapshot."""
         twin = copy(self)
-        twin._snapshot, twin._boards, twin._models = snapshot, boards, models
+        twin._snapshot, twin._devices, twin._models = snapshot, devices, models
         twin._fleets, twin._demands = self._fleets.copy(), self._demands.copy()
         twin._columns = self._columns.copy()
         return twin

@@ -38,10 +38,10 @@ class DeviceAnswers:
         self._devices = devices
         self._forget()
 
-    def fork_for(self, boards: DeviceSnapshots) -> "DeviceAnswers":
+    def fork_for(self, devices: DeviceSnapshots) -> "DeviceAnswers":
         """Return a copy for forked numbers of NodeDevices."""
         twin = copy(self)
-        twin._boards, twin._codes, twin._merits = boards, self._codes.copy(), self._merits.copy()
+        twin._devices, twin._codes, twin._merits = devices, self._codes.copy(), self._merits.copy()
         twin._answers = self._answers.copy()
         return twin
 
@@ -118,8 +118,8 @@ class DeviceFitTable:
     def fork_for(self, snapshot: ClusterSnapshot) -> "DeviceFitTable":
         """Return a copy for the forked snapshot: the same numbers and answers."""
         twin = DeviceFitTable(snapshot)
-        twin.boards = self.boards.fork_for(snapshot)
-        twin._known = {ask: answers.fork_for(twin.boards) for ask, answers in self._known.items()}
+        twin.devices = self.devices.fork_for(snapshot)
+        twin._known = {ask: answers.fork_for(twin.devices) for ask, answers in self._known.items()}
         return twin
 
     def table(self, ask: DeviceRequest) -> DeviceAnswers:

@@ -77,7 +77,7 @@ class DeviceSnapshots:
         twin = copy(self)
         twin._snapshot, twin._inventories = snapshot, snapshot.state.inventories
         twin._reports, twin._numbers = self._reports.copy(), self._numbers.copy()
-        twin.panels, twin.numbers = self.panels.copy(), self.numbers.copy()
+        twin.distinct, twin.numbers = self.distinct.copy(), self.numbers.copy()
         return twin
 
     def of(self, row: int) -> FreeDevices | None:
