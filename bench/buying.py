@@ -12,7 +12,7 @@ from math import log
 from random import Random
 
 from bench.record import Figure
-from ullage.decide.provisioning.demand import pending_turns
+from ullage.decide.provisioning.demand import pending_pods_and_gangs
 from ullage.decide.provisioning.packing import pack
 from ullage.decide.provisioning.patterns import NodeType, Pattern
 from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
@@ -70,7 +70,7 @@ def measure(pods: int) -> float:
     fleet = FleetFacts(provisioners=[a_pool()])
     gc.collect()
     began = time.process_time()
-    plan = plan_fleet(assigner.engine, fleet, pending_turns(assigner), now=NOW)
+    plan = plan_fleet(assigner.engine, fleet, pending_pods_and_gangs(assigner), now=NOW)
     spent = time.process_time() - began
     if plan.demand.unmet or len(plan.demand.chosen) != pods:
         raise RuntimeError(f"{len(plan.demand.chosen)} of {pods} pods are bought for")

@@ -19,7 +19,7 @@ from bench.scale_cluster import NOW, a_pod, named
 from ullage.act.concurrency import ended
 from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
 from ullage.control.scheduling.reporter import SchedulerReporter
-from ullage.decide.provisioning.demand import pending_turns
+from ullage.decide.provisioning.demand import pending_pods_and_gangs
 from ullage.decide.provisioning.planner import FleetFacts, plan_fleet_in_steps
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.decide.scheduling.core import SchedulerCore
@@ -136,7 +136,7 @@ def provisioning_holds(core: SchedulerCore) -> list[Figure]:
         keep_garbage_collection_short()
         holds.kind = f"scale-up plan for {PENDING:,} pending pods"
         for _ in range(PLANS):
-            plan = plan_fleet_in_steps(assigner.engine, fleet, pending_turns(assigner), now=NOW)
+            plan = plan_fleet_in_steps(assigner.engine, fleet, pending_pods_and_gangs(assigner), now=NOW)
             found = await asyncio.get_running_loop().create_task(drive(plan, clock, budget=math.inf))
             if not found.demand.chosen:
                 raise RuntimeError("nothing is bought")

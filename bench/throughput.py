@@ -44,7 +44,7 @@ LOOK_AGAIN_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PodOrGang:
     """Who schedules, and whether each pod has a claim."""
 
     scheduler: str
@@ -57,7 +57,7 @@ class Turn:
 
 
 WRITES_ALONE = "writes-alone"
-PLAIN, CLAIMED, RIVAL, LIMIT = Turn(OURS), Turn(OURS, claims=True), Turn(PEER), Turn(WRITES_ALONE)
+PLAIN, CLAIMED, RIVAL, LIMIT = PodOrGang(OURS), PodOrGang(OURS, claims=True), PodOrGang(PEER), PodOrGang(WRITES_ALONE)
 ORDER = (PLAIN, RIVAL, LIMIT, CLAIMED, LIMIT, RIVAL, PLAIN)
 
 
@@ -78,14 +78,14 @@ def run(scale: float) -> list[Figure]:
     pods = int(PODS_THERE * scale)
     measured = asyncio.run(_all_turns(int(NODES_THERE * scale), pods))
 
-    def rate(turn: Turn, seconds: Callable[[Measured], float] = lambda one: one.seconds) -> float:
+    def rate(turn: PodOrGang, seconds: Callable[[Measured], float] = lambda one: one.seconds) -> float:
         mine = [one for kind, one in measured if kind == turn]
         return pods * len(mine) / sum(map(seconds, mine))
 
-    def bound(turn: Turn) -> float:
+    def bound(turn: PodOrGang) -> float:
         return rate(turn, lambda one: one.binding_seconds)
 
-    def cost(turn: Turn) -> float:
+    def cost(turn: PodOrGang) -> float:
         mine = [one for kind, one in measured if kind == turn]
         return 1000 * sum(sum(one.processor_seconds.values()) for one in mine) / (pods * len(mine))
 
@@ -101,7 +101,7 @@ def run(scale: float) -> list[Figure]:
     ]
 
 
-async def _all_turns(nodes: int, pods: int) -> Sequence[tuple[Turn, Measured]]:
+async def _all_turns(nodes: int, pods: int) -> Sequence[tuple[PodOrGang, Measured]]:
     measured = []
     async with stage(nodes) as there:
         for number, turn in enumerate(ORDER):
@@ -114,14 +114,14 @@ async def _all_turns(nodes: int, pods: int) -> Sequence[tuple[Turn, Measured]]:
     return measured
 
 
-def _told(turn: Turn, one: Measured, pods: int) -> str:
+def _told(turn: PodOrGang, one: Measured, pods: int) -> str:
     who = f"{turn.scheduler} with claims" if turn.claims else turn.scheduler
     shares = ", ".join(f"{name} {1000 * spent / pods:.2f}" for name, spent in one.processor_seconds.items())
     speeds = f"{pods / one.binding_seconds:.1f} pods/s bound, {pods / one.seconds:.1f} with all Events"
     return f"{who}: {speeds}; ms per pod: {shares}"
 
 
-async def _create(api: KubeApi, turn: Turn, namespace: str, count: int) -> None:
+async def _create(api: KubeApi, turn: PodOrGang, namespace: str, count: int) -> None:
     await ensure_namespace(api, namespace)
     names = [f"pod-{number:05d}" for number in range(count)]
     if turn.claims:
@@ -138,7 +138,7 @@ def _claim(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"devices": {"count": 1}}}
 
 
-async def _measure(there: Stage, turn: Turn, namespace: str, pods: int) -> Measured:
+async def _measure(there: Stage, turn: PodOrGang, namespace: str, pods: int) -> Measured:
     seen = binds(there.api, namespace)
     recorded = Sightings(there.api, GPU_CLAIMS, namespace, lambda claim: bool(claim.status.phase == "Bound"))
     with turn.start(namespace)(there) as pid:

@@ -36,9 +36,9 @@ class Writer:
         self._book = LeaseClient(api, LEASE_NAMESPACE, self._clock)
         self._events = KubeEventWriter(api, controller="ullage.dev/writes-alone", instance="bench")
 
-    async def write(self, turns: Iterator[tuple[int, KubePod]]) -> None:
+    async def write(self, pending: Iterator[tuple[int, KubePod]]) -> None:
         """Take turns until none is left."""
-        for number, pod in turns:
+        for number, pod in pending:
             await self._place(pod, f"node-{number // GPUS_OF_A_NODE:04d}", number % GPUS_OF_A_NODE)
 
     async def _place(self, pod: KubePod, node: str, gpu: int) -> None:
@@ -54,10 +54,10 @@ class Writer:
 async def main(kubeconfig: Path, namespace: str) -> None:
     """Write for every pod of the namespace, then wait to be ended."""
     api = connect(kubeconfig)
-    writer, turns = Writer(api), iter(enumerate((await api.list(PODS, namespace)).items))
+    writer, pending = Writer(api), iter(enumerate((await api.list(PODS, namespace)).items))
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
-            group.create_task(writer.write(turns))
+            group.create_task(writer.write(pending))
     await asyncio.Event().wait()
 
 

@@ -1,8 +1,9 @@
-"""The vocabulary: a public class name stands for one class, and the glossary speaks of classes there are."""
+"""The vocabulary: one class per public name, no retired words in names, and a glossary of classes there are."""
 
 import ast
 import re
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import ullage
@@ -28,6 +29,81 @@ def test_no_two_public_classes_share_a_name() -> None:
     shared = {name: files for name, files in classes().items() if len(files) > 1}
     assert {name: files for name, files in shared.items() if name not in ALLOWED} == {}
     assert sorted(ALLOWED) == sorted(set(ALLOWED) & shared.keys()), "an exception that is not needed any more"
+
+
+RETIRED = set(
+    """
+    agenda board books broom candidacy desk doom door errand estate eyes floors foretold grace ground hands hear
+    hearsay hopeless judge keeper loner market moment news objection panel picture promise rounds scratch seat
+    sights spare spelling standing stock stray sweep tell teller tending trade turns vault voice weather wishes
+    witness workshop
+    """.split()  # noqa: SIM905 - a list of words
+)
+"""Words of before the redesign (decision 006). Names use the words of docs/glossary.md instead; prose is free."""
+
+FORMS = set(
+    """
+    boards candidacies doomed doors errands grounds heard hearing judged judging keepers loners markets moments
+    objections panels pictures promised promises seated seating seats spared sparing spelled standings strays
+    sweeper sweeping telling told wish
+    """.split()  # noqa: SIM905 - a list of words
+)
+
+KUBERNETES = re.compile(r"grace_?(period|seconds)", re.IGNORECASE)
+"""`gracePeriodSeconds` and its relatives are the API's own words."""
+
+OTHERS_WORDS = {
+    "GraphPanel": "panels are what Grafana has",
+    "_panel": "the same",
+    "panel": "the same",
+}
+"""Names with a retired word, and whose word it is."""
+
+
+def names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Names that a module declares: classes, functions, parameters, fields and attributes, with their lines."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.lineno, node.name
+            case ast.arg():
+                yield node.lineno, node.arg
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                yield node.lineno, name
+            case _:
+                pass
+
+
+def is_retired(name: str) -> bool:
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", KUBERNETES.sub("", name))
+    return not name.startswith("test_") and any(word.lower() in RETIRED | FORMS for word in words)
+
+
+def test_retired_words_stand_in_no_name_of_the_product() -> None:
+    found = []
+    for file in sorted(PACKAGE.rglob("*.py")):
+        place = file.relative_to(PACKAGE)
+        found += [str(place)] if any(map(is_retired, place.with_suffix("").parts)) else []
+        found += [
+            f"{place}:{line}: {name}"
+            for line, name in names(ast.parse(file.read_text()))
+            if is_retired(name) and name not in OTHERS_WORDS
+        ]
+    assert found == []
+
+
+def test_retired_words_name_no_helper_of_the_tests() -> None:
+    files = (PACKAGE.parent / "tests").rglob("*.py")
+    assert sorted(str(file) for file in files if is_retired(file.stem.removeprefix("test_"))) == []
+
+
+def test_a_retired_word_is_recognised() -> None:
+    module = ast.parse("class SeatPicker:\n    weather: int\n    def hear(self, news: str) -> None: ...")
+    assert [name for _, name in names(module) if is_retired(name)] == ["SeatPicker", "weather", "hear", "news"]
+    assert not is_retired("termination_grace_period_seconds")
+    assert not is_retired("understanding")
 
 
 def test_the_glossary_speaks_of_classes_there_are() -> None:

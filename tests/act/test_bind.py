@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from ullage.act.bind import PodBinder
 from ullage.act.leases import LeaseClient, LeaseHolder, LeaseRequest
-from ullage.act.place import PodBinder
 from ullage.clock import WallClock
 from ullage.errors import Unreachable
 from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi, MergePatch

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ullage.act.claim_copies import ClaimCreator
+from ullage.act.claims import ClaimCreator
 from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import GPU_CLAIMS, PODS

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ullage.act.claim_status import ClaimStatusWriter
+from ullage.act.claims import ClaimStatusWriter
 from ullage.clock import Instant
 from ullage.errors import Unreachable
 from ullage.kube.client.api import JsonPatch, KubeApi

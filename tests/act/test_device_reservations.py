@@ -3,8 +3,8 @@
 from typing import Any
 
 from tests.contract.expect import eventually
+from ullage.act.bind import PodBinder
 from ullage.act.leases import LeaseClient, LeaseHolder, LeaseRequest
-from ullage.act.place import PodBinder
 from ullage.clock import WallClock
 from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.kube.client.resources import LEASES, PODS, RESOURCE_CLAIMS

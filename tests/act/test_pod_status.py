@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ullage.act.refuse import SCHEDULED, PodConditionWriter
+from ullage.act.pod_status import SCHEDULED, PodConditionWriter
 from ullage.clock import Instant, WallClock
 from ullage.errors import Unreachable
 from ullage.kube.client.api import DELETE_NOW, Binding, JsonPatch, KubeApi, MergePatch

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ullage.act.quota_status import QuotaStatusWriter
+from ullage.act.claims import QuotaStatusWriter
 from ullage.clock import WallClock
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import GPU_QUOTAS

@@ -7,9 +7,9 @@ import pytest
 
 from tests.act.gangs import a_gang, a_member, holders, leases_of, nodes_of, setbacks
 from tests.act.storage import NODE, Storage, selector
+from ullage.act.bind import PodBinder
 from ullage.act.gang_bind import GangBinder
 from ullage.act.leases import LeaseClient
-from ullage.act.place import PodBinder
 from ullage.act.volumes import VolumesNotReady
 from ullage.clock import WallClock
 from ullage.kube.client.api import KubeApi, MergePatch

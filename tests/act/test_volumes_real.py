@@ -8,8 +8,8 @@ from tests.act.gangs import a_member, holders, leases_of
 from tests.act.storage import NODE, Storage, selector
 from tests.contract.expect import eventually
 from tests.contract.worlds import fresh_namespace
+from ullage.act.bind import PodBinder
 from ullage.act.leases import LeaseClient
-from ullage.act.place import PodBinder
 from ullage.clock import WallClock
 from ullage.decide.placement.filters.first_consumer import assumed_on, volume_assignments, waiting_claims
 from ullage.kube.auth.connect import connect

@@ -16,7 +16,7 @@ from ullage.kube.crds.install import install
 from ullage.kube.read.provisioner import read_decision, read_provisioner
 from ullage.kube.write.gpu import patch_status
 from ullage.kube.write.provisioner import provisioner_status
-from ullage.model.pool_standing import LastDecision, PoolStatus
+from ullage.model.pool_status import LastDecision, PoolStatus
 from ullage.model.provisioner import AwaitedInstance, BackOff, CloudFailure, Purchase
 
 WHOLE = NODE_PROVISIONERS.whole()

@@ -10,9 +10,9 @@ from tests.act.gangs import a_gang
 from tests.act.test_bind import a_place
 from tests.contract.worlds import World, memory_world
 from tests.observe.collector import collecting
+from ullage.act.bind import PodBinder
 from ullage.act.gang_bind import GangBinder
 from ullage.act.leases import LeaseClient
-from ullage.act.place import PodBinder
 from ullage.clock import WallClock
 from ullage.errors import UserError
 from ullage.model.outcomes import PodBound, PodNotBound

@@ -11,7 +11,7 @@ from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Update
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.node import Node, Taint
 from ullage.model.pod import Phase, Pod
-from ullage.model.pool_standing import LastDecision
+from ullage.model.pool_status import LastDecision
 from ullage.model.provisioner import (
     MICROS,
     PROVISIONER_LABEL,

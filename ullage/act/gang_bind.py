@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ullage import errors
-from ullage.act.bind import BindStep, holder_of
+from ullage.act.bind import BindStep, PodBinder, api_setback, holder_of, taken
 from ullage.act.concurrency import each, ended
 from ullage.act.leases import DeviceTaken, HeldLease, LeaseClient, LeaseRequest
-from ullage.act.place import PodBinder, api_setback, taken
 from ullage.act.volumes import VolumeBinder, prepare_volumes
 from ullage.kube.client.api import KubeApi
 from ullage.model.allocation import lease_name

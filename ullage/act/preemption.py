@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ullage import errors
 from ullage.act.concurrency import each
-from ullage.act.waiting_pod import PodStatusUnwritten, write_status
+from ullage.act.pod_status import PodStatusUnwritten, write_status
 from ullage.clock import Clock
 from ullage.kube.client.api import Deletion, KubeApi
 from ullage.kube.client.edit import edit

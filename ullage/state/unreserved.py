@@ -56,7 +56,7 @@ class UnreservedLeases:
             case ResourceSlice():
                 old = None if gone else getattr(event, "old", None)
                 uuids = {uuid for one in (old, fact) if one is not None for _, uuid in one.gpus}
-                self._judge_nodes({self._node_of[uuid] for uuid in uuids if uuid in self._node_of}, now)
+                self._check_nodes({self._node_of[uuid] for uuid in uuids if uuid in self._node_of}, now)
             case Inventory():
                 self._apply_inventory(getattr(event, "old", None), None if gone else fact, now)
 
@@ -94,7 +94,7 @@ class UnreservedLeases:
             self._leases.pop(lease.name, None)
             self._on_node.get(lease.node, {}).pop(lease.name, None)
             self._due.drop(lease.name)
-            self._judge_left(lease.name, now)
+            self._check_left(lease.name, now)
             return
         self._leases[lease.name] = lease
         self._left.drop(lease.name)
@@ -113,9 +113,9 @@ class UnreservedLeases:
         if name in self._leases:
             self._recheck(name, now + (LOST_AFTER if before else SETTLED_AFTER))
         else:
-            self._judge_left(name, now)
+            self._check_left(name, now)
 
-    def _judge_left(self, name: str, now: float) -> None:
+    def _check_left(self, name: str, now: float) -> None:
         if name not in self._deleting:
             self._left.drop(name)
         elif self._left.due(name) is None:
@@ -129,9 +129,9 @@ class UnreservedLeases:
             self._node_of.pop(uuid, None)
         if new is not None:
             self._node_of |= dict.fromkeys(after, new.node)
-        self._judge_nodes({one.node for one in (old, new) if one is not None}, now)
+        self._check_nodes({one.node for one in (old, new) if one is not None}, now)
 
-    def _judge_nodes(self, nodes: Iterable[str], now: float) -> None:
+    def _check_nodes(self, nodes: Iterable[str], now: float) -> None:
         for node in sorted(nodes):
             for name in self._on_node.get(node, {}):
                 self._recheck(name, now + LOST_AFTER)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.control.claims.keeping import FULL, NS, OURS, Kept, Scene, World, kept, told
+from tests.control.claims.stage import FULL, NS, OURS, Kept, Scene, World, kept, told
 from ullage.decide.placement.prefilter import claim_of, owner_of, with_claim
 from ullage.errors import NotFound
 from ullage.kube.client.api import MergePatch

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.control.claims.keeping import NS, Scene, World, kept, told
+from tests.control.claims.stage import NS, Scene, World, kept, told
 from ullage.kube.client.api import Binding, MergePatch
 from ullage.kube.client.resources import GPU_QUOTAS, NODES, PODS
 from ullage.kube.write.gpu import EXHAUSTED

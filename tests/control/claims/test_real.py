@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.contract.expect import eventually
-from tests.control.claims.keeping import NS, OURS, Scene, kept
+from tests.control.claims.stage import NS, OURS, Scene, kept
 from ullage.clock import WallClock
 from ullage.kube.auth.connect import connect
 from ullage.kube.client.api import KubeApi

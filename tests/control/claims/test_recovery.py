@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.control.claims.keeping import NS, World, kept, told
+from tests.control.claims.stage import NS, World, kept, told
 from ullage.errors import LeadershipLost
 from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.kube.client.resources import GPU_CLAIMS

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.control.claims.keeping import FULL, NS, World, kept, told
+from tests.control.claims.stage import FULL, NS, World, kept, told
 from ullage.errors import AlreadyExists
 from ullage.kube.client.api import MergePatch
 from ullage.kube.client.resources import GPU_CLAIMS, PODS

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.control.claims.keeping import FULL, NS, OURS, Kept, Scene, World, kept, told
+from tests.control.claims.stage import FULL, NS, OURS, Kept, Scene, World, kept, told
 from ullage.decide.claims.status import claim_status, says
 from ullage.decide.placement.prefilter import copy_of, last_user_of
 from ullage.errors import ApiError

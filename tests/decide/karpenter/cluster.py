@@ -10,7 +10,7 @@ from tests.decide.scenes import claim, pod, read, report
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.demand import capacity_requests
 from ullage.decide.karpenter.policy import KarpenterPolicy
-from ullage.decide.provisioning.demand import buys_for, find_demand, pending_turns
+from ullage.decide.provisioning.demand import buys_for, find_demand, pending_pods_and_gangs
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.kube.client.resource import JsonObject
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
@@ -242,8 +242,8 @@ class Cluster:
 
     def wanted(self) -> Sequence[Any]:
         counts = buys_for(("gpu-scheduler",))
-        demand = find_demand(self.assigner.engine, (), pending_turns(self.assigner, counts), now=self.now)
-        return capacity_requests(self.assigner, pending_turns(self.assigner, counts), demand.unmet.keys())
+        demand = find_demand(self.assigner.engine, (), pending_pods_and_gangs(self.assigner, counts), now=self.now)
+        return capacity_requests(self.assigner, pending_pods_and_gangs(self.assigner, counts), demand.unmet.keys())
 
     def decide(self) -> tuple[KarpenterIntent, ...]:
         self.core.request(self.wanted(), now=self.now)

@@ -10,7 +10,7 @@ from tests.decide.preemption.fleets import H100, NOW, a_node, a_pod, an_inventor
 from tests.decide.provisioning.pools import a_provisioner
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.placement.engine import PlacementEngine
-from ullage.decide.provisioning.demand import FleetDemand, Turn, find_demand
+from ullage.decide.provisioning.demand import FleetDemand, PodOrGang, find_demand
 from ullage.decide.provisioning.node_offers import Pool, ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
 from ullage.decide.provisioning.pool_nodes import AssumedUse, pool_nodes
@@ -70,7 +70,7 @@ def pods(count: int, size: int, **facts: Any) -> list[Pod]:
 
 def demand(
     picture: PlacementEngine,
-    turns: Sequence[Turn],
+    waiting: Sequence[PodOrGang],
     *provisioners: Provisioner,
     instances: tuple[Instance, ...] = (),
     budget: FleetBudget = FleetBudget(),  # noqa: B008 - frozen
@@ -79,7 +79,7 @@ def demand(
     snapshot = picture.snapshot
     pools = [Pool(provisioner=one, nodes=pool_nodes(one, instances, snapshot, now=NOW)) for one in provisioners]
     before = digest(snapshot)
-    found = find_demand(picture, pools, turns, now=NOW, budget=budget)
+    found = find_demand(picture, pools, waiting, now=NOW, budget=budget)
     assert digest(snapshot) == before
     return found
 
@@ -159,7 +159,7 @@ def test_doomed_nodes_are_used_before_anything_is_bought_and_after_all_others() 
 
 
 @pytest.mark.parametrize(
-    ("turns", "pools", "expected"),
+    ("waiting", "pools", "expected"),
     [
         pytest.param(pods(1, 3), (eight(), four()), {"four": 1}, id="fewest-gpus-left-idle"),
         pytest.param(pods(2, 4), (eight(price=9), four(price=5)), {"eight": 1}, id="then-the-lowest-price"),
@@ -189,8 +189,10 @@ def test_doomed_nodes_are_used_before_anything_is_bought_and_after_all_others() 
         pytest.param(pods(2, 4, cpu=40_000), (eight(),), {"eight": 2}, id="all-resources-count"),
     ],
 )
-def test_the_best_provisioner(turns: Sequence[Turn], pools: tuple[Provisioner, ...], expected: dict[str, int]) -> None:
-    assert bought(demand(fleet(), turns, *pools)) == expected
+def test_the_best_provisioner(
+    waiting: Sequence[PodOrGang], pools: tuple[Provisioner, ...], expected: dict[str, int]
+) -> None:
+    assert bought(demand(fleet(), waiting, *pools)) == expected
 
 
 @pytest.mark.parametrize(
@@ -367,14 +369,14 @@ def test_priorities_come_first(limit: int, served: set[str]) -> None:
 
 
 def test_lower_priorities_use_what_higher_ones_leave() -> None:
-    turns = [a_pod("vip", gpus=5, priority=10), a_pod("low", gpus=3), a_pod("large", gpus=8)]
-    found = demand(fleet(), turns, eight(max_size=1))
+    waiting = [a_pod("vip", gpus=5, priority=10), a_pod("low", gpus=3), a_pod("large", gpus=8)]
+    found = demand(fleet(), waiting, eight(max_size=1))
     assert ({key.name for key in found.chosen}, {key.name for key in found.unmet}) == ({"vip", "low"}, {"large"})
 
 
 def test_a_pod_that_no_pool_could_serve_changes_nothing_for_others() -> None:
-    turns = [a_pod("huge", gpus=9, priority=10), *pods(4, 1), *pods(4, 2), *pods(4, 3)]
-    found = demand(fleet(), turns, eight())
+    waiting = [a_pod("huge", gpus=9, priority=10), *pods(4, 1), *pods(4, 2), *pods(4, 3)]
+    found = demand(fleet(), waiting, eight())
     assert (bought(found), {key.name for key in found.unmet}) == ({"eight": 3}, {"huge"})
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.decide.scenes import Scene, claim, pod
 from ullage.decide.gang.placement import GangRequest
-from ullage.decide.provisioning.demand import buys_for, pending_turns
+from ullage.decide.provisioning.demand import buys_for, pending_pods_and_gangs
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.kube.client.resource import JsonObject
 
@@ -19,7 +19,7 @@ def said(body: JsonObject, reason: str = "", status: str = "False") -> JsonObjec
 
 def counted(*objects: JsonObject) -> list[str]:
     assigner = PodAssigner(Scene(*objects).snapshot)
-    turns = pending_turns(assigner, buys_for((OURS, "batch-scheduler")))
+    turns = pending_pods_and_gangs(assigner, buys_for((OURS, "batch-scheduler")))
     return [str(turn.key) for turn in turns]
 
 
@@ -62,6 +62,6 @@ def test_a_gang_counts_with_those_who_count(of_others: str, counts: bool) -> Non
 
 def test_without_a_choice_everybody_counts_who_waits() -> None:
     assigner = PodAssigner(Scene(pod("p", 1, schedulerName="other"), pod("q", 1, on="a")).snapshot)
-    turns = list(pending_turns(assigner))
+    turns = list(pending_pods_and_gangs(assigner))
     assert not any(isinstance(turn, GangRequest) for turn in turns)
     assert [str(turn.key) for turn in turns] == ["team/p"]

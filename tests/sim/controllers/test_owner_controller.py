@@ -17,8 +17,8 @@ from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.controllers import object_cache as indexed
 from ullage.sim.controllers.object_cache import ObjectCache
 from ullage.sim.controllers.objects import PODS, ActorPod
+from ullage.sim.controllers.owner_controller import ControllerSpec, OwnerController
 from ullage.sim.controllers.ownership import controller_reference, pod_from_template
-from ullage.sim.controllers.tending import ControllerSpec, OwnerController
 from ullage.sim.controllers.writes import ControllerPlan, CreateObject, merge_status
 from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_pod, a_workload

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from tests.sim.controllers.things import at, seconds
 from ullage.errors import Conflict, TooManyRequests
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.workqueue import WorkQueue
 from ullage.sim.virtual_time import loop_clock, run_virtual
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sim.http.cluster import in_a_thread
 from tests.sim.http.kubectl import Kubectl
-from tests.sim.http.telling import kubectl_for
+from tests.sim.http.write_sequence import kubectl_for
 from ullage.kube.auth.connect import connect
 from ullage.kube.crds.install import install
 from ullage.sim.http import ServeOptions

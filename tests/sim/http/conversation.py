@@ -1,6 +1,6 @@
 """A conversation with an API server on which no controllers run: what a newcomer types, and the mistakes they make."""
 
-from tests.sim.http.telling import Story, step
+from tests.sim.http.write_sequence import Story, step
 
 MANIFEST = """
 apiVersion: apps/v1

@@ -2,7 +2,7 @@
 
 import re
 
-from tests.sim.http.telling import Story, step
+from tests.sim.http.write_sequence import Story, step
 
 CLUSTER = """
 apiVersion: v1

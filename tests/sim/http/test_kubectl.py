@@ -4,7 +4,7 @@ import pytest
 
 from tests.sim.http.conversation import SAMPLE, WHOLE
 from tests.sim.http.kubectl import Kubectl
-from tests.sim.http.telling import Heard, Step, Story, compare, tell
+from tests.sim.http.write_sequence import Heard, Step, Story, compare, tell
 
 pytestmark = pytest.mark.real
 

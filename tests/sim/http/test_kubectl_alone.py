@@ -9,7 +9,7 @@ import pytest
 
 from tests.sim.http.cluster import in_a_thread
 from tests.sim.http.kubectl import Kubectl
-from tests.sim.http.telling import kubectl_for
+from tests.sim.http.write_sequence import kubectl_for
 from ullage.sim.http import ListenAddress, ServeOptions
 from ullage.testing.controlplane import GoProgram, MissingProgram
 from ullage.testing.controlplane.binaries import find

@@ -9,7 +9,7 @@ from tests.sim.http.cluster import in_a_thread
 from tests.sim.http.conftest import real_kubectl
 from tests.sim.http.kubectl import Kubectl
 from tests.sim.http.operations import STORY, settled
-from tests.sim.http.telling import Heard, Step, compare, kubectl_for, tell
+from tests.sim.http.write_sequence import Heard, Step, compare, kubectl_for, tell
 from ullage.sim.http import ServeOptions
 from ullage.testing.controlplane import ControlPlane
 

@@ -201,7 +201,7 @@ class KwokProvider:
 
     async def _tend(self) -> float | None:
         """Do the work due. Returns the instant of the next."""
-        moments: list[float] = []
+        instants: list[float] = []
         for record in await self._records():
             joined = frozenset(record.joined)
             for place in record.present:
@@ -209,13 +209,13 @@ class KwokProvider:
                     continue
                 due = record.since + record.boot
                 if due > self._clock.now():
-                    moments.append(due)
+                    instants.append(due)
                     continue
-                moments.append(await self._joining.tend(_machine(record, place), again=place in record.joined))
+                instants.append(await self._joining.tend(_machine(record, place), again=place in record.joined))
                 joined |= {place}
             if joined != record.joined:
                 await self._edit(record.digest, _with_joined(joined))
-        return min(moments, default=None)
+        return min(instants, default=None)
 
     async def _records(self) -> Sequence[KwokPurchase]:
         page = await self._api.list(CONFIG_MAPS, self._namespace, selection=RECORDS)

@@ -10,10 +10,7 @@ from typing import Any
 
 import structlog
 
-from ullage.act.claim_copies import ClaimCreator
-from ullage.act.claim_protection import ClaimProtection
-from ullage.act.claim_status import ClaimStatusWriter
-from ullage.act.quota_status import QuotaStatusWriter
+from ullage.act.claims import ClaimCreator, ClaimProtection, ClaimStatusWriter, QuotaStatusWriter
 from ullage.clock import Clock
 from ullage.decide.claims.scheduler_feedback import SchedulerFeedback
 from ullage.decide.claims.status import SHORT_WAIT

@@ -10,7 +10,7 @@ from ullage.control.karpenter.reporter import KarpenterReporter
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.demand import capacity_requests
 from ullage.decide.karpenter.service_choice import prefers_karpenter
-from ullage.decide.provisioning.demand import FleetDemand, find_demand, pending_turns
+from ullage.decide.provisioning.demand import FleetDemand, find_demand, pending_pods_and_gangs
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.fact_event import FactEvent
 from ullage.model.intents import KarpenterIntent
@@ -122,17 +122,17 @@ class KarpenterLoop:
 
     def _wanted(self) -> list[CapacityRequest]:
         """Capacity requests of pods that fit on no node, and that no NodeProvisioner serves or serves as cheaply."""
-        turns = list(pending_turns(self._assigner, self._counts))
-        if not turns:
+        pending = list(pending_pods_and_gangs(self._assigner, self._counts))
+        if not pending:
             return []
-        demand = find_demand(self._assigner.engine, (), turns, now=self._clock.now())
+        demand = find_demand(self._assigner.engine, (), pending, now=self._clock.now())
         unmet, pods = set(demand.unmet), self._assigner.snapshot.state.pods
         others = self.served_by_others()
         if others is not None:
             unmet = {key for key in unmet if key in others.unmet or self.serves(pods[key])}
         elif any(True for _ in self.provisioners()):  # they have not planned yet
             unmet = {key for key in unmet if self.serves(pods[key])}
-        return capacity_requests(self._assigner, turns, unmet)
+        return capacity_requests(self._assigner, pending, unmet)
 
     def _report(self) -> None:
         if self.reporter is None:

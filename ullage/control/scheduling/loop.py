@@ -5,10 +5,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
+from ullage.act.bind import PodBinder
 from ullage.act.gang_bind import GangBinder
-from ullage.act.place import PodBinder
+from ullage.act.pod_status import PodConditionWriter
 from ullage.act.preemption import PreemptionActuator
-from ullage.act.refuse import PodConditionWriter
 from ullage.clock import Clock
 from ullage.config.settings import Settings
 from ullage.control.scheduling.bind_failures import BindFailures

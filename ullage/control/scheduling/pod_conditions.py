@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ullage.act.refuse import PodConditionWriter
+from ullage.act.pod_status import PodConditionWriter
 from ullage.clock import Clock
 from ullage.control.scheduling.reporter import SchedulerReporter
 from ullage.model.fact_event import ObjectKey

@@ -9,6 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
+from ullage.act.bind import PodBinder
 from ullage.act.change_feed import ChangeFeed
 from ullage.act.device_reservations import DeviceReservations
 from ullage.act.events import KubeEventWriter
@@ -16,9 +17,8 @@ from ullage.act.gang_bind import GangBinder
 from ullage.act.lease_release import LeaseReleaser
 from ullage.act.lease_restore import LeaseRestorer
 from ullage.act.leases import LeaseClient
-from ullage.act.place import PodBinder
+from ullage.act.pod_status import PodConditionWriter
 from ullage.act.preemption import PreemptionActuator
-from ullage.act.refuse import PodConditionWriter
 from ullage.act.volumes import VolumeBinder
 from ullage.clock import Clock
 from ullage.config.settings import Settings

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from ullage.decide.explain.rejections import NodeRejections
-from ullage.decide.placement.devices.board import FreeDevices, empty_devices, roomy
-from ullage.decide.placement.devices.choosing import choose
+from ullage.decide.placement.devices.choose import choose
+from ullage.decide.placement.devices.layout import FreeDevices, empty_devices, roomy
 from ullage.decide.placement.devices.requirements import gib, suiting
 from ullage.decide.placement.engine import PlacementEngine, device_ask
 from ullage.decide.placement.filters.codes import CODE, FITS

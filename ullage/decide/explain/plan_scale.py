@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ullage.decide.gang.placement import GangRequest, place_gang
 from ullage.decide.placement.devices.freshness import STALE_AFTER
 from ullage.decide.placement.engine import Placement, hold
-from ullage.decide.provisioning.demand import NO_BUDGET, pending_turns
+from ullage.decide.provisioning.demand import NO_BUDGET, pending_pods_and_gangs
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, PoolPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
@@ -110,7 +110,7 @@ class _Rehearsal:
     def _plan(self) -> FleetPlan:
         pools = list(self._provisioners.values())
         fleet = FleetFacts(provisioners=pools, instances=machines_of_nodes(pools, self._snapshot), budget=self._budget)
-        return plan_fleet(self._assigner.engine, fleet, pending_turns(self._assigner), now=self._now)
+        return plan_fleet(self._assigner.engine, fleet, pending_pods_and_gangs(self._assigner), now=self._now)
 
     def _next_deadline(self, plan: FleetPlan) -> float | None:
         """The next instant at which something can change. A back-off that ends with nothing to buy changes nothing."""
@@ -174,7 +174,7 @@ class _Rehearsal:
 
     def _place_who_fits(self) -> None:
         """Place every pod that fits, as the scheduler would."""
-        for turn in list(pending_turns(self._assigner)):
+        for turn in list(pending_pods_and_gangs(self._assigner)):
             if isinstance(turn, GangRequest):
                 place_gang(self._assigner.engine, turn, now=self._now)  # placed members are assumed from then on
                 continue
@@ -190,12 +190,12 @@ class _Rehearsal:
 
 def _once(steps: Sequence[ScaleStep]) -> list[ScaleStep]:
     """Drop recommendations that repeat an earlier one."""
-    told: set[tuple[object, ...]] = set()
+    recorded: set[tuple[object, ...]] = set()
     kept: list[ScaleStep] = []
     for step in steps:
         said = (step.provisioner, step.kind, step.count, step.nodes, step.why)
-        if step.recommended and said in told:
+        if step.recommended and said in recorded:
             continue
-        told.add(said)
+        recorded.add(said)
         kept.append(step)
     return kept

@@ -25,11 +25,11 @@ class PlanInputs:
     """GpuClaims that break a rule, with the rule."""
 
 
-Turn = Pod | GangRequest
+PodOrGang = Pod | GangRequest
 Held = NoFit | GangNoFit
 
 
-def pods_of(turn: Turn) -> tuple[Pod, ...]:
+def pods_of(turn: PodOrGang) -> tuple[Pod, ...]:
     """Pods that a turn decides on."""
     return (turn,) if isinstance(turn, Pod) else turn.pending
 
@@ -46,7 +46,7 @@ class SchedulePlanner:
         """Placements, in the order they were decided."""
         self.refused: dict[ObjectKey, Verdict] = {}
         """Pods refused before any node was filtered."""
-        self.turned_away: dict[ObjectKey, tuple[Turn, Held]] = {}
+        self.turned_away: dict[ObjectKey, tuple[PodOrGang, Held]] = {}
         """Pods and gangs without room, by name."""
         self.gangs: dict[ObjectKey, GangRequest] = {}
         self.now = now
@@ -54,32 +54,32 @@ class SchedulePlanner:
 
     def run(self, until: ObjectKey | None = None) -> None:
         """Decide on all pending pods, or on those up to and including this pod."""
-        turns = self._turns(until)
-        self._nominated = tuple(turn for turn in turns if isinstance(turn, Pod) and turn.nominated)
-        while turns:
+        pending = self._pending_ones(until)
+        self._nominated = tuple(turn for turn in pending if isinstance(turn, Pod) and turn.nominated)
+        while pending:
             before = len(self.placements)
-            for turn in turns:
+            for turn in pending:
                 self._decide(turn)
             # A pod may depend on pods that were placed later; nothing else can have changed for the better.
             again = [turn for turn, answer in self.turned_away.values() if ClusterEvent.POD_ARRIVED in answer.wakes_on]
-            turns = again if len(self.placements) > before else []
+            pending = again if len(self.placements) > before else []
 
-    def _turns(self, until: ObjectKey | None) -> list[Turn]:
-        turns: list[Turn] = []
+    def _pending_ones(self, until: ObjectKey | None) -> list[PodOrGang]:
+        pending: list[PodOrGang] = []
         for pod in sorted(filter(waits, self.snapshot.state.pods.values()), key=queue_order):
             ready = self.assigner.entitled(pod)
             gang = self.assigner.gang_of(pod)
             if isinstance(ready, Verdict):
                 self.refused[pod.key] = ready
             elif gang is None:
-                turns.append(ready)
+                pending.append(ready)
             elif gang not in self.gangs:
                 self.gangs[gang] = self.assigner.gang_ask(gang)
-                turns.append(self.gangs[gang])
-        last = next((place for place, turn in enumerate(turns) if until in {pod.key for pod in pods_of(turn)}), None)
-        return turns if last is None else turns[: last + 1]
+                pending.append(self.gangs[gang])
+        last = next((place for place, turn in enumerate(pending) if until in {pod.key for pod in pods_of(turn)}), None)
+        return pending if last is None else pending[: last + 1]
 
-    def _decide(self, turn: Turn) -> None:
+    def _decide(self, turn: PodOrGang) -> None:
         if isinstance(turn, Pod):
             self._decide_pod(turn)
         else:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ullage.decide.placement.engine import device_ask
-from ullage.decide.provisioning.demand import pending_turns
+from ullage.decide.provisioning.demand import pending_pods_and_gangs
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
@@ -28,7 +28,7 @@ def forecast(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner
     if device_ask(ready) is None:
         return ("no NodeProvisioner buys a node: the pod asks for no GPU",)
     fleet = FleetFacts(provisioners=provisioners, instances=machines_of_nodes(provisioners, assigner.snapshot))
-    plan = plan_fleet(assigner.engine, fleet, pending_turns(assigner), now=now)
+    plan = plan_fleet(assigner.engine, fleet, pending_pods_and_gangs(assigner), now=now)
     return _sentences(plan, pod, now)
 
 

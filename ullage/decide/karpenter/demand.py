@@ -9,7 +9,7 @@ from ullage.decide.karpenter.retry import read_failure
 from ullage.decide.placement.engine import device_ask
 from ullage.decide.placement.filters.volume_requirements import VolumeRequirements, mounts_of
 from ullage.decide.placement.quota import least_taken, quota_verdict
-from ullage.decide.provisioning.demand import Turn
+from ullage.decide.provisioning.demand import PodOrGang
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import HANDOVER, CapacityRequest, WaitingPod
@@ -23,11 +23,11 @@ INSUFFICIENT = "InsufficientGpus"
 
 
 def capacity_requests(
-    assigner: PodAssigner, turns: Iterable[Turn], unmet: Collection[ObjectKey]
+    assigner: PodAssigner, pending: Iterable[PodOrGang], unmet: Collection[ObjectKey]
 ) -> list[CapacityRequest]:
     """Capacity requests of the unmet pods, in the order of the queue. Gangs are complete or left out."""
     found: list[CapacityRequest] = []
-    for turn in turns:
+    for turn in pending:
         if isinstance(turn, GangRequest):
             members = [request_of(assigner, pod) for pod in turn.pending[: turn.needed] if pod.key in unmet]
             known = [one for one in members if one is not None]

@@ -16,12 +16,12 @@ from ullage.decide.placement.filters.first_consumer import assumed_on
 from ullage.decide.placement.filters.table import FilterTable
 from ullage.decide.placement.quota import QuotaTable
 from ullage.decide.placement.rank import level_of, soft_of
+from ullage.decide.placement.ranking import NodeRanking, NodeRankings
 from ullage.decide.placement.reasons import CURES
 from ullage.decide.placement.score.gpu_scorer import GpuDemand, GpuScorer
 from ullage.decide.placement.score.policies import policy_maker
 from ullage.decide.placement.score.workload_mix import TypicalDemands, WorkloadMix
 from ullage.decide.placement.score_view import CPU, ScoreView
-from ullage.decide.placement.standing import NodeRanking, NodeRankings
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.pod import Pod
 from ullage.model.scoring import DEFAULT_POLICY

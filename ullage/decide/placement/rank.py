@@ -10,8 +10,8 @@ from collections.abc import Set as AbstractSet
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.placement.devices.board import FreeDevices
 from ullage.decide.placement.devices.choice import DeviceChoice
+from ullage.decide.placement.devices.layout import FreeDevices
 from ullage.decide.placement.score.gpu_scorer import IDLE_BITS
 
 Ranks = npt.NDArray[np.int64]

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.placement.devices.board import DeviceLayout
 from ullage.decide.placement.devices.gpu_models import is_model
+from ullage.decide.placement.devices.layout import DeviceLayout
 from ullage.decide.placement.devices.requirements import capable, share_of
 from ullage.decide.placement.devices.snapshots import DeviceSnapshots
 from ullage.decide.placement.score.gpu_scorer import GpuDemand, ScoreColumns

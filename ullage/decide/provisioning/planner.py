@@ -9,7 +9,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from ullage.decide.placement.engine import PlacementEngine
-from ullage.decide.provisioning.demand import NO_BUDGET, FleetDemand, NodeDemand, Turn, find_demand, is_pending
+from ullage.decide.provisioning.demand import NO_BUDGET, FleetDemand, NodeDemand, PodOrGang, find_demand, is_pending
 from ullage.decide.provisioning.node_offers import Pool, ScaleUpBlocked
 from ullage.decide.provisioning.pool_nodes import pool_nodes_in_steps, with_assumed
 from ullage.decide.provisioning.pool_size import PoolSize, evaluate
@@ -75,15 +75,15 @@ class FleetFacts:
     """Instant by pool before which its cloud is not asked to delete anything."""
 
 
-def plan_fleet(engine: PlacementEngine, fleet: FleetFacts, turns: Iterable[Turn], *, now: float) -> FleetPlan:
+def plan_fleet(engine: PlacementEngine, fleet: FleetFacts, pending: Iterable[PodOrGang], *, now: float) -> FleetPlan:
     """Decide on every pool at once. The snapshot is left unchanged."""
-    return finish(plan_fleet_in_steps(engine, fleet, turns, now=now))
+    return finish(plan_fleet_in_steps(engine, fleet, pending, now=now))
 
 
 def plan_fleet_in_steps(
     engine: PlacementEngine,
     fleet: FleetFacts,
-    turns: Iterable[Turn],
+    pending: Iterable[PodOrGang],
     *,
     now: float,
     lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
@@ -92,8 +92,8 @@ def plan_fleet_in_steps(
 
     Each step that reads the snapshot does so inside `lifted`: without what is about to be freed.
     """
-    meter, waiting, pools = StepMeter(), list[Turn](), list[Pool]()
-    for turn in turns:
+    meter, waiting, pools = StepMeter(), list[PodOrGang](), list[Pool]()
+    for turn in pending:
         waiting.append(turn)
         if meter.spend(TURN_COST):
             yield meter.take()

@@ -5,7 +5,7 @@ from math import isfinite
 from ullage.decide.provisioning.planner import PoolPlan
 from ullage.decide.provisioning.silent_agents import silence_of
 from ullage.model.intents import ScaleUp
-from ullage.model.pool_standing import LastDecision, PoolStatus
+from ullage.model.pool_status import LastDecision, PoolStatus
 
 
 def pool_status(plan: PoolPlan, *, before: LastDecision | None, now: float) -> PoolStatus:

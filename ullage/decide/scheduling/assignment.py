@@ -143,19 +143,19 @@ class PodAssigner:
         """Placements for as many members as the gang needs at least, assumed from now on; or for none."""
         members = {pod.key for pod in gang.pending}
         others = tuple(pod for pod in nominated if pod.key not in members)
-        answer = self._seated_within_quota(gang, others, now)
+        answer = self._placed_within_quota(gang, others, now)
         if isinstance(answer, GangNoFit) and len(gang.pending) > gang.needed:
             # Members beyond the gang's minimum may exceed the quota: those follow one by one.
             smallest = tuple(largest_first(gang.pending)[-gang.needed :])
             fewest = GangRequest(key=gang.key, min_member=gang.min_member, pending=smallest, bound=gang.bound)
-            answer = self._seated_within_quota(fewest, others, now)
+            answer = self._placed_within_quota(fewest, others, now)
         if isinstance(answer, GangPlacement):
             for pod in gang.pending:
                 if pod.key in answer.placements:
                     self.engine.record(pod)
         return answer
 
-    def _seated_within_quota(
+    def _placed_within_quota(
         self, gang: GangRequest, nominated: Iterable[Pod], now: float
     ) -> GangPlacement | GangNoFit:
         needed = largest_first(gang.pending)[-gang.needed :]

@@ -16,7 +16,7 @@ from ullage.kube.timestamps import read_time
 from ullage.model.device import GpuNodeKind
 from ullage.model.duration import parse_duration
 from ullage.model.node import Taint
-from ullage.model.pool_standing import LastDecision
+from ullage.model.pool_status import LastDecision
 from ullage.model.provisioner import (
     MICROS,
     AwaitedInstance,

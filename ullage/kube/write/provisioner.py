@@ -17,7 +17,7 @@ from ullage.kube.objects.provisioner import (
 )
 from ullage.kube.timestamps import write_time
 from ullage.kube.write.gpu import ConditionSpec, with_aspect
-from ullage.model.pool_standing import PoolStatus
+from ullage.model.pool_status import PoolStatus
 from ullage.model.provisioner import BackOff, CloudFailure, Purchase
 
 READY, SCALING_UP, SCALING_DOWN, CAPACITY_BLOCKED = "Ready", "ScalingUp", "ScalingDown", "CapacityBlocked"

@@ -13,7 +13,7 @@ from ullage.kube.objects.workload import KubeWorkload
 from ullage.kube.read import read_selector
 from ullage.model.fact_event import ObjectKey
 from ullage.model.selector import Selector
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.disruption import ScaleTarget, plan_budget
 from ullage.sim.controllers.object_cache import ObjectCache, key_of
 from ullage.sim.controllers.objects import ActorPod, AnyResource, Deployment, StatefulSet

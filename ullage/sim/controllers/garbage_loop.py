@@ -9,7 +9,7 @@ from ullage.errors import NotFound
 from ullage.kube.client.api import KubeApi
 from ullage.kube.objects.meta import HasMeta, ObjectMeta, OwnerReference
 from ullage.model.fact_event import ObjectKey
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.garbage import (
     Dependent,
     OwnerObject,

@@ -8,7 +8,7 @@ from ullage.errors import NotFound
 from ullage.kube.client.api import Deletion, KubeApi, Propagation
 from ullage.kube.objects.meta import HasMeta
 from ullage.model.fact_event import ObjectKey
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.object_cache import ObjectCache, key_of
 from ullage.sim.controllers.objects import NAMESPACES, ActorNamespace
 from ullage.sim.controllers.writes import DeleteObject, perform

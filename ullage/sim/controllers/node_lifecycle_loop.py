@@ -4,7 +4,7 @@ from ullage.clock import Clock, Instant
 from ullage.kube.client.api import KubeApi
 from ullage.kube.objects.policy import Lease
 from ullage.model.fact_event import ObjectKey
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.node_health import (
     NodeLastSeen,
     TaintEviction,

@@ -4,7 +4,7 @@ from ullage.clock import Clock, Instant
 from ullage.errors import NotFound
 from ullage.kube.client.api import KubeApi
 from ullage.model.fact_event import ObjectKey
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.object_cache import ObjectCache, key_of
 from ullage.sim.controllers.objects import ActorNode, ActorPod
 from ullage.sim.controllers.pod_garbage import collect_pod, over_threshold

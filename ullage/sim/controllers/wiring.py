@@ -15,7 +15,7 @@ from ullage.kube.client.resource import Resource
 from ullage.kube.objects.meta import HasMeta, PartialObject
 from ullage.sim.controllers import object_cache as indexed
 from ullage.sim.controllers import objects
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.disruption_loop import DisruptionController, ScaleTargets
 from ullage.sim.controllers.garbage_loop import GarbageCollector
 from ullage.sim.controllers.namespace import NamespaceLoop

@@ -22,10 +22,10 @@ from ullage.sim.controllers.objects import (
     Deployment,
     StatefulSet,
 )
+from ullage.sim.controllers.owner_controller import ControllerSpec, OwnerController
 from ullage.sim.controllers.ownership import controller_of
 from ullage.sim.controllers.replicaset import manage_replicas, replica_status
 from ullage.sim.controllers.statefulset import plan_stateful_set
-from ullage.sim.controllers.tending import ControllerSpec, OwnerController
 from ullage.sim.controllers.writes import ControllerPlan
 
 

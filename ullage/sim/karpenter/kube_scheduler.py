@@ -8,7 +8,7 @@ import asyncio
 import random
 from typing import Any
 
-from ullage.act.refuse import PodConditionWriter
+from ullage.act.pod_status import PodConditionWriter
 from ullage.clock import Clock
 from ullage.decide.placement.filters.table import FilterTable
 from ullage.decide.scheduling.assignment import queue_order, waits

@@ -11,7 +11,7 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.read import pod_requests
 from ullage.kube.timestamps import read_time
 from ullage.model.fact_event import ObjectKey
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.object_cache import ObjectCache, key_of
 from ullage.sim.controllers.objects import ActorNode, ActorPod
 from ullage.sim.controllers.podstate import condition_of, has_ended, is_terminating

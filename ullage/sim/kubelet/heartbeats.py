@@ -9,7 +9,7 @@ from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import LEASES
 from ullage.kube.timestamps import write_micro_time
 from ullage.model.fact_event import ObjectKey
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.node_lifecycle_loop import LEASE_NAMESPACE
 from ullage.sim.controllers.object_cache import ObjectCache, key_of
 from ullage.sim.controllers.objects import ActorNode

@@ -14,7 +14,7 @@ from ullage.kube.objects.meta import HasMeta
 from ullage.kube.objects.vm import KubeVirtualMachine, KubeVirtualMachineMigration
 from ullage.model.fact_event import ObjectKey
 from ullage.model.vm import VM_NAME, MigrationPhase
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.object_cache import ObjectCache, key_of
 from ullage.sim.controllers.objects import PODS, ActorPod
 from ullage.sim.controllers.writes import perform

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ullage.errors import Unreadable
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.kube.read.provisioner import read_decision, read_provisioner
-from ullage.model.pool_standing import LastDecision
+from ullage.model.pool_status import LastDecision
 from ullage.model.provisioner import MICROS, Provisioner
 from ullage.web.view.rows import PoolRow
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.control.draining.at_scale.checks import everything_wrong, newest, removals, too_early
 from tests.control.draining.at_scale.cluster import (
     POOL,
     bought,
@@ -21,8 +22,7 @@ from tests.control.draining.at_scale.cluster import (
     until,
     until_right,
 )
-from tests.control.draining.at_scale.judging import everything_wrong, newest, removals, too_early
-from tests.control.draining.at_scale.telling import LISTENING, metrics_page, scrape, told_of
+from tests.control.draining.at_scale.reports import LISTENING, metrics_page, scrape, told_of
 from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.programs import ALONE
 from tests.control.scheduling.reading import LEASE_NAMESPACE

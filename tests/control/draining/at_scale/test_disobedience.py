@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests.control.draining.at_scale.checks import everything_wrong, newest, removals
 from tests.control.draining.at_scale.cluster import (
     NS,
     Load,
@@ -22,8 +23,7 @@ from tests.control.draining.at_scale.cluster import (
     thin,
     until,
 )
-from tests.control.draining.at_scale.judging import everything_wrong, newest, removals
-from tests.control.draining.at_scale.telling import LISTENING, Figures, metrics_page, scrape, told_of
+from tests.control.draining.at_scale.reports import LISTENING, Figures, metrics_page, scrape, told_of
 from tests.control.draining.at_scale.watching import begins_to_leave, is_draining, is_free_again, is_gone, seen
 from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.programs import ALONE

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.control.draining.at_scale.checks import everything_wrong, newest, removals
 from tests.control.draining.at_scale.cluster import (
     NS,
     Load,
@@ -15,8 +16,7 @@ from tests.control.draining.at_scale.cluster import (
     pods_on,
     until,
 )
-from tests.control.draining.at_scale.judging import everything_wrong, newest, removals
-from tests.control.draining.at_scale.telling import LISTENING, metrics_page, scrape
+from tests.control.draining.at_scale.reports import LISTENING, metrics_page, scrape
 from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.programs import ALONE
 from tests.control.scheduling.reading import LEASE_NAMESPACE

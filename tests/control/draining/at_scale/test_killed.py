@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from tests.control.draining.at_scale.checks import everything_wrong, newest, removals, too_early
 from tests.control.draining.at_scale.cluster import (
     Load,
     Service,
@@ -21,8 +22,7 @@ from tests.control.draining.at_scale.cluster import (
     thin,
     until,
 )
-from tests.control.draining.at_scale.judging import everything_wrong, newest, removals, too_early
-from tests.control.draining.at_scale.telling import LISTENING, at_work
+from tests.control.draining.at_scale.reports import LISTENING, at_work
 from tests.control.draining.at_scale.watching import Wanted, seen, taints
 from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.programs import ALONE

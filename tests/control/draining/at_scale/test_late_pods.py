@@ -16,7 +16,7 @@ from tests.control.draining.at_scale.cluster import (
     place,
     until,
 )
-from tests.control.draining.at_scale.telling import LISTENING, metrics_page, scrape, told_of
+from tests.control.draining.at_scale.reports import LISTENING, metrics_page, scrape, told_of
 from tests.control.draining.at_scale.watching import Wanted, begins_to_leave, is_draining, is_free_again, is_gone, seen
 from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.fleet import submit

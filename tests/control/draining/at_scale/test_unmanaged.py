@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from tests.control.draining.at_scale.checks import everything_wrong, newest, removals
 from tests.control.draining.at_scale.cluster import Load, Service, all_available, nodes_of, place, pods_on, until
-from tests.control.draining.at_scale.judging import everything_wrong, newest, removals
-from tests.control.draining.at_scale.telling import told_of
+from tests.control.draining.at_scale.reports import told_of
 from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.fleet import add_nodes, reporting
 from tests.control.scheduling.programs import ALONE

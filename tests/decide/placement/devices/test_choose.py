@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.decide.placement.devices.boards import GIB, H100, a_board, a_device, islands
-from ullage.decide.placement.devices.board import FreeDevices
+from tests.decide.placement.devices.gpus import GIB, H100, a_board, a_device, islands
 from ullage.decide.placement.devices.choice import DeviceChoice
-from ullage.decide.placement.devices.choosing import choose
+from ullage.decide.placement.devices.choose import choose
+from ullage.decide.placement.devices.layout import FreeDevices
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import DeviceHealth
 from ullage.model.verdict import Reason, Verdict

@@ -3,9 +3,9 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.decide.placement.devices.boards import GIB, a_board, a_device, by_the_book
+from tests.decide.placement.devices.gpus import GIB, a_board, a_device, by_the_book
 from ullage.decide.placement.devices.choice import DeviceChoice
-from ullage.decide.placement.devices.choosing import choose
+from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.subsets import room_in_one_island
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import MILLI_GPU, Device, DeviceHealth

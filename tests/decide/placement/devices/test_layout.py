@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.decide.placement.devices.boards import GIB, a_board, a_device, islands
+from tests.decide.placement.devices.gpus import GIB, a_board, a_device, islands
 from ullage.decide.placement.devices.choice import DeviceChoice
-from ullage.decide.placement.devices.choosing import choose
+from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.freeing import DeviceHolding, taken, without, would_get
 from ullage.model.claim import DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.verdict import Reason, Verdict

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from ullage.decide.placement.devices.board import FreeDevices
 from ullage.decide.placement.devices.choice import DeviceChoice
 from ullage.decide.placement.devices.fit import DeviceFitTable
+from ullage.decide.placement.devices.layout import FreeDevices
 from ullage.decide.placement.devices.snapshots import DeviceSnapshots
 from ullage.decide.placement.engine import PlacementEngine, device_ask
 from ullage.decide.placement.filters.codes import Codes

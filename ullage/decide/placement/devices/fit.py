@@ -9,10 +9,10 @@ from copy import copy
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.placement.devices.board import FreeDevices
 from ullage.decide.placement.devices.choice import DeviceChoice
-from ullage.decide.placement.devices.choosing import choose
+from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.freshness import STALE_AFTER, InventoryFreshness
+from ullage.decide.placement.devices.layout import FreeDevices
 from ullage.decide.placement.devices.snapshots import DeviceSnapshots, NodeDevices
 from ullage.decide.placement.filters.codes import CODE, Codes
 from ullage.decide.placement.rank import Ranks, merit

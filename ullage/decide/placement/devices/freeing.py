@@ -8,9 +8,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ullage.decide.placement.devices.board import FreeDevices
 from ullage.decide.placement.devices.choice import DeviceChoice
-from ullage.decide.placement.devices.choosing import choose
+from ullage.decide.placement.devices.choose import choose
+from ullage.decide.placement.devices.layout import FreeDevices
 from ullage.model.claim import DeviceRequest
 from ullage.model.device import MILLI_GPU
 from ullage.model.verdict import Verdict

@@ -7,9 +7,9 @@ that requires one island can have only one.
 from itertools import groupby
 from typing import NamedTuple
 
-from ullage.decide.placement.devices.board import DeviceLayout, FreeDevices, Mask, MigPartition
 from ullage.decide.placement.devices.choice import DeviceChoice
 from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
+from ullage.decide.placement.devices.layout import DeviceLayout, FreeDevices, Mask, MigPartition
 from ullage.decide.placement.devices.requirements import capable, furthest, gib, preferred
 from ullage.model.claim import DevicePolicy, DeviceRequest, TopologyMode
 from ullage.model.verdict import Reason, Verdict

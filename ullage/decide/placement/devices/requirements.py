@@ -6,8 +6,8 @@ Answers depend only on layout and request, and are cached by both.
 from dataclasses import dataclass
 from functools import lru_cache
 
-from ullage.decide.placement.devices.board import DeviceLayout, Mask, bits, ids_in
 from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
+from ullage.decide.placement.devices.layout import DeviceLayout, Mask, bits, ids_in
 from ullage.decide.placement.devices.subsets import DevicePicker, SubsetRule, picker_for
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import MILLI_GPU, MOST_DEVICES

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ullage.decide.placement.devices.board import DeviceLayout, FreeDevices, empty_devices, layout_of
+from ullage.decide.placement.devices.layout import DeviceLayout, FreeDevices, empty_devices, layout_of
 from ullage.model.device import Device, Inventory
 from ullage.model.resources import GPU
 from ullage.state.device_columns import NodeKindCode

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ullage.decide.placement.devices.board import Mask, NvlinkTopology
+from ullage.decide.placement.devices.layout import Mask, NvlinkTopology
 from ullage.model.claim import DevicePolicy, TopologyMode
 from ullage.model.device import MOST_DEVICES
 from ullage.model.verdict import Reason

@@ -16,11 +16,13 @@ from ullage.decide.placement.filters.codes import FITS, Codes
 from ullage.decide.placement.filters.table import FilterTable, ShapeFilters
 from ullage.decide.placement.rank import LEAST_KEY, NEVER, SOFT, Ranks
 from ullage.decide.placement.score.gpu_scorer import DemandScores, GpuDemand, GpuScorer, ScoreColumns
-from ullage.decide.placement.score.kube import KubeScores, ShapeScores
+from ullage.decide.placement.score.kube import WEIGHTS, KubeScores, ShapeScores
+from ullage.decide.placement.score.kube.scale import MOST, Points
 from ullage.decide.placement.score.vm import relief_scores, vm_scores
 from ullage.decide.placement.score_view import CPU, ScoreView
-from ullage.decide.placement.sparing import spared
+from ullage.model.resources import GPU
 from ullage.model.shape import Shape
+from ullage.state.node_columns import NodeColumns
 from ullage.state.snapshot import ClusterSnapshot
 
 MOST_SHAPES = 1024
@@ -247,7 +249,7 @@ class NodeRankings:
             return scores(self._snapshot.vms, ranking.guest, rows)
         room, images = ranking.scores.room, ranking.scores.images
         room.refresh()
-        soft: Ranks = room.fullness[rows] + room.balance[rows] + spared(view, self._columns, rows)
+        soft: Ranks = room.fullness[rows] + room.balance[rows] + keeping_gpus_free(view, self._columns, rows)
         return soft if images is None else soft + images[rows]
 
     def _remember(self, shape: Shape) -> NodeRanking:
@@ -267,3 +269,19 @@ def _inverse(order: Rows, rows: int) -> Rows:
     places = np.full(rows, len(order), np.intp)
     places[order] = np.arange(len(order))
     return places
+
+
+_KEEP_FREE = WEIGHTS["taints"]
+"""Weight of the score: for a pod without GPUs, a node with GPUs counts like a PreferNoSchedule taint."""
+
+_HALF = MOST // 2
+"""Most points of a node with GPUs, reached when none of its GPUs is idle."""
+
+
+def keeping_gpus_free(view: ScoreColumns, columns: NodeColumns, rows: npt.NDArray[np.intp]) -> Points:
+    """Weighted points of these rows for a pod without GPUs."""
+    without = (columns.gpus.exists[rows] == 0) & (columns.allocatable[columns.resource(GPU)][rows] == 0)
+    total = view.gpu_total[rows]
+    busy = _HALF * (total - view.gpu_left[rows].sum(axis=1)) // np.maximum(total, 1)
+    points: Points = _KEEP_FREE * np.where(without, MOST, busy)
+    return points

@@ -1,4 +1,4 @@
-"""Makes the pictures of the README from a run of the demo: `python -m tests.cli.demo_pictures docs/images`.
+"""Makes the pictures of the README from a run of the demo: `python -m tests.cli.demo_screens docs/images`.
 
 The dashboard is photographed in Chromium while the demo runs; the terminal's view is drawn by the same code, in virtual
 time, at the same moment of the story.

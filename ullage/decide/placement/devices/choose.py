@@ -4,8 +4,8 @@ Rules are evaluated in the order of `Reason`. Among models that suit, the least 
 which names no model does not take the GPUs another pod needs.
 """
 
-from ullage.decide.placement.devices.board import FreeDevices, Mask, ids_in, roomy
 from ullage.decide.placement.devices.choice import DeviceChoice
+from ullage.decide.placement.devices.layout import FreeDevices, Mask, ids_in, roomy
 from ullage.decide.placement.devices.mig import choose_instances
 from ullage.decide.placement.devices.requirements import SuitableDevices, furthest, listed, suiting
 from ullage.decide.placement.devices.subsets import PickedDevices

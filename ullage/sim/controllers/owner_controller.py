@@ -14,7 +14,7 @@ from ullage.kube.client.api import KubeApi
 from ullage.kube.objects.meta import HasMeta, ObjectMeta
 from ullage.model.fact_event import ObjectKey
 from ullage.model.selector import Operator, Selector
-from ullage.sim.controllers.actor import ControllerLoop
+from ullage.sim.controllers.controller_loop import ControllerLoop
 from ullage.sim.controllers.expectations import Expectations
 from ullage.sim.controllers.object_cache import ObjectCache, key_of
 from ullage.sim.controllers.ownership import adopt_write, claim, controller_of, controller_reference, release_write

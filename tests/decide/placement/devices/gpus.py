@@ -2,8 +2,8 @@
 
 from itertools import combinations
 
-from ullage.decide.placement.devices.board import FreeDevices, empty_devices, layout_of
 from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
+from ullage.decide.placement.devices.layout import FreeDevices, empty_devices, layout_of
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import MILLI_GPU, Device, DeviceHealth, Inventory
 from ullage.model.verdict import Reason

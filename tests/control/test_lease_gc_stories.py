@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.control.sweeping import Scene
+from tests.control.lease_gc import Scene
+from ullage.act.bind import PodBinder
 from ullage.act.lease_release import LeaseReleaser
 from ullage.act.leases import LeaseClient, LeaseHolder, LeaseRequest, LeasesAcquired
-from ullage.act.place import PodBinder
 from ullage.decide.leases.release import ReleaseReason
 from ullage.kube.client.api import DELETE_NOW, KubeApi
 from ullage.kube.client.resources import LEASES, NODES, PODS
