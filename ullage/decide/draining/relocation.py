@@ -15,7 +15,7 @@ from ullage.decide.draining.inputs import FRESH, PlannerMemory
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.prefilter import POOL_LABEL, claim_of
 from ullage.decide.placement.vm_pods import with_vm
-from ullage.decide.provisioning.demand import Turn, pending_turns
+from ullage.decide.provisioning.demand import PodOrGang, pending_pods_and_gangs
 from ullage.decide.provisioning.vm_demand import vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order
 from ullage.model.device import MILLI_GPU
@@ -267,8 +267,8 @@ class DisplacedPods:
 
 def place_pending(assigner: PodAssigner, *, now: float) -> Stepper[None]:
     """Place pending pods and gangs in the snapshot, so that no drained pod takes their room. A pod or gang a step."""
-    pending: list[Turn] = []
-    for turn in chain(pending_turns(assigner), vms_in_need(assigner.snapshot)):
+    pending: list[PodOrGang] = []
+    for turn in chain(pending_pods_and_gangs(assigner), vms_in_need(assigner.snapshot)):
         pending.append(turn)
         yield NO_COST
     for turn in pending:

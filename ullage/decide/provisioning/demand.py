@@ -34,7 +34,7 @@ from ullage.state.snapshot import ClusterSnapshot
 
 NO_BUDGET = FleetBudget()
 
-Turn = Pod | GangRequest
+PodOrGang = Pod | GangRequest
 """Pod or gang: the unit of one placement decision."""
 
 
@@ -73,7 +73,7 @@ class FleetDemand:
 def find_demand(
     engine: PlacementEngine,
     pools: Sequence[Pool],
-    turns: Iterable[Turn],
+    pending: Iterable[PodOrGang],
     *,
     now: float,
     budget: FleetBudget = NO_BUDGET,
@@ -82,7 +82,7 @@ def find_demand(
 
     The snapshot is left unchanged.
     """
-    waiting = [turn for turn in turns if is_pending(turn, engine.snapshot)]
+    waiting = [turn for turn in pending if is_pending(turn, engine.snapshot)]
     with engine.snapshot.what_if() as trial:
         search = _Search(NodeOffers(engine, trial, pools, budget, now=now))
         search.draw_what_is_coming()
@@ -95,7 +95,7 @@ def find_demand(
         return search.found()
 
 
-def is_pending(turn: Turn, snapshot: ClusterSnapshot) -> bool:
+def is_pending(turn: PodOrGang, snapshot: ClusterSnapshot) -> bool:
     """True if the pod, or every member of the gang, holds no room yet."""
     if isinstance(turn, Pod):
         return turn.key not in snapshot.pods
@@ -151,14 +151,14 @@ class _Search:
                     others = tuple(taint for taint in known.taints if taint.key != DELETION_TAINT)
                     self._snapshot.put_node(replace(known, taints=others))
 
-    def placed(self, turns: Iterable[Turn]) -> list[Turn]:
+    def placed(self, pending: Iterable[PodOrGang]) -> list[PodOrGang]:
         """Place pods and gangs. Returns those without a place.
 
         Once a pod that packs is refused, so are all of its shape: room only shrinks.
         """
         refused: set[Shape] = set()
-        rest: list[Turn] = []
-        for turn in turns:
+        rest: list[PodOrGang] = []
+        for turn in pending:
             if isinstance(turn, Pod) and turn.shape in refused and self._packs(turn):
                 rest.append(turn)
             elif not self._placed(turn):
@@ -174,7 +174,7 @@ class _Search:
             known = self._packing[pod.key] = packs(self.offers, pod)
         return known
 
-    def _placed(self, turn: Turn) -> bool:
+    def _placed(self, turn: PodOrGang) -> bool:
         if isinstance(turn, Pod):
             placement = self.offers.place(turn)
             if placement is not None:
@@ -197,11 +197,11 @@ class _Search:
     def _use(self, pod: Pod) -> int:
         return gpu_use(self._snapshot.pods.get(pod.key, pod))
 
-    def buy(self, turns: Sequence[Turn]) -> None:
+    def buy(self, pending: Sequence[PodOrGang]) -> None:
         """Offer new nodes for pods that fit nowhere. Priorities come first only where there is not enough for all."""
         mark = self.offers.mark()
-        self._buy_for(turns)
-        levels = _by_priority(turns)
+        self._buy_for(pending)
+        levels = _by_priority(pending)
         if len(levels) > 1 and self._short_of_nodes():
             self.offers.rollback(mark)
             self._unmet.clear()
@@ -215,12 +215,12 @@ class _Search:
         short = {ScaleUpBlocked.FULL, ScaleUpBlocked.OVER_BUDGET}
         return any(not short.isdisjoint(why.values()) for why in self._unmet.values())
 
-    def _buy_for(self, turns: Sequence[Turn]) -> None:
+    def _buy_for(self, pending: Sequence[PodOrGang]) -> None:
         """Gangs first, then pods with rules beyond their node, then all others packed together; largest first.
 
         Pools that only recommend are asked for the pods that no other pool serves.
         """
-        gangs, shapes = _grouped(turns)
+        gangs, shapes = _grouped(pending)
         for gang in gangs:
             if not any(buy_for_gang(self.offers, pools, gang) for pools in self._pools):
                 self._refuse(gang.pending)
@@ -284,11 +284,11 @@ class _Search:
         )
 
 
-def _grouped(turns: Sequence[Turn]) -> tuple[list[GangRequest], list[list[Pod]]]:
+def _grouped(pending: Sequence[PodOrGang]) -> tuple[list[GangRequest], list[list[Pod]]]:
     """Gangs in their order, and pods by shape. Pods that need neither GPUs nor room for a VM are left out."""
-    gangs = [turn for turn in turns if isinstance(turn, GangRequest) and any(map(_may_need_node, turn.pending))]
+    gangs = [turn for turn in pending if isinstance(turn, GangRequest) and any(map(_may_need_node, turn.pending))]
     by_shape: dict[Shape, list[Pod]] = {}
-    for turn in turns:
+    for turn in pending:
         if isinstance(turn, Pod):
             by_shape.setdefault(turn.shape, []).append(turn)
     return gangs, [group for group in by_shape.values() if _may_need_node(group[0])]
@@ -299,16 +299,16 @@ def _may_need_node(pod: Pod) -> bool:
     return device_ask(pod) is not None or pod.shape.vm is not None
 
 
-def _by_priority(turns: Sequence[Turn]) -> list[list[Turn]]:
+def _by_priority(pending: Sequence[PodOrGang]) -> list[list[PodOrGang]]:
     """Pods and gangs by priority, highest first. A gang has the priority of its first member."""
-    levels: dict[int, list[Turn]] = {}
-    for turn in turns:
+    levels: dict[int, list[PodOrGang]] = {}
+    for turn in pending:
         first = turn.pending[0] if isinstance(turn, GangRequest) else turn
         levels.setdefault(first.priority, []).append(turn)
     return [levels[priority] for priority in sorted(levels, reverse=True)]
 
 
-def pending_turns(assigner: PodAssigner, counts: Callable[[Pod], bool] = waits) -> Iterator[Turn]:
+def pending_pods_and_gangs(assigner: PodAssigner, counts: Callable[[Pod], bool] = waits) -> Iterator[PodOrGang]:
     """Pods and gangs in the order of the queue. A nominated pod, whose node is being made free, needs no new one."""
     snapshot, seen = assigner.snapshot, set[ObjectKey]()
     for pod in sorted(filter(counts, snapshot.state.pods.values()), key=queue_order):
