@@ -34,6 +34,8 @@ class FailureReason(StrEnum):
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
     NO_OFFERING = "NoOffering"
     NODE_CLAIM_LOST = "NodeClaimLost"
+    NOT_INSTALLED = "KarpenterNotInstalled"
+    """The cluster does not serve Karpenter's kinds."""
     NODE_POOL_NOT_FOUND = "NodePoolNotFound"
     NODE_POOL_NOT_READY = "NodePoolNotReady"
     PENDING_TIMEOUT = "PendingTimeout"
@@ -60,6 +62,7 @@ FAILURE_KINDS: dict[FailureReason, FailureKind] = {
     FailureReason.INSUFFICIENT_CAPACITY: FailureKind.CAPACITY,
     FailureReason.NO_OFFERING: FailureKind.CAPACITY,
     FailureReason.NODE_CLAIM_LOST: FailureKind.CAPACITY,
+    FailureReason.NOT_INSTALLED: FailureKind.UNAVAILABLE,
     FailureReason.NODE_POOL_NOT_FOUND: FailureKind.UNAVAILABLE,
     FailureReason.NODE_POOL_NOT_READY: FailureKind.UNAVAILABLE,
     FailureReason.PENDING_TIMEOUT: FailureKind.TIMEOUT,

@@ -67,6 +67,11 @@ UNPROTECTED = Metric(
     "1 for a mapped NodePool whose nodes are open to rivals before their hand-over.",
     ("nodepool",),
 )
+INSTALLED = Metric(
+    "tensor_fusion_karpenter_installed",
+    MetricType.GAUGE,
+    "1 if the cluster serves Karpenter's kinds, 0 if it does not.",
+)
 
 KARPENTER_METRICS: Sequence[Metric] = (
     CREATED,
@@ -82,6 +87,7 @@ KARPENTER_METRICS: Sequence[Metric] = (
     CLEANUP_FAILURES,
     JUMPS,
     UNPROTECTED,
+    INSTALLED,
 )
 
 
@@ -102,6 +108,7 @@ class KarpenterMetrics:
         self._cleanup = Counter(CLEANUP_FAILURES.name, CLEANUP_FAILURES.help, registry=registry)
         self._jumps = Counter(JUMPS.name, JUMPS.help, registry=registry)
         self._unprotected = Gauge(UNPROTECTED.name, UNPROTECTED.help, UNPROTECTED.labels, registry=registry)
+        self._installed = Gauge(INSTALLED.name, INSTALLED.help, registry=registry)
         for kind in NodeClaimEventType:  # a counter that begins with its first event hides that event from `increase`
             self._claims.labels(kind.value)
         self._handed_over = self._failed = 0
@@ -143,6 +150,9 @@ class KarpenterMetrics:
         for state in IN_FLIGHT:
             self._active.labels(state.value).set(states.get(state, 0))
         self._pending.set(oldest_pending)
+
+    def installed(self, is_served: bool) -> None:
+        self._installed.set(is_served)
 
     def unprotected(self, node_pools: Mapping[str, bool]) -> None:
         """Show for each NodePool whether its nodes are open to other pods."""

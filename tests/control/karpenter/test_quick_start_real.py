@@ -24,7 +24,9 @@ from ullage.deploy.component import Component as ComponentName
 from ullage.deploy.component import Feature
 from ullage.deploy.components import COMPONENTS
 from ullage.model.lifecycles import IN_FLIGHT
+from ullage.testing.builders import a_node
 from ullage.testing.controlplane import ControlPlane, GoProgram
+from ullage.testing.controlplane.components import KWOK_NODE_ANNOTATION
 from ullage.testing.controlplane.fixtures import prepare, program
 from ullage.testing.karpenter_cluster import karpenter_spec
 
@@ -83,6 +85,10 @@ class Shell:
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
+    def bought(self) -> list[str]:
+        """Nodes that Karpenter made for a request."""
+        return [one["metadata"]["name"] for one in self.get("nodes", "-l", "gpu.scheduling/request")["items"]]
+
     def get(self, *what: str) -> Any:
         return json.loads(kubectl(self.plane, "get", *what, "-o", "json"))
 
@@ -107,7 +113,9 @@ def start_webhook(plane: ControlPlane, folder: Path) -> Component:
 def test_the_quick_start_ends_with_a_pod_on_a_node_that_was_bought_for_it(plane: ControlPlane, tmp_path: Path) -> None:
     setting_up, asking = blocks("sh")
     shell = Shell(plane, tmp_path)
-    kubectl(plane, "apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(NODE_CLASS))
+    system = {"apiVersion": "v1", "kind": "Node", **a_node("system-1", gpus=0)}
+    system["metadata"]["annotations"] = dict([KWOK_NODE_ANNOTATION])
+    kubectl(plane, "apply", "--server-side", "-f", "-", stdin=yaml.safe_dump_all([NODE_CLASS, system]))
     for line in setting_up.strip().splitlines():
         if line.startswith("ullage check"):
             continue  # below, once the components run
@@ -129,7 +137,7 @@ def test_the_quick_start_ends_with_a_pod_on_a_node_that_was_bought_for_it(plane:
 def _ask(shell: Shell, lines: list[str], folder: Path, stack: ExitStack) -> None:
     apply, describe, smart_pods, claims, explain = lines
     shell.run(apply)
-    until("the smart pod has a state", lambda: "Launched" in shell.run(smart_pods) or shell.get("nodes")["items"])
+    until("the smart pod has a state", lambda: "Launched" in shell.run(smart_pods) or shell.bought())
     assert "insufficient GPU resources in pool a100, auto-scaling triggered" in shell.run(describe)
     (claim,) = shell.get("nodeclaims")["items"]
     request = claim["metadata"]["labels"]["gpu.scheduling/request"]
@@ -140,8 +148,8 @@ def _ask(shell: Shell, lines: list[str], folder: Path, stack: ExitStack) -> None
     assert row.split()[-1] == "H100"
     assert row.split()[-2] in {one.value for one in IN_FLIGHT}
     assert f"NodeClaim {claim['metadata']['name']} of NodePool gpu-h100 is coming for it" in shell.run(explain)
-    until("its node joins", lambda: shell.get("nodes")["items"])
-    (node,) = [one["metadata"]["name"] for one in shell.get("nodes")["items"]]
+    until("its node joins", shell.bought)
+    (node,) = shell.bought()
     stack.enter_context(Component(shell.plane, "agent", folder, node=node, more=("--node-name", node)))
     until("the pod is bound", lambda: shell.get("pod", "train", "-n", "default")["spec"].get("nodeName"))
     assert shell.get("pod", "train", "-n", "default")["spec"]["nodeName"] == node

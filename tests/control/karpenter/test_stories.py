@@ -218,11 +218,17 @@ def test_a_controller_that_dies_at_any_state_goes_on_where_it_was(state: SmartPo
 def test_karpenter_that_is_installed_later_is_picked_up() -> None:
     async def story(stage: Stage) -> None:
         await stage.claim_pod("a")
+        said = await failure(stage, "a", seconds=10.0)
+        assert said.reason is FailureReason.NOT_INSTALLED
+        assert "nodepools.karpenter.sh" in (await stage.told("a"))["ScaleUpFailed"]
+        assert stage.registry.get_sample_value("tensor_fusion_karpenter_installed") == 0
         await asyncio.sleep(40.0)
         assert not await stage.smart_pods()
         await install_karpenter(stage.api, [a_node_pool()])
         await stage.bound("a")
         await stage.settled()
+
+        assert stage.registry.get_sample_value("tensor_fusion_karpenter_installed") == 1
 
     play(story, served=False)
 

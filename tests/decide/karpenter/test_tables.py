@@ -172,6 +172,13 @@ def test_members_of_a_gang_are_never_aggregated() -> None:
     assert len(grouped(_chosen(shares))) == 2
 
 
+def test_a_smart_pod_of_a_gang_may_run_until_the_last_node_of_the_gang_is_there() -> None:
+    gang = ObjectKey("team", "g")
+    for one, seconds in ((request(), 600), (request(gang=gang, gang_size=2), 600 + 300 + 1200 + 60)):
+        (group,) = grouped(_chosen([one]))
+        assert create_smart_pod(group, KarpenterPolicy(), why="").active_deadline == seconds
+
+
 def test_the_smart_pod_asks_for_what_the_waiting_pod_needs() -> None:
     one = request(
         count=4,

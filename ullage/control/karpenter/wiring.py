@@ -97,18 +97,29 @@ class KarpenterController:
         self.loop.observe(event)
 
     async def work(self, events: EventRecorder) -> None:
-        """Run the loop once Karpenter is installed and all informers have synced."""
-        await self._wait_for_karpenter()
-        await self._make_namespace()
+        """Run the loop. Until Karpenter is installed and all informers have synced, it tells waiting pods only."""
         self.loop.reporter = KarpenterReporter(events, self._metrics, started=self._clock.now())
-        informers = [
-            Informer(self._api, one, self.loop.observe, rng=self._rng, clock=self._clock) for one in self._sources()
-        ]
+        facts = self.loop.core.facts
         async with asyncio.TaskGroup() as group:
+            if not await self._is_installed():
+                _log.warning("karpenter is not installed", kinds=f"{NODE_CLAIMS.id}, {NODE_POOLS.id}")
+                facts.served = False
+                self._show_installed(False)
+                group.create_task(self.loop.run(), name="karpenter loop")
+                await self._wait_for_karpenter()
+            await self._make_namespace()
+            informers = [
+                Informer(self._api, one, self.loop.observe, rng=self._rng, clock=self._clock) for one in self._sources()
+            ]
             group.create_task(run_all(*informers), name="karpenter informers")
             await wait_all_synced(*informers)
             self._ready.set()
-            await self.loop.run()
+            self._show_installed(True)
+            if facts.served:
+                group.create_task(self.loop.run(), name="karpenter loop")
+            else:
+                facts.served = True
+                self.loop.wake()
 
     def _sources(self) -> list[InformerSpec[Any, Any]]:
         smart = ListSelector(labels=f"{COMPONENT_LABEL}={SMART_SCHEDULER}")
@@ -124,18 +135,24 @@ class KarpenterController:
             InformerSpec(EVENTS_READ, read_karpenter_event, namespace=CLUSTER_EVENTS, selection=about_claims),
         ]
 
-    async def _wait_for_karpenter(self) -> None:
-        told = False
+    async def _is_installed(self) -> bool:
+        """True if the cluster serves Karpenter's kinds. Asks until there is an answer."""
         while True:
             try:
-                if await is_served(self._api, NODE_CLAIMS) and await is_served(self._api, NODE_POOLS):
-                    return
-                if not told:
-                    _log.warning("karpenter is not installed", kinds=f"{NODE_CLAIMS.id}, {NODE_POOLS.id}")
-                    told = True
+                return await is_served(self._api, NODE_CLAIMS) and await is_served(self._api, NODE_POOLS)
             except ApiError as error:
                 _log.warning("karpenter cannot be asked for", error=error.message)
             await asyncio.sleep(ABSENT_RECHECK)
+
+    async def _wait_for_karpenter(self) -> None:
+        while True:
+            await asyncio.sleep(ABSENT_RECHECK)
+            if await self._is_installed():
+                return
+
+    def _show_installed(self, installed: bool) -> None:
+        if self._metrics is not None:
+            self._metrics.installed(installed)
 
     async def _make_namespace(self) -> None:
         body = {"metadata": {"name": self._settings.namespace}}

@@ -117,7 +117,7 @@ class KarpenterCore:
     def could_serve(self, pod: Pod, *, now: float) -> tuple[CapacityRequest, Chosen] | None:
         """Request of a pod and the mapping that would serve it now; None if no mapping could."""
         request = request_of(self._assigner, pod)
-        if request is None:
+        if request is None or not self.facts.served:
             return None
         failure = self._retry.recorded(request)
         if failure is not None and (not failure.retry_at or failure.retry_at > now):
@@ -137,14 +137,7 @@ class KarpenterCore:
         """
         self._wake_at = []
         found: dict[tuple[str, ObjectKey], KarpenterIntent] = {}
-        readings = list(self._readings(now))
-        for intent in (
-            *self._in_flight(readings, now),
-            *self._closed.next_intents(self._wake_at, now=now),
-            *self._rejections(now),
-            *mark_node_pools(self.policy.mappings, self.facts.node_pools),
-            *self._new(readings, now),
-        ):
+        for intent in self._wanted_intents(now):
             if self._backoff.is_in_flight(intent):
                 continue
             until = self._backoff.until(intent, now=now)
@@ -158,6 +151,18 @@ class KarpenterCore:
             if isinstance(intent, CreateSmartPod):
                 self._creating[intent.request] = (Instant(now), intent.pods)
         return due
+
+    def _wanted_intents(self, now: float) -> Iterator[KarpenterIntent]:
+        """All intents, due or not. Without Karpenter there is nothing to do but to tell those who wait for it."""
+        if not self.facts.served:
+            yield from self._new((), now)
+            return
+        readings = list(self._readings(now))
+        yield from self._in_flight(readings, now)
+        yield from self._closed.next_intents(self._wake_at, now=now)
+        yield from self._rejections(now)
+        yield from mark_node_pools(self.policy.mappings, self.facts.node_pools)
+        yield from self._new(readings, now)
 
     def settle(self, outcome: KarpenterOutcome, *, now: float) -> int:
         """Take the outcome of an intent. Returns its number of failures in a row."""

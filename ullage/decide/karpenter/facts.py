@@ -14,6 +14,8 @@ class KarpenterFacts:
     """Facts of Karpenter. `apply` is the only mutator. A restart reads all of them again from the API server."""
 
     def __init__(self) -> None:
+        self.served = True
+        """False while the cluster does not serve Karpenter's kinds, or they are not all observed yet."""
         self._smart_pods: dict[ObjectKey, SmartPod] = {}
         self._node_claims: dict[str, NodeClaim] = {}
         self._node_pools: dict[str, NodePool] = {}

@@ -78,6 +78,13 @@ class KarpenterPolicy:
             deadlines=deadlines_of(settings),
         )
 
+    def longest_run(self, *, in_gang: bool) -> int:
+        """activeDeadlineSeconds of a smart pod. kubelet counts it from the start, and a gang may wait for its last."""
+        if not in_gang:
+            return self.active_deadline
+        left = (S.REGISTERED, S.INITIALIZED, S.INVENTORY_READY, S.RESERVED)
+        return max(self.active_deadline, int(sum(self.deadlines[state] for state in left)))
+
     def backoff(self, attempts: int) -> Seconds:
         """Back-off after this many failed attempts in a row."""
         return Seconds(min(self.longest_backoff, self.first_backoff * 2.0 ** min(max(0, attempts - 1), 30)))

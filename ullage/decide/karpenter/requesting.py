@@ -20,6 +20,11 @@ from ullage.model.lifecycles import SmartPodState
 from ullage.model.resources import GPU, MILLI
 from ullage.model.units import Instant, after
 
+NOT_INSTALLED = RequestFailure(
+    FailureReason.NOT_INSTALLED,
+    "karpenter.enabled is true, and the cluster serves no nodepools.karpenter.sh and nodeclaims.karpenter.sh",
+)
+
 
 @dataclass(slots=True)
 class Requesting:
@@ -89,9 +94,7 @@ class RequestPlanner:
         for request in batch:
             recorded = self._retry.recorded(request)
             left_out = recorded.exhausted if recorded is not None else ()
-            answer = choose(
-                request, self._policy.mappings, self._facts.node_pools, passed_over=left_out, in_flight=coming
-            )
+            answer = self._choose(request, left_out, coming)
             if isinstance(answer, RequestFailure):
                 self._refuse(batch, request, answer, found, now)
                 if request.gang is not None:
@@ -106,6 +109,14 @@ class RequestPlanner:
             else:
                 chosen.append((msgspec.structs.replace(request, failure=recorded), answer))
         return grouped(chosen)
+
+    def _choose(
+        self, request: CapacityRequest, passed_over: Sequence[str], coming: dict[str, int]
+    ) -> Chosen | RequestFailure:
+        if not self._facts.served:
+            return NOT_INSTALLED
+        pools = self._facts.node_pools
+        return choose(request, self._policy.mappings, pools, passed_over=passed_over, in_flight=coming)
 
     def _refuse(
         self,

@@ -104,7 +104,7 @@ def create_smart_pod(group: RequestGroup, policy: KarpenterPolicy, *, why: str) 
         tolerations=_tolerations(group.requests),
         image=policy.image,
         priority_class=policy.priority_class,
-        active_deadline=policy.active_deadline,
+        active_deadline=policy.longest_run(in_gang=group.requests[0].gang is not None),
         pods=tuple(one.pod for one in group.requests),
         why=why,
     )
