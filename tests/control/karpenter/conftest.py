@@ -18,10 +18,10 @@ from ullage.testing.karpenter_cluster import SETTINGS, KarpenterCluster, karpent
 class KarpenterPrograms(PoolPrograms):
     """Schedulers, controllers, and agents of nodes."""
 
-    def agent(self, kubeconfig: Path, node: str, gpus: int) -> None:
+    def agent(self, kubeconfig: Path, node: str, gpus: int, mode: str = "auto") -> None:
         """Start the agent of a node with so many GPUs that are not there."""
         log = self._folder / f"agent-{node}.log"
-        what = ("--simulate", f"{gpus}xH100-SXM", "--node-name", node)
+        what = ("--simulate", f"{gpus}xH100-SXM", "--node-name", node, "--mode", mode)
         with log.open("wb") as words:
             process = subprocess.Popen(
                 (PROGRAM, "agent", "--kubeconfig", kubeconfig, *what), stdout=words, stderr=subprocess.STDOUT

@@ -106,6 +106,24 @@ def test_a_gang_is_bound_whole() -> None:
     play(story)
 
 
+def test_capacity_that_came_for_a_gang_that_failed_serves_the_next_request() -> None:
+    """Karpenter may buy one node of eight GPUs for a gang of two: it fails, and its node is not wasted."""
+
+    async def story(stage: Stage) -> None:
+        for name in ("g0", "g1"):
+            await stage.claim_pod(name, 8, gangRef="g", gangMinMember=2)
+        reasons = {(await failure(stage, name)).reason for name in ("g0", "g1")}
+        assert reasons == {FailureReason.NODE_POOL_LIMIT, FailureReason.GANG_MEMBER_FAILED}
+        assert not [name for name in ("g0", "g1") if await stage.node_of(name)], "all or nothing"
+        await stage.claim_pod("next", 8)
+        await stage.bound("next", seconds=60.0)
+        await stage.settled()
+        assert len(stage.claims_made) == 1, "the node that came for the gang was taken before Karpenter emptied it"
+
+    # Limits are in CPU, which only Karpenter counts: the first node is bought, the second is not.
+    play(story, pools=[a_node_pool(limits={"cpu": "100"})], types=(G8,))
+
+
 def test_more_gpus_than_any_node_has_fails_at_once_and_buys_nothing() -> None:
     async def story(stage: Stage) -> None:
         await stage.claim_pod("a", 9)

@@ -174,8 +174,6 @@ class Experiment:
     story: Story
     limits: JsonObject = field(default_factory=dict)
     node_class: str = "default"
-    real: bool = True
-    """False where the kwok provider cannot be brought to it: then the figures are of Karpenter 1.12.1."""
 
 
 async def from_a_pending_pod_to_a_node(lab: Lab) -> None:
@@ -208,8 +206,9 @@ async def a_missing_node_class_buys_nothing(lab: Lab) -> None:
 
 
 async def no_capacity(lab: Lab) -> None:
-    await lab.pod("p", claim="r1")
-    began = await lab.claimed()
+    """The kwok provider has no capacity for a node class that is not there. A NodePool that names one is not Ready."""
+    await lab.api.create(NODE_CLAIMS, a_claim_by_hand("missing"))
+    began = lab.clock.now()
     lab.took("NodeClaim gone", await lab.gone() - began, 1.42)
 
 
@@ -287,14 +286,17 @@ async def a_rival_gets_a_freed_gpu_at_once(lab: Lab) -> None:
     lab.took("rival bound", await lab.bound("rival") - deleted, 0.01)
 
 
-async def a_claim_made_by_hand_is_served_and_stays(lab: Lab) -> None:
+def a_claim_by_hand(node_class: str) -> JsonObject:
     spec = {
-        "nodeClassRef": {"group": NODE_CLASSES.group, "kind": NODE_CLASSES.kind, "name": "default"},
+        "nodeClassRef": {"group": NODE_CLASSES.group, "kind": NODE_CLASSES.kind, "name": node_class},
         "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g1-gpu1"]}],
         "resources": {"requests": {"nvidia.com/gpu": "1"}},
     }
-    body = {"metadata": {"name": "by-hand", "labels": {KEY: "mine"}}, "spec": spec}
-    await lab.api.create(NODE_CLAIMS, body)
+    return {"metadata": {"name": "by-hand", "labels": {KEY: "mine"}}, "spec": spec}
+
+
+async def a_claim_made_by_hand_is_served_and_stays(lab: Lab) -> None:
+    await lab.api.create(NODE_CLAIMS, a_claim_by_hand("default"))
     began = lab.clock.now()
     lab.took("Launched", await lab.condition("Launched") - began, 0.13)
     lab.took("Registered", await lab.condition("Registered") - began, 5.1)
@@ -373,7 +375,7 @@ EXPERIMENTS = (
     Experiment("X1", from_a_pending_pod_to_a_node),
     Experiment("X2", an_empty_node_goes),
     Experiment("X3", a_missing_node_class_buys_nothing, node_class="missing"),
-    Experiment("X3-launch", no_capacity, real=False),
+    Experiment("X3-launch", no_capacity),
     Experiment("X4", a_gated_pod_buys_nothing),
     Experiment("X4b", a_pod_that_is_kept_from_going_buys_a_node),
     Experiment("X5-size", what_is_too_large_is_told),

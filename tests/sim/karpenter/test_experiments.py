@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 
 import pytest
 
@@ -26,8 +25,7 @@ async def simulated(one: Experiment) -> AsyncIterator[Lab]:
     server = SimulatedApiServer(clock, seed=1)
     api = an_api(server, 1)
     await install_karpenter(api, [a_pool(one)])
-    types = [replace(kind, available=one.real) for kind in TYPES]
-    karpenter = SimulatedKarpenter(an_api(server, 2), clock, types, seed=1)
+    karpenter = SimulatedKarpenter(an_api(server, 2), clock, TYPES, seed=1)
     scheduler = SimulatedKubeScheduler(an_api(server, 3), clock, seed=1)
     played = ControllerManagerSettings(behaviour=KubeletTimings(seed=1, stop=DurationRange(0.1, 0.2)), seed=1)
     async with start_actors(an_api(server, 4), clock, played):

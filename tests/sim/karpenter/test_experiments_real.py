@@ -50,7 +50,7 @@ def _sized(one: Experiment) -> object:
     return pytest.param(one, id=one.id, marks=() if one.id in QUICK else pytest.mark.full)
 
 
-@pytest.mark.parametrize("one", [_sized(one) for one in EXPERIMENTS if one.real])
+@pytest.mark.parametrize("one", [_sized(one) for one in EXPERIMENTS])
 async def test_the_real_one_does_what_the_table_says(lab: Lab, one: Experiment) -> None:
     await lab.api.create(NODE_POOLS, a_pool(one))
     await asyncio.sleep(2.0)

@@ -154,6 +154,10 @@ class KarpenterClusterState:
         ]
         return min(fitting, key=lambda one: (not one.available, one.price, one.name), default=None)
 
+    def has_class(self, claim: NodeClaimState) -> bool:
+        """True if the node class of a NodeClaim is there."""
+        return claim.raw["spec"].get("nodeClassRef", {}).get("name", "") in self.node_classes
+
     def rooms(self) -> list[Room]:
         """Nodes and upcoming NodeClaims, with the resources that their pods leave free."""
         rooms = []

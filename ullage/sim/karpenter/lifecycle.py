@@ -52,7 +52,7 @@ class NodeClaimLifecycle:
         try:
             kind = self._cluster.kind_of(claim)
             if not claim.fact.holds("Launched"):
-                if kind is None or not kind.available:
+                if kind is None or not kind.available or not self._cluster.has_class(claim):
                     await self._no_capacity(claim)
                     return
                 await self._launch(claim, kind)
