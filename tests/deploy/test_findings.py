@@ -52,7 +52,12 @@ BARE = {"missing_kinds": ["GpuClaim"], "components": {}, "versions": {}, "namesp
         ),
         pytest.param({"workloads": ["volcano-scheduler"]}, [C.OTHER_SCHEDULER], id="volcano"),
         pytest.param({"workloads": ["karpenter"]}, [C.OTHER_AUTOSCALER], id="karpenter"),
-        pytest.param({"workloads": ["karpenter"], "karpenter_enabled": True}, [], id="karpenter-as-feature"),
+        pytest.param(
+            {"workloads": ["karpenter"], "karpenter_enabled": True, "karpenter_served": True},
+            [],
+            id="karpenter-as-feature",
+        ),
+        pytest.param({"karpenter_enabled": True}, [C.KARPENTER_NOT_INSTALLED], id="karpenter-is-missing"),
         pytest.param({"unprotected_node_pools": ["gpu"]}, [C.HANDOVER_UNPROTECTED], id="an-open-node-pool"),
         pytest.param({"workloads": ["aws-cluster-autoscaler"]}, [C.OTHER_AUTOSCALER], id="cluster-autoscaler"),
         pytest.param({"workloads": ["kueue-controller-manager"]}, [], id="kueue-is-no-rival"),

@@ -42,6 +42,7 @@ class FindingCode(StrEnum):
     OTHER_SCHEDULER = "OtherScheduler"
     OTHER_AUTOSCALER = "OtherAutoscaler"
     HANDOVER_UNPROTECTED = "HandoverUnprotected"
+    KARPENTER_NOT_INSTALLED = "KarpenterNotInstalled"
 
 
 class FindingWeight(StrEnum):
@@ -94,6 +95,9 @@ class ClusterFacts:
     workloads: Sequence[str] = ()
     """Names of Deployments and StatefulSets of all namespaces."""
     karpenter_enabled: bool = False
+    """True if the installed settings switch Karpenter on."""
+    karpenter_served: bool = False
+    """True if the cluster serves Karpenter's kinds."""
     unprotected_node_pools: Sequence[str] = ()
     """NodePools with the condition HandoverUnprotected."""
 
@@ -243,6 +247,16 @@ def _rivals(facts: ClusterFacts) -> Iterator[Finding]:
                 f"{scaler} runs here. It may remove nodes that Ullage has just bought, or buy for the same pods.",
                 "Keep it off pools with a NodeProvisioner; with Karpenter, see docs/karpenter.md.",
             )
+    yield from _karpenter(facts)
+
+
+def _karpenter(facts: ClusterFacts) -> Iterator[Finding]:
+    if facts.karpenter_enabled and not facts.karpenter_served:
+        yield _warning(
+            FindingCode.KARPENTER_NOT_INSTALLED,
+            "karpenter.enabled is true, and the cluster serves no nodepools.karpenter.sh: nothing is bought.",
+            "Install Karpenter, which is picked up within 30 s; or switch the setting off.",
+        )
     if facts.unprotected_node_pools:
         yield _warning(
             FindingCode.HANDOVER_UNPROTECTED,

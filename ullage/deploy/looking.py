@@ -3,15 +3,18 @@
 from collections.abc import Iterator
 
 from ullage.clock import Clock
+from ullage.config.loading import read_settings
+from ullage.config.yaml_document import SettingsError
 from ullage.deploy.applying import unready
 from ullage.deploy.findings import ClusterFacts, GpuNodeFacts
 from ullage.deploy.kinds import ADMISSION_POLICIES
 from ullage.deploy.labels import COMPONENT_LABEL, NAME_LABEL, PART, VERSION_LABEL
-from ullage.deploy.workloads import GPU_NODES
+from ullage.deploy.workloads import GPU_NODES, SETTINGS_NAME
 from ullage.errors import ApiError, Forbidden, NotFound
 from ullage.kube.client.api import KubeApi, ListSelector
 from ullage.kube.client.resource import JsonObject, Resource
 from ullage.kube.client.resources import (
+    CONFIG_MAPS,
     DAEMON_SETS,
     DEPLOYMENTS,
     GPU_NODE_STATUSES,
@@ -70,6 +73,8 @@ class ClusterLook:
             policy_exists=await self._exists(ADMISSION_POLICIES, "ullage-agent"),
             gpu_nodes=list(await self._gpu_nodes(known=GPU_NODE_STATUSES.kind not in missing)),
             workloads=sorted({one["metadata"]["name"] for one in await self._workloads()}),
+            karpenter_enabled=await self._karpenter_enabled(),
+            karpenter_served=await is_served(self._api, NODE_POOLS),
             unprotected_node_pools=await self._unprotected(),
         )
 
@@ -93,6 +98,15 @@ class ClusterLook:
             return list((await self._api.list(DEPLOYMENTS.whole())).items)
         except Forbidden:
             return []
+
+    async def _karpenter_enabled(self) -> bool:
+        """True if the settings that components are given switch Karpenter on. Settings nobody can read do not."""
+        try:
+            found = await self._api.get(CONFIG_MAPS.whole(), SETTINGS_NAME, self._namespace)
+            text = (found.get("data") or {}).get("settings.yaml", "")
+            return read_settings(text, SETTINGS_NAME).karpenter.enabled
+        except (NotFound, Forbidden, SettingsError):
+            return False
 
     async def _unprotected(self) -> list[str]:
         """NodePools with our condition; none in a cluster without Karpenter."""
