@@ -8,7 +8,8 @@ import pytest
 
 from tests.control.karpenter.stage import install_karpenter
 from tests.control.scheduling.stage import an_api
-from tests.sim.karpenter.experiments import EXPERIMENTS, TYPES, Experiment, Lab, a_pool
+from tests.sim.karpenter.experiments import EXPERIMENTS, TYPES, Experiment, a_pool
+from tests.sim.karpenter.lab import Lab
 from ullage.sim.apiserver import SimulatedApiServer
 from ullage.sim.controllers.wiring import ControllerManagerSettings, start_actors
 from ullage.sim.karpenter.karpenter import SimulatedKarpenter

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sim.karpenter.experiments import EXPERIMENTS, POOL, TYPES, Experiment, Lab, a_pool
+from tests.sim.karpenter.experiments import EXPERIMENTS, TYPES, Experiment, a_pool
+from tests.sim.karpenter.lab import POOL, Lab
 from ullage.clock import WallClock
 from ullage.errors import AlreadyExists
 from ullage.kube.auth.connect import find_access, open_api
