@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ullage import errors
+from ullage.act.claim_protection import ClaimProtection
 from ullage.act.device_reservations import DeviceReservations
 from ullage.act.fence import fence, look
 from ullage.act.leases import DeviceTaken, HeldLease, LeaseClient, LeaseHolder, LeaseRequest
@@ -28,12 +29,28 @@ _LOST_ANSWER = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
 class BindStep:
     """Second half of a placement. Safe to run for many pods at once."""
 
-    def __init__(self, api: KubeApi, book: LeaseClient) -> None:
+    def __init__(self, api: KubeApi, book: LeaseClient, protection: ClaimProtection | None = None) -> None:
         self._api = api
+        self._protection = ClaimProtection(api) if protection is None else protection
         self._book = book
         self._reservations = DeviceReservations(api, book.namespace)
 
-    async def withhold(self, action: BindPod, holdings: Sequence[HeldLease]) -> PodNotBound | None:
+    async def secure(self, action: BindPod, holdings: Sequence[HeldLease]) -> PodNotBound | None:
+        """Protect the pod's claim against deletion, and withhold its GPUs from kube-scheduler. None once both hold."""
+        return await self._protect(action) or await self._withhold(action, holdings)
+
+    async def _protect(self, action: BindPod) -> PodNotBound | None:
+        if action.claim is None:
+            return None
+        try:
+            await self._protection.ensure(action.claim)
+        except (errors.NotFound, errors.Conflict) as error:
+            return PodNotBound(action, BindFailure.CLAIM_CHANGED, str(error))
+        except errors.ApiError as error:
+            return PodNotBound(action, api_setback(error), f"its claim cannot be protected against deletion: {error}")
+        return None
+
+    async def _withhold(self, action: BindPod, holdings: Sequence[HeldLease]) -> PodNotBound | None:
         """Withhold leased GPUs from kube-scheduler's DRA allocation. None once they are withheld."""
         try:
             other = await self._reservations.withhold(action.node, action.withheld, holdings)
@@ -160,10 +177,16 @@ MOST_RETRIES = 2
 class PodBinder:
     """Actuator of `BindPod`. Safe to run for many pods at once, and twice for the same pod."""
 
-    def __init__(self, api: KubeApi, book: LeaseClient, volumes: VolumeBinder | None = None) -> None:
+    def __init__(
+        self,
+        api: KubeApi,
+        book: LeaseClient,
+        volumes: VolumeBinder | None = None,
+        protection: ClaimProtection | None = None,
+    ) -> None:
         """Without `volumes`, pods whose volumes wait for their first consumer cannot be bound."""
         self._book = book
-        self._binder = BindStep(api, book)
+        self._binder = BindStep(api, book, protection)
         self._volumes = volumes
 
     async def perform(self, action: BindPod) -> PlaceOutcome:
@@ -186,9 +209,9 @@ class PodBinder:
         holdings = await self._hold(action)
         if isinstance(holdings, PodNotBound):
             return holdings
-        open_to_others = await self._binder.withhold(action, holdings)
-        if open_to_others is not None:
-            return await self._binder.give_back(open_to_others, holdings)
+        insecure = await self._binder.secure(action, holdings)
+        if insecure is not None:
+            return await self._binder.give_back(insecure, holdings)
         return await self._binder.bind(action, holdings)
 
     async def _hold(self, action: BindPod) -> tuple[HeldLease, ...] | PodNotBound:

@@ -1,4 +1,4 @@
-"""Writes for GpuClaims and GpuQuotas: claims from templates, their finalizer, and the status of both.
+"""Writes for GpuClaims and GpuQuotas: claims from templates, and the status of both.
 
 A status write changes only fields that differ, on the object of the uid it was decided on. Conditions of other writers
 survive: each write has the resourceVersion that was read as precondition, and is made again on a fresh read after a
@@ -8,7 +8,7 @@ that is gone by then is removed by the garbage collector.
 
 from ullage import errors
 from ullage.clock import Clock
-from ullage.kube.client.api import KubeApi, MergePatch
+from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import GPU_CLAIMS, GPU_QUOTAS
 from ullage.kube.objects.gpu import GpuClaim, GpuClaimStatus, GpuQuota, GpuQuotaStatus
@@ -21,7 +21,7 @@ from ullage.kube.write.gpu import (
     patch_status,
     quota_status,
 )
-from ullage.model.claim import PROTECTION, Claim, copy_key
+from ullage.model.claim import copy_key
 from ullage.model.claim_status import ClaimStatus, QuotaStatus
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import CreateClaimFromTemplate
@@ -87,29 +87,6 @@ class ClaimCreator:
         if action.uid in owners:
             return ClaimCreated(action, written=False)
         return ClaimNotCreated(action, ClaimCreateFailure.NAME_TAKEN, f"GpuClaim {key} is somebody else's")
-
-
-class ClaimProtection:
-    """Writes the finalizer. Each write has uid and resourceVersion of the claim it was decided on as preconditions."""
-
-    def __init__(self, api: KubeApi) -> None:
-        self._api = api
-
-    async def put(self, claim: Claim, *, protected: bool) -> bool:
-        """Add or remove the finalizer. True if done, or the claim is gone; False if it has changed. Raises ApiError."""
-        others = [one for one in claim.finalizers if one != PROTECTION]
-        body = {
-            "uid": claim.uid,
-            "resourceVersion": claim.resource_version,
-            "finalizers": [*others, PROTECTION] if protected else others,
-        }
-        try:
-            await self._api.patch(GPU_CLAIMS, claim.key.name, MergePatch({"metadata": body}), claim.key.namespace)
-        except errors.Conflict:
-            return False
-        except errors.NotFound:
-            return True
-        return True
 
 
 _ATTEMPTS = 6

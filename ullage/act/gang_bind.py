@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from ullage import errors
 from ullage.act.bind import BindStep, PodBinder, api_setback, holder_of, taken
+from ullage.act.claim_protection import ClaimProtection
 from ullage.act.concurrency import each, ended
 from ullage.act.leases import DeviceTaken, HeldLease, LeaseClient, LeaseRequest
 from ullage.act.volumes import VolumeBinder, prepare_volumes
@@ -37,13 +38,14 @@ class GangBinder:
         api: KubeApi,
         book: LeaseClient,
         volumes: VolumeBinder | None = None,
+        protection: ClaimProtection | None = None,
         *,
         members_at_once: int = 16,
         hold_within: float = HOLD_WITHIN,
     ) -> None:
         self._book = book
-        self._binder = BindStep(api, book)
-        self._placer = PodBinder(api, book)
+        self._binder = BindStep(api, book, protection)
+        self._placer = PodBinder(api, book, None, protection)
         self._volumes = volumes
         self._at_once = members_at_once
         self._hold_within = hold_within
@@ -57,7 +59,7 @@ class GangBinder:
         if not culprits:
             with step(PlacementStep.LEASE, members=len(places)):
                 culprits = await self._hold(places, held)
-            culprits = culprits or await self._withhold(places, held)
+            culprits = culprits or await self._secure(places, held)
         outcomes = await (self._give_back(places, held, culprits) if culprits else self._bind(places, held))
         asked = zip(outcomes, action.places, strict=True)
         return GangBindOutcome(action, tuple(replace(outcome, action=place) for outcome, place in asked))
@@ -108,13 +110,13 @@ class GangBinder:
             return {number: PodNotBound(places[number], BindFailure.API_FAILED, why, leaked=True)}
         return {}
 
-    async def _withhold(self, places: Sequence[BindPod], held: Held) -> dict[int, PodNotBound]:
-        """Failures of members whose GPUs could not be withheld from DRA, by number."""
+    async def _secure(self, places: Sequence[BindPod], held: Held) -> dict[int, PodNotBound]:
+        """Failures of members whose claim could not be protected, or their GPUs withheld from DRA, by number."""
 
-        async def withhold(member: tuple[BindPod, Sequence[HeldLease]]) -> PodNotBound | None:
-            return await self._binder.withhold(*member)
+        async def secure(member: tuple[BindPod, Sequence[HeldLease]]) -> PodNotBound | None:
+            return await self._binder.secure(*member)
 
-        found = await each(list(zip(places, held, strict=True)), withhold, at_once=self._at_once)
+        found = await each(list(zip(places, held, strict=True)), secure, at_once=self._at_once)
         return {number: one for number, one in enumerate(found) if one is not None}
 
     async def _bind(self, places: Sequence[BindPod], held: Held) -> tuple[PlaceOutcome, ...]:

@@ -99,6 +99,15 @@ class Claim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return PROTECTION in self.finalizers
 
 
+class ClaimInUse(msgspec.Struct, frozen=True, gc=False):
+    """Claim by which a pod is placed, as it was when that was decided."""
+
+    key: ObjectKey
+    uid: str
+    protected: bool
+    """True if it outlives its deletion until no pod uses it."""
+
+
 def copy_key(pod: ObjectKey, uid: str) -> ObjectKey:
     """Key of the copy of a template made for this pod: `train-0-5f3c9a1e`."""
     tail = f"-{uid[:_UID_SHOWN]}"

@@ -6,6 +6,7 @@ One union per system, which its actuator matches exhaustively.
 from dataclasses import dataclass
 
 from ullage.model.allocation import Allocation
+from ullage.model.claim import ClaimInUse
 from ullage.model.device import MILLI_GPU
 from ullage.model.dra import WithheldGpu
 from ullage.model.draining import PodMove, ScaleDownReason
@@ -53,6 +54,8 @@ class BindPod:
     """First approval of a VM pod: written with the bind."""
     withheld: tuple[WithheldGpu, ...] = ()
     """Devices among `devices` that kube-scheduler could allocate too. They are withheld from it before the bind."""
+    claim: ClaimInUse | None = None
+    """Claim of the pod. It is protected against deletion before the bind."""
 
     @property
     def allocation(self) -> Allocation | None:

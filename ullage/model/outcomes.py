@@ -80,6 +80,8 @@ class BindFailure(StrEnum):
     API_FAILED = "ApiFailed"
     VOLUME_NOT_READY = "VolumeNotReady"
     """A claim of the pod got no volume on the node."""
+    CLAIM_CHANGED = "ClaimChanged"
+    """The pod's claim was deleted, or could not be protected against deletion."""
     GANG_FELL_APART = "GangFellApart"
     """Another member of the gang could not get what it needs."""
 

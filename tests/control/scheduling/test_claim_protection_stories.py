@@ -118,6 +118,59 @@ def test_a_copy_in_use_is_not_made_again_from_a_template_that_changed() -> None:
     play(Setting(nodes=1), story)
 
 
+def test_a_claim_deleted_at_any_moment_is_kept_or_places_nobody() -> None:
+    """Whatever moment the user picks, from before the pod is heard of to after its bind."""
+
+    async def story(stage: Stage) -> None:
+        for number in range(60):
+            name = f"p{number}"
+            await submit(stage.api, NS, name, 1)
+            await asyncio.sleep(number / 1000)
+            await stage.api.delete(GPU_CLAIMS, name, NS)
+            await asyncio.sleep(2)
+            placed = name in await stage.bound()
+            assert placed is not await is_gone(stage, name), f"deleted after {number} ms"
+            await stage.delete(name)
+            await asyncio.sleep(10)
+
+    play(Setting(nodes=1), story)
+
+
+def test_a_claim_being_let_go_is_protected_again_before_its_next_pod_is_bound() -> None:
+    """The finalizer of an unused claim is removed after some seconds. A pod may come in just that moment."""
+
+    async def story(stage: Stage) -> None:
+        seen: list[bool] = []
+
+        def bound(change: Any) -> None:
+            if change.after.obj["spec"].get("nodeName") and not (
+                change.before and change.before.obj["spec"].get("nodeName")
+            ):
+                seen.append(PROTECTION in finalizers)
+
+        finalizers: list[str] = []
+
+        def written(change: Any) -> None:
+            finalizers[:] = change.after.obj["metadata"].get("finalizers", [])
+
+        stage.server.listen(PODS.id, bound)
+        stage.server.listen(GPU_CLAIMS.id, written)
+        for number in range(40):
+            await submit(stage.api, NS, "p", 1)
+            await stage.until(stage.bound, 30, every=0.05)
+            await stage.delete("p")
+            await asyncio.sleep(4.98 + number / 1000)
+            await stage.api.create(PODS, a_pod("p", annotations={CLAIM: "p"}, gpus=1, **OURS), NS)
+            await stage.until(stage.bound, 30, every=0.05)
+            await stage.delete("p")
+            await stage.api.delete(GPU_CLAIMS, "p", NS)
+            await stage.until(lambda: is_gone(stage, "p"), 30)
+        assert seen
+        assert all(seen)
+
+    play(Setting(nodes=1), story)
+
+
 @pytest.mark.parametrize("annotation", [CLAIM, CLAIM_TEMPLATE])
 def test_an_annotation_without_a_name_is_a_mistake_and_not_no_claim(annotation: str) -> None:
     async def story(stage: Stage) -> None:

@@ -142,3 +142,23 @@ def test_a_machine_that_nobody_gives_back_is_found(monkeypatch: pytest.MonkeyPat
     failure = play(story).failure
     assert failure is not None
     assert failure.rule == "no machine is left behind"
+
+
+@pytest.mark.story
+def test_a_claim_that_is_not_protected_before_the_bind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = ChaosStory(
+        seed=3,
+        nodes=(ChaosNode(gpus=2),),
+        jobs=(ChaosJob(name="a", at=10.0, kind=JobKind.CLAIM),),
+        ends_at=30.0,
+    )
+    assert play(story).failure is None
+
+    async def trusting(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr("ullage.act.claim_protection.ClaimProtection.ensure", trusting)
+    monkeypatch.setattr("ullage.act.claim_protection.ClaimProtection.put", trusting)
+    failure = play(story).failure
+    assert failure is not None
+    assert failure.rule == "a claim in use outlives its deletion"

@@ -10,7 +10,8 @@ from typing import Any
 
 import structlog
 
-from ullage.act.claims import ClaimCreator, ClaimProtection, ClaimStatusWriter, QuotaStatusWriter
+from ullage.act.claim_protection import ClaimProtection
+from ullage.act.claims import ClaimCreator, ClaimStatusWriter, QuotaStatusWriter
 from ullage.clock import Clock
 from ullage.decide.claims.scheduler_feedback import SchedulerFeedback
 from ullage.decide.claims.status import SHORT_WAIT
@@ -37,7 +38,7 @@ from ullage.kube.write.gpu import known_claim
 from ullage.model.allocation import Allocation
 from ullage.model.claim import Claim
 from ullage.model.claim_status import QuotaStatus
-from ullage.model.fact_event import FactEvent, ObjectKey, Updated
+from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.outcomes import ClaimNotCreated, CopyOutcome, RecordOutcome, StatusNotWritten, StatusWriteFailure
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
@@ -91,7 +92,8 @@ class ClaimController:
         self._touched: dict[ClaimWorkItem, None] = {}
         self._under_way: set[ClaimWorkItem] = set()
         self._debounce = StatusDebounce()
-        self._protection = ClaimProtection(api)
+        self.protection = ClaimProtection(api)
+        """Serves the binds, too."""
         self._reported_unprotected = False
         self._unused: dict[ObjectKey, float] = {}
         """Instant at which to release each unused claim."""
@@ -196,6 +198,7 @@ class ClaimController:
         self._said.forget(pod)
 
     def _observe_claim(self, event: FactEvent[Claim], claim: Claim) -> None:
+        self.protection.observe(claim.key, None if isinstance(event, Deleted) else claim)
         for item in about_claim(claim.key):
             self._not_before.pop(item, None)
             self._touch([item])
@@ -303,7 +306,7 @@ class ClaimController:
         if claim is None or missing is None or (not missing and self._clock.now() < self._unused.get(key, 0.0)):
             return None
         try:
-            return await self._protection.put(claim, protected=missing)
+            return await self.protection.put(claim, protected=missing)
         except Forbidden as error:
             if not self._reported_unprotected:
                 self._reported_unprotected = True

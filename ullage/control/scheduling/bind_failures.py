@@ -4,7 +4,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.outcomes import BindFailure, PodNotBound
 from ullage.model.refusal import PodScheduledReason, SchedulingFailure
 
-_RACES = (BindFailure.GPU_TAKEN, BindFailure.POD_CHANGED)
+_RACES = (BindFailure.GPU_TAKEN, BindFailure.POD_CHANGED, BindFailure.CLAIM_CHANGED)
 """Failures by a faster writer. Not reported the first time: the next attempt is seconds away."""
 
 

@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from ullage.act.bind import PodBinder
 from ullage.act.change_feed import ChangeFeed
+from ullage.act.claim_protection import ClaimProtection
 from ullage.act.device_reservations import DeviceReservations
 from ullage.act.events import KubeEventWriter
 from ullage.act.gang_bind import GangBinder
@@ -146,7 +147,9 @@ class Scheduler:
                 quotas=self.core.quota,
                 on_outcome=reporter.claim_kept,
             )
-            loop = SchedulerLoop(self.core, self._actuator(), reporter, self._clock, self._settings, feedback=claims)
+            loop = SchedulerLoop(
+                self.core, self._actuator(claims.protection), reporter, self._clock, self._settings, feedback=claims
+            )
             self._loop = loop
             events.others_are_urgent = lambda: loop.is_busy
             feed = self._feed(loop, claims)
@@ -176,12 +179,12 @@ class Scheduler:
         found = snapshot.device_claims.withheld((gpu,), snapshot.state.inventories.get(node))
         return found[0] if found else None
 
-    def _actuator(self) -> SchedulerActuator:
+    def _actuator(self, protection: ClaimProtection) -> SchedulerActuator:
         book = LeaseClient(self._api, self._namespace, self._clock)
         volumes = VolumeBinder(self._api, self._changes)
         return SchedulerActuator(
-            placer=PodBinder(self._api, book, volumes),
-            gang_placer=GangBinder(self._api, book, volumes),
+            placer=PodBinder(self._api, book, volumes, protection),
+            gang_placer=GangBinder(self._api, book, volumes, protection),
             preempter=PreemptionActuator(self._api, self._clock, scheduler=next(iter(self._profiles))),
             refuser=PodConditionWriter(self._api, self._clock),
         )

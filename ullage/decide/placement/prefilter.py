@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from msgspec.structs import replace
 
 from ullage.decide.placement.filters.rule import NodeRejections, ReasonInfo, RejectionAdviser, claim_named_by, says
-from ullage.model.claim import Claim, DevicePolicy, Exclusivity, copy_key
+from ullage.model.claim import Claim, ClaimInUse, DevicePolicy, Exclusivity, copy_key
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU, MILLI
@@ -49,6 +49,12 @@ def copy_of(pod: Pod, state: ClusterState) -> Claim | None:
         return None
     claim = state.claims.get(copy_key(pod.key, pod.uid))
     return claim if claim is not None and claim.pod_uid == pod.uid else None
+
+
+def claim_in_use(pod: Pod, state: ClusterState) -> ClaimInUse | None:
+    """Claim by which a pod is placed: its own, or its copy of a template. A template itself is in use by nobody."""
+    claim = state.claims.get(ObjectKey(pod.key.namespace, pod.claim)) if pod.claim else copy_of(pod, state)
+    return None if claim is None else ClaimInUse(claim.key, claim.uid, claim.protected)
 
 
 def with_claim(

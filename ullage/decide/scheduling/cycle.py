@@ -11,7 +11,7 @@ from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest
 from ullage.decide.gang.timeout import EvictPartialGang, GangBacksOff, GangComplete
 from ullage.decide.placement.engine import NoFit, Placement
 from ullage.decide.placement.filters.first_consumer import volume_assignments, waiting_claims
-from ullage.decide.placement.prefilter import claim_key, is_permanent, permanent_reason
+from ullage.decide.placement.prefilter import claim_in_use, claim_key, is_permanent, permanent_reason
 from ullage.decide.placement.reasons import CURES
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
@@ -253,6 +253,7 @@ class SchedulingCycle:
             volume_assignments=volume_assignments(assumed),
             approved=None if pod.vm is None else pod.vm.approved,
             withheld=self._snapshot.device_claims.withheld(devices, inventory),
+            claim=claim_in_use(pod, self._snapshot.state),
         )
 
     def _place_gang(self, ask: GangRequest, answer: GangPlacement, now: float) -> BindGang | BindPod:

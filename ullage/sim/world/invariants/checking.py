@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ullage.sim.apiserver import SimulatedApiServer
 from ullage.sim.world.invariants.breach import InvariantBreach
+from ullage.sim.world.invariants.claims import ClaimChecks
 from ullage.sim.world.invariants.containers import ContainerChecks
 from ullage.sim.world.invariants.disruption import DisruptionChecks
 from ullage.sim.world.invariants.gangs import GangChecks
@@ -24,6 +25,7 @@ class InvariantChecker:
         self.breach: InvariantBreach | None = None
         self._armed = False
         self._broken = asyncio.Event()
+        ClaimChecks(mirror, server, self._report, SCHEDULER)
         ContainerChecks(mirror, self._report, SCHEDULER)
         self._gpus = GpuChecks(mirror, self._report, ours)
         PlacementChecks(mirror, server, self._report, SCHEDULER)
