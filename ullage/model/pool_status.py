@@ -42,3 +42,5 @@ class PoolStatus:
     purchase: Purchase | None = None
     awaited: tuple[AwaitedInstance, ...] = ()
     back_off: BackOff | None = None
+    agent_taint: bool = False
+    """Agents taint nodes of this pool, as far as was seen."""

@@ -191,6 +191,8 @@ class Provisioner(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Number of purchases begun. It is the serial of the next one."""
     awaited: tuple[AwaitedInstance, ...] = ()
     back_off: BackOff | None = None
+    agent_taint: bool = False
+    """Agents were seen to taint nodes of this pool. Recorded, so that it is known while the pool is empty."""
 
 
 class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -229,6 +231,13 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     draining: bool = False
     """Its pods are being moved away, and then it is removed. The drain loop owns that; provisioning does not undo it.
     """
+    agent_taint: bool = False
+    """Its agent keeps pods off that do not tolerate leased nodes."""
+
+    @property
+    def usable(self) -> bool:
+        """True if it is a Node with its GPUs."""
+        return self.registered and not self.coming and not self.lost
 
     @property
     def marked_for_deletion(self) -> bool:

@@ -270,6 +270,15 @@ def test_a_new_node_will_have_the_taint_that_agents_put_on_those_that_are_there(
     assert bought(found) == expected
 
 
+@pytest.mark.parametrize("recorded", ["eight", "four"])
+def test_the_taint_of_agents_is_known_where_no_leased_node_is_left(recorded: str) -> None:
+    """Recorded of this pool, or of another, while it had nodes."""
+    pools = [replace(pool, agent_taint=pool.name == recorded) for pool in (eight(), four())]
+    assert bought(demand(fleet(), pods(1, 4), *pools)) == {}
+    tolerant = pods(1, 4, shape=Shape(tolerations=(Toleration(key=LEASED_TAINT, exists=True),)))
+    assert bought(demand(fleet(), tolerant, *pools))
+
+
 def test_a_zone_is_named_only_where_a_pod_looks_at_it() -> None:
     pool = eight(zones=("a", "b"))
     pinned = a_pod("p", gpus=8, shape=Shape(node_selector=((ZONE_LABEL, "b"),)))

@@ -145,6 +145,20 @@ def test_a_machine_that_nobody_gives_back_is_found(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.story
+def test_an_empty_pool_buys_once_for_a_pod_that_agents_keep_off_and_never_again() -> None:
+    """Nothing in this cluster shows what agents do before the first node is there."""
+    story = ChaosStory(
+        seed=4,
+        nodes=(),
+        pools=(ChaosPool(name="p", most=2),),
+        jobs=(ChaosJob(name="a", at=10.0, kind=JobKind.WHOLE),),
+        real_agents=True,
+        ends_at=60.0,
+    )
+    assert play(story).failure is None
+
+
+@pytest.mark.story
 def test_a_claim_that_is_not_protected_before_the_bind_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     story = ChaosStory(
         seed=3,
@@ -154,7 +168,7 @@ def test_a_claim_that_is_not_protected_before_the_bind_is_found(monkeypatch: pyt
     )
     assert play(story).failure is None
 
-    async def trusting(*_: object) -> None:
+    async def trusting(*_: object, **__: object) -> None:
         return None
 
     monkeypatch.setattr("ullage.act.claim_protection.ClaimProtection.ensure", trusting)

@@ -24,6 +24,7 @@ FRESH = "~"
 
 
 ENDLESS = float("inf")
+_AGENT_TAINT = Taint(LEASED_TAINT, "true", "NoSchedule")
 
 
 class ScaleUpBlocked(StrEnum):
@@ -100,7 +101,7 @@ class NodeOffers:
         self._price = sum(pool.provisioner.template.price * len(pool.nodes) for pool in pools)
         self.quota_namespaces = frozenset(key.namespace for key in self.snapshot.state.quotas)
         nodes = self.snapshot.state.nodes
-        self._kept_off = {pool.name: taint for pool in pools if (taint := _kept_off_by_agents(pool, nodes))}
+        self._kept_off = {pool.name: taint for pool in pools if (taint := _kept_off_by_agents(pool, pools, nodes))}
 
     def mark(self) -> Mark:
         return self._trial.mark(), len(self._open), len(self._bulk)
@@ -265,15 +266,17 @@ def looks_at_zones(shape: Shape) -> bool:
     return ZONE_LABEL in (*asked, *(key for key, _ in shape.node_selector))
 
 
-def _kept_off_by_agents(pool: Pool, nodes: Mapping[str, Node]) -> Taint | None:
+def _kept_off_by_agents(pool: Pool, pools: Sequence[Pool], nodes: Mapping[str, Node]) -> Taint | None:
     """Taint that agents will put on a new node of this pool and the template does not name.
 
-    Agents taint every leased node. Those of the pool show whether they do here, else those of the whole cluster: a pool
-    that is empty again must not buy for the same pods again.
+    Agents taint every leased node. Usable nodes of the pool show whether they do here; else those of the whole cluster,
+    or what was recorded of pools while they had nodes. A pool that is empty again must not buy for the same pods again.
     """
     template = pool.provisioner.template
     if template.gpus.kind is not GpuNodeKind.LEASED or any(taint.key == LEASED_TAINT for taint in template.taints):
         return None
-    own = [node for one in pool.nodes if (node := nodes.get(one.name)) is not None]
-    found = (taint for node in own or nodes.values() for taint in node.taints if taint.key == LEASED_TAINT)
-    return next(found, None)
+    if any(node.usable for node in pool.nodes):
+        return _AGENT_TAINT if any(node.agent_taint for node in pool.nodes) else None
+    recorded = any(one.provisioner.agent_taint for one in pools)
+    seen = recorded or any(taint.key == LEASED_TAINT for node in nodes.values() for taint in node.taints)
+    return _AGENT_TAINT if seen else None

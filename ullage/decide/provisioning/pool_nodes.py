@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from ullage.decide.placement.devices.freshness import STALE_AFTER
+from ullage.model.admission import LEASED_TAINT
 from ullage.model.device import MILLI_GPU, GpuNodeKind, Inventory
 from ullage.model.draining import DRAINING_TAINT
 from ullage.model.instance import Instance, InstanceState
@@ -209,6 +210,7 @@ class _Drawing:
             due_at=self.seen.due_at.get(node.name),
             draining=any(taint.key == DRAINING_TAINT for taint in node.taints),
             silent_for=self._silent_for(node.name),
+            agent_taint=any(taint.key == LEASED_TAINT for taint in node.taints),
         )
 
     def unregistered(self, name: str, since: float) -> PoolNode:

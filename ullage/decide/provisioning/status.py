@@ -39,7 +39,15 @@ def pool_status(plan: PoolPlan, *, before: LastDecision | None, now: float) -> P
         purchase=provisioner.purchase,
         awaited=provisioner.awaited,
         back_off=provisioner.back_off,
+        agent_taint=_agents_taint(plan),
     )
+
+
+def _agents_taint(plan: PoolPlan) -> bool:
+    """True if agents taint this pool's nodes: as its usable nodes show, or as was seen while it had some."""
+    if any(node.agent_taint for node in plan.nodes):
+        return True
+    return plan.provisioner.agent_taint and not any(node.usable for node in plan.nodes)
 
 
 def _same(one: LastDecision, other: LastDecision) -> bool:

@@ -205,6 +205,8 @@ class NodeProvisionerStatus(KubeStruct, frozen=True, gc=False, kw_only=True):
     purchase: OpenPurchase | None = None
     awaited: Annotated[tuple[AwaitedInstanceStatus, ...], map_by("id"), at_most_items(MOST_NODES)] = ()
     back_off: BackOffStatus | None = None
+    agent_taint: bool = False
+    """True if agents were seen to taint nodes of this pool. Nothing is bought then for pods that do not tolerate it."""
     conditions: Conditions = ()
     """Ready, ScalingUp, ScalingDown, CapacityBlocked, AgentsSilent, ScaleDownThrottled."""
     observed_generation: Count = 0

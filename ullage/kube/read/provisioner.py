@@ -56,6 +56,7 @@ def read_provisioner(raw: NodeProvisioner) -> Provisioner:
             purchases=status.purchases,
             awaited=tuple(AwaitedInstance(instance=one.id, since=read_time(one.since)) for one in status.awaited),
             back_off=_back_off(status),
+            agent_taint=status.agent_taint,
         )
     except ValueError as error:
         raise Unreadable(f"NodeProvisioner {meta.name}: {error}") from error

@@ -53,6 +53,7 @@ def provisioner_status(
             AwaitedInstanceStatus(id=one.instance, since=write_time(Instant(one.since))) for one in desired.awaited
         ),
         back_off=_back_off(desired.back_off),
+        agent_taint=desired.agent_taint,
         conditions=_conditions(before.conditions, desired, generation=generation, now=now),
         observed_generation=generation,
     )
