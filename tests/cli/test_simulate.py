@@ -130,7 +130,7 @@ def test_bad_rows_are_left_out_and_told(tmp_path: Path, capsys: pytest.CaptureFi
     path = tmp_path / "jobs.csv"
     path.write_text(JOBS + "d,30,soon,1\n")
     assert run(["simulate", "--workload", str(path), "--fleet", "1*4xL4"]) == 1
-    assert f"{path}: row 4 (line 5), column duration: is 'soon'; expected a number" in capsys.readouterr().err
+    assert f"{path}: row 4 (line 5), column duration: is 'soon'; expected seconds" in capsys.readouterr().err
     assert run(["simulate", "--workload", str(path), "--fleet", "1*4xL4", "--bad-rows", "skip", "-o", "json"]) == 0
     said = capsys.readouterr()
     assert f"left out: {path}: row 4 (line 5), column duration" in said.err
@@ -142,7 +142,11 @@ def test_bad_rows_are_left_out_and_told(tmp_path: Path, capsys: pytest.CaptureFi
     [
         pytest.param(("--compare", "packing"), "name at least two policies", id="one-policy"),
         pytest.param(("packing", "spread"), "policies are named after --compare", id="no-compare"),
-        pytest.param(("--compare", "packing", "sprad"), "sprad: no such file", id="no-policy"),
+        pytest.param(
+            ("--compare", "packing", "sprad"),
+            "sprad: no such settings file, and no policy; did you mean spread?",
+            id="no-policy",
+        ),
         pytest.param(("--duration", "soon"), "--duration: is 'soon'; allowed: a time", id="no-time"),
         pytest.param(("--sweep", "scheduling.policy=x"), "--sweep: scheduling.policy: is 'x'; allowed:", id="no-value"),
         pytest.param(("--settings", "/nowhere.yaml"), "/nowhere.yaml: no such file", id="no-settings"),

@@ -62,15 +62,15 @@ class SimulatedGpuSet:
     product: GpuProduct
 
 
-def read_gpu_set(text: str) -> SimulatedGpuSet:
-    """`8xH100-SXM`, `4xA100-PCIe`, `L4`. Raises UserError."""
+def read_gpu_set(text: str, flag: str = "--simulate") -> SimulatedGpuSet:
+    """`8xH100-SXM`, `4xA100-PCIe`, `L4`. Raises UserError, which names the flag."""
     said = _WORD.fullmatch(text)
     names = {name.upper(): name for name in PRODUCTS} | _SHORT
     product = names.get(said["name"].upper()) if said is not None else None
     count = int(said["count"] or 1) if said is not None else 0
     if product is None or not 1 <= count <= MOST_DEVICES:
         known = ", ".join(sorted(PRODUCTS))
-        raise UserError(f"--simulate {text}: expected 1 to {MOST_DEVICES} of a known GPU, such as 8xH100-SXM ({known})")
+        raise UserError(f"{flag} {text}: expected 1 to {MOST_DEVICES} of a known GPU, such as 8xH100-SXM ({known})")
     return SimulatedGpuSet(count, PRODUCTS[product])
 
 

@@ -1,7 +1,8 @@
 """Shared by `simulate` and `replay`: run experiments, show their progress and report their results."""
 
 import os
-from collections.abc import Callable, Sequence
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from ullage import __version__
 from ullage.cli.progress import ProgressDisplay, shown
 from ullage.cli.table import aligned
 from ullage.errors import UserError
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from ullage.sim.experiment.run import PreparedRun, RunOutcome
     from ullage.sim.experiment.run_spec import RunSpec
 
+MOST_WIDE = 110
+"""Letters of a line of the headline."""
 MOST_ACROSS = 80
 """Letters of all labels; runs with more are shown one a line."""
 _BROKEN = 1
@@ -32,6 +36,12 @@ class ResultOutput:
     compare: bool = False
     replay_file: str = "ullage-violation.json"
     quiet: bool = False
+    command: str = ""
+    """Command line of the report."""
+
+    @property
+    def about(self) -> dict[str, str]:
+        return {"version": __version__, "command": self.command}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,38 +142,43 @@ def show(outcomes: "Sequence[RunOutcome]", showing: ResultOutput) -> None:
     if showing.report is not None:
         from ullage.sim.report.page import page
 
-        _write(showing.report, page(sheets, differences), "--report")
+        _write(showing.report, page(sheets, differences, showing.about), "--report")
     if showing.output == "json":
-        click.echo(as_json(outcomes, differences))
+        click.echo(as_json(outcomes, differences, showing.about))
     else:
         click.echo("\n".join(as_lines(outcomes, differences)))
     if broken:
         raise click.exceptions.Exit(_BROKEN)
 
 
-def as_json(outcomes: "Sequence[RunOutcome]", differences: Sequence[Any]) -> str:
+def as_json(outcomes: "Sequence[RunOutcome]", differences: Sequence[Any], about: Mapping[str, str]) -> str:
     """Results as JSON, for programs."""
     import json
 
-    from ullage.sim.report.run_sheet import FORMAT
+    from ullage.sim.report.document import document
 
-    runs = [outcome.sheet.as_json() | {"violation": _violation(outcome)} for outcome in outcomes]
-    return json.dumps({"format": FORMAT, "runs": runs, "comparison": list(differences)}, indent=2, sort_keys=True)
+    whole = document([outcome.sheet for outcome in outcomes], differences, about)
+    for run, outcome in zip(whole["runs"], outcomes, strict=True):
+        run["violation"] = _violation(outcome)
+    return json.dumps(whole, indent=2, sort_keys=True)
 
 
 def as_lines(outcomes: "Sequence[RunOutcome]", differences: Sequence[Any]) -> list[str]:
     """Results as lines of text, for people."""
     from ullage.sim.report import text
+    from ullage.sim.report.headline import headline
 
     sheets = [outcome.sheet for outcome in outcomes]
-    if sum(len(sheet.label) for sheet in sheets) > MOST_ACROSS:
-        return [*aligned(text.turned(text.summary(sheets))), *text.differences(differences)]
-    lines = aligned(text.summary(sheets))
+    said = [*textwrap.wrap(headline(sheets), MOST_WIDE), ""]
+    rows = text.summary(sheets)
+    if sum(map(len, rows[0][1:])) > MOST_ACROSS:
+        return [*said, *aligned(text.turned(rows)), *text.differences(differences), "", *aligned(text.notes(sheets))]
+    lines = [*said, *aligned(rows)]
     if len(sheets) == 1:
         lines += ["", *aligned(text.waiting(sheets[0])), "", *aligned(text.reasons(sheets[0]))]
     if differences:
         lines += ["", *text.differences(differences)]
-    return lines
+    return [*lines, "", *aligned(text.notes(sheets))]
 
 
 def _violation(outcome: "RunOutcome") -> dict[str, Any] | None:

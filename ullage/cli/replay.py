@@ -7,6 +7,7 @@ import click
 
 from ullage.cli.experiments import ResultOutput, RunLocation, common_options, run_and_show, show_one
 from ullage.cli.setting_options import read_length
+from ullage.cli.typed_command import typed_command
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def command(file: str, policies: tuple[str, ...], **options: Any) -> None:
         compare=options["compare"],
         replay_file=options["violation_file"],
         quiet=options["quiet"],
+        command=typed_command(),
     )
     if is_replay(text):
         _see_again(file, text, options, showing)

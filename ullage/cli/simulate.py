@@ -1,11 +1,12 @@
 """`ullage simulate`: a workload on a fleet under a policy, in virtual time, with the live loops."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from ullage.cli.experiments import ResultOutput, RunLocation, common_options, run_and_show
 from ullage.cli.setting_options import read_length
+from ullage.cli.typed_command import typed_command
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ Examples:
   ullage simulate --workload synthetic --fleet '16*8xH100' --seed 7
   ullage simulate --workload jobs.csv --fleet pools.yaml --settings policy.yaml --report out.html
   ullage simulate --workload jobs.csv --fleet nodes.csv --compare fragmentation packing mine.yaml
+  ullage simulate --workload synthetic --fleet '16*8xH100' --compare fragmentation packing --seeds 5
   ullage simulate --workload jobs.csv --fleet nodes.csv --sweep simulation.load=1,1.5,2 --sweep seed=1,2,3
 """
 
@@ -59,6 +61,13 @@ Examples:
     show_default=True,
     help="What to do about rows of lists that make no sense.",
 )
+@click.option(
+    "--unknown-columns",
+    type=click.Choice(("stop", "ignore")),
+    default="stop",
+    show_default=True,
+    help="What to do about columns of lists that mean nothing here.",
+)
 @click.option("--first", type=click.IntRange(min=1), metavar="N", help="Take only the first N jobs.")
 @click.option(
     "--duration", metavar="DURATION", help="Simulated time to end after, such as 7d. Default: when all is over."
@@ -72,6 +81,13 @@ Examples:
     multiple=True,
     metavar="KEY=VALUE,...",
     help="Run every value of a setting, or of `seed`. Several make a grid. May be repeated.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 1000),
+    default=1,
+    metavar="N",
+    help="Run everything with N seeds, from --seed on, and give means with 95 % intervals.",
 )
 @click.option(
     "--jobs", "processes", type=click.IntRange(min=1), metavar="N", help="Runs at once. Default: as many as cores."
@@ -95,6 +111,7 @@ def command(policies: tuple[str, ...], **options: Any) -> None:
         compare=options["compare"],
         replay_file=options["violation_file"],
         quiet=options["quiet"],
+        command=typed_command(),
     )
     run_and_show(recipes, where, showing)
 
@@ -106,16 +123,30 @@ def _recipes(policies: tuple[str, ...], options: dict[str, Any]) -> "list[RunSpe
 
     _check_asked(policies, options)
     base = Settings() if options["settings_file"] is None else load_settings(options["settings_file"])
-    cells: list[tuple[str, Settings, int]]
     if options["sweeps"]:
         axes = [read_axis(text) for text in options["sweeps"]]
-        cells = [(cell.label, cell.settings, cell.seed) for cell in grid(base, axes, options["seed"])]
+        cells = [_Cell(one.label, one.group, one.settings, one.seed) for one in grid(base, axes, options["seed"])]
     elif policies:
-        cells = [(label, settings, options["seed"]) for label, settings in named_policies(policies, base)]
+        cells = [_Cell(label, label, settings, options["seed"]) for label, settings in named_policies(policies, base)]
     else:
         label = base.scheduling.policy if options["settings_file"] is None else stem(options["settings_file"])
-        cells = [(label, base, options["seed"])]
-    return _with_workloads(cells, options)
+        cells = [_Cell(label, label, base, options["seed"])]
+    return _with_workloads([one for cell in cells for one in cell.with_seeds(options["seeds"])], options)
+
+
+class _Cell(NamedTuple):
+    """A run to make: its label, that of all its seeds, its settings and its seed."""
+
+    label: str
+    group: str
+    settings: "Settings"
+    seed: int
+
+    def with_seeds(self, count: int) -> "list[_Cell]":
+        if count == 1:
+            return [self]
+        seeds = range(self.seed, self.seed + count)
+        return [self._replace(label=f"{self.label} seed={seed}", seed=seed) for seed in seeds]
 
 
 def _check_asked(policies: tuple[str, ...], options: dict[str, Any]) -> None:
@@ -123,6 +154,8 @@ def _check_asked(policies: tuple[str, ...], options: dict[str, Any]) -> None:
         raise UserError(f"{policies[0]}: policies are named after --compare; one alone is given with --settings")
     if options["compare"] and len(policies) < 2:
         raise UserError("--compare: name at least two policies, such as: --compare packing spread")
+    if options["seeds"] > 1 and any(text.startswith("seed=") for text in options["sweeps"]):
+        raise UserError("--seeds and --sweep seed=...: give one of them")
     if options["compare"] and options["sweeps"]:
         raise UserError("--compare and --sweep: give one of them; a sweep of scheduling.policy compares, too")
 
@@ -132,12 +165,17 @@ def named_policies(names: "Sequence[str]", base: "Settings") -> "list[tuple[str,
     from pathlib import Path
 
     from ullage.config.loading import load_settings, override
+    from ullage.config.values import meant
     from ullage.model.scoring import ScoringPolicy
 
     found: list[tuple[str, Settings]] = []
     for name in names:
         if name in list(ScoringPolicy) and not Path(name).exists():
             label, settings = name, override(base, "scheduling.policy", name, "--compare")
+        elif not Path(name).exists():
+            near = meant(name, tuple(ScoringPolicy))
+            allowed = ", ".join(ScoringPolicy)
+            raise UserError(f"--compare {name}: no such settings file, and no policy{near or ';'} policies: {allowed}")
         else:
             label, settings = stem(name), load_settings(name)
         taken = sum(one == label or one.startswith(f"{label} (") for one, _ in found)
@@ -152,28 +190,36 @@ def stem(path: str) -> str:
     return Path(path).stem
 
 
-def _with_workloads(cells: "list[tuple[str, Settings, int]]", options: dict[str, Any]) -> "list[RunSpec]":
+def _with_workloads(cells: "list[_Cell]", options: dict[str, Any]) -> "list[RunSpec]":
     """Each seed has its own workload where that is made up; else all share one."""
+    from ullage.sim.experiment.feasibility import possible
     from ullage.sim.experiment.run_spec import RunSpec
     from ullage.sim.fleet.reading import read_fleet
+    from ullage.sim.workload.manifests import PodOptions
     from ullage.sim.workload.table_reader import BadRows
 
     duration = None if options["duration"] is None else read_length(options["duration"], "--duration")
     bad_rows = BadRows(options["bad_rows"])
-    fleet = read_fleet(options["fleets"], bad_rows=bad_rows)
-    workloads = {seed: _workload(options, seed, bad_rows) for seed in dict.fromkeys(seed for _, _, seed in cells)}
+    fleet = read_fleet(options["fleets"], bad_rows=bad_rows, ignore_unknown=options["unknown_columns"] == "ignore")
+    manner = PodOptions(share_of=fleet.share_of)
+    workloads = {
+        seed: possible(_workload(options, seed, bad_rows), fleet, manner)
+        for seed in dict.fromkeys(cell.seed for cell in cells)
+    }
     _print_fleet(fleet, next(iter(workloads.values())))
+    _print_impossible(tuple(workloads.values()))
     return [
         RunSpec(
-            label=label,
-            workload=workloads[seed],
+            label=cell.label,
+            group=cell.group,
+            workload=workloads[cell.seed],
             fleet=fleet,
-            settings=settings,
-            seed=seed,
+            settings=cell.settings,
+            seed=cell.seed,
             duration=duration,
             invariants=options["invariants"],
         )
-        for label, settings, seed in cells
+        for cell in cells
     ]
 
 
@@ -185,16 +231,26 @@ def _workload(options: dict[str, Any], seed: int, bad_rows: Any) -> "Workload":
         form=options["workload_format"],
         seed=seed,
         bad_rows=bad_rows,
+        ignore_unknown=options["unknown_columns"] == "ignore",
         most=options["first"],
     )
 
 
 def _print_fleet(fleet: "SimulatedFleet", workload: "Workload") -> None:
     """Print skipped rows and warnings to standard error."""
-    skipped = (*fleet.skipped, *workload.skipped)
-    for line in skipped[:_MOST_LISTED]:
-        click.echo(f"left out: {line}", err=True)
-    if len(skipped) > _MOST_LISTED:
-        click.echo(f"left out: {len(skipped) - _MOST_LISTED} more rows", err=True)
+    _some((*fleet.skipped, *workload.skipped), "left out", "rows")
     for warning in fleet.warnings:
         click.echo(f"warning: {warning}", err=True)
+
+
+def _print_impossible(workloads: "tuple[Workload, ...]") -> None:
+    """Name jobs that can never run, before the run starts."""
+    sentences = tuple(dict.fromkeys(one for workload in workloads for one in workload.impossible))
+    _some(sentences, "can never run, left out", "kinds of jobs")
+
+
+def _some(lines: "Sequence[str]", what: str, things: str) -> None:
+    for line in lines[:_MOST_LISTED]:
+        click.echo(f"{what}: {line}", err=True)
+    if len(lines) > _MOST_LISTED:
+        click.echo(f"{what}: {len(lines) - _MOST_LISTED} more {things}", err=True)

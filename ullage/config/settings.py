@@ -26,6 +26,7 @@ collector."""
 _POLICIES = OneOf(tuple(policy.value for policy in ScoringPolicy))
 _LIVE = ", ".join(LIVE_POLICIES)
 _NOTHING: Mapping[str, str] = {}
+_NO_PRICES: Mapping[str, float] = {}
 _NO_PROFILES: Mapping[str, str | None] = {}
 _NO_PROVIDERS: Mapping[str, Mapping[str, str]] = {}
 MOST_NODES = 5000
@@ -331,6 +332,13 @@ class SimulationSettings:
     api_latency: Seconds = setting(Seconds(0.004), Duration(), "Latency of a call of the Kubernetes API.")
     boot_time: Seconds = setting(
         Seconds(120.0), Duration(), "Time from buying a node to its being one, where the fleet does not say."
+    )
+    currency: str = setting("USD", Text(), "Currency of all prices.")
+    gpu_prices: Mapping[str, float] = setting(
+        _NO_PRICES,
+        MapOf(PositiveFloat(), "MODEL"),
+        "Price of a GPU per hour by model, for nodes that state none. Models that are not here are priced by a small "
+        "table of cloud prices in USD (docs/simulate.md), if the currency is USD.",
     )
     faults: bool = setting(
         False, Boolean(), "Watches end, and agents and kubelets send heartbeats: slower, and closer to life."

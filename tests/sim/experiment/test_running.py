@@ -11,8 +11,9 @@ import pytest
 
 from ullage.config.loading import override
 from ullage.config.settings import Settings
+from ullage.sim.experiment.descriptions import changed_settings
 from ullage.sim.experiment.run import RunOutcome, RunProgress, perform
-from ullage.sim.experiment.run_spec import RunSpec, changed_settings, world_spec
+from ullage.sim.experiment.run_spec import RunSpec, world_spec
 from ullage.sim.experiment.workers import run_all
 from ullage.sim.fleet.reading import read_fleet
 from ullage.sim.report.page import page

@@ -71,5 +71,5 @@ def test_tables_for_the_terminal() -> None:
     assert rows["pods evicted"] == ("2", "2")
     assert "pods preempted" not in rows, "the sheet does not have it"
     assert [row[0] for row in waiting(a_sheet())] == ["GPUS", "0", "8", "shared", "all"]
-    assert waiting(a_sheet())[1][1:] == ("3", "4 s", "2 s", "10 min", "2 h", "2 h", "1")
+    assert waiting(a_sheet())[1][1:] == ("3", "4 s", "2 s", "10 min", "2 h", "2 h", "1", "0")
     assert [row[0] for row in reasons(a_sheet())] == ["DECISION", "FailedScheduling", "Scheduled"]

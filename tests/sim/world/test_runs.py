@@ -35,7 +35,8 @@ def test_hours_of_gpus_and_money_are_exact() -> None:
     assert report["gpus"]["hours"]["capacity"] == pytest.approx(32, abs=0.01)
     assert report["gpus"]["hours"]["allocated"] == pytest.approx(8 + 8 + 4, abs=0.01)
     assert report["gpus"]["hours"]["waste"] == pytest.approx(12, abs=0.01)
-    assert report["cost"] == {"total": pytest.approx(64, abs=0.02), "wasted": pytest.approx(24, abs=0.02)}
+    assert report["cost"]["total"] == pytest.approx(64, abs=0.02)
+    assert report["cost"]["wasted"] == pytest.approx(24, abs=0.02)
     assert report["pods"] == {"submitted": 3, "placed": 3, "finished": 3, "deleted": 3, "waiting": 0}
     assert report["decisions"]["Scheduled"] == 3
     assert report["attempts"]["placed"] == {"Fits": 3}

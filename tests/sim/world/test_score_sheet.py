@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.model.provisioner import MICROS
-from ullage.sim.world.scores import ScoreSheet, WaitTimes, percentile, report_bytes
+from ullage.sim.world.scores import ScoreSheet, report_bytes
 from ullage.sim.world.series import FIRST_WIDTH, MOST_POINTS, Series
+from ullage.sim.world.waits import PodWait, percentile, row, table
 
 
 @pytest.mark.parametrize(
@@ -25,15 +26,31 @@ def test_percentiles(values: list[float], part: int, expected: float) -> None:
 
 
 def test_sizes_are_told_from_small_to_large_with_parts_and_all_of_them_last() -> None:
-    waits = WaitTimes()
-    for size in ("8", "16", "shared", "1", "0"):
-        waits.add(size, 5.0)
+    waits = [PodWait(size, 0.0, 5.0) for size in ("8", "16", "shared", "1", "0")]
+    waits += [PodWait("32", 0.0, 7.0, ran=False), PodWait("32", 0.0, 9.0, ran=False, left=True)]
 
-    table = waits.table({"32": 2})
+    rows = table(waits)
 
-    assert list(table) == ["0", "1", "8", "16", "32", "shared", "all"]
-    assert table["32"] == {"count": 0, "mean": 0.0, "p50": 0.0, "p90": 0.0, "p99": 0.0, "max": 0.0, "still": 2}
-    assert (table["all"]["count"], table["all"]["still"]) == (5, 2)
+    assert list(rows) == ["0", "1", "8", "16", "32", "shared", "all"]
+    assert (rows["32"]["count"], rows["32"]["still"], rows["32"]["left"]) == (0, 1, 1)
+    assert (rows["all"]["count"], rows["all"]["still"], rows["all"]["left"]) == (5, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("ran", "never", "mean", "bounds"),
+    [
+        pytest.param([1.0, 2.0, 3.0], [], 2.0, [], id="all-ran"),
+        pytest.param([1.0] * 98 + [100.0], [50.0], 2.48, ["max", "mean", "p99"], id="one-of-many-did-not"),
+        pytest.param([0.0, 0.0], [600.0, 600.0], 300.0, ["max", "mean", "p90", "p99"], id="half-of-them-did-not"),
+        pytest.param([], [600.0], 600.0, ["max", "mean", "p50", "p90", "p99"], id="nobody-ran"),
+    ],
+)
+def test_pods_that_never_ran_count_as_long_as_they_waited(
+    ran: list[float], never: list[float], mean: float, bounds: list[str]
+) -> None:
+    found = row([*(PodWait("1", 0, one) for one in ran), *(PodWait("1", 0, one, ran=False) for one in never)])
+    assert found["mean"] == pytest.approx(mean)
+    assert found["atLeast"] == bounds
 
 
 def test_what_is_paid_for_and_not_given_is_wasted() -> None:
@@ -41,16 +58,16 @@ def test_what_is_paid_for_and_not_given_is_wasted() -> None:
     sheet.machine(8, 16 * MICROS)
     sheet.at(3600)
     sheet.allocated(6000)
-    sheet.begins_to_wait("1", 1000)
+    sheet.begins_to_wait("a", "1", 1000)
     sheet.at(7200)
-    sheet.ceases_to_wait("1", 1000)
+    sheet.ceases_to_wait("a", 1000, placed=True)
     sheet.machine(8, 16 * MICROS, gone=True)
     sheet.at(9000)
 
     report = sheet.report({})
 
     assert report["gpus"]["hours"] == {"capacity": 16.0, "allocated": 9.0, "waste": 10.0, "wasteWhileWaiting": 1.0}
-    assert report["cost"] == {"total": 32.0, "wasted": 20.0}
+    assert report["cost"] == {"total": 32.0, "wasted": 20.0, "currency": "USD"}
     assert report["seconds"] == 9000.0
 
 

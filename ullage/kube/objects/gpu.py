@@ -53,7 +53,8 @@ class GpuClaimDevices(KubeStruct, frozen=True, gc=False, kw_only=True):
     """Exclusive takes whole GPUs; Shared takes the part of each that memory or tflops ask for; MIG takes the smallest
     MIG instance with enough memory."""
     model: Annotated[str, length(1, 128)] = ""
-    """GPU model, as GpuNodeStatus names it. Any model, if not set."""
+    """GPU model: words of the name in GpuNodeStatus, such as H100. Bars separate alternatives: H100|H200. Any model, if
+    not set."""
     memory: Annotated[int | str | None, BYTES] = None
     """Memory per GPU, such as 40Gi: the minimum a GPU must have, and with Shared and MIG the amount taken of it."""
     tflops: Annotated[int | None, at_least(1)] = None

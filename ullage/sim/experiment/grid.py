@@ -26,6 +26,8 @@ class GridPoint:
     """One combination."""
 
     label: str
+    group: str
+    """Label without the seed."""
     settings: Settings
     seed: int
 
@@ -56,8 +58,9 @@ def grid(base: Settings, axes: Sequence[GridAxis], seed: int) -> list[GridPoint]
                 chosen = _seed(value)
             else:
                 settings = override(settings, axis.key, value, "--sweep")
-        label = " ".join(f"{axis.key}={value}" for axis, value in zip(axes, values, strict=True))
-        cells.append(GridPoint(label, settings, chosen))
+        named = [(axis.key, f"{axis.key}={value}") for axis, value in zip(axes, values, strict=True)]
+        group = " ".join(name for key, name in named if key != SEED) or "all seeds"
+        cells.append(GridPoint(" ".join(name for _, name in named), group, settings, chosen))
         if len(cells) > MOST_RUNS:
             raise UserError(f"--sweep: more than {MOST_RUNS} combinations; give fewer values")
     return cells

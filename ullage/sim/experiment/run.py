@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ullage.sim.experiment.run_spec import RunSpec, changed_settings, world_arrivals, world_spec
+from ullage.sim.experiment.descriptions import changed_settings, fleet_summary, workload_summary
+from ullage.sim.experiment.run_spec import RunSpec, world_arrivals, world_spec
 from ullage.sim.report.comparison import ComparedDecision
 from ullage.sim.report.run_sheet import RunSheet
 from ullage.sim.world.decisions import Decision
@@ -55,6 +56,7 @@ class PreparedRun:
     """A world, its arrivals, and their descriptions for reports."""
 
     label: str
+    group: str = ""
     spec: WorldSpec
     arrivals: tuple[Arrival, ...]
     duration: float | None = None
@@ -77,19 +79,15 @@ def perform(recipe: RunSpec, *, keep_steps: bool = False, on_progress: OnProgres
 
 def prepared(recipe: RunSpec) -> PreparedRun:
     """World, arrivals and report fields of a RunSpec."""
-    workload, fleet = recipe.workload, recipe.fleet
-    objects = [*fleet.objects, *recipe.restored]
     return PreparedRun(
         label=recipe.label,
+        group=recipe.group,
         spec=world_spec(recipe),
         arrivals=tuple(world_arrivals(recipe)),
         duration=recipe.duration,
         settings=changed_settings(recipe.settings),
-        workload={"jobs": len(workload.jobs), "pods": workload.pods, "rows left out": len(workload.skipped)},
-        fleet={
-            "nodes": len(fleet.nodes) + sum(one.get("kind") == "Node" for one in objects),
-            "pools": sum(one.get("kind") == "NodeProvisioner" for one in objects),
-        },
+        workload=workload_summary(recipe.workload),
+        fleet=fleet_summary(recipe),
     )
 
 
@@ -111,6 +109,7 @@ def play(run: PreparedRun, *, keep_steps: bool = False, on_progress: OnProgress 
         fleet=run.fleet,
         scores=result.report,
         decisions={"count": tape.count, "digest": tape.digest},
+        group=run.group,
     )
     return RunOutcome(sheet=sheet, steps=tuple(tape.steps), violation=_broken(run, result))
 

@@ -1,15 +1,14 @@
 """Specification of a run, and the world and arrivals made from it. Can be sent to another process."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from ullage.config.docs import as_plain
 from ullage.config.settings import Settings
 from ullage.kube.client.resource import JsonObject
 from ullage.model.scoring import ScoringPolicy
 from ullage.sim.apiserver.network_faults import Latency
 from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.fleet.fleet import SimulatedFleet
+from ullage.sim.fleet.prices import price_list
 from ullage.sim.kubelet.timings import KubeletTimings
 from ullage.sim.virtual_time import EPOCH
 from ullage.sim.workload.job import Workload
@@ -22,6 +21,8 @@ class RunSpec:
     """One run. The same RunSpec gives the same report, to the byte, wherever it is run."""
 
     label: str
+    group: str = ""
+    """Label of the runs that differ in nothing but the seed; empty: there are none."""
     workload: Workload
     fleet: SimulatedFleet
     settings: Settings
@@ -58,23 +59,13 @@ def world_spec(recipe: RunSpec) -> WorldSpec:
         latency=Latency(default=chosen.api_latency, spread=0.5, watch=0.01),
         faults=chosen.faults,
         invariants=recipe.invariants,
+        prices=price_list(chosen.currency, chosen.gpu_prices),
     )
 
 
 def world_arrivals(recipe: RunSpec) -> list[Arrival]:
     """Arrivals of the run, in the order of the workload's jobs."""
     return arrivals(recipe.workload.jobs, recipe.manner)
-
-
-def changed_settings(settings: Settings) -> dict[str, Any]:
-    """Settings that differ from their defaults, by path."""
-    plain, usual = as_plain(settings), as_plain(Settings())
-    return {
-        f"{section}.{name}": value
-        for section, values in plain.items()
-        for name, value in values.items()
-        if value != usual[section][name]
-    }
 
 
 def _seeded(settings: Settings, seed: int) -> Settings:

@@ -9,8 +9,6 @@ from ullage.sim.world.spec import FleetNode
 
 DEFAULT_GPU_MEMORY = 80 << 30
 """Bytes of GPU memory assumed if none is given. A share of a GPU is a share of its memory."""
-MODEL_LABEL = "nvidia.com/gpu.product"
-"""Node label with the GPU model. Pods that accept one of several models select by it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +24,8 @@ class SimulatedFleet:
     smallest_gpu: int = 0
     """Bytes of the smallest GPU, if known from elsewhere; 0 otherwise."""
     warnings: tuple[str, ...] = ()
+    name: str = ""
+    """Names of its files, without folders, for reports."""
 
     @property
     def gpus(self) -> int:

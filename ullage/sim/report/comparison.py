@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ullage.sim.report.run_sheet import METRICS, RunSheet
+from ullage.sim.report.intervals import RunGroup, difference, grouped
+from ullage.sim.report.run_sheet import METRICS, MONEY, RunSheet
 
 _BY_POLICY = re.compile(r", by [a-z-]+(/[0-9]+)?$")
 """Policy at the end of a note. It is left out of comparisons: different policies can choose the same."""
@@ -33,18 +34,24 @@ class ComparedDecision(NamedTuple):
 
 
 def compared(sheets: Sequence[RunSheet], steps: Sequence[Sequence[ComparedDecision]]) -> list[dict[str, Any]]:
-    """Every run beside the first: settings, the first decision that differs, and measures."""
-    if len(sheets) < 2:
+    """Every group of runs beside the first: settings, the first decision that differs, and measures.
+
+    Decisions are those of each group's first seed.
+    """
+    groups = grouped(sheets)
+    if len(groups) < 2:
         return []
+    taken = {id(sheet): own for sheet, own in zip(sheets, steps, strict=True)}
+    first = groups[0]
     return [
         {
-            "label": sheet.label,
-            "beside": sheets[0].label,
-            "settings": _settings(sheets[0], sheet),
-            "parting": parting(steps[0], own),
-            "metrics": _metrics(sheets[0], sheet),
+            "label": group.label,
+            "beside": first.label,
+            "settings": _settings(first.sheets[0], group.sheets[0]),
+            "parting": parting(taken[id(first.sheets[0])], taken[id(group.sheets[0])]),
+            "metrics": _metrics(first, group),
         }
-        for sheet, own in zip(sheets[1:], steps[1:], strict=True)
+        for group in groups[1:]
     ]
 
 
@@ -73,22 +80,25 @@ def _settings(first: RunSheet, other: RunSheet) -> dict[str, list[Any]]:
     return {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _metrics(first: RunSheet, other: RunSheet) -> list[dict[str, Any]]:
+def _metrics(first: RunGroup, other: RunGroup) -> list[dict[str, Any]]:
     found = []
     for metric in METRICS:
-        one, two = metric.of(first.scores), metric.of(other.scores)
-        if one is None or two is None or one == two:
+        one, two, between = first.of(metric), other.of(metric), difference(first, other, metric)
+        if one is None or two is None or between is None or one.mean == two.mean:
             continue
-        better = None if metric.more_is_better is None else (two > one) == metric.more_is_better
-        found.append(
-            {
-                "metric": metric.name,
-                "unit": metric.unit,
-                "first": one,
-                "other": two,
-                "difference": round(two - one, 6),
-                "percent": round((two - one) / one * 100, 3) if one else None,
-                "better": better,
-            }
-        )
+        better = None if metric.more_is_better is None else (two.mean > one.mean) == metric.more_is_better
+        entry = {
+            "metric": metric.name,
+            "unit": metric.unit,
+            "first": round(one.mean, 6),
+            "other": round(two.mean, 6),
+            "difference": round(between.mean, 6),
+            "percent": round(between.mean / one.mean * 100, 3) if one.mean else None,
+            "better": better,
+        }
+        if metric.unit == MONEY:
+            entry["currency"] = first.sheets[0].scores["cost"].get("currency", "")
+        if between.count > 1:
+            entry |= {"low": round(between.low, 6), "high": round(between.high, 6), "certain": between.sign != 0}
+        found.append(entry)
     return found

@@ -2,29 +2,39 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from html import escape
 from typing import Any
 
 from ullage.sim.report import plots, text
+from ullage.sim.report.document import document
+from ullage.sim.report.headline import headline
+from ullage.sim.report.intervals import RunGroup, grouped
 from ullage.sim.report.run_sheet import RunSheet
 from ullage.sim.report.style import STYLE
 from ullage.sim.report.svg import dashes
 
 Rows = Sequence[Sequence[str]]
+_MARKS = "≥ marks lower bounds: pods that never ran are counted with the time they waited. Shaded below: steady state."
 
 
-def page(sheets: Sequence[RunSheet], compared: Sequence[Mapping[str, Any]]) -> str:
-    """Whole document."""
-    title = "Simulation: " + ", ".join(sheet.label for sheet in sheets)
+def page(
+    sheets: Sequence[RunSheet], compared: Sequence[Mapping[str, Any]], about: Mapping[str, str] | None = None
+) -> str:
+    """Whole document. Of runs that differ in nothing but the seed, the first is drawn."""
+    groups = grouped(sheets)
+    shown = [replace(group.sheets[0], label=group.label) for group in groups]
+    title = "Simulation: " + ", ".join(group.label for group in groups)
     body = [
         f"<h1>{escape(title)}</h1>",
-        *_about(sheets),
-        *_section("summary", "Summary", "", text.summary(sheets)),
+        f'<p class="headline">{escape(headline(sheets))}</p>',
+        *_section("summary", "Summary", _MARKS, text.summary(sheets)),
         *_differences(compared),
-        *(part for made in plots.all_plots(sheets) for part in _plot(made, sheets)),
-        *_waiting_tables(sheets),
+        *_about(groups, about or {}),
+        *(part for made in plots.all_plots(shown) for part in _plot(made, shown)),
+        *_waiting_tables(shown),
     ]
-    data = {"format": 1, "runs": [sheet.as_json() for sheet in sheets], "comparison": list(compared)}
+    data = document(sheets, compared, about or {})
     written = json.dumps(data, sort_keys=True, separators=(",", ":")).replace("</", "<\\/")
     return "\n".join(
         [
@@ -47,15 +57,17 @@ def page(sheets: Sequence[RunSheet], compared: Sequence[Mapping[str, Any]]) -> s
     )
 
 
-def _about(sheets: Sequence[RunSheet]) -> list[str]:
-    rows: list[tuple[str, ...]] = [("", *(sheet.label for sheet in sheets))]
-    rows.append(("seed", *(str(sheet.seed) for sheet in sheets)))
+def _about(groups: Sequence[RunGroup], about: Mapping[str, str]) -> list[str]:
+    sheets = [group.sheets[0] for group in groups]
+    rows: list[tuple[str, ...]] = [("", *(group.label for group in groups))]
+    rows.append(("seeds", *(", ".join(map(str, group.seeds)) for group in groups)))
     for part in ("workload", "fleet"):
-        names = sorted({key for sheet in sheets for key in getattr(sheet, part)})
-        rows += [(f"{part} {name}", *(str(getattr(sheet, part).get(name, "")) for sheet in sheets)) for name in names]
+        names = dict.fromkeys(key for sheet in sheets for key in getattr(sheet, part))
+        rows += [(f"{part}: {name}", *(str(getattr(sheet, part).get(name, "")) for sheet in sheets)) for name in names]
     paths = sorted({path for sheet in sheets for path in sheet.settings})
-    rows += [(path, *(str(sheet.settings.get(path, "(default)")) for sheet in sheets)) for path in paths]
-    return _section("about", "What was run", "", rows)
+    rows += [(path, *(text.setting(sheet.settings.get(path)) for sheet in sheets)) for path in paths]
+    said = f"ullage {about['version']}: {about['command']}" if about.get("command") else ""
+    return _section("about", "What was run", said, rows)
 
 
 def _differences(compared: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -78,9 +90,16 @@ def _plot(made: plots.DrawnPlot, sheets: Sequence[RunSheet]) -> list[str]:
         f'<section aria-labelledby="{made.plot.id}"><h2 id="{made.plot.id}">{escape(made.plot.title)}</h2>',
         f"<p>{escape(made.plot.description)}</p>",
         f'<ul class="legend">{legend}</ul>' if len(made.legend) > 1 or len(sheets) > 1 else "",
-        f"<figure>{made.svg}</figure>",
+        *_panels(made),
         f"<details><summary>Figures of this plot</summary>{table(made.rows)}</details></section>",
     ]
+
+
+def _panels(made: plots.DrawnPlot) -> list[str]:
+    if len(made.panels) == 1:
+        return [f"<figure>{made.panels[0][1]}</figure>"]
+    figures = (f"<figure><figcaption>{escape(name)}</figcaption>{drawn}</figure>" for name, drawn in made.panels)
+    return ['<div class="panels">', *figures, "</div>"]
 
 
 def _waiting_tables(sheets: Sequence[RunSheet]) -> list[str]:

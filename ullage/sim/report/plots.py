@@ -1,7 +1,7 @@
 """Plots of a report, and the table below each of them."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ullage.sim.report import svg
@@ -19,10 +19,11 @@ _PERCENTILES = (("p50", "half of them"), ("p90", "90 %"), ("p99", "99 %"))
 
 @dataclass(frozen=True, slots=True)
 class DrawnPlot:
-    """A plot that has been drawn."""
+    """A plot that has been drawn: in one panel, or one for each run, side by side and on the same axes."""
 
     plot: Plot
-    svg: str
+    panels: tuple[tuple[str, str], ...]
+    """Caption and SVG of each."""
     legend: tuple[tuple[str, int], ...]
     rows: tuple[tuple[str, ...], ...]
 
@@ -51,35 +52,53 @@ def all_plots(sheets: Sequence[RunSheet]) -> Iterator[DrawnPlot]:
 
 def _allocation(sheets: Sequence[RunSheet]) -> DrawnPlot:
     plot = Plot("allocation", "GPU allocation", "GPUs there are, and GPUs given to pods.", "GPUs")
-    drawn: list[Line] = []
+    drawn: list[list[Line]] = []
     for number, sheet in enumerate(sheets):
-        series = _series(sheet)
-        if number == 0 or set(series["capacity"]) != set(_series(sheets[0])["capacity"]):
-            name = "there are" if len(sheets) == 1 else f"there are, {sheet.label}"
-            drawn.append(Line(name, series["capacity"], series["width"], colour=7, faint=True))
-        name = "given" if len(sheets) == 1 else f"given, {sheet.label}"
-        drawn.append(Line(name, series["allocated"], series["width"], colour=number))
-    return _made(plot, drawn)
+        series, of = _series(sheet), "" if len(sheets) == 1 else f", {sheet.label}"
+        drawn.append(
+            [
+                Line(f"there are{of}", series["capacity"], series["width"], colour=7, faint=True),
+                Line(f"given{of}", series["allocated"], series["width"], colour=number),
+            ]
+        )
+    return _made(plot, sheets, drawn)
 
 
 def _over_time(plot: Plot, sheets: Sequence[RunSheet], values: Any) -> DrawnPlot:
     return _made(
         plot,
+        sheets,
         [
-            Line(sheet.label, values(_series(sheet)), _series(sheet)["width"], colour=number)
+            [Line(sheet.label, values(_series(sheet)), _series(sheet)["width"], colour=number)]
             for number, sheet in enumerate(sheets)
         ],
     )
 
 
-def _made(plot: Plot, drawn: Sequence[Line]) -> DrawnPlot:
+def _made(plot: Plot, sheets: Sequence[RunSheet], by_run: Sequence[Sequence[Line]]) -> DrawnPlot:
+    drawn = [line for run in by_run for line in run]
+    axes = svg.axes_of(drawn)
+    panels = tuple(
+        (sheet.label, svg.lines(_numbered(plot, number, len(sheets)), own, axes, _window(sheet)))
+        for number, (sheet, own) in enumerate(zip(sheets, by_run, strict=True))
+    )
     longest = max((len(line.values) for line in drawn), default=0)
     every = max(1, -(-longest // _MOST_ROWS))
     rows: list[tuple[str, ...]] = [("time", *(line.name for line in drawn))]
     for place in range(0, longest, every):
         at = spoken_time(place * drawn[0].width)
         rows.append((at, *(_value_at(line, place * drawn[0].width) for line in drawn)))
-    return DrawnPlot(plot, svg.lines(plot, drawn), tuple((line.name, line.colour) for line in drawn), tuple(rows))
+    return DrawnPlot(plot, panels, tuple((line.name, line.colour) for line in drawn), tuple(rows))
+
+
+def _numbered(plot: Plot, number: int, count: int) -> Plot:
+    """Plot of one panel of several, with an id of its own."""
+    return plot if count == 1 else replace(plot, id=f"{plot.id}-{number}")
+
+
+def _window(sheet: RunSheet) -> tuple[float, float] | None:
+    steady = sheet.scores.get("steady", {})
+    return (steady["from"], steady["to"]) if steady.get("found") else None
 
 
 def _value_at(line: Line, at: float) -> str:
@@ -112,7 +131,7 @@ def _waiting(sheets: Sequence[RunSheet]) -> DrawnPlot:
         if len(sheets) > 1
         else tuple((said, place) for place, (_, said) in enumerate(_PERCENTILES))
     )
-    return DrawnPlot(plot, svg.bars(plot, groups, log=True), legend, tuple(rows))
+    return DrawnPlot(plot, (("", svg.bars(plot, groups, log=True)),), legend, tuple(rows))
 
 
 def _events(sheets: Sequence[RunSheet]) -> DrawnPlot:
@@ -145,7 +164,7 @@ def _counted(plot: Plot, sheets: Sequence[RunSheet], counts: Sequence[Mapping[st
     ]
     rows = [("what", *(sheet.label for sheet in sheets)), *((g.name, *(bar.said for bar in g.bars)) for g in groups)]
     legend = tuple((sheet.label, number) for number, sheet in enumerate(sheets))
-    return DrawnPlot(plot, svg.lying_bars(plot, groups), legend, tuple(rows))
+    return DrawnPlot(plot, (("", svg.lying_bars(plot, groups)),), legend, tuple(rows))
 
 
 def _named(sheet: RunSheet, part: str) -> dict[str, int]:

@@ -61,11 +61,21 @@ def dashes(colour: int) -> str:
     return f' stroke-dasharray="{dash}"' if dash else ""
 
 
-def lines(plot: Plot, drawn: Sequence[Line]) -> str:
-    """Lines over simulated time."""
+def axes_of(drawn: Sequence[Line]) -> tuple[PlotAxis, PlotAxis]:
+    """Axes that all these lines fit on: time, and values."""
     across = time_axis(max((len(one.values) * one.width for one in drawn), default=1.0))
-    up = linear(max((value for one in drawn for value in one.values), default=0.0))
-    parts = [*_frame(up, plot.unit), *_time_marks(across)]
+    return across, linear(max((value for one in drawn for value in one.values), default=0.0))
+
+
+def lines(
+    plot: Plot,
+    drawn: Sequence[Line],
+    axes: tuple[PlotAxis, PlotAxis] | None = None,
+    window: tuple[float, float] | None = None,
+) -> str:
+    """Lines over simulated time, on these axes or on their own. `window` is shaded: the steady state."""
+    across, up = axes or axes_of(drawn)
+    parts = [*_shade(window, across), *_frame(up, plot.unit), *_time_marks(across)]
     for one in drawn:
         look = f'class="line c{one.colour % COLOURS}{" faint" if one.faint else ""}"'
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in _points(one, across, up))
@@ -133,6 +143,16 @@ def _frame(up: PlotAxis, unit: str) -> list[str]:
     if unit != "time":
         parts.append(f'<g transform="translate(12 {HEIGHT / 2}) rotate(-90)">{_label(0, 0, unit, "middle")}</g>')
     return parts
+
+
+def _shade(window: tuple[float, float] | None, across: PlotAxis) -> list[str]:
+    if window is None:
+        return []
+    left, right = (_LEFT + across.at(min(one, across.high)) * (WIDTH - _LEFT - _RIGHT) for one in window)
+    return [
+        f'<rect class="steady" x="{left:.1f}" y="{_TOP}" width="{max(0.0, right - left):.1f}" '
+        f'height="{HEIGHT - _TOP - _BOTTOM}"><title>steady state</title></rect>'
+    ]
 
 
 def _time_marks(across: PlotAxis) -> list[str]:

@@ -3,12 +3,36 @@
 from collections.abc import Iterator
 
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
+from ullage.sim.workload.columns import ColumnNames
 from ullage.sim.workload.job import TraceJob
-from ullage.sim.workload.table_reader import BadRow, TableRow
+from ullage.sim.workload.table_reader import LATEST_SECONDS, LONGEST_SECONDS, BadRow, TableRow
 
 MIB = 1 << 20
-OPENB_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
-ARRIVALS_COLUMNS = ("arrival", "duration")
+_OPENB_NEEDED = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli", "creation_time", "deletion_time")
+OPENB_COLUMNS = ColumnNames(
+    dict.fromkeys((*_OPENB_NEEDED, "gpu_spec", "scheduled_time"), ()), needed=_OPENB_NEEDED, ignore_unknown=True
+)
+"""Columns of the public trace that are read. It has others."""
+ARRIVALS_COLUMNS = ColumnNames(
+    {
+        "name": ("job", "job_name", "job_id", "id", "pod"),
+        "arrival": ("arrival_time", "arrives", "at", "submit", "submit_time", "submitted", "submission_time"),
+        "duration": ("run_time", "runtime", "seconds", "duration_seconds", "duration_s", "length"),
+        "gpus": ("gpu", "num_gpus", "num_gpu", "n_gpus", "gpu_count", "gpus_per_pod"),
+        "pods": ("replicas", "workers", "gang_size", "num_pods", "tasks"),
+        "cpu": ("cpus", "cores", "num_cpus", "vcpus"),
+        "memory": ("mem", "ram"),
+        "gpu_memory": ("gpu_mem", "vram"),
+        "models": ("model", "gpu_model", "gpu_models", "gpu_type", "gpu_spec"),
+        "priority": ("prio",),
+        "namespace": ("ns", "team"),
+    },
+    needed=("arrival", "duration"),
+)
+"""Columns of a plain list of arrivals."""
+MOST_PODS = 10_000
+HIGHEST_PRIORITY = 1_000_000_000
+"""Highest priority that Kubernetes lets users give."""
 SWF_FIELDS = 18
 GPUS_PER_POD = 8
 """GPUs per pod of a job in the Standard Workload Format, whose processors count as GPUs."""
@@ -19,8 +43,11 @@ def openb_job(row: TableRow) -> TraceJob:
 
     `stays` is from the trace; its run time counts from when the trace scheduled it.
     """
-    created, gone = row.number_of("creation_time"), row.maybe_number("deletion_time")
-    begun = row.maybe_number("scheduled_time")
+    created, gone = (
+        row.number_of("creation_time", most=LATEST_SECONDS),
+        row.maybe_number("deletion_time", LATEST_SECONDS),
+    )
+    begun = row.maybe_number("scheduled_time", LATEST_SECONDS)
     if gone is not None and gone < created:
         raise row.wrong("deletion_time", f"is {gone:g}, before creation_time ({created:g})")
     gpus = row.whole("num_gpu")
@@ -47,20 +74,20 @@ def arrival_job(row: TableRow) -> TraceJob:
         asked = 1.0
     elif asked != int(asked):
         raise row.wrong("gpus", f"is {asked:g}; expected whole GPUs, or a part of one below 1")
-    duration = row.maybe_number("duration")
+    duration = row.maybe_length("duration")
     return TraceJob(
         name=row.text("name", f"job-{row.number:06d}"),
-        at=row.number_of("arrival"),
+        at=row.moment("arrival"),
         seconds=duration,
         stays=duration,
-        pods=row.whole("pods", 1, least=1),
+        pods=row.whole("pods", 1, least=1, most=MOST_PODS),
         gpus=_gpus(row, "gpus", int(asked)),
         share_milli=share,
         gpu_memory=row.amount("gpu_memory", 0),
         models=row.words("models"),
         cpu_milli=row.milli("cpu", 0),
         memory=row.amount("memory", 0),
-        priority=row.whole("priority", 0, least=-1_000_000),
+        priority=row.whole("priority", 0, least=-HIGHEST_PRIORITY, most=HIGHEST_PRIORITY),
         namespace=row.text("namespace", "default"),
     )
 
@@ -86,7 +113,7 @@ def swf_job(row: TableRow) -> TraceJob:
     """Job from a row: fields 1 number, 2 submit, 3 wait, 4 run time, 5 processors allocated, 8 processors requested."""
     asked = row.whole("8", least=-1)
     gpus = asked if asked > 0 else row.whole("5", least=-1)
-    ran = row.number_of("4", least=-1)
+    ran = row.number_of("4", least=-1, most=LONGEST_SECONDS)
     if gpus <= 0:
         raise row.wrong("8", "no processors are said here or in column 5")
     if ran < 0:
@@ -95,7 +122,7 @@ def swf_job(row: TableRow) -> TraceJob:
     waited = max(row.number_of("3", least=-1), 0.0)
     return TraceJob(
         name=f"job-{row.whole('1'):06d}",
-        at=row.number_of("2"),
+        at=row.number_of("2", most=LATEST_SECONDS),
         seconds=ran,
         stays=waited + ran,
         pods=pods,

@@ -39,6 +39,11 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 
     jobs: tuple[TraceJob, ...]
     skipped: tuple[str, ...] = ()
+    name: str = ""
+    """Name of the file without its folder, for reports."""
+    impossible: tuple[str, ...] = ()
+    """Jobs that were left out because they can never run, one sentence for each kind of them."""
+    impossible_pods: int = 0
 
     @property
     def pods(self) -> int:

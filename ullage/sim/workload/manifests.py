@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ullage.decide.placement.devices.gpu_models import ALTERNATIVES
 from ullage.model.device import MILLI_GPU
 from ullage.model.resources import GPU
 from ullage.model.scoring import DEFAULT_SCHEDULER
-from ullage.sim.fleet.fleet import MODEL_LABEL, model_label
 from ullage.sim.kubelet.timings import DURATION
 from ullage.sim.workload.job import TraceJob
 from ullage.sim.world.spec import Arrival
@@ -73,11 +73,11 @@ def _objects(job: TraceJob, manner: PodOptions) -> Iterator[dict[str, Any]]:
 
 def _claim(job: TraceJob, name: str, manner: PodOptions) -> dict[str, Any] | None:
     """GpuClaim of a job; None if a plain resource request is enough."""
-    if not job.gpus or not (job.is_share or job.pods > 1 or len(job.models) == 1):
+    if not job.gpus or not (job.is_share or job.pods > 1 or job.models):
         return None
     devices: dict[str, Any] = {"count": job.gpus}
-    if len(job.models) == 1:
-        devices["model"] = job.models[0]
+    if job.models:
+        devices["model"] = ALTERNATIVES.join(job.models)
     if job.is_share:
         devices |= {"exclusivity": "Shared", "memory": job.gpu_memory or job.share_milli * manner.share_of // MILLI_GPU}
     spec: dict[str, Any] = {"devices": devices}
@@ -106,8 +106,6 @@ def _pod(job: TraceJob, name: str, manner: PodOptions, *, claimed: bool) -> dict
         "restartPolicy": "Never",
         "containers": [{"name": "main", "image": "example.test/job:v1", "resources": _resources(asked)}],
     }
-    if len(job.models) > 1:
-        spec["affinity"] = _any_of(job.models)
     if job.priority:
         spec["priorityClassName"] = _class_of(job.priority)
     meta = {"name": name, "namespace": job.namespace, "annotations": annotations}
@@ -118,13 +116,6 @@ def _resources(asked: dict[str, str]) -> dict[str, Any]:
     """Resources of a container. GPUs are limits too, because Kubernetes wants both to be equal."""
     gpus = {what: amount for what, amount in asked.items() if what == GPU}
     return {"requests": asked, **({"limits": gpus} if gpus else {})}
-
-
-def _any_of(models: tuple[str, ...]) -> dict[str, Any]:
-    term = {
-        "matchExpressions": [{"key": MODEL_LABEL, "operator": "In", "values": [model_label(model) for model in models]}]
-    }
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
 def _class_of(priority: int) -> str:

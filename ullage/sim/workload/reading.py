@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 
@@ -10,6 +12,7 @@ from ullage.sim.workload.formats import ARRIVALS_COLUMNS, OPENB_COLUMNS, arrival
 from ullage.sim.workload.job import TraceJob, Workload, in_order
 from ullage.sim.workload.synthetic import Synthetic, generated, read_synthetic
 from ullage.sim.workload.table_reader import (
+    LONGEST_SECONDS,
     BadRow,
     BadRows,
     RowReader,
@@ -27,34 +30,49 @@ _LONGEST_NAME = 200
 
 
 def read_workload(
-    path: str, *, form: str = "auto", seed: int = 0, bad_rows: BadRows = BadRows.STOP, most: int | None = None
+    path: str,
+    *,
+    form: str = "auto",
+    seed: int = 0,
+    bad_rows: BadRows = BadRows.STOP,
+    ignore_unknown: bool = False,
+    most: int | None = None,
 ) -> Workload:
     """Read the workload of a file; `synthetic` instead of a path is the generator with its defaults. Raises UserError.
 
-    `most` keeps the first so many jobs.
+    `most` keeps the first so many jobs; `ignore_unknown` leaves out columns that no format has.
     """
     if path == SYNTHETIC:
-        return Workload(jobs=_kept(in_order(generated(Synthetic(), seed)), most))
+        return Workload(jobs=_kept(in_order(generated(Synthetic(), seed)), most), name=SYNTHETIC)
     text = read_table(path)
     found = _detected(path, text) if form == "auto" else form
     if found == SYNTHETIC:
-        return Workload(jobs=_kept(in_order(generated(read_synthetic(text, path), seed)), most))
+        return Workload(jobs=_kept(in_order(generated(read_synthetic(text, path), seed)), most), name=Path(path).name)
     sieve = RowReader(bad_rows)
-    rows, read = _reader(found, text, path)
+    rows, read = _reader(found, text, path, ignore_unknown)
     jobs = sieve.take(rows, _Names(read).read)
     if not jobs:
         left_out = f"; {len(sieve.skipped)} rows were left out" if sieve.skipped else ""
         raise UserError(f"{path}: no jobs in it{left_out}")
-    return Workload(jobs=_kept(in_order(jobs), most), skipped=tuple(sieve.skipped))
+    ordered = _kept(in_order(jobs), most)
+    if ordered[-1].at > LONGEST_SECONDS:
+        raise UserError(
+            f"{path}: {ordered[-1].name} arrives {ordered[-1].at:,.0f} s after the first job; expected at most ten "
+            "years; are these seconds?"
+        )
+    return Workload(jobs=ordered, skipped=tuple(sieve.skipped), name=Path(path).name)
 
 
-def _reader(form: str, text: str, source: str) -> tuple[Iterator[TableRow | BadRow], Callable[[TableRow], TraceJob]]:
+def _reader(
+    form: str, text: str, source: str, ignore_unknown: bool
+) -> tuple[Iterator[TableRow | BadRow], Callable[[TableRow], TraceJob]]:
+    plain = replace(ARRIVALS_COLUMNS, ignore_unknown=ignore_unknown)
     if form == "openb":
         return csv_rows(text, source, OPENB_COLUMNS), openb_job
     if form == "csv":
-        return csv_rows(text, source, ARRIVALS_COLUMNS), arrival_job
+        return csv_rows(text, source, plain), arrival_job
     if form == "jsonl":
-        return json_rows(text, source), arrival_job
+        return json_rows(text, source, plain), arrival_job
     return swf_rows(text, source), swf_job
 
 
@@ -65,7 +83,7 @@ def _detected(path: str, text: str) -> str:
         return "swf" if suffix == "swf" else "jsonl"
     if suffix in ("yaml", "yml"):
         return SYNTHETIC
-    if suffix == "csv" or "," in text.partition("\n")[0]:
+    if suffix in ("csv", "tsv") or "," in text.partition("\n")[0]:
         return "openb" if {"cpu_milli", "num_gpu"} <= set(header_of(text)) else "csv"
     raise UserError(f"{path}: cannot tell what format this is; say it with --workload-format ({', '.join(FORMATS)})")
 

@@ -3,17 +3,32 @@
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ullage.errors import UserError
+from ullage.model.duration import EXAMPLES, read_duration
 from ullage.model.quantity import quantity
+from ullage.sim.workload.columns import ColumnNames
 
 T = TypeVar("T")
 N = TypeVar("N", int, float)
+
+LONGEST_SECONDS = 10 * 365 * 86_400.0
+"""Longest time a list may ask for: ten years."""
+LATEST_SECONDS = 1e11
+"""Latest time of arrival, in seconds since whatever the list counts from: later ones are no seconds."""
+MOST_BYTES = 1 << 60
+_LEAST_BYTES = 1 << 20
+"""Memory below it is a number without its unit."""
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]")
+_SPOKEN_TIME = re.compile(r"([0-9.]+)\s*(s|m|h|d)(ecs?|econds?|ins?|inutes?|rs?|ours?|ays?)?", re.IGNORECASE)
+_DELIMITERS = (",", ";", "\t", "|")
 
 
 class BadRows(StrEnum):
@@ -45,22 +60,52 @@ class TableRow:
     def text(self, column: str, default: str | None = None) -> str:
         return self._read(column, default, str, "a text")
 
-    def whole(self, column: str, default: int | None = None, least: int = 0) -> int:
-        return self._at_least(column, self._read(column, default, _whole, "a whole number"), least)
+    def whole(self, column: str, default: int | None = None, least: int = 0, most: int | None = None) -> int:
+        found = self._at_least(column, self._read(column, default, _whole, "a whole number"), least)
+        return self._at_most(column, found, most)
 
-    def number_of(self, column: str, default: float | None = None, least: float = 0.0) -> float:
-        return self._at_least(column, self._read(column, default, _number, "a number"), least)
+    def number_of(
+        self, column: str, default: float | None = None, least: float = 0.0, most: float | None = None
+    ) -> float:
+        found = self._at_least(column, self._read(column, default, _number, "a number"), least)
+        return self._at_most(column, found, most)
 
-    def maybe_number(self, column: str) -> float | None:
-        return self.number_of(column) if self.given(column) else None
+    def maybe_number(self, column: str, most: float | None = None) -> float | None:
+        return self.number_of(column, most=most) if self.given(column) else None
+
+    def maybe_length(self, column: str) -> float | None:
+        """A length of time in seconds: a number, or a duration such as 10m. None: the cell is empty."""
+        if not self.given(column):
+            return None
+        found = self._at_least(column, self._read(column, None, _length, _EXPECTED_LENGTH), 0.0)
+        if found > LONGEST_SECONDS:
+            years = f"{found / 365 / 86_400:,.0f} years"
+            raise self.wrong(
+                column,
+                f"is {self._cell(column)}, which is {years}; expected at most 10 years; leave it empty for a pod that "
+                "runs until the end",
+            )
+        return found
+
+    def moment(self, column: str) -> float:
+        """A time: seconds since any beginning, a duration since then, or a date such as 2026-01-19T13:00:00Z."""
+        found = self._at_least(column, self._read(column, None, _moment, _EXPECTED_MOMENT), 0.0)
+        if found > LATEST_SECONDS:
+            raise self.wrong(column, f"is {self._cell(column)}; expected seconds; are these milliseconds?")
+        return found
 
     def amount(self, column: str, default: int | None = None) -> int:
-        """A quantity such as 64Gi, in whole units."""
-        return self._at_least(column, self._read(column, default, _amount, "a quantity such as 8 or 64Gi"), 0)
+        """A quantity of memory such as 64Gi, in bytes."""
+        found = self._at_least(column, self._read(column, default, _amount, "a quantity such as 512Mi or 64Gi"), 0)
+        if 0 < found < _LEAST_BYTES:
+            cell = self._cell(column)
+            raise self.wrong(column, f"is {cell}, which is {found} bytes; write {cell}Gi if these are gibibytes")
+        return self._at_most(column, found, MOST_BYTES)
 
     def milli(self, column: str, default: int | None = None) -> int:
         """A quantity such as 500m, in thousandths."""
-        return self._at_least(column, self._read(column, default, _milli, "a quantity such as 8 or 500m"), 0)
+        found = self._read(column, default, _milli, "a quantity such as 8 or 500m")
+        return self._at_most(column, self._at_least(column, found, 0), 1_000_000_000)
 
     def words(self, column: str) -> tuple[str, ...]:
         """A list, or words between bars."""
@@ -82,11 +127,16 @@ class TableRow:
         try:
             return read(value)
         except (ValueError, TypeError, OverflowError) as error:
-            raise self.wrong(column, f"is {value!r}; expected {expected}") from error
+            raise self.wrong(column, f"is {value!r}; expected {expected}{_mended(value, expected)}") from error
 
     def _at_least(self, column: str, value: N, least: float) -> N:
         if value < least:
-            raise self.wrong(column, f"is {value}; expected at least {least:g}")
+            raise self.wrong(column, f"is {self._cell(column)}; expected at least {least:g}")
+        return value
+
+    def _at_most(self, column: str, value: N, most: float | None) -> N:
+        if most is not None and value > most:
+            raise self.wrong(column, f"is {self._cell(column)}; expected at most {most:g}")
         return value
 
 
@@ -122,26 +172,30 @@ def read_table(path: str) -> str:
         raise UserError(f"{path}: is not UTF-8 text (byte {error.start})") from error
 
 
+def delimiter_of(text: str) -> str:
+    """Separator of cells: the one of comma, semicolon, tab and bar that the first line has most of."""
+    first = text.partition("\n")[0]
+    return max(_DELIMITERS, key=first.count)
+
+
 def header_of(text: str) -> tuple[str, ...]:
     """Names of a CSV's columns."""
-    return tuple(name.strip() for name in next(csv.reader(io.StringIO(text)), []))
+    return tuple(name.strip() for name in next(csv.reader(io.StringIO(text), delimiter=delimiter_of(text)), []))
 
 
-def csv_rows(text: str, source: str, needed: Sequence[str]) -> Iterator[TableRow | BadRow]:
-    """Rows of a CSV. Raises UserError if its header lacks one of the needed columns."""
-    reader = csv.reader(io.StringIO(text))
+def csv_rows(text: str, source: str, columns: ColumnNames) -> Iterator[TableRow | BadRow]:
+    """Rows of a CSV, by the format's names of its columns. Raises UserError if its header is wrong."""
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter_of(text))
     header = [name.strip() for name in next(reader, [])]
-    missing = [name for name in needed if name not in header]
-    if missing:
-        has, wanted = ", ".join(header) or "nothing", ", ".join(needed)
-        raise UserError(f"{source}: line 1: the column {missing[0]} is missing; it has {has}; needed: {wanted}")
+    names = columns.resolve(header, f"{source}: line 1")
     number = 0
     try:
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue
             number += 1
-            row = TableRow(source, number, reader.line_num, dict(zip(header, cells, strict=False)))
+            given = dict(zip(header, cells, strict=False))
+            row = TableRow(source, number, reader.line_num, {names[key]: given[key] for key in given if key in names})
             if len(cells) != len(header):
                 where = header[len(cells)] if len(cells) < len(header) else header[-1]
                 yield row.wrong(where, f"the row has {len(cells)} cells, and the header {len(header)}")
@@ -151,9 +205,9 @@ def csv_rows(text: str, source: str, needed: Sequence[str]) -> Iterator[TableRow
         raise UserError(f"{source}: line {reader.line_num}: is not CSV: {error}") from error
 
 
-def json_rows(text: str, source: str) -> Iterator[TableRow | BadRow]:
+def json_rows(text: str, source: str, columns: ColumnNames) -> Iterator[TableRow | BadRow]:
     """Rows of a file with a JSON object on each line."""
-    number = 0
+    number, any_of = 0, replace(columns, needed=())
     for line, written in enumerate(text.splitlines(), start=1):
         if not written.strip():
             continue
@@ -164,7 +218,12 @@ def json_rows(text: str, source: str) -> Iterator[TableRow | BadRow]:
             yield BadRow(f"{source}: row {number} (line {line}): is not JSON: {error}")
             continue
         if isinstance(cells, dict):
-            yield TableRow(source, number, line, cells)
+            try:
+                names = any_of.resolve(cells, f"{source}: row {number} (line {line})")
+            except UserError as error:
+                yield BadRow(str(error))
+                continue
+            yield TableRow(source, number, line, {names[key]: cells[key] for key in cells if key in names})
         else:
             yield BadRow(f"{source}: row {number} (line {line}): is not an object")
 
@@ -183,6 +242,32 @@ def _number(value: Any) -> float:
     if not float("-inf") < number < float("inf"):
         raise ValueError(value)
     return number
+
+
+def _length(value: Any) -> float:
+    found = read_duration(value)
+    return _number(value) if found is None else found
+
+
+def _moment(value: Any) -> float:
+    if isinstance(value, str) and _DATE.match(value):
+        date = datetime.fromisoformat(value)
+        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    return _length(value)
+
+
+_EXPECTED_LENGTH = f"seconds, or a duration such as {EXAMPLES}"
+_EXPECTED_MOMENT = f"{_EXPECTED_LENGTH}, or a date such as 2026-01-19T13:00:00Z"
+
+
+def _mended(value: Any, expected: str) -> str:
+    """Advice on the spelling, if it is plain what was meant."""
+    text = str(value).strip()
+    if expected in (_EXPECTED_LENGTH, _EXPECTED_MOMENT) and (said := _SPOKEN_TIME.fullmatch(text)):
+        return f"; write {said[1]}{said[2].lower()}"
+    if re.fullmatch(r"-?[0-9]+,[0-9]+", text):
+        return f"; write {text.replace(',', '.')}"
+    return ""
 
 
 def _amount(value: Any) -> int:

@@ -12,6 +12,8 @@ from ullage.state.device_columns import KIND_LABEL
 
 PRICE = "sim.ullage/price-per-hour-micros"
 """Annotation with the price of a simulated node that is no instance of the cloud."""
+MODEL_LABEL = "nvidia.com/gpu.product"
+"""Node label with the GPU model."""
 _PODS = "110"
 
 

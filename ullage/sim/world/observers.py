@@ -11,6 +11,7 @@ from ullage.kube.client.resources import EVENTS
 from ullage.model.instance import Instance
 from ullage.sim.apiserver import SimulatedApiServer
 from ullage.sim.apiserver.storage.store import StoredChange
+from ullage.sim.fleet.prices import PriceList
 from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.decisions import EVENTS_SHELF, DecisionLog
 from ullage.sim.world.invariants.checking import InvariantChecker
@@ -23,10 +24,12 @@ from ullage.sim.world.scorer import Scorer
 class Observers:
     """All observers. They listen from the start; scores and checks begin with `begin`."""
 
-    def __init__(self, server: SimulatedApiServer, clock: Clock, cloud: SimulatedCloud, *, checks: bool) -> None:
+    def __init__(
+        self, server: SimulatedApiServer, clock: Clock, cloud: SimulatedCloud, prices: PriceList, *, checks: bool
+    ) -> None:
         self.mirror = ObjectMirror(server, clock)
         self.decisions = DecisionLog(server, clock)
-        self.scorer = Scorer(self.mirror, self.decisions)
+        self.scorer = Scorer(self.mirror, self.decisions, prices)
         self.stories = ObjectHistory(self.mirror)
         self.checking = InvariantChecker(self.mirror, server, OURS) if checks else None
         cloud.on_made, cloud.on_gone = self._made, self._gone

@@ -73,9 +73,9 @@ async def _played(world: World, player: WorkloadPlayer, until: float | None) -> 
     broken = asyncio.create_task(world.broken(), name="invariants")
     try:
         await asyncio.wait((playing, broken), return_when=asyncio.FIRST_COMPLETED)
-        if playing.done():
-            playing.result()
-        report, ended_at = world.report(), world.elapsed
+        at_rest = playing.result() if playing.done() else False
+        report = world.report(at_rest=at_rest)
+        ended_at = report["seconds"] if at_rest else world.elapsed
         if not broken.done():
             await asyncio.wait((broken,), timeout=SETTLING_SECONDS)
             world.check_the_end()

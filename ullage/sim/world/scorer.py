@@ -1,7 +1,6 @@
 """Fills in the score sheet from the object mirror, the cloud and the loops' decisions."""
 
 from collections import Counter
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
@@ -9,10 +8,12 @@ from ullage.cloud.api import CreateRequest
 from ullage.model.device import MILLI_GPU
 from ullage.model.instance import Instance
 from ullage.observe.scheduler_metrics import AttemptResult, SchedulerMetrics
+from ullage.sim.fleet.prices import PriceList
 from ullage.sim.world.decisions import Decision, DecisionLog
 from ullage.sim.world.object_mirror import ObjectChange, ObjectMirror
-from ullage.sim.world.scores import SHARED, ScoreSheet
+from ullage.sim.world.scores import ScoreSheet
 from ullage.sim.world.stored_objects import StoredNode, StoredPod
+from ullage.sim.world.waits import SHARED
 
 
 class CountingMetrics(SchedulerMetrics):
@@ -27,22 +28,17 @@ class CountingMetrics(SchedulerMetrics):
         self.attempts.setdefault(str(result), Counter())[str(reason)] += 1
 
 
-@dataclass(slots=True)
-class _Waiting:
-    since: float
-    size: str
-    milli: int
-
-
 class Scorer:
     """Listens from the start. Levels count from there, everything else from `begin`."""
 
-    def __init__(self, mirror: ObjectMirror, decisions: DecisionLog) -> None:
-        self.sheet = ScoreSheet()
+    def __init__(self, mirror: ObjectMirror, decisions: DecisionLog, prices: PriceList) -> None:
+        self.sheet = ScoreSheet(prices.currency)
+        self._prices = prices
         self._mirror = mirror
         self._clock = mirror.clock
         self._began: float = mirror.clock.now()
-        self._waiting: dict[str, _Waiting] = {}
+        self._asked: dict[str, int] = {}
+        """GPUs that each pending pod asks for, in thousandths."""
         self._machines: dict[str, tuple[int, int]] = {}
         """GPUs and price of each paid instance."""
         self._from_cloud: set[str] = set()
@@ -66,7 +62,9 @@ class Scorer:
     def made(self, instance: Instance, request: CreateRequest) -> None:
         self.advance()
         template = request.template
-        paid = self._machines[instance.id] = (template.gpus.count, template.price)
+        gpus = template.gpus
+        price = self._prices.of_node(gpus.model, gpus.count, template.price)
+        paid = self._machines[instance.id] = (gpus.count, price)
         self._from_cloud.add(instance.id)
         self.sheet.machine(*paid)
         if not instance.node:
@@ -84,14 +82,17 @@ class Scorer:
         if before is None or after is None:
             fact = step.fact
             if fact.name not in self._from_cloud:
-                sheet.machine(fact.gpus, fact.price, gone=after is None)
+                sheet.machine(fact.gpus, self._price(fact), gone=after is None)
             sheet.node(gone=after is None)
             sheet.churn["joined" if before is None else "removed"] += 1
         elif before.gpus != after.gpus and after.name not in self._from_cloud:
-            sheet.machine(before.gpus, 0, gone=True)
-            sheet.machine(after.gpus, 0)
+            sheet.machine(before.gpus, self._price(before), gone=True)
+            sheet.machine(after.gpus, self._price(after))
         if before is not None and after is not None and before.marked_for_deletion != after.marked_for_deletion:
             sheet.churn["tainted" if after.marked_for_deletion else "spared"] += 1
+
+    def _price(self, node: StoredNode) -> int:
+        return self._prices.of_node(node.model, node.gpus, node.price)
 
     def _pod(self, step: ObjectChange[StoredPod]) -> None:
         before, after = step.before, step.after
@@ -108,23 +109,22 @@ class Scorer:
         if holds != held:
             self.sheet.allocated(holds - held)
         if waits and not waited:
-            self._begins(step.fact, step.at)
+            self._begins(step.fact)
         elif waited and not waits:
             self._ceases(step)
         if before is not None:
             self._ended(before, after)
 
-    def _begins(self, pod: StoredPod, at: float) -> None:
+    def _begins(self, pod: StoredPod) -> None:
         count, part = self._mirror.asked_gpus(pod)
         size, milli = (SHARED, 0) if part else (str(count), count * MILLI_GPU)
-        waiting = self._waiting[pod.uid] = _Waiting(at, size, milli)
-        self.sheet.begins_to_wait(waiting.size, waiting.milli)
+        self._asked[pod.uid] = milli
+        self.sheet.begins_to_wait(pod.uid, size, milli)
 
     def _ceases(self, step: ObjectChange[StoredPod]) -> None:
-        waiting = self._waiting.pop(step.fact.uid)
-        self.sheet.ceases_to_wait(waiting.size, waiting.milli)
-        if step.after is not None and step.after.node:
-            self.sheet.waits.add(waiting.size, step.at - waiting.since)
+        placed = step.after is not None and bool(step.after.node)
+        self.sheet.ceases_to_wait(step.fact.uid, self._asked.pop(step.fact.uid), placed=placed)
+        if placed:
             self.sheet.pods["placed"] += 1
 
     def _ended(self, before: StoredPod, after: StoredPod | None) -> None:

@@ -5,62 +5,37 @@ byte.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from math import ceil
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from ullage.model.device import MILLI_GPU
 from ullage.model.provisioner import MICROS
+from ullage.sim.fleet.prices import CURRENCY
 from ullage.sim.world.series import Series
+from ullage.sim.world.steady import steady_state
+from ullage.sim.world.waits import PodWait, table
 
 HOUR = 3600.0
-ALL, SHARED = "all", "shared"
 _INTEGRALS = ("capacity", "allocated", "idle", "waitingIdle", "price", "wastedPrice")
 _LEVELS = ("capacity", "allocated", "waiting", "nodes", "costPerHour")
-
-
-class WaitTimes:
-    """Waiting times of pods in seconds, by number of GPUs."""
-
-    def __init__(self) -> None:
-        self._seconds: dict[str, list[float]] = {}
-
-    def add(self, size: str, seconds: float) -> None:
-        self._seconds.setdefault(size, []).append(seconds)
-
-    def table(self, still: Mapping[str, int]) -> dict[str, dict[str, float]]:
-        """Waiting times by size, small sizes first, and of all pods."""
-        sizes = sorted({*self._seconds, *still}, key=lambda size: (size == SHARED, size.zfill(9)))
-        rows = {size: _row(self._seconds.get(size, ()), still.get(size, 0)) for size in sizes}
-        every = [one for seconds in self._seconds.values() for one in seconds]
-        return rows | {ALL: _row(every, sum(still.values()))}
-
-
-def _row(seconds: Sequence[float], still: int) -> dict[str, float]:
-    ranked = sorted(seconds)
-    row = {f"p{part}": round(percentile(ranked, part), 3) for part in (50, 90, 99)}
-    mean = sum(ranked) / len(ranked) if ranked else 0.0
-    longest = ranked[-1] if ranked else 0.0
-    return {"count": len(ranked), "mean": round(mean, 3), **row, "max": round(longest, 3), "still": still}
-
-
-def percentile(ranked: Sequence[float], part: int) -> float:
-    """Smallest value that `part` percent of the values do not exceed; 0 if there are none."""
-    return ranked[max(0, ceil(len(ranked) * part / 100) - 1)] if ranked else 0.0
 
 
 class ScoreSheet:
     """Levels change by the amounts added to them. GPUs are in thousandths, prices in millionths per hour."""
 
-    def __init__(self) -> None:
+    def __init__(self, currency: str = CURRENCY) -> None:
+        self._currency = currency
         self.pods: Counter[str] = Counter()
         self.churn: Counter[str] = Counter()
         self.evicted: Counter[str] = Counter()
         self.decisions: Counter[str] = Counter()
-        self.waits = WaitTimes()
-        self._still: Counter[str] = Counter()
+        self._waits: list[PodWait] = []
+        """Waits that are over."""
+        self._waiting: dict[str, tuple[str, float]] = {}
+        """Size of each pending pod, and since when it waits."""
+        self._last_arrival = 0.0
         self._levels = dict.fromkeys(_LEVELS, 0)
         self._hours = dict.fromkeys(_INTEGRALS, 0.0)
         """Level times seconds."""
@@ -71,6 +46,8 @@ class ScoreSheet:
         """Begin scoring. Levels from building the world stay, counts are reset."""
         for counts in (self.pods, self.churn, self.evicted, self.decisions):
             counts.clear()
+        self._waits.clear()
+        self._waiting = {pod: (size, 0.0) for pod, (size, _) in self._waiting.items()}
         self._hours = dict.fromkeys(_INTEGRALS, 0.0)
         self._series, self._at = Series(_LEVELS), 0.0
 
@@ -102,18 +79,28 @@ class ScoreSheet:
     def node(self, *, gone: bool = False) -> None:
         self._levels["nodes"] += -1 if gone else 1
 
-    def begins_to_wait(self, size: str, milli: int) -> None:
+    def begins_to_wait(self, pod: str, size: str, milli: int) -> None:
         self._levels["waiting"] += milli
-        self._still[size] += 1
+        self._waiting[pod] = (size, self._at)
 
-    def ceases_to_wait(self, size: str, milli: int) -> None:
+    def arrived(self) -> None:
+        """Note that a job of the workload has arrived."""
+        self._last_arrival = self._at
+
+    def ceases_to_wait(self, pod: str, milli: int, *, placed: bool) -> None:
         self._levels["waiting"] -= milli
-        self._still[size] -= 1
+        size, since = self._waiting.pop(pod)
+        self._waits.append(PodWait(size, since, self._at - since, ran=placed, left=not placed))
 
     @property
     def waiting(self) -> int:
         """Number of pending pods."""
-        return sum(self._still.values())
+        return len(self._waiting)
+
+    def waits(self) -> list[PodWait]:
+        """Waits of all pods, those that still wait among them."""
+        still = (PodWait(size, since, self._at - since, ran=False) for size, since in self._waiting.values())
+        return [*self._waits, *still]
 
     def allocated(self, milli: int) -> None:
         """Add to the GPUs allocated to pods, in thousandths; negative to subtract."""
@@ -123,6 +110,7 @@ class ScoreSheet:
         """Whole score sheet, as plain JSON."""
         hours = {name: total / HOUR for name, total in self._hours.items()}
         capacity, allocated = hours["capacity"], hours["allocated"]
+        waits, series = self.waits(), self._series.columns(self._at)
         return {
             "seconds": round(self._at, 3),
             "pods": dict(sorted(self.pods.items())) | {"waiting": self.waiting},
@@ -138,8 +126,10 @@ class ScoreSheet:
             "cost": {
                 "total": round(hours["price"] / MICROS, 4),
                 "wasted": round(hours["wastedPrice"] / MICROS, 4),
+                "currency": self._currency,
             },
-            "waiting": self.waits.table({size: count for size, count in self._still.items() if count}),
+            "waiting": table(waits),
+            "steady": steady_state(series, self._series.width, self._last_arrival, waits),
             "disruptions": {
                 "preempted": self.decisions["Preempted"],
                 "evicted": {why: count for why, count in sorted(self.evicted.items()) if count},
@@ -148,7 +138,7 @@ class ScoreSheet:
             "churn": dict(sorted(self.churn.items())),
             "decisions": dict(sorted(self.decisions.items())),
             "attempts": {result: dict(sorted(reasons.items())) for result, reasons in sorted(attempts.items())},
-            "series": {"width": self._series.width, **self._series.columns(self._at)},
+            "series": {"width": self._series.width, **series},
         }
 
 

@@ -8,6 +8,7 @@ from ullage.kube.client.resource import JsonObject
 from ullage.model.provisioner import GpuTemplate, NodeTemplate
 from ullage.sim.apiserver.network_faults import Latency
 from ullage.sim.controllers.wiring import ControllerManagerSettings
+from ullage.sim.fleet.prices import PriceList
 from ullage.sim.karpenter.solver import InstanceType
 from ullage.sim.karpenter.timings import KarpenterTimings
 from ullage.sim.virtual_time import EPOCH
@@ -89,6 +90,8 @@ class WorldSpec:
     invariants: bool = True
     vms: VmWorldSpec | None = None
     """Kinds, controller and agents of VMs; None: there are none."""
+    prices: PriceList = field(default_factory=PriceList)
+    """Prices of nodes that state none. No decision depends on them."""
     keep_events_seconds: float = 3600.0
     """Lifetime of Kubernetes Events."""
 

@@ -17,7 +17,7 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL, STAY_BEHIND
 from ullage.model.resources import GPU
-from ullage.sim.world.nodes import PRICE
+from ullage.sim.world.nodes import MODEL_LABEL, PRICE
 
 Strings = Mapping[str, str]
 _NOTHING: JsonObject = {}
@@ -78,8 +78,10 @@ class StoredNode:
     uid: str
     pool: str
     gpus: int
+    model: str
+    """GPU model by its label; empty without one."""
     price: int
-    """Millionths per hour."""
+    """Millionths per hour; 0 if it is not stated."""
     marked_for_deletion: bool
     taints: tuple[tuple[str, str, str], ...]
     """Key, value, effect."""
@@ -163,6 +165,7 @@ def read_node(obj: JsonObject) -> StoredNode:
         uid=meta["uid"],
         pool=labels.get(PROVISIONER_LABEL, ""),
         gpus=int((status.get("capacity") or _NOTHING).get(GPU, 0)),
+        model=labels.get(MODEL_LABEL, ""),
         price=int(notes.get(PRICE, 0)),
         marked_for_deletion=any(key == DELETION_TAINT for key, _, _ in taints),
         taints=taints,

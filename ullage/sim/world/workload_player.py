@@ -60,11 +60,12 @@ class WorkloadPlayer:
         self._all_over = asyncio.Event()
         world.observers.mirror.pod_listeners.append(self._pod_changed)
 
-    async def play(self, until: float | None) -> None:
-        """Play until everything is over, nothing happens any more, or `until`.
+    async def play(self, until: float | None) -> bool:
+        """Play until everything is over, nothing happens any more, or `until`. True if nothing happened any more.
 
         Raises UserError for objects the server rejects.
         """
+        at_rest = False
         limit = float("inf") if until is None else until
         while (instant := self._next_instant()) is not None and instant <= limit:
             await self._world.sleep_until(instant)
@@ -74,8 +75,9 @@ class WorkloadPlayer:
         if until is not None:
             await self._world.sleep_until(until)
         else:
-            await self._last()
+            at_rest = await self._last()
         self._report()
+        return at_rest
 
     def progress(self) -> PlayProgress:
         sheet = self._world.observers.scorer.sheet
@@ -108,6 +110,9 @@ class WorkloadPlayer:
                 self._world.submit(arrival)
             except ApiError as error:
                 raise UserError(f"the simulated cluster refuses what arrives at {arrival.at:g} s: {error}") from error
+            scorer = self._world.observers.scorer
+            scorer.advance()
+            scorer.sheet.arrived()
             if arrival.leaves_at is not None:
                 heapq.heappush(self._leaving, (arrival.leaves_at, number))
 
@@ -149,19 +154,26 @@ class WorkloadPlayer:
             manifest = next(one for one in found.arrival.objects if resource_of(one) is PODS and _key(one) == pod)
             self._world.hand.create(manifest)
 
-    async def _last(self) -> None:
-        """Wait for the remaining arrivals after the last one, as long as anything still changes or will end."""
-        if not self._open:
-            return
-        while not self._all_over.is_set():
+    async def _last(self) -> bool:
+        """Wait for the remaining arrivals after the last one, as long as anything still changes or will end.
+
+        True if some are left that nothing will ever happen to.
+        """
+        patience = PATIENCE_SECONDS
+        while self._open and not self._all_over.is_set():
             steps = self._steps
             try:
-                async with asyncio.timeout(PATIENCE_SECONDS):
+                async with asyncio.timeout(patience):
                     await self._all_over.wait()
             except TimeoutError:
                 self._report()
-                if steps == self._steps and not any(map(self._will_end, self._open.values())):
-                    return
+                if steps != self._steps:
+                    patience = PATIENCE_SECONDS
+                elif any(map(self._will_end, self._open.values())):
+                    patience *= 2  # pods that work for years are not looked at every day
+                else:
+                    return True
+        return False
 
     def _will_end(self, open_: _Open) -> bool:
         """True if one of its pods is on a node and has a finite run time."""

@@ -72,7 +72,7 @@ class World:
         self.agents: AgentFleet = make_agents(nature, clock, spec.faults)
         self.joining = NodeJoiner(nature, self.agents, spec.cloud.gpu_seconds)
         self.cloud: SimulatedCloud = make_cloud(spec.cloud, clock, self.joining)
-        self.observers = Observers(server, clock, self.cloud, checks=spec.invariants)
+        self.observers = Observers(server, clock, self.cloud, spec.prices, checks=spec.invariants)
         self.observers.mirror.node_listeners.append(self._node_changed)
         self._forgetting = EventExpiry(server, clock, nature, spec.keep_events_seconds)
         self.loops = WorldProcesses(spec, server, self.cloud, network)
@@ -121,9 +121,10 @@ class World:
         if self.observers.checking is not None:
             self.observers.checking.check_the_end(self.clock.now())
 
-    def report(self) -> dict[str, Any]:
-        """Score sheet as plain JSON."""
-        return self.scores.report(self.loops.metrics.attempts)
+    def report(self, *, at_rest: bool = False) -> dict[str, Any]:
+        """Score sheet as plain JSON: up to now, or up to the last change if nothing has happened since."""
+        sheet = self.observers.scorer.sheet if at_rest else self.scores
+        return sheet.report(self.loops.metrics.attempts)
 
     def begin(self) -> None:
         """Begin the run, after everything has been created."""

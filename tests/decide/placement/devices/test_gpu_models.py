@@ -16,6 +16,9 @@ from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
         pytest.param("NVIDIA L40S", "L40", False, id="nor-is-the-start-of-a-word"),
         pytest.param("anything", "", True, id="nothing-asked"),
         pytest.param("", "T4", False, id="no-name"),
+        pytest.param("NVIDIA H100 80GB HBM3", "H100|H200", True, id="the-first-of-two"),
+        pytest.param("NVIDIA H200", "H100 | H200", True, id="the-second-of-two"),
+        pytest.param("NVIDIA L4", "H100|H200", False, id="neither-of-two"),
     ],
 )
 def test_is_model(product: str, asked: str, same: bool) -> None:

@@ -1,13 +1,16 @@
 """GPU products by name: match with a requested model, and computing power.
 
 Names come from drivers and clouds in many spellings ("NVIDIA H100 80GB HBM3", "NVIDIA-H100-80GB-HBM3", "H100"), so they
-are compared word by word.
+are compared word by word: `H100` is every product that has this word.
 """
 
 from collections.abc import Mapping
 from functools import lru_cache
 
 Words = tuple[str, ...]
+
+ALTERNATIVES = "|"
+"""Separates the models of a request that takes any of several."""
 
 DENSE_TFLOPS: Mapping[Words, int] = {
     ("P100",): 21,
@@ -50,7 +53,15 @@ def words(name: str) -> Words:
 
 @lru_cache(maxsize=16384)
 def is_model(product: str, asked: str) -> bool:
-    """True if every requested word is in the product's name, in that order. An empty request matches every product."""
+    """True if every requested word is in the product's name, in that order. An empty request matches every product.
+
+    Bars separate alternatives: `H100|H200` is either. This is the one rule by which models match: in claims, quotas,
+    pools, NodePools of Karpenter, price tables and simulated workloads.
+    """
+    return any(_has_words(product, one) for one in asked.split(ALTERNATIVES))
+
+
+def _has_words(product: str, asked: str) -> bool:
     remaining = iter(words(product))
     return all(word in remaining for word in words(asked))
 
