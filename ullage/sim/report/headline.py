@@ -70,10 +70,10 @@ def _beside(groups: Sequence[RunGroup]) -> str:
         return ""
     if _mean(other, measure) < _NOTHING_SECONDS and _mean(best, measure) < _NOTHING_SECONDS:
         return _by_cost(groups)
-    return f"{_judged(best, other, measure, waits, cost)}{_never(best)}{_growing(best)}"
+    return f"{_verdict(best, other, measure, waits, cost)}{_never(best)}{_growing(best)}"
 
 
-def _judged(best: RunGroup, other: RunGroup, measure: ComparedMeasure, waits: Interval, cost: Interval | None) -> str:
+def _verdict(best: RunGroup, other: RunGroup, measure: ComparedMeasure, waits: Interval, cost: Interval | None) -> str:
     base = _mean(other, measure)
     share = waits.mean / base if base else 0.0
     bound = ", at least" if best.bound(measure) or other.bound(measure) else ""

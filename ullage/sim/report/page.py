@@ -90,15 +90,15 @@ def _plot(made: plots.DrawnPlot, sheets: Sequence[RunSheet]) -> list[str]:
         f'<section aria-labelledby="{made.plot.id}"><h2 id="{made.plot.id}">{escape(made.plot.title)}</h2>',
         f"<p>{escape(made.plot.description)}</p>",
         f'<ul class="legend">{legend}</ul>' if len(made.legend) > 1 or len(sheets) > 1 else "",
-        *_panels(made),
+        *_charts(made),
         f"<details><summary>Figures of this plot</summary>{table(made.rows)}</details></section>",
     ]
 
 
-def _panels(made: plots.DrawnPlot) -> list[str]:
-    if len(made.panels) == 1:
-        return [f"<figure>{made.panels[0][1]}</figure>"]
-    figures = (f"<figure><figcaption>{escape(name)}</figcaption>{drawn}</figure>" for name, drawn in made.panels)
+def _charts(made: plots.DrawnPlot) -> list[str]:
+    if len(made.charts) == 1:
+        return [f"<figure>{made.charts[0][1]}</figure>"]
+    figures = (f"<figure><figcaption>{escape(name)}</figcaption>{drawn}</figure>" for name, drawn in made.charts)
     return ['<div class="panels">', *figures, "</div>"]
 
 

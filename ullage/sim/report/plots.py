@@ -19,10 +19,10 @@ _PERCENTILES = (("p50", "half of them"), ("p90", "90 %"), ("p99", "99 %"))
 
 @dataclass(frozen=True, slots=True)
 class DrawnPlot:
-    """A plot that has been drawn: in one panel, or one for each run, side by side and on the same axes."""
+    """A plot that has been drawn: in one chart, or one for each run, side by side and on the same axes."""
 
     plot: Plot
-    panels: tuple[tuple[str, str], ...]
+    charts: tuple[tuple[str, str], ...]
     """Caption and SVG of each."""
     legend: tuple[tuple[str, int], ...]
     rows: tuple[tuple[str, ...], ...]
@@ -78,7 +78,7 @@ def _over_time(plot: Plot, sheets: Sequence[RunSheet], values: Any) -> DrawnPlot
 def _made(plot: Plot, sheets: Sequence[RunSheet], by_run: Sequence[Sequence[Line]]) -> DrawnPlot:
     drawn = [line for run in by_run for line in run]
     axes = svg.axes_of(drawn)
-    panels = tuple(
+    charts = tuple(
         (sheet.label, svg.lines(_numbered(plot, number, len(sheets)), own, axes, _window(sheet)))
         for number, (sheet, own) in enumerate(zip(sheets, by_run, strict=True))
     )
@@ -88,11 +88,11 @@ def _made(plot: Plot, sheets: Sequence[RunSheet], by_run: Sequence[Sequence[Line
     for place in range(0, longest, every):
         at = spoken_time(place * drawn[0].width)
         rows.append((at, *(_value_at(line, place * drawn[0].width) for line in drawn)))
-    return DrawnPlot(plot, panels, tuple((line.name, line.colour) for line in drawn), tuple(rows))
+    return DrawnPlot(plot, charts, tuple((line.name, line.colour) for line in drawn), tuple(rows))
 
 
 def _numbered(plot: Plot, number: int, count: int) -> Plot:
-    """Plot of one panel of several, with an id of its own."""
+    """Plot of one chart of several, with an id of its own."""
     return plot if count == 1 else replace(plot, id=f"{plot.id}-{number}")
 
 

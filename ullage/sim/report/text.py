@@ -131,11 +131,11 @@ def differences(compared: Sequence[Mapping[str, Any]]) -> list[str]:
 def _difference(metric: Mapping[str, Any]) -> str:
     known = next(one for one in METRICS if one.name == metric["metric"])
     percent = "" if metric["percent"] is None else f" ({metric['percent']:+.1f} %)"
-    judged = {True: ", better", False: ", worse", None: ""}[metric["better"]]
+    opinion = {True: ", better", False: ", worse", None: ""}[metric["better"]]
     scores = {"cost": {"currency": metric.get("currency", "")}}
     first, other = said(known, metric["first"], scores), said(known, metric["other"], scores)
     sure = {True: ", certain at 95 %", False: ", not certain", None: ""}[metric.get("certain")]
-    return f"{metric['metric']}: {first} -> {other}{percent}{judged}{sure}"
+    return f"{metric['metric']}: {first} -> {other}{percent}{opinion}{sure}"
 
 
 def _parting(parting: Mapping[str, Any] | None, first: str, other: str) -> list[str]:

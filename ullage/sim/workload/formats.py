@@ -77,7 +77,7 @@ def arrival_job(row: TableRow) -> TraceJob:
     duration = row.maybe_length("duration")
     return TraceJob(
         name=row.text("name", f"job-{row.number:06d}"),
-        at=row.moment("arrival"),
+        at=row.instant("arrival"),
         seconds=duration,
         stays=duration,
         pods=row.whole("pods", 1, least=1, most=MOST_PODS),

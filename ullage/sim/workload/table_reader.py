@@ -87,9 +87,9 @@ class TableRow:
             )
         return found
 
-    def moment(self, column: str) -> float:
+    def instant(self, column: str) -> float:
         """A time: seconds since any beginning, a duration since then, or a date such as 2026-01-19T13:00:00Z."""
-        found = self._at_least(column, self._read(column, None, _moment, _EXPECTED_MOMENT), 0.0)
+        found = self._at_least(column, self._read(column, None, _instant, _EXPECTED_INSTANT), 0.0)
         if found > LATEST_SECONDS:
             raise self.wrong(column, f"is {self._cell(column)}; expected seconds; are these milliseconds?")
         return found
@@ -249,7 +249,7 @@ def _length(value: Any) -> float:
     return _number(value) if found is None else found
 
 
-def _moment(value: Any) -> float:
+def _instant(value: Any) -> float:
     if isinstance(value, str) and _DATE.match(value):
         date = datetime.fromisoformat(value)
         return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
@@ -257,13 +257,13 @@ def _moment(value: Any) -> float:
 
 
 _EXPECTED_LENGTH = f"seconds, or a duration such as {EXAMPLES}"
-_EXPECTED_MOMENT = f"{_EXPECTED_LENGTH}, or a date such as 2026-01-19T13:00:00Z"
+_EXPECTED_INSTANT = f"{_EXPECTED_LENGTH}, or a date such as 2026-01-19T13:00:00Z"
 
 
 def _mended(value: Any, expected: str) -> str:
     """Advice on the spelling, if it is plain what was meant."""
     text = str(value).strip()
-    if expected in (_EXPECTED_LENGTH, _EXPECTED_MOMENT) and (said := _SPOKEN_TIME.fullmatch(text)):
+    if expected in (_EXPECTED_LENGTH, _EXPECTED_INSTANT) and (said := _SPOKEN_TIME.fullmatch(text)):
         return f"; write {said[1]}{said[2].lower()}"
     if re.fullmatch(r"-?[0-9]+,[0-9]+", text):
         return f"; write {text.replace(',', '.')}"
