@@ -13,6 +13,7 @@ import structlog
 from ullage import errors
 from ullage.act.node_taints import NodeTaints
 from ullage.act.pod_eviction import EvictionPace, PodEvictor
+from ullage.act.vm_moves import VmMovePace, VmMover
 from ullage.clock import Clock
 from ullage.cloud.api import CloudProvider
 from ullage.config.settings import DrainingSettings
@@ -25,7 +26,7 @@ from ullage.model.removal_plan import RemovalPlan
 _log = structlog.get_logger("draining")
 
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 30.0
-_USUAL = DrainingSettings()
+_USUAL, _MOVES = DrainingSettings(), VmMovePace()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,9 +74,10 @@ def retry_waits() -> Iterator[float]:
 class NodeRemover:
     """Steps of removals, through one API. What must be written in the end is retried until it is."""
 
-    def __init__(self, api: KubeApi, clock: Clock, pace: EvictionPace) -> None:
+    def __init__(self, api: KubeApi, clock: Clock, pace: EvictionPace, moves: VmMovePace = _MOVES) -> None:
         self.taints = NodeTaints(api)
         self.evictor = PodEvictor(api, clock, pace)
+        self.mover = VmMover(api, clock, moves)
         self._api = api
         self._clock = clock
 

@@ -68,7 +68,8 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
     scene = where.load()
     facts = _facts(scene, pools, where)
     assigner = PodAssigner(scene.snapshot, policy, scene.known.unreadable_claims)
-    rules = DrainPolicy.of(read_options(options).draining)
+    settings = read_options(options)
+    rules = DrainPolicy.of(settings.draining, settings.vms)
     if not is_given("draining", "gpu_utilization_threshold"):
         drained = (one for one in scene.provisioners if one.consolidation.drains)
         rules = replace(rules, pools_used_milli={one.name: one.consolidation.used_milli for one in drained})

@@ -244,6 +244,15 @@ class DrainingSettings:
     max_graceful_termination: Seconds = setting(
         Seconds(600.0), Duration(), "Longest grace period an evicted pod gets.", live=True
     )
+    max_vm_migration_time: Seconds = setting(
+        Seconds(900.0),
+        Duration(),
+        "Time for which a VM's live migration away from a drained node is waited for; then it is cancelled.",
+        live=True,
+    )
+    evict_vms: bool = setting(
+        False, Boolean(), "Evict pods of VMs that may not be migrated: they end and start elsewhere.", live=True
+    )
     max_delete_time: Seconds = setting(
         Seconds(60.0), Duration(), "Time for which the deletion of an instance is retried.", live=True
     )

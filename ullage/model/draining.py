@@ -58,6 +58,10 @@ class UnremovableReason(StrEnum):
     SYSTEM_POD = "SystemPod"
     NOT_SAFE_TO_EVICT = "NotSafeToEvict"
     LOCAL_STORAGE = "LocalStorage"
+    VM_NOT_MIGRATABLE = "VmNotMigratable"
+    """The pod runs a VM that may be neither migrated nor evicted."""
+    VM_NOT_NOW = "VmNotMigratedNow"
+    """The pod's VM may be migrated, and not now: it rests, it is just coming, or its approval is not known."""
     NOT_ENOUGH_PDB = "NotEnoughPdb"
     SEVERAL_PDBS = "SeveralPdbs"
     GANG_STAYS = "GangStays"
@@ -80,6 +84,7 @@ PASSING = frozenset(
     {
         UnremovableReason.NOT_REACHED,
         UnremovableReason.NOT_ENOUGH_PDB,
+        UnremovableReason.VM_NOT_NOW,
         UnremovableReason.DRAINED_PODS_UNPLACED,
         UnremovableReason.EVICTED_PODS_UNPLACED,
     }

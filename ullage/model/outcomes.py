@@ -300,6 +300,8 @@ class RemovalFailure(StrEnum):
     EVICTION_REFUSED = "EvictionRefused"
     PODS_REMAIN = "PodsRemain"
     """Pods were evicted and not gone in time."""
+    VM_NOT_MIGRATED = "VmNotMigrated"
+    """The migration of a VM failed, was deleted, or was not over in time."""
     NO_INSTANCE = "NoInstance"
     """The provider has no instance for the node any more."""
     CLOUD_FAILED = "CloudFailed"

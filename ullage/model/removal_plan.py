@@ -17,9 +17,11 @@ class RemovalPlan:
     uid: str
     """Uid of the node."""
     pods: Mapping[ObjectKey, str] = field(default_factory=dict)
-    """Uids of the pods that may be evicted. No others may."""
+    """Uids of the pods that may be evicted or, of VMs, migrated. No others may."""
     gangs: Mapping[ObjectKey, tuple[ObjectKey, ...]] = field(default_factory=dict)
     """Gangs among them, whose members are evicted together or not at all."""
+    has_vms: bool = False
+    """True if some of them run VMs."""
     owned: bool = True
     """True if the node is of a pool: its instance is deleted. Otherwise the empty node is left to its owner."""
 

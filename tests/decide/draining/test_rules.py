@@ -97,7 +97,7 @@ def test_what_becomes_of_a_pod(
 
 
 def test_each_rule_has_a_name_of_its_own() -> None:
-    assert len({rule.name for rule in RULES}) == len(RULES) == 13
+    assert len({rule.name for rule in RULES}) == len(RULES) == 14
 
 
 def test_the_page_has_the_words_of_every_rule_in_order() -> None:

@@ -9,6 +9,7 @@ import structlog
 from ullage.act.concurrency import each
 from ullage.clock import Clock
 from ullage.config.settings import DrainingSettings
+from ullage.config.vms import VmSettings
 from ullage.control.clock_jumps import ClockJumps
 from ullage.control.draining.removal import NodeRemoval
 from ullage.control.draining.removal_facts import FleetSources
@@ -58,10 +59,10 @@ class DrainLoop:
         self._jumps = ClockJumps(clock)
         self._started = 0.0
 
-    def configure(self, settings: DrainingSettings) -> None:
+    def configure(self, settings: DrainingSettings, vms: VmSettings) -> None:
         """Take over changed settings, and plan by them."""
         self._settings = settings
-        self.core.configure(settings)
+        self.core.configure(settings, vms)
         self._removal.configure(settings)
         self._wakeup.set()
 

@@ -6,6 +6,7 @@ performs the steps.
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from ullage.act.concurrency import KeyedLocks
@@ -68,6 +69,7 @@ class NodeRemoval:
         clock: Clock,
         pace: DrainPace,
     ) -> None:
+        self._mover = remover.mover
         self._core = core
         self._facts = facts
         self.remover = self._remover = remover
@@ -80,6 +82,7 @@ class NodeRemoval:
         """Take over changed time limits, for steps that have not begun."""
         self._pace = DrainPace.of(settings)
         self._remover.evictor.pace = self._pace.evictions
+        self._mover.pace = replace(self._mover.pace, deadline=settings.max_vm_migration_time)
 
     async def begin(self, plan: RemovalPlan) -> PlanViolation | None:
         """Step 1. Returns a violation if the plan must be given up; if it waits for a budget nothing was written."""
@@ -101,10 +104,15 @@ class NodeRemoval:
         try:
             # 2. Wait, until every scheduler has observed the taint.
             await asyncio.sleep(self._pace.after_taint)
+            if plan.has_vms:
+                await self._migrate_vms(plan)
             # Members of one gang may be on several nodes being removed: the second removal finds them gone or leaving.
             async with self._gangs.through(sorted(plan.gangs)):
                 # 3. Look again.
                 order = self._check(plan, await self._facts.before_eviction(plan), RecheckStage.BEFORE_EVICTION)
+                if order.migrating:
+                    late = order.migrating[0].key
+                    raise _Stopped(PlanViolation(RemovalFailure.VM_NOT_MIGRATED, f"{late} is here again", late))
                 # 4. Evict.
                 answers = await self._remover.evictor.evict(order.evict, self._accepted)
             evicted = await self._emptied(plan, answers)
@@ -123,6 +131,17 @@ class NodeRemoval:
             return await self.abandon(plan, stopped.violation, evicted)
         except ApiError as error:
             return await self.abandon(plan, PlanViolation(RemovalFailure.API_FAILED, error.message), evicted)
+
+    async def _migrate_vms(self, plan: RemovalPlan) -> None:
+        """Move VMs first, with a look of their own: a VM that cannot leave must not cost other pods an eviction.
+
+        Raises _Stopped.
+        """
+        order = self._check(plan, await self._facts.before_eviction(plan), RecheckStage.BEFORE_EVICTION)
+        stays = await self._mover.move(order.migrating, order.migrate)
+        if stays is not None:
+            detail = f"{stays.pod}: {stays.detail}"
+            raise _Stopped(PlanViolation(RemovalFailure.VM_NOT_MIGRATED, detail, stays.pod))
 
     async def abandon(self, plan: RemovalPlan, violation: PlanViolation, evicted: int = 0) -> NodeNotRemoved:
         """Untaint the node, retrying until written. The soft taint stays if the node only waits for a budget."""

@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 
 from ullage.act.node_removal import DrainPace, NodeRemover
+from ullage.act.vm_moves import VmMovePace
 from ullage.clock import Clock
 from ullage.config.settings import Settings
 from ullage.control.draining.loop import DrainLoop
@@ -50,10 +51,12 @@ class DrainController:
         self._api = api = provisioning.api
         clock, snapshot, statuses = provisioning.clock, provisioning.loop.snapshot, provisioning.statuses
         fleet = FleetSources(snapshot, statuses, provisioning.clouds)
-        self.core = core = DrainCore(provisioning.loop.core.assigner, settings.draining, node_filters)
+        assigner = provisioning.loop.core.assigner
+        self.core = core = DrainCore(assigner, settings.draining, node_filters, settings.vms)
         self.reporter = DrainReporter(provisioning.events, snapshot.state, lambda: statuses.provisioners, metrics)
         pace = DrainPace.of(settings.draining)
-        remover = NodeRemover(api, clock, pace.evictions)
+        moves = VmMovePace(deadline=settings.draining.max_vm_migration_time, at_once=settings.vms.migrations_per_node)
+        remover = NodeRemover(api, clock, pace.evictions, moves)
         facts = RemovalFactsReader(api, provisioning.coming, core, fleet.machine_of, clock)
         removal = NodeRemoval(core, facts, remover, self.reporter, clock, pace)
         self.loop = DrainLoop(core, fleet, removal, self.reporter, clock, settings.draining)
@@ -61,7 +64,7 @@ class DrainController:
 
     def configure(self, settings: Settings) -> None:
         """Take over settings that can change while it runs."""
-        self.loop.configure(settings.draining)
+        self.loop.configure(settings.draining, settings.vms)
 
     @property
     def ready(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, assert_never
 import msgspec
 
 from ullage.config.settings import DrainingSettings
+from ullage.config.vms import VmSettings
 from ullage.decide.draining.deletion_tracker import NodeDeletionTracker, WorkloadIndex, behind, missing_at_start
 from ullage.decide.draining.eligibility import is_draining
 from ullage.decide.draining.inputs import (
@@ -45,6 +46,7 @@ from ullage.state.snapshot import ClusterSnapshot
 
 MODELLED_PLAN, MODELLED_NODE = 0.005, 0.0002
 """CPU seconds of a plan in simulated time: fixed, and per node."""
+_VMS = VmSettings()
 LIST_AGAIN = 10.0
 """Seconds between loops while a cloud has not listed its instances."""
 
@@ -75,7 +77,11 @@ class DrainCore:
     """State of draining between loops. Everything but `observe`, `plan` and `settle` only reads."""
 
     def __init__(
-        self, assigner: PodAssigner, settings: DrainingSettings, filters: Sequence[NodeListFilter] = ()
+        self,
+        assigner: PodAssigner,
+        settings: DrainingSettings,
+        filters: Sequence[NodeListFilter] = (),
+        vms: VmSettings = _VMS,
     ) -> None:
         """`assigner`: of this process, which plans fork. `filters`: further ones, after the labels of the settings."""
         self.workloads = WorkloadIndex()
@@ -85,16 +91,16 @@ class DrainCore:
         self.snapshot: ClusterSnapshot = assigner.snapshot
         self._assigner = assigner
         self._settings = settings
-        self._policy = DrainPolicy.of(settings)
+        self._policy = DrainPolicy.of(settings, vms)
         self._filters = tuple(filters)
         self._memory = FRESH
         self._failed_meanwhile: set[str] = set()
         """Nodes whose removal failed while a plan was made: the plan does not know that their timers start anew."""
         self._observed_at = float("-inf")
 
-    def configure(self, settings: DrainingSettings) -> None:
+    def configure(self, settings: DrainingSettings, vms: VmSettings = _VMS) -> None:
         """Take over changed settings. Timers go on: a node is as long unneeded as it was."""
-        self._settings, self._policy = settings, DrainPolicy.of(settings)
+        self._settings, self._policy = settings, DrainPolicy.of(settings, vms)
         self.tracker.kept = settings.recent_eviction_window
 
     @property
@@ -196,7 +202,8 @@ class DrainCore:
         """Current inputs of the drain rules."""
         budgets = RemainingPdbTracker(self.snapshot.state.budgets)
         rules, known = self._policy.rules, self.workloads
-        return DrainContext(rules, budgets, known.by_uid, known.kinds, now)
+        vms = self.snapshot.vms
+        return DrainContext(rules, budgets, known.by_uid, known.kinds, now, vms.ledger if vms.active else None)
 
     def unplaceable(self, *, now: float) -> Stepper[UnplaceablePods]:
         """Pods of nodes being removed that fit on no other node any more, by the snapshot when it is forked."""
@@ -311,7 +318,12 @@ def removal_plan(action: RemoveNode, assigner: PodAssigner) -> RemovalPlan:
     node = state.nodes[action.node]
     pods = {move.pod: state.pods[move.pod].uid for move in action.evict if move.pod in state.pods}
     return RemovalPlan(
-        intent=action, uid=node.uid, pods=pods, gangs=_whole_gangs(pods, assigner), owned=bool(pool_of(node))
+        intent=action,
+        uid=node.uid,
+        pods=pods,
+        gangs=_whole_gangs(pods, assigner),
+        has_vms=any(state.pods[pod].vm is not None for pod in pods),
+        owned=bool(pool_of(node)),
     )
 
 

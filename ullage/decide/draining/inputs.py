@@ -5,10 +5,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ullage.config.settings import DrainingSettings
+from ullage.config.vms import VmSettings
 from ullage.model.draining import RecentEviction, RemovableNode, UnremovableNode, WorkloadReplicas
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.resources import GIB, GPU, MILLI
+from ullage.model.units import Seconds
 
 
 class NodeListFilter(Protocol):
@@ -57,7 +59,7 @@ def scale_down_candidates(
     return frozenset(node.name for node in left)
 
 
-_USUAL = DrainingSettings()
+_USUAL, _VMS = DrainingSettings(), VmSettings()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,10 @@ class RuleSwitches:
     """Pods of ReplicaSets and ReplicationControllers with fewer replicas stay."""
     system_pod_timeout: float = _USUAL.system_pod_timeout
     """Age in seconds after which a pod of kube-system may move all the same."""
+    evict_vms: bool = _USUAL.evict_vms
+    """Pods of VMs that may not be migrated are evicted."""
+    vm_rest: Seconds = _VMS.migration_cooldown
+    """Time from the start of a VM's migration until it may be migrated again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +105,7 @@ class DrainPolicy:
     rules: RuleSwitches = field(default_factory=RuleSwitches)
 
     @classmethod
-    def of(cls, settings: DrainingSettings) -> "DrainPolicy":
+    def of(cls, settings: DrainingSettings, vms: VmSettings = _VMS) -> "DrainPolicy":
         """Policy of these settings."""
         return cls(
             used_milli=round(settings.utilization_threshold * 1000),
@@ -116,6 +122,8 @@ class DrainPolicy:
                 custom_controllers_stay=settings.skip_nodes_with_custom_controller_pods,
                 min_replicas=settings.min_replica_count,
                 system_pod_timeout=settings.system_pod_timeout,
+                evict_vms=settings.evict_vms,
+                vm_rest=vms.migration_cooldown,
             ),
         )
 

@@ -21,7 +21,7 @@ from ullage.decide.draining.eligibility import (
 )
 from ullage.decide.draining.inputs import FRESH, UNLIMITED, DrainInputs, DrainPlan, DrainPolicy, Limits, PlannerMemory
 from ullage.decide.draining.pdb import RemainingPdbTracker
-from ullage.decide.draining.relocation import NO_COST, Places, PodRelocator, place_pending
+from ullage.decide.draining.relocation import NO_COST, Places, PodRelocator, is_on_its_way, place_pending
 from ullage.decide.draining.removal_trial import GangMoves, PodsToMove, RemovalTrial, pods_to_move
 from ullage.decide.draining.rules import Drainability, DrainabilityCache, DrainContext
 from ullage.decide.draining.scope import MinSizeTracker
@@ -125,7 +125,8 @@ class _Planner:
             name for name, node in self._nodes.items() if is_draining(node) and name not in facts.resumable
         }
         self._budgets = RemainingPdbTracker(snapshot.state.budgets)
-        context = DrainContext(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now)
+        vms = snapshot.vms.ledger if snapshot.vms.active else None
+        context = DrainContext(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now, vms)
         self._drainabilities = DrainabilityCache(context)
         self._reserved: Places = {}
         """Destinations of pods on nodes being removed, and of evicted pods without a replacement."""
@@ -169,7 +170,7 @@ class _Planner:
         for name in sorted(self._removing):
             here = self._snapshot.pods_on(name)
             leaving = [here[key] for key in sorted(here) if self._leaves(here[key])]
-            self._budgets.charge(leaving)
+            self._budgets.charge([pod for pod in leaving if self._drainabilities.of(pod) is not Drainability.MIGRATE])
             places = relocator.move(leaving)
             if isinstance(places, Pod):
                 return UnremovableReason.DRAINED_PODS_UNPLACED, places
@@ -186,6 +187,8 @@ class _Planner:
     def _leaves(self, pod: Pod) -> bool:
         """True if a pod on a node being removed needs a place elsewhere."""
         if pod.deleting or pod.key not in self._snapshot.state.pods:
+            return False
+        if is_on_its_way(pod, self._snapshot):
             return False
         return self._drainabilities.of(pod) not in (Drainability.LEAVES_WITH_NODE, Drainability.SKIP)
 

@@ -11,13 +11,16 @@ from typing import assert_never
 from ullage.decide.draining.eligibility import is_draining
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.rules import Drainability, DrainBlocked, DrainContext, drainability
+from ullage.decide.vms.migration import migration_name
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.draining import UnremovableReason
 from ullage.model.fact_event import ObjectKey
+from ullage.model.intents import StartMigration
 from ullage.model.node import Node
 from ullage.model.outcomes import RemovalFailure
 from ullage.model.pod import Pod
 from ullage.model.removal_plan import PlanViolation, RemovalPlan
+from ullage.model.units import Instant
 
 
 class RecheckStage(Enum):
@@ -52,12 +55,16 @@ class RemovalFacts:
 
 @dataclass(frozen=True, slots=True)
 class EvictionOrder:
-    """Pods to evict now."""
+    """Pods to evict now, and VMs to migrate before."""
 
     evict: tuple[Pod, ...] = ()
     """Pods that have to be gone before the node is deleted: pods of the node by name, then gang members elsewhere."""
     daemons: tuple[Pod, ...] = ()
     """Pods that leave with the node and can be evicted."""
+    migrate: tuple[StartMigration, ...] = ()
+    """Migrations to start, of VMs that are not on their way yet. They come before all evictions."""
+    migrating: tuple[Pod, ...] = ()
+    """Pods of VMs that leave by migration, those on their way included."""
 
 
 def recheck(
@@ -93,12 +100,14 @@ class _Check:
 
     def before_eviction(self) -> EvictionOrder | PlanViolation:
         elsewhere = [pod for _, pod in sorted(self._facts.gang_members.items()) if not pod.phase.over]
-        leaving = self.leaving()
+        leaving, migrating = self.leaving(), self._migrating()
         evict = (*leaving, *elsewhere)
         problem = self.node() or self._pods(self._here) or self._incoming()
-        problem = problem or (self._room() if leaving else None) or self._pods(elsewhere)
+        problem = problem or (self._room() if leaving or migrating else None) or self._pods(elsewhere)
         problem = problem or self._gangs({pod.key: pod for pod in evict}) or self.budgets(evict)
-        return problem or EvictionOrder(evict, self._daemons())
+        return problem or EvictionOrder(
+            evict, self._daemons(), migrate=self._migrations(migrating), migrating=tuple(migrating)
+        )
 
     def before_deletion(self) -> EvictionOrder | PlanViolation:
         problem = self.node() or self._pods(self._here, evicted=True) or self._incoming()
@@ -108,6 +117,24 @@ class _Check:
         """Pods of the plan on the node to be evicted, and pods being deleted that have to be waited for."""
         known = [pod for pod in self._here if self._plan.knows(pod)]
         return [pod for pod in known if _treatment(pod, self._context) is Drainability.EVICT or pod.deleting]
+
+    def _migrating(self) -> list[Pod]:
+        known = [pod for pod in self._here if self._plan.knows(pod)]
+        return [pod for pod in known if _treatment(pod, self._context) is Drainability.MIGRATE]
+
+    def _migrations(self, pods: Iterable[Pod]) -> tuple[StartMigration, ...]:
+        """Migrations of these VMs, but for those under way."""
+        ledger, found = self._context.vms, list[StartMigration]()
+        for pod in pods:
+            guest = None if ledger is None else ledger.pod(pod.key)
+            vm = None if ledger is None or guest is None else ledger.vm(guest.vm_key)
+            if ledger is None or guest is None or vm is None or ledger.account(pod.key).migrating:
+                continue
+            why = f"node {self._plan.node} is removed"
+            found.append(
+                StartMigration(vm=vm, pod=guest, name=migration_name(guest), at=Instant(self._context.now), why=why)
+            )
+        return tuple(found)
 
     def node(self) -> PlanViolation | None:
         """Violation by the Node object itself."""
@@ -145,7 +172,7 @@ class _Check:
                 return PlanViolation(RemovalFailure.OCCUPIED, detail, pod.key)
             if evicted:
                 return PlanViolation(RemovalFailure.PODS_REMAIN, f"{pod.key} is still on it", pod.key)
-            if answer is not Drainability.EVICT and not pod.deleting:
+            if answer not in (Drainability.EVICT, Drainability.MIGRATE) and not pod.deleting:
                 blocked = answer.reason if isinstance(answer, DrainBlocked) else UnremovableReason.WAITS_FOR_COMPLETION
                 detail = f"{pod.key} is not to be moved any more: {blocked.value}"
                 return PlanViolation(RemovalFailure.POD_MUST_STAY, detail, pod.key)

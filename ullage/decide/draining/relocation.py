@@ -14,7 +14,7 @@ from ullage.decide.draining.destinations import DestinationSearch
 from ullage.decide.draining.inputs import FRESH, PlannerMemory
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.prefilter import POOL_LABEL, claim_of
-from ullage.decide.placement.vm_pods import with_vm
+from ullage.decide.placement.vm_pods import moving_vm
 from ullage.decide.provisioning.demand import PodOrGang, pending_pods_and_gangs
 from ullage.decide.provisioning.vm_demand import vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order
@@ -29,6 +29,7 @@ from ullage.model.stepper import Stepper
 from ullage.model.units import Seconds
 from ullage.state.cluster import ClusterState
 from ullage.state.pod_counts import SelectorIndex
+from ullage.state.snapshot import ClusterSnapshot
 
 
 class BatchablePods:
@@ -150,7 +151,7 @@ class PodRelocator:
     def _recreated(self, pod: Pod) -> Pod:
         """The pod as its controller will create it again; a VM pod with the room it holds now in VM ledgers."""
         again = as_recreated(pod, self._snapshot.state)
-        ready = with_vm(again, self._snapshot) if again.vm is not None else again
+        ready = moving_vm(again, self._snapshot) if again.vm is not None else again
         return ready if isinstance(ready, Pod) else again
 
     def why_nowhere(self, pod: Pod) -> str:
@@ -279,6 +280,12 @@ def place_pending(assigner: PodAssigner, *, now: float) -> Stepper[None]:
         yield NO_COST
 
 
+def is_on_its_way(pod: Pod, snapshot: ClusterSnapshot) -> bool:
+    """True if the pod runs a VM that is being migrated: its target pod has a place, or waits for one like any pod."""
+    counted = pod.vm is not None and snapshot.vms.active and snapshot.vms.ledger.pod(pod.key) is not None
+    return counted and snapshot.vms.ledger.account(pod.key).migrating
+
+
 def unplaceable_pods(
     assigner: PodAssigner, leaving: DisplacedPods, memory: PlannerMemory = FRESH, *, now: float
 ) -> Stepper[dict[str, ObjectKey]]:
@@ -305,7 +312,7 @@ def unplaceable_pods(
     for name in sorted(leaving.nodes):
         yield NO_COST
         keys = [key for key in sorted(leaving.nodes[name]) if key in held and key not in moved]
-        pods = [held[key] for key in keys if not held[key].deleting]
+        pods = [held[key] for key in keys if not held[key].deleting and not is_on_its_way(held[key], snapshot)]
         with snapshot.what_if() as trial:
             places = relocator.move(pods)
             if isinstance(places, Pod):

@@ -13,7 +13,7 @@ from ullage.decide.draining.relocation import Places, PodRelocator
 from ullage.decide.draining.rules import Drainability, DrainabilityCache, DrainBlocked
 from ullage.decide.provisioning.pool_nodes import is_left_behind
 from ullage.decide.scheduling.assignment import PodAssigner
-from ullage.model.draining import PodMove, RemovableNode, ScaleDownReason, UnremovableNode, UnremovableReason
+from ullage.model.draining import PASSING, PodMove, RemovableNode, ScaleDownReason, UnremovableNode, UnremovableReason
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.state.dra_allocations import holder_key
@@ -27,6 +27,8 @@ class PodsToMove:
     node: str
     moving: list[Pod] = field(default_factory=list)
     """By name."""
+    migrated: set[ObjectKey] = field(default_factory=set)
+    """Those of them that are migrated, and use up no disruption budget."""
     waited_for: list[ObjectKey] = field(default_factory=list)
     blocked: UnremovableNode | None = None
     """First pod by name that must stay, or that is assumed to this node and not bound yet. A pod whose budget is spent
@@ -51,11 +53,13 @@ def pods_to_move(node: str, snapshot: ClusterSnapshot, drainabilities: Drainabil
             )
             return load
         answer = drainabilities.of(pod)
-        if answer is Drainability.EVICT:
+        if answer in (Drainability.EVICT, Drainability.MIGRATE):
             load.moving.append(pod)
+            if answer is Drainability.MIGRATE:
+                load.migrated.add(key)
         elif isinstance(answer, DrainBlocked):
             found = UnremovableNode(node=node, reason=answer.reason, pod=key, detail=answer.detail)
-            if answer.reason is not UnremovableReason.NOT_ENOUGH_PDB:
+            if answer.reason not in PASSING:
                 load.blocked = found
                 return load
             load.blocked = load.blocked or found
@@ -117,7 +121,7 @@ class GangMoves:
 
     def _problem(self, gang: ObjectKey, pod: Pod) -> GangUnmovable | None:
         answer = self._drainabilities.of(pod)
-        if answer is Drainability.EVICT:
+        if answer in (Drainability.EVICT, Drainability.MIGRATE):
             return None
         why = answer.reason if isinstance(answer, DrainBlocked) else UnremovableReason.WAITS_FOR_COMPLETION
         return GangUnmovable(pod.key, f"gang {gang} moves whole, and a member on {pod.node} does not: {why}")
@@ -161,18 +165,19 @@ class RemovalTrial:
                 node=load.node, reason=UnremovableReason.GANG_STAYS, pod=members.pod, detail=members.detail
             )
         leaving += members
-        short = self._budgets.refuses(leaving, in_turn=self._in_turn)
+        evicted = [pod for pod in leaving if pod.key not in load.migrated]
+        short = self._budgets.refuses(evicted, in_turn=self._in_turn)
         stuck = self._emptied(load.node, leaving, for_good=short is None)
         if stuck is not None:
             return stuck
         if short is not None:
-            if self._budgets.refuses(leaving, in_turn=self._in_turn, charged=False) is None:
+            if self._budgets.refuses(evicted, in_turn=self._in_turn, charged=False) is None:
                 self.waiting_for_budget.append(load.node)
             detail = f"{self._budgets.cost(short)} does not allow so many"
             return UnremovableNode(
                 node=load.node, reason=UnremovableReason.NOT_ENOUGH_PDB, pod=short.key, detail=detail
             )
-        self._budgets.charge(leaving)
+        self._budgets.charge(evicted)
         why = ScaleDownReason.UNDERUTILIZED if load.moving or load.waited_for else ScaleDownReason.EMPTY
         return RemovableNode(
             node=load.node,

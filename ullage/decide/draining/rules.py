@@ -7,8 +7,11 @@ from enum import Enum
 from ullage.decide.draining.inputs import RuleSwitches
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.model.draining import UnremovableReason, WorkloadReplicas
+from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.pod_marks import SafeToEvict
+from ullage.model.vm import Vm
+from ullage.state.vm_ledger import VmLedger
 
 GONE_FOR = 30.0
 """Seconds after its grace period from which a pod being deleted is ignored."""
@@ -24,6 +27,8 @@ class Drainability(Enum):
     """Treatment of a pod whose node is removed."""
 
     EVICT = "is evicted"
+    MIGRATE = "is migrated"
+    """Pod of a VM: it goes on running while it moves, and no disruption budget is used."""
     LEAVES_WITH_NODE = "leaves with its node"
     SKIP = "is skipped"
     """Finished, or long overdue: it needs no place."""
@@ -47,6 +52,8 @@ class DrainContext:
     workloads: Mapping[str, WorkloadReplicas]
     workload_kinds: Collection[str]
     now: float
+    vms: VmLedger | None = None
+    """VMs, where the cluster has them."""
 
     def at(self, now: float) -> "DrainContext":
         """The same context at another time."""
@@ -107,6 +114,35 @@ def controller_gone_or_small(pod: Pod, context: DrainContext) -> Answer:
 def daemon_pod(pod: Pod, _: DrainContext) -> Answer:
     daemons = pod.marks.daemon or (pod.owner is not None and pod.owner.kind == "DaemonSet")
     return Drainability.LEAVES_WITH_NODE if daemons else None
+
+
+def virtual_machine(pod: Pod, context: DrainContext) -> Answer:
+    vm = None if pod.vm is None or context.vms is None else context.vms.vm(ObjectKey(pod.key.namespace, pod.vm.name))
+    if vm is None or pod.phase.over or pod.deleting or pod.marks.safe_to_evict is SafeToEvict.NO:
+        return None
+    if vm.migratable:
+        waits = _no_migration_now(pod, vm, context)
+        return Drainability.MIGRATE if waits is None else DrainBlocked(UnremovableReason.VM_NOT_NOW, waits)
+    if context.switches.evict_vms or pod.marks.safe_to_evict is SafeToEvict.YES:
+        return Drainability.EVICT
+    return DrainBlocked(UnremovableReason.VM_NOT_MIGRATABLE, f"VirtualMachine {vm.key} may not be migrated")
+
+
+def _no_migration_now(pod: Pod, vm: Vm, context: DrainContext) -> str | None:
+    """Reason that a VM cannot be migrated yet; None if it can, or is on its way already."""
+    known = None if context.vms is None else context.vms.pod(pod.key)
+    if context.vms is None or known is None:
+        return "its pod is not counted yet"
+    if known.incoming:
+        return f"VirtualMachine {vm.key} is just being migrated to this node"
+    account = context.vms.account(pod.key)
+    if account.migrating:
+        return None
+    if not account.known:
+        return f"the approval of VirtualMachine {vm.key} is not known"
+    if vm.last_migration is not None and context.now - vm.last_migration < context.switches.vm_rest:
+        return f"VirtualMachine {vm.key} was migrated lately, and rests"
+    return None
 
 
 def safe_to_evict(pod: Pod, _: DrainContext) -> Answer:
@@ -180,6 +216,12 @@ RULES: Sequence[DrainRule] = (
         switch=lambda switches: switches.custom_controllers_stay,
     ),
     DrainRule(name="DaemonSet", check=daemon_pod, words="of a DaemonSet, or annotated as such | leaves with its node"),
+    DrainRule(
+        name="VirtualMachine",
+        check=virtual_machine,
+        words="runs a VM | is migrated; if the VM may not be migrated, is evicted where `evictVms` or "
+        '`safe-to-evict: "true"` say so; else `VmNotMigratable`, `VmNotMigratedNow`',
+    ),
     DrainRule(name="SafeToEvict", check=safe_to_evict, words='`safe-to-evict: "true"` | is evicted'),
     DrainRule(name="Finished", check=finished_pod, words="finished | is skipped"),
     DrainRule(
@@ -229,8 +271,8 @@ class DrainabilityCache:
         self._known: dict[tuple[int, str, str, Phase], Answer] = {}
 
     def of(self, pod: Pod) -> Drainability | DrainBlocked:
-        if pod.key.namespace == SYSTEM:
-            return drainability(pod, self.context)  # age and labels matter there
+        if pod.key.namespace == SYSTEM or pod.vm is not None:
+            return drainability(pod, self.context)  # age and labels matter there, or the VM does
         owner = pod.owner
         # Marks are compared by identity: all of them live as long as the snapshot.
         alike = (id(pod.marks), "" if owner is None else owner.uid, "" if owner is None else owner.kind, pod.phase)

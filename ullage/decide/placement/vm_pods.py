@@ -51,6 +51,22 @@ def moved_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | None:
     return replace(ready, shape=interned(replace(ready.shape, vm_watermark=True)))
 
 
+def moving_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | Verdict:
+    """VM pod that was taken off its node, as it is to be placed elsewhere: with all that it may use, below watermarks.
+
+    Where its approval is not known it may use its maximum.
+    """
+    ready, ledger = with_vm(pod, snapshot), snapshot.vms.ledger
+    vm = None if pod.vm is None else ledger.vm(ObjectKey(pod.key.namespace, pod.vm.name))
+    if not isinstance(ready, Pod) or vm is None or ready.vm is None or ready.shape.vm is None or pod.vm is None:
+        return ready
+    amounts = ready.shape.vm
+    if vm.scaling:
+        amounts = amounts.at_least(vm.maximum if pod.vm.approved is None else pod.vm.approved)
+    shape = interned(replace(ready.shape, vm=amounts, vm_watermark=True))
+    return replace(ready, shape=shape, vm=replace(ready.vm, approved=amounts))
+
+
 def may_reserve(pod: Pod, node: str, snapshot: ClusterSnapshot) -> bool:
     """Reserve: the filter's question once more, asked of the ledger itself, before the room counts as taken."""
     room = snapshot.vms
