@@ -14,17 +14,19 @@ from ullage.act.vms import VmActuator
 from ullage.clock import Clock
 from ullage.config.settings import DrainingSettings
 from ullage.kube.client.api import KubeApi
-from ullage.kube.client.resources import PODS, VIRTUAL_MACHINE_MIGRATIONS
+from ullage.kube.client.resources import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from ullage.kube.read.vm import read_vm_migration
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import DeleteMigration, StartMigration
 from ullage.model.outcomes import MigrationStarted, VmIntentRefused
 from ullage.model.pod import Pod
-from ullage.model.vm import MigrationPhase, VmMigration
+from ullage.model.vm import MigrationPhase, VmMigration, VmPhase
 
 _LOOK_SECONDS = 2.0
 _LEAVES_SECONDS = 60.0
 """Seconds in which the source pod has to leave once its migration is over, beyond its grace period."""
+_STAYS_SECONDS = 5.0
+"""Seconds after which a VM that says to run in its old pod has not moved."""
 _OVER = ("Succeeded", "Failed")
 
 
@@ -77,8 +79,9 @@ class VmMover:
                 return VmNotMoved(pod.key, f"migration {migration.key} failed")
             if migration is None or migration.phase.over:
                 over_since = now if over_since is None else over_since
-                if now - over_since > _LEAVES_SECONDS + pod.marks.grace_period:
-                    return VmNotMoved(pod.key, "its migration is gone, and its pod is still here")
+                longest = _STAYS_SECONDS if await self._is_home(pod) else _LEAVES_SECONDS + pod.marks.grace_period
+                if now - over_since > longest:
+                    return VmNotMoved(pod.key, "its migration failed or was deleted, and its pod is still here")
             elif now > ends:
                 return VmNotMoved(pod.key, await self._cancelled(migration, start))
             await asyncio.sleep(_LOOK_SECONDS)
@@ -104,6 +107,14 @@ class VmMover:
         mine = [one for raw in listed.items if (one := read_vm_migration(raw)).vm == name]
         mine = [one for one in mine if one.source_pod in ("", pod.key.name)]
         return next((one for one in mine if not one.phase.over), mine[0] if mine else None)
+
+    async def _is_home(self, pod: Pod) -> bool:
+        """True if the VM says that it runs in this pod."""
+        try:
+            vm = await self._api.get(VIRTUAL_MACHINES, "" if pod.vm is None else pod.vm.name, pod.key.namespace)
+        except errors.ApiError:
+            return False
+        return vm.status.pod_name == pod.key.name and vm.status.phase == VmPhase.RUNNING
 
     async def _has_left(self, pod: Pod) -> bool:
         try:

@@ -294,9 +294,9 @@ CONTROLLER = (
     RbacRule(
         group=_VMS,
         resources=("virtualmachines",),
-        verbs=("patch",),
+        verbs=("get", "patch"),
         feature=Feature.VMS,
-        why="The time of a VM's last migration is noted.",
+        why="The time of a VM's last migration is noted; where it runs is read when that is over.",
         seldom="a node with VMs is drained",
     ),
     RbacRule(

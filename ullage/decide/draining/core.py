@@ -27,7 +27,7 @@ from ullage.decide.draining.parallelism import OngoingRemovals, PacingByPool, Re
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.planner import plan_steps
 from ullage.decide.draining.relocation import NO_COST, DisplacedPods, unplaceable_pods
-from ullage.decide.draining.rules import DrainContext, next_overdue
+from ullage.decide.draining.rules import DrainContext, next_overdue, next_rested
 from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope, is_drained
 from ullage.decide.draining.unneeded import marked_since, soft_taints, with_clock_set, without_timer
 from ullage.decide.scheduling.assignment import PodAssigner
@@ -179,7 +179,9 @@ class DrainCore:
         since = {**(plan.memory.since or {}), **_timers_of_unlisted(scope, nodes)}
         begun = OngoingRemovals(going=tuple(self.tracker.going.values()), left=abandoned)
         batch = crop_to_limits(plan.removable, since, nodes, begun, self._pacing(pools), now=now)
-        deadlines = (batch.wake_at, next_overdue(pods.values(), now=now))
+        deadlines = [batch.wake_at, next_overdue(pods.values(), now=now)]
+        if self.snapshot.vms.active:
+            deadlines.append(next_rested(self.snapshot.vms.ledger, policy.rules.vm_rest, now=now))
         wake_at = min((deadline for deadline in deadlines if deadline is not None), default=None)
         removals = tuple(removal_plan(action, assigner) for action in batch.removals)
         self._memory = replace(plan.memory, since=since)

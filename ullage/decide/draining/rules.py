@@ -79,6 +79,12 @@ def next_overdue(pods: Iterable[Pod], *, now: float) -> float | None:
     return min((moment for moment in moments if moment is not None and moment >= now), default=None)
 
 
+def next_rested(vms: VmLedger, rest: float, *, now: float) -> float | None:
+    """Time at which the next VM may be migrated again. No event tells that."""
+    moments = (vm.last_migration + rest for vm in vms.vms() if vm.last_migration is not None)
+    return min((moment for moment in moments if moment > now), default=None)
+
+
 def _overdue_at(pod: Pod) -> float | None:
     marks = pod.marks
     return None if marks.deleted_at is None else marks.deleted_at + marks.grace_period + GONE_FOR

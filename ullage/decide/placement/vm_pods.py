@@ -5,7 +5,8 @@ from msgspec.structs import replace
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.quantity import bytes_text, cores_text
-from ullage.model.shape import interned
+from ullage.model.selector import Operator
+from ullage.model.shape import Shape, interned
 from ullage.model.verdict import Reason, Verdict
 from ullage.model.vm import Vm, VmAmounts
 from ullage.model.vm_config import VmConfig
@@ -44,8 +45,8 @@ def moved_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | None:
     pressure at once and move VMs on.
     """
     key = ObjectKey(pod.key.namespace, f"{pod.key.name}{MOVED}")
-    unbound = replace(pod, key=key, uid=f"{pod.uid}{MOVED}", node="", phase=Phase.PENDING, nominated="")
-    ready = with_vm(unbound, snapshot)
+    target = replace(pod, key=key, uid=f"{pod.uid}{MOVED}", node="", phase=Phase.PENDING, nominated="")
+    ready = with_vm(replace(target, shape=_anywhere(pod.shape)), snapshot)
     if not isinstance(ready, Pod):
         return None
     return replace(ready, shape=interned(replace(ready.shape, vm_watermark=True)))
@@ -56,7 +57,7 @@ def moving_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | Verdict:
 
     Where its approval is not known it may use its maximum.
     """
-    ready, ledger = with_vm(pod, snapshot), snapshot.vms.ledger
+    ready, ledger = with_vm(replace(pod, shape=_anywhere(pod.shape)), snapshot), snapshot.vms.ledger
     vm = None if pod.vm is None else ledger.vm(ObjectKey(pod.key.namespace, pod.vm.name))
     if not isinstance(ready, Pod) or vm is None or ready.vm is None or ready.shape.vm is None or pod.vm is None:
         return ready
@@ -65,6 +66,16 @@ def moving_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | Verdict:
         amounts = amounts.at_least(vm.maximum if pod.vm.approved is None else pod.vm.approved)
     shape = interned(replace(ready.shape, vm=amounts, vm_watermark=True))
     return replace(ready, shape=shape, vm=replace(ready.vm, approved=amounts))
+
+
+def _anywhere(shape: Shape) -> Shape:
+    """Shape without nodes it is kept off by name: a migration says so of its target, and only while it lasts."""
+    terms = tuple(
+        replace(term, fields=tuple(one for one in term.fields if one.operator is not Operator.NOT_IN))
+        for term in shape.node_affinity or ()
+    )
+    free = any(not term.fields and not term.labels for term in terms)
+    return shape if not terms else interned(replace(shape, node_affinity=None if free else terms))
 
 
 def may_reserve(pod: Pod, node: str, snapshot: ClusterSnapshot) -> bool:

@@ -37,9 +37,18 @@ class HypervisorTimings:
 
 
 def vm_plan(
-    vm: KubeVirtualMachine, pods: Sequence[ActorPod], resized_at: Instant, timings: HypervisorTimings, *, now: Instant
+    vm: KubeVirtualMachine,
+    pods: Sequence[ActorPod],
+    resized_at: Instant,
+    timings: HypervisorTimings,
+    *,
+    now: Instant,
+    migrating: bool = True,
 ) -> ControllerPlan:
-    """Keep a pod for the VM, and its status true. `resized_at` is when its present size was first seen."""
+    """Keep a pod for the VM, and its status true. `resized_at` is when its present size was first seen.
+
+    `migrating`: a migration of the VM is there and not over. One that somebody deletes is given up.
+    """
     if vm.metadata.deletion_timestamp is not None:
         return NOTHING
     mine = [pod for pod in pods if _lives(pod) and _is_controlled_by(pod, vm.metadata)]
@@ -48,7 +57,7 @@ def vm_plan(
     pod = next((one for one in mine if one.metadata.name == vm.status.pod_name), mine[0])
     running = pod.status.phase == "Running"
     said: JsonObject = {"podName": pod.metadata.name, "node": pod.spec.node_name}
-    if not VmPhase(vm.status.phase).migrating:
+    if not (VmPhase(vm.status.phase).migrating and migrating):
         said["phase"] = (VmPhase.RUNNING if running else VmPhase.PENDING).value
     plugged_at = Instant(resized_at + timings.hotplug)
     if running and now >= plugged_at:
@@ -66,6 +75,9 @@ def vm_plan(
     if all(known[name] == value for name, value in said.items()):
         return ControllerPlan(wake_at=wake)
     return ControllerPlan((merge_status(VIRTUAL_MACHINES, vm.metadata, said),), wake)
+
+
+_LONG_NAME = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +128,7 @@ def _begun(migration: KubeVirtualMachineMigration, vm: KubeVirtualMachine, sourc
         "phase": MigrationPhase.PENDING.value,
         "sourcePodName": source.metadata.name,
         "sourceNode": source.spec.node_name,
-        "targetPodName": f"{migration.metadata.name}-target",
+        "targetPodName": _target_name(migration, vm),
     }
     return ControllerPlan(
         (
@@ -124,6 +136,12 @@ def _begun(migration: KubeVirtualMachineMigration, vm: KubeVirtualMachine, sourc
             merge_status(VIRTUAL_MACHINE_MIGRATIONS, migration.metadata, said),
         )
     )
+
+
+def _target_name(migration: KubeVirtualMachineMigration, vm: KubeVirtualMachine) -> str:
+    """Name of the target pod. Not made of the migration's where that is long: it may be made of the source pod's."""
+    name, uid = migration.metadata.name, migration.metadata.uid
+    return f"{name}-target" if len(name) < _LONG_NAME else f"{vm.metadata.name}-{uid[-8:]}"
 
 
 def _copying(migration: KubeVirtualMachineMigration, vm: KubeVirtualMachine, target: ActorPod) -> ControllerPlan:

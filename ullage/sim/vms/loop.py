@@ -75,9 +75,15 @@ class SimulatedVmController:
         known = self._sizes.get(key)
         if known is None or known[0] != size:
             known = self._sizes[key] = (size, now)
-        plan = vm_plan(vm, self._pods_named_for(key), known[1], self._timings, now=now)
+        plan = vm_plan(
+            vm, self._pods_named_for(key), known[1], self._timings, now=now, migrating=self._is_migrating(key)
+        )
         await perform(self._api, plan.writes)
         return plan.wake_at
+
+    def _is_migrating(self, vm: ObjectKey) -> bool:
+        mine = [one for one in self._migrations.all() if (one.metadata.namespace, one.spec.vm_name) == vm]
+        return any(not MigrationPhase(one.status.phase).over for one in mine)
 
     async def _sync_migration(self, key: ObjectKey) -> Instant | None:
         migration, now = self._migrations.get(key), self._clock.now()
@@ -133,6 +139,7 @@ class SimulatedVmController:
             self.migration_actor.queue.add(key_of(new))
         elif old is not None:
             self._runs.pop(old.metadata.uid, None)
+            self.vm_actor.queue.add(ObjectKey(old.metadata.namespace, old.spec.vm_name))
 
     def _wake_migrations_of(self, vm: ObjectKey) -> None:
         for migration in self._migrations.all():
