@@ -1,6 +1,6 @@
 """`python -m ullage` is `ullage`."""
 
-from ullage.cli.main import main
+from ullage.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -28,6 +28,7 @@ VERBS: Mapping[str, Verb] = {
     "agent": Verb("ullage.cli.agent", "Report the GPUs of this node, until stopped."),
     "check": Verb("ullage.cli.check", "What is missing or in the way of Ullage in a cluster."),
     "chaos": Verb("ullage.cli.chaos", "Break things in a simulated cluster, and check every promise."),
+    "completion": Verb("ullage.cli.completion", "Print what a shell needs to complete command lines."),
     "config": Verb("ullage.cli.config", "Settings: what there are, and whether a file is right."),
     "controller": Verb("ullage.cli.controller", "Keep pools of GPU nodes at their size, until stopped."),
     "dashboard": Verb("ullage.cli.dashboard", "The cluster live in a browser, until stopped."),
@@ -61,6 +62,17 @@ class Verbs(click.Group):
         if not isinstance(command, click.Command):
             raise TypeError(f"{verb.module}.command is not a click command")
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Refuse an unknown verb with the nearest one."""
+        if args and args[0] not in VERBS and not args[0].startswith("-"):
+            from ullage.config.values import meant
+
+            near = meant(args[0], tuple(VERBS))
+            raise click.UsageError(f"There is no verb {args[0]}{near or '; see ullage --help'}", ctx)
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Verbs"):
@@ -97,6 +109,7 @@ def run(arguments: Sequence[str], *, called: str = "ullage") -> int:
     """Run one command line and return its exit code: 0 done, 1 it failed, 2 it was asked wrongly, or a verb's own."""
     try:
         code = ullage.main(list(arguments), prog_name=called, standalone_mode=False)
+        sys.stdout.flush()  # here, where a reader that has gone is no error
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -106,12 +119,20 @@ def run(arguments: Sequence[str], *, called: str = "ullage") -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except BrokenPipeError:
-        # The reader has seen enough; Python must not complain about it again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _reader_gone()
+    except SystemExit:
+        if type(sys.stdout).__module__.startswith("click"):  # click's answer to a reader that has gone is exit code 1
+            return _reader_gone()
+        raise
     except Exception as error:  # noqa: BLE001 - the last resort: a sentence, never a traceback
         return complain(error, called=called)
     return code if isinstance(code, int) else 0  # click returns the code a verb exits with
+
+
+def _reader_gone() -> int:
+    """End without an error: the reader has seen enough. Python must not complain about it again at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 0
 
 
 def main() -> None:

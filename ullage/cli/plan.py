@@ -7,7 +7,7 @@ import click
 from ullage.cli.cluster_input import ClusterInputChoice, scene_options
 from ullage.cli.plan_drain import drain
 from ullage.cli.plan_scale import scale
-from ullage.cli.table import aligned
+from ullage.cli.plan_schedule_text import plan_lines
 
 if TYPE_CHECKING:
     from ullage.decide.explain.plan_schedule import GangPlan, PlannedPlacement, SchedulePlan, UnschedulablePod
@@ -53,7 +53,8 @@ command.add_command(drain)
 @click.option(
     "--exit-code", is_flag=True, help=f"Exit with {UNSCHEDULABLE} if a pod has no place; otherwise that is 0."
 )
-def schedule(where: ClusterInputChoice, policy: str, output: str, exit_code: bool) -> None:
+@click.option("--all", "every", is_flag=True, help="A line for every pod, also where there are many of a workload.")
+def schedule(where: ClusterInputChoice, policy: str, output: str, exit_code: bool, every: bool) -> None:
     """Decide where every pod without a node would go, whatever scheduler it names, with the code of `ullage scheduler`.
 
     Without -f the cluster of the kubeconfig is read; nothing in it is changed. With -f pods that have a nodeName run
@@ -68,7 +69,7 @@ def schedule(where: ClusterInputChoice, policy: str, output: str, exit_code: boo
 
         click.echo(msgspec.json.format(msgspec.json.encode(as_json(plan)), indent=2))
     else:
-        click.echo("\n".join(as_lines(plan)))
+        click.echo("\n".join(plan_lines(plan, every=every)))
     if exit_code and plan.unschedulable:
         raise click.exceptions.Exit(UNSCHEDULABLE)
 
@@ -120,39 +121,3 @@ def _gang(one: "GangPlan") -> dict[str, Any]:
         "complete": one.bound + one.placed >= one.min_member,
         "detail": one.detail,
     }
-
-
-def as_lines(plan: "SchedulePlan") -> list[str]:
-    """Plan as lines of text, for people."""
-    lines: list[str] = []
-    if plan.placements:
-        rows = [("POD", "NODE", "GPUS", "ISLANDS", "SCORE"), *map(_placement_row, plan.placements)]
-        lines += [*aligned(rows), ""]
-    if plan.gangs:
-        rows = [("GANG", "NEEDS", "BOUND", "PLACED", "WHY NOT")]
-        rows += [(str(g.gang), str(g.min_member), str(g.bound), str(g.placed), g.detail) for g in plan.gangs]
-        lines += [*aligned(rows), ""]
-    for one in plan.unschedulable:
-        lines += [f"{one.pod} has no place", *_reason_lines(one), ""]
-    return [*lines, f"{len(plan.placements)} placed, {len(plan.unschedulable)} without a place"]
-
-
-def _placement_row(one: "PlannedPlacement") -> tuple[str, str, str, str, str]:
-    written = _placement(one)
-    gpus = ",".join(map(str, written["gpus"])) or ("by count" if "byCount" in written else "-")
-    if "shareMilli" in written:
-        gpus += f" ({written['shareMilli'] / 10:g} %)"
-    score = "-" if one.placement.score is None else str(one.placement.score)
-    return str(one.pod), one.placement.node, gpus, str(written["islands"] or "-"), score
-
-
-def _reason_lines(one: "UnschedulablePod") -> list[str]:
-    rows = [
-        (f"  {why.nodes} {'node' if why.nodes == 1 else 'nodes'}", why.reason.value, _example(why.example, why.detail))
-        for why in one.rejections
-    ]
-    return [*aligned(rows), *(f"  helps: {step}" for step in one.steps)]
-
-
-def _example(node: str, detail: str) -> str:
-    return ": ".join(part for part in (node, detail) if part)

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import queue
+import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -33,8 +34,27 @@ def run_all(
     with _passing_on(channel, on_progress):
         workers = min(processes, len(recipes))
         with ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=(channel,)) as pool:
-            asked = {pool.submit(_perform, recipe, keep_steps): place for place, recipe in enumerate(recipes)}
-            return _gathered(asked, on_done)
+            try:
+                with _deaf_to_interrupts():  # workers inherit it: the parent alone answers Ctrl-C
+                    asked = {pool.submit(_perform, recipe, keep_steps): place for place, recipe in enumerate(recipes)}
+                return _gathered(asked, on_done)
+            except KeyboardInterrupt:
+                for worker in multiprocessing.active_children():
+                    worker.terminate()
+                raise
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C during the block, in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _one_by_one(
