@@ -170,6 +170,34 @@ def test_as_few_gpus_as_can_be_are_lost(pods: list[Pod], pod: Pod, expected: str
     assert answer(fleet(leased("a", 8), leased("b", 8), *pods, *fixed), pod) == expected
 
 
+@pytest.mark.parametrize(
+    ("young", "expected"),
+    [
+        pytest.param("large", "a: large", id="also-found-by-age"),
+        pytest.param("small", "a: large", id="neither-by-age-nor-by-size"),
+    ],
+)
+def test_the_island_that_loses_the_fewest_gpus_is_freed(young: str, expected: str) -> None:
+    """Three GPUs of one island, by one pod; four of the other, by two smaller ones."""
+    came = {name: YOUNG if name == young else OLD for name in ("large", "small")}
+    pods = [
+        held("large", "a", "012", created=came["large"]),
+        held("s0", "a", "45", created=came["small"]),
+        held("s1", "a", "67", created=came["small"]),
+    ]
+    pod = asker(4, ask=DeviceRequest(topology=TopologyMode.REQUIRED))
+    assert answer(fleet(leased("a", 4, 4), *pods), pod) == expected
+
+
+def test_a_gang_counts_with_its_members_on_other_nodes() -> None:
+    """One GPU here, and six elsewhere, is more than three here; a member that the gang can spare is only its own."""
+    gang = [held("g0", "a", "0"), held("g1", "b", "012345")]
+    other = held("other", "a", "123")
+    engine = fleet(leased("a", 4), leased("b", 6), *gang, other)
+    assert answer(engine, asker(), a_gang(*gang, need=2)) == "a: other"
+    assert answer(engine, asker(), a_gang(*gang, need=1)) == "a: g0"
+
+
 def test_only_nodes_that_fewer_pods_could_cure_are_looked_at() -> None:
     tainted = leased("a", 1, taints=(Taint("k", "", "NoSchedule"),))
     wrong = leased("b", 1, model=A100)

@@ -9,19 +9,17 @@ from itertools import accumulate
 
 import numpy as np
 
-from ullage.decide.placement.devices.freeing import DeviceHolding, would_get
-from ullage.decide.placement.engine import PlacementEngine, device_ask
+from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.placement.filters.codes import CODE, FITS, REASONS
 from ullage.decide.placement.reasons import CURES
 from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.protection import VictimProtection, gpus_lost
-from ullage.decide.preemption.victims import NO_VICTIM, Rank, RankBound, priced
+from ullage.decide.preemption.victims import NO_VICTIM, Rank, RankBound, priced, would_suit
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
 from ullage.model.stepper import StepMeter, Stepper
-from ullage.model.verdict import Reason, Verdict
-from ullage.state.device_columns import NodeKindCode
+from ullage.model.verdict import Reason
 
 PLAIN = tuple(
     CODE[reason]
@@ -99,16 +97,8 @@ def _looks_at_nobody(engine: PlacementEngine, pod: Pod) -> bool:
 
 def could_get_devices(engine: PlacementEngine, protection: VictimProtection, pod: Pod, node: str) -> bool:
     """True if the node's GPUs would suit once all leaving and evictable pods are gone. Always True off leased nodes."""
-    snapshot, ask = engine.snapshot, device_ask(pod)
-    row = snapshot.columns.rows[node]
-    gpus = engine.devices.of(row)
-    if ask is None or gpus is None or snapshot.columns.gpus.kind[row] != NodeKindCode.LEASED:
-        return True
     leaving, evictable = protection.who_goes(node)
-    held = (
-        DeviceHolding(one.gpu_ids, one.gpu_share, one.gpu_instances) for one in (*leaving, *evictable) if one.gpu_ids
-    )
-    return not isinstance(would_get(gpus, ask, held), Verdict)
+    return would_suit(engine, pod, node, (*leaving, *evictable))
 
 
 class _Bounds:

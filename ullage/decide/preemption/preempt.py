@@ -107,7 +107,8 @@ def _best(
         protection.refresh(candidate.node)
         if not _could_get_devices(given, protection, pod, candidate.node):
             continue
-        found = yield from selector.select(candidate.node)
+        best_so_far = None if best is None else best.rank
+        found = yield from selector.select(candidate.node, candidate.bound[1], best_so_far)
         if found is None:
             shielded = shielded or (candidate.node if selector.protected(candidate.node) else "")
         else:

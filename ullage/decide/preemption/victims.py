@@ -11,11 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from ullage.decide.placement.engine import Placement
+from ullage.decide.placement.devices.freeing import DeviceHolding, would_get
+from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask
 from ullage.decide.preemption.assumptions import Assumptions
+from ullage.decide.preemption.least_loss import MOST_SETS, choices, sets_by_loss
 from ullage.decide.preemption.protection import EvictionUnit, Limit, VictimProtection, gpus_lost
 from ullage.model.pod import Pod
 from ullage.model.stepper import StepMeter, Stepper
+from ullage.model.verdict import Verdict
+from ullage.state.device_columns import NodeKindCode
 
 _OFFSET = 2**31
 
@@ -30,8 +34,8 @@ NO_VICTIM: RankBound = (-_OFFSET, 0, 0, 0, 0.0)
 """Rank before every other: no pod need be evicted."""
 
 
-PLAN_COST, UNIT_COST = 0.000_2, 0.000_15
-"""Modelled CPU seconds of trying one way to spend budgets, and of each unit in it."""
+PLAN_COST, UNIT_COST, CHOICE_COST = 0.000_2, 0.000_15, 0.000_1
+"""Modelled CPU seconds of trying one way to spend budgets, of each unit in it, and of a look at the GPUs alone."""
 
 
 def priced(priority: int) -> int:
@@ -58,6 +62,10 @@ class VictimSet:
         return highest, lost, total, len(self.victims), -earliest, self.node
 
 
+def _rank(found: VictimSet) -> Rank:
+    return found.rank
+
+
 def _orders(plan: Sequence[EvictionUnit]) -> list[list[EvictionUnit]]:
     """Orders in which to put units back: by importance; and, of one priority, those with most GPUs first.
 
@@ -80,8 +88,12 @@ class VictimSelector:
         self._pod = pod
         self._meter = meter
 
-    def select(self, node: str) -> Stepper[VictimSet | None]:
-        """Victims on this node; None if evicting every pod that may go is not enough."""
+    def select(self, node: str, least: int = 0, best_elsewhere: Rank | None = None) -> Stepper[VictimSet | None]:
+        """Victims on this node; None if evicting every pod that may go is not enough.
+
+        `least`: thousandths of GPUs that are lost here in any case. A set that cannot rank before `best_elsewhere` is
+        not made better.
+        """
         leaving = self._protection.who_goes(node)[0]
         with self._given.trial():
             self._remove(leaving)
@@ -89,13 +101,42 @@ class VictimSelector:
                 return VictimSet(node, ())
         best: VictimSet | None = None
         for plan in self._plans(node):
-            for found in self._of_plan(node, leaving, plan):
-                best = found if best is None else min(best, found, key=lambda one: one.rank)
+            found = min(self._of_plan(node, leaving, plan), key=_rank, default=None)
             if self._meter.spend(PLAN_COST + UNIT_COST * len(plan)):
                 self._meter.has_time = yield self._meter.take()
+            if found is not None:
+                worth = best_elsewhere is None or (found.rank[0], least) <= best_elsewhere[:2]
+                if found.rank[1] > least and worth:
+                    found = yield from self._with_less_lost(found, leaving, plan)
+                best = found if best is None else min(best, found, key=_rank)
             if not self._meter.has_time:
                 break
         return best
+
+    def _with_less_lost(
+        self, found: VictimSet, leaving: Sequence[Pod], plan: Sequence[EvictionUnit]
+    ) -> Stepper[VictimSet]:
+        """The VictimSet of a plan that loses the fewest GPUs, of no higher priority; `found` if none loses fewer."""
+        node, highest = found.node, found.rank[0]
+        idle = [unit for unit in plan if not unit.gpus and -unit.importance[0] <= highest]
+        holding = [choices(unit, node, highest) for unit in reversed(plan) if unit.gpus]
+        best = found
+        for lost, chosen in islice(sets_by_loss(holding, found.rank[1]), MOST_SETS):
+            if lost > best.rank[1] or not self._meter.has_time:
+                break
+            if self._frees_devices(node, [*leaving, *(pod for unit in (*idle, *chosen) for pod in unit.pods)]):
+                best = min((best, *self._of_plan(node, leaving, [*idle, *chosen])), key=_rank)
+                cost = PLAN_COST + UNIT_COST * (len(idle) + len(chosen))
+            else:
+                cost = CHOICE_COST
+            if self._meter.spend(cost):
+                self._meter.has_time = yield self._meter.take()
+        return best
+
+    def _frees_devices(self, node: str, gone: Sequence[Pod]) -> bool:
+        """False if the GPUs of the node would not suit without these pods: found without a what-if."""
+        with self._given.trial():
+            return would_suit(self._engine, self._pod, node, gone)
 
     def protected(self, node: str) -> bool:
         """True if the preemptor would fit here without the limits of disruption budgets and gangs."""
@@ -158,6 +199,18 @@ class VictimSelector:
     def _put_back(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
             self._snapshot.place(pod, pod.node, pod.gpu_ids, pod.gpu_share)
+
+
+def would_suit(engine: PlacementEngine, pod: Pod, node: str, gone: Iterable[Pod]) -> bool:
+    """True if the node's GPUs would suit the pod once these pods are gone. Always True off leased nodes."""
+    columns, ask = engine.snapshot.columns, device_ask(pod)
+    row = columns.rows[node]
+    gpus = engine.devices.of(row)
+    if ask is None or gpus is None or columns.gpus.kind[row] != NodeKindCode.LEASED:
+        return True
+    here = (one for one in gone if one.node == node and one.gpu_ids)
+    held = (DeviceHolding(one.gpu_ids, one.gpu_share, one.gpu_instances) for one in here)
+    return not isinstance(would_get(gpus, ask, held), Verdict)
 
 
 MOST_PLANS = 64
