@@ -12,9 +12,9 @@ from math import log
 from random import Random
 
 from bench.record import Figure
-from ullage.decide.provisioning.demand import pending_pods_and_gangs
 from ullage.decide.provisioning.packing import pack
 from ullage.decide.provisioning.patterns import NodeType, Pattern
+from ullage.decide.provisioning.pending import pending_pods_and_gangs
 from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.claim import DeviceRequest, TopologyMode

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from bench.plan_holds import planning_holds
 from bench.record import Figure
 from bench.scale_cluster import NOW, a_node, a_pod, an_inventory, large_core, node_name
-from bench.scale_holds import provisioning_holds, scheduler_holds
+from bench.scale_holds import scheduler_holds
 from ullage.act.concurrency import ended
 from ullage.agent.processes import ProcFs
 from ullage.agent.simulated import SimulatedReader, read_gpu_set
@@ -71,7 +72,7 @@ def run(scale: float) -> list[Figure]:
     measured[f"requests of {nodes:,} agents"] = (agents_per_second() * nodes, "/s")
     figures = [_figure(name, unit, value, full=scale == 1.0) for name, (value, unit) in measured.items()]
     figures += scheduler_holds(core)
-    figures += provisioning_holds(core)
+    figures += planning_holds(core.snapshot)
     cold, warm = asyncio.run(take_over(max(nodes // 10, 10), PODS_PER_NODE))
     figures.append(Figure("take-over after the lease, a tenth of it", "s", warm, cold, "without a warm snapshot"))
     return figures

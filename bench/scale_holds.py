@@ -1,4 +1,4 @@
-"""Longest holds of event loops on the large cluster of `bench.scale`, by kind of work: scheduler and scale-up plans.
+"""Longest holds of event loops on the large cluster of `bench.scale`, by kind of work of the scheduler.
 
 The real SchedulerLoop on its SchedulerCore; its writes are answered at once. Before this was bounded, one preemption
 held the loop for 109 ms, one where disruption budgets protect everybody for 551 ms, a pod with 800 made-up resource
@@ -12,21 +12,16 @@ from typing import Any, cast
 
 from prometheus_client import CollectorRegistry
 
-from bench.buying import a_pool
 from bench.loop_holds import CpuClock, LoopHolds
 from bench.record import Figure
 from bench.scale_cluster import NOW, a_pod, named
 from ullage.act.concurrency import ended
 from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
 from ullage.control.scheduling.reporter import SchedulerReporter
-from ullage.decide.provisioning.demand import pending_pods_and_gangs
-from ullage.decide.provisioning.planner import FleetFacts, plan_fleet_in_steps
-from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.decide.scheduling.core import SchedulerCore
 from ullage.model.claim import Claim, DeviceRequest
 from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey
-from ullage.model.instance import Instance
 from ullage.model.intents import BindGang, BindPod, MarkUnschedulable, Preempt
 from ullage.model.outcomes import GangBindOutcome, PlaceOutcome, PodBound, PodMarked, PreemptOutcome
 from ullage.model.pod import Phase, Pod
@@ -36,8 +31,7 @@ from ullage.observe.scheduler_metrics import SchedulerMetrics
 from ullage.runtime import drive, keep_garbage_collection_short
 
 DECISIONS, BACKGROUND = 1_000, 200
-PREEMPTIONS, PLANS = 3, 3
-PENDING = 5_000
+PREEMPTIONS = 3
 GANG = 16
 
 
@@ -116,34 +110,6 @@ def scheduler_holds(core: SchedulerCore) -> list[Figure]:
             await ended(running)
 
     asyncio.run(live())
-    return holds.figures(promised=True)
-
-
-def provisioning_holds(core: SchedulerCore) -> list[Figure]:
-    """Figures of a scale-up plan: every node is in one pool, and many pods wait."""
-    holds, snapshot = LoopHolds(), core.snapshot
-    pods = [a_pod(f"pending-{number}", "", gpus=(1, 2, 4, 8)[number % 4]) for number in range(PENDING)]
-    for pod in pods:
-        snapshot.apply(Added(pod.key, pod))
-    assigner, pool = PodAssigner(snapshot), a_pool()
-    machines = [Instance(id=name, pool=pool.name, since=1.0, node=name) for name in sorted(snapshot.state.nodes)]
-    fleet = FleetFacts(provisioners=[pool], instances=machines)
-
-    async def live() -> None:
-        asyncio.get_running_loop().set_task_factory(cast(Any, holds))
-        clock = CpuClock(NOW)
-        await drive(assigner.engine.warm_up(), clock, budget=math.inf)
-        keep_garbage_collection_short()
-        holds.kind = f"scale-up plan for {PENDING:,} pending pods"
-        for _ in range(PLANS):
-            plan = plan_fleet_in_steps(assigner.engine, fleet, pending_pods_and_gangs(assigner), now=NOW)
-            found = await asyncio.get_running_loop().create_task(drive(plan, clock, budget=math.inf))
-            if not found.demand.chosen:
-                raise RuntimeError("nothing is bought")
-
-    asyncio.run(live())
-    for pod in pods:
-        snapshot.apply(Deleted(pod.key, pod))
     return holds.figures(promised=True)
 
 

@@ -4,8 +4,9 @@ A stepper yields the modelled CPU cost of the step it has just made. It is sent 
 when it is sent False it ends soon with the best result it has. What it returns is the result.
 """
 
-from collections.abc import Generator
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterable
+from heapq import merge
+from typing import Any, TypeVar
 
 from ullage.model.units import Seconds
 
@@ -17,6 +18,10 @@ Stepper = Generator[Seconds, bool, T]
 
 STEP = Seconds(0.004)
 """Modelled CPU time of one step: small against the 20 ms after which other tasks run."""
+
+
+_RUN, _SORT_COST = 1_000, 0.000_002
+"""Things sorted in one piece, and modelled CPU seconds for each thing."""
 
 
 class StepMeter:
@@ -36,6 +41,24 @@ class StepMeter:
         """Return the cost since the last step, and begin another."""
         spent, self._spent = self._spent, 0.0
         return Seconds(spent)
+
+
+def sort_in_steps(things: Iterable[T], key: Callable[[T], Any], meter: StepMeter) -> Stepper[list[T]]:
+    """Sort in steps. The keys must be different, or equal things alike."""
+    everything = list(things)
+    runs = []
+    for first in range(0, len(everything), _RUN):
+        runs.append(sorted(everything[first : first + _RUN], key=key))
+        if len(everything) > _RUN and meter.spend(_SORT_COST * _RUN):
+            yield meter.take()
+    if len(runs) <= 1:
+        return runs[0] if runs else []
+    found: list[T] = []
+    for thing in merge(*runs, key=key):
+        found.append(thing)
+        if meter.spend(_SORT_COST):
+            yield meter.take()
+    return found
 
 
 def begin(steps: Stepper[T], most: float) -> tuple[T] | Stepper[T]:

@@ -10,7 +10,8 @@ from tests.decide.scenes import claim, pod, read, report
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.demand import capacity_requests
 from ullage.decide.karpenter.policy import KarpenterPolicy
-from ullage.decide.provisioning.demand import buys_for, find_demand, pending_pods_and_gangs
+from ullage.decide.provisioning.demand import find_demand
+from ullage.decide.provisioning.pending import buys_for, pending_pods_and_gangs
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.kube.client.resource import JsonObject
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated

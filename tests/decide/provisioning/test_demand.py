@@ -10,8 +10,9 @@ from tests.decide.preemption.fleets import H100, NOW, a_node, a_pod, an_inventor
 from tests.decide.provisioning.pools import a_provisioner
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.placement.engine import PlacementEngine
-from ullage.decide.provisioning.demand import FleetDemand, PodOrGang, find_demand
+from ullage.decide.provisioning.demand import FleetDemand, find_demand
 from ullage.decide.provisioning.node_offers import Pool, ScaleUpBlocked
+from ullage.decide.provisioning.pending import PodOrGang
 from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
 from ullage.decide.provisioning.pool_nodes import AssumedUse, pool_nodes
 from ullage.decide.provisioning.pool_step import PoolStepKind

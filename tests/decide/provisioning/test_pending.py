@@ -4,7 +4,7 @@ import pytest
 
 from tests.decide.scenes import Scene, claim, pod
 from ullage.decide.gang.placement import GangRequest
-from ullage.decide.provisioning.demand import buys_for, pending_pods_and_gangs
+from ullage.decide.provisioning.pending import buys_for, pending_pods_and_gangs
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.kube.client.resource import JsonObject
 

@@ -2,15 +2,28 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.decide.preemption.fleets import NOW, fleet, leased
+from tests.decide.provisioning.pools import a_provisioner
 from tests.decide.provisioning.test_demand import POOL, eight, pods
+from tests.state.worlds import a_step, a_waiting
+from ullage.decide.gang.placement import GangRequest
+from ullage.decide.placement.engine import PlacementEngine
+from ullage.decide.provisioning.demand import find_demand, find_demand_in_steps
+from ullage.decide.provisioning.node_offers import Pool
+from ullage.decide.provisioning.pending import PodOrGang
 from ullage.decide.provisioning.planner import FleetFacts, plan_fleet, plan_fleet_in_steps
 from ullage.model import stepper
 from ullage.model.fact_event import Deleted, ObjectKey
 from ullage.model.instance import Instance
+from ullage.model.stepper import finish
+from ullage.state.snapshot import ClusterSnapshot
 
 NAMES = ("a", "b", "c")
 
@@ -51,6 +64,23 @@ def test_a_plan_in_steps_is_the_plan_and_frees_what_is_lifted_only_within_steps(
         found = done.value
     assert count > len(waiting)
     assert found == plan_fleet(engine, facts(), waiting, now=NOW)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_demand_in_steps_on_a_fork_is_the_demand(seed: int) -> None:
+    rng, snapshot = Random(seed), ClusterSnapshot()
+    for _ in range(60):
+        snapshot.apply(a_step(rng, snapshot.state))
+    engine = PlacementEngine(snapshot)
+    waiting = [a_waiting(rng, f"new-{number}") for number in range(12)]
+    copies = [replace(pod, key=ObjectKey("n", f"{pod.key.name}-{n}")) for pod in waiting[:3] for n in range(5)]
+    gang = GangRequest(key=ObjectKey("n", "gang"), min_member=3, pending=tuple(waiting[9:]))
+    pools = [Pool(provisioner=a_provisioner(name, zones=("z1", "z2"))) for name in ("x", "y")]
+    turns: list[PodOrGang] = [*waiting[:9], *copies, gang]
+    assert finish(find_demand_in_steps(engine.fork(), pools, turns, now=10.0)) == find_demand(
+        engine, pools, turns, now=10.0
+    )
 
 
 @pytest.mark.parametrize("after", [1, 40, 42, 44])

@@ -10,7 +10,8 @@ from ullage.control.karpenter.reporter import KarpenterReporter
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.demand import capacity_requests
 from ullage.decide.karpenter.service_choice import prefers_karpenter
-from ullage.decide.provisioning.demand import FleetDemand, find_demand, pending_pods_and_gangs
+from ullage.decide.provisioning.demand import FleetDemand, find_demand
+from ullage.decide.provisioning.pending import pending_pods_and_gangs
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.fact_event import FactEvent
 from ullage.model.intents import KarpenterIntent

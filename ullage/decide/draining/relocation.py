@@ -15,7 +15,7 @@ from ullage.decide.draining.inputs import FRESH, PlannerMemory
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.prefilter import POOL_LABEL, claim_of
 from ullage.decide.placement.vm_pods import moving_vm
-from ullage.decide.provisioning.demand import PodOrGang, pending_pods_and_gangs
+from ullage.decide.provisioning.pending import PodOrGang, pending_pods_and_gangs
 from ullage.decide.provisioning.vm_demand import vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order
 from ullage.model.device import MILLI_GPU

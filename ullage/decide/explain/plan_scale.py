@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from ullage.decide.gang.placement import GangRequest, place_gang
 from ullage.decide.placement.devices.freshness import STALE_AFTER
 from ullage.decide.placement.engine import Placement, hold
-from ullage.decide.provisioning.demand import NO_BUDGET, pending_pods_and_gangs
+from ullage.decide.provisioning.demand import NO_BUDGET
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
+from ullage.decide.provisioning.pending import pending_pods_and_gangs
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, PoolPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
 from ullage.decide.provisioning.pool_step import PoolStepKind

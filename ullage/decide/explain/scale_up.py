@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ullage.decide.placement.engine import device_ask
-from ullage.decide.provisioning.demand import pending_pods_and_gangs
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
+from ullage.decide.provisioning.pending import pending_pods_and_gangs
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
 from ullage.decide.provisioning.pool_step import PoolStepKind

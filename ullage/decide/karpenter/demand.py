@@ -9,7 +9,7 @@ from ullage.decide.karpenter.retry import read_failure
 from ullage.decide.placement.engine import device_ask
 from ullage.decide.placement.filters.volume_requirements import VolumeRequirements, mounts_of
 from ullage.decide.placement.quota import least_taken, quota_verdict
-from ullage.decide.provisioning.demand import PodOrGang
+from ullage.decide.provisioning.pending import PodOrGang
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import HANDOVER, CapacityRequest, WaitingPod

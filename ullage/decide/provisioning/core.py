@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from ullage.config.settings import Settings
-from ullage.decide.provisioning.demand import buys_for, pending_pods_and_gangs
+from ullage.decide.provisioning.pending import buys_for, pending_in_steps
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet_in_steps
 from ullage.decide.provisioning.purchase_state import (
     DeleteBackoff,
@@ -93,7 +93,7 @@ class ProvisioningCore:
 
     def plan(self, fleet: FleetFacts, *, now: float) -> Stepper[FleetPlan]:
         """Decide on every pool, in steps. Events and outcomes may come between them."""
-        waiting = pending_pods_and_gangs(self.assigner, self._counts)
+        waiting = yield from pending_in_steps(self.assigner, self._counts)
         moving = filter(lambda pod: not self.served_elsewhere(pod), vms_in_need(self.snapshot))
         pending, leaving = chain(waiting, moving), sorted(fleet.leaving)
         steps = plan_fleet_in_steps(

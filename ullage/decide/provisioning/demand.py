@@ -4,14 +4,24 @@ The scheduler's own rules are asked, on the snapshot with upcoming nodes added. 
 claims ask for, and in the order of the queue.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from msgspec.structs import replace
 
 from ullage.decide.gang.placement import GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
-from ullage.decide.provisioning.node_offers import FRESH, NodeOffers, Pool, ScaleUpBlocked
+from ullage.decide.provisioning.node_offers import (
+    FRESH,
+    OPEN_COST,
+    PLACE_COST,
+    READ_COST,
+    NodeOffers,
+    Pool,
+    ScaleUpBlocked,
+)
+from ullage.decide.provisioning.pending import PodOrGang, is_pending
 from ullage.decide.provisioning.pool_nodes import NOBODY, AssumedUse, gpu_use
 from ullage.decide.provisioning.scale_up import (
     Refusals,
@@ -23,19 +33,13 @@ from ullage.decide.provisioning.scale_up import (
     refusals,
     size_order,
 )
-from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.model.fact_event import ObjectKey
-from ullage.model.karpenter import is_smart_pod
 from ullage.model.pod import Pod
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, PoolNode
-from ullage.model.refusal import PodScheduledReason
 from ullage.model.shape import Shape
-from ullage.state.snapshot import ClusterSnapshot
+from ullage.model.stepper import Stepper, finish, sort_in_steps
 
 NO_BUDGET = FleetBudget()
-
-PodOrGang = Pod | GangRequest
-"""Pod or gang: the unit of one placement decision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,35 +82,35 @@ def find_demand(
     now: float,
     budget: FleetBudget = NO_BUDGET,
 ) -> FleetDemand:
-    """Place all pending pods: on existing and upcoming nodes, on nodes marked for deletion, on new ones.
+    """Place all pending pods: on existing and upcoming nodes, on nodes marked for deletion, on new ones; at once.
 
     The snapshot is left unchanged.
     """
     waiting = [turn for turn in pending if is_pending(turn, engine.snapshot)]
     with engine.snapshot.what_if() as trial:
-        search = _Search(NodeOffers(engine, trial, pools, budget, now=now))
-        search.draw_what_is_coming()
-        rest = search.placed(waiting)
-        if rest:
-            search.take_taints_off()
-            rest = search.placed(rest)
-        search.offers.open_to_minimum()
-        search.buy(rest)
-        return search.found()
+        return finish(_Search(NodeOffers(engine, trial, pools, budget, now=now)).steps(waiting))
 
 
-def is_pending(turn: PodOrGang, snapshot: ClusterSnapshot) -> bool:
-    """True if the pod, or every member of the gang, holds no room yet."""
-    if isinstance(turn, Pod):
-        return turn.key not in snapshot.pods
-    return not any(pod.key in snapshot.pods for pod in turn.pending)
+def find_demand_in_steps(
+    fork: PlacementEngine,
+    pools: Sequence[Pool],
+    pending: Sequence[PodOrGang],
+    *,
+    now: float,
+    budget: FleetBudget = NO_BUDGET,
+) -> Stepper[FleetDemand]:
+    """`find_demand`, in steps, on a forked engine: its snapshot is changed, and left so."""
+    with fork.snapshot.what_if() as trial:
+        trial.keep()  # the fork is dropped: to undo everything would cost as much as it took
+        return (yield from _Search(NodeOffers(fork, trial, pools, budget, now=now)).steps(pending))
 
 
 class _Search:
-    """One search in a what-if of the snapshot."""
+    """One search in a what-if of the snapshot, in steps."""
 
     def __init__(self, offers: NodeOffers) -> None:
         self.offers = offers
+        self._meter = offers.meter
         self._snapshot = offers.snapshot
         self._assumed: dict[str, AssumedUse] = {}
         self._placed_on: dict[ObjectKey, str] = {}
@@ -118,7 +122,17 @@ class _Search:
         self._pools = [acting, [pool for pool, only in zip(offers.pools, recommends, strict=True) if only]]
         """Pools that buy, and pools that only recommend."""
 
-    def draw_what_is_coming(self) -> None:
+    def steps(self, waiting: Sequence[PodOrGang]) -> Stepper[FleetDemand]:
+        yield from self._draw_what_is_coming()
+        rest = yield from self._place_all(waiting)
+        if rest:
+            yield from self._take_taints_off()
+            rest = yield from self._place_all(rest)
+        yield from self.offers.open_to_minimum()
+        yield from self._buy(rest)
+        return (yield from self._found())
+
+    def _draw_what_is_coming(self) -> Stepper[None]:
         """Add upcoming nodes as they will be: without a Node yet, not ready, without GPUs; and excused silent nodes."""
         for pool in self.offers.pools:
             for node in pool.nodes:
@@ -126,6 +140,8 @@ class _Search:
                     self._draw(pool, node)
                 elif node.silence_excused:
                     self._draw_as_reported(node)
+                if self._meter.spend(OPEN_COST if node.coming or node.silence_excused else 0.0):
+                    yield self._meter.take()
 
     def _draw(self, pool: Pool, node: PoolNode) -> None:
         face, inventory = self.offers.face(pool, node.name)
@@ -142,7 +158,7 @@ class _Search:
             return  # it went while the plan was made
         self._snapshot.put_node(known, replace(report, reported_at=self.offers.now))
 
-    def take_taints_off(self) -> None:
+    def _take_taints_off(self) -> Stepper[None]:
         """Put nodes marked for deletion into the snapshot as they would be without the taint."""
         for pool in self.offers.pools:
             for node in pool.nodes:
@@ -150,8 +166,10 @@ class _Search:
                 if node.marked_for_deletion and known is not None:
                     others = tuple(taint for taint in known.taints if taint.key != DELETION_TAINT)
                     self._snapshot.put_node(replace(known, taints=others))
+                    if self._meter.spend(OPEN_COST):
+                        yield self._meter.take()
 
-    def placed(self, pending: Iterable[PodOrGang]) -> list[PodOrGang]:
+    def _place_all(self, pending: Iterable[PodOrGang]) -> Stepper[list[PodOrGang]]:
         """Place pods and gangs. Returns those without a place.
 
         Once a pod that packs is refused, so are all of its shape: room only shrinks.
@@ -159,12 +177,13 @@ class _Search:
         refused: set[Shape] = set()
         rest: list[PodOrGang] = []
         for turn in pending:
-            if isinstance(turn, Pod) and turn.shape in refused and self._packs(turn):
+            known = isinstance(turn, Pod) and turn.shape in refused and self._packs(turn)
+            if known or not self._placed(turn):
                 rest.append(turn)
-            elif not self._placed(turn):
-                rest.append(turn)
-                if isinstance(turn, Pod) and self._packs(turn):
+                if isinstance(turn, Pod) and not known and self._packs(turn):
                     refused.add(turn.shape)
+            if self._meter.spend(READ_COST if known else PLACE_COST * _size(turn)):
+                yield self._meter.take()
         return rest
 
     def _packs(self, pod: Pod) -> bool:
@@ -197,54 +216,67 @@ class _Search:
     def _use(self, pod: Pod) -> int:
         return gpu_use(self._snapshot.pods.get(pod.key, pod))
 
-    def buy(self, pending: Sequence[PodOrGang]) -> None:
+    def _buy(self, pending: Sequence[PodOrGang]) -> Stepper[None]:
         """Offer new nodes for pods that fit nowhere. Priorities come first only where there is not enough for all."""
         mark = self.offers.mark()
-        self._buy_for(pending)
+        yield from self._buy_for(pending)
         levels = _by_priority(pending)
         if len(levels) > 1 and self._short_of_nodes():
-            self.offers.rollback(mark)
+            yield from self.offers.rollback_in_steps(mark)
             self._unmet.clear()
             self._in_gangs.clear()
             for level in levels:
-                self._buy_for(level)
-                self._draw_bulk()
+                yield from self._buy_for(level)
+                yield from self._draw_bulk()
 
     def _short_of_nodes(self) -> bool:
         """True if a pod would be served with a higher maxSize or fleet budget."""
         short = {ScaleUpBlocked.FULL, ScaleUpBlocked.OVER_BUDGET}
         return any(not short.isdisjoint(why.values()) for why in self._unmet.values())
 
-    def _buy_for(self, pending: Sequence[PodOrGang]) -> None:
+    def _buy_for(self, pending: Sequence[PodOrGang]) -> Stepper[None]:
         """Gangs first, then pods with rules beyond their node, then all others packed together; largest first.
 
         Pools that only recommend are asked for the pods that no other pool serves.
         """
         gangs, shapes = _grouped(pending)
         for gang in gangs:
-            if not any(buy_for_gang(self.offers, pools, gang) for pools in self._pools):
-                self._refuse(gang.pending)
-                continue
-            self._in_gangs |= {pod.key for pod in gang.pending}
+            if (yield from self._bought_for(gang)):
+                self._in_gangs |= {pod.key for pod in gang.pending}
+            else:
+                yield from self._refuse(gang.pending)
         shapes.sort(key=lambda group: size_order(group[0]))
-        packed = [[pod for pod in group if self._packs(pod)] for group in shapes]
-        for group, together in zip(shapes, packed, strict=True):
+        packed: list[list[Pod]] = []
+        for group in shapes:
+            together = [pod for pod in group if self._packs(pod)]
             alone = [] if len(together) == len(group) else [pod for pod in group if not self._packs(pod)]
+            packed.append(together)
+            if self._meter.spend(READ_COST * len(group)):
+                yield self._meter.take()
             for pools in self._pools:
-                alone = buy_for_pods(self.offers, pools, alone)
-            self._refuse(alone)
-        packed = [place_on_opened(self.offers, group) for group in packed]
+                alone = yield from buy_for_pods(self.offers, pools, alone)
+            yield from self._refuse(alone)
+        for place, group in enumerate(packed):
+            packed[place] = yield from place_on_opened(self.offers, group)
         for pools in self._pools:
-            packed = buy_in_bulk(self.offers, pools, packed)
+            packed = yield from buy_in_bulk(self.offers, pools, packed)
         for group in packed:
-            self._refuse(group)
+            yield from self._refuse(group)
 
-    def _refuse(self, pods: Sequence[Pod]) -> None:
+    def _bought_for(self, gang: GangRequest) -> Stepper[bool]:
+        for pools in self._pools:
+            if (yield from buy_for_gang(self.offers, pools, gang)):
+                return True
+        return False
+
+    def _refuse(self, pods: Sequence[Pod]) -> Stepper[None]:
         if pods:
-            why = refusals(self.offers, self.offers.pools, pods[0])
+            why = yield from refusals(self.offers, self.offers.pools, pods[0])
             self._unmet |= {pod.key: why for pod in pods}
+            if self._meter.spend(READ_COST * len(pods)):
+                yield self._meter.take()
 
-    def _draw_bulk(self) -> None:
+    def _draw_bulk(self) -> Stepper[None]:
         """Put counted nodes into the snapshot: pods of lower priority may use the room left on them."""
         for bulk in self.offers.take_bulk():
             for pods in bulk.by_node:
@@ -255,8 +287,10 @@ class _Search:
                         hold(self._snapshot, pod, placement)
                     else:
                         self._unmet[pod.key] = {bulk.pool.name: placement}
+                if self._meter.spend(OPEN_COST + PLACE_COST * len(pods)):
+                    yield self._meter.take()
 
-    def found(self) -> FleetDemand:
+    def _found(self) -> Stepper[FleetDemand]:
         by_zone: dict[str, dict[str, int]] = {}
         for_gangs: dict[str, dict[str, int]] = {}
         oldest: dict[str, float] = {}
@@ -270,18 +304,26 @@ class _Search:
                 gangs[zone] = gangs.get(zone, 0) + count
             oldest[name] = min([oldest.get(name, float("inf")), *(pod.created for pod in pods)])
             chosen |= {pod.key: name for pod in pods}
+            if self._meter.spend(READ_COST * len(pods)):
+                yield self._meter.take()
         wanted = {
             name: NodeDemand(by_zone=zones, for_gangs=for_gangs[name], oldest=oldest[name])
             for name, zones in by_zone.items()
         }
         there = {node: taken for node, taken in self._assumed.items() if not node.startswith(FRESH)}
+        by_key = yield from sort_in_steps(chosen.items(), itemgetter(0), self._meter)
         return FleetDemand(
             assumed=there,
             wanted=wanted,
             placed=self._placed_on,
-            chosen=dict(sorted(chosen.items())),
+            chosen=dict(by_key),
             unmet=self._unmet,
         )
+
+
+def _size(turn: PodOrGang) -> int:
+    """Pods that a turn places."""
+    return 1 if isinstance(turn, Pod) else len(turn.pending)
 
 
 def _grouped(pending: Sequence[PodOrGang]) -> tuple[list[GangRequest], list[list[Pod]]]:
@@ -306,39 +348,3 @@ def _by_priority(pending: Sequence[PodOrGang]) -> list[list[PodOrGang]]:
         first = turn.pending[0] if isinstance(turn, GangRequest) else turn
         levels.setdefault(first.priority, []).append(turn)
     return [levels[priority] for priority in sorted(levels, reverse=True)]
-
-
-def pending_pods_and_gangs(assigner: PodAssigner, counts: Callable[[Pod], bool] = waits) -> Iterator[PodOrGang]:
-    """Pods and gangs in the order of the queue. A nominated pod, whose node is being made free, needs no new one."""
-    snapshot, seen = assigner.snapshot, set[ObjectKey]()
-    for pod in sorted(filter(counts, snapshot.state.pods.values()), key=queue_order):
-        if pod.key in snapshot.pods or pod.nominated in snapshot.columns.rows:
-            continue
-        ready = assigner.entitled(pod)
-        if not isinstance(ready, Pod):
-            continue
-        gang = assigner.gang_of(pod)
-        if gang is None:
-            yield ready
-        elif gang not in seen:
-            seen.add(gang)
-            ask = assigner.gang_ask(gang, counts)
-            if len(ask.pending) >= ask.needed:
-                yield ask
-
-
-def buys_for(schedulers: Collection[str]) -> Callable[[Pod], bool]:
-    """Predicate: True if nodes are bought for a pending pod.
-
-    For pods of these schedulers the rules asked here are the scheduler's own, so their verdict is known before it is
-    written. Pods of other schedulers count only when found unschedulable by their own. Pods for which a node is
-    upcoming
-    by other means do not count, nor do smart pods, which are such a means.
-    """
-
-    def counts(pod: Pod) -> bool:
-        if not waits(pod) or pod.unplaced == PodScheduledReason.FOR_CAPACITY or is_smart_pod(pod.labels):
-            return False
-        return pod.scheduler in schedulers or pod.unplaced == PodScheduledReason.UNSCHEDULABLE
-
-    return counts

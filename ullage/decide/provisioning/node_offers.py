@@ -16,6 +16,7 @@ from ullage.model.pod import Pod
 from ullage.model.provisioner import ZONE_LABEL, FleetBudget, PoolNode, Provisioner, labels_of, template_node
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import NodeTerm
+from ullage.model.stepper import StepMeter, Stepper
 from ullage.model.verdict import Reason
 from ullage.state.journal import Trial
 
@@ -77,6 +78,10 @@ class BulkNodes:
         return (self.pods[first : first + each] for first in range(0, len(self.pods), each))
 
 
+PLACE_COST, OPEN_COST, UNDO_COST, READ_COST = 0.000_2, 0.000_1, 0.000_02, 0.000_003
+"""Modelled CPU seconds: of placing a pod, opening a node, undoing one change, and reading one pod or node."""
+_UNDONE_AT_ONCE = 200
+
 Mark = tuple[int, int, int]
 """Point to roll back to."""
 
@@ -92,6 +97,8 @@ class NodeOffers:
         self.now = now
         self.engine = engine
         self.quota = engine.quota
+        self.meter = StepMeter()
+        """Cost of the search since its last step."""
         self.pools = tuple(sorted(pools, key=lambda pool: pool.name))
         self._budget = budget
         self._open: list[HypotheticalNode] = []
@@ -105,6 +112,14 @@ class NodeOffers:
 
     def mark(self) -> Mark:
         return self._trial.mark(), len(self._open), len(self._bulk)
+
+    def rollback_in_steps(self, mark: Mark) -> Stepper[None]:
+        """Roll back many changes, in steps."""
+        while (changes := self._trial.mark()) > mark[0] + _UNDONE_AT_ONCE:
+            self._trial.rollback(changes - _UNDONE_AT_ONCE)
+            if self.meter.spend(UNDO_COST * _UNDONE_AT_ONCE):
+                yield self.meter.take()
+        self.rollback(mark)
 
     def rollback(self, mark: Mark) -> None:
         self._trial.rollback(mark[0])
@@ -175,12 +190,14 @@ class NodeOffers:
         template, (gpus, price) = pool.provisioner.template, self.budgets_left
         return ScaleUpBlocked.OVER_BUDGET if template.gpus.count > gpus or template.price > price else None
 
-    def open_to_minimum(self) -> None:
+    def open_to_minimum(self) -> Stepper[None]:
         """Open the nodes pools lack to their minSize, as far as they may buy."""
         for pool in self.pools:
             limits, zones = pool.provisioner.thresholds, pool.provisioner.template.zones
             for _ in range(limits.min_size - sum(not node.lost for node in pool.nodes)):
                 self.open(pool, zones[0] if len(zones) == 1 else "", to_minimum=True)
+                if self.meter.spend(OPEN_COST):
+                    yield self.meter.take()
 
     def open(self, pool: Pool, zone: str, *, to_minimum: bool = False) -> HypotheticalNode | None:
         """Open one more node of a pool, if it may have one."""

@@ -14,12 +14,16 @@ from math import floor
 import numpy as np
 
 from ullage.decide.provisioning.patterns import Fill, NodeType, Pattern, best_pattern
+from ullage.model.stepper import StepMeter, Stepper, finish
 
 MOST_ROUNDS = 300
 """Upper bound on rounds of searching for new patterns. Past it the known patterns are used."""
 _UNSERVED = 10.0
 """Cost of a pod without a node, in nodes of the dearest type: never cheaper than a node."""
 _NOTHING = 1e-6
+
+FILL_COST, SOLVE_COST = 0.000_5, 0.004
+"""Modelled CPU seconds of filling one node, and of one round of the LP with the search for a pattern of one type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +44,29 @@ class Packing:
 
 
 def pack(demands: Sequence[int], types: Sequence[NodeType], budgets: Sequence[float], fill: Fill) -> Packing:
-    """New nodes for these numbers of pods of each shape, within the limits of types and budgets."""
-    return _Packer(demands, types, budgets, cache(fill)).run()
+    """New nodes for these numbers of pods of each shape, within the limits of types and budgets, at once."""
+    return finish(pack_in_steps(demands, types, budgets, fill, StepMeter()))
+
+
+def pack_in_steps(
+    demands: Sequence[int], types: Sequence[NodeType], budgets: Sequence[float], fill: Fill, meter: StepMeter
+) -> Stepper[Packing]:
+    """`pack`, in steps."""
+    return (yield from _Packer(demands, types, budgets, cache(fill), meter).run())
 
 
 class _Packer:
     """One packing under way: the demands, limits and budgets that are left."""
 
-    def __init__(self, demands: Sequence[int], types: Sequence[NodeType], budgets: Sequence[float], fill: Fill) -> None:
+    def __init__(
+        self,
+        demands: Sequence[int],
+        types: Sequence[NodeType],
+        budgets: Sequence[float],
+        fill: Fill,
+        meter: StepMeter,
+    ) -> None:
+        self._meter = meter
         self._left = list(demands)
         self._limits = [node.limit for node in types]
         self._budgets = list(budgets)
@@ -57,13 +76,15 @@ class _Packer:
         self._lp = _Master(len(demands), types, len(budgets))
         self._filled: dict[tuple[int, Pattern], int] = {}
         self._order = sorted(range(len(demands)), key=lambda shape: (-max(node.share(shape) for node in types), shape))
-        for kind in range(len(types)):
-            for shape in range(len(demands)):
-                self._add_column(kind, self._filled_up(kind, tuple([0] * len(demands)), (shape,)))
 
-    def run(self) -> Packing:
+    def run(self) -> Stepper[Packing]:
+        for kind in range(len(self._types)):
+            for shape in range(len(self._left)):
+                self._add_column(kind, self._filled_up(kind, tuple([0] * len(self._left)), (shape,)))
+                if self._meter.spend(FILL_COST):
+                    yield self._meter.take()
         while any(self._left) and not self._end_on_one_node():
-            used = self._solved()
+            used = yield from self._solved()
             whole = [(column, floor(times + _NOTHING)) for column, times in used if times + _NOTHING >= 1]
             if not whole and used:
                 whole = [(max(used, key=lambda one: (one[1], -one[0]))[0], 1)]
@@ -86,12 +107,16 @@ class _Packer:
                 return True
         return False
 
-    def _solved(self) -> list[tuple[int, float]]:
+    def _solved(self) -> Stepper[list[tuple[int, float]]]:
         """Columns the LP uses for the pods that are left, with multiplicity. Patterns are added until none helps."""
         for _ in range(MOST_ROUNDS):
             times, duals = self._lp.solve(self._left, self._limits, self._budgets)
-            added = [self._priced(kind, duals) for kind in range(len(self._types)) if self._may_open(kind)]
-            if not any(added):
+            added = 0
+            for kind in range(len(self._types)):
+                if self._meter.spend(SOLVE_COST):
+                    yield self._meter.take()
+                added += self._may_open(kind) and self._priced(kind, duals)
+            if not added:
                 break
         return [(column, often) for column, often in enumerate(times) if often > _NOTHING]
 

@@ -1,5 +1,6 @@
 """Plan of all pools at one moment: demand, then sizes, then one step for each pool."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -9,8 +10,9 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from ullage.decide.placement.engine import PlacementEngine
-from ullage.decide.provisioning.demand import NO_BUDGET, FleetDemand, NodeDemand, PodOrGang, find_demand, is_pending
-from ullage.decide.provisioning.node_offers import Pool, ScaleUpBlocked
+from ullage.decide.provisioning.demand import NO_BUDGET, FleetDemand, NodeDemand, find_demand, find_demand_in_steps
+from ullage.decide.provisioning.node_offers import OPEN_COST, PLACE_COST, Pool, ScaleUpBlocked
+from ullage.decide.provisioning.pending import TURN_COST, PodOrGang, is_pending
 from ullage.decide.provisioning.pool_nodes import pool_nodes_in_steps, with_assumed
 from ullage.decide.provisioning.pool_size import PoolSize, evaluate
 from ullage.decide.provisioning.pool_step import PoolStep, PurchaseTerms, next_step
@@ -18,12 +20,13 @@ from ullage.decide.provisioning.silent_agents import with_silence
 from ullage.model.instance import Instance
 from ullage.model.pool_sighting import NOTHING_SEEN, Seen
 from ullage.model.provisioner import FleetBudget, PoolNode, PoolThresholds, Provisioner
-from ullage.model.stepper import StepMeter, Stepper, finish
+from ullage.model.stepper import STEP, StepMeter, Stepper, finish
+from ullage.model.units import Seconds
 
 T = TypeVar("T")
 
-TURN_COST, DEMAND_COST = 0.000_005, 0.000_01
-"""Modelled CPU seconds of reading one pending pod, and of its part in the search for nodes."""
+ROW_COST, DECIDE_COST = 0.000_000_5, 0.000_003
+"""Modelled CPU seconds per node: of placing a pod of a new shape, and of the decision on a pool."""
 CLOCKS_DIFFER = 5.0
 """Seconds by which our clock and the API server's may differ without being wrong."""
 
@@ -88,30 +91,56 @@ def plan_fleet_in_steps(
     now: float,
     lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Stepper[FleetPlan]:
-    """Decide on every pool. The snapshot may change between steps; demand is searched for in the last, in one piece.
+    """Decide on every pool. The snapshot may change between steps; demand is searched for on one state of it.
 
     Each step that reads the snapshot does so inside `lifted`: without what is about to be freed.
     """
-    meter, waiting, pools = StepMeter(), list[PodOrGang](), list[Pool]()
-    for turn in pending:
-        waiting.append(turn)
-        if meter.spend(TURN_COST):
-            yield meter.take()
+    meter, waiting, pools = StepMeter(), list(pending), list[Pool]()
     for one in sorted(fleet.provisioners, key=lambda one: one.name):
         drawing = pool_nodes_in_steps(
             one, fleet.instances, engine.snapshot, now=now, protected=fleet.protected, seen=fleet.seen
         )
         pools.append(Pool(provisioner=one, nodes=(yield from _inside(lifted, drawing))))
     pools = with_silence(pools)
-    waiting = [turn for turn in waiting if is_pending(turn, engine.snapshot)]
     if meter.spend(TURN_COST * len(waiting)):
         yield meter.take()
-    with lifted():
-        demand = find_demand(engine, pools, waiting, now=now, budget=fleet.budget)
-    if meter.spend(DEMAND_COST * len(waiting)):
-        yield meter.take()
-    decided = {pool.name: _decided(pool, demand, fleet.deletes_at.get(pool.name, 0.0), now) for pool in pools}
+    demand = yield from _demand(engine, pools, waiting, fleet.budget, lifted, now)
+    decided: dict[str, PoolPlan] = {}
+    served = Counter(demand.chosen.values())
+    for pool in pools:
+        deletes_at = fleet.deletes_at.get(pool.name, 0.0)
+        decided[pool.name] = _decided(pool, demand, served[pool.name], deletes_at, now)
+        if meter.spend(DECIDE_COST * len(pool.nodes)):
+            yield meter.take()
     return FleetPlan(pools=decided, demand=demand)
+
+
+def _demand(
+    engine: PlacementEngine,
+    pools: Sequence[Pool],
+    pending: Sequence[PodOrGang],
+    budget: FleetBudget,
+    lifted: Callable[[], AbstractContextManager[None]],
+    now: float,
+) -> Stepper[FleetDemand]:
+    """Demand. A search that takes longer than a step is made on a fork, in steps; a short one at once."""
+    if search_cost(engine, pools, pending) < STEP:
+        with lifted():
+            return find_demand(engine, pools, pending, now=now, budget=budget)
+    yield from engine.warm_up()
+    with lifted():
+        fork = engine.fork()
+    waiting = [turn for turn in pending if is_pending(turn, fork.snapshot)]
+    yield Seconds(0.0)
+    return (yield from find_demand_in_steps(fork, pools, waiting, now=now, budget=budget))
+
+
+def search_cost(engine: PlacementEngine, pools: Sequence[Pool], pending: Sequence[PodOrGang]) -> float:
+    """Modelled CPU seconds of a search for demand: pods are placed, and upcoming nodes drawn."""
+    drawn = sum(
+        node.coming or node.silence_excused or node.marked_for_deletion for pool in pools for node in pool.nodes
+    )
+    return len(pending) * (PLACE_COST + ROW_COST * engine.snapshot.columns.size) + drawn * OPEN_COST
 
 
 def _inside(lifted: Callable[[], AbstractContextManager[None]], steps: Stepper[T]) -> Stepper[T]:
@@ -127,11 +156,10 @@ def _inside(lifted: Callable[[], AbstractContextManager[None]], steps: Stepper[T
         return result
 
 
-def _decided(pool: Pool, demand: FleetDemand, deletes_at: float, now: float) -> PoolPlan:
+def _decided(pool: Pool, demand: FleetDemand, pending: int, deletes_at: float, now: float) -> PoolPlan:
     provisioner, wanted = pool.provisioner, demand.wanted.get(pool.name)
     nodes = with_assumed(pool.nodes, demand.assumed)
     count = 0 if wanted is None else wanted.count
-    pending = sum(name == pool.name for name in demand.chosen.values())
     evaluation = evaluate(nodes, _thresholds(provisioner), wanted=count, allowed=count, pending=pending)
     buy = PurchaseTerms() if wanted is None else _buy(wanted, provisioner.thresholds.scale_up_batch, pending, now)
     step = next_step(provisioner, nodes, evaluation, now=now, buy=buy, deletes_at=deletes_at)

@@ -13,6 +13,9 @@ from ullage.decide.gang.placement import GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import Placement, hold
 from ullage.decide.provisioning.node_offers import (
     ENDLESS,
+    OPEN_COST,
+    PLACE_COST,
+    READ_COST,
     BulkNodes,
     Mark,
     NodeOffers,
@@ -21,13 +24,14 @@ from ullage.decide.provisioning.node_offers import (
     looks_at_zones,
     zones_for,
 )
-from ullage.decide.provisioning.packing import FilledNodes, pack
+from ullage.decide.provisioning.packing import FilledNodes, pack_in_steps
 from ullage.decide.provisioning.patterns import NodeType, Pattern
 from ullage.decide.provisioning.pool_nodes import gpu_use
 from ullage.model.device import MILLI_GPU
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
+from ullage.model.stepper import Stepper
 from ullage.model.verdict import Reason
 
 UNPRICED = 1 << 62
@@ -51,40 +55,48 @@ class _Offer:
         return -self.served, self.idle, self.price, self.names
 
 
-def buy_for_pods(offers: NodeOffers, pools: Sequence[Pool], pods: Sequence[Pod]) -> list[Pod]:
+def buy_for_pods(offers: NodeOffers, pools: Sequence[Pool], pods: Sequence[Pod]) -> Stepper[list[Pod]]:
     """Open nodes for pods of one shape, and place the pods. Returns those no pool serves."""
     waiting = list(pods)
     while waiting:
-        tried = [(offer, pool) for pool in pools if (offer := _tried(offers, pool, waiting)).served]
+        tried: list[tuple[_Offer, Pool]] = []
+        for pool in pools:
+            offer = yield from _tried(offers, pool, waiting)
+            tried += [(offer, pool)] if offer.served else []
         if not tried:
             break
         _, best = min(tried, key=lambda one: one[0].rank)
-        waiting = _serve(offers, best, waiting)
+        waiting = yield from _serve(offers, best, waiting)
     return waiting
 
 
-def place_on_opened(offers: NodeOffers, pods: Sequence[Pod]) -> list[Pod]:
+def place_on_opened(offers: NodeOffers, pods: Sequence[Pod]) -> Stepper[list[Pod]]:
     """Place pods of one shape on nodes opened already. Returns those without a place."""
     for place, pod in enumerate(pods):
         placement = offers.place_on_opened(pod)
         if placement is None:
             return list(pods[place:])
         hold(offers.snapshot, pod, placement)
+        if offers.meter.spend(PLACE_COST):
+            yield offers.meter.take()
     return []
 
 
-def buy_for_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> bool:
+def buy_for_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> Stepper[bool]:
     """Open nodes for a whole gang and place it, in one pool if possible, else in several. False: nothing was opened."""
     able = [pool for pool in pools if offers.no_purchase(pool) is None]
     for choices in ([[pool] for pool in able], [able] if len(able) > 1 else []):
-        tried = [(offer, chosen) for chosen in choices if (offer := _tried_gang(offers, chosen, gang)).served]
+        tried: list[tuple[_Offer, list[Pool]]] = []
+        for chosen in choices:
+            offer = yield from _tried_gang(offers, chosen, gang)
+            tried += [(offer, chosen)] if offer.served else []
         if tried:
             _, best = min(tried, key=lambda one: one[0].rank)
-            return _serve_gang(offers, best, gang)
+            return (yield from _serve_gang(offers, best, gang))
     return False
 
 
-def refusals(offers: NodeOffers, pools: Sequence[Pool], pod: Pod) -> Refusals:
+def refusals(offers: NodeOffers, pools: Sequence[Pool], pod: Pod) -> Stepper[Refusals]:
     """Reason of each pool for not serving a pod. The snapshot is left unchanged."""
     found: dict[str, ScaleUpBlocked | Reason] = {}
     for pool in pools:
@@ -93,18 +105,20 @@ def refusals(offers: NodeOffers, pools: Sequence[Pool], pod: Pod) -> Refusals:
         offers.rollback(mark)
         # One node would do for this pod alone: what is missing is room for all of its gang.
         found[pool.name] = ScaleUpBlocked.FULL if isinstance(answer, Placement) else answer
+        if offers.meter.spend(PLACE_COST + OPEN_COST):
+            yield offers.meter.take()
     return found
 
 
-def _tried(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> _Offer:
+def _tried(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> Stepper[_Offer]:
     mark = offers.mark()
-    left = _serve(offers, pool, pods)
+    left = yield from _serve(offers, pool, pods)
     offer = _offer(offers, mark, len(pods) - len(left), (pool.name,))
-    offers.rollback(mark)
+    yield from offers.rollback_in_steps(mark)
     return offer
 
 
-def _serve(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> list[Pod]:
+def _serve(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> Stepper[list[Pod]]:
     """Place pods of one shape, opening nodes of a pool where no opened one fits. Returns those without a place."""
     for place, pod in enumerate(pods):
         placement: Placement | ScaleUpBlocked | Reason | None = offers.place_on_opened(pod)
@@ -113,6 +127,8 @@ def _serve(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> list[Pod]:
         if not isinstance(placement, Placement):
             return list(pods[place:])  # the others are of the same shape
         hold(offers.snapshot, pod, placement)
+        if offers.meter.spend(PLACE_COST + OPEN_COST):
+            yield offers.meter.take()
     return []
 
 
@@ -124,23 +140,25 @@ def _offer(offers: NodeOffers, mark: Mark, served: int, names: tuple[str, ...]) 
     return _Offer(names, served, max(0, bought - used), price)
 
 
-def _tried_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> _Offer:
+def _tried_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> Stepper[_Offer]:
     mark = offers.mark()
-    placed = _serve_gang(offers, pools, gang)
+    placed = yield from _serve_gang(offers, pools, gang)
     offer = _offer(offers, mark, int(placed), tuple(pool.name for pool in pools))
-    offers.rollback(mark)
+    yield from offers.rollback_in_steps(mark)
     return offer
 
 
-def _serve_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> bool:
+def _serve_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> Stepper[bool]:
     """Place a gang with as few new nodes as possible. True if it was placed."""
     for count in _counts(pools, gang):
         for zone in _zones(pools, gang):
             mark = offers.mark()
             opened = [offers.open(pool, zone) for pool in pools for _ in range(count)]
+            if offers.meter.spend(OPEN_COST * len(opened) + PLACE_COST * len(gang.pending)):
+                yield offers.meter.take()
             if any(opened) and _place_gang(offers, gang):
                 return True
-            offers.rollback(mark)
+            yield from offers.rollback_in_steps(mark)
             if not any(opened):
                 return False
     return False
@@ -197,7 +215,7 @@ def size_order(pod: Pod) -> tuple[int, int, int]:
     return -gpu_use(pod), -requests.get("cpu", 0), -requests.get("memory", 0)
 
 
-def buy_in_bulk(offers: NodeOffers, pools: Sequence[Pool], groups: Sequence[list[Pod]]) -> list[list[Pod]]:
+def buy_in_bulk(offers: NodeOffers, pools: Sequence[Pool], groups: Sequence[list[Pod]]) -> Stepper[list[list[Pod]]]:
     """Offer new nodes for pods that pack, grouped by shape. Returns the pods without one, group by group."""
     able = [pool for pool in pools if offers.allowance(pool)]
     asked = [group for group in groups if group]
@@ -205,10 +223,14 @@ def buy_in_bulk(offers: NodeOffers, pools: Sequence[Pool], groups: Sequence[list
         return asked
     order = _Order(offers, able, asked)
     budgets = tuple(left for left in offers.budgets_left if left != ENDLESS)
-    packing = pack([len(group) for group in asked], order.types(), budgets, order.fill)
+    types = yield from order.types()
+    packing = yield from pack_in_steps([len(group) for group in asked], types, budgets, order.fill, offers.meter)
     queues = [list(reversed(group)) for group in asked]
     for filled in packing.filled:
-        offers.open_bulk(order.opened(filled, queues))
+        bulk = order.opened(filled, queues)
+        offers.open_bulk(bulk)
+        if offers.meter.spend(READ_COST * len(bulk.pods)):
+            yield offers.meter.take()
     return [queue[::-1] for queue in queues if queue]
 
 
@@ -220,11 +242,19 @@ class _Order:
         named = {name for group in groups for name, _ in group[0].shape.requests}
         self._resources = sorted(named | {GPU, PODS})
 
-    def types(self) -> list[NodeType]:
+    def types(self) -> Stepper[list[NodeType]]:
         dearest = max(pool.provisioner.template.price for pool in self._pools) or 1
-        return [self._type(place, pool, dearest) for place, pool in enumerate(self._pools)]
+        found, meter = list[NodeType](), self._offers.meter
+        for place, pool in enumerate(self._pools):
+            sizes: list[tuple[int, ...] | None] = []
+            for group in self._groups:
+                sizes.append(self._size(place, group[0]))
+                if meter.spend(PLACE_COST + OPEN_COST):
+                    yield meter.take()
+            found.append(self._type(place, pool, dearest, sizes))
+        return found
 
-    def _type(self, place: int, pool: Pool, dearest: int) -> NodeType:
+    def _type(self, place: int, pool: Pool, dearest: int, sizes: Sequence[tuple[int, ...] | None]) -> NodeType:
         template = pool.provisioner.template
         price = template.price / dearest if template.price else _NO_PRICE
         face, _ = self._offers.face(pool, "")
@@ -234,7 +264,7 @@ class _Order:
             cost=_GPU * max(template.gpus.count, 1) + price + _NAME * place,
             limit=self._offers.allowance(pool),
             room=tuple(face.allocatable.get(name, 0) for name in self._resources),
-            sizes=tuple(self._size(place, group[0]) for group in self._groups),
+            sizes=tuple(sizes),
             charges=tuple(charge for charge, most in zip(charges, left, strict=True) if most != ENDLESS),
         )
 
