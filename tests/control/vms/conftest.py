@@ -20,6 +20,13 @@ def vm_plane() -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
+def own_plane() -> Iterator[ControlPlane]:
+    """A control plane for one test."""
+    with prepare(ControlPlaneSpec()) as plane:
+        yield plane
+
+
+@pytest.fixture
 async def site(vm_plane: ControlPlane) -> AsyncIterator[VmSite]:
     """Kinds, nodes and agents, made once for the file."""
     api = connect(vm_plane.kubeconfig)

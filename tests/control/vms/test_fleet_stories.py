@@ -18,6 +18,7 @@ from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.kube.client.resources import EVENTS, NODE_PROVISIONERS, NODES, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from ullage.kube.client.rest import RestApi
 from ullage.model.draining import DRAINING_TAINT
+from ullage.model.fact_event import ObjectKey
 from ullage.model.outcomes import RemovalFailure
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.virtual_time import loop_clock, run_virtual
@@ -90,8 +91,38 @@ def test_pressure_buys_one_node_and_a_drain_moves_its_vm_back() -> None:
 
 
 @pytest.mark.real
-async def test_pressure_buys_one_node_and_a_drain_moves_its_vm_back_on_the_real_one(vm_plane: ControlPlane) -> None:
-    await on_the_real_one(lambda fleet: bought_and_drained(fleet, quiet=5.0), vm_plane)
+async def test_pressure_buys_one_node_and_a_drain_moves_its_vm_back_on_the_real_one(own_plane: ControlPlane) -> None:
+    await on_the_real_one(lambda fleet: bought_and_drained(fleet, quiet=5.0), own_plane)
+
+
+async def deleted_midway(fleet: VmFleet) -> None:
+    """A user deletes a migration that the scheduler started: books and VM are as before, and another one is moved."""
+    await fleet.pool()
+    await fleet.vm("a", 8)
+    await fleet.vm("b", 6)
+    await fleet.until(lambda: _is_copying(fleet))
+    (name,) = await fleet.migrations()
+    assert [row.pressure_accounted_for for row in _rows(fleet, "n1")] == [8000, 32 << 30]
+    await fleet.api.delete(VIRTUAL_MACHINE_MIGRATIONS, name, NS)
+
+    async def as_before() -> bool:
+        return await fleet.runs("a") and not any("a-0-" in pod for pod in await fleet.vm_pods())
+
+    await fleet.until(as_before)
+    assert await fleet.node_of("a") == "n1"
+    await fleet.until(lambda: _is_nobodys_source(fleet, "a-0"))
+
+    async def relieved() -> bool:
+        return await fleet.node_of("b") != "n1" and not await fleet.migrations()
+
+    await fleet.until(relieved)
+    node = await fleet.node_of("b")
+    await fleet.until(lambda: _reserves(fleet, {"n1": 8000, node: 6000}))
+    assert all(not row.pressure_accounted_for for row in _rows(fleet, "n1"))
+    assert await fleet.node_of("a") == "n1", "it rests; the other one was moved"
+    assert fleet.never_stopped("a")
+    assert fleet.never_stopped("b")
+    assert fleet.cloud.made == 1
 
 
 async def a_vm_on_a_bought_node(fleet: VmFleet, **pool: Any) -> str:
@@ -105,6 +136,16 @@ async def a_vm_on_a_bought_node(fleet: VmFleet, **pool: Any) -> str:
 
     await fleet.until(moved)
     return await fleet.node_of("a")
+
+
+@pytest.mark.story
+def test_a_migration_that_a_user_deletes_leaves_the_books() -> None:
+    in_virtual_time(deleted_midway)
+
+
+@pytest.mark.real
+async def test_a_migration_that_a_user_deletes_leaves_the_books_on_the_real_one(own_plane: ControlPlane) -> None:
+    await on_the_real_one(deleted_midway, own_plane)
 
 
 @pytest.mark.story
@@ -163,6 +204,24 @@ def test_a_migration_that_is_deleted_leaves_the_node_and_its_vm_as_they_were() -
 def _rows(fleet: VmFleet, node: str) -> tuple[Any, Any]:
     ledger = fleet.scheduler.core.snapshot.vms.ledger.ledger(node)
     return ledger.cpu, ledger.memory
+
+
+async def _is_copying(fleet: VmFleet) -> bool:
+    found = (await fleet.api.list(VIRTUAL_MACHINE_MIGRATIONS, NS)).items
+    return any(one.status.phase == "Running" for one in found)
+
+
+async def _is_nobodys_source(fleet: VmFleet, pod: str) -> bool:
+    """True if the ledger does not take the pod for one that is on its way."""
+    account = fleet.scheduler.core.snapshot.vms.ledger.account(ObjectKey(NS, pod))
+    return not account.migrating and not account.accounted_for
+
+
+async def _reserves(fleet: VmFleet, cores: dict[str, int]) -> bool:
+    """True if the ledger has these thousandths of cores reserved, and nothing on other nodes."""
+    ledger = fleet.scheduler.core.snapshot.vms.ledger
+    found = {node: ledger.ledger(node).cpu.reserved for node in ledger.nodes()}
+    return {node: amount for node, amount in found.items() if amount} == cores
 
 
 async def _only(fleet: VmFleet, node: str) -> bool:
