@@ -19,14 +19,23 @@ class Node(msgspec.Struct, forbid_unknown_fields=True):
     detail: str
 
 
+class Remedy(msgspec.Struct, forbid_unknown_fields=True):
+    advice: str
+    commands: list[str]
+    works: bool
+    proof: str
+
+
 class Explained(msgspec.Struct, forbid_unknown_fields=True):
     """As promised to programs."""
 
     pod: str
     verdict: str
+    reason: str
     message: str
     nodes: list[Node]
     helps: list[str]
+    remedies: list[Remedy]
 
 
 def explained(capsys: pytest.CaptureFixture[str], what: str, *options: str) -> Explained:
@@ -83,7 +92,10 @@ def test_every_node_is_listed(what: str, verdict: str, reasons: list[str], capsy
 
 def test_what_would_help_is_concrete(capsys: pytest.CaptureFixture[str]) -> None:
     found = explained(capsys, "pod/team/ids-taken")
-    assert found.helps[0] == "free GPU 3 on node-a by ending team/runs-on-a"
+    assert found.reason == "PreferredGpusTaken"
+    assert found.helps[0] == "in GpuClaim team/ids-taken, leave preferIds out"
+    assert (found.remedies[0].advice, found.remedies[0].works) == (found.helps[0], True)
+    assert found.remedies[0].commands[0].startswith("kubectl -n team patch gpuclaim ids-taken")
     assert {one.node: one.detail for one in found.nodes}["node-b"] == "2 asked, 1 healthy: GPU 3 is not"
 
 
@@ -91,11 +103,12 @@ def test_for_people_nodes_are_grouped(capsys: pytest.CaptureFixture[str]) -> Non
     assert run(["explain", "pod/team/sixteen", *FILES]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == (
-        "team/sixteen: Unschedulable: 0/5 nodes fit: 3 NodeTooSmall, 1 NodeUnschedulable, 1 TaintNotTolerated"
+        "team/sixteen: Unschedulable: no node is large enough, even when empty (NodeTooSmall). "
+        "0/5 nodes fit: 3 NodeTooSmall, 1 NodeUnschedulable, 1 TaintNotTolerated"
     )
-    assert lines[2].split() == ["NODES", "REASON", "WHICH", "DETAIL"]
+    assert ["NODES", "REASON", "WHICH", "DETAIL"] in [line.split() for line in lines]
     assert "2       NodeTooSmall        node-a, node-b   wants 16 of nvidia.com/gpu, the node has 8" in lines
-    assert lines[-1] == "  a node with 16 nvidia.com/gpu"
+    assert lines[3].startswith("  ask for at most 8 nvidia.com/gpu: ")
 
 
 def test_many_nodes_are_few_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,7 +142,10 @@ def test_names_of_pods(what: str, options: tuple[str, ...], capsys: pytest.Captu
         pytest.param("pod/team/eigth", "pod team/eigth is not in the files; there is team/eight", id="misspelt"),
         pytest.param("pod/eight", "pod default/eight is not in the files; there is team/eight", id="other-namespace"),
         pytest.param("pod/zzz", "check the name and the namespace", id="nothing-like-it"),
-        pytest.param("node/a", "'node/a' cannot be explained; give pod/NAME", id="not-a-pod"),
+        pytest.param("job/a", "'job/a' cannot be explained; KIND is one of pod, vm", id="not-a-kind"),
+        pytest.param("nod/a", "did you mean node/?", id="misspelt-kind"),
+        pytest.param("node/a/b", "give node/NAME", id="nodes-have-no-namespace"),
+        pytest.param("node/a", "node a is not in the files; there is node-a", id="no-such-node"),
         pytest.param("pod", "give pod/NAME or pod/NAMESPACE/NAME", id="no-name"),
         pytest.param("pod/a/b/c", "give pod/NAME or pod/NAMESPACE/NAME", id="too-many-parts"),
         pytest.param("pod//b", "give pod/NAME or pod/NAMESPACE/NAME", id="empty-namespace"),

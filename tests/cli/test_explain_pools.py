@@ -25,8 +25,9 @@ def helped(folder: Path, capsys: pytest.CaptureFixture[str], *objects: Any) -> l
     (folder / "cluster.yaml").write_text(yaml.safe_dump_all(flat))
     assert run(["explain", "pod/team/p", "-f", str(folder), "-o", "json"]) == 0, capsys.readouterr().err
     said = json.loads(capsys.readouterr().out)
-    assert set(said) == {"pod", "verdict", "message", "nodes", "helps"}
-    return [step for step in said["helps"] if "NodeProvisioner" in step]
+    assert set(said) == {"pod", "verdict", "reason", "message", "nodes", "helps", "remedies"}
+    advised = {one["advice"] for one in said["remedies"] if not one["advice"].startswith("wait")}
+    return [step for step in said["helps"] if "NodeProvisioner" in step and step not in advised]
 
 
 def waiting_for_capacity() -> JsonObject:

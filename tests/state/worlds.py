@@ -55,11 +55,13 @@ def a_node(rng: Random, name: str) -> Node:
         for key in ("node.kubernetes.io/not-ready", "team")
         if rng.random() < 0.2
     )
+    ready = rng.random() < 0.9
     return Node(
         name=name,
         uid=f"uid-{name}",
         created=0.0,
-        ready=rng.random() < 0.9,
+        ready=ready,
+        starting=not ready and rng.random() < 0.5,
         unschedulable=rng.random() < 0.1,
         labels=labels,
         taints=taints,

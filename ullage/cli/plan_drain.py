@@ -66,14 +66,14 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
     from ullage.decide.scheduling.assignment import PodAssigner
 
     scene = where.load()
-    facts = _facts(scene, pools, where)
+    facts = drain_inputs(scene, pools, where)
     assigner = PodAssigner(scene.snapshot, policy, scene.known.unreadable_claims)
     settings = read_options(options)
     rules = DrainPolicy.of(settings.draining, settings.vms)
     if not is_given("draining", "gpu_utilization_threshold"):
         drained = (one for one in scene.provisioners if one.consolidation.drains)
         rules = replace(rules, pools_used_milli={one.name: one.consolidation.used_milli for one in drained})
-    plan = plan_drain(assigner, facts, rules, now=_plan_time(scene))
+    plan = plan_drain(assigner, facts, rules, now=plan_time(scene))
     if output == "json":
         import msgspec
 
@@ -82,7 +82,8 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
         click.echo("\n".join(as_lines(plan)))
 
 
-def _facts(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoice) -> "DrainInputs":
+def drain_inputs(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoice) -> "DrainInputs":
+    """Inputs of a drain plan; of the `chosen` pools only, if any are."""
     from ullage.decide.draining.eligibility import under_removal
     from ullage.decide.draining.inputs import DrainInputs, PoolMinimum
     from ullage.decide.draining.scope import least_size
@@ -96,7 +97,7 @@ def _facts(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInputChoi
     minimums = {
         name: PoolMinimum(
             nodes=sum(pool_of[node] == name for node in staying),
-            least=least_size(one, pool_nodes(one, machines, scene.snapshot, now=_plan_time(scene))),
+            least=least_size(one, pool_nodes(one, machines, scene.snapshot, now=plan_time(scene))),
             least_empty=one.thresholds.min_unutilized_nodes,
         )
         for name, one in pools.items()
@@ -132,8 +133,8 @@ async def _live_workloads(choice: "ClusterChoice") -> "tuple[list[WorkloadReplic
     return found, tuple(seen)
 
 
-def _plan_time(scene: ClusterInput) -> float:
-    """Files without a report have no time of their own."""
+def plan_time(scene: ClusterInput) -> float:
+    """Instant to decide for. Files without a report have no time of their own."""
     if scene.now:
         return scene.now
     pods = scene.snapshot.state.pods.values()

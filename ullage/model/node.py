@@ -26,3 +26,5 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """The node's owner forbids its removal."""
     provider_id: str = ""
     """Instance of the node, in its cloud's spelling (`spec.providerID`)."""
+    starting: bool = False
+    """The node is not ready and never was: its kubelet has registered it and is not done."""

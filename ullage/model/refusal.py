@@ -31,10 +31,8 @@ class SchedulingFailure:
     waiting: PodScheduledReason = PodScheduledReason.UNSCHEDULABLE
     permanent: bool = False
     """No change of the cluster can help: the request itself has to change."""
-    reasons: tuple[str, ...] = ()
-    """All reasons by name, without the number of nodes that gave each."""
 
     @property
-    def verdict(self) -> tuple[str, PodScheduledReason, bool, tuple[str, ...]]:
-        """Equal for failures that differ in wording only, such as in the number of nodes that gave a reason."""
-        return self.word, self.waiting, self.permanent, self.reasons
+    def verdict(self) -> tuple[str, PodScheduledReason, bool]:
+        """Equal for failures that differ in wording only, such as in the numbers of nodes and their further reasons."""
+        return self.word, self.waiting, self.permanent

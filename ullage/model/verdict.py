@@ -5,7 +5,7 @@ its cure, advice and words, beside the rule that gives it (`decide.placement.rea
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 
 class Reason(StrEnum):
@@ -14,6 +14,7 @@ class Reason(StrEnum):
     FITS = "Fits"
     NOT_THE_NODE_NAMED = "NotTheNodeNamed"
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    NODE_STARTING = "NodeStarting"
     NODE_NOT_READY = "NodeNotReady"
     TAINT_NOT_TOLERATED = "TaintNotTolerated"
     NODE_SELECTOR_MISMATCH = "NodeSelectorMismatch"
@@ -32,6 +33,7 @@ class Reason(StrEnum):
     POD_ANTI_AFFINITY = "PodAntiAffinity"
     EXISTING_ANTI_AFFINITY = "ExistingAntiAffinity"
     NO_GPUS = "NoGpus"
+    INVENTORY_MISSING = "InventoryMissing"
     INVENTORY_STALE = "InventoryStale"
     GPU_MODEL_MISMATCH = "GpuModelMismatch"
     GPU_MEMORY_TOO_SMALL = "GpuMemoryTooSmall"
@@ -74,6 +76,28 @@ class ClusterEvent(StrEnum):
     """A VirtualMachine or its approval changed, or the configuration of VM nodes."""
     GANG_CHANGED = "GangChanged"
     """A member was created, or the gang's size changed."""
+
+
+class CuredBy(IntEnum):
+    """Change that lets a node take the pod, the nearest first.
+
+    A node is as far from taking a pod as the worst of its reasons; the nodes that are nearest say why the pod waits.
+    """
+
+    TIME = 0
+    """The node finishes starting."""
+    LIMIT = 1
+    """A quota is raised, or pods of the namespace end. Named only where nothing else is in the way."""
+    ROOM = 2
+    """Pods leave."""
+    REPAIR = 3
+    """Somebody mends the node or opens it."""
+    REQUEST = 4
+    """The pod asks for something else of the nodes that it means."""
+    CHOICE = 5
+    """The pod chooses other nodes: these are not meant."""
+    OTHER_NODES = 6
+    """There are nodes of another kind: none of these could ever take the pod."""
 
 
 @dataclass(frozen=True, slots=True)

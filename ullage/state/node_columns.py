@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ullage.model.node import Node, Taint
+from ullage.model.provisioner import PROVISIONER_LABEL
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import Shape
 from ullage.state.change_log import ChangeLog
@@ -42,6 +43,11 @@ def unready_without_saying(node: Node) -> bool:
     return not node.ready and not any(taint.key in UNREADY_TAINTS for taint in node.taints)
 
 
+def awaits_gpus(node: Node) -> bool:
+    """True if the node belongs to a pool of GPU nodes, and its GPUs have not appeared yet."""
+    return PROVISIONER_LABEL in node.labels and not node.allocatable.get(GPU)
+
+
 class NodeColumns(Forkable):
     """One row a node. Read the arrays up to `size`; they are replaced when they grow, so never keep one."""
 
@@ -50,6 +56,12 @@ class NodeColumns(Forkable):
     unschedulable: npt.NDArray[np.bool_]
     unready: npt.NDArray[np.bool_]
     """See `unready_without_saying`."""
+    not_ready: npt.NDArray[np.bool_]
+    """Not ready, tainted for it or not."""
+    starting: npt.NDArray[np.bool_]
+    """Not ready, and never was."""
+    gpus_awaited: npt.NDArray[np.bool_]
+    """Of a pool of GPU nodes, and without GPUs so far (see `awaits_gpus`)."""
     taints: npt.NDArray[np.int32]
     """A number for each set of taints; `taint_sets` knows them."""
     pods: npt.NDArray[np.int32]
@@ -137,7 +149,8 @@ class NodeColumns(Forkable):
         self.alive[row] = False
         self.taint_sets.release(int(self.taints[row]))
         self.taints[row] = 0
-        self.unschedulable[row] = self.unready[row] = False
+        self.unschedulable[row] = self.unready[row] = self.not_ready[row] = False
+        self.starting[row] = self.gpus_awaited[row] = False
         self.most_pods[row] = 0
         self.allocatable[:, row] = 0
         self.gpus.clear(row)
@@ -202,6 +215,9 @@ class NodeColumns(Forkable):
         self.most_pods[row] = min(node.allocatable.get(PODS, 0) // MILLI, np.iinfo(np.int32).max)
         self.unschedulable[row] = node.unschedulable
         self.unready[row] = unready_without_saying(node)
+        self.not_ready[row] = not node.ready
+        self.starting[row] = node.starting
+        self.gpus_awaited[row] = awaits_gpus(node)
         self.touch_node(row)
 
     def _grow(self, capacity: int) -> None:
@@ -220,6 +236,9 @@ _BY_ROW: dict[str, type[np.generic]] = {
     "alive": np.bool_,
     "unschedulable": np.bool_,
     "unready": np.bool_,
+    "not_ready": np.bool_,
+    "starting": np.bool_,
+    "gpus_awaited": np.bool_,
     "taints": np.int32,
     "pods": np.int32,
     "most_pods": np.int32,

@@ -114,14 +114,14 @@ MISTAKES = [
     pytest.param(is_in_use, "GpuClaim default/c belongs to pod default/user", None, user_goes, id="claim-already-used"),
     pytest.param(
         asks_for_too_many,
-        "0/2 nodes fit: 2 NodeTooSmall",
+        "no node is large enough, even when empty (NodeTooSmall). 0/2 nodes fit: 2 NodeTooSmall",
         (FAILED, "NodeTooSmall"),
         ask_instead(ONE),
         id="count-above-any-node",
     ),
     pytest.param(
         prefers_what_is_not_there,
-        "0/2 nodes fit: 2 PreferredGpusTaken",
+        "no node has the GPUs that it names in preferIds (PreferredGpusTaken). 0/2 nodes fit: 2 PreferredGpusTaken",
         (PENDING, "PreferredGpusTaken"),
         ask_instead(ONE),
         id="preferred-gpu-is-on-no-node",
@@ -149,7 +149,7 @@ MISTAKES = [
     ),
     pytest.param(
         asks_for_another_model,
-        "0/2 nodes fit: 2 GpuModelMismatch",
+        "no node has GPUs of the model that it asks for (GpuModelMismatch). 0/2 nodes fit: 2 GpuModelMismatch",
         (PENDING, "GpuModelMismatch"),
         ask_instead(ONE),
         id="a-model-nobody-has",

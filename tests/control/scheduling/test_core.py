@@ -126,7 +126,7 @@ def a_gang(*names: str, count: int = 4, gang: str = "g", **facts: Any) -> list[A
 
 def test_whoever_is_more_important_is_decided_on_first_and_then_whoever_waited_longest() -> None:
     sitting = Sitting(leased("a", 4), wanting("late", 2), wanting("vip", 2, priority=10), wanting("later", 1))
-    assert sitting.decide() == ["vip on a:0,1", "late on a:2,3", "no later: InsufficientResources"]
+    assert sitting.decide() == ["vip on a:0,1", "late on a:2,3", "no later: TooFewGpus"]
 
 
 def test_pods_of_other_schedulers_gated_ones_and_those_that_are_over_are_left_alone() -> None:
@@ -210,7 +210,7 @@ def test_a_raised_quota_wakes_those_it_refused() -> None:
 def test_a_write_that_failed_gives_its_room_back_and_is_tried_again() -> None:
     sitting = Sitting(leased("a", 2), wanting("p", 2), wanting("q", 2))
     assert sitting.decide(fail=BindFailure.POD_CHANGED) == ["p on a:0,1", "q on a:0,1"]
-    assert sitting.after(1.0) == ["p on a:0,1", "no q: InsufficientResources"]
+    assert sitting.after(1.0) == ["p on a:0,1", "no q: TooFewGpus"]
 
 
 def test_a_gpu_that_was_taken_is_not_offered_again_before_its_lease_is_heard_of() -> None:
@@ -239,12 +239,12 @@ def test_a_pod_may_have_the_gpus_its_own_leases_name_after_a_restart() -> None:
     sitting = Sitting(leased("a", 2), wanting("p", 2), wanting("q", 1))
     for lease in leases:
         sitting.core.apply(Added(ObjectKey("l", lease.name), lease), now=NOW)
-    assert sitting.decide() == ["p on a:0,1", "no q: InsufficientResources"]
+    assert sitting.decide() == ["p on a:0,1", "no q: TooFewGpus"]
 
 
 def test_an_answered_bind_that_is_never_heard_of_is_not_believed_for_ever() -> None:
     sitting = Sitting(leased("a", 2), wanting("p", 2), wanting("q", 2))
-    assert sitting.decide(unheard=["p"]) == ["p on a:0,1", "no q: InsufficientResources"]
+    assert sitting.decide(unheard=["p"]) == ["p on a:0,1", "no q: TooFewGpus"]
     assert sitting.core.next_deadline() == NOW + BELIEVED_FOR
     said = sitting.after(BELIEVED_FOR)
     assert said[0] in ("p on a:0,1", "q on a:0,1")
@@ -324,11 +324,11 @@ def test_a_gang_whose_write_fails_in_part_is_completed() -> None:
 def test_the_least_important_leave_for_a_pod_and_its_node_is_kept_for_it() -> None:
     low, lower = a_pod("low", on="a", gpus=[0, 1], priority=5), a_pod("lower", on="b", gpus=[0, 1])
     sitting = Sitting(leased("a", 2), leased("b", 2), low, lower, wanting("vip", 2, priority=10))
-    assert sitting.decide() == ["no vip: InsufficientResources", "vip gets b from lower"]
+    assert sitting.decide() == ["no vip: TooFewGpus", "vip gets b from lower"]
     assert sitting.after(1.0) == []
     sitting.gone(lower)
     sitting.hear(wanting("thief", 2))
-    assert sitting.after(1.0) == ["vip on b:0,1", "no thief: InsufficientResources"]
+    assert sitting.after(1.0) == ["vip on b:0,1", "no thief: TooFewGpus"]
 
 
 def test_nobody_takes_what_is_being_made_free_for_another() -> None:
@@ -345,7 +345,7 @@ def test_nobody_takes_what_is_being_made_free_for_another() -> None:
 def test_what_becomes_free_goes_to_who_waited_longest_though_it_backs_off() -> None:
     runs = a_pod("runs", on="a", gpus=[0])
     sitting = Sitting(leased("a", 1), runs, wanting("old", 1), wanting("next", 1))
-    assert sitting.decide() == ["no old: InsufficientResources", "no next: InsufficientResources"]
+    assert sitting.decide() == ["no old: TooFewGpus", "no next: TooFewGpus"]
     for _ in range(4):  # others come and go, and its back-off grows to ten seconds
         sitting.hear(a_pod("other", on="a"))
         sitting.gone(a_pod("other", on="a"))
@@ -353,7 +353,7 @@ def test_what_becomes_free_goes_to_who_waited_longest_though_it_backs_off() -> N
     sitting.gone(a_pod("other", on="a"))
     sitting.hear(wanting("newcomer", 1))
     sitting.gone(runs)
-    assert sitting.decide() == ["old on a:0", "no newcomer: InsufficientResources"]
+    assert sitting.decide() == ["old on a:0", "no newcomer: TooFewGpus"]
 
 
 def test_news_are_worth_a_few_tries_and_no_words() -> None:
@@ -381,9 +381,9 @@ def test_news_are_worth_a_few_tries_and_no_words() -> None:
 def test_a_nomination_made_before_a_restart_counts() -> None:
     leaving = a_pod("leaving", on="a", gpus=[0, 1], deleting=True)
     sitting = Sitting(leased("a", 2), leaving, wanting("vip", 2, priority=10, nominated="a"), wanting("thief", 1))
-    assert sitting.decide() == ["no vip: InsufficientResources", "no thief: InsufficientResources"]
+    assert sitting.decide() == ["no vip: TooFewGpus", "no thief: TooFewGpus"]
     sitting.gone(leaving)
-    assert sitting.after(300.0) == ["vip on a:0,1", "no thief: InsufficientResources"]
+    assert sitting.after(300.0) == ["vip on a:0,1", "no thief: TooFewGpus"]
 
 
 def test_a_gang_preempts_for_all_of_its_members_or_for_nobody() -> None:
@@ -393,18 +393,18 @@ def test_a_gang_preempts_for_all_of_its_members_or_for_nobody() -> None:
     ]
     low = [a_pod(name, on=name[-1], gpus=[0, 1]) for name in ("on-a", "on-b")]
     sitting = Sitting(leased("a", 2), leased("b", 2), *low, group, *members)
-    assert sitting.decide() == ["no x y: InsufficientResources", "x gets a from on-a", "y gets b from on-b"]
+    assert sitting.decide() == ["no x y: TooFewGpus", "x gets a from on-a", "y gets b from on-b"]
     sitting.gone(*low)
     assert sitting.after(2.0) == ["gang g: x@a y@b"]
     alone = Sitting(leased("a", 2), low[0], group, *members)
-    assert alone.decide() == ["no x y: InsufficientResources"]
+    assert alone.decide() == ["no x y: TooFewGpus"]
 
 
 def test_nobody_is_evicted_for_a_quota() -> None:
     quota = Quota(key=key("q"), uid="q", generation=1, limits=QuotaLimits(gpus=2))
     low = a_pod("low", on="a", gpus=[0, 1])
     sitting = Sitting(leased("a", 2), quota, low, wanting("vip", 2, priority=10))
-    assert sitting.decide() == ["no vip: InsufficientResources"]
+    assert sitting.decide() == ["no vip: TooFewGpus"]
 
 
 def test_pods_without_gpus_are_placed_too() -> None:

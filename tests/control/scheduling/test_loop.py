@@ -16,10 +16,10 @@ POD = ObjectKey("team", "p")
 
 
 def full(nodes: int = 3) -> SchedulingFailure:
-    return SchedulingFailure(word="TooFewGpus", message=f"0/{nodes} nodes fit", reasons=("TooFewGpus",))
+    return SchedulingFailure(word="TooFewGpus", message=f"0/{nodes} nodes fit")
 
 
-CORDONED = SchedulingFailure(word="NodeUnschedulable", message="0/3 nodes fit", reasons=("NodeUnschedulable",))
+CORDONED = SchedulingFailure(word="NodeUnschedulable", message="0/3 nodes fit")
 
 
 def refuse(why: SchedulingFailure, uid: str = "u", nominated: str | None = None) -> MarkUnschedulable:

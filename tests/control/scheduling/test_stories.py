@@ -38,7 +38,7 @@ def test_a_pod_that_does_not_fit_says_why_and_is_placed_when_room_appears() -> N
         await asyncio.sleep(5)
         condition = await stage.condition("second")
         assert (condition.status, condition.reason) == ("False", "Unschedulable")
-        assert condition.message.startswith("0/1 nodes fit: 1 ")
+        assert ". 0/1 nodes fit: 1 " in condition.message
         await stage.delete("first")
         await stage.at_rest(30)
         assert await stage.bound() == {"second": "node-00"}

@@ -251,7 +251,7 @@ def explained(scene: Scene, name: str) -> PodExplanation:
         pytest.param("done", "Finished", "succeeded", id="finished"),
         pytest.param("gated", "SchedulingGated", "gates", id="gated"),
         pytest.param("first", "Fits", "1 of 2 nodes fit; it goes to n with GPU 1,2,3,4", id="fits"),
-        pytest.param("late", "Unschedulable", "with those ahead of it in the queue, 0/2 nodes fit", id="others-first"),
+        pytest.param("late", "Unschedulable", "with those ahead of it, 0/2 nodes fit", id="others-first"),
         pytest.param("big", "Unschedulable", "0/2 nodes fit: 2 NodeTooSmall", id="no-node"),
     ],
 )

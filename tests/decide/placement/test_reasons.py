@@ -70,8 +70,8 @@ assert REASONS[engine.codes(p, now=0.0)[snapshot.columns.rows["fine"]]] is new, 
 refusal = engine.place(p, now=0.0)
 assert isinstance(refusal, NoFit) and str(refusal) == "0/2 nodes fit: 2 NodeInRepair", "words of the refusal"
 assert refusal.wakes_on == {ClusterEvent.NODE_APPEARED, ClusterEvent.NODE_CHANGED}, "cure"
-assert explain_pod(snapshot, p, scene.known, now=0.0).steps == (
-    "wait for the repair of fine: it has label repair",
+assert explain_pod(snapshot, p, scene.known, now=0.0).steps[0] == (
+    "wait for the repair of fine: it has label repair"
 ), "advice"
 assert "| `NodeInRepair` | The node is being repaired. |" in PAGES["reasons.md"](), "docs"
 """

@@ -26,7 +26,6 @@ class BindFailures:
             word=outcome.setback.value,
             message=f"not bound to {outcome.action.node}: {outcome.detail}",
             waiting=PodScheduledReason.SCHEDULER_ERROR,
-            reasons=(outcome.setback.value,),
         )
 
     def forget(self, pod: ObjectKey) -> None:

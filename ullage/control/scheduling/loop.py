@@ -93,6 +93,7 @@ class SchedulerLoop:
             at_once=settings.scheduling.max_condition_parallelism,
             hide_gpu_pods=settings.karpenter.enabled,
         )
+        self._refusals.on_written = self._pass_on
         self._failures = BindFailures()
 
     def configure(self, settings: Settings) -> None:
@@ -219,8 +220,7 @@ class SchedulerLoop:
         pod = self.core.snapshot.state.pods.get(outcome.action.pod)
         if pod is None or pod.uid != outcome.action.uid or pod.node:
             return
-        if self._feedback is not None:
-            self._feedback.refused(pod.key, pod.uid, why)
+        self._pass_on(pod, why)
         self._refusals.note((pod,), why)
 
     async def _evict_gang(self, action: EvictGang) -> None:
@@ -229,14 +229,18 @@ class SchedulerLoop:
     def _refuse(self, refused: PodsUnschedulable) -> None:
         self._reporter.refused(refused)
         for pod in refused.pods:
-            if self._feedback is not None and not (refused.passing and self._refusals.is_written(pod)):
-                self._feedback.refused(pod.key, pod.uid, refused.why)
+            # A claim says what its pod's condition says: what is told later there is told later here.
+            self._pass_on(pod, self._refusals.last_written(pod) or refused.why)
         if refused.gave_up is not None:
             waited = self.core.gang_waited(refused.gave_up, now=self._clock.now())
             self._reporter.gang_gave_up(refused.pods, refused.why, waited=waited)
         self._refusals.note(refused.pods, refused.why, unnominate=refused.unnominate, passing=refused.passing)
         for action in refused.preempts:
             self._tasks.start(self._preempt(action))
+
+    def _pass_on(self, pod: Pod, why: SchedulingFailure) -> None:
+        if self._feedback is not None:
+            self._feedback.refused(pod.key, pod.uid, why)
 
     async def _preempt(self, action: Preempt) -> None:
         outcome = await self._actuator.preempter.perform(action)

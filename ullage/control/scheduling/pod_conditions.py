@@ -6,7 +6,7 @@ intervals.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ullage.act.pod_status import PodConditionWriter
@@ -28,6 +28,10 @@ BATCH_SECONDS = 1.0
 """Seconds: refusals due within this time are handled together."""
 CALM = 600.0
 """Seconds without a write after which the pace begins anew."""
+RETOLD_PER_SECOND, RETOLD_AT_ONCE = 2.0, 2.0
+"""Pods whose condition is written anew, per second and in a burst: a change of the cluster may concern thousands of
+pods at once, and each write is up to five requests: the pod is read and written, so is its claim, and there is an
+Event. So all together are at most 20 a second. The first refusal of a pod is not held up."""
 
 
 @dataclass(slots=True)
@@ -70,6 +74,11 @@ class RefusalPace:
         said = self._said.get(pod)
         return said is not None and said.uid == uid
 
+    def last_written(self, pod: ObjectKey, uid: str) -> SchedulingFailure | None:
+        """Refusal that was written last for the pod."""
+        said = self._said.get(pod)
+        return said.why if said is not None and said.uid == uid else None
+
     def written(self, action: MarkUnschedulable, *, now: float) -> None:
         """Note that the refusal was written."""
         said = self._said.get(action.pod)
@@ -89,6 +98,23 @@ class RefusalPace:
     def _pause(said: _Said, now: float, *, free: int) -> float:
         times = 0 if now - said.at > CALM else said.times
         return 0.0 if times < free else min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(max(times - max(free, 1), 0), 16))
+
+
+class RetellingBudget:
+    """Budget of writes for pods that say already why they wait. Pure: time is an argument."""
+
+    def __init__(self) -> None:
+        self._left = RETOLD_AT_ONCE
+        self._at = 0.0
+
+    def take(self, *, now: float) -> bool:
+        """Take one write; False if none is left now."""
+        self._left = min(RETOLD_AT_ONCE, self._left + max(0.0, now - self._at) * RETOLD_PER_SECOND)
+        self._at = now
+        if self._left < 1.0:
+            return False
+        self._left -= 1.0
+        return True
 
 
 class UnschedulableWriter:
@@ -111,11 +137,18 @@ class UnschedulableWriter:
         self.at_once = at_once
         """Conditions being written at the same time; may be changed."""
         self._hide_gpu_pods = hide_gpu_pods
+        self.on_written: Callable[[Pod, SchedulingFailure], None] = lambda _pod, _why: None
+        """Called for each refusal that a pod's condition shows from now on."""
         self._pace = RefusalPace()
+        self._retelling = RetellingBudget()
         self._noted: dict[ObjectKey, tuple[Pod, MarkUnschedulable]] = {}
         self._later: dict[ObjectKey, tuple[float, Pod, MarkUnschedulable]] = {}
         self._under_way = 0
         self._is_waiting = False
+
+    def last_written(self, pod: Pod) -> SchedulingFailure | None:
+        """Refusal that the pod's condition shows, if this scheduler wrote it."""
+        return self._pace.last_written(pod.key, pod.uid)
 
     def is_written(self, pod: Pod) -> bool:
         """True if the pod's condition says that it is refused, whatever the reason."""
@@ -135,7 +168,8 @@ class UnschedulableWriter:
             due = self._pace.due(action, now=now)
             if due is None:
                 continue
-            if due <= now:
+            urgent = nominated is not None or not self.is_written(pod)
+            if due <= now and (urgent or self._retelling.take(now=now)):
                 self._noted[pod.key] = pod, action
             else:
                 self._later[pod.key] = due, pod, action
@@ -179,12 +213,25 @@ class UnschedulableWriter:
                 first = min(due for due, _, _ in self._later.values())
                 await asyncio.sleep(max(BATCH_SECONDS, first - self._clock.now()))
                 now = self._clock.now()
-                for key in [key for key, (due, _, _) in self._later.items() if due <= now]:
-                    _, pod, action = self._later.pop(key)
-                    self._noted[key] = pod, action
+                self._retell(now)
                 self._begin()
         finally:
             self._is_waiting = False
+
+    def _retell(self, now: float) -> None:
+        """Take up postponed refusals that are due and still worth a write, as many as may be written now."""
+        for due, key in sorted((due, key) for key, (due, _, _) in self._later.items() if due <= now):
+            _, pod, action = self._later[key]
+            again = self._pace.due(action, now=now)
+            if again is None:
+                del self._later[key]
+            elif again > due and again > now:
+                self._later[key] = again, pod, action
+            elif self._retelling.take(now=now):
+                del self._later[key]
+                self._noted[key] = pod, action
+            else:
+                return
 
     async def _write(self) -> None:
         try:
@@ -203,6 +250,7 @@ class UnschedulableWriter:
             return  # it is gone, or has a place
         if isinstance(outcome, PodMarked):
             self._pace.written(action, now=self._clock.now())
+            self.on_written(pod, action.why)
             new = new and outcome.written  # else it said so already: before this scheduler began
         if new:
             self._reporter.refusal_written(pod, action.why)

@@ -15,7 +15,7 @@ from ullage.decide.explain.rejections import NodeRejections
 from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.layout import FreeDevices, empty_devices, roomy
 from ullage.decide.placement.devices.requirements import gib, suiting
-from ullage.decide.placement.engine import PlacementEngine, device_ask
+from ullage.decide.placement.engine import device_ask
 from ullage.decide.placement.filters.codes import CODE, FITS
 from ullage.decide.placement.filters.resources import spoken
 from ullage.decide.placement.filters.rule import Lifted
@@ -23,6 +23,8 @@ from ullage.decide.placement.reasons import REASON_INFO
 from ullage.decide.preemption.candidates import CURABLE
 from ullage.decide.preemption.preempt import preempt
 from ullage.decide.preemption.protection import PreemptionContext
+from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.decide.scheduling.nominator import BoundGangs
 from ullage.model.claim import DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.intents import Preempt
 from ullage.model.pod import Pod
@@ -39,9 +41,10 @@ CURABLE_OR_FIT = sorted({FITS, *CURABLE})
 class Adviser:
     """Next steps for pods refused on one snapshot."""
 
-    def __init__(self, engine: PlacementEngine, *, now: float) -> None:
-        self._engine = engine
-        self._snapshot = engine.snapshot
+    def __init__(self, assigner: PodAssigner, *, now: float) -> None:
+        self._assigner = assigner
+        self._engine = assigner.engine
+        self._snapshot = assigner.snapshot
         self._now = now
         self._claims: dict[str, list[str]] | None = None
         """Namespaces by the names of their claims, computed on first use."""
@@ -59,9 +62,11 @@ class Adviser:
 
     def _ending(self, pod: Pod) -> str:
         """The fewest, least important pods whose end would make room."""
-        answer = preempt(
-            self._engine, replace(pod, priority=_ABOVE_ALL, preempts=True), PreemptionContext(), now=self._now
-        )
+        if self._assigner.gang_of(pod) is not None:
+            return ""  # one seat is of no use to a gang
+        around = PreemptionContext(gangs=BoundGangs(self._assigner), closed=self._assigner.closed(pod))
+        raised = replace(pod, priority=_ABOVE_ALL, preempts=True)
+        answer = preempt(self._engine, raised, around, now=self._now)
         if not isinstance(answer, Preempt):
             return ""
         if not answer.victims:

@@ -83,7 +83,7 @@ class _PlanWords:
         self._planner = planner
         self._pods = planner.snapshot.state.pods
         self._nodes = len(planner.snapshot.columns.rows)
-        self._advice = Adviser(planner.assigner.engine, now=planner.now)
+        self._advice = Adviser(planner.assigner, now=planner.now)
         self._known: dict[tuple[Shape, str], tuple[tuple[NodeRejections, ...], tuple[str, ...]]] = {}
 
     def unplaced(self) -> list[UnschedulablePod]:

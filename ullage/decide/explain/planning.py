@@ -4,7 +4,7 @@ Pods are taken in queue order: priority, then age, then name; a gang with the fi
 pods could help are tried again. No pod is evicted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ullage.decide.gang.placement import GangNoFit, GangRequest
@@ -12,6 +12,7 @@ from ullage.decide.placement.engine import NoFit, Placement
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.provisioner import Provisioner
 from ullage.model.scoring import DEFAULT_POLICY
 from ullage.model.verdict import ClusterEvent, Verdict
 from ullage.state.snapshot import ClusterSnapshot
@@ -23,6 +24,12 @@ class PlanInputs:
 
     unreadable_claims: Mapping[ObjectKey, str] = field(default_factory=dict)
     """GpuClaims that break a rule, with the rule."""
+    pools: Sequence[Provisioner] = ()
+    """NodeProvisioners, where nodes that they buy are to be considered."""
+    schedulers: frozenset[str] = frozenset()
+    """Names of the schedulers that are ours; empty where that is not known, and any name may be."""
+    nobody_leads: str = ""
+    """Reason that no scheduler of ours decides just now; empty where one does, or that is not known."""
 
 
 PodOrGang = Pod | GangRequest
@@ -41,6 +48,7 @@ class SchedulePlanner:
         self, snapshot: ClusterSnapshot, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
     ) -> None:
         self.snapshot = snapshot
+        self.inputs = known
         self.assigner = PodAssigner(snapshot, policy, known.unreadable_claims)
         self.placements: dict[ObjectKey, Placement] = {}
         """Placements, in the order they were decided."""

@@ -35,7 +35,7 @@ def forecast(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner
 def _sentences(plan: FleetPlan, pod: Pod, now: float) -> tuple[str, ...]:
     demand = plan.demand
     if pod.key in demand.chosen:
-        return (_bought(plan, demand.chosen[pod.key], now),)
+        return (purchase_said(plan, demand.chosen[pod.key], now),)
     if pod.key in demand.placed:
         return _placed(plan, demand.placed[pod.key])
     said = demand.unmet.get(pod.key, {})
@@ -45,7 +45,8 @@ def _sentences(plan: FleetPlan, pod: Pod, now: float) -> tuple[str, ...]:
     )
 
 
-def _bought(plan: FleetPlan, name: str, now: float) -> str:
+def purchase_said(plan: FleetPlan, name: str, now: float) -> str:
+    """Sentence on the node that a pool buys for a pod."""
     pool = plan.pools[name]
     if pool.provisioner.thresholds.recommend_only:
         return f"NodeProvisioner {name} would buy a node, and only recommends it (spec.recommendOnly)"

@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from ullage.decide.placement.devices.choice import DeviceChoice
 from ullage.decide.placement.devices.fit import DeviceFitTable
@@ -71,6 +73,15 @@ class NoFit:
         """Message as in kube-scheduler's events: `0/5 nodes fit: 3 TooFewGpus, 2 TaintNotTolerated`."""
         why = ", ".join(f"{count} {reason}" for reason, count in self.reasons.items()) or "there are no nodes"
         return f"0/{self.nodes} nodes fit: {why}"
+
+
+class RejectedRows(NamedTuple):
+    """Rows that one rule rejects, by its code."""
+
+    code: int
+    rows: npt.NDArray[np.bool_]
+    lasting: bool = False
+    """They would be rejected without any pod on them, too."""
 
 
 def device_ask(pod: Pod) -> DeviceRequest | None:
@@ -198,6 +209,18 @@ class PlacementEngine:
         codes, ask = self._fit.codes(pod), device_ask(pod)
         return codes if ask is None else first_of(codes, self._gpus.codes(ask, now=now))
 
+    def rejections(self, pod: Pod, *, now: float) -> list[RejectedRows]:
+        """Everything that rejects a pod that holds no room, rule by rule: not only the first rule for each row."""
+        filters = self._fit.verdicts(pod.shape)
+        found = [RejectedRows(code, mask) for code, mask in filters.rows.rejections()]
+        for codes in filters.each_beyond(pod):
+            found += _by_code(codes)
+        ask = device_ask(pod)
+        if ask is None:
+            return found
+        lasting, codes = self._gpus.lasting(ask), self._gpus.codes(ask, now=now)
+        return [*found, *_by_code(lasting, lasting=True), *_by_code(np.where(lasting == codes, 0, codes))]
+
     def place_on(self, pod: Pod, node: str, *, now: float) -> Placement | Reason:
         """Placement on one node, or the reason for none. Scores no nodes."""
         row = self._snapshot.columns.rows.get(node)
@@ -275,6 +298,10 @@ class PlacementEngine:
             return choice.instances
         known = self._gpus.devices.uuids(row)
         return tuple([known[device] for device in choice.ids])
+
+
+def _by_code(codes: Codes, *, lasting: bool = False) -> list[RejectedRows]:
+    return [RejectedRows(code, codes == code, lasting) for code in np.unique(codes).tolist() if code != FITS]
 
 
 def _praise(choice: DeviceChoice, kind: NodeKindCode) -> Verdict:

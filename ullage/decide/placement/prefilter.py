@@ -19,7 +19,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import asking_for
-from ullage.model.verdict import ClusterEvent, Cure, Reason, Verdict
+from ullage.model.verdict import ClusterEvent, Cure, CuredBy, Reason, Verdict
 from ullage.state.cluster import ClusterState
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -251,12 +251,16 @@ POD_REASONS = (
         cure=_wakes_on(ClusterEvent.POD_LEFT, ClusterEvent.QUOTA_CHANGED),
         words="The GpuQuota of the pod's namespace allows no more GPUs of the models that fit.",
         advice=says("a larger GpuQuota, or ending pods of its namespace: {detail}"),
+        headline="the GpuQuota of its namespace is used up",
+        nearness=CuredBy.LIMIT,
     ),
     ReasonInfo(
         reason=Reason.GANG_INCOMPLETE,
         cure=_wakes_on(ClusterEvent.GANG_CHANGED),
         words="Fewer members of the pod's gang exist, or can be placed together, than it needs.",
         advice=says("room for the whole gang, or its other members: {detail}"),
+        headline="its gang does not fit as a whole",
+        nearness=CuredBy.ROOM,
     ),
 )
 """Reasons about the pod itself: they hold on every node."""

@@ -6,7 +6,7 @@ from ullage.decide.placement.devices.reasons import DEVICE_REASONS
 from ullage.decide.placement.filters.rule import ClusterRule, FilterRule, Reads, ReasonInfo
 from ullage.decide.placement.filters.rules import CLUSTER_RULES, ROW_RULES
 from ullage.decide.placement.prefilter import POD_REASONS
-from ullage.model.verdict import Cure, Reason
+from ullage.model.verdict import Cure, CuredBy, Reason
 
 DECLARED: tuple[ReasonInfo, ...] = (*ROW_RULES, *CLUSTER_RULES, *DEVICE_REASONS, *POD_REASONS)
 """Every declaration there is. A test asks for exactly one per Reason but FITS."""
@@ -14,6 +14,16 @@ DECLARED: tuple[ReasonInfo, ...] = (*ROW_RULES, *CLUSTER_RULES, *DEVICE_REASONS,
 REASON_INFO: Mapping[Reason, ReasonInfo] = {info.reason: info for info in DECLARED}
 
 CURES: Mapping[Reason, Cure] = {reason: info.cure for reason, info in REASON_INFO.items()}
+
+_CURED_BY: Mapping[CuredBy, str] = {
+    CuredBy.TIME: "time",
+    CuredBy.LIMIT: "a higher limit",
+    CuredBy.ROOM: "pods that leave",
+    CuredBy.REPAIR: "repair",
+    CuredBy.REQUEST: "another request",
+    CuredBy.CHOICE: "another choice of nodes",
+    CuredBy.OTHER_NODES: "other nodes",
+}
 
 _READ = {Reads.NODE: "node", Reads.ROW: "node and its pods"}
 
@@ -28,6 +38,10 @@ def reasons_page() -> str:
         "",
         "*Preemption*: taking pods off the node can help. *New node*: an empty node like this one can help. *Tried",
         "again on*: cluster events that move a refused pod back to the queue.",
+        "",
+        "*Cured by* ranks the reasons, the nearest cure first: " + ", ".join(_CURED_BY.values()) + ". A node",
+        "is as far from taking a pod as the worst of all its reasons, not only of the first; the nearest nodes",
+        "say why the pod waits. A reason of GPUs that an empty node would give as well counts as *other nodes*.",
     ]
     sections = (
         ("Filters of one node", ROW_RULES),
@@ -41,7 +55,10 @@ def reasons_page() -> str:
 
 
 def _table(infos: Iterable[ReasonInfo]) -> list[str]:
-    head = ["| Reason | Meaning | Reads | Preemption | New node | Tried again on |", "|---|---|---|---|---|---|"]
+    head = [
+        "| Reason | Meaning | Cured by | Reads | Preemption | New node | Tried again on |",
+        "|---|---|---|---|---|---|---|",
+    ]
     return head + [_line(info) for info in infos]
 
 
@@ -52,4 +69,5 @@ def _line(info: ReasonInfo) -> str:
     cure = info.cure
     events = ", ".join(sorted(event.value for event in cure.wakes_on)) or "its own change"
     marks = ("yes" if cure.fewer_pods else "", "yes" if cure.another_node else "")
-    return f"| `{info.reason.value}` | {info.words} | {reads} | {marks[0]} | {marks[1]} | {events} |"
+    cured_by = _CURED_BY[info.cured_by]
+    return f"| `{info.reason.value}` | {info.words} | {cured_by} | {reads} | {marks[0]} | {marks[1]} | {events} |"

@@ -236,6 +236,19 @@ class NodeOffers:
         """True if the VM configuration names the nodes of a pool: nodes with GPUs are dear, and for VMs by choice."""
         return self.snapshot.vms.config.names("", labels_of(pool.provisioner))
 
+    def beyond_limits(self, pool: Pool, pod: Pod) -> Reason | None:
+        """Reason a new node of a pool would refuse the pod, were the pool allowed to buy it; None if it would not."""
+        refused: Reason | None = Reason.NODE_SELECTOR_MISMATCH
+        for zone in zones_for(pool, pod):
+            mark, name = self.mark(), f"{FRESH}{pool.name}-beyond"
+            self.snapshot.put_node(*self.face(pool, name, zone))
+            answer = self.place_on(pod, name)
+            self.rollback(mark)
+            if isinstance(answer, Placement):
+                return None
+            refused = answer
+        return refused
+
     def place(self, pod: Pod) -> Placement | None:
         """Best placement now, within the quota of the pod's namespace."""
         answer = self.engine.place(pod, now=self.now, closed=self.quota.closed((pod,)))

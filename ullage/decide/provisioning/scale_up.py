@@ -97,14 +97,21 @@ def buy_for_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -
 
 
 def refusals(offers: NodeOffers, pools: Sequence[Pool], pod: Pod) -> Stepper[Refusals]:
-    """Reason of each pool for not serving a pod. The snapshot is left unchanged."""
+    """Reason of each pool for not serving a pod. The snapshot is left unchanged.
+
+    A limit is named only where it is what keeps the pool from serving the pod: its new node would take it.
+    """
     found: dict[str, ScaleUpBlocked | Reason] = {}
     for pool in pools:
         mark = offers.mark()
         answer = offers.open_for(pool, pod)
         offers.rollback(mark)
-        # One node would do for this pod alone: what is missing is room for all of its gang.
-        found[pool.name] = ScaleUpBlocked.FULL if isinstance(answer, Placement) else answer
+        if isinstance(answer, Placement):
+            # One node would do for this pod alone: what is missing is room for all of its gang.
+            answer = ScaleUpBlocked.FULL
+        elif isinstance(answer, ScaleUpBlocked):
+            answer = offers.beyond_limits(pool, pod) or answer
+        found[pool.name] = answer
         if offers.meter.spend(PLACE_COST + OPEN_COST):
             yield offers.meter.take()
     return found

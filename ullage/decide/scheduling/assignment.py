@@ -12,6 +12,7 @@ from ullage.decide.gang.attempts import largest_first
 from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.filters.codes import Codes
+from ullage.decide.placement.obstacle import KnownObstacles, Obstacle, main_reason, nearness
 from ullage.decide.placement.prefilter import NOTHING_UNREADABLE, claim_of, with_claim
 from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict
 from ullage.decide.placement.vm_pods import may_reserve, with_vm
@@ -19,7 +20,7 @@ from ullage.decide.preemption.nominated import place_beside_nominated, place_nom
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod, age_order
 from ullage.model.scoring import DEFAULT_POLICY
-from ullage.model.verdict import Reason, Verdict
+from ullage.model.verdict import CuredBy, Reason, Verdict
 from ullage.state.snapshot import ClusterSnapshot
 
 
@@ -46,12 +47,14 @@ class PodAssigner:
         self.engine = PlacementEngine(snapshot, policy)
         self.quota: QuotaTable = self.engine.quota
         self._unreadable = unreadable_claims
+        self._obstacles = KnownObstacles()
 
     def fork(self) -> "PodAssigner":
         """Return an assigner on a fork of the snapshot. `engine.warm_up` first."""
         other = copy(self)
         other.engine = self.engine.fork()
         other.snapshot, other.quota = other.engine.snapshot, other.engine.quota
+        other._obstacles = KnownObstacles()
         return other
 
     def beside(self, policy: str) -> "PodAssigner":
@@ -126,6 +129,26 @@ class PodAssigner:
             return ""
         verdict = quota_verdict(limits, self.quota.usage(pod.key.namespace), least_taken(ask))
         return verdict.detail or f"namespace {pod.key.namespace} may hold no more GPUs of the models that fit"
+
+    def obstacle(self, pod: Pod, answer: NoFit | GangNoFit, *, now: float) -> Obstacle | None:
+        """The obstacle of a pod, as it is to be placed, that was refused for these reasons; None if a node fits it.
+
+        A gang of which some members fit waits for room for the others: the nearest of their reasons is the obstacle.
+        """
+        if isinstance(answer, GangNoFit) and (answer.placed or answer.refusal is None):
+            reason = main_reason(answer.reasons)
+            return None if reason is None else Obstacle(reason, nearness(reason))
+        return self._obstacles.of(self.engine, pod, answer.reasons, now=now, closed=self.closed(pod))
+
+    def why(self, pod: Pod, answer: NoFit | GangNoFit, *, now: float) -> tuple[str, str]:
+        """Word and sentence on a pod that was refused. The first part of the sentence stays while the word does."""
+        obstacle = self.obstacle(pod, answer, now=now)
+        if obstacle is None:
+            reason = main_reason(answer.reasons)
+            obstacle = Obstacle(reason, CuredBy.ROOM if reason is None else nearness(reason))
+        if isinstance(answer, GangNoFit) and answer.refusal is None:
+            return obstacle.word, f"members of its gang are missing ({obstacle.word}). {answer}"
+        return obstacle.word, f"{obstacle.headline} ({obstacle.word}). {answer}"
 
     def assign_pod(self, pod: Pod, nominated: Collection[Pod], *, now: float) -> Placement | NoFit:
         """The pod's placement, assumed from now on; or the reasons that no node fits."""

@@ -11,7 +11,7 @@ from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest
 from ullage.decide.gang.timeout import EvictPartialGang, GangBacksOff, GangComplete
 from ullage.decide.placement.engine import NoFit, Placement
 from ullage.decide.placement.filters.first_consumer import volume_assignments, waiting_claims
-from ullage.decide.placement.prefilter import claim_in_use, claim_key, is_permanent, permanent_reason
+from ullage.decide.placement.prefilter import claim_in_use, claim_key, is_permanent
 from ullage.decide.placement.reasons import CURES
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
@@ -99,9 +99,7 @@ class SchedulingCycle:
             self._queue.refuse(pod.key, CURES[ready.reason].wakes_on, now=now, kind=kind)
             message = ready.detail or ready.reason.value
             permanent = is_permanent(pod, (ready.reason,), self._snapshot)
-            why = SchedulingFailure(
-                word=ready.reason.value, message=message, permanent=permanent, reasons=(ready.reason.value,)
-            )
+            why = SchedulingFailure(word=ready.reason.value, message=message, permanent=permanent)
             return PodsUnschedulable(pods=(pod,), why=why, unnominate=self.nominator.forget(pod.key))
         if pod.nominated:
             self.nominator.nominate(ready, self.nominator.with_node(ready).nominated)
@@ -234,7 +232,7 @@ class SchedulingCycle:
                 self._queue.refuse(pod.key, search.answer.wakes_on, now=now, kind=search.kind)
         if not isinstance(found, NoPreemption):
             self.nominator.decide(search.pods, found)
-        return self._refused(search.pods, search.answer, found)
+        return self._refused(search.pods, search.answer, found, now)
 
     def _place(self, pod: Pod, placement: Placement) -> BindPod:
         choice, assumed = placement.choice, self._snapshot.storage.of(pod.key)
@@ -267,13 +265,15 @@ class SchedulingCycle:
         return BindGang(gang=ask.key, places=places, why=f"{count} members of {ask.min_member} it needs, at once")
 
     def _refused(
-        self, pods: tuple[Pod, ...], answer: NoFit | GangNoFit, preempts: tuple[Preempt, ...] | NoPreemption
+        self,
+        pods: tuple[Pod, ...],
+        answer: NoFit | GangNoFit,
+        preempts: tuple[Preempt, ...] | NoPreemption,
+        now: float,
     ) -> PodsUnschedulable:
-        for_good = (permanent_reason(pod, answer.reasons, self._snapshot) for pod in pods)
-        permanent = next((reason for reason in for_good if reason is not None), None)
-        word = _word(answer) if permanent is None else permanent.value
-        reasons = tuple(sorted(map(str, answer.reasons)))
-        why = SchedulingFailure(word=word, message=str(answer), permanent=permanent is not None, reasons=reasons)
+        permanent = any(is_permanent(pod, answer.reasons, self._snapshot) for pod in pods)
+        word, message = self._assigners[pods[0].scheduler].why(pods[0], answer, now=now)
+        why = SchedulingFailure(word=word, message=message, permanent=permanent)
         if not isinstance(preempts, NoPreemption):
             return PodsUnschedulable(pods=pods, why=why, preempts=preempts)
         keep = preempts.reason in (NoPreemptionReason.VICTIMS_LEAVING, *_TRY_AGAIN)
@@ -296,11 +296,6 @@ class SchedulingCycle:
     def _timeout(self, gang: ObjectKey) -> float | None:
         group = self._snapshot.state.groups.get(gang)
         return None if group is None else group.timeout
-
-
-def _word(answer: NoFit | GangNoFit) -> str:
-    """The main reason: of a gang the one its first unplaced member was given."""
-    return str(next(iter(answer.reasons), "NoNodes"))
 
 
 def _eviction(ask: GangRequest, why: str) -> EvictGang:

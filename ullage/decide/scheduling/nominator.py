@@ -108,14 +108,14 @@ class Nominator:
 
     def _context(self, assigner: PodAssigner, pods: Iterable[Pod]) -> PreemptionContext:
         return PreemptionContext(
-            gangs=_BoundGangs(assigner),
+            gangs=BoundGangs(assigner),
             leaving=frozenset(self._leaving),
             closed=assigner.quota.closed(pods),
             nominated=self.nominated,
         )
 
 
-class _BoundGangs(Mapping[ObjectKey, BoundGang]):
+class BoundGangs(Mapping[ObjectKey, BoundGang]):
     """Bound gangs by member, each found when it is asked for: a cluster may have thousands, a search meets a few."""
 
     def __init__(self, assigner: PodAssigner) -> None:

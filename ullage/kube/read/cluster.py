@@ -3,6 +3,7 @@
 from functools import lru_cache
 
 from ullage.errors import Unreadable
+from ullage.kube.objects.meta import Condition
 from ullage.kube.objects.node import KubeNode
 from ullage.kube.objects.policy import KubeNamespace, KubePodDisruptionBudget
 from ullage.kube.read.field_error import within
@@ -16,13 +17,17 @@ from ullage.model.node import Node, Taint
 from ullage.model.provisioner import is_kept
 from ullage.model.selector import Operator, Requirement, Selector
 
+REGISTERS_WITHIN = 5.0
+"""Seconds between the creation of a Node and its first conditions: kubelet writes both, one after the other."""
+
 _NOTHING = Selector((Requirement("", Operator.IN),))
 
 
 def read_node(raw: KubeNode) -> Node:
     """A node's facts. A node that says nothing about being ready is taken as ready: fake nodes have no conditions."""
     meta = raw.metadata
-    ready = next((c.status for c in raw.status.conditions if c.type == "Ready"), "True")
+    ready = next((c for c in raw.status.conditions if c.type == "Ready"), None)
+    is_ready = ready is None or ready.status == "True"
     try:
         with within("metadata.creationTimestamp"):
             created = read_time(meta.creation_timestamp)
@@ -34,7 +39,7 @@ def read_node(raw: KubeNode) -> Node:
         name=meta.name,
         uid=meta.uid,
         created=created,
-        ready=ready == "True",
+        ready=is_ready,
         unschedulable=raw.spec.unschedulable,
         labels=meta.labels,
         taints=tuple(Taint(t.key, t.value, t.effect) for t in raw.spec.taints),
@@ -42,7 +47,16 @@ def read_node(raw: KubeNode) -> Node:
         images=tuple(sorted(_image(name, image.size_bytes) for image in raw.status.images for name in image.names)),
         kept=is_kept(meta.annotations),
         provider_id=raw.spec.provider_id,
+        starting=not is_ready and ready is not None and _never_changed(ready, created),
     )
+
+
+def _never_changed(ready: Condition, created: float) -> bool:
+    """True if the condition is as it was when the node registered. One that says nothing of that may be old."""
+    try:
+        return bool(created) and abs(read_time(ready.last_transition_time) - created) <= REGISTERS_WITHIN
+    except ValueError:
+        return False
 
 
 @lru_cache(maxsize=8192)  # most nodes have the same images: one pair for all of them

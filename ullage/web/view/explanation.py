@@ -46,12 +46,12 @@ def explained(model: DashboardModel, key: ObjectKey, *, now: float) -> Explanati
     pod = snapshot.state.pods.get(key)
     if pod is None:
         return None
-    said = explain_pod(snapshot, pod, PlanInputs(), now=now, policy=model.policy)
+    pools = [model.pools[name].facts for name in sorted(model.pools)]
+    said = explain_pod(snapshot, pod, PlanInputs(pools=pools), now=now, policy=model.policy)
     steps = said.steps
     if said.verdict == ExplainedState.UNSCHEDULABLE:
-        pools = [model.pools[name].facts for name in sorted(model.pools)]
         bought = explain_capacity(model.capacity.facts, pod, now=now)
-        steps = (*steps, *bought, *forecast(model.assigner, pod, pools, now=now))
+        steps = tuple(dict.fromkeys((*steps, *bought, *forecast(model.assigner, pod, pools, now=now))))
     return ExplanationView(
         pod=str(key), verdict=str(said.verdict), message=said.message, node=pod.node, groups=_groups(said), helps=steps
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from ullage.decide.gang.placement import GangNoFit
 from ullage.decide.placement.engine import NoFit, device_ask
-from ullage.decide.placement.prefilter import claim_of, permanent_reason
+from ullage.decide.placement.prefilter import claim_of
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.fact_event import ObjectKey
@@ -23,7 +23,6 @@ ASKED_AT_A_TIME = 24
 """Pods and gangs that are asked about in one patch."""
 MEMBERS_A_QUESTION = 4
 """Gang members whose placement costs about as much as the question about one pod."""
-NO_NODES = "NoNodes"
 
 Answer = tuple[str, str]
 """Reason word and sentence."""
@@ -111,7 +110,7 @@ class PendingPods:
             return self._ask_gang(pod, gang, now)
         answer = self._assigner.engine.place(ready, now=now, closed=self._assigner.closed(ready))
         if isinstance(answer, NoFit):
-            return {pod.key: (self._word(ready, answer), str(answer))}
+            return {pod.key: self._assigner.why(ready, answer, now=now)}
         nodes = "1 node fits" if answer.fitting == 1 else f"{answer.fitting} nodes fit"
         return {pod.key: (Reason.FITS.value, f"{nodes}: it waits for its turn")}
 
@@ -121,14 +120,10 @@ class PendingPods:
         with self._assigner.snapshot.what_if():
             answer = self._assigner.assign_gang(ask, (), now=now)
         if isinstance(answer, GangNoFit):
-            said = (self._word(pod, answer), str(answer))
+            said = self._assigner.why(ask.pending[0] if ask.pending else pod, answer, now=now)
         else:
             said = (Reason.FITS.value, f"gang {gang}: there is room for all: it waits for its turn")
         return dict.fromkeys((pod.key, *(one.key for one in ask.pending)), said)
-
-    def _word(self, pod: Pod, answer: NoFit | GangNoFit) -> str:
-        permanent = permanent_reason(pod, answer.reasons, self._assigner.snapshot)
-        return str(next(iter(answer.reasons), NO_NODES) if permanent is None else permanent)
 
 
 def _spoken(ask: DeviceRequest | None) -> str:

@@ -85,8 +85,10 @@ def test_a_node_without_a_report_is_counted() -> None:
 @pytest.mark.parametrize(
     ("spec", "reason"),
     [
-        pytest.param({"devices": {"model": "H100"}}, Reason.NO_GPUS, id="a-model"),
-        pytest.param({"devices": {"count": 2}, "topology": {"mode": "Required"}}, Reason.NO_GPUS, id="one-island"),
+        pytest.param({"devices": {"model": "H100"}}, Reason.INVENTORY_MISSING, id="a-model"),
+        pytest.param(
+            {"devices": {"count": 2}, "topology": {"mode": "Required"}}, Reason.INVENTORY_MISSING, id="one-island"
+        ),
         pytest.param(
             {"devices": {"exclusivity": "Shared", "memory": "1Gi"}}, Reason.NO_ROOM_FOR_SHARE, id="a-part-of-one"
         ),

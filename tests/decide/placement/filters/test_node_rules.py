@@ -90,7 +90,7 @@ UNREADY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
         pytest.param([], [], Reason.NODE_NOT_READY, id="not-ready-and-not-tainted-yet"),
         pytest.param([DEFAULT_TOLERATION], [], Reason.NODE_NOT_READY, id="what-every-pod-tolerates-is-not-enough"),
         pytest.param([{"operator": "Exists"}], [], Reason.FITS, id="a-pod-that-tolerates-everything"),
-        pytest.param([], [UNREADY], Reason.TAINT_NOT_TOLERATED, id="once-tainted-the-taint-speaks"),
+        pytest.param([], [UNREADY], Reason.NODE_NOT_READY, id="tainted-for-it-it-says-the-same"),
         pytest.param([DEFAULT_TOLERATION], [UNREADY], Reason.FITS, id="and-may-be-tolerated"),
     ],
 )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ullage.decide.placement.devices.choice import DeviceChoice
 from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.freshness import STALE_AFTER, InventoryFreshness
-from ullage.decide.placement.devices.layout import FreeDevices
+from ullage.decide.placement.devices.layout import FreeDevices, empty_devices
 from ullage.decide.placement.devices.snapshots import DeviceSnapshots, NodeDevices
 from ullage.decide.placement.filters.codes import CODE, Codes
 from ullage.decide.placement.rank import Ranks, merit
@@ -24,7 +24,8 @@ from ullage.state.snapshot import ClusterSnapshot
 MOST_ASKS = 1024
 
 _STALE = CODE[Reason.INVENTORY_STALE]
-_NO_GPUS = CODE[Reason.NO_GPUS]
+_BARE = (CODE[Reason.NO_GPUS], CODE[Reason.INVENTORY_MISSING])
+"""Codes of rows without a report: it cannot be too old."""
 _UNASKED = 254
 
 Numbers = npt.NDArray[np.intp]
@@ -42,7 +43,7 @@ class DeviceAnswers:
         """Return a copy for forked numbers of NodeDevices."""
         twin = copy(self)
         twin._devices, twin._codes, twin._merits = devices, self._codes.copy(), self._merits.copy()
-        twin._answers = self._answers.copy()
+        twin._answers, twin._lasting = self._answers.copy(), self._lasting.copy()
         return twin
 
     def _forget(self) -> None:
@@ -50,6 +51,18 @@ class DeviceAnswers:
         self._codes: Codes = np.full(64, _UNASKED, np.uint8)
         self._merits: Ranks = np.zeros(64, np.int64)
         self._answers: dict[tuple[int, int], DeviceChoice | Verdict] = {}
+        self._lasting: dict[int, int] = {}
+
+    def lasting(self, number: int) -> int:
+        """Code of the same node without any pod; 0 if it would fit then."""
+        self._reach()
+        known = self._lasting.get(number)
+        if known is None:
+            node_devices = self._devices.distinct[number]
+            empty = None if node_devices.gpus is None else empty_devices(node_devices.gpus.layout)
+            answer = answer_of(node_devices._replace(gpus=empty), self.ask)
+            known = self._lasting[number] = CODE[answer.reason] if isinstance(answer, Verdict) else 0
+        return known
 
     def codes(self, numbers: Numbers) -> Codes:
         """Codes of these numbers; 0 fits."""
@@ -139,21 +152,29 @@ class DeviceFitTable:
         self.freshness.refresh(now)
         return with_stale(known, self.freshness.stale[:size])
 
+    def lasting(self, ask: DeviceRequest) -> Codes:
+        """Codes of all rows as if no pod were on them; 0 fits. Reports are taken as fresh."""
+        numbers = self.devices.refresh()[: self._snapshot.columns.size]
+        table = self.table(ask)
+        codes = np.zeros(len(numbers), np.uint8)
+        for number in np.unique(numbers).tolist():
+            codes[numbers == number] = table.lasting(number)
+        return codes
+
     def code(self, ask: DeviceRequest, row: int, *, now: float) -> int:
         """Code of one row."""
         code = self.table(ask).code(self.devices.refresh().item(row))
         self.freshness.refresh(now)
-        return _STALE if self.freshness.stale[row] and code != _NO_GPUS else code
+        return _STALE if self.freshness.stale[row] and code not in _BARE else code
 
     def verdict(self, ask: DeviceRequest, row: int, *, now: float) -> DeviceChoice | Verdict:
         """Full answer of one row, with staleness."""
         gpus = self._snapshot.columns.gpus
         answer = self.choice(ask, row)
-        bare = isinstance(answer, Verdict) and answer.reason is Reason.NO_GPUS
+        bare = isinstance(answer, Verdict) and CODE[answer.reason] in _BARE
         if not bare and gpus.kind[row] == NodeKindCode.LEASED and gpus.reported_at[row] < now - STALE_AFTER:
             age = now - float(gpus.reported_at[row])
-            heard = f"last heard of {age:.0f} s ago" if np.isfinite(age) else "never heard of"
-            return Verdict(Reason.INVENTORY_STALE, f"its GPUs were {heard}")
+            return Verdict(Reason.INVENTORY_STALE, f"its GPUs were last heard of {age:.0f} s ago")
         return answer
 
     def choice(self, ask: DeviceRequest, row: int) -> DeviceChoice | Verdict:
@@ -163,14 +184,14 @@ class DeviceFitTable:
 
 def with_stale(codes: Codes, stale: npt.NDArray[np.bool_]) -> Codes:
     """Codes, with INVENTORY_STALE on stale rows that have GPUs."""
-    return np.where(stale & (codes != _NO_GPUS), np.uint8(_STALE), codes) if stale.any() else codes
+    return np.where(stale & ~np.isin(codes, _BARE), np.uint8(_STALE), codes) if stale.any() else codes
 
 
 def answer_of(node_devices: NodeDevices, ask: DeviceRequest, leaning: int | None = None) -> DeviceChoice | Verdict:
     """Answer of a row with these NodeDevices to this request."""
     if node_devices.kind is NodeKindCode.LEASED:
         if node_devices.gpus is None:
-            return Verdict(Reason.INVENTORY_STALE, "its GPUs were never reported")
+            return Verdict(Reason.INVENTORY_MISSING, "its GPUs were never reported")
         return choose(node_devices.gpus, ask, leaning)
     if node_devices.kind is NodeKindCode.DRA:
         return Verdict(Reason.NO_GPUS, "the node's GPUs are given by ResourceClaims")
@@ -191,5 +212,5 @@ def _by_count(ask: DeviceRequest, empty: FreeDevices | None) -> Verdict | None:
         return could if isinstance(could, Verdict) else None
     linked = ask.topology is TopologyMode.REQUIRED and (ask.count > 1 or ask.min_bandwidth)
     if ask.model or ask.memory or ask.tflops or ask.prefer_ids or linked:
-        return Verdict(Reason.NO_GPUS, "nobody reports which GPUs the node has")
+        return Verdict(Reason.INVENTORY_MISSING, "nobody reports which GPUs the node has")
     return None

@@ -1,9 +1,12 @@
 """Masks of rows that have what a shape asks of a node: vector form of `filters.node`."""
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from ullage.decide.placement.filters.node_terms import untolerated
+from ullage.model.node import Taint
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import NODE_NAME_FIELD, NodeTerm
@@ -84,8 +87,13 @@ def _has_name(snapshot: ClusterSnapshot, requirement: Requirement) -> Mask:
 
 def tolerable(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
     """Rows without a NoSchedule or NoExecute taint that the shape does not tolerate."""
+    return by_taints(snapshot, lambda taints: untolerated(shape, taints) is None)
+
+
+def by_taints(snapshot: ClusterSnapshot, holds: Callable[[tuple[Taint, ...]], bool]) -> Mask:
+    """Rows whose taints meet a condition, which is asked once for each set of taints."""
     columns = snapshot.columns
-    fine = np.zeros(max(len(columns.taint_sets), 1), np.bool_)
+    found = np.zeros(max(len(columns.taint_sets), 1), np.bool_)
     for taints, code in columns.taint_sets.items():
-        fine[code] = untolerated(shape, taints) is None
-    return fine[columns.taints[: columns.size]]
+        found[code] = holds(taints)
+    return found[columns.taints[: columns.size]]

@@ -1,6 +1,7 @@
 """Filters about the node alone: its name, cordon, readiness, taints and labels."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -22,12 +23,13 @@ from ullage.decide.placement.filters.rule import (
     says,
 )
 from ullage.model.admission import LEASED_TAINT
-from ullage.model.node import Node
+from ullage.model.node import Node, Taint
 from ullage.model.pod import Pod
+from ullage.model.resources import GPU
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import Toleration, any_matches, tolerated
-from ullage.model.verdict import Reason
-from ullage.state.node_columns import unready_without_saying
+from ullage.model.verdict import CuredBy, Reason
+from ullage.state.node_columns import UNREADY_TAINTS, awaits_gpus, unready_without_saying
 from ullage.state.snapshot import ClusterSnapshot
 
 Detail = Callable[[Shape, Node], str | None]
@@ -58,8 +60,12 @@ def node_rule(
     detail: Detail,
     rejected: Callable[[Shape, ClusterSnapshot], Mask],
     applies: Callable[[Shape], bool] = lambda _: True,
+    **more: Any,
 ) -> FilterRule:
-    """Rule on facts of the node alone: `detail` is its scalar test, `rejected` the mask of rejected rows."""
+    """Rule on facts of the node alone: `detail` is its scalar test, `rejected` the mask of rejected rows.
+
+    `more` are further fields of the record, such as its headline.
+    """
 
     def bind(shape: Shape, snapshot: ClusterSnapshot) -> BoundFilter | None:
         return NodeFilter(shape, snapshot, detail, rejected) if applies(shape) else None
@@ -72,6 +78,7 @@ def node_rule(
         reads=Reads.NODE,
         explain=lambda query, node: detail(query.shape, node),
         bind=bind,
+        **more,
     )
 
 
@@ -90,9 +97,40 @@ def _cordoned(shape: Shape, node: Node) -> str | None:
     return "the node is cordoned" if refused else None
 
 
+def _starting(shape: Shape, node: Node) -> str | None:
+    if awaits_gpus(node) and _asks_gpus(shape):
+        return "its GPUs have not appeared yet"
+    refused = node.starting and (_unready(shape, node) is not None or untolerated(shape, node.taints) is not None)
+    return "the node has registered and is not ready yet" if refused else None
+
+
+def _starting_rows(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
+    columns = snapshot.columns
+    starting: Mask = columns.starting[: columns.size]
+    found = starting & (_unready_rows(shape, snapshot) | ~masks.tolerable(shape, snapshot))
+    return found | columns.gpus_awaited[: columns.size] if _asks_gpus(shape) else found
+
+
+def _asks_gpus(shape: Shape) -> bool:
+    return any(name == GPU for name, _ in shape.requests)
+
+
 def _unready(shape: Shape, node: Node) -> str | None:
+    if node.ready:
+        return None
     refused = unready_without_saying(node) and not tolerated(NOT_READY, shape.tolerations)
-    return "the node is not ready" if refused else None
+    return "the node is not ready" if refused or _untolerated_unready(shape, node.taints) else None
+
+
+def _unready_rows(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
+    columns = snapshot.columns
+    kept_off = masks.by_taints(snapshot, lambda taints: _untolerated_unready(shape, taints))
+    found: Mask = columns.not_ready[: columns.size] & kept_off
+    return found if tolerated(NOT_READY, shape.tolerations) else found | columns.unready[: columns.size]
+
+
+def _untolerated_unready(shape: Shape, taints: tuple[Taint, ...]) -> bool:
+    return untolerated(shape, tuple(taint for taint in taints if taint.key in UNREADY_TAINTS)) is not None
 
 
 def _tainted(shape: Shape, node: Node) -> str | None:
@@ -117,6 +155,11 @@ def tolerating(taint: str = "") -> Lifted:
     """Add a toleration of one taint, or of every taint."""
     more = Toleration(key=taint, exists=True)
     return lambda shape: replace(shape, tolerations=(*shape.tolerations, more))
+
+
+def _bearing_unready(shape: Shape) -> Shape:
+    more = tuple(Toleration(key=key, exists=True) for key in sorted(UNREADY_TAINTS))
+    return replace(shape, tolerations=(*shape.tolerations, *more))
 
 
 def _anywhere(shape: Shape) -> Shape:
@@ -149,6 +192,8 @@ NODE_RULES = (
         _named_otherwise,
         _other_rows,
         lambda shape: bool(shape.node_name),
+        headline="the node that it names in spec.nodeName is not there",
+        nearness=CuredBy.CHOICE,
     ),
     node_rule(
         Reason.NODE_UNSCHEDULABLE,
@@ -157,14 +202,26 @@ NODE_RULES = (
         _cordoned,
         lambda _, snapshot: snapshot.columns.unschedulable,
         lambda shape: not tolerated(UNSCHEDULABLE, shape.tolerations),
+        headline="the nodes that could take it are cordoned",
+        nearness=CuredBy.REPAIR,
+    ),
+    node_rule(
+        Reason.NODE_STARTING,
+        "The node has registered and is not ready yet, or the GPUs of a node of a pool have not appeared yet.",
+        says("wait: {node} is starting: {detail}"),
+        _starting,
+        _starting_rows,
+        headline="the node that could take it is still starting",
+        nearness=CuredBy.TIME,
     ),
     node_rule(
         Reason.NODE_NOT_READY,
-        "The node is not ready, and not tainted for it yet.",
-        lifts("bring {node} back to Ready", tolerating(NOT_READY.key)),
+        "The node was ready and is not any more.",
+        lifts("bring {node} back to Ready", _bearing_unready),
         _unready,
-        lambda _, snapshot: snapshot.columns.unready,
-        lambda shape: not tolerated(NOT_READY, shape.tolerations),
+        _unready_rows,
+        headline="the nodes that could take it are not ready",
+        nearness=CuredBy.REPAIR,
     ),
     node_rule(
         Reason.TAINT_NOT_TOLERATED,
@@ -172,6 +229,7 @@ NODE_RULES = (
         _advise_on_taint,
         _tainted,
         lambda shape, snapshot: ~masks.tolerable(shape, snapshot),
+        headline="the nodes that could take it have a taint that it does not tolerate",
     ),
     node_rule(
         Reason.NODE_SELECTOR_MISMATCH,
@@ -180,6 +238,8 @@ NODE_RULES = (
         _labelled_otherwise,
         lambda shape, snapshot: ~masks.wanted(shape, snapshot),
         lambda shape: bool(shape.node_selector) or shape.node_affinity is not None,
+        headline="no node that could take it has the labels that it asks for",
+        nearness=CuredBy.CHOICE,
     ),
 )
 """Rules in the order they are evaluated."""

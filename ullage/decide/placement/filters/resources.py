@@ -18,7 +18,7 @@ from ullage.decide.placement.filters.rule import (
 from ullage.model.node import Node
 from ullage.model.resources import MILLI, total
 from ullage.model.shape import Shape
-from ullage.model.verdict import Reason
+from ullage.model.verdict import CuredBy, Reason
 from ullage.state.node_columns import UNOFFERED
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -146,6 +146,7 @@ RESOURCE_RULES = (
         cure=ROOM,
         words="A pod on the node has a host port that the pod asks for.",
         advice=says("another host port: {detail}"),
+        headline="its host port is taken on the nodes that could take it",
         reads=Reads.ROW,
         explain=_port_taken,
         bind=lambda shape, snapshot: _HostPorts(shape, snapshot) if shape.host_ports else None,
@@ -155,6 +156,8 @@ RESOURCE_RULES = (
         cure=NODE_CHANGES,
         words="The node has less of a resource than the pod requests, even when empty.",
         advice=lambda adviser, pod, _: adviser.larger_node(pod),
+        headline="no node is large enough, even when empty",
+        nearness=CuredBy.OTHER_NODES,
         reads=Reads.NODE,
         explain=_too_small,
         bind=lambda shape, snapshot: _NodeSize(shape, snapshot) if shape.requests else None,
@@ -164,6 +167,7 @@ RESOURCE_RULES = (
         cure=ROOM,
         words="The node has as many pods as its kubelet allows.",
         advice=says("room for one more pod on {node}: {detail}"),
+        headline="the nodes that could take it have as many pods as they may",
         reads=Reads.ROW,
         explain=_full,
         bind=_PodSlots,
@@ -173,6 +177,7 @@ RESOURCE_RULES = (
         cure=ROOM,
         words="Less of a resource is free on the node than the pod requests.",
         advice=lambda adviser, pod, _: adviser.shortage(pod),
+        headline="too little is free on the nodes that could take it",
         reads=Reads.ROW,
         explain=_short,
         bind=lambda shape, snapshot: _FreeResources(shape, snapshot) if shape.requests else None,

@@ -47,6 +47,13 @@ class RowFilters:
             rows = rows[~bound.rejects(rows)]
         return rows
 
+    def rejections(self) -> list[tuple[int, npt.NDArray[np.bool_]]]:
+        """Every filter that rejects any row, by code, with the rows it rejects: not only the first for each row."""
+        self._renew_all()
+        rows = np.arange(self._snapshot.columns.size)
+        found = [(code, bound.rejects(rows)) for code, bound in (*self._on_node, *self._on_row)]
+        return [(code, mask) for code, mask in found if mask.any()]
+
     def _renew_all(self) -> None:
         """Filter again the nodes whose facts changed."""
         columns = self._snapshot.columns

@@ -16,7 +16,7 @@ from ullage.decide.placement.filters.codes import Codes
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.shape import Shape
-from ullage.model.verdict import ClusterEvent, Cure, Reason
+from ullage.model.verdict import ClusterEvent, Cure, CuredBy, Reason
 from ullage.state.snapshot import ClusterSnapshot
 
 if TYPE_CHECKING:
@@ -106,6 +106,18 @@ class ReasonInfo:
     cure: Cure
     words: str
     advice: Advice
+    headline: str = ""
+    """Sentence on a pod that the nearest nodes refuse for this reason. Without numbers: it stays the same."""
+    lasting_headline: str = ""
+    """The same where an empty node would refuse it, too, if that differs."""
+    nearness: CuredBy | None = None
+    """Change that ends the refusal; by default that pods leave if that can help, else that the pod asks for something else."""
+
+    @property
+    def cured_by(self) -> CuredBy:
+        if self.nearness is not None:
+            return self.nearness
+        return CuredBy.ROOM if self.cure.fewer_pods else CuredBy.REQUEST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

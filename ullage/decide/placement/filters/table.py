@@ -34,6 +34,11 @@ class ShapeFilters:
             codes = bound.over(codes, pod)
         return codes
 
+    def each_beyond(self, pod: Pod) -> list[Codes]:
+        """Codes of each rule that looks beyond the row, alone."""
+        found = (bound.over(None, pod) for bound in self._beyond)
+        return [codes for codes in found if codes is not None]
+
 
 class FilterTable:
     """Filter results for pods that hold no room: remove a placed pod in a what-if before asking where else it fits."""

@@ -1,0 +1,122 @@
+"""The one ranking of reasons: the nodes nearest to taking a pod say why it waits."""
+
+import pytest
+
+from tests.decide.explain.situations import SITUATIONS, Situation, h100, held, spec_of, status_of, unready, wants
+from tests.decide.scenes import A100, NOON, Scene, claim, leased, node, pod
+from ullage.decide.placement.engine import NoFit
+from ullage.decide.placement.obstacle import find_obstacle, main_reason
+from ullage.decide.placement.reasons import DECLARED
+from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.kube.client.resource import JsonObject
+from ullage.model.pod import Pod
+from ullage.model.verdict import CuredBy, Reason
+
+CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason", "cured_by"),
+    [
+        pytest.param([h100("h"), held("h")], Reason.TOO_FEW_GPUS, CuredBy.ROOM, id="full"),
+        pytest.param(
+            [h100("h"), held("h"), unready(h100("new"), since=NOON, created=NOON)],
+            Reason.NODE_STARTING,
+            CuredBy.TIME,
+            id="a-node-that-starts-comes-before-one-that-is-full",
+        ),
+        pytest.param(
+            [h100("h"), held("h"), spec_of(h100("shut"), unschedulable=True, taints=[CORDON_TAINT])],
+            Reason.TOO_FEW_GPUS,
+            CuredBy.ROOM,
+            id="room-comes-before-an-uncordon",
+        ),
+        pytest.param(
+            [spec_of(h100("shut"), unschedulable=True, taints=[CORDON_TAINT]), leased("a", model=A100)],
+            Reason.NODE_UNSCHEDULABLE,
+            CuredBy.REPAIR,
+            id="the-taint-of-a-cordon-is-no-reason-of-its-own",
+        ),
+        pytest.param(
+            [leased(f"a{number}", model=A100) for number in range(5)] + [h100("h"), held("h")],
+            Reason.TOO_FEW_GPUS,
+            CuredBy.ROOM,
+            id="the-many-of-another-model-do-not-count",
+        ),
+        pytest.param(
+            [
+                status_of(h100("h"), allocatable={"cpu": "64", "memory": "512Gi", "pods": "0", "nvidia.com/gpu": "8"}),
+                held("h"),
+            ],
+            Reason.TOO_MANY_PODS,
+            CuredBy.ROOM,
+            id="two-reasons-of-room",
+        ),
+        pytest.param([node("cpu")], Reason.NO_GPUS, CuredBy.OTHER_NODES, id="no-gpus-at-all"),
+        pytest.param([], None, CuredBy.OTHER_NODES, id="no-nodes"),
+    ],
+)
+def test_the_nearest_nodes_speak(nodes: list[JsonObject], reason: Reason | None, cured_by: CuredBy) -> None:
+    scene = Scene(*nodes, wants())
+    assigner = PodAssigner(scene.snapshot)
+    ready = assigner.entitled(scene.pod("p"))
+    assert isinstance(ready, Pod)
+    found = find_obstacle(assigner.engine, ready, now=scene.now)
+    assert found is not None
+    assert (found.reason, found.cured_by) == (reason, cured_by)
+
+
+def test_a_pod_that_fits_has_no_obstacle() -> None:
+    scene = Scene(h100("h"), wants())
+    assigner = PodAssigner(scene.snapshot)
+    ready = assigner.entitled(scene.pod("p"))
+    assert isinstance(ready, Pod)
+    assert find_obstacle(assigner.engine, ready, now=scene.now) is None
+
+
+def test_the_sentence_stays_while_counts_change() -> None:
+    """The first sentence has no numbers: one Event per reason keeps being true."""
+    said = set()
+    for count in (1, 3):
+        scene = Scene(*(leased(f"a{number}", model=A100) for number in range(count)), wants())
+        assigner = PodAssigner(scene.snapshot)
+        ready = assigner.entitled(scene.pod("p"))
+        assert isinstance(ready, Pod)
+        answer = assigner.engine.place(ready, now=scene.now)
+        assert isinstance(answer, NoFit)
+        word, sentence = assigner.why(ready, answer, now=scene.now)
+        said.add((word, sentence.partition(". ")[0]))
+    assert said == {("GpuModelMismatch", "no node has GPUs of the model that it asks for (GpuModelMismatch)")}
+
+
+@pytest.mark.parametrize("info", [pytest.param(info, id=info.reason.value) for info in DECLARED])
+def test_headlines_have_no_numbers_and_are_plain(info: object) -> None:
+    for text in (getattr(info, "headline", ""), getattr(info, "lasting_headline", "")):
+        assert not any(letter.isdigit() for letter in text)
+        assert not text.endswith(".")
+
+
+def test_of_first_reasons_alone_the_nearest_is_told() -> None:
+    assert main_reason({Reason.GPU_MODEL_MISMATCH: 9, Reason.TOO_FEW_GPUS: 1}) is Reason.TOO_FEW_GPUS
+    assert main_reason({Reason.TOO_FEW_GPUS: 1, Reason.INSUFFICIENT_RESOURCES: 2}) is Reason.INSUFFICIENT_RESOURCES
+    assert main_reason({}) is None
+
+
+def test_another_member_of_a_gang_does_not_matter_to_a_claim_that_waits() -> None:
+    """A claim for one GPU of a cluster that has none of its model, beside one that fits."""
+    scene = Scene(leased("a", model=A100), claim("c", devices={"model": "B200"}), pod("p", claim="c"), pod("q", 1))
+    assigner = PodAssigner(scene.snapshot)
+    ready = assigner.entitled(scene.pod("p"))
+    assert isinstance(ready, Pod)
+    found = find_obstacle(assigner.engine, ready, now=scene.now)
+    assert found is not None
+    assert found.alone
+    assert found.lasting
+
+
+@pytest.mark.parametrize("one", [pytest.param(one, id=one.name.replace(" ", "-")) for one in SITUATIONS[:8]])
+def test_asking_changes_nothing(one: Situation) -> None:
+    """An explanation is tried on copies: asked twice, it says the same."""
+    from tests.decide.explain.test_situations import explained
+
+    assert explained(one).steps == explained(one).steps
