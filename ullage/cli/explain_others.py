@@ -75,7 +75,7 @@ def _pool(scene: ClusterInput, name: str) -> "Answer | None":
 
 
 def _fleet(scene: ClusterInput) -> "FleetPlan | None":
-    from ullage.decide.provisioning.demand import pending_pods_and_gangs
+    from ullage.decide.provisioning.pending import pending_pods_and_gangs
     from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
     from ullage.decide.provisioning.pool_nodes import machines_of_nodes
     from ullage.decide.scheduling.assignment import PodAssigner

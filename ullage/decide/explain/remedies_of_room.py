@@ -14,8 +14,8 @@ from ullage.decide.placement.filters.resources import spoken
 from ullage.decide.preemption.for_gangs import preempt_for_gang
 from ullage.decide.preemption.preempt import preempt
 from ullage.decide.preemption.protection import PreemptionContext
-from ullage.decide.provisioning.demand import pending_pods_and_gangs
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
+from ullage.decide.provisioning.pending import pending_pods_and_gangs
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
 from ullage.decide.scheduling.nominator import BoundGangs

@@ -111,7 +111,7 @@ class ReasonInfo:
     lasting_headline: str = ""
     """The same where an empty node would refuse it, too, if that differs."""
     nearness: CuredBy | None = None
-    """Change that ends the refusal; by default that pods leave if that can help, else that the pod asks for something else."""
+    """Change that ends the refusal; by default that pods leave if that can help, else that the pod asks otherwise."""
 
     @property
     def cured_by(self) -> CuredBy:
