@@ -12,10 +12,12 @@ from ullage.decide.gang.attempts import largest_first
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.placement.engine import Placement, PlacementEngine
 from ullage.decide.preemption.assumptions import Assumptions
+from ullage.decide.preemption.least_loss_for_gangs import requested_gpus, with_less_lost
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, search_preemption
 from ullage.decide.preemption.protection import PreemptionContext, gpus_lost
+from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
-from ullage.model.intents import Preempt
+from ullage.model.intents import Preempt, Victim
 from ullage.model.pod import Pod
 from ullage.model.stepper import StepMeter, Stepper, finish
 
@@ -57,7 +59,8 @@ def search_gang_preemption(
         actions.append(answer)
         around = replace(around, leaving=frozenset(around.leaving) | {victim.pod for victim in answer.victims})
         if len(actions) == gang.needed:
-            return (yield from _with_some_kept(nominated, actions, gang, before))
+            kept = yield from _with_some_kept(nominated, actions, gang, before)
+            return (yield from _with_less_lost(nominated, kept, gang, before))
     return refusals[0]
 
 
@@ -102,6 +105,33 @@ def _with_some_kept(
         if nodes is not None:
             going, found = fewer, _nominated(nodes, fewer)
     return found
+
+
+def _with_less_lost(
+    nominated: Assumptions, actions: tuple[Preempt, ...], gang: GangRequest, around: PreemptionContext
+) -> Stepper[tuple[Preempt, ...]]:
+    """Nominations with victims that lose fewer GPUs, where some are lost that no member gets."""
+    held = nominated.engine.snapshot.pods
+    victims = [held[victim.pod] for one in actions for victim in one.victims if victim.pod in held]
+    members = {pod.key: pod for pod in gang.pending}
+    wanted = sum(requested_gpus(members[one.pod]) for one in actions if one.victims)
+    if not victims or sum(map(gpus_lost, victims)) <= wanted:
+        return actions
+
+    def tried(gone: Sequence[Pod]) -> Stepper[list[tuple[Pod, str]] | None]:
+        return _nodes_without(nominated, [*(pod.key for pod in gone), *sorted(around.leaving)], gang)
+
+    better = yield from with_less_lost(nominated, gang, around, victims, tried)
+    if better is None:
+        return actions
+    lost = sum(map(gpus_lost, better.pods)) // MILLI_GPU
+    why = f"gang {gang.key} needs room: evicting {len(better.pods)} with {lost} GPUs"
+    return _nominated(better.places, [_eviction(pod, why) for pod in better.pods])
+
+
+def _eviction(pod: Pod, why: str) -> Preempt:
+    victim = Victim(pod=pod.key, uid=pod.uid, node=pod.node, priority=pod.priority)
+    return Preempt(pod=pod.key, uid=pod.uid, node=pod.node, victims=(victim,), why=why)
 
 
 def _nodes_without(
