@@ -107,6 +107,14 @@ async def an_unknown_label_is_told(lab: Lab) -> None:
     assert not await lab.claims()
 
 
+async def a_type_that_is_too_small_is_told(lab: Lab) -> None:
+    pinned = {KEY: "r", "node.kubernetes.io/instance-type": G1.name}
+    await lab.pod("p", nodeSelector=pinned, asks={"memory": "40Gi"})
+    words = "no instance type which had enough resources and the required offering met the scheduling requirements"
+    assert words in await lab.said("p")
+    assert not await lab.claims()
+
+
 async def limits_are_told(lab: Lab) -> None:
     await lab.served()
     await lab.pod("q", claim="r2")
@@ -258,6 +266,7 @@ EXPERIMENTS = (
     Experiment("X4b", a_pod_that_is_kept_from_going_buys_a_node),
     Experiment("X5-size", what_is_too_large_is_told),
     Experiment("X5-label", an_unknown_label_is_told),
+    Experiment("X5-memory", a_type_that_is_too_small_is_told),
     Experiment("X6", limits_are_told, limits=ONE_GPU),
     Experiment("X7", what_karpenter_does_not_see_buys_nothing),
     Experiment("X8", a_label_keeps_nobody_off_a_free_node),

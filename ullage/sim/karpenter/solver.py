@@ -13,6 +13,10 @@ from ullage.model.shape_terms import tolerated
 
 WELL_KNOWN = (INSTANCE_TYPE_LABEL, ZONE_LABEL, NODE_POOL_LABEL, "kubernetes.io/arch", "kubernetes.io/os")
 PODS = "pods"
+ALL_TOO_SMALL = "no instance type has enough resources"
+SELECTED_TOO_SMALL = (
+    "no instance type which had enough resources and the required offering met the scheduling requirements"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,9 +126,10 @@ def _new(
         if untolerated:
             errors.append(f"did not tolerate taint {untolerated[0].key} (NodePool={pool.name})")
             continue
-        large = tuple(one for one in types if _holds(one, needs) and _is_selected(one, dict(pod.shape.node_selector)))
+        enough = tuple(one for one in types if _holds(one, needs))
+        large = tuple(one for one in enough if _is_selected(one, dict(pod.shape.node_selector)))
         if not large:
-            errors.append("no instance type has enough resources")
+            errors.append(ALL_TOO_SMALL if not enough else SELECTED_TOO_SMALL)
             continue
         allowed = tuple(one for one in large if _within(one, pool, planned))
         if not allowed:
