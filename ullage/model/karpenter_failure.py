@@ -100,7 +100,3 @@ class RecordedFailure(msgspec.Struct, frozen=True, gc=False, kw_only=True, renam
     """Instant at which it was recorded."""
     exhausted: tuple[str, ...] = ()
     """Mappings that had no capacity in this round."""
-
-    @property
-    def kind(self) -> FailureKind:
-        return FAILURE_KINDS[self.reason]

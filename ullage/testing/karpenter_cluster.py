@@ -63,8 +63,6 @@ def instance_type(name: str, gpus: int, price: float, **more: Any) -> InstanceTy
 
 
 G1, G8 = instance_type("g1-gpu1", 1, 1.0), instance_type("g8-gpu8", 8, 7.0)
-SOLD_OUT = instance_type("b8-gpu8", 8, 20.0, available=False)
-"""Instance type of which the cloud has none left, and says so before the launch."""
 
 
 def claim_pod_manifest(
@@ -98,7 +96,7 @@ def rival_manifest(name: str = "rival") -> JsonObject:
     )
 
 
-def karpenter_spec(folder: Path, types: Sequence[InstanceType] = (G1, G8, SOLD_OUT)) -> ControlPlaneSpec:
+def karpenter_spec(folder: Path, types: Sequence[InstanceType] = (G1, G8)) -> ControlPlaneSpec:
     """Control plane with kube-scheduler, KWOK and Karpenter, whose cloud has these instance types."""
     path = folder / "types.json"
     path.write_text(json.dumps([_written(one) for one in types]))

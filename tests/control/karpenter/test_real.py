@@ -8,28 +8,23 @@ import yaml
 from tests.control.karpenter.conftest import KarpenterPrograms
 from tests.control.provisioning.conftest import PoolPrograms
 from tests.control.scheduling.programs import ALONE
+from tests.sim.karpenter.experiments import a_claim_by_hand
 from ullage.kube.client.api import DELETE_NOW, MergePatch
 from ullage.kube.client.resources import NODE_CLAIMS, NODE_POOLS, PODS
-from ullage.model.karpenter_failure import FailureKind, FailureReason
+from ullage.kube.read.karpenter import read_node_pool
+from ullage.model.karpenter import NODE_POOL_LABEL, REQUEST_LABEL, Tristate
+from ullage.model.karpenter_failure import FailureReason
 from ullage.testing.controlplane import ControlPlane
 from ullage.testing.karpenter_cluster import (
     NAMESPACE,
     NODE_CLASSES,
-    SOLD_OUT,
+    SETTINGS,
     KarpenterCluster,
-    kwok_node_pool,
     rival_manifest,
 )
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(280)]
 
-NOTHING_LEFT = {
-    "nodePool": "gpu-none",
-    "gpuModel": "NVIDIA B200",
-    "gpuMemory": "180Gi",
-    "gpusPerNode": 8,
-}
-"""Mapping of a NodePool whose only instance type the cloud has none left of."""
 SIZES = [
     pytest.param(3, "leased", id="3-claims"),
     pytest.param(10, "leased", id="10-claims", marks=pytest.mark.full),
@@ -109,40 +104,47 @@ async def test_limits_are_told_and_a_pod_that_is_deleted_takes_its_smart_pod_alo
 
 
 @pytest.mark.full
-async def test_an_instance_type_that_the_cloud_has_none_left_of_is_insufficient_capacity(
+async def test_insufficient_capacity_is_told_in_karpenters_words_and_tried_again(
     cluster: KarpenterCluster, plane: ControlPlane, programs: PoolPrograms, tmp_path: Path
 ) -> None:
-    pool = kwok_node_pool()
-    pool["metadata"]["name"] = "gpu-none"
-    only = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [SOLD_OUT.name]}
-    pool["spec"]["template"]["spec"]["requirements"].append(only)
-    await cluster.api.create(NODE_POOLS, pool)
-    settings = tmp_path / "short.yaml"
-    chosen = {"enabled": True, "pendingDeadline": "15s", "nodePools": {"b200": NOTHING_LEFT}}
-    settings.write_text(yaml.safe_dump({"karpenter": chosen}))
+    """The kwok provider has capacity for all that a NodePool makes: the request's first NodeClaim is made by hand."""
+    settings = tmp_path / "once.yaml"
+    settings.write_text(yaml.safe_dump({"karpenter": SETTINGS["karpenter"] | {"maxRetryAttempts": 1}}))
     programs.scheduler(plane.kubeconfig, "--settings", str(settings), ALONE)
     programs.controller(plane.kubeconfig, "--settings", str(settings), ALONE)
-    try:
-        await cluster.claim_pod("a", devices={"model": "B200"})
-        said = await cluster.failure("a")
-        assert said.reason is FailureReason.NO_OFFERING
-        assert said.kind is FailureKind.CAPACITY
-        assert said.retry_at > 0, "it is asked again, after a pause"
-        assert not cluster.claims_made
-    finally:
-        await cluster.api.delete(NODE_POOLS, "gpu-none")
+    await cluster.claim_pod("a")
+
+    async def asked() -> bool:
+        return bool(await cluster.smart_pods())
+
+    await cluster.until(asked, every=0.01)
+    (one,) = await cluster.smart_pods()
+    claim = a_claim_by_hand("missing")
+    claim["metadata"]["labels"] = {REQUEST_LABEL: one.request, NODE_POOL_LABEL: "gpu-h100"}
+    await cluster.api.create(NODE_CLAIMS, claim)
+    said = await cluster.failure("a")
+    assert said.reason is FailureReason.INSUFFICIENT_CAPACITY
+    assert "resolving node class" in said.message, "Karpenter's own words"
+    assert said.retry_at > 0
+    await cluster.bound("a")
+    await cluster.settled()
+    assert len(cluster.claims_made - {"by-hand"}) == 1, "the node that was coming serves the next attempt"
 
 
 @pytest.mark.full
-async def test_a_cloud_without_capacity_is_told(
+async def test_a_node_pool_whose_node_class_is_gone_is_told(
     cluster: KarpenterCluster, plane: ControlPlane, programs: PoolPrograms, settings: str
 ) -> None:
-    """A node class that is gone reads as no capacity in Karpenter's kwok provider."""
+    """In 1.12.1 it read as no capacity; since then the NodePool is not Ready."""
     programs.scheduler(plane.kubeconfig, "--settings", settings, ALONE)
     programs.controller(plane.kubeconfig, "--settings", settings, ALONE)
     await cluster.api.patch(NODE_CLASSES, "default", MergePatch({"metadata": {"finalizers": None}}))
     await cluster.api.delete(NODE_CLASSES, "default")
+
+    async def unready() -> bool:
+        return read_node_pool(await cluster.api.get(NODE_POOLS, "gpu-h100")).ready.status is Tristate.FALSE
+
+    await cluster.until(unready)
     await cluster.claim_pod("a")
-    kinds = (FailureReason.INSUFFICIENT_CAPACITY, FailureReason.NODE_POOL_NOT_READY)
-    assert (await cluster.failure("a")).reason in kinds
+    assert (await cluster.failure("a")).reason is FailureReason.NODE_POOL_NOT_READY
     assert not await cluster.node_of("a")
