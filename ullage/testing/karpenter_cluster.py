@@ -28,7 +28,7 @@ from ullage.kube.client.resources import (
 from ullage.kube.crds.catalog import OURS, POD_GROUP
 from ullage.kube.crds.install import install
 from ullage.kube.read import read_pod
-from ullage.kube.read.karpenter import read_handover_node, read_smart_pod
+from ullage.kube.read.karpenter import read_handover_node, read_node_claim, read_smart_pod
 from ullage.kube.write.smart_pod import written_amount
 from ullage.model.device import KIND_LABEL, Inventory
 from ullage.model.karpenter import HandoverNode, SmartPod
@@ -248,6 +248,7 @@ async def karpenter_cluster(
 
 async def empty_cluster(api: KubeApi, node_pool: str) -> None:
     """Delete pods first, then the NodePool: Karpenter takes its nodes away with it. Our programs are gone by now."""
+    await _all_registered(api)
     for pod in (await api.list(PODS)).items:
         with suppress(NotFound):
             await api.delete(PODS, pod.metadata.name, pod.metadata.namespace, how=DELETE_NOW)
@@ -264,3 +265,13 @@ async def empty_cluster(api: KubeApi, node_pool: str) -> None:
             return
         await asyncio.sleep(0.2)
     raise TimeoutError(f"NodeClaims, Nodes and GpuClaims stay: {left}")
+
+
+async def _all_registered(api: KubeApi, seconds: float = 30.0) -> None:
+    """Wait until every NodeClaim has its Node: of one deleted earlier, the kwok provider leaves a Node for ever."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        claims = [read_node_claim(one) for one in (await api.list(NODE_CLAIMS)).items]
+        if all(one.holds("Registered") for one in claims):
+            return
+        await asyncio.sleep(0.1)
