@@ -2,6 +2,9 @@
 
 BEFORE is a commit. Both trees run `bench/recorded_world.py` of this one; their recordings are compared line by line.
 Recordings of a commit are kept (folder `.cache/compare`), so it runs once. Exit code 1: a world differs.
+
+`--bisect` names for each world that differs the commits between BEFORE and HEAD that brought a difference. A commit in
+whose tree the world cannot be run is passed over, and named together with the next one.
 """
 
 import argparse
@@ -9,8 +12,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, partial
 from pathlib import Path
 
 TREE = Path(__file__).parent.parent
@@ -26,9 +30,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seeds", type=int, default=200, help="number of worlds")
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--without-times", action="store_true", help="compare the order of writes and not their times")
+    parser.add_argument("--bisect", action="store_true", help="find the commits that brought the differences")
     options = parser.parse_args(arguments)
     seeds = range(options.first, options.first + options.seeds)
     commit = _git("rev-parse", "--verify", f"{options.before}^{{commit}}").strip()
+    if options.bisect:
+        return bisected(commit, seeds)
     different = 0
     with _checked_out(commit, seeds) as before:
         for seed in seeds:
@@ -40,6 +47,46 @@ def main(arguments: Sequence[str]) -> int:
                 print(f"{seed - options.first + 1} of {options.seeds} worlds, {different} differ", flush=True)
     print(f"{options.seeds} worlds compared with {commit[:9]}: {different} differ")
     return 1 if different else 0
+
+
+Recording = list[str] | None
+"""Lines of a world; None if the tree cannot run it."""
+
+
+def bisected(before: str, seeds: Sequence[int]) -> int:
+    """Print the commits that brought a difference, with the seeds in which they did. Compared without times."""
+    touching = ("ullage", "pyproject.toml")
+    history = [before, *_git("rev-list", "--reverse", "--first-parent", f"{before}..HEAD", "--", *touching).split()]
+    found: dict[tuple[str, str], list[int]] = {}
+    for seed in seeds:
+        recording = cache(partial(_recorded, seed=seed))
+        for span in changes(history, recording):
+            found.setdefault(span, []).append(seed)
+        print(f"seed {seed} done", flush=True)
+    for (first, last), where in found.items():
+        subjects = _git("log", "--reverse", "--format=    %h %s", f"{first}..{last}", "--", *touching).rstrip()
+        print(f"{len(where)} of {len(seeds)} worlds ({', '.join(map(str, where[:10]))}):\n{subjects}")
+    return 1 if found else 0
+
+
+def changes(history: Sequence[str], recording: Callable[[str], Recording]) -> list[tuple[str, str]]:
+    """Commits of a history, each with the next one that can be recorded, whose recordings differ."""
+    if len(history) < 2 or recording(history[0]) == recording(history[-1]):
+        return []
+    centre = len(history) // 2
+    between = sorted(range(1, len(history) - 1), key=lambda place: (abs(place - centre), place))
+    middle = next((place for place in between if recording(history[place]) is not None), None)
+    if middle is None:
+        return [(history[0], history[-1])]
+    return [*changes(history[: middle + 1], recording), *changes(history[middle:], recording)]
+
+
+def _recorded(commit: str, seed: int) -> Recording:
+    with _checked_out(commit, range(seed, seed + 1)) as tree:
+        try:
+            return _untimed(_kept(commit, seed, tree))
+        except SystemExit:
+            return None
 
 
 def difference(before: Sequence[str], after: Sequence[str], *, ignore_times: bool = False) -> str | None:

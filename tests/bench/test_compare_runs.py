@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from bench import recorded_world
-from bench.compare_runs import difference
+from bench.compare_runs import changes, difference
 from ullage.sim.world.run import simulate
 from ullage.sim.world.spec import WorldSpec
 
@@ -26,6 +26,21 @@ LATER = ["1.500 scheduler pods default/a None -> n1", "2.000 scheduler pods defa
 )
 def test_the_first_difference_is_shown(after: list[str], ignore_times: bool, found: str | None) -> None:
     assert difference(LINES, after, ignore_times=ignore_times) == found
+
+
+@pytest.mark.parametrize(
+    ("recordings", "found"),
+    [
+        pytest.param("aaaaaaa", [], id="no-change"),
+        pytest.param("aaabbbb", ["cd"], id="one"),
+        pytest.param("abbbbcc", ["ab", "ef"], id="two"),
+        pytest.param("aa??bbb", ["be"], id="two-that-cannot-run-are-named-with-the-next"),
+        pytest.param("a?", ["ab"], id="the-last-cannot-run"),
+    ],
+)
+def test_commits_that_brought_a_difference_are_found(recordings: str, found: list[str]) -> None:
+    known = {chr(ord("a") + place): None if one == "?" else [one] for place, one in enumerate(recordings)}
+    assert changes(list(known), known.__getitem__) == [tuple(pair) for pair in found]
 
 
 @pytest.mark.story
