@@ -133,5 +133,9 @@ def _empty_some(snapshot: ClusterSnapshot) -> None:
     for number, name in enumerate(names):
         for pod in list(snapshot.pods_on(name).values()):
             known = snapshot.state.pods.get(pod.key)
-            if known is not None and (number % 2 or pod.gpu_ids != (0,)):
-                snapshot.apply(Deleted(pod.key, known))
+            if known is None or (number % 2 == 0 and pod.gpu_ids == (0,)):
+                continue
+            snapshot.apply(Deleted(pod.key, known))
+            for gpu in pod.gpu_ids:
+                lease = snapshot.state.leases[lease_name(name, gpu)]
+                snapshot.apply(Deleted(ObjectKey("", lease.name), lease))

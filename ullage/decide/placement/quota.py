@@ -39,7 +39,7 @@ _EXCEEDED = CODE[Reason.QUOTA_EXCEEDED]
 _WHOLE, _PARTS = "\n gpus", "\n shares"
 """Keys of the two sums among product names; no product has such a name."""
 
-ROWS_PER_STEP = 250
+ROWS_PER_STEP = 50
 """Rows counted in one step of a warm-up."""
 
 Product = tuple[str, int]
@@ -208,8 +208,7 @@ class QuotaTable:
         columns = self._snapshot.columns
         changed = columns.changed.since(self._version) if self._version >= 0 else None
         if len(self._kind_of) < columns.size:
-            self._kind_of = np.resize(self._kind_of, columns.capacity)
-            changed = None
+            self._kind_of = np.resize(self._kind_of, columns.capacity)  # rows beyond the old ones changed, too
         return range(columns.size) if changed is None else changed
 
     def _count_row(self, row: int) -> None:

@@ -83,12 +83,13 @@ class ScoreView:
         if self._version == columns.changed.version:
             return self._columns
         changed = columns.changed.since(self._version) if self._version >= 0 else None
-        if changed is None or len(self._columns.stamp) != columns.size or self._roster != columns.roster:
-            self._columns = self._allocate(columns.size)
-            self._roster = columns.roster
+        if len(self._columns.stamp) != columns.size or self._roster != columns.roster:
+            before, self._columns = self._columns, self._allocate(columns.size)
+            self._columns.take_over(before)  # rows of nodes that came or went changed, too
+            self._columns.name_rank[:] = 0
             self._columns.name_rank[columns.by_name] = np.arange(len(columns.by_name))
-            changed = range(columns.size)
-        for row in changed:
+            self._roster = columns.roster
+        for row in range(columns.size) if changed is None else changed:
             self._describe(row)
         self._version = columns.changed.version
         return self._columns

@@ -105,8 +105,8 @@ class DeviceSnapshots:
             self._numbers, self.distinct, self.generation = {}, [NOBODY], self.generation + 1
             changed = None
         if len(self.numbers) < columns.size:
-            self.numbers = np.zeros(columns.capacity, np.intp)
-            changed = None
+            before, self.numbers = self.numbers, np.zeros(columns.capacity, np.intp)
+            self.numbers[: len(before)] = before  # rows beyond these changed, too
         for row in range(columns.size) if changed is None else changed:
             self.numbers[row] = self._number(row) if columns.names[row] else 0
         self._version = columns.changed.version

@@ -43,6 +43,12 @@ class ScoreColumns:
         """CPU and GPU of the largest nodes. Scores relative to them depend on these beside the row."""
         return self.largest or (int(self.cpu_total.max(initial=0)), int(self.gpu_total.max(initial=0)))
 
+    def take_over(self, other: "ScoreColumns") -> None:
+        """Take over the rows of a smaller table."""
+        for name in ("stamp", "cpu_left", "cpu_total", "gpu_left", "gpu_total", "model", "name_rank"):
+            rows = getattr(other, name)
+            getattr(self, name)[: len(rows)] = rows
+
     def copy(self) -> "ScoreColumns":
         """Copy of all rows."""
         whole = np.arange(len(self.stamp))
