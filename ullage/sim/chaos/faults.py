@@ -13,6 +13,7 @@ from ullage.model.device import DeviceHealth
 from ullage.model.fact_event import ObjectKey
 from ullage.sim.apiserver.transport import InMemoryTransport
 from ullage.sim.chaos.coverage import CLOUD, FaultCoverage
+from ullage.sim.chaos.guest_faults import GUEST_FAULTS, End, bare, heal_guests, nothing
 from ullage.sim.chaos.manifests import partitioned
 from ullage.sim.chaos.network import NETWORK_FAULT_OF, ChaosNetwork
 from ullage.sim.chaos.story import ChaosFault, FaultKind
@@ -20,7 +21,6 @@ from ullage.sim.process import SimulatedProcess
 from ullage.sim.world.agents import ImplicitAgents
 from ullage.sim.world.world import World
 
-End = Callable[[], None]
 RESTART_SECONDS = 2.0
 """Seconds until a crashed process is started again, at least."""
 
@@ -63,13 +63,16 @@ class FaultInjector:
         world.cloud.behaviour.latency = self._boot_latency
         world.cloud.behaviour.list_lag = 0.0
         world.cloud.faults.clear()
+        heal_guests(world)
 
     def _begin(self, fault: ChaosFault) -> End | None:
         """Begin a fault. None if there is nothing it could strike."""
         if fault.kind in NETWORK_FAULT_OF or fault.kind in _NETWORK:
             return self._network(fault)
-        handler = _HANDLERS.get(fault.kind)
+        guest, handler = GUEST_FAULTS.get(fault.kind), _HANDLERS.get(fault.kind)
         try:
+            if guest is not None:
+                return guest(self._world, fault)
             return None if handler is None else handler(self, fault)
         except ApiError:
             return None  # refused by the API server, as it refuses people too
@@ -84,7 +87,7 @@ class FaultInjector:
     def _cut_watches(self, fault: ChaosFault) -> End:
         for transport in self._transports(self._process(fault)):
             transport.break_streams()
-        return _nothing
+        return nothing
 
     def _transports(self, process: SimulatedProcess) -> list[InMemoryTransport]:
         wire = process.life.wire if process.alive else None
@@ -92,14 +95,14 @@ class FaultInjector:
 
     def _compact(self, _fault: ChaosFault) -> End:
         self._world.server.compact()
-        return _nothing
+        return nothing
 
     def _crash(self, fault: ChaosFault) -> End | None:
         process = self._process(fault)
         if not process.alive:
             return None
         self._kill(process, fault.seconds)
-        return _nothing
+        return nothing
 
     def _kill(self, process: SimulatedProcess, down: float) -> None:
         if process.alive:
@@ -112,14 +115,14 @@ class FaultInjector:
         if not isinstance(network, ChaosNetwork) or not process.alive:
             return None
         network.crash_at(fault.kind, int(fault.amount), lambda: self._kill(process, fault.seconds))
-        return _nothing
+        return nothing
 
     def _freeze(self, fault: ChaosFault) -> End | None:
         process = self._process(fault)
         if not process.alive:
             return None
         process.life.freeze(fault.seconds)
-        return _nothing
+        return nothing
 
     def _clock(self, fault: ChaosFault) -> End:
         process = self._process(fault)
@@ -146,7 +149,7 @@ class FaultInjector:
             case FaultKind.CLOUD_STALE:
                 behaviour.list_lag = fault.amount
                 return lambda: setattr(behaviour, "list_lag", 0.0)
-        return _nothing
+        return nothing
 
     def _gpu_dies(self, fault: ChaosFault) -> End | None:
         node = self._node_with_gpus(fault)
@@ -174,7 +177,7 @@ class FaultInjector:
         on = any(device.mig for device in before.devices)
         plain = tuple(replace(device, mig=()) for device in before.devices)
         agents.replace(replace(before, devices=plain if on else partitioned(before.devices)))
-        return _nothing
+        return nothing
 
     def _kubelet_stops(self, fault: ChaosFault) -> End | None:
         node, kubelets = self._node(fault), self._world.actors.kubelets
@@ -193,45 +196,45 @@ class FaultInjector:
         if key is None:
             return None
         at_once = fault.kind is FaultKind.FORCE_DELETE_POD
-        self._world.hand.delete(_bare(PODS, key.name, key.namespace), at_once=at_once)
-        return _nothing
+        self._world.hand.delete(bare(PODS, key.name, key.namespace), at_once=at_once)
+        return nothing
 
     def _delete_claim(self, fault: ChaosFault) -> End | None:
         claims = self._world.observers.mirror.claims
         if not claims:
             return None
         key: ObjectKey = self._chosen(sorted(claims), fault)
-        self._world.hand.delete(_bare(GPU_CLAIMS, key.name, key.namespace))
-        return _nothing
+        self._world.hand.delete(bare(GPU_CLAIMS, key.name, key.namespace))
+        return nothing
 
     def _delete_lease(self, fault: ChaosFault) -> End | None:
         leases = self._world.observers.mirror.leases
         if not leases:
             return None
         namespace = self._world.spec.settings.scheduling.lease_namespace
-        self._world.hand.delete(_bare(LEASES, self._chosen(sorted(leases), fault), namespace))
-        return _nothing
+        self._world.hand.delete(bare(LEASES, self._chosen(sorted(leases), fault), namespace))
+        return nothing
 
     def _delete_node(self, fault: ChaosFault) -> End | None:
         pooled = sorted(name for name, node in self._world.observers.mirror.nodes.items() if node.pool)
         if not pooled:
             return None
-        self._world.hand.delete(_bare(NODES, self._chosen(pooled, fault)))
-        return _nothing
+        self._world.hand.delete(bare(NODES, self._chosen(pooled, fault)))
+        return nothing
 
     def _untaint(self, fault: ChaosFault) -> End | None:
         node = self._node(fault)
         if node is None:
             return None
         self._world.hand.merge(NODES, node, {"spec": {"taints": None}})
-        return _nothing
+        return nothing
 
     def _edit_provisioner(self, fault: ChaosFault) -> End | None:
         if not self._pools:
             return None
         name = self._chosen(list(self._pools), fault)
         self._world.hand.merge(NODE_PROVISIONERS, name, {"spec": {"maxSize": 1 + fault.pick % 3, "minSize": 0}})
-        return _nothing
+        return nothing
 
     def _process(self, fault: ChaosFault) -> SimulatedProcess:
         return self._world.loops.processes[self._chosen(sorted(self._world.loops.processes), fault)]
@@ -257,15 +260,6 @@ class FaultInjector:
 def _start(process: SimulatedProcess) -> None:
     if not process.alive:
         process.start()
-
-
-def _nothing() -> None:
-    return None
-
-
-def _bare(resource: Any, name: str, namespace: str = "") -> dict[str, Any]:
-    meta = {"name": name, "namespace": namespace} if namespace else {"name": name}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
 
 
 _NETWORK = (FaultKind.SLOW, FaultKind.PARTITION, FaultKind.STALE_WATCH)

@@ -4,7 +4,9 @@ import random
 from collections.abc import Sequence
 
 from ullage.sim.chaos.story import (
+    KARPENTER_FAULTS,
     NETWORK_FAULTS,
+    VM_FAULTS,
     ChaosFault,
     ChaosJob,
     ChaosNode,
@@ -33,22 +35,23 @@ def generated_story(seed: int) -> ChaosStory:
         for name in ("emptied", "drained")
         if chance.random() < 0.7
     )
+    karpenter, vms = chance.random() < 0.35, chance.random() < 0.3
     return ChaosStory(
         seed=seed,
         nodes=nodes,
         pools=pools,
-        jobs=tuple(_jobs(chance, mig)),
-        faults=tuple(_faults(chance, real_agents)),
+        jobs=tuple(_jobs(chance, mig, vms)),
+        faults=tuple(_faults(chance, _impossible(real_agents, karpenter, vms))),
+        karpenter=karpenter,
         replicas=chance.choice((1, 1, 2)),
         real_agents=real_agents,
         ends_at=FAULTS_END,
     )
 
 
-def _jobs(chance: random.Random, mig: bool) -> list[ChaosJob]:
-    kinds = [kind for kind in JobKind if chance.random() < 0.6 and (mig or kind is not JobKind.MIG)] or [JobKind.CLAIM]
-    if mig and JobKind.MIG not in kinds:
-        kinds.append(JobKind.MIG)
+def _jobs(chance: random.Random, mig: bool, vms: bool) -> list[ChaosJob]:
+    wanted = {JobKind.MIG: mig, JobKind.VM: vms}
+    kinds = [kind for kind in JobKind if wanted.get(kind, chance.random() < 0.6)] or [JobKind.CLAIM]
     return [_job(chance, number, kinds) for number in range(chance.randint(4, 14))]
 
 
@@ -65,8 +68,17 @@ def _job(chance: random.Random, number: int, kinds: Sequence[JobKind]) -> ChaosJ
     )
 
 
-def _faults(chance: random.Random, real_agents: bool) -> list[ChaosFault]:
-    possible = [kind for kind in FaultKind if not (real_agents and kind is FaultKind.MIG_SWITCHED)]
+def _impossible(real_agents: bool, karpenter: bool, vms: bool) -> set[FaultKind]:
+    """Faults that this story has no target for."""
+    return {
+        *((FaultKind.MIG_SWITCHED,) if real_agents else ()),
+        *(() if karpenter else KARPENTER_FAULTS),
+        *(() if vms else VM_FAULTS),
+    }
+
+
+def _faults(chance: random.Random, impossible: set[FaultKind]) -> list[ChaosFault]:
+    possible = [kind for kind in FaultKind if kind not in impossible]
     kinds = [kind for kind in possible if chance.random() < 0.35] or [chance.choice(possible)]
     return sorted((_fault(chance, kinds) for _ in range(chance.randint(2, 16))), key=lambda one: one.at)
 

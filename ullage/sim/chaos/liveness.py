@@ -6,10 +6,13 @@ Judged from the objects as stored and from the cloud's own list, by simple sums:
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from ullage.kube.client.resources import VIRTUAL_MACHINE_MIGRATIONS
 from ullage.model.device import DeviceHealth
 from ullage.model.draining import DRAINING_TAINT
 from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import HANDOVER, is_smart_pod
 from ullage.sim.apiserver.storage.store import Listener, StoredChange
+from ullage.sim.chaos.manifests import LARGEST_INSTANCE, RIVAL
 from ullage.sim.world.stored_objects import StoredPod
 from ullage.sim.world.world import World
 
@@ -75,6 +78,8 @@ def breaches(world: World) -> Iterator[LivenessBreach]:
             yield LivenessBreach("no taint is left behind", f"{node.name} is tainted for draining, and nothing happens")
     yield from _machines(world)
     yield from _starving(world)
+    yield from _hand_overs(world)
+    yield from _vms(world)
 
 
 def _machines(world: World) -> Iterator[LivenessBreach]:
@@ -91,6 +96,8 @@ def _starving(world: World) -> Iterator[LivenessBreach]:
     for pod in sorted(mirror.pods.values(), key=lambda one: one.key):
         if pod.node or pod.over or pod.leaves_by is not None or pod.key.namespace != "default":
             continue
+        if pod.key.name == RIVAL:
+            continue  # a pod of kube-scheduler that selects nodes of Karpenter
         count, part = mirror.asked_gpus(pod)
         claim = mirror.claims.get(_claim_key(pod)) if pod.claim else {}
         if part or pod.template or claim is None or claim.get("gangRef") or claim.get("topology"):
@@ -119,3 +126,30 @@ def _free(world: World, node: str) -> list[int]:
         for device in inventory.devices
         if device.health is DeviceHealth.HEALTHY and not device.mig and not device.in_use_by and device.id not in held
     ]
+
+
+def _hand_overs(world: World) -> Iterator[LivenessBreach]:
+    """Smart pods and marks of hand-overs that are over, and claims that Karpenter could serve and is not asked for."""
+    mirror = world.observers.mirror
+    if world.karpenter is None:
+        return
+    for pod in sorted(mirror.pods.values(), key=lambda one: one.key):
+        if is_smart_pod(pod.labels):
+            yield LivenessBreach("no smart pod is left behind", f"{pod.key} is still there, and nothing happens")
+        elif not pod.node and not pod.over and pod.claim and pod.key.namespace == "default":
+            claim = mirror.claims.get(_claim_key(pod))
+            count, part = mirror.asked_gpus(pod)
+            if claim is not None and not part and not claim.get("gangRef") and count <= LARGEST_INSTANCE:
+                text = f"{pod.key} waits for {count} GPUs, and nobody asks Karpenter for a node"
+                yield LivenessBreach("Karpenter is asked for whoever fits nowhere", text)
+    for node in sorted(mirror.nodes.values(), key=lambda one: one.name):
+        if any(key == HANDOVER for key, _, _ in node.taints) or node.kept:
+            yield LivenessBreach("no hand-over is left behind", f"{node.name} is closed or kept, and nothing happens")
+
+
+def _vms(world: World) -> Iterator[LivenessBreach]:
+    """Migrations that never end, and VMs without a pod that runs."""
+    for one in world.hand.all_of(VIRTUAL_MACHINE_MIGRATIONS):
+        if (one.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            name = one["metadata"]["name"]
+            yield LivenessBreach("migrations end", f"VirtualMachineMigration {name} is not over, and nothing happens")

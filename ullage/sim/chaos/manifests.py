@@ -2,12 +2,22 @@
 
 from typing import Any
 
-from ullage.model.device import Device, Inventory, MigInstance
+from ullage.config.karpenter import KarpenterSettings
+from ullage.config.settings import Settings
+from ullage.model.device import KIND_LABEL, Device, GpuNodeKind, Inventory, MigInstance
+from ullage.model.karpenter import GPU_TAINT, NodePoolMapping
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
+from ullage.model.resources import GPU
+from ullage.model.units import Seconds
+from ullage.model.vm import VmAmounts
 from ullage.sim.chaos.story import ChaosJob, ChaosNode, ChaosPool, ChaosStory, JobKind
+from ullage.sim.karpenter.timings import KarpenterTimings
 from ullage.sim.kubelet.timings import DURATION
+from ullage.sim.vms.guest_load import BurstyLoad
+from ullage.sim.world.karpenter import gpu_instance_type, node_pool_manifest
 from ullage.sim.world.nodes import node_manifest, report_manifest
-from ullage.sim.world.spec import Arrival, FleetNode
+from ullage.sim.world.spec import Arrival, FleetNode, KarpenterSpec
+from ullage.sim.world.vms import VmWorldSpec, virtual_machine
 
 GIB = 1 << 30
 MIG_SLICES = 3
@@ -16,6 +26,15 @@ GANG_SIZE = 3
 REPLICAS = 2
 QUOTA_NAMESPACE = "limited"
 URGENT = "urgent"
+NODE_POOL = "gpu-h100"
+RIVAL = "rival"
+LARGEST_INSTANCE = 8
+"""GPUs of the largest instance that Karpenter can buy."""
+_ANY_GPU = {"example.com/any": "gpu"}
+"""Label that nodes of Karpenter give themselves, and that the rival selects: Karpenter never buys for it."""
+_VM_USE, _VM_MOST = VmAmounts(500, 2 * GIB), VmAmounts(12_000, 48 * GIB)
+CALM_CORES = 0.3
+"""Load of a VM that has nothing to do."""
 JsonObject = dict[str, Any]
 
 
@@ -56,7 +75,65 @@ def first_objects(story: ChaosStory) -> tuple[JsonObject, ...]:
     for number, node in enumerate(story.nodes):
         if node.mig:
             found += _partitioned(node_name(number), node)
+    if story.karpenter:
+        found += [node_pool_manifest(NODE_POOL), _rival()]
     return (*found, *(pool_manifest(pool) for pool in story.pools))
+
+
+def settings_of(story: ChaosStory) -> Settings:
+    """Settings of every process: the usual ones, and a mapping where Karpenter is there."""
+    if not story.karpenter:
+        return Settings()
+    mapping = NodePoolMapping(
+        name="h100", node_pool=NODE_POOL, gpu_model="H100", gpu_memory=80 * GIB, price_per_gpu=2 * MICROS
+    )
+    # Every deadline and pause is shorter than the time without a write after which a world is at rest.
+    soon = Seconds(150.0)
+    karpenter = KarpenterSettings(
+        enabled=True,
+        node_pools={"h100": mapping},
+        priority_class="",
+        max_backoff=Seconds(60.0),
+        launch_deadline=soon,
+        registration_deadline=soon,
+        initialization_deadline=soon,
+        inventory_deadline=soon,
+        gang_deadline=Seconds(200.0),
+    )
+    return Settings(karpenter=karpenter)
+
+
+def karpenter_of(story: ChaosStory) -> KarpenterSpec | None:
+    """Karpenter with instances of one, four and eight GPUs; None if the story has none."""
+    if not story.karpenter:
+        return None
+    return KarpenterSpec(
+        types=tuple(gpu_instance_type(f"h100-{gpus}", gpus, 2.0 * gpus) for gpus in (1, 4, LARGEST_INSTANCE)),
+        gpus=GpuTemplate(model="H100", count=8, memory=80 * GIB, islands=1),
+        timings=KarpenterTimings(registration=30.0, initialisation=3.0),
+        boot_labels=_ANY_GPU if story.real_agents else {**_ANY_GPU, KIND_LABEL: GpuNodeKind.LEASED.value},
+    )
+
+
+def vms_of(story: ChaosStory) -> VmWorldSpec | None:
+    """VMs with bursts of a few minutes; None if the story has none."""
+    if not story.vms:
+        return None
+    load = BurstyLoad(seed=story.seed, calm=(CALM_CORES, CALM_CORES), burst=(2.0, 11.0), calm_seconds=200.0)
+    return VmWorldSpec(load=load)
+
+
+def _rival() -> JsonObject:
+    """A pod of kube-scheduler that waits for any node of Karpenter and tolerates the taint of GPU nodes."""
+    amounts = {"cpu": "1", GPU: "1"}
+    container = {"name": "main", "image": "example.test/main:v1", "resources": {"requests": amounts, "limits": amounts}}
+    spec = {
+        "schedulerName": "default-scheduler",
+        "containers": [container],
+        "nodeSelector": _ANY_GPU,
+        "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": RIVAL, "namespace": "default"}, "spec": spec}
 
 
 def _partitioned(name: str, node: ChaosNode) -> list[JsonObject]:
@@ -102,12 +179,15 @@ def pool_manifest(pool: ChaosPool) -> JsonObject:
 
 def arrival_of(job: ChaosJob) -> Arrival:
     """Objects of a job."""
-    again = job.kind is not JobKind.TEMPLATE and job.leaves_at is None
+    again = job.kind not in (JobKind.TEMPLATE, JobKind.VM) and job.leaves_at is None
     return Arrival(at=job.at, objects=tuple(_objects(job)), leaves_at=job.leaves_at, again=again)
 
 
 def _objects(job: ChaosJob) -> list[JsonObject]:
     match job.kind:
+        case JobKind.VM:
+            manifest = virtual_machine(job.name, "gpu-scheduler", _VM_USE, _VM_MOST)
+            return [manifest | {"metadata": manifest["metadata"] | {"namespace": "default"}}]
         case JobKind.WHOLE:
             return [_pod(job, job.name, gpus=job.gpus)]
         case JobKind.PLAIN:
@@ -151,6 +231,8 @@ def _pod(
     spec: JsonObject = {"schedulerName": "gpu-scheduler", "restartPolicy": "Never", "containers": [container]}
     if job.priority:
         spec["priorityClassName"] = URGENT
+    if claim or template:
+        spec["tolerations"] = [{"key": GPU_TAINT, "operator": "Exists", "effect": "NoSchedule"}]
     meta = {"name": name, "namespace": namespace, "annotations": notes}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 

@@ -20,7 +20,7 @@ from ullage.sim.apiserver.network_faults import Latency
 from ullage.sim.chaos.coverage import FaultCoverage
 from ullage.sim.chaos.faults import FaultInjector
 from ullage.sim.chaos.liveness import CONVERGES_WITHIN, REST_SECONDS, LivenessBreach, WriteClock, breaches
-from ullage.sim.chaos.manifests import arrival_of, first_objects, fleet_of
+from ullage.sim.chaos.manifests import arrival_of, first_objects, fleet_of, karpenter_of, settings_of, vms_of
 from ullage.sim.chaos.network import ChaosNetwork
 from ullage.sim.chaos.story import ChaosStory
 from ullage.sim.controllers.wiring import ControllerManagerSettings
@@ -97,6 +97,9 @@ class _Parts:
             objects=first_objects(story),
             actors=ControllerManagerSettings(seed=story.seed, heartbeats=True),
             scheduler_replicas=story.replicas,
+            settings=settings_of(story),
+            karpenter=karpenter_of(story),
+            vms=vms_of(story),
             faults=True,
         )
 

@@ -48,6 +48,8 @@ def _smaller(story: ChaosStory) -> Iterator[ChaosStory]:
         yield replace(story, nodes=nodes)
     if story.replicas > 1:
         yield replace(story, replicas=1)
+    if story.karpenter:
+        yield replace(story, karpenter=False)
     if story.real_agents:
         yield replace(story, real_agents=False)
 

@@ -31,6 +31,8 @@ class JobKind(Enum):
     """A pod with a claim in a namespace that has a GpuQuota."""
     PLAIN = "plain"
     """A pod without GPUs."""
+    VM = "vm"
+    """A VM that its agent resizes and that may be migrated."""
 
 
 class FaultKind(Enum):
@@ -71,6 +73,13 @@ class FaultKind(Enum):
     DELETE_NODE = "user-deletes-node"
     UNTAINT_NODE = "user-removes-taints"
     EDIT_PROVISIONER = "user-edits-provisioner"
+    KARPENTER_NO_CAPACITY = "karpenter-has-none-left"
+    KARPENTER_STOPS = "karpenter-stops"
+    DELETE_SMART_POD = "user-deletes-smart-pod"
+    DELETE_NODE_CLAIM = "user-deletes-nodeclaim"
+    PERMITS_UNREACHABLE = "permits-unreachable"
+    VM_BURST = "vms-busy"
+    DELETE_MIGRATION = "user-deletes-migration"
 
 
 NETWORK_FAULTS = (
@@ -83,6 +92,13 @@ NETWORK_FAULTS = (
     FaultKind.EXPIRED,
 )
 """Faults of single calls. Each strikes a share of the calls of one process for a time."""
+KARPENTER_FAULTS = (
+    FaultKind.KARPENTER_NO_CAPACITY,
+    FaultKind.KARPENTER_STOPS,
+    FaultKind.DELETE_SMART_POD,
+    FaultKind.DELETE_NODE_CLAIM,
+)
+VM_FAULTS = (FaultKind.PERMITS_UNREACHABLE, FaultKind.VM_BURST, FaultKind.DELETE_MIGRATION)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +162,15 @@ class ChaosStory:
     """Schedulers; more than one elect a leader."""
     real_agents: bool = False
     """True if the agents' own code runs on the nodes."""
+    karpenter: bool = False
+    """True if Karpenter has a NodePool for claims that find no GPU, and a rival waits for its nodes."""
     ends_at: float = field(default=1200.0)
     """Seconds after which no fault begins and all are healed."""
+
+    @property
+    def vms(self) -> bool:
+        """True if VMs come."""
+        return any(job.kind is JobKind.VM for job in self.jobs)
 
     @property
     def healed_at(self) -> float:
@@ -175,7 +198,8 @@ def read_story(text: bytes, source: str) -> ChaosStory:
 def story_in_lines(story: ChaosStory) -> list[str]:
     """Story in lines for people, in the order of time."""
     nodes = ", ".join(f"{one.gpus} GPUs{' (MIG)' if one.mig else ''}" for one in story.nodes) or "none"
-    lines = [f"seed {story.seed}; nodes: {nodes}; schedulers: {story.replicas}"]
+    karpenter = "; with Karpenter" if story.karpenter else ""
+    lines = [f"seed {story.seed}; nodes: {nodes}; schedulers: {story.replicas}{karpenter}"]
     lines += [
         f"pool {one.name}: {one.least} to {one.most} nodes, {'drained' if one.drain else 'removed when empty'}"
         for one in story.pools

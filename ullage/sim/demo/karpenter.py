@@ -3,13 +3,13 @@
 from ullage.config.karpenter import KarpenterSettings
 from ullage.config.settings import Settings
 from ullage.kube.client.resource import JsonObject
-from ullage.model.karpenter import GPU_TAINT, HANDOVER, REQUEST_LABEL, UNCLAIMED, NodePoolMapping
+from ullage.model.karpenter import GPU_TAINT, NodePoolMapping
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
 from ullage.sim.demo import manifests as make
 from ullage.sim.demo.story import CreateManifest, DeleteManifest, Story, StoryStep
-from ullage.sim.karpenter.solver import InstanceType
 from ullage.sim.karpenter.timings import KarpenterTimings
+from ullage.sim.world.karpenter import gpu_instance_type, node_pool_manifest
 from ullage.sim.world.spec import KarpenterSpec, WorldSpec
 
 _GIB = 1 << 30
@@ -18,29 +18,6 @@ _TOLERATED = [{"key": GPU_TAINT, "operator": "Exists"}]
 _CLASS = "ullage-smart-pod"
 _ANY_GPU = {"example.com/any": "gpu"}
 """Label that nodes give themselves, and that the rival selects."""
-
-
-def _type(name: str, gpus: int, price: float) -> InstanceType:
-    amounts = {"cpu": 12_000 * gpus, "memory": 128 * gpus * _GIB * 1000, "pods": 110_000, GPU: gpus * 1000}
-    return InstanceType(name=name, resources=amounts, price=price)
-
-
-_NODE_POOL: JsonObject = {
-    "apiVersion": "karpenter.sh/v1",
-    "kind": "NodePool",
-    "metadata": {"name": _POOL},
-    "spec": {
-        "template": {
-            "metadata": {"labels": {"tensor-fusion.ai/gpu-type": "h100", "tensor-fusion.ai/managed": "true"}},
-            "spec": {
-                "requirements": [{"key": REQUEST_LABEL, "operator": "Exists"}],
-                "taints": [{"key": GPU_TAINT, "effect": "NoSchedule"}],
-                "startupTaints": [{"key": HANDOVER, "value": UNCLAIMED, "effect": "NoSchedule"}],
-            },
-        },
-        "disruption": {"consolidationPolicy": "WhenEmpty", "consolidateAfter": "30s"},
-    },
-}
 
 
 def _tolerating(pod: JsonObject) -> JsonObject:
@@ -71,14 +48,14 @@ def _world(seed: int) -> WorldSpec:
     )
     ours = KarpenterSettings(enabled=True, node_pools={"h100": mapping}, priority_class=_CLASS)
     karpenter = KarpenterSpec(
-        types=(_type("h100-1", 1, 12.3), _type("h100-8", 8, 98.3)),
+        types=(gpu_instance_type("h100-1", 1, 12.3), gpu_instance_type("h100-8", 8, 98.3)),
         gpus=GpuTemplate(model=_MODEL, count=8, memory=80 * _GIB, islands=1, bandwidth=450),
         timings=KarpenterTimings(registration=60.0, initialisation=5.0),
         boot_labels=_ANY_GPU,
     )
     return WorldSpec(
         seed=seed,
-        objects=(make.priority_class(_CLASS, 0), _NODE_POOL),
+        objects=(make.priority_class(_CLASS, 0), node_pool_manifest(_POOL)),
         settings=Settings(karpenter=ours),
         karpenter=karpenter,
     )

@@ -11,6 +11,7 @@ from typing import Any
 
 from ullage.clock import Clock
 from ullage.kube.client.api import KubeApi
+from ullage.kube.client.resource import Resource
 from ullage.kube.client.resources import NODE_CLAIMS, NODE_POOLS, NODES, PODS
 from ullage.kube.read import read_pod
 from ullage.sim.karpenter.cluster_state import KarpenterClusterState, NodeClaimState
@@ -51,9 +52,7 @@ class SimulatedKarpenter:
         """Run until cancelled."""
         sources: list[InformerSpec[Any, Any]] = [
             InformerSpec(PODS, read_pod),
-            InformerSpec(NODES.whole(), lambda raw: raw),
-            InformerSpec(NODE_CLAIMS.whole(), lambda raw: raw),
-            InformerSpec(NODE_POOLS.whole(), lambda raw: raw),
+            *(_whole_objects(one) for one in (NODES, NODE_CLAIMS, NODE_POOLS)),
         ]
         observe = self._cluster.observe
         informers = [Informer(self._api, one, observe, rng=self._rng, clock=self._clock) for one in sources]
@@ -75,3 +74,8 @@ class SimulatedKarpenter:
             await wait_all_synced(*informers)
             group.create_task(self._provisioner.run(), name="karpenter provisioner")
             group.create_task(self._disruption.run(group.create_task), name="karpenter disruption")
+
+
+def _whole_objects(resource: Resource[Any]) -> InformerSpec[Any, Any]:
+    """Objects as JSON. Items of a list do not say their kind."""
+    return InformerSpec(resource.whole(), lambda raw: {**raw, "kind": resource.kind})

@@ -15,6 +15,7 @@ from ullage.kube.timestamps import read_time
 from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES
 from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
+from ullage.model.karpenter import DO_NOT_DISRUPT
 from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL, STAY_BEHIND
 from ullage.model.resources import GPU
 from ullage.sim.world.nodes import MODEL_LABEL, PRICE
@@ -85,6 +86,9 @@ class StoredNode:
     marked_for_deletion: bool
     taints: tuple[tuple[str, str, str], ...]
     """Key, value, effect."""
+    labels: Strings
+    kept: bool
+    """True if Karpenter is asked not to disrupt it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +173,8 @@ def read_node(obj: JsonObject) -> StoredNode:
         price=int(notes.get(PRICE, 0)),
         marked_for_deletion=any(key == DELETION_TAINT for key, _, _ in taints),
         taints=taints,
+        labels=labels,
+        kept=notes.get(DO_NOT_DISRUPT) == "true",
     )
 
 

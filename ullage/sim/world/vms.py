@@ -75,6 +75,8 @@ class WorldVms:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._waiting: list[str] = []
+        self.reachable = True
+        """False while no agent reaches the scheduler."""
 
     async def run(self) -> None:
         """Run until cancelled."""
@@ -94,7 +96,7 @@ class WorldVms:
             self._waiting.append(node)
             return
         spec = self._spec
-        wire = InMemoryPermits(self._handler, node, loss=spec.lost, seed=self._seed)
+        wire = InMemoryPermits(self._permits, node, loss=spec.lost, seed=self._seed)
         outside = AgentOutside(self._api(AGENT), PermitClient(wire), self.guests)
         policy = ScalingPolicy(unit=spec.unit, timings=_TIMINGS)
         metrics = VmAgentMetrics(CollectorRegistry())
@@ -106,6 +108,9 @@ class WorldVms:
         """End the agent of a node that is gone."""
         if self.agents.pop(node, None) is not None:
             self._tasks.pop(node).cancel()
+
+    def _permits(self) -> PermitHandler | None:
+        return self._handler() if self.reachable else None
 
     def _api(self, user: str) -> RestApi:
         wire = InMemoryTransport(self._server, user=user)

@@ -30,7 +30,7 @@ from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.agents import AgentFleet, ImplicitAgents, MakeAgents
 from ullage.sim.world.cloud import NodeJoiner, make_cloud
 from ullage.sim.world.decisions import DecisionLog
-from ullage.sim.world.karpenter import install_karpenter, run_karpenter
+from ullage.sim.world.karpenter import WorldKarpenter, install_karpenter
 from ullage.sim.world.object_mirror import ObjectChange
 from ullage.sim.world.observers import EventExpiry, Observers
 from ullage.sim.world.processes import PROCESS_OF, MakeNetwork, WorldProcesses, plain_network
@@ -80,6 +80,9 @@ class World:
         if spec.vms is not None:
             self.vms = WorldVms(spec.vms, server, clock, self._permits, seed=spec.seed, lossless=not spec.faults)
             self.observers.check_vms(AGENT, spec.settings.vms.migration_cooldown)
+        self.karpenter: WorldKarpenter | None = None
+        if spec.karpenter is not None:
+            self.karpenter = WorldKarpenter(spec.karpenter, self._api_of, clock, self.agents, spec.seed)
         self.actors: ControllerManager
         self._began = clock.now()
         self._namespaces = {"default"}
@@ -180,6 +183,10 @@ class World:
         """Sleep until `seconds` since the beginning."""
         await asyncio.sleep(max(0.0, seconds - self.elapsed))
 
+    def _api_of(self, user: str) -> KubeApi:
+        rng = random.Random(f"{self.spec.seed} {user}")
+        return RestApi(InMemoryTransport(self.server, user=user), rng=rng, lossless=not self.spec.faults)
+
     def _permits(self) -> PermitHandler | None:
         """Handler of the scheduler, once it knows all VMs; None while it does not run."""
         running = self.loops.running.get(SCHEDULER)
@@ -216,7 +223,7 @@ async def started_world(
     collected = replace(spec.actors, custom=(*spec.actors.custom, GPU_CLAIMS, GPU_NODE_STATUSES, RESOURCE_CLAIMS[0]))
     async with (
         start_actors(nature, clock, collected) as world.actors,
-        _beside(world.cloud.run(), world.agents.run(), *_karpenter(world), *_vms(world)),
+        _beside(world.cloud.run(), world.agents.run(), *_guests(world)),
     ):
         world.begin()
         world.loops.start()
@@ -227,22 +234,9 @@ async def started_world(
             world.loops.crash()
 
 
-def _karpenter(world: World) -> list[Coroutine[Any, Any, None]]:
-    """Work of the world's Karpenter, if it has one."""
-    spec = world.spec
-
-    def api(user: str) -> KubeApi:
-        rng = random.Random(f"{spec.seed} {user}")
-        return RestApi(InMemoryTransport(world.server, user=user), rng=rng, lossless=not spec.faults)
-
-    if spec.karpenter is None:
-        return []
-    return [run_karpenter(spec.karpenter, api, world.clock, world.agents, spec.seed)]
-
-
-def _vms(world: World) -> list[Coroutine[Any, Any, None]]:
-    """VM controller and agents, if this world has VMs."""
-    return [] if world.vms is None else [world.vms.run()]
+def _guests(world: World) -> list[Coroutine[Any, Any, None]]:
+    """Work of the world's Karpenter, and of its VM controller and agents, if it has them."""
+    return [one.run() for one in (world.karpenter, world.vms) if one is not None]
 
 
 async def _make(world: World) -> None:

@@ -10,6 +10,7 @@ from ullage.sim.world.invariants.containers import ContainerChecks
 from ullage.sim.world.invariants.disruption import DisruptionChecks
 from ullage.sim.world.invariants.gangs import GangChecks
 from ullage.sim.world.invariants.gpus import GpuChecks
+from ullage.sim.world.invariants.karpenter import KarpenterChecks
 from ullage.sim.world.invariants.placement import PlacementChecks
 from ullage.sim.world.invariants.pools import PoolChecks
 from ullage.sim.world.invariants.quiet import QuietChecks
@@ -33,6 +34,7 @@ class InvariantChecker:
         self._gangs = GangChecks(mirror, server, self._report, SCHEDULER)
         DisruptionChecks(mirror, server, self._report, ours)
         self.pools = PoolChecks(mirror, server, self._report)
+        KarpenterChecks(mirror, server, self._report, ours)
         self.vms: VmChecks | None = None
         self._mirror, self._server = mirror, server
 
