@@ -111,7 +111,7 @@ def karpenter_of(story: ChaosStory) -> KarpenterSpec | None:
         types=tuple(gpu_instance_type(f"h100-{gpus}", gpus, 2.0 * gpus) for gpus in (1, 4, LARGEST_INSTANCE)),
         gpus=GpuTemplate(model="H100", count=8, memory=80 * GIB, islands=1),
         timings=KarpenterTimings(registration=30.0, initialisation=3.0),
-        boot_labels=_ANY_GPU if story.real_agents else {**_ANY_GPU, KIND_LABEL: GpuNodeKind.LEASED.value},
+        boot_labels=_ANY_GPU if story.real_agents else {**_ANY_GPU, KIND_LABEL: GpuNodeKind.LEASED.value.lower()},
     )
 
 
