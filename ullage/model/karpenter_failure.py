@@ -29,6 +29,8 @@ class FailureReason(StrEnum):
     DRA_UNSUPPORTED = "DraUnsupported"
     REJECTED = "SmartPodRejected"
     """The API server or an admission rule refused the smart pod."""
+    NODE_UNSUITABLE = "NodeUnsuitable"
+    """The node came and reported its GPUs, and the pod may not run on nodes like it: another one would be no better."""
     GANG_MEMBER_FAILED = "GangMemberFailed"
     NODE_POOL_LIMIT = "NodePoolLimit"
     INSUFFICIENT_CAPACITY = "InsufficientCapacity"
@@ -57,6 +59,7 @@ FAILURE_KINDS: dict[FailureReason, FailureKind] = {
     FailureReason.NO_REQUEST_KEY: FailureKind.PERMANENT,
     FailureReason.DRA_UNSUPPORTED: FailureKind.PERMANENT,
     FailureReason.REJECTED: FailureKind.PERMANENT,
+    FailureReason.NODE_UNSUITABLE: FailureKind.PERMANENT,
     FailureReason.GANG_MEMBER_FAILED: FailureKind.PERMANENT,
     FailureReason.NODE_POOL_LIMIT: FailureKind.LIMITS,
     FailureReason.INSUFFICIENT_CAPACITY: FailureKind.CAPACITY,

@@ -138,6 +138,31 @@ def test_09_a_node_whose_gpus_never_appear_ends_the_request_and_stays() -> None:
     play(story, types=(replace(G1, reports_gpus=False),))
 
 
+def test_a_node_that_cannot_suit_the_pod_is_bought_once() -> None:
+    """The pod asks for a counted node, and agents make nodes of this pool leased ones: no purchase would help."""
+
+    async def story(stage: Stage) -> None:
+        await stage.claim_pod("a", counted=True)
+        said = await failure(stage, "a", seconds=900.0)
+        assert said.reason is FailureReason.NODE_UNSUITABLE
+        assert "NodeSelectorMismatch" in said.message
+        await asyncio.sleep(3600.0)
+        assert len(stage.claims_made) == 1
+
+    play(story)
+
+
+def test_mig_instances_are_not_bought() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.claim_pod("a", devices={"exclusivity": "MIG", "memory": "10Gi"})
+        said = await failure(stage, "a", seconds=60.0)
+        assert said.reason is FailureReason.NO_MAPPING
+        assert "MIG" in said.message
+        assert not stage.claims_made
+
+    play(story)
+
+
 @pytest.mark.parametrize("gpus", [0, 4], ids=["10-a-silent-agent", "25-fewer-gpus-than-asked"])
 def test_10_25_no_hand_over_before_enough_gpus_are_reported(gpus: int) -> None:
     async def story(stage: Stage) -> None:

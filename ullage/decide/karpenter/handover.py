@@ -5,6 +5,7 @@ observed objects, so that a crash between any two of them loses nothing.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,6 +19,7 @@ from ullage.model.pod import Pod
 from ullage.model.shape import interned
 from ullage.model.shape_terms import Toleration
 from ullage.model.units import Instant
+from ullage.model.verdict import Reason
 from ullage.state.snapshot import ClusterSnapshot
 
 NO_SCHEDULE = "NoSchedule"
@@ -34,12 +36,31 @@ def is_admitted(pod: Pod, request: str) -> bool:
     return toleration_of(request) in pod.shape.tolerations
 
 
+UNSUITABLE = frozenset(
+    {
+        Reason.NODE_SELECTOR_MISMATCH,
+        Reason.TAINT_NOT_TOLERATED,
+        Reason.NODE_TOO_SMALL,
+        Reason.GPU_MODEL_MISMATCH,
+        Reason.GPU_MEMORY_TOO_SMALL,
+    }
+)
+"""Reasons that every other node of the same NodePool would give, too."""
+
+
+class DoesNotFit(NamedTuple):
+    """Waiting pod that does not fit on the node bought for it."""
+
+    sentence: str
+    reason: Reason | None = None
+
+
 def choose_gpus(
     assigner: PodAssigner, waiting: Iterable[Pod], node: str, smart_pod: ObjectKey | None, *, now: float
-) -> tuple[GpuLeaseRequest, ...] | str:
+) -> tuple[GpuLeaseRequest, ...] | DoesNotFit:
     """Choose GPUs of the node for each waiting pod by the scheduler's rules, as if the smart pod were deleted.
 
-    A str names the pod that does not fit, and why. The snapshot is not changed.
+    The snapshot is not changed.
     """
     snapshot, found = assigner.snapshot, list[GpuLeaseRequest]()
     with snapshot.what_if():
@@ -47,7 +68,7 @@ def choose_gpus(
             snapshot.remove(smart_pod)
         for pod in waiting:
             placement = _place_on(assigner, snapshot, pod, node, now)
-            if isinstance(placement, str):
+            if isinstance(placement, DoesNotFit):
                 return placement
             choice = placement.choice
             ids, milli = ((), 1000) if choice is None else (choice.ids, choice.share_milli)
@@ -55,17 +76,19 @@ def choose_gpus(
     return tuple(found)
 
 
-def _place_on(assigner: PodAssigner, snapshot: ClusterSnapshot, pod: Pod, node: str, now: float) -> Placement | str:
+def _place_on(
+    assigner: PodAssigner, snapshot: ClusterSnapshot, pod: Pod, node: str, now: float
+) -> Placement | DoesNotFit:
     ready = assigner.entitled(pod)
     if not isinstance(ready, Pod):
-        return f"{pod.key} may not be placed now"
+        return DoesNotFit(f"{pod.key} may not be placed now")
     shape = ready.shape
     anyhow = Toleration(key=HANDOVER, effect=NO_SCHEDULE, exists=True)
     admitted = interned(msgspec.structs.replace(shape, tolerations=(*shape.tolerations, anyhow)))
     ready = msgspec.structs.replace(ready, shape=admitted)
     answer = assigner.engine.place_on(ready, node, now=now)
     if not isinstance(answer, Placement):
-        return f"{pod.key} does not fit on {node}: {answer.value}"
+        return DoesNotFit(f"{pod.key} does not fit on {node}: {answer.value}", answer)
     hold(snapshot, ready, answer)
     return answer
 

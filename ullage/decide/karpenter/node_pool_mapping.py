@@ -84,6 +84,8 @@ def _suits(ask: DeviceRequest, mapping: NodePoolMapping) -> Chosen | tuple[int, 
             FailureReason.NO_MAPPING,
             f"no mapping has GPU model {ask.model!r}: {where}.gpuModel is {mapping.gpu_model!r}",
         )
+    if ask.exclusivity is Exclusivity.MIG:
+        return 1, RequestFailure(FailureReason.NO_MAPPING, f"MIG instances asked, nodes of {where} come without any")
     if ask.memory > mapping.gpu_memory:
         has = gib(mapping.gpu_memory) if mapping.gpu_memory else "not set"
         return 1, RequestFailure(

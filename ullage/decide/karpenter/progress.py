@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ullage.decide.karpenter.demand import request_of
 from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.failures import failure_of, is_final, lost, stuck
-from ullage.decide.karpenter.handover import choose_gpus
+from ullage.decide.karpenter.handover import UNSUITABLE, DoesNotFit, choose_gpus
 from ullage.decide.karpenter.lifecycle import RequestView, chooses_devices, derive
 from ullage.decide.karpenter.policy import TIMEOUTS, KarpenterPolicy
 from ullage.decide.scheduling.assignment import PodAssigner, waits
@@ -20,6 +20,8 @@ from ullage.model.units import Instant, after
 
 _CONDITIONS = {S.NOMINATED: "Launched", S.LAUNCHED: "Registered", S.REGISTERED: "Initialized"}
 """Condition of a NodeClaim that ends a state."""
+
+_NOTHING_MISSING = DoesNotFit("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +90,7 @@ class ProgressReader:
     def read(self, pod: SmartPod, original: OriginalRequest, *, now: float) -> Progress:
         waiting = self.waiting(original.pods)
         claim = self.facts.claim_of(pod.request)
-        leases, detail = self._gpus(pod, waiting, now)
+        leases, missing = self._gpus(pod, waiting, now)
         view = RequestView(
             smart_pod=pod,
             claim=claim,
@@ -103,11 +105,11 @@ class ProgressReader:
         failure, attempts = self._lost(pod, name)
         since = self._since(pod, state, name, now)
         deadline = after(since, self.policy.deadlines[state])
-        detail = detail or stuck(claim, _CONDITIONS.get(state, ""))
+        detail = missing.sentence or stuck(claim, _CONDITIONS.get(state, ""))
         if failure is None and not pod.node:
             failure = self._said(pod, original) if state is S.PENDING else None
         if failure is None and now >= deadline:
-            failure = self._timeout(pod, original, state, detail)
+            failure = self._timeout(pod, original, state, DoesNotFit(detail, missing.reason))
         return Progress(
             smart_pod=pod,
             original=original,
@@ -125,15 +127,17 @@ class ProgressReader:
     def _inventory(self, node: str) -> Inventory | None:
         return self._assigner.snapshot.state.inventories.get(node)
 
-    def _gpus(self, pod: SmartPod, waiting: Sequence[Pod], now: float) -> tuple[tuple[GpuLeaseRequest, ...], str]:
+    def _gpus(
+        self, pod: SmartPod, waiting: Sequence[Pod], now: float
+    ) -> tuple[tuple[GpuLeaseRequest, ...], DoesNotFit]:
         """Choose GPUs of the smart pod's node for the waiting pods; else the reason why there are none."""
         node = self.facts.nodes.get(pod.node)
         if node is None or not node.ready or not waiting:
-            return (), ""
+            return (), _NOTHING_MISSING
         if self._inventory(node.name) is None:
-            return (), f"the agent of node {node.name} has not reported its GPUs"
+            return (), DoesNotFit(f"the agent of node {node.name} has not reported its GPUs")
         answer = choose_gpus(self._assigner, waiting, node.name, pod.key, now=now)
-        return ((), answer) if isinstance(answer, str) else (answer, "")
+        return ((), answer) if isinstance(answer, DoesNotFit) else (answer, _NOTHING_MISSING)
 
     def _all_leased(self, node: str, original: OriginalRequest, waiting: Sequence[Pod]) -> bool:
         if not waiting:
@@ -174,8 +178,11 @@ class ProgressReader:
         failure = failure_of(event, "" if mapping is None else mapping.node_pool)
         return failure if failure is not None and is_final(failure) else None
 
-    def _timeout(self, pod: SmartPod, original: OriginalRequest, state: S, detail: str) -> RequestFailure:
-        """Failure at the deadline: Karpenter's reason if the request is pending and has one; else the timeout."""
+    def _timeout(self, pod: SmartPod, original: OriginalRequest, state: S, missing: DoesNotFit) -> RequestFailure:
+        """Failure at the deadline: Karpenter's reason if the request is pending and has one; else the timeout.
+
+        A node that came and does not suit the pod is no matter of time: the next one would be bought in vain.
+        """
         event, mapping = self.facts.said_of(pod), self.policy.mapping(original.mapping)
         if state is S.PENDING and event is not None:
             known = failure_of(event, "" if mapping is None else mapping.node_pool)
@@ -183,7 +190,8 @@ class ProgressReader:
                 return known
         seconds = self.policy.deadlines[state]
         words = f"request {pod.request} was {state.value} for {seconds:g} s"
-        return RequestFailure(TIMEOUTS[state], f"{words}: {detail}" if detail else words)
+        reason = FailureReason.NODE_UNSUITABLE if missing.reason in UNSUITABLE else TIMEOUTS[state]
+        return RequestFailure(reason, f"{words}: {missing.sentence}" if missing.sentence else words)
 
 
 def evicted(pod: SmartPod) -> RequestFailure:

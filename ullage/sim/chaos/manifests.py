@@ -4,6 +4,7 @@ from typing import Any
 
 from ullage.config.karpenter import KarpenterSettings
 from ullage.config.settings import Settings
+from ullage.model.admission import LEASED_TAINT
 from ullage.model.device import KIND_LABEL, Device, GpuNodeKind, Inventory, MigInstance
 from ullage.model.karpenter import GPU_TAINT, NodePoolMapping
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
@@ -76,7 +77,7 @@ def first_objects(story: ChaosStory) -> tuple[JsonObject, ...]:
         if node.mig:
             found += _partitioned(node_name(number), node)
     if story.karpenter:
-        found += [node_pool_manifest(NODE_POOL), _rival()]
+        found += [_node_pool(story), _rival()]
     return (*found, *(pool_manifest(pool) for pool in story.pools))
 
 
@@ -121,6 +122,14 @@ def vms_of(story: ChaosStory) -> VmWorldSpec | None:
         return None
     load = BurstyLoad(seed=story.seed, calm=(CALM_CORES, CALM_CORES), burst=(2.0, 11.0), calm_seconds=200.0)
     return VmWorldSpec(load=load)
+
+
+def _node_pool(story: ChaosStory) -> JsonObject:
+    """NodePool as we ship it. Without agents of their own, nodes come with the taint that agents would set."""
+    manifest = node_pool_manifest(NODE_POOL)
+    if not story.real_agents:
+        manifest["spec"]["template"]["spec"]["taints"].append({"key": LEASED_TAINT, "effect": "NoSchedule"})
+    return manifest
 
 
 def _rival() -> JsonObject:

@@ -27,7 +27,7 @@ from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.virtual_time import run_virtual
 from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.agents import AgentFleet, ImplicitAgents
-from ullage.sim.world.processes import OURS
+from ullage.sim.world.processes import CONTROLLER, OURS
 from ullage.sim.world.spec import SCHEDULER, WorldSpec
 from ullage.sim.world.workload_player import WorkloadPlayer
 from ullage.sim.world.world import World, started_world
@@ -105,7 +105,7 @@ class _Parts:
 
     def admission(self, server: SimulatedApiServer) -> None:
         self._server = server
-        post_webhook(server, AdmissionPolicy(identities=(SCHEDULER,)))
+        post_webhook(server, AdmissionPolicy(identities=(SCHEDULER,), controllers=(CONTROLLER,)))
 
     def agents(self, hand: AdminClient, clock: Clock, heartbeats: bool) -> AgentFleet:
         if not self._story.real_agents or self._server is None:
