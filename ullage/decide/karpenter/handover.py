@@ -40,7 +40,6 @@ UNSUITABLE = frozenset(
     {
         Reason.NODE_SELECTOR_MISMATCH,
         Reason.TAINT_NOT_TOLERATED,
-        Reason.NODE_TOO_SMALL,
         Reason.GPU_MODEL_MISMATCH,
         Reason.GPU_MEMORY_TOO_SMALL,
     }
