@@ -39,6 +39,7 @@ class Reason(msgspec.Struct, forbid_unknown_fields=True):
 class Unschedulable(msgspec.Struct, forbid_unknown_fields=True):
     pod: str
     reasons: list[Reason]
+    reason: str
     helps: list[str]
 
 

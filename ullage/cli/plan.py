@@ -108,7 +108,7 @@ def _unplaced(one: "UnschedulablePod") -> dict[str, Any]:
         {"reason": why.reason.value, "nodes": why.nodes, "example": why.example or None, "detail": why.detail}
         for why in one.rejections
     ]
-    return {"pod": str(one.pod), "reasons": reasons, "helps": list(one.steps)}
+    return {"pod": str(one.pod), "reason": one.reason, "reasons": reasons, "helps": list(one.steps)}
 
 
 def _gang(one: "GangPlan") -> dict[str, Any]:

@@ -1,10 +1,10 @@
 """Lines of `ullage plan schedule`: pods of one workload in one row where there are many, and a legend."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ullage.cli.table import aligned
+from ullage.decide.explain.waiting_groups import without_generated
 
 if TYPE_CHECKING:
     from ullage.decide.explain.plan_schedule import PlannedPlacement, SchedulePlan, UnschedulablePod
@@ -17,8 +17,6 @@ _LEGEND = (
     "ISLANDS: NVLink islands the GPUs are in. SCORE: level the policy gives the node; higher is better, and only nodes "
     "for the same pod compare."
 )
-_GENERATED = re.compile(r"(-[0-9]+|-[bcdfghjklmnpqrstvwxz2456789]{5}|-[a-f0-9]{8,10})+$")
-"""Ends of names that controllers append: numbers of a StatefulSet or a gang, hashes of a ReplicaSet, random letters."""
 
 
 def plan_lines(plan: "SchedulePlan", *, every: bool = False) -> list[str]:
@@ -34,7 +32,8 @@ def plan_lines(plan: "SchedulePlan", *, every: bool = False) -> list[str]:
         lines += [*aligned(gangs), ""]
     for alike in _alike(plan.unschedulable, every=every):
         verb = "has" if len(alike) == 1 else "have"
-        lines += [f"{_names([one.pod for one in alike])} {verb} no place", *_reason_lines(alike[0]), ""]
+        why = f": {alike[0].why}" if alike[0].why else ""
+        lines += [f"{_names([one.pod for one in alike])} {verb} no place{why}", *_reason_lines(alike[0]), ""]
     return [*lines, _count(plan)]
 
 
@@ -74,7 +73,7 @@ def _workload_rows(placements: "Sequence[PlannedPlacement]") -> list[tuple[str, 
 
 def workload_of(pod: "ObjectKey") -> str:
     """A pod's name without what its controller appended, with a star instead."""
-    name = _GENERATED.sub("", pod.name)
+    name = without_generated(pod.name)
     return f"{pod.namespace}/{name}{'-*' if name != pod.name else ''}"
 
 

@@ -35,7 +35,12 @@ class UnschedulablePod:
 
     pod: ObjectKey
     rejections: tuple[NodeRejections, ...]
+    """Rejections by nodes, that of the obstacle first."""
     steps: tuple[str, ...]
+    reason: str = ""
+    """The obstacle in one word."""
+    why: str = ""
+    """The obstacle in a sentence without numbers; empty where the rejection of all nodes says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,13 +95,23 @@ class _PlanWords:
         found: list[UnschedulablePod] = []
         for key, verdict in self._planner.refused.items():
             rejection = pod_rejection(verdict, self._nodes)
-            found.append(UnschedulablePod(key, (rejection,), self._advice.steps(self._pods[key], (rejection,))))
+            steps = self._advice.steps(self._pods[key], (rejection,))
+            found.append(UnschedulablePod(key, (rejection,), steps, verdict.reason.value))
         for turn, answer in self._planner.turned_away.values():
             if isinstance(turn, Pod):
-                found.append(UnschedulablePod(turn.key, *self._why(turn, answer)))
+                found.append(self._unplaced_pod(turn, answer))
             else:
                 found += [self._member(pod, answer) for pod in turn.pending]
         return sorted(found, key=lambda one: queue_order(self._pods[one.pod]))
+
+    def _unplaced_pod(self, pod: Pod, answer: Held) -> UnschedulablePod:
+        obstacle = self._planner.assigner.obstacle(pod, answer, now=self._planner.now)
+        rejections, steps = self._why(pod, answer)
+        if obstacle is None or obstacle.reason is None:
+            return UnschedulablePod(pod.key, rejections, steps)
+        ordered = sorted(rejections, key=lambda one: one.reason is not obstacle.reason)
+        why = f"{obstacle.headline} ({obstacle.word})"
+        return UnschedulablePod(pod.key, tuple(ordered), steps, obstacle.word, why)
 
     def _why(self, pod: Pod, answer: Held) -> tuple[tuple[NodeRejections, ...], tuple[str, ...]]:
         kind = (pod.shape, pod.key.namespace)
@@ -117,7 +132,9 @@ class _PlanWords:
         """A member is refused for the reason its gang is."""
         whole = NodeRejections(Reason.GANG_INCOMPLETE, self._nodes, "", str(answer))
         others = [rejection for rejection in _counted(answer) if rejection.reason is not whole.reason]
-        return UnschedulablePod(pod.key, (whole, *others), self._advice.steps(pod, (whole,), endings=False))
+        word, why = self._planner.assigner.why(pod, answer, now=self._planner.now)
+        steps = self._advice.steps(pod, (whole,), endings=False)
+        return UnschedulablePod(pod.key, (whole, *others), steps, word, why.partition(". ")[0])
 
 
 def _counted(answer: Held) -> list[NodeRejections]:

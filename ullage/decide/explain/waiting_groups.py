@@ -9,8 +9,8 @@ from ullage.model.claim import Exclusivity
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 
-_ORDINAL = re.compile(r"(-[0-9]+|-[a-z0-9]{8,10}-[a-z0-9]{5}|-[a-z0-9]{5})$")
-"""End of a pod's name that its controller adds."""
+_GENERATED = re.compile(r"(-[0-9]+|-[bcdfghjklmnpqrstvwxz2456789]{5}|-[a-f0-9]{8,10})+$")
+"""Ends of names that controllers append: numbers of a StatefulSet or a gang, hashes of a ReplicaSet, random letters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,18 @@ class WaitingGroup:
     commands: tuple[str, ...] = ()
 
 
+def without_generated(name: str) -> str:
+    """A pod's name without what its controller appended."""
+    return _GENERATED.sub("", name)
+
+
 def workload_of(pod: Pod, gang: str = "") -> str:
     """Workload of a pod: its gang, else its owner, else its name without what a controller adds."""
     if gang:
         return f"Gang/{gang}"
     owner = pod.owner
     if owner is None:
-        return f"Pod/{_ORDINAL.sub('', pod.key.name)}"
+        return f"Pod/{without_generated(pod.key.name)}"
     if owner.kind == "ReplicaSet" and "-" in owner.name:
         return f"Deployment/{owner.name.rpartition('-')[0]}"
     return f"{owner.kind}/{owner.name}"
