@@ -37,7 +37,7 @@ async def test_waiting_pods_are_quiet_while_nodes_come_and_go(
         await add_nodes(api, ["node-000", "node-001"], WallClock())
         programs.scheduler(plane.kubeconfig_for(USER), ALONE)
         for number in range(WAITING):
-            await submit(api, "default", f"w{number:02}", 64)
+            await submit(api, "default", f"w{number:02}", 16)
 
         async def told() -> int:
             pods = (await api.list(PODS, "default")).items
