@@ -127,7 +127,7 @@ async def _live(namespace: str | None, choice: ClusterChoice) -> ClusterInput:
         _hold_in_use(snapshot)
         pools = await _provisioners(api)
         bought = await _karpenter(api)
-        leading, nobody = await _leaders(api, WallClock().now())
+        leading, nobody = await scheduler_leaders(api, WallClock().now())
     served = leading | {pod.scheduler for pod in snapshot.pods.values() if pod.gpu_ids} if leading else frozenset()
     known, now = (
         PlanInputs(unreadable_claims=unreadable.claims, schedulers=served, nobody_leads=nobody),
@@ -192,30 +192,28 @@ async def _provisioners(api: "KubeApi") -> "tuple[Provisioner, ...]":
     return tuple(found[name] for name in sorted(found))
 
 
-async def _leaders(api: "KubeApi", now: float) -> tuple[frozenset[str], str]:
+async def scheduler_leaders(api: "KubeApi", now: float) -> tuple[frozenset[str], str]:
     """Names of our schedulers by the Leases of their elections, and why none of them leads; empty where one does.
 
     Where no Lease can be seen nothing is said: the scheduler may have its Leases elsewhere.
     """
     from ullage.errors import Forbidden
     from ullage.kube.client.resources import LEASES
+    from ullage.kube.read.leases import OTHER_LEASES
     from ullage.kube.timestamps import read_time
     from ullage.model.scoring import DEFAULT_SCHEDULER
 
     try:
-        found = (await api.list(LEASES, LEASE_NAMESPACE)).items
+        found = (await api.list(LEASES, LEASE_NAMESPACE, selection=OTHER_LEASES)).items
     except Forbidden:
         return frozenset(), ""
     ours = [one for one in found if one.metadata.name.startswith(ELECTION_LEASE)]
     names = {one.metadata.name.removeprefix(ELECTION_LEASE).lstrip("-") or DEFAULT_SCHEDULER for one in ours}
-    ages = [
-        now - read_time(one.spec.renew_time) - (one.spec.lease_duration_seconds or 15)
-        for one in ours
-        if one.spec.holder_identity and one.spec.renew_time
-    ]
-    if not ours or any(age <= CLOCKS_DIFFER for age in ages):
+    held = [one.spec for one in ours if one.spec.holder_identity and one.spec.renew_time]
+    ages = [(now - read_time(spec.renew_time), spec.lease_duration_seconds or 15) for spec in held]
+    if not ours or any(age <= lasts + CLOCKS_DIFFER for age, lasts in ages):
         return frozenset(names), ""
-    late = f"was last renewed {min(ages):.0f} s too long ago" if ages else "is held by nobody"
+    late = f"was renewed {min(ages)[0]:.0f} s ago and lasts {min(ages)[1]} s" if ages else "is held by nobody"
     return frozenset(names), f"Lease {ours[0].metadata.name} in namespace {LEASE_NAMESPACE} {late}"
 
 

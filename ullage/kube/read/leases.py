@@ -31,6 +31,8 @@ from ullage.model.pod import Phase
 MANAGED = "gpu.scheduling/managed"
 OUR_LEASES = ListSelector(labels=f"{MANAGED}=true")
 """Selector of GPU Leases among other Leases of their namespace."""
+OTHER_LEASES = ListSelector(labels=f"{MANAGED}!=true")
+"""Selector of the other Leases of that namespace: elections."""
 NODE = "gpu.scheduling/node"
 DEVICE = "gpu.scheduling/device"
 POD = "gpu.scheduling/pod"
