@@ -7,6 +7,7 @@ from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
 from ullage.decide.provisioning.pool_step import PoolStepKind
 from ullage.decide.provisioning.silent_agents import silence_of
+from ullage.model.fact_event import ObjectKey
 
 
 def explain_provisioner(fleet: FleetPlan, name: str, *, now: float) -> Answer | None:
@@ -28,19 +29,37 @@ def explain_provisioner(fleet: FleetPlan, name: str, *, now: float) -> Answer | 
 
 def _next_step(fleet: FleetPlan, plan: PoolPlan, now: float) -> tuple[str, str]:
     limits, back_off, step = plan.provisioner.thresholds, plan.provisioner.back_off, plan.step
-    blocked = ScaleUpBlocked.BACKED_OFF in {said.get(plan.provisioner.name) for said in fleet.demand.unmet.values()}
+    blocked = _blocked(fleet, plan.provisioner.name)
     if limits.paused:
         return "Paused", "it is paused (spec.paused): it neither buys nor removes"
-    if back_off is not None and back_off.until > now and (plan.evaluation.fresh or blocked):
+    if (
+        back_off is not None
+        and back_off.until > now
+        and (plan.evaluation.fresh or ScaleUpBlocked.BACKED_OFF in blocked)
+    ):
         failure = f"{back_off.failure.value}{f': {back_off.message}' if back_off.message else ''}"
-        return (
-            "BackedOff",
-            f"its cloud failed {back_off.failures} times; it buys again in {back_off.until - now:.0f} s ({failure})",
-        )
-    if step.kind is PoolStepKind.NO_ACTION:
-        return step.kind.value, f"there is nothing to do: {step.why}"
-    only = "; it only recommends that (spec.recommendOnly)" if step.recommended else ""
-    return step.kind.value, f"{step.why}{only}"
+        failed = f"its cloud failed {back_off.failures} times"
+        return "BackedOff", f"{failed}; it buys again in {back_off.until - now:.0f} s ({failure})"
+    if step.kind is not PoolStepKind.NO_ACTION:
+        only = "; it only recommends that (spec.recommendOnly)" if step.recommended else ""
+        return step.kind.value, f"{step.why}{only}"
+    limit = {
+        ScaleUpBlocked.FULL: f"its maxSize of {limits.max_size} is",
+        ScaleUpBlocked.OVER_BUDGET: "the budget of the fleet is",
+    }
+    for why, words in limit.items():
+        if why in blocked:
+            return why.value, f"{words} the one thing in the way of {len(blocked[why])} pods that wait"
+    return step.kind.value, f"there is nothing to do: {step.why}"
+
+
+def _blocked(fleet: FleetPlan, pool: str) -> dict[ScaleUpBlocked, list[ObjectKey]]:
+    """Pods that wait by the limit of the pool that alone is in their way."""
+    found: dict[ScaleUpBlocked, list[ObjectKey]] = {}
+    for pod, said in fleet.demand.unmet.items():
+        if isinstance(why := said.get(pool), ScaleUpBlocked):
+            found.setdefault(why, []).append(pod)
+    return found
 
 
 def _size(plan: PoolPlan) -> str:
@@ -102,9 +121,9 @@ def _steps(fleet: FleetPlan, plan: PoolPlan) -> tuple[tuple[str, ...], tuple[str
     if limits.paused:
         patch = f'kubectl patch nodeprovisioner {name} --type merge -p \'{{"spec":{{"paused":false}}}}\''
         return ("resume it: set spec.paused to false",), (patch,)
-    blocked = {said.get(name) for said in fleet.demand.unmet.values()}
-    if ScaleUpBlocked.FULL in blocked:
-        size = limits.max_size + 1
-        patch = f'kubectl patch nodeprovisioner {name} --type merge -p \'{{"spec":{{"maxSize":{size}}}}}\''
-        return (f"raise maxSize: it is the one thing in the way of pods that wait (now {limits.max_size})",), (patch,)
+    waiting = _blocked(fleet, name).get(ScaleUpBlocked.FULL)
+    if waiting:
+        body = f'\'{{"spec":{{"maxSize":{limits.max_size + 1}}}}}\''
+        patch = f"kubectl patch nodeprovisioner {name} --type merge -p {body}"
+        return ("raise spec.maxSize",), (f"ullage explain pod/{waiting[0]} --prove", patch)
     return (), ()

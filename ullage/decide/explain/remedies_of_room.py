@@ -78,7 +78,9 @@ def _unblocked(case: Case, pool: Provisioner, why: ScaleUpBlocked) -> Iterator[R
     if why is ScaleUpBlocked.PAUSED:
         yield _changed(case, pool, f"resume NodeProvisioner {name}: it is paused", {"paused": False}, paused=False)
     elif why is ScaleUpBlocked.FULL:
-        for more in (1, MOST_NODES_ADDED):
+        gang = case.assigner.gang_of(case.pod)
+        needed = 1 if gang is None else case.assigner.gang_ask(gang).needed
+        for more in dict.fromkeys((needed, MOST_NODES_ADDED)):
             size = limits.max_size + more
             said = f"raise maxSize of NodeProvisioner {name} from {limits.max_size} to {size}"
             yield _changed(case, pool, said, {"maxSize": size}, max_size=size)
