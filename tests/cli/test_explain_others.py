@@ -135,7 +135,7 @@ def test_a_pool_at_its_maximum_says_so_only_where_that_is_the_one_thing(
     there = [leased("h", labels={POOL: "pool"}), held("h"), provisioner(maxSize=1)]
     said = explained(tmp_path, capsys, "nodeprovisioner/pool", *there, wants(8))
     assert (said["verdict"], said["helps"]) == ("MaxSizeReached", ["raise spec.maxSize"])
-    assert said["message"] == "its maxSize of 1 is the one thing in the way of 1 pods that wait"
+    assert said["message"] == "its maxSize of 1 is the one thing in the way of 1 pod that waits"
     assert any("MaxSizeReached" in line for line in said["details"])
     other = explained(tmp_path, capsys, "nodeprovisioner/pool", *there, wants(8, model="B200"))
     assert other["helps"] == []

@@ -35,6 +35,11 @@ def like_its_pod(about: str, said: PodExplanation, lines: tuple[str, ...], comma
     )
 
 
+def that_wait(count: int) -> str:
+    """Number of pods that wait."""
+    return "1 pod that waits" if count == 1 else f"{count} pods that wait"
+
+
 def some(names: list[str], most: int = 5) -> str:
     """First few names, and the number of further ones."""
     more = f" and {len(names) - most} more" if len(names) > most else ""

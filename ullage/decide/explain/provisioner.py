@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from ullage.decide.explain.answer import Answer, some
+from ullage.decide.explain.answer import Answer, some, that_wait
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
 from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
 from ullage.decide.provisioning.pool_step import PoolStepKind
@@ -49,7 +49,7 @@ def _next_step(fleet: FleetPlan, plan: PoolPlan, now: float) -> tuple[str, str]:
     }
     for why, words in limit.items():
         if why in blocked:
-            return why.value, f"{words} the one thing in the way of {len(blocked[why])} pods that wait"
+            return why.value, f"{words} the one thing in the way of {that_wait(len(blocked[why]))}"
     return step.kind.value, f"there is nothing to do: {step.why}"
 
 
@@ -72,7 +72,7 @@ def _size(plan: PoolPlan) -> str:
 def _buying(fleet: FleetPlan, plan: PoolPlan, now: float) -> list[str]:
     name = plan.provisioner.name
     chosen = sum(pool == name for pool in fleet.demand.chosen.values())
-    lines = [f"buying: for {chosen} pods that wait"] if chosen else []
+    lines = [f"buying: for {that_wait(chosen)}"] if chosen else []
     open_one = plan.provisioner.purchase
     if open_one is not None:
         lines.append(f"buying: {open_one.count} nodes were asked for {now - open_one.since:.0f} s ago")
