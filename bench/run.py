@@ -17,6 +17,7 @@ BENCHMARKS = {
     "drain": "CPU time of a drain plan, on the shape of Cluster Autoscaler's own benchmark",
     "buying": "CPU time of a scale-up plan for many pods, and nodes beside the least that would do",
     "churn": "149 days of a public trace (folder in ULLAGE_OPENB) through the simulator with all loops: CPU and memory",
+    "pressure": "policies side by side on a small part of a public trace (folder in ULLAGE_OPENB), 20 times as fast",
     "scale": "5,000 nodes and 100,000 pods: memory, start-up, events, longest holds of the loop, agents, take-over",
     "karpenter": "from a claim pod that needs a new node to its bind on a real Karpenter, beside the naive way",
     "idle": "processor, memory, API requests and log lines of each process with 1,000 nodes and nothing happening",

@@ -1,5 +1,7 @@
 """Boards by name."""
 
+import re
+
 import pytest
 
 from ullage.agent.simulated import SimulatedReader, read_gpu_set
@@ -26,6 +28,29 @@ async def test_a_board(text: str, count: int, model: str, islands: set[tuple[str
     assert len({device.uuid for device in devices}) == count
     assert {device.model for device in devices} == {model}
     assert {(device.island, device.bandwidth) for device in devices} == islands
+
+
+async def test_mig_instances_and_an_ill_gpu() -> None:
+    gpus = read_gpu_set("4xH100,mig=3:1g.10gb*3,mig=3:4g.40gb,ill=1")
+    devices = update_known_gpus(KnownGpus(), await SimulatedReader(gpus, "n").look(thorough=True), xids={}).devices
+    assert [device.health.value for device in devices] == ["Healthy", "Unhealthy", "Healthy", "Healthy"]
+    assert [one.profile for one in devices[3].mig] == ["1g.10gb"] * 3 + ["4g.40gb"]
+    assert [one.memory >> 30 for one in devices[3].mig] == [10, 10, 10, 40]
+    assert len({one.uuid for one in devices[3].mig}) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        pytest.param("4xH100,ill=4", "there is no GPU 4; they are numbered 0 to 3", id="no-such-gpu"),
+        pytest.param("4xH100,mig=0:1g.10gb*7,mig=0:1g.10gb", "a GPU has 7 slices", id="eight-slices"),
+        pytest.param("4xL4,mig=0:1g.40gb", "7 slices and 22 GiB", id="more-memory-than-it-has"),
+        pytest.param("4xH100,mig=0:big", "'mig=0:big' is no part; expected mig=GPU:PROFILE", id="no-profile"),
+    ],
+)
+def test_parts_that_make_no_sense(text: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        read_gpu_set(text)
 
 
 @pytest.mark.parametrize("text", ["", "8x", "0xH100", "17xH100", "8xH1000", "8 x H100", "eight"])

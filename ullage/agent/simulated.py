@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ullage.agent.gpu_reader import OnXid
 from ullage.decide.inventory.gpu_readings import (
@@ -17,7 +17,7 @@ from ullage.decide.inventory.gpu_readings import (
     NvlinkPeerType,
 )
 from ullage.errors import UserError
-from ullage.model.device import MOST_DEVICES
+from ullage.model.device import MOST_DEVICES, MigInstance
 
 MIB = 1 << 20
 
@@ -51,6 +51,11 @@ PRODUCTS: Mapping[str, GpuProduct] = {
 }
 
 _SHORT = {"B200": "B200-SXM", "H200": "H200-SXM", "H100": "H100-SXM", "A100": "A100-SXM", "V100": "V100-SXM"}
+_ILL = re.compile(r"ill=(?P<gpu>[0-9]{1,3})")
+_MIG = re.compile(r"mig=(?P<gpu>[0-9]{1,3}):(?P<slices>[1-7])g\.(?P<gb>[0-9]{1,3})gb(?:\*(?P<times>[1-7]))?")
+MIG_SLICES = 7
+_MIG_ROUNDING_MIB = 8 << 10
+"""Names of profiles round memory up."""
 _WORD = re.compile(r"(?:(?P<count>[0-9]+)[xX])?(?P<name>[A-Za-z0-9-]+)")
 
 
@@ -60,18 +65,57 @@ class SimulatedGpuSet:
 
     count: int
     product: GpuProduct
+    mig: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    """Profiles of the MIG instances of each GPU that is parted."""
+    ill: frozenset[int] = frozenset()
+    """GPUs with uncorrected memory errors."""
 
 
 def read_gpu_set(text: str, flag: str = "--simulate") -> SimulatedGpuSet:
-    """`8xH100-SXM`, `4xA100-PCIe`, `L4`. Raises UserError, which names the flag."""
-    said = _WORD.fullmatch(text)
+    """`8xH100-SXM`, `4xA100-PCIe`, `L4`; with parts after commas: `8xH100,mig=7:1g.10gb*7,ill=3`.
+
+    Raises UserError, which names the flag.
+    """
+    name, *parts = text.split(",")
+    said = _WORD.fullmatch(name)
     names = {name.upper(): name for name in PRODUCTS} | _SHORT
     product = names.get(said["name"].upper()) if said is not None else None
     count = int(said["count"] or 1) if said is not None else 0
     if product is None or not 1 <= count <= MOST_DEVICES:
         known = ", ".join(sorted(PRODUCTS))
         raise UserError(f"{flag} {text}: expected 1 to {MOST_DEVICES} of a known GPU, such as 8xH100-SXM ({known})")
-    return SimulatedGpuSet(count, PRODUCTS[product])
+    found = SimulatedGpuSet(count, PRODUCTS[product])
+    for part in parts:
+        found = _with_part(found, part, f"{flag} {text}")
+    return found
+
+
+def _with_part(gpus: SimulatedGpuSet, part: str, where: str) -> SimulatedGpuSet:
+    if said := _ILL.fullmatch(part):
+        return replace(gpus, ill=gpus.ill | {_gpu(said["gpu"], gpus, where)})
+    if (said := _MIG.fullmatch(part)) is None:
+        raise UserError(
+            f"{where}: {part!r} is no part; expected mig=GPU:PROFILE[*N], such as mig=7:1g.10gb*7, or ill=GPU"
+        )
+    gpu, profile = _gpu(said["gpu"], gpus, where), f"{said['slices']}g.{said['gb']}gb"
+    profiles = (*gpus.mig.get(gpu, ()), *([profile] * int(said["times"] or 1)))
+    slices = sum(int(one.partition("g.")[0]) for one in profiles)
+    memory = sum(_profile_bytes(one) for one in profiles)
+    if slices > MIG_SLICES or memory > (gpus.product.mib + _MIG_ROUNDING_MIB) * MIB:
+        raise UserError(
+            f"{where}: GPU {gpu} cannot be parted so; a GPU has {MIG_SLICES} slices and {gpus.product.mib >> 10} GiB"
+        )
+    return replace(gpus, mig={**gpus.mig, gpu: profiles})
+
+
+def _gpu(text: str, gpus: SimulatedGpuSet, where: str) -> int:
+    if int(text) >= gpus.count:
+        raise UserError(f"{where}: there is no GPU {text}; they are numbered 0 to {gpus.count - 1}")
+    return int(text)
+
+
+def _profile_bytes(profile: str) -> int:
+    return int(profile.partition(".")[2].removesuffix("gb")) << 30
 
 
 class SimulatedReader:
@@ -87,6 +131,8 @@ class SimulatedReader:
         """The driver as a whole does not answer."""
         self._cards = [_card(gpu_set, node, gpu) for gpu in range(gpu_set.count)]
         self._on_xid: OnXid = lambda _uuid, _xid: None
+        for gpu in sorted(gpu_set.ill):
+            self.vitals[gpu] = replace(self.vitals[gpu], counters=GpuErrorCounters(uncorrected_now=1))
 
     async def look(self, *, thorough: bool) -> GpuScan:
         if self.hangs:
@@ -125,6 +171,11 @@ def _card(gpu_set: SimulatedGpuSet, node: str, gpu: int) -> GpuInfo:
         memory=product.mib * MIB,
         links=tuple(_links(gpu_set, gpu)),
         link_rate=product.rate if product.links else 0,
+        partitioned=gpu in gpu_set.mig,
+        mig=tuple(
+            MigInstance(f"MIG-{node}-{gpu}-{number}", profile, _profile_bytes(profile))
+            for number, profile in enumerate(gpu_set.mig.get(gpu, ()))
+        ),
     )
 
 

@@ -23,6 +23,7 @@ EXAMPLES = """\b
 Examples:
   ullage agent --node-name gpu-node-1
   ullage agent --simulate 8xH100-SXM --node-name kwok-node-1
+  ullage agent --simulate 8xH100-SXM,mig=7:1g.10gb*7,ill=3 --node-name kwok-node-2
   ullage agent --mode leased --listen 127.0.0.1:9442
 """
 
@@ -39,7 +40,12 @@ Examples:
     help="Who chooses GPUs here: ullage (leased), a device plugin (counted), or whoever kubelet says (auto; "
     "simulated GPUs are leased).",
 )
-@click.option("--simulate", metavar="BOARD", help="Report GPUs that are not there: 8xH100-SXM, 4xA100-PCIe, L4.")
+@click.option(
+    "--simulate",
+    metavar="GPUS",
+    help="Report GPUs that are not there: 8xH100-SXM, 4xA100-PCIe, L4. With MIG instances and ill GPUs: "
+    "8xH100,mig=7:1g.10gb*7,ill=3.",
+)
 @click.option("--namespace", default=LEASE_NAMESPACE, show_default=True, help="Where the Leases of GPUs are kept.")
 @click.option(
     "--kubelet-socket", default=KUBELET_SOCKET, show_default=True, metavar="FILE", help="kubelet's PodResources."
