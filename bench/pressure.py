@@ -1,6 +1,6 @@
 """Policies side by side under pressure: the first pods of a public trace, 20 times as fast, on every 100th node.
 
-Exact: the same code prints the same figures on every machine. The table in docs/benchmarks.md is of these figures, and a
+Exact: the same code prints the same figures on every machine. The table in docs/benchmarks.md has these figures, and a
 test compares the two. The trace is not part of the project: name its folder in ULLAGE_OPENB.
 """
 

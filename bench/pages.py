@@ -1,0 +1,172 @@
+"""Figures in pages, by the results they are from: `python -m bench.pages` writes them anew, and a test compares.
+
+A page's sentence is found by its text with any number in place of each figure. So no figure in these sentences can go
+stale: who keeps new results runs this.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.pressure import POLICIES
+from bench.record import RESULTS
+
+ROOT = Path(__file__).parents[1]
+_NUMBER = r"[0-9](?:[0-9.,]*[0-9])?(?: (?:s|min|h|d)(?= ))?"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A figure of a results file."""
+
+    results: str
+    name: str
+    peer: str = ""
+    """Name of the peer of the figure, where several have one name."""
+    theirs: bool = False
+    write: Callable[[float], str] = "{:.0f}".format
+
+    def __str__(self) -> str:
+        path = RESULTS / f"{self.results}.json"
+        for figure in json.loads(path.read_text())["figures"]:
+            if figure["name"] == self.name and (not self.peer or figure["peer_name"] == self.peer):
+                return self.write(figure["peer" if self.theirs else "ours"])
+        raise LookupError(f"{path.name} has no figure {self.name!r} beside {self.peer or 'nobody'}")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Part of a page with `{}` in place of each figure."""
+
+    page: str
+    text: str
+    values: tuple[Value, ...]
+
+    def mend(self, page: str) -> str:
+        """The page with the present figures. Raises LookupError if the sentence is not in it exactly once."""
+        pattern = _NUMBER.join(map(re.escape, self.text.split("{}")))
+        right = self.text.format(*self.values)
+        found, count = re.subn(pattern, lambda _: right, page)
+        if count != 1:
+            raise LookupError(f"{self.page}: {self.text!r} is there {count} times, not once")
+        return found
+
+
+def pages() -> dict[Path, str]:
+    """Pages as they should be."""
+    found: dict[Path, str] = {}
+    for one in SENTENCES:
+        path = ROOT / one.page
+        found[path] = one.mend(found.get(path) or path.read_text())
+    return found
+
+
+def main() -> None:
+    for path, text in pages().items():
+        if text != path.read_text():
+            path.write_text(text)
+            print(f"written: {path.relative_to(ROOT)}")
+
+
+def _both(results: str, name: str, peer: str, write: Callable[[float], str] = "{:.0f}".format) -> tuple[Value, Value]:
+    return Value(results, name, peer, write=write), Value(results, name, peer, theirs=True, write=write)
+
+
+def pressure_row(text: str, measure: str, write: Callable[[float], str]) -> Sentence:
+    row = f"| {text} | " + " | ".join(["{}"] * len(POLICIES)) + " |"
+    values = tuple(Value("pressure", f"{measure}, {policy}", write=write) for policy in POLICIES)
+    return Sentence("docs/benchmarks.md", row, values)
+
+
+def _percent(value: float) -> str:
+    return f"{value * 100:.2f}"
+
+
+_KUBE, _ONE, _TWO, _WHOLE = "kube-scheduler", "{:.1f}".format, "{:.2f}".format, "{:,.0f}".format
+_MIXED, _NODES = "mixed pods bound", "nodes used by the mixed load"
+SENTENCES: tuple[Sentence, ...] = (
+    Sentence(
+        "README.md",
+        "One-GPU pods bound per second: {}, kube-scheduler {}; with claims and their status {}.",
+        (
+            *_both("throughput", "one-GPU pods bound per second", _KUBE),
+            Value("throughput", "the same with claims and their status", _KUBE),
+        ),
+    ),
+    Sentence(
+        "README.md",
+        "Created to bound, median: {} ms, kube-scheduler {} ms.",
+        _both("latency", "created to bound, one pod at a time, p50", _KUBE, _ONE),
+    ),
+    Sentence(
+        "README.md",
+        "A mixed load: {} nodes and all {} pods, kube-scheduler {} nodes and {} pods, with MostAllocated {} and {}",
+        (
+            Value("mixed", _NODES, _KUBE, write=_WHOLE),
+            Value("mixed", _MIXED, _KUBE, write=_WHOLE),
+            Value("mixed", _NODES, _KUBE, theirs=True, write=_WHOLE),
+            Value("mixed", _MIXED, _KUBE, theirs=True, write=_WHOLE),
+            Value("mixed", _NODES, "kube-scheduler, MostAllocated", theirs=True, write=_WHOLE),
+            Value("mixed", _MIXED, "kube-scheduler, MostAllocated", theirs=True, write=_WHOLE),
+        ),
+    ),
+    Sentence(
+        "README.md",
+        "to the bind, median: {} s, with a placeholder that is deleted {} s",
+        _both(
+            "karpenter",
+            "hand-over of a new node, median of 20",
+            "placeholder deleted, scheduled again",
+            _TWO,
+        ),
+    ),
+    Sentence(
+        "README.md",
+        "(2,000 nodes, 80,000 pods): {} CPU s",
+        (Value("drain", "drain plan, 2,000 nodes, 80,000 pods", write=_TWO),),
+    ),
+    Sentence(
+        "README.md",
+        "A scale-up plan for 51,000 pods: {} CPU s",
+        (Value("buying", "scale-up plan, 51,000 pods of six shapes", write=_TWO),),
+    ),
+    Sentence(
+        "README.md",
+        "by its published protocol: {} %, published best {} %, best-fit {} %",
+        (
+            *_both("packing", "default, ours, 130 % arrived", "published FGD", _TWO),
+            Value("packing", "default, best-fit replayed, 130 % arrived", theirs=True, write=_TWO),
+        ),
+    ),
+    Sentence(
+        "docs/benchmarks.md",
+        "| memory of the process | {} MB | {} MB |",
+        _both("scale", "memory of the process", "f13395a")[::-1],
+    ),
+    Sentence(
+        "docs/benchmarks.md",
+        "| start-up from facts | {} s | {} s |",
+        _both("scale", "start-up: 5,000 nodes, 100,000 pods", "f13395a", _ONE)[::-1],
+    ),
+    Sentence(
+        "docs/benchmarks.md",
+        "| requests of 5,000 idle agents | {}/s | {}/s |",
+        _both("scale", "requests of 5,000 agents", "f13395a")[::-1],
+    ),
+    Sentence(
+        "docs/benchmarks.md",
+        "| node time with a denied request | {} % | {} % | |",
+        _both("vms", "time with denied requests, migration", "without", _TWO),
+    ),
+    Sentence(
+        "docs/benchmarks.md",
+        "| node time above the watermark | {} % | {} % | |",
+        _both("vms", "time above watermark, migration", "without", _ONE),
+    ),
+)
+
+
+if __name__ == "__main__":
+    main()

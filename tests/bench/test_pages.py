@@ -1,0 +1,48 @@
+"""Figures in pages: those kept in bench/results, and those that a command in the page prints."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from bench.pages import ROOT, SENTENCES, Sentence, Value, pages
+from ullage.cli.main import run
+
+
+def test_figures_of_pages_are_those_of_the_results() -> None:
+    stale = [path.name for path, text in pages().items() if text != path.read_text()]
+    assert not stale, "run: python -m bench.pages"
+    assert len(SENTENCES) > 10
+
+
+def test_a_sentence_is_found_by_its_text_and_mended() -> None:
+    one = Sentence("a page", "{} nodes of {}", (Value("mixed", "mixed pods bound"),) * 2)
+    assert one.mend("It takes 3 nodes of 1,5.") == "It takes 4000 nodes of 4000."
+    with pytest.raises(LookupError, match="0 times"):
+        one.mend("It takes nodes.")
+
+
+@pytest.mark.story
+def test_the_headline_of_the_page_is_what_its_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs/simulate.md").read_text()
+    block = page.split("$ ullage simulate ", 1)[1].split("```", 1)[0]
+    command, _, printed = block.partition("\n")
+    assert run(["simulate", *shlex.split(command), "-q", "--jobs", "1"]) == 0
+    assert capsys.readouterr().out.startswith(printed)
+
+
+@pytest.mark.parametrize("page", ["docs/kinds.md", "docs/provisioning.md"])
+def test_manifests_of_pages_are_those_of_the_examples(page: str) -> None:
+    known = [body for path in sorted(ROOT.glob("examples/*/*.yaml")) for body in yaml.safe_load_all(path.read_text())]
+    shown = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)]
+    ours = [body for body in shown if isinstance(body, dict) and body.get("apiVersion") == "gpu.scheduling/v1"]
+    assert ours
+    assert [body["metadata"]["name"] for body in ours if body not in known] == []
+
+
+def test_links_of_the_readme_and_the_examples_lead_somewhere() -> None:
+    for page in (ROOT / "README.md", ROOT / "examples" / "README.md"):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / Path(target)).exists(), f"{page.name}: {target}"
