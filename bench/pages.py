@@ -12,6 +12,7 @@ from pathlib import Path
 
 from bench.pressure import POLICIES
 from bench.record import RESULTS
+from ullage.sim.report.axes import spoken, spoken_time
 
 ROOT = Path(__file__).parents[1]
 _NUMBER = r"[0-9](?:[0-9.,]*[0-9])?(?: (?:s|min|h|d)(?= ))?"
@@ -74,7 +75,7 @@ def _both(results: str, name: str, peer: str, write: Callable[[float], str] = "{
     return Value(results, name, peer, write=write), Value(results, name, peer, theirs=True, write=write)
 
 
-def pressure_row(text: str, measure: str, write: Callable[[float], str]) -> Sentence:
+def _pressure(text: str, measure: str, write: Callable[[float], str]) -> Sentence:
     row = f"| {text} | " + " | ".join(["{}"] * len(POLICIES)) + " |"
     values = tuple(Value("pressure", f"{measure}, {policy}", write=write) for policy in POLICIES)
     return Sentence("docs/benchmarks.md", row, values)
@@ -165,6 +166,12 @@ SENTENCES: tuple[Sentence, ...] = (
         "| node time above the watermark | {} % | {} % | |",
         _both("vms", "time above watermark, migration", "without", _ONE),
     ),
+    _pressure("GPU allocation, %", "GPU allocation", _percent),
+    _pressure("waste while pods waited, GPU hours", "waste while pods waited", spoken),
+    _pressure("pods placed (of 250)", "pods placed", spoken),
+    _pressure("waiting, mean", "waiting, mean", spoken_time),
+    _pressure("waiting, 90 %", "waiting, 90 %", spoken_time),
+    _pressure("waiting, 99 %", "waiting, 99 %", spoken_time),
 )
 
 

@@ -82,6 +82,7 @@ def test_a_quota_refusal_never_buys_a_node_nor_evicts_anybody() -> None:
     [
         pytest.param(DeviceRequest(count=3), usage(3), id="any-model"),
         pytest.param(DeviceRequest(count=3, model="H100"), usage(3, H100=3), id="the-model-asked-for"),
+        pytest.param(DeviceRequest(count=3, model="H100|H200"), usage(3), id="one-of-several-models"),
         pytest.param(structs.replace(HALF, count=2), usage(shares=2), id="shares-of-an-unknown-gpu"),
         pytest.param(MIG, usage(shares=1), id="an-instance-of-an-unknown-gpu"),
     ],
@@ -148,6 +149,12 @@ def test_a_share_of_a_whole_gpu_is_a_share_if_its_claim_says_so() -> None:
             a_pod("p", gpus=2),
             "QuotaExceeded",
             id="no-model-it-may-have",
+        ),
+        pytest.param(
+            [a_quota(by_model=(("A100", 0),))],
+            a_pod("p", gpus=2, ask=DeviceRequest(count=2, model="A100|H100")),
+            "b",
+            id="one-of-several-models-it-may-have",
         ),
         pytest.param([a_quota(gpus=0)], a_pod("p"), "a", id="a-pod-without-gpus"),
         pytest.param([a_quota(shares=499)], a_pod("p", gpus=1, ask=HALF), "QuotaExceeded", id="a-share-too-large"),

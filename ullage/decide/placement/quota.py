@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ullage.decide.placement.devices.choice import DeviceChoice
-from ullage.decide.placement.devices.gpu_models import is_model
+from ullage.decide.placement.devices.gpu_models import ALTERNATIVES, is_model
 from ullage.decide.placement.devices.requirements import ask_of, capable, share_of
 from ullage.decide.placement.filters.codes import CODE, Codes
 from ullage.decide.placement.prefilter import claim_of
@@ -74,7 +74,8 @@ def together(usages: Iterable[QuotaUsage]) -> QuotaUsage:
 def least_taken(ask: DeviceRequest, model: str = "", memory: int = 0) -> QuotaUsage:
     """Least usage of a device request on GPUs of this product; on any product if none is named."""
     if ask.exclusivity is Exclusivity.EXCLUSIVE:
-        return QuotaUsage(gpus=ask.count, by_model=((model or ask.model, ask.count),) if model or ask.model else ())
+        named = model or ("" if ALTERNATIVES in ask.model else ask.model)  # one of several may be allowed
+        return QuotaUsage(gpus=ask.count, by_model=((named, ask.count),) if named else ())
     if ask.exclusivity is Exclusivity.MIG:
         return QuotaUsage(shares=ask.count * _part(ask.memory, memory))
     return QuotaUsage(shares=ask.count * (share_of(ask, memory, model) if memory else 1))
