@@ -130,7 +130,11 @@ def events(core: SchedulerCore) -> dict[str, float]:
 
     numbers, keys, names = iter(range(10**6)), iter(sorted(pods)), iter(sorted(nodes))
     kinds = (agent_reports, pod_changes, pod_appears, pod_leaves, node_changes, node_appears)
-    return {kind.__name__.replace("_", " "): least(kind, 20) for kind in kinds}
+    found = {kind.__name__.replace("_", " "): least(kind, 20) for kind in kinds}
+    for name in [name for name in nodes if name.startswith("extra-")]:  # what follows needs a full cluster
+        core.apply(Deleted(ObjectKey("", name), inventories[name]), now=NOW)
+        core.apply(Deleted(ObjectKey("", name), nodes[name]), now=NOW)
+    return found
 
 
 class _Counting:
