@@ -86,7 +86,7 @@ class Planning:
 
 def _planned(core: DrainCore, pool: Provisioner, inputs: ScopeInputs) -> Stepper[int]:
     """Scope and plan of one drain loop. Returns the number of nodes that could be removed."""
-    scope = core.scope(inputs, now=NOW)
+    scope = yield from core.scope_in_steps(inputs, now=NOW)
     decided = yield from core.plan([pool], scope, now=NOW)
     core.soft_taints(frozenset())
     return len(decided.plan.removable)

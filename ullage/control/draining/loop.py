@@ -99,12 +99,13 @@ class DrainLoop:
         if any(map(is_drained, provisioners)):
             await self._fleet.clouds.refresh(provisioners)
         await drive(self.core.warm_up(), self._clock, budget=math.inf)
-        scope = self.core.scope(self._owners(provisioners), now=self._clock.now())
+        scoping = self.core.scope_in_steps(self._owners(provisioners), now=self._clock.now())
+        scope = await drive(scoping, self._clock, budget=math.inf)
         if not self.core.has_work(scope):
             self.core.rest()
             await self._write_throttling(provisioners, NO_REMOVALS)
             return False
-        # 2. Plan, and due removals. The scope is of the snapshot that the plan forks: nothing is awaited in between.
+        # 2. Plan, and due removals.
         began, abandoned = self._clock.steady(), self.core.abandoned
         steps = self.core.plan(provisioners, scope, now=self._clock.now())
         decided = await drive(steps, self._clock, budget=self._settings.simulation_timeout)

@@ -28,7 +28,7 @@ from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.planner import plan_steps
 from ullage.decide.draining.relocation import NO_COST, DisplacedPods, unplaceable_pods
 from ullage.decide.draining.rules import DrainContext, next_overdue, next_rested
-from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope, is_drained
+from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope_in_steps, is_drained
 from ullage.decide.draining.unneeded import marked_since, soft_taints, with_clock_set, without_timer
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.device import Inventory
@@ -40,7 +40,7 @@ from ullage.model.outcomes import NodeNotRemoved, NodeRemoved, PodEvicted, Remov
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Consolidation, Provisioner
 from ullage.model.removal_plan import RemovalPlan
-from ullage.model.stepper import Stepper
+from ullage.model.stepper import Stepper, finish
 from ullage.model.units import Seconds
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -140,10 +140,14 @@ class DrainCore:
         self.tracker.clock_was_set(by)
 
     def scope(self, inputs: ScopeInputs, *, now: float) -> DrainScope:
-        """Drop entries that are over, and compute the drain scope."""
+        """Drop entries that are over, and compute the drain scope at once."""
+        return finish(self.scope_in_steps(inputs, now=now))
+
+    def scope_in_steps(self, inputs: ScopeInputs, *, now: float) -> Stepper[DrainScope]:
+        """`scope`, in steps."""
         unnoticed = behind(self.tracker.evictions, self.workloads.by_uid, self.snapshot)
         self.tracker.forget(self.nodes, unnoticed=unnoticed, now=now)
-        return drain_scope(inputs, self.snapshot, removing=self.tracker.busy, now=now)
+        return (yield from drain_scope_in_steps(inputs, self.snapshot, removing=self.tracker.busy, now=now))
 
     def has_work(self, scope: DrainScope) -> bool:
         """True if anything could be removed, untainted or resumed."""

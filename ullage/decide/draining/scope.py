@@ -7,13 +7,14 @@ from msgspec.structs import replace
 
 from ullage.decide.draining.eligibility import CONTROL_PLANE
 from ullage.decide.draining.inputs import DrainInputs, PoolMinimum
-from ullage.decide.provisioning.pool_nodes import pool_nodes
+from ullage.decide.provisioning.pool_nodes import pool_nodes_in_steps
 from ullage.decide.provisioning.pool_size import size_in_use
 from ullage.model.draining import CANDIDATE_TAINT, UnremovableNode, UnremovableReason
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Node
 from ullage.model.provisioner import PROVISIONER_LABEL, PoolNode, Provisioner
 from ullage.model.resources import GIB, MILLI
+from ullage.model.stepper import Stepper, finish
 from ullage.state.snapshot import ClusterSnapshot
 
 KARPENTER_LABEL = "karpenter.sh/nodepool"
@@ -54,7 +55,14 @@ def is_drained(provisioner: Provisioner) -> bool:
 
 
 def drain_scope(owners: ScopeInputs, snapshot: ClusterSnapshot, *, removing: Collection[str], now: float) -> DrainScope:
-    """Compute the drain scope. Nodes in `removing` count as gone."""
+    """Compute the drain scope at once. Nodes in `removing` count as gone."""
+    return finish(drain_scope_in_steps(owners, snapshot, removing=removing, now=now))
+
+
+def drain_scope_in_steps(
+    owners: ScopeInputs, snapshot: ClusterSnapshot, *, removing: Collection[str], now: float
+) -> Stepper[DrainScope]:
+    """Compute the drain scope in steps. A node may go between them: a plan looks only at candidates that are there."""
     candidates: set[str] = set()
     unlisted: set[str] = set()
     minimums: dict[str, PoolMinimum] = {}
@@ -62,7 +70,8 @@ def drain_scope(owners: ScopeInputs, snapshot: ClusterSnapshot, *, removing: Col
     for one in owners.provisioners:
         if not is_drained(one):
             continue
-        nodes = [_here_before(node, snapshot) for node in pool_nodes(one, owners.instances, snapshot, now=now)]
+        drawn = yield from pool_nodes_in_steps(one, owners.instances, snapshot, now=now)
+        nodes = [_here_before(node, snapshot) for node in drawn]
         here = [node for node in nodes if node.registered]
         if one.provider not in owners.listed:
             unlisted.update(node.name for node in here)

@@ -130,6 +130,7 @@ def _demand(
     yield from engine.warm_up()
     with lifted():
         fork = engine.fork()
+    yield Seconds(0.0)  # the fork is a step of its own
     waiting = [turn for turn in pending if is_pending(turn, fork.snapshot)]
     yield Seconds(0.0)
     return (yield from find_demand_in_steps(fork, pools, waiting, now=now, budget=budget))
