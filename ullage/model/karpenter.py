@@ -174,6 +174,8 @@ class CapacityRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     why: str = ""
     """The scheduler's most telling reason."""
     failure: RecordedFailure | None = None
+    vm_nodes: Pairs | None = None
+    """Labels of nodes meant for VMs, where a VM without GPUs needs the node. Such a node is not handed over."""
 
 
 class NodePoolMapping(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -233,6 +235,8 @@ class OriginalRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True, renam
     node_affinity: tuple[NodeTerm, ...] | None = None
     fingerprint: str = ""
     exhausted: tuple[str, ...] = ()
+    for_vm: bool = False
+    """A VM needs the node, which is opened as soon as it is ready: nothing is leased."""
 
 
 class Handover(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):

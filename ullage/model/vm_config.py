@@ -114,6 +114,13 @@ def node_capacity(allocatable: int, config: ResourceConfig, slot: int) -> NodeCa
     return NodeCapacity(total, total - reservable, watermark)
 
 
+def node_size(amount: int, config: ResourceConfig, slot: int) -> int:
+    """Least allocatable of a node that has so much room below its watermark."""
+    slots = -(-amount // slot)
+    reservable = -(-slots * slot * MILLIONTHS // config.watermark)
+    return -(-reservable // slot) * slot + config.system
+
+
 def ordinary_reserved(requested: int, margin: int, slot: int) -> int:
     """Amount that ordinary pods of a node reserve together: whole slots, beyond the margin rounding left of the node.
 

@@ -10,10 +10,12 @@ from ullage.control.karpenter.reporter import KarpenterReporter
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.demand import capacity_requests
 from ullage.decide.karpenter.service_choice import prefers_karpenter
+from ullage.decide.placement.vm_pods import MOVED
 from ullage.decide.provisioning.demand import FleetDemand, find_demand
-from ullage.decide.provisioning.pending import pending_pods_and_gangs
+from ullage.decide.provisioning.pending import PodOrGang, pending_pods_and_gangs
+from ullage.decide.provisioning.vm_demand import moved_from, vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner, waits
-from ullage.model.fact_event import FactEvent
+from ullage.model.fact_event import FactEvent, ObjectKey
 from ullage.model.intents import KarpenterIntent
 from ullage.model.karpenter import CapacityRequest, WaitingPod
 from ullage.model.lifecycles import SmartPodState
@@ -103,14 +105,14 @@ class KarpenterLoop:
             return False
         gang = self._assigner.gang_of(pod)
         members = (pod,) if gang is None else self._assigner.gang_ask(gang, self._counts).pending or (pod,)
-        if any(self.core.is_serving(WaitingPod(one.key, one.uid)) for one in members):
+        if any(self.core.is_serving(_waiting(one)) for one in members):
             return True
         plan = self.served_by_others()
         if plan is not None and any(one.key in plan.chosen or one.key in plan.placed for one in members):
             return False
         now, provisioners = self._clock.now(), tuple(self.provisioners())
-        if not provisioners:
-            return False
+        if not provisioners or pod.vm is not None:
+            return False  # VMs that a NodeProvisioner has a node for are its own
         for one in members:
             answer = self.core.could_serve(one, now=now)
             if answer is None or not prefers_karpenter(answer[1], answer[0].ask, provisioners, now=now):
@@ -123,11 +125,12 @@ class KarpenterLoop:
 
     def _wanted(self) -> list[CapacityRequest]:
         """Capacity requests of pods that fit on no node, and that no NodeProvisioner serves or serves as cheaply."""
-        pending = list(pending_pods_and_gangs(self._assigner, self._counts))
+        moving = (one for one in vms_in_need(self._assigner.snapshot) if one.scheduler in self._schedulers)
+        pending = [*pending_pods_and_gangs(self._assigner, self._counts), *moving]
         if not pending:
             return []
         demand = find_demand(self._assigner.engine, (), pending, now=self._clock.now())
-        unmet, pods = set(demand.unmet), self._assigner.snapshot.state.pods
+        unmet, pods = set(demand.unmet), {key: pod for turn in pending for key, pod in _pods_of(turn)}
         others = self.served_by_others()
         if others is not None:
             unmet = {key for key in unmet if key in others.unmet or self.serves(pods[key])}
@@ -148,3 +151,13 @@ class KarpenterLoop:
         pending = [pod.created for pod in facts.smart_pods.values() if not pod.node]
         oldest = max(0.0, self._clock.now() - min(pending)) if pending else 0.0
         self.reporter.show({state: states[state] for state in SmartPodState}, oldest)
+
+
+def _waiting(pod: Pod) -> WaitingPod:
+    """The pod that waits; for the supposed target of a VM, the pod it runs in."""
+    return WaitingPod(moved_from(pod.key), pod.uid.removesuffix(MOVED))
+
+
+def _pods_of(turn: PodOrGang) -> Iterable[tuple[ObjectKey, Pod]]:
+    pods = (turn,) if isinstance(turn, Pod) else turn.pending
+    return ((pod.key, pod) for pod in pods)

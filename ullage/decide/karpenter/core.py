@@ -13,7 +13,7 @@ from ullage.decide.karpenter.batching import need_of
 from ullage.decide.karpenter.closed_nodes import ClosedNodes
 from ullage.decide.karpenter.demand import request_of
 from ullage.decide.karpenter.facts import KarpenterFacts
-from ullage.decide.karpenter.handover import release, reserve
+from ullage.decide.karpenter.handover import open_node, release, reserve
 from ullage.decide.karpenter.intent_backoff import NODE, NODE_POOL, POD, SMART_POD, IntentBackoff, subject_of
 from ullage.decide.karpenter.lifecycle import node_claim_events
 from ullage.decide.karpenter.node_pool_mapping import Chosen, choose, mark_node_pools
@@ -177,7 +177,9 @@ class KarpenterCore:
                 self._ended(intent, now)
             elif isinstance(intent, ClearHandover):
                 node = self.facts.nodes.get(intent.node)
-                self.transitions.complete("" if node is None else node.request)
+                request = "" if node is None else node.request
+                if self.facts.smart_pod_of(request) is None:  # a node for a VM is opened before its smart pod goes
+                    self.transitions.complete(request)
         elif isinstance(outcome, IntentRejected) and isinstance(intent, CreateSmartPod):
             self._rejected.append((intent.pods, outcome.detail))
         return self._backoff.settle(outcome, now=now)
@@ -223,7 +225,9 @@ class KarpenterCore:
             yield from self._fail(one, failure, now)
             return
         self._wake_at.append(one.deadline)
-        if one.state is S.RESERVED:
+        if one.original.for_vm:
+            yield from self._open_for_vm(one)
+        elif one.state is S.RESERVED:
             yield release(pod, S.HANDED_OVER, f"the GPUs of node {pod.node} are leased to the waiting pods")
         elif one.state is S.INVENTORY_READY and self._gang_is_ready(one, all_of_them):
             node = self.facts.nodes[pod.node]
@@ -231,6 +235,17 @@ class KarpenterCore:
         record = one.to_record
         if record is not None:
             yield record
+
+    def _open_for_vm(self, one: Progress) -> Iterator[KarpenterIntent]:
+        """Open a node that is ready, then let the smart pod go: the scheduler migrates the VM, or binds its pod."""
+        node = self.facts.nodes.get(one.smart_pod.node)
+        if node is None or not node.ready:
+            return
+        why = f"node {node.name} is ready for the VM of {one.original.pods[0].key}"
+        if node.closed_for is not None or node.handover is not None:
+            yield open_node(node, S.HANDED_OVER, why)
+        else:
+            yield release(one.smart_pod, S.HANDED_OVER, why)
 
     def _fail(self, one: Progress, failure: RequestFailure, now: float) -> Iterator[KarpenterIntent]:
         """Record the failure on the waiting pods and delete the smart pod. NodeClaim and Node stay."""
@@ -262,7 +277,9 @@ class KarpenterCore:
         return not unasked and all(other.state in ready for other in others)
 
     def _has_changed(self, one: Progress) -> bool:
-        """True if the waiting pods' requests differ from those the smart pod was created for."""
+        """True if the waiting pods' requests differ from those the smart pod was created for. VMs are resized often."""
+        if one.original.for_vm:
+            return False
         now_asked = list(self._reader.requests_of(one.waiting))
         if len(now_asked) < len(one.original.pods):
             return False  # a pod of the group is gone, or a new node would not help it now: nothing can be compared

@@ -9,17 +9,23 @@ from ullage.decide.karpenter.retry import read_failure
 from ullage.decide.placement.engine import device_ask
 from ullage.decide.placement.filters.volume_requirements import VolumeRequirements, mounts_of
 from ullage.decide.placement.quota import least_taken, quota_verdict
+from ullage.decide.placement.vm_pods import moved_vm
 from ullage.decide.provisioning.pending import PodOrGang
-from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.decide.provisioning.vm_demand import moved_from
+from ullage.decide.scheduling.assignment import PodAssigner, waits
+from ullage.model.claim import DeviceRequest
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import HANDOVER, CapacityRequest, WaitingPod
 from ullage.model.pod import Pod
 from ullage.model.provisioner import HOST_LABEL, PROVISIONER_LABEL, ZONE_LABEL
+from ullage.model.resources import MILLI
 from ullage.model.selector import Operator
 from ullage.model.shape import Shape
+from ullage.model.vm_config import node_size
 from ullage.model.volume import PersistentVolume
 
 INSUFFICIENT = "InsufficientGpus"
+VM_IN_NEED = "VmNeedsNode"
 
 
 def capacity_requests(
@@ -40,13 +46,17 @@ def capacity_requests(
 
 
 def request_of(assigner: PodAssigner, pod: Pod) -> CapacityRequest | None:
-    """Return the capacity request of a waiting pod; None where no new node would help it."""
-    ready = assigner.entitled(pod)
+    """Return the capacity request of a waiting pod; None where no new node would help it.
+
+    A VM that needs a new node asks for it in the name of the pod it runs in.
+    """
+    pod = assigner.snapshot.state.pods.get(moved_from(pod.key), pod)
+    ready = assigner.entitled(pod) if waits(pod) else moved_vm(pod, assigner.snapshot)
     if not isinstance(ready, Pod) or not cures(assigner, ready):
         return None
     ask, shape = device_ask(ready), ready.shape
     if ask is None:
-        return None
+        return _request_of_vm(assigner, pod, shape)
     gang = assigner.gang_of(pod)
     return CapacityRequest(
         pod=WaitingPod(pod.key, pod.uid),
@@ -61,6 +71,26 @@ def request_of(assigner: PodAssigner, pod: Pod) -> CapacityRequest | None:
         shareable=not (shape.looks_at_itself or shape.host_ports or shape.claims),
         why=INSUFFICIENT,
         failure=read_failure(pod.capacity_failure),
+    )
+
+
+def _request_of_vm(assigner: PodAssigner, pod: Pod, shape: Shape) -> CapacityRequest | None:
+    """Request of a VM without GPUs, for a node with room for it below the watermarks."""
+    config = assigner.snapshot.vms.config
+    if shape.vm is None or not config.node_selector:
+        return None
+    cpu = node_size(shape.vm.cpu, config.defaults.cpu, config.slot.cpu)
+    memory = node_size(shape.vm.memory, config.defaults.memory, config.slot.memory)
+    return CapacityRequest(
+        pod=WaitingPod(pod.key, pod.uid),
+        ask=DeviceRequest(count=0),
+        requests=(("cpu", cpu), ("memory", memory * MILLI)),
+        node_selector=shape.node_selector,
+        node_affinity=shape.node_affinity,
+        tolerations=tuple(one for one in shape.tolerations if one.key != HANDOVER),
+        why=VM_IN_NEED,
+        failure=read_failure(pod.capacity_failure),
+        vm_nodes=config.node_selector,
     )
 
 

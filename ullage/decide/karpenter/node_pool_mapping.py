@@ -11,6 +11,7 @@ from ullage.model.device import KIND_LABEL, MILLI_GPU
 from ullage.model.intents import MarkNodePool
 from ullage.model.karpenter import (
     HANDOVER,
+    NODE_POOL_LABEL,
     REQUEST_LABEL,
     UNCLAIMED,
     CapacityRequest,
@@ -145,6 +146,11 @@ def _unfit(request: CapacityRequest, pool: NodePool) -> RequestFailure | None:
                 FailureReason.TAINT_NOT_TOLERATED,
                 f"the pod does not tolerate taint {taint.key}:{taint.effect} of NodePool {pool.name}",
             )
+    labels = {NODE_POOL_LABEL: pool.name, **pool.labels}
+    if request.vm_nodes is not None and any(labels.get(key) != value for key, value in request.vm_nodes):
+        return RequestFailure(
+            FailureReason.INCOMPATIBLE, f"nodes of NodePool {pool.name} are not meant for VMs: nodeSelector of vm-nodes"
+        )
     asked = dict(request.node_selector).get(KIND_LABEL, "").lower()
     kind = pool.labels.get(KIND_LABEL, "").lower()
     if asked and kind and asked != kind:

@@ -9,6 +9,7 @@ from ullage.decide.karpenter.failures import failure_of, is_final, lost, stuck
 from ullage.decide.karpenter.handover import UNSUITABLE, DoesNotFit, choose_gpus
 from ullage.decide.karpenter.lifecycle import RequestView, chooses_devices, derive
 from ullage.decide.karpenter.policy import TIMEOUTS, KarpenterPolicy
+from ullage.decide.provisioning.vm_demand import needs_new_node
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.device import Inventory
 from ullage.model.intents import GpuLeaseRequest, RecordSmartPodState
@@ -70,11 +71,11 @@ class ProgressReader:
         """By node and pod uid: GPUs whose Leases were written and may not be observed yet."""
 
     def waiting(self, pods: Sequence[WaitingPod]) -> tuple[Pod, ...]:
-        """Those of the pods, by name and uid, that exist and wait for a node."""
-        known = (self._assigner.snapshot.state.pods.get(one.key) for one in pods)
-        return tuple(
-            pod for pod, one in zip(known, pods, strict=True) if pod is not None and pod.uid == one.uid and waits(pod)
-        )
+        """Those of the pods, by name and uid, that exist and wait for a node; or whose VM does."""
+        snapshot = self._assigner.snapshot
+        known = ((snapshot.state.pods.get(one.key), one.uid) for one in pods)
+        found = [pod for pod, uid in known if pod is not None and pod.uid == uid]
+        return tuple(pod for pod in found if waits(pod) or needs_new_node(pod, snapshot))
 
     def requests_of(self, pods: Iterable[Pod]) -> Iterator[CapacityRequest]:
         """Current requests of these pods, with the failure recorded on each."""

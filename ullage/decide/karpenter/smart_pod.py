@@ -116,7 +116,8 @@ def resources(group: RequestGroup) -> tuple[tuple[str, int], ...]:
     needed["cpu"] = max(needed.get("cpu", 0), LEAST_CPU)
     if group.mapping.memory_from_vram:
         needed["memory"] = max(needed.get("memory", 0), group.gpus * group.mapping.gpu_memory * MILLI)
-    needed[GPU] = group.gpus * MILLI
+    if group.gpus:
+        needed[GPU] = group.gpus * MILLI
     return tuple(sorted(needed.items()))
 
 
@@ -183,6 +184,7 @@ def _original(group: RequestGroup) -> str:
         node_affinity=first.node_affinity,
         fingerprint=group.need,
         exhausted=group.exhausted,
+        for_vm=first.vm_nodes is not None,
     )
     text = msgspec.json.encode(kept)
     if len(text) > LONGEST_REQUEST:

@@ -21,11 +21,21 @@ def vms_in_need(snapshot: ClusterSnapshot) -> Iterator[Pod]:
     for since, vm in sorted(needs):
         for pod in room.ledger.pods_of(vm):
             known = snapshot.state.pods.get(pod.key)
-            if known is None or pod.incoming or room.ledger.account(pod.key).migrating:
+            if known is None or not needs_new_node(known, snapshot):
                 continue
             moved = moved_vm(known, snapshot)
             if moved is not None:
                 yield replace(moved, created=since)
+
+
+def needs_new_node(pod: Pod, snapshot: ClusterSnapshot) -> bool:
+    """True for the pod of a VM that needs a new node and is not on its way yet."""
+    room = snapshot.vms
+    counted = None if pod.vm is None or not room.active else room.ledger.pod(pod.key)
+    vm = None if counted is None else room.ledger.vm(counted.vm_key)
+    if counted is None or vm is None or vm.needs_node is None:
+        return False
+    return not counted.incoming and not room.ledger.account(pod.key).migrating
 
 
 def moved_from(pod: ObjectKey) -> ObjectKey:
