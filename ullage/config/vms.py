@@ -60,7 +60,9 @@ class VmSettings:
     min_usage_score: float = setting(0.5, Fraction(), "Score of an empty node for a VM pod.")
     max_usage_score: float = setting(0.0, Fraction(), "Score of a full node for a VM pod.")
     score_peak: float = setting(
-        0.8, Fraction(), "Part of a node in use at which it scores best for a VM pod; between 0 and 1."
+        0.6,
+        Fraction(),
+        "Part of a node in use at which it scores best for a VM pod; between 0 and 1, and never above its watermark.",
     )
     agent_account: str = setting(
         "ullage-system/ullage-vm-agent", Text(), "ServiceAccount of the agents, as NAMESPACE/NAME. Others are refused."

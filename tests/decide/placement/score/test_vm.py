@@ -1,5 +1,6 @@
 """The score of a node for a VM pod: the curve, the worse resource, the node's size."""
 
+import numpy as np
 import pytest
 
 from tests.vms import a_row
@@ -12,7 +13,8 @@ LARGEST = VmAmounts(100, 100)
 
 
 def a_node(cpu: int, memory: int, total: int = 100) -> NodeLedger:
-    return NodeLedger(a_row(total=total, system=0, reserved=cpu), a_row(total=total, system=0, reserved=memory))
+    cpu_row, memory_row = (a_row(total=total, system=0, watermark=total, reserved=one) for one in (cpu, memory))
+    return NodeLedger(cpu_row, memory_row)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,16 @@ def a_node(cpu: int, memory: int, total: int = 100) -> NodeLedger:
 )
 def test_the_curve(used: float, expected: float) -> None:
     assert CURVE.value(used) == pytest.approx(expected)
+
+
+def test_the_peak_is_never_above_the_watermark() -> None:
+    """Nodes packed above their watermark would move VMs away at once."""
+    used = [0.2, 0.5, 0.6, 0.8]
+    found = [CURVE.value(one, 0.5) for one in used]
+    assert found.index(max(found)) == 1
+    assert found[1] == pytest.approx(1.0)
+    assert CURVE.values(np.array(used), np.full(4, 0.5)) == pytest.approx(found)
+    assert CURVE.values(np.array(used), 0.0) == pytest.approx([1 - one for one in used]), "no room below it at all"
 
 
 @pytest.mark.parametrize(

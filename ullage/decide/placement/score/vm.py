@@ -42,7 +42,8 @@ def _resource(row: LedgerRow, more: int, largest: int, scoring: VmScoring) -> in
     if not row.reservable or not largest:
         return 0
     used = (row.reserved + more) / row.reservable
-    return int(BEST * scoring.value(used) * row.total / largest)
+    value = scoring.value(used, row.watermark / row.reservable)
+    return max(0, int(BEST * value * row.total / largest))
 
 
 def vm_scores(room: VmRoom, pod: VmAmounts, rows: npt.NDArray[np.intp]) -> npt.NDArray[np.int64]:
@@ -55,7 +56,9 @@ def vm_scores(room: VmRoom, pod: VmAmounts, rows: npt.NDArray[np.intp]) -> npt.N
         if not largest:
             return np.zeros(len(rows), np.int64)
         used = (reserved + more) / np.maximum(reservable, 1)
-        score = (BEST * room.scoring.values(used) * total / largest).astype(np.int64)
+        watermark = row.watermark[rows] / np.maximum(reservable, 1)
+        score = (BEST * room.scoring.values(used, watermark) * total / largest).astype(np.int64)
+        np.maximum(score, 0, out=score)
         score[(reservable == 0) | (more > np.maximum(0, reservable - reserved))] = 0
         worst = np.minimum(worst, score)
     return worst
