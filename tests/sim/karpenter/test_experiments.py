@@ -27,7 +27,7 @@ async def simulated(one: Experiment) -> AsyncIterator[Lab]:
     api = an_api(server, 1)
     await install_karpenter(api, [a_pool(one)])
     karpenter = SimulatedKarpenter(an_api(server, 2), clock, TYPES, seed=1)
-    scheduler = SimulatedKubeScheduler(an_api(server, 3), clock, seed=1)
+    scheduler = SimulatedKubeScheduler(an_api(server, 3), clock, seed=1, backs_off=True)
     played = ControllerManagerSettings(behaviour=KubeletTimings(seed=1, stop=DurationRange(0.1, 0.2)), seed=1)
     async with start_actors(an_api(server, 4), clock, played):
         beside = [asyncio.ensure_future(one.run()) for one in (karpenter, scheduler)]

@@ -6,6 +6,7 @@ nowhere preempts pods of lower priority, and the node is nominated to it.
 
 import asyncio
 import random
+from contextlib import suppress
 from typing import Any
 
 from ullage.act.pod_status import PodConditionWriter
@@ -21,6 +22,7 @@ from ullage.model.pod import Pod
 from ullage.model.refusal import PodScheduledReason, SchedulingFailure
 from ullage.sim.karpenter.objects import SimulatedEvent
 from ullage.sim.karpenter.preemption import choose_victims, fitting_nodes
+from ullage.sim.karpenter.scheduler_backoff import SchedulerBackoff
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.watch.informer import Informer, run_all, wait_all_synced
 from ullage.watch.sources import sources_served
@@ -32,13 +34,15 @@ DECISION_SECONDS = 0.005
 class SimulatedKubeScheduler:
     """Simulated kube-scheduler of one API server. `run` until cancelled."""
 
-    def __init__(self, api: KubeApi, clock: Clock, *, seed: int) -> None:
+    def __init__(self, api: KubeApi, clock: Clock, *, seed: int, backs_off: bool = False) -> None:
+        """`backs_off`: with kube-scheduler's pauses. Without them, a rival is quicker than any real one."""
         self._api = api
         self._clock = clock
         self._rng = random.Random(seed)
         self._snapshot = ClusterSnapshot()
         self._fit = FilterTable(self._snapshot)
         self._refuser = PodConditionWriter(api, clock)
+        self._backoff = SchedulerBackoff(self._snapshot) if backs_off else None
         self._changed = asyncio.Event()
         self._events = 0
 
@@ -51,25 +55,36 @@ class SimulatedKubeScheduler:
             await wait_all_synced(*informers)
             while True:
                 self._changed.clear()
-                await self._schedule()
-                await self._changed.wait()
+                await self._wait(await self._schedule())
 
     def _observe(self, event: FactEvent[Any]) -> None:
         self._snapshot.apply(event)
         if not isinstance(event, Synced):
             self._changed.set()
 
-    async def _schedule(self) -> None:
-        pods = self._snapshot.state.pods.values()
+    async def _wait(self, until: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(None if until is None else max(0.0, until - self._clock.now())):
+                await self._changed.wait()
+
+    async def _schedule(self) -> float | None:
+        """Try every waiting pod. Returns the instant at which the first pause is over; None if there is none."""
+        pods, pauses = self._snapshot.state.pods.values(), list[float]()
         mine = [pod for pod in pods if pod.scheduler == NAME and waits(pod) and not pod.gated]
         for pod in sorted(mine, key=queue_order):
-            if pod.key not in self._snapshot.pods:
+            until = 0.0 if self._backoff is None else self._backoff.until(pod)
+            if until > self._clock.now():
+                pauses.append(until)
+            elif pod.key not in self._snapshot.pods:
                 await asyncio.sleep(DECISION_SECONDS)
                 await self._decide(pod)
+        return min(pauses, default=None)
 
     async def _decide(self, pod: Pod) -> None:
         fitting = fitting_nodes(self._fit, self._snapshot, pod)
         if not fitting:
+            if self._backoff is not None:
+                self._backoff.refused(pod, self._clock.now())
             await self._refuse(pod)
             return
         node = pod.nominated if pod.nominated in fitting else fitting[0]

@@ -87,9 +87,23 @@ class NodeClaimLifecycle:
         with suppress(AlreadyExists):  # created before a restart
             await self._api.create(NODES, objects.node(node, await self._api.get(NODE_CLAIMS.whole(), name), kind))
         self._on_node(node, kind)
+        await asyncio.sleep(self._timings.unregistered)
+        await self._untaint(node)
         await asyncio.sleep(self._timings.registration_shown)
         await self._say(name, done=2, node=node)
         return True
+
+    async def _untaint(self, node: str) -> None:
+        """Take the taint of unregistered nodes away, and leave those alone that others write meanwhile."""
+        while True:
+            there = await self._api.get(NODES.whole(), node)
+            kept = [one for one in there["spec"].get("taints", []) if one["key"] != objects.UNREGISTERED["key"]]
+            version = {"resourceVersion": there["metadata"]["resourceVersion"]}
+            try:
+                await self._api.patch(NODES, node, MergePatch({"metadata": version, "spec": {"taints": kept}}))
+            except Conflict:
+                continue
+            return
 
     async def _initialise(self, claim: NodeClaimState) -> None:
         """Wait until the node is Ready, has its GPUs and no startup taint; then mark node and NodeClaim initialised."""

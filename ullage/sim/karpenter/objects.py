@@ -16,6 +16,8 @@ from ullage.sim.karpenter.solver import InstanceType, Planned
 
 FINALIZER = "karpenter.sh/termination"
 REGISTERED_LABEL = "karpenter.sh/registered"
+UNREGISTERED = {"key": "karpenter.sh/unregistered", "effect": "NoExecute"}
+"""Taint of a Node until it is registered."""
 NODE_CLASS = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 
 
@@ -54,7 +56,7 @@ def node(name: str, claim: JsonObject, kind: InstanceType) -> JsonObject:
         },
         "spec": {
             "providerID": f"kwok://{name}",
-            "taints": [*(spec.get("taints") or []), *(spec.get("startupTaints") or [])],
+            "taints": [UNREGISTERED, *(spec.get("taints") or []), *(spec.get("startupTaints") or [])],
         },
         "status": {
             "capacity": room,

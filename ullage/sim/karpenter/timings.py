@@ -16,11 +16,13 @@ class KarpenterTimings:
     """From creation to deletion of a NodeClaim for which the cloud has no capacity."""
     registration: float = 5.0
     """From launch to a Node: the boot time of an instance."""
+    unregistered: float = 0.05
+    """From the Node to the end of the taint that keeps pods off it."""
     registration_shown: float = 0.0
-    """From the Node to the NodeClaim's condition Registered. A real one was seen to need 0.1 s."""
+    """From the end of that taint to the NodeClaim's condition Registered. A real one was seen to need 0.1 s."""
     registration_deadline: float = 900.0
     """From creation to deletion of a NodeClaim whose instance never joins."""
-    initialisation: float = 1.0
+    initialisation: float = 0.5
     disruption_poll: float = 10.0
     validation: float = 15.0
     termination: float = 5.0
