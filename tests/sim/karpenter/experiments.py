@@ -225,7 +225,7 @@ async def an_owner_preempts_its_placeholder(lab: Lab) -> None:
     await asyncio.sleep(2.0)
     pinned = {"kubernetes.io/hostname": await _hostname(lab, node)}
     began = await lab.pod("owner", nodeSelector=pinned, priorityClassName="owner")
-    lab.took("owner bound", await lab.bound("owner") - began, 0.38)
+    lab.took("owner bound", await lab.bound("owner") - began, 0.2)
     assert await lab.node_of("owner") == node
     assert not await lab.node_of("rival"), "what is nominated is not given to others"
     assert "Preempted by pod" in await lab.said("p", by="default-scheduler", reason="Preempted")
@@ -238,7 +238,7 @@ async def an_ordinary_pod_evicts_a_placeholder_of_negative_priority(lab: Lab) ->
     await lab.condition("Ready")
     await lab.bound("p")
     began = await lab.pod("q", claim="r1")
-    lab.took("ordinary pod bound", await lab.bound("q") - began, 0.54)
+    lab.took("ordinary pod bound", await lab.bound("q") - began, 0.1)
     await lab.api.delete(PRIORITY_CLASSES, "low")
 
 
@@ -248,7 +248,7 @@ async def a_node_counts_as_empty_under_a_pod_of_far_too_low_priority(lab: Lab) -
     await lab.pod("p", claim="r1", priorityClassName="lowest")
     await lab.condition("Ready")
     bound = await lab.bound("p")
-    lab.took("disrupted", await lab.going() - bound, 45.4)
+    lab.took("disrupted", await lab.going() - bound, 50.0)
     await lab.api.delete(PRIORITY_CLASSES, "lowest")
 
 
