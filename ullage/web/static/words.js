@@ -5,6 +5,7 @@ export const REASONS = {
   NoNodes: "There are no nodes",
   NotTheNodeNamed: "It names another node",
   NodeUnschedulable: "Nodes are cordoned",
+  NodeStarting: "A node for it is still starting",
   NodeNotReady: "Nodes are not ready",
   TaintNotTolerated: "Nodes have a taint it does not tolerate",
   NodeSelectorMismatch: "Its selector or affinity excludes the nodes",
@@ -26,6 +27,7 @@ export const REASONS = {
   PodAntiAffinity: "It keeps away from pods that are there",
   ExistingAntiAffinity: "Pods that are there keep it away",
   NoGpus: "Nodes have no GPUs",
+  InventoryMissing: "No agent reports the GPUs of the nodes",
   InventoryStale: "The nodes' agents have fallen silent",
   GpuModelMismatch: "GPUs are of another model",
   GpuMemoryTooSmall: "GPUs have too little memory",
@@ -49,6 +51,9 @@ export const REASONS = {
   Finished: "It has finished",
   NotBound: "Its scheduler could not bind it",
   Leaving: "It is being deleted",
+  OtherScheduler: "It names a scheduler that is not ours",
+  NobodyLeads: "It fits, and no scheduler decides",
+  BehindOthers: "Pods ahead of it in the queue take the room",
 };
 
 export const STATES = {
