@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from ullage.act.pod_status import PodConditionWriter
 from ullage.clock import Clock
 from ullage.control.scheduling.reporter import SchedulerReporter
+from ullage.decide.claims.status import A_WHILE
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import MarkUnschedulable
 from ullage.model.outcomes import MarkFailure, PodMarked, PodNotMarked
@@ -28,6 +29,9 @@ BATCH_SECONDS = 1.0
 """Seconds: refusals due within this time are handled together."""
 CALM = 600.0
 """Seconds without a write after which the pace begins anew."""
+REWORDED_FOR = SETTLED_AFTER - A_WHILE
+"""Seconds for which the same verdict in other words is written: its claim follows a while later, within the first two
+minutes of the pod."""
 RETOLD_PER_SECOND, RETOLD_AT_ONCE = 2.0, 2.0
 """Pods whose condition is written anew, per second and in a burst: a change of the cluster may concern thousands of
 pods at once, and each write is up to five requests: the pod is read and written, so is its claim, and there is an
@@ -61,7 +65,7 @@ class RefusalPace:
         if said.why == action.why:
             return None
         if said.why.verdict == action.why.verdict:
-            return None if now - said.since > SETTLED_AFTER else max(now, said.at + self._pause(said, now, free=0))
+            return None if now - said.since > REWORDED_FOR else max(now, said.at + self._pause(said, now, free=0))
         return max(now, said.at + self._pause(said, now, free=AT_ONCE))
 
     def is_new(self, pod: ObjectKey, uid: str, why: SchedulingFailure) -> bool:
