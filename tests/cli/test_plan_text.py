@@ -2,10 +2,16 @@
 
 import pytest
 
+from ullage.cli.plan_drain import as_lines as drain_lines
+from ullage.cli.plan_scale import as_lines as scale_lines
 from ullage.cli.plan_schedule_text import MOST_ROWS, plan_lines, workload_of
+from ullage.decide.draining.inputs import DrainPlan, PlannerMemory
+from ullage.decide.explain.plan_scale import ScalePlan
 from ullage.decide.explain.plan_schedule import PlannedPlacement, SchedulePlan, UnschedulablePod
 from ullage.decide.explain.rejections import NodeRejections
 from ullage.decide.placement.engine import Placement
+from ullage.decide.provisioning.node_offers import ScaleUpBlocked
+from ullage.model.draining import UnremovableNode, UnremovableReason
 from ullage.model.fact_event import ObjectKey
 from ullage.model.verdict import Reason
 
@@ -55,3 +61,17 @@ def test_equal_refusals_are_told_once() -> None:
         "",
         "0 placed, 369 without a place",
     ]
+
+
+def test_many_pods_without_a_node_of_one_workload_are_one_line() -> None:
+    refused = {"pool": ScaleUpBlocked.FULL}
+    unmet = {ObjectKey("team", f"train-{n}"): refused for n in range(5)}
+    plan = ScalePlan(steps=(), unmet=unmet, sizes={"pool": (2, 2)}, settled=True)
+    assert scale_lines(plan) == ["team/train-* (5 pods) stay without a node (pool: MaxSizeReached)", "pool 2 -> 2"]
+
+
+def test_many_nodes_that_stay_for_one_reason_are_one_row() -> None:
+    reason = next(iter(UnremovableReason))
+    staying = tuple(UnremovableNode(node=f"node-{n:02d}", reason=reason) for n in range(30))
+    plan = DrainPlan(removable=(), unremovable=staying, budgets_left={}, memory=PlannerMemory())
+    assert drain_lines(plan)[1].split()[:4] == ["node-00", "and", "29", "more"]

@@ -125,15 +125,15 @@ def test_jobs_that_can_never_run_are_named_before_the_run_and_those_left_wait_fo
 @pytest.mark.story
 def test_seeds_are_one_answer_with_an_interval(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     load = tmp_path / "load.yaml"
-    load.write_text("synthetic: {jobs: 40, perHour: 240, meanDuration: 20m, gangs: 0, sizes: {4: 1, 1: 2}}\n")
+    load.write_text("synthetic: {jobs: 24, perHour: 240, meanDuration: 20m, gangs: 0, sizes: {4: 1, 1: 2}}\n")
     page = tmp_path / "out.html"
-    arguments = ["--workload", str(load), "--fleet", "2*8xL4", "--compare", "fragmentation", "spread", "--seeds", "2"]
+    arguments = ["--workload", str(load), "--fleet", "2*4xL4", "--compare", "fragmentation", "spread", "--seeds", "2"]
     assert run(["simulate", *arguments, "--jobs", "1", "-q", "-o", "json", "--report", str(page)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [group["seeds"] for group in found["groups"]] == [[0, 1], [0, 1]]
     assert "2 seeds, 95 % interval of the difference" in found["headline"]
     assert found["about"]["command"] == (
-        "ullage simulate --workload load.yaml --fleet '2*8xL4' --compare --seeds 2 fragmentation spread"
+        "ullage simulate --workload load.yaml --fleet '2*4xL4' --compare --seeds 2 fragmentation spread"
     )
     assert {run["workload"]["name"] for run in found["runs"]} == {"load.yaml"}
     assert len({run["workload"]["digest"] for run in found["runs"]}) == 2, "each seed has its own jobs"

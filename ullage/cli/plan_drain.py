@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster_input import ClusterInput, ClusterInputChoice, scene_options
+from ullage.cli.plan_schedule_text import MOST_ROWS
 from ullage.cli.setting_options import is_given, read_options, setting_options
 from ullage.cli.table import aligned
 
@@ -181,7 +182,7 @@ def as_lines(plan: "DrainPlan") -> list[str]:
     if going:
         lines += [*aligned([("REMOVABLE", "WHY", "PODS", "MOVES"), *map(_going_row, going)]), ""]
     if staying:
-        lines += [*aligned([("STAYS", "WHY", "POD", "DETAIL"), *map(_staying_row, staying)]), ""]
+        lines += [*aligned([("STAYS", "WHY", "POD", "DETAIL"), *_staying_rows(staying)]), ""]
     if plan.budgets_left:
         rows = [("PDB", "EVICTIONS LEFT"), *((str(key), str(left)) for key, left in sorted(plan.budgets_left.items()))]
         lines += [*aligned(rows), ""]
@@ -193,6 +194,20 @@ def _going_row(one: "RemovableNode") -> tuple[str, ...]:
     named = ", ".join(f"{move.pod} -> {move.to}" for move in one.moves[:_MOST_NAMED])
     more = f" and {len(one.moves) - _MOST_NAMED} more" if len(one.moves) > _MOST_NAMED else ""
     return one.node, one.reason.value, str(len(one.moves)), f"{named}{more}" or "-"
+
+
+def _staying_rows(staying: "list[UnremovableNode]") -> list[tuple[str, ...]]:
+    """A row for each node; where there are many, nodes that stay for the same reason share one."""
+    if len(staying) <= MOST_ROWS:
+        return [_staying_row(one) for one in staying]
+    by_reason: dict[str, list[UnremovableNode]] = {}
+    for one in staying:
+        by_reason.setdefault(one.reason.value, []).append(one)
+    rows = []
+    for alike in by_reason.values():
+        node, *rest = _staying_row(alike[0])
+        rows.append((node if len(alike) == 1 else f"{node} and {len(alike) - 1} more", *rest))
+    return rows
 
 
 def _staying_row(one: "UnremovableNode") -> tuple[str, ...]:

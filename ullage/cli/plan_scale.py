@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster_input import ClusterInputChoice, scene_options
+from ullage.cli.plan_schedule_text import pods_named, workload_of
 from ullage.cli.setting_options import read_options, setting_options
 from ullage.cli.table import aligned
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
     from ullage.decide.explain.plan_scale import ScalePlan, ScaleStep
+    from ullage.model.fact_event import ObjectKey
 
 EXAMPLES = """\b
 Examples:
@@ -94,9 +96,12 @@ def as_lines(plan: "ScalePlan") -> list[str]:
     if plan.steps:
         rows = [("LOOP", "AFTER", "PROVISIONER", "STEP", "COUNT", "SIZE", "NODES", "WHY"), *map(_row, plan.steps)]
         lines += [*aligned(rows), ""]
+    unmet: dict[tuple[str, str], list[ObjectKey]] = {}
     for pod, refusals in sorted(plan.unmet.items()):
         said = ", ".join(f"{name}: {why.value}" for name, why in refusals.items())
-        lines.append(f"{pod} stays without a node ({said})")
+        unmet.setdefault((workload_of(pod), said), []).append(pod)
+    for (_, said), pods in unmet.items():
+        lines.append(f"{pods_named(pods)} {'stays' if len(pods) == 1 else 'stay'} without a node ({said})")
     sizes = ", ".join(f"{name} {before} -> {after}" for name, (before, after) in plan.sizes.items())
     return [*lines, sizes if plan.settled else f"{sizes}; not settled after the last loop shown"]
 

@@ -33,7 +33,7 @@ def plan_lines(plan: "SchedulePlan", *, every: bool = False) -> list[str]:
     for alike in _alike(plan.unschedulable, every=every):
         verb = "has" if len(alike) == 1 else "have"
         why = f": {alike[0].why}" if alike[0].why else ""
-        lines += [f"{_names([one.pod for one in alike])} {verb} no place{why}", *_reason_lines(alike[0]), ""]
+        lines += [f"{pods_named([one.pod for one in alike])} {verb} no place{why}", *_reason_lines(alike[0]), ""]
     return [*lines, _count(plan)]
 
 
@@ -87,7 +87,8 @@ def _alike(pods: "Sequence[UnschedulablePod]", *, every: bool) -> "list[list[Uns
     return list(found.values())
 
 
-def _names(pods: "Sequence[ObjectKey]") -> str:
+def pods_named(pods: "Sequence[ObjectKey]") -> str:
+    """One pod by its name, several of a workload by the workload and their number."""
     return str(pods[0]) if len(pods) == 1 else f"{workload_of(pods[0])} ({len(pods)} pods)"
 
 
