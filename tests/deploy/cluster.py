@@ -52,7 +52,7 @@ def kubectl(plane: ControlPlane, *arguments: str, stdin: str = "", kubeconfig: P
 
 def installed_arguments(plane: ControlPlane, component: str) -> list[str]:
     """Arguments of a component as the cluster has them, with the variables Kubernetes would fill in."""
-    kind = "daemonset" if component == "agent" else "deployment"
+    kind = "daemonset" if component.endswith("agent") else "deployment"
     body: JsonObject = json.loads(kubectl(plane, "get", kind, f"ullage-{component}", "-n", NAMESPACE, "-o", "json"))
     container: Any = body["spec"]["template"]["spec"]["containers"][0]
     return [one.replace("$(NAMESPACE)", NAMESPACE) for one in container["args"]]

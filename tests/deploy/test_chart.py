@@ -42,6 +42,7 @@ def by_name(objects: list[JsonObject]) -> dict[tuple[str, str], JsonObject]:
             {
                 "features": {"karpenter": True, "clusterApi": True, "kwok": True, "vms": True},
                 "dashboard": {"enabled": True},
+                "vmAgent": {"enabled": True},
             },
             replace(DEFAULT, features=list(Feature), components=list(Component)),
             id="everything",
@@ -86,6 +87,7 @@ def test_lint_is_strict_and_silent() -> None:
         pytest.param({"scheduler": {"replicas": 0}}, "replicas", id="no-replica"),
         pytest.param({"image": {"digest": "latest"}}, "digest", id="no-digest"),
         pytest.param({"agent": {"enabled": "yes"}}, "enabled", id="no-boolean"),
+        pytest.param({"vmAgent": {"enabled": True}}, "needs features.vms", id="vm-agent-without-vms"),
     ],
 )
 def test_wrong_values_are_named(values: dict[str, Any], says: str) -> None:

@@ -5,7 +5,7 @@ import yaml
 
 from tests.deploy.chart import template
 from tests.deploy.cluster import CommandFailed, kubectl, ullage
-from ullage.deploy.component import Component
+from ullage.deploy.component import Component, Feature
 from ullage.deploy.components import COMPONENTS
 from ullage.kube.client.resource import JsonObject
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
@@ -14,7 +14,7 @@ from ullage.testing.controlplane.fixtures import StartControlPlane
 pytestmark = pytest.mark.real
 
 ALL = [part for name in Component for part in ("--only", name.value)]
-FEATURES = ["--feature", "karpenter", "--feature", "cluster-api", "--feature", "kwok"]
+FEATURES = [part for one in Feature for part in ("--feature", one.value)]
 STRICT = ("apply", "--server-side", "--validate=strict", "-f", "-")
 EVERYTHING = {
     "dashboard": {"enabled": True},
@@ -53,7 +53,7 @@ def test_pod_security(control_plane: ControlPlane, name: Component) -> None:
     kubectl(control_plane, *STRICT, stdin=yaml.safe_dump(body))
     workload = next(
         one
-        for one in template({name.value: {"enabled": True}})
+        for one in template({COMPONENTS[name].value_name: {"enabled": True}, "features": {"vms": True}})
         if one["metadata"]["name"] == f"ullage-{name}" and one["kind"] in ("Deployment", "DaemonSet")
     )
     pod = {

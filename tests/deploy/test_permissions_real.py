@@ -19,7 +19,7 @@ EDITOR = {
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
     "subjects": [{"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}],
 }
-COMPONENTS = ("scheduler", "controller", "webhook", "agent", "dashboard")
+COMPONENTS = ("scheduler", "controller", "webhook", "agent", "vm-agent", "dashboard")
 MAY_WRITE = {"scheduler", "controller"}
 """The controller writes the Lease of its own election, in the same namespace."""
 
@@ -28,7 +28,7 @@ MAY_WRITE = {"scheduler", "controller"}
 def plane(start_control_plane: StartControlPlane) -> ControlPlane:
     plane = start_control_plane(ControlPlaneSpec())
     everything = [part for name in COMPONENTS for part in ("--only", name)]
-    kubectl(plane, *STRICT, stdin=ullage(plane, "install", *everything))
+    kubectl(plane, *STRICT, stdin=ullage(plane, "install", *everything, "--feature", "vms"))
     kubectl(plane, "create", "namespace", TEAM)
     kubectl(plane, *STRICT, stdin=yaml.safe_dump(EDITOR))
     return plane

@@ -17,10 +17,14 @@ import yaml
 
 from tests.deploy.cluster import NAMESPACE, PROGRAM, Component, kubectl, run, ullage
 from tests.deploy.permissions import declared, denied, used
+from tests.deploy.test_check_real import check
+from tests.deploy.vm_story import VmPorts, agent_settings, grow_a_vm, metrics_served
 from tests.kube.crds.bad_provisioners import with_fields
+from tests.observe.collector import collecting
 from ullage.deploy.component import Component as ComponentName
 from ullage.deploy.component import Feature
 from ullage.deploy.components import COMPONENTS
+from ullage.kube.crds.catalog import VM_KINDS
 from ullage.testing.builders import a_node
 from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec, GoProgram
 from ullage.testing.controlplane.components import KWOK_NODE_ANNOTATION
@@ -29,8 +33,10 @@ from ullage.testing.controlplane.fixtures import prepare
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
 
 NODE = "gpu-1"
-FEATURES = (Feature.KWOK,)
-SETTINGS = {"draining": {"unremovableRecheckTimeout": "1s", "nodeDeleteDelayAfterTaint": "1s", "scanInterval": "1s"}}
+VM_NODE = "vms-1"
+FEATURES = (Feature.KWOK, Feature.VMS)
+DRAINING = {"unremovableRecheckTimeout": "1s", "nodeDeleteDelayAfterTaint": "1s", "scanInterval": "1s"}
+FIRST_CLAIM = Path(__file__).parents[2] / "docs" / "tasks" / "first-claim.yaml"
 STRICT = ("apply", "--server-side", "--validate=strict", "-f", "-")
 
 
@@ -45,6 +51,10 @@ class Story:
     """Everything at work."""
 
     def __init__(self, plane: ControlPlane, folder: Path, stack: ExitStack) -> None:
+        self.guest = stack.enter_context(metrics_served())
+        self.collector = stack.enter_context(collecting())
+        self.vm_ports = VmPorts()
+        stack.callback(self.vm_ports.release)
         self.plane = plane
         self.folder = folder
         self.stack = stack
@@ -52,16 +62,23 @@ class Story:
 
     def install(self) -> None:
         """Install with the command, into a cluster with one GPU node; KWOK plays the pods, processes here work."""
-        node = {"apiVersion": "v1", "kind": "Node", **a_node(NODE)}
-        node["metadata"]["annotations"] = dict([KWOK_NODE_ANNOTATION])
-        kubectl(self.plane, *STRICT, stdin=yaml.safe_dump(node))
+        for name in (NODE, VM_NODE):
+            node = {"apiVersion": "v1", "kind": "Node", **a_node(name)}
+            node["metadata"]["annotations"] = dict([KWOK_NODE_ANNOTATION])
+            kubectl(self.plane, *STRICT, stdin=yaml.safe_dump(node))
+        for kind in VM_KINDS:
+            kubectl(self.plane, *STRICT, stdin=kind.text())
         settings = self.folder / "given.yaml"
-        settings.write_text(yaml.safe_dump(SETTINGS))
+        scheduling = {"traceEndpoint": self.collector.url}
+        given = {"draining": DRAINING, "scheduling": scheduling, "vmagent": agent_settings(self.guest)}
+        settings.write_text(yaml.safe_dump(given))
         everything = [part for name in COMPONENTS for part in ("--only", str(name))]
-        chosen = (*everything, "--feature", "kwok", "--settings", str(settings), "--simulate", "8xH100-SXM")
+        features = [part for one in FEATURES for part in ("--feature", str(one))]
+        chosen = (*everything, *features, "--settings", str(settings), "--simulate", "8xH100-SXM")
         said = ullage(self.plane, "install", "--apply", *chosen).splitlines()
         assert said[0] == "serves GpuClaim"
-        assert {f"ready Deployment ullage-{name}" for name in COMPONENTS if name != "agent"} <= set(said)
+        deployed = [spec.name for spec in COMPONENTS.values() if not spec.per_node]
+        assert {f"ready Deployment {name}" for name in deployed} <= set(said)
         assert said[-1].startswith("installed;")
 
     def start(self, name: str, **how: Any) -> Component:
@@ -70,7 +87,7 @@ class Story:
 
     def start_all(self) -> None:
         self.start("agent", node=NODE, more=("--node-name", NODE))
-        self.start("scheduler")
+        self.start("scheduler", more=self.vm_ports.arguments())
         self.start("controller")
         self._start_webhook()
         token = self.folder / "token"
@@ -178,10 +195,14 @@ def test_the_story_of_an_installation(plane: ControlPlane, tmp_path: Path) -> No
         story.install()
         story.start_all()
         _claim_and_bind(story)
+        assert check(plane) == (0, {}), "a healthy cluster: nothing is missing or in the way"
+        grow_a_vm(story, story.guest, story.vm_ports, VM_NODE)
         _grow_and_drain(story)
         _upgrade_in_the_middle_of_a_gang(story)
         for one in reversed(list(story.running.values())):
             one.terminate()
+            assert "Traceback" not in one.said(), f"{one.name} ended with a traceback:\n{one.said()[-4000:]}"
+        _placements_were_traced(story)
         _nothing_was_denied(plane)
         _no_verb_is_unused(plane)
         _uninstall(story)
@@ -195,18 +216,19 @@ def _claim_and_bind(story: Story) -> None:
         "metadata": {"name": "q", "namespace": "default"},
         "spec": {"gpus": 64},
     }
-    story.apply(quota, claim("first", 2), pod("first"))
+    story.apply(quota)
+    kubectl(story.plane, *STRICT[:-1], str(FIRST_CLAIM))  # the newcomer's last command
     story.until("the first claim is bound", lambda: story.bound("first"))
     assert story.node_of("first") == NODE
     found = story.get("pod", "first", "-n", "default")
     variables = {one["name"] for one in found["spec"]["containers"][0]["env"]}
     assert "NVIDIA_VISIBLE_DEVICES" in variables, "the webhook shows it its GPUs"
-    assert len(story.get("leases", "-n", NAMESPACE, "-l", "gpu.scheduling/managed")["items"]) == 2
+    assert len(story.get("leases", "-n", NAMESPACE, "-l", "gpu.scheduling/managed")["items"]) == 1
 
 
 def _grow_and_drain(story: Story) -> None:
     """A pod finds no room: a pool buys a node. Room comes elsewhere: the node is drained, and the pod moves."""
-    story.apply(pool("pool"), claim("filler", 6), pod("filler"))
+    story.apply(pool("pool"), claim("filler", 7), pod("filler"))
     story.until("the node is full", lambda: story.bound("filler"))
     story.apply(claim("web", 2), web("web"))
     story.until("a node is bought", lambda: story.web_nodes() not in ([], [NODE]), 60)
@@ -233,6 +255,16 @@ def _upgrade_in_the_middle_of_a_gang(story: Story) -> None:
         assert not any(story.bound(one) for one in members), "a gang comes whole or not at all"
     story.apply(*(pod(name) for name in members[2:]))
     story.until("the gang is bound", lambda: story.bound(*members))
+
+
+def _placements_were_traced(story: Story) -> None:
+    """The collector of traces has that of the first pod: decide, lease, bind; and that of the gang."""
+    traces = story.collector.traces()
+    (first,) = [one for one in traces if one["placement"][0].attributes.get("k8s.pod.name") == "first"]
+    decide, lease, bind = (first[step][0] for step in ("decide", "lease", "bind"))
+    assert decide.ended <= lease.began < lease.ended <= bind.began
+    assert first["placement"][0].attributes["k8s.node.name"] == NODE
+    assert any(one["placement"][0].attributes.get("ullage.gang") == "default/gang" for one in traces)
 
 
 def _nothing_was_denied(plane: ControlPlane) -> None:

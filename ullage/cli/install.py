@@ -13,7 +13,7 @@ from ullage.model.lease import LEASE_NAMESPACE
 if TYPE_CHECKING:
     from ullage.deploy.options import InstallOptions
 
-COMPONENT_NAMES = ("scheduler", "controller", "webhook", "agent", "dashboard")
+COMPONENT_NAMES = ("scheduler", "controller", "webhook", "agent", "vm-agent", "dashboard")
 FEATURE_NAMES = ("karpenter", "cluster-api", "kwok", "vms")
 
 EXAMPLES = """\b
@@ -35,14 +35,14 @@ Examples:
     "components",
     multiple=True,
     type=click.Choice(COMPONENT_NAMES),
-    help="Install these components. May be repeated. Default: all but the dashboard.",
+    help="Install these components. May be repeated. Default: all but vm-agent and dashboard.",
 )
 @click.option(
     "--feature",
     "features",
     multiple=True,
     type=click.Choice(FEATURE_NAMES),
-    help="Grant what this needs: Karpenter, Cluster API, or simulated nodes. May be repeated.",
+    help="Grant what this needs: Karpenter, Cluster API, simulated nodes, or VMs. May be repeated.",
 )
 @click.option(
     "--definitions-only", is_flag=True, help="Our kinds and the namespace, for processes outside the cluster."
@@ -80,6 +80,7 @@ def read_options(options: dict[str, Any]) -> "InstallOptions":
     from dataclasses import replace
 
     from ullage.deploy.component import Component, Feature
+    from ullage.deploy.components import COMPONENTS
     from ullage.deploy.options import InstallOptions
 
     chosen = InstallOptions(
@@ -97,7 +98,11 @@ def read_options(options: dict[str, Any]) -> "InstallOptions":
             raise UserError("--definitions-only: installs no component; leave --only out")
         return replace(chosen, components=())
     if options["components"]:
-        return replace(chosen, components=[Component(one) for one in options["components"]])
+        chosen = replace(chosen, components=[Component(one) for one in options["components"]])
+    for one in chosen.components:
+        needed = COMPONENTS[one].needs
+        if needed is not None and needed not in chosen.features:
+            raise UserError(f"--only {one}: needs --feature {needed}, which lets the scheduler answer it")
     return chosen
 
 

@@ -11,6 +11,8 @@ import click
 from ullage.cli.main import VERBS, ullage
 from ullage.config.docs import settings_page
 from ullage.decide.placement.reasons import reasons_page
+from ullage.deploy.monitoring import monitoring_page
+from ullage.deploy.names import names_page
 from ullage.model.lifecycles import lifecycles_page
 from ullage.observe.admission_metrics import ADMISSION_METRICS
 from ullage.observe.agent_metrics import AGENT_METRICS
@@ -58,6 +60,8 @@ PAGES = {
     "cli.md": command_line,
     "lifecycles.md": lifecycles_page,
     "metrics.md": _metrics,
+    "monitoring.md": monitoring_page,
+    "names.md": names_page,
     "reasons.md": reasons_page,
     "settings.md": settings_page,
 }

@@ -17,6 +17,7 @@ class Component(StrEnum):
     CONTROLLER = "controller"
     WEBHOOK = "webhook"
     AGENT = "agent"
+    VM_AGENT = "vm-agent"
     DASHBOARD = "dashboard"
 
 
@@ -85,6 +86,14 @@ class ComponentSpec:
     takes_settings: bool = False
     """True if it reads the settings file."""
     by_default: bool = True
+    needs: Feature | None = None
+    """Feature without which it cannot work."""
+
+    @property
+    def value_name(self) -> str:
+        """Name among the chart's values."""
+        first, *others = self.component.split("-")
+        return first + "".join(word.capitalize() for word in others)
 
     @property
     def name(self) -> str:

@@ -12,11 +12,14 @@ from ullage.deploy.component import (
     Component,
     ComponentPort,
     ComponentSpec,
+    Feature,
 )
 
 NAMESPACE_VARIABLE = "$(NAMESPACE)"
 """Place of the installation's namespace in arguments. Kubernetes fills it in from the pod's own namespace."""
 DASHBOARD_TOKEN = "/etc/ullage/dashboard/token"
+SCHEDULER_CA = "/etc/ullage/scheduler-ca"
+SCHEDULER_TOKEN = "/var/run/secrets/ullage/scheduler"
 SETTINGS_FILE = "/etc/ullage/settings/settings.yaml"
 
 _PROBES = ComponentPort("probes", PROBES_PORT)
@@ -78,6 +81,30 @@ _SPECS = (
         memory_limit="256Mi",
         priority_class="system-node-critical",
         unrestricted="It reads the kubelet's PodResources socket and the host's /proc by hostPath; both are root's.",
+    ),
+    ComponentSpec(
+        component=Component.VM_AGENT,
+        summary="Resizes the VMs of its node by their load.",
+        arguments=(
+            "vm-agent",
+            "--scheduler",
+            f"https://ullage-scheduler.{NAMESPACE_VARIABLE}.svc:{PERMITS_PORT}",
+            "--scheduler-ca",
+            f"{SCHEDULER_CA}/ca.crt",
+            "--token-file",
+            f"{SCHEDULER_TOKEN}/token",
+            *_LISTEN,
+        ),
+        ports=(_PROBES,),
+        rules=roles.VM_AGENT,
+        replicas=0,
+        cpu="20m",
+        memory="64Mi",
+        memory_limit="256Mi",
+        priority_class="system-node-critical",
+        takes_settings=True,
+        by_default=False,
+        needs=Feature.VMS,
     ),
     ComponentSpec(
         component=Component.DASHBOARD,

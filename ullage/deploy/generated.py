@@ -66,6 +66,7 @@ def _declared() -> JsonObject:
 def _component(spec: ComponentSpec) -> JsonObject:
     return {
         "summary": spec.summary,
+        "values": spec.value_name,
         "arguments": list(spec.arguments),
         "ports": [{"name": port.name, "number": port.number} for port in spec.ports],
         "replicas": spec.replicas,

@@ -520,6 +520,16 @@ AGENT = (
     ),
 )
 
+VM_AGENT = (
+    RbacRule(
+        group="",
+        resources=("pods",),
+        verbs=_FOLLOW,
+        why="The VM pods on its node. RBAC knows no nodes: it could read all.",
+    ),
+    RbacRule(group=_VMS, resources=("virtualmachines",), verbs=(*_FOLLOW, "patch"), why="The size of VMs."),
+)
+
 DASHBOARD = (
     *_SNAPSHOT,
     RbacRule(group=_GPU, resources=("nodeprovisioners",), verbs=_FOLLOW, why="The pools there are."),

@@ -1,12 +1,21 @@
 """Deployments, DaemonSets, Services, disruption budgets and network policies of components."""
 
 from ullage.deploy.component import Component, ComponentPort, ComponentSpec
-from ullage.deploy.components import DASHBOARD_TOKEN, SETTINGS_FILE
+from ullage.deploy.components import (
+    COMPONENTS,
+    DASHBOARD_TOKEN,
+    NAMESPACE_VARIABLE,
+    SCHEDULER_CA,
+    SCHEDULER_TOKEN,
+    SETTINGS_FILE,
+)
 from ullage.deploy.labels import labels, metadata, selector
 from ullage.deploy.options import InstallOptions
 from ullage.kube.client.resource import JsonObject
 
 SETTINGS_NAME = "ullage-settings"
+SCHEDULER_CA_MAP = "ullage-scheduler-ca"
+"""ConfigMap with the authority of the port that VM agents call; the scheduler writes it."""
 DASHBOARD_SECRET = "ullage-dashboard-token"
 GPU_NODES = {"nvidia.com/gpu.present": "true"}
 """Label that GPU Feature Discovery puts on nodes with GPUs."""
@@ -43,6 +52,8 @@ def arguments(spec: ComponentSpec, options: InstallOptions) -> list[str]:
     given = list(spec.arguments)
     if spec.takes_settings and options.settings:
         given += ["--settings", SETTINGS_FILE]
+    if spec.component is Component.SCHEDULER and Component.VM_AGENT in options.components:
+        given += ["--vm-agent-account", f"{NAMESPACE_VARIABLE}/{COMPONENTS[Component.VM_AGENT].name}"]
     if spec.component is Component.AGENT and options.simulate:
         given += ["--simulate", options.simulate]
     return given
@@ -79,7 +90,7 @@ def _pod(spec: ComponentSpec, options: InstallOptions) -> JsonObject:
     if volumes:
         pod["volumes"] = volumes
     if spec.per_node:
-        if not options.simulate:
+        if spec.component is Component.AGENT and not options.simulate:
             pod["nodeSelector"] = dict(GPU_NODES)
         pod["tolerations"] = [{"operator": "Exists"}]
     elif spec.replicas > 1:
@@ -127,6 +138,7 @@ def _environment(spec: ComponentSpec) -> list[JsonObject]:
     found = [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}]
     if spec.per_node:
         found.append({"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
+    if spec.component is Component.AGENT:
         # The container toolkit gives it the driver's library, and every GPU to read.
         found.append({"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"})
         found.append({"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"})
@@ -138,12 +150,14 @@ MOUNTS = {
     "dashboard-token": DASHBOARD_TOKEN.rpartition("/")[0],
     "pod-resources": "/var/lib/kubelet/pod-resources",
     "host-proc": "/host/proc",
+    "scheduler-ca": SCHEDULER_CA,
+    "scheduler-token": SCHEDULER_TOKEN,
 }
 """Place of each volume in the container. All are read-only."""
 
 
 def _volumes(spec: ComponentSpec, options: InstallOptions) -> list[JsonObject]:
-    if spec.per_node:
+    if spec.component is Component.AGENT:
         # The folder may be missing where there is no kubelet that serves it yet: then it is made.
         kubelet = {"path": "/var/lib/kubelet/pod-resources", "type": "DirectoryOrCreate"}
         return [
@@ -152,9 +166,15 @@ def _volumes(spec: ComponentSpec, options: InstallOptions) -> list[JsonObject]:
         ]
     if spec.component is Component.DASHBOARD:
         return [{"name": "dashboard-token", "secret": {"secretName": DASHBOARD_SECRET}}]
+    found: list[JsonObject] = []
+    if spec.component is Component.VM_AGENT:
+        # The pod starts once the leading scheduler has published its authority.
+        found.append({"name": "scheduler-ca", "configMap": {"name": SCHEDULER_CA_MAP}})
+        token = {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}}
+        found.append({"name": "scheduler-token", "projected": {"sources": [token]}})
     if spec.takes_settings and options.settings:
-        return [{"name": "settings", "configMap": {"name": SETTINGS_NAME}}]
-    return []
+        found.append({"name": "settings", "configMap": {"name": SETTINGS_NAME}})
+    return found
 
 
 def _service(spec: ComponentSpec, namespace: str) -> JsonObject:

@@ -5,7 +5,7 @@ and a write stays one step of the server.
 """
 
 from base64 import b64decode
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ullage.decide.admission.mutate import ClaimLookup
@@ -31,15 +31,20 @@ T = TypeVar("T")
 _OVER = ("Succeeded", "Failed")
 
 
-def post_webhook(server: SimulatedApiServer, policy: AdmissionPolicy) -> None:
-    """From now on every write to this server passes the webhook with this policy."""
-    server.post(lambda world: WebhookAdmission(world, policy))
+def post_webhook(
+    server: SimulatedApiServer, policy: AdmissionPolicy, on_answer: Callable[[ReviewAnswer], None] = lambda _: None
+) -> None:
+    """From now on every write to this server passes the webhook with this policy. `on_answer` gets each answer."""
+    server.post(lambda world: WebhookAdmission(world, policy, on_answer))
 
 
 class WebhookAdmission:
     """Both configurations of the webhook, registered for good."""
 
-    def __init__(self, world: ServerContext, policy: AdmissionPolicy) -> None:
+    def __init__(
+        self, world: ServerContext, policy: AdmissionPolicy, on_answer: Callable[[ReviewAnswer], None] = lambda _: None
+    ) -> None:
+        self._on_answer = on_answer
         self._identities = policy.identities
         self._reviewer = AdmissionReviewer(policy, _StoredClaims(world))
         self._asked = 0
@@ -77,6 +82,7 @@ class WebhookAdmission:
     def _response(self, hook: WebhookRule, asking: Coroutine[Any, Any, ReviewAnswer]) -> Mapping[str, Any]:
         """Response of the webhook. Raises StatusError, worded as the API server words it."""
         answered = _at_once(asking)
+        self._on_answer(answered)
         body = decode(answered.body)
         if answered.code != 200:
             said = body.get("message", "")

@@ -25,6 +25,8 @@ from ullage.errors import ApiError, LeadershipLost, UserError
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.rest import RestApi
 from ullage.kube.client.transport import Transport
+from ullage.observe.draining_metrics import DrainMetrics
+from ullage.observe.provisioning_metrics import ProvisioningMetrics
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import Latency, NetworkConditions
 from ullage.sim.process import ProcessRun, SimulatedProcess
@@ -66,6 +68,11 @@ class WorldProcesses:
         self.spec = spec
         self.cloud = cloud
         self.metrics = CountingMetrics(CollectorRegistry())
+        self.provisioning_metrics: ProvisioningMetrics | None = None
+        self.drain_metrics: DrainMetrics | None = None
+        if spec.controller_metrics:
+            self.provisioning_metrics = ProvisioningMetrics(CollectorRegistry())
+            self.drain_metrics = DrainMetrics(CollectorRegistry())
         self.running: dict[str, Any] = {}
         """Live object of each loop, in its present run."""
         users = dict.fromkeys(PROCESS_OF[name] for name in spec.loops)
@@ -157,12 +164,15 @@ async def _control(loops: WorldProcesses, life: ProcessRun, rng: random.Random, 
     spec, providers = loops.spec, EveryProvider(loops.cloud)
     api, clock = loops.api(life.transport, rng), life.clock
     host = ControllerEnvironment(
-        instance=f"controller-{seed}", providers=providers, provisions=PROVISIONING in spec.loops
+        instance=f"controller-{seed}",
+        providers=providers,
+        provisions=PROVISIONING in spec.loops,
+        metrics=loops.provisioning_metrics,
     )
     provisioning = ProvisioningController(api, spec.settings, clock, seed=seed, host=host)
     loops.running[PROVISIONING] = provisioning
     if DRAINING in spec.loops:
-        loops.running[DRAINING] = DrainController(provisioning, spec.settings)
+        loops.running[DRAINING] = DrainController(provisioning, spec.settings, metrics=loops.drain_metrics)
     if spec.karpenter is not None:
         loops.running[KARPENTER] = KarpenterController(
             provisioning,

@@ -87,6 +87,8 @@ class WorldSpec:
     """Latency between each loop and the API server."""
     faults: bool = False
     """Networks and machines may fail: watches end and resync, agents and kubelets send heartbeats."""
+    controller_metrics: bool = False
+    """Keep the metrics of the controller, too. Those of the scheduler are always kept."""
     invariants: bool = True
     vms: VmWorldSpec | None = None
     """Kinds, controller and agents of VMs; None: there are none."""

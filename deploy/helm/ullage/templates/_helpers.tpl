@@ -29,7 +29,13 @@ app.kubernetes.io/component: {{ . }}
 
 {{/* Volumes of a component with their mounts, as a list: a dict with `name`, `declared` and `root`. */}}
 {{- define "ullage.volumes" -}}
-{{- if .declared.perNode }}
+{{- if eq .name "vm-agent" }}
+- name: scheduler-ca
+  configMap: {name: ullage-scheduler-ca}
+- name: scheduler-token
+  projected: {sources: [{serviceAccountToken: {path: token, expirationSeconds: 3600}}]}
+{{- end }}
+{{- if eq .name "agent" }}
 - name: pod-resources
   hostPath: {path: /var/lib/kubelet/pod-resources, type: DirectoryOrCreate}
 - name: host-proc
@@ -44,7 +50,11 @@ app.kubernetes.io/component: {{ . }}
 {{- end }}
 
 {{- define "ullage.mounts" -}}
-{{- if .declared.perNode }}
+{{- if eq .name "vm-agent" }}
+- {name: scheduler-ca, mountPath: /etc/ullage/scheduler-ca, readOnly: true}
+- {name: scheduler-token, mountPath: /var/run/secrets/ullage/scheduler, readOnly: true}
+{{- end }}
+{{- if eq .name "agent" }}
 - {name: pod-resources, mountPath: /var/lib/kubelet/pod-resources, readOnly: true}
 - {name: host-proc, mountPath: /host/proc, readOnly: true}
 {{- else if eq .name "dashboard" }}
@@ -116,6 +126,10 @@ spec:
         - --settings
         - /etc/ullage/settings/settings.yaml
         {{- end }}
+        {{- if and (eq .name "scheduler") .root.Values.vmAgent.enabled }}
+        - --vm-agent-account
+        - $(NAMESPACE)/ullage-vm-agent
+        {{- end }}
         {{- if and .declared.perNode .values.simulate }}
         - --simulate
         - {{ .values.simulate | quote }}
@@ -129,6 +143,8 @@ spec:
         {{- if .declared.perNode }}
         - name: NODE_NAME
           valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+        {{- end }}
+        {{- if eq .name "agent" }}
         - {name: NVIDIA_VISIBLE_DEVICES, value: all}
         - {name: NVIDIA_DRIVER_CAPABILITIES, value: utility}
         {{- end }}
