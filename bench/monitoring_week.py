@@ -22,8 +22,7 @@ from ullage.sim.admission import post_webhook
 from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.kubelet.timings import KubeletTimings
 from ullage.sim.virtual_time import run_virtual
-from ullage.sim.world.processes import DRAINING, PROVISIONING, SCHEDULER
-from ullage.sim.world.spec import Arrival, WorldSpec
+from ullage.sim.world.spec import DRAINING, PROVISIONING, SCHEDULER, Arrival, WorldSpec
 from ullage.sim.world.workload_player import WorkloadPlayer
 from ullage.sim.world.world import World, started_world
 

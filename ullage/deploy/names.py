@@ -49,6 +49,9 @@ NAMES = (
     ObjectName(f"{_G}vm-requested", _A, "Pod of a VM", "scheduler", "Size that its agent asked for last."),
     ObjectName(f"{_G}vm-unit", _A, "Pod of a VM", "scheduler", "Compute unit in which it grows."),
     ObjectName(f"{_G}vm-last-migration", _A, "VirtualMachine", "scheduler", "Unix second of its last migration."),
+    ObjectName(
+        f"{_G}vm-needs-node", _A, "VirtualMachine", "scheduler", "Since when it finds no other node (Unix second)."
+    ),
     ObjectName(f"{_G}template", _A, "GpuClaim", "scheduler", "The claim that this one is a copy of."),
     ObjectName(f"{_G}claim-protection", _F, "GpuClaim", "scheduler", "The claim is in use; it goes when its pods do."),
     ObjectName(f"{_G}node-kind", _L, "Node", "agent", "How its GPUs are given out: leased, counted, dra."),
