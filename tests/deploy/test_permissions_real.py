@@ -42,7 +42,8 @@ def lease(namespace: str) -> str:
 
 
 def test_who_may_write_leases(plane: ControlPlane) -> None:
-    """An editor of another namespace cannot forge a holder; nor can the scheduler write outside of its own."""
+    """An editor of another namespace cannot forge a holder, the scheduler cannot write outside of its own, and only it
+    can change a Lease that is there."""
     alice = plane.kubeconfig_for("alice")
     with pytest.raises(CommandFailed, match=r"leases.*forbidden"):
         kubectl(plane, "create", "-f", "-", stdin=lease(NAMESPACE), kubeconfig=alice)
@@ -53,6 +54,19 @@ def test_who_may_write_leases(plane: ControlPlane) -> None:
         if name not in MAY_WRITE:
             with pytest.raises(CommandFailed, match=r"leases.*forbidden"):
                 kubectl(plane, "create", "-f", "-", stdin=lease(NAMESPACE), kubeconfig=access)
+    assert "created" in kubectl(plane, "create", "-f", "-", stdin=lease(NAMESPACE))
+    forged = lease(NAMESPACE).replace("alice/p", "mallory/p")
+    for name in COMPONENTS:
+        if name == "scheduler":
+            continue
+        access = plane.kubeconfig_of_account(f"ullage-{name}", NAMESPACE)
+        with pytest.raises(CommandFailed, match=r"leases.*forbidden"):
+            kubectl(plane, "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=forged, kubeconfig=access)
+        with pytest.raises(CommandFailed, match=r"leases.*forbidden"):
+            kubectl(plane, "replace", "-f", "-", stdin=forged, kubeconfig=access)
+    with pytest.raises(CommandFailed, match=r"leases.*forbidden"):
+        kubectl(plane, "replace", "-f", "-", stdin=forged, kubeconfig=alice)
+    kubectl(plane, "delete", "-f", "-", stdin=forged)
     scheduler = plane.kubeconfig_of_account("ullage-scheduler", NAMESPACE)
     assert "created" in kubectl(plane, "create", "-f", "-", stdin=lease(NAMESPACE), kubeconfig=scheduler)
 

@@ -23,12 +23,22 @@ _EVENT_SERIES = RbacRule(
     why="An Event that repeats is counted in the first one.",
     seldom="an Event repeats within its window",
 )
-_ELECTION = RbacRule(
-    group=_LEASES,
-    resources=("leases",),
-    verbs=("get", "create", "update"),
-    scope=RuleScope.NAMESPACE,
-    why="The Lease by which one replica leads.",
+_ELECTION = (
+    RbacRule(
+        group=_LEASES,
+        resources=("leases",),
+        verbs=("create",),
+        scope=RuleScope.NAMESPACE,
+        why="The Lease by which one replica leads. A create cannot be limited by name.",
+    ),
+    RbacRule(
+        group=_LEASES,
+        resources=("leases",),
+        verbs=("get", "update"),
+        names=("ullage-controller",),
+        scope=RuleScope.NAMESPACE,
+        why="The Lease by which one replica leads, and no Lease of a GPU.",
+    ),
 )
 
 _VMS = "vm.neon.tech"
@@ -309,7 +319,7 @@ CONTROLLER = (
     ),
     _EVENTS,
     _EVENT_SERIES,
-    _ELECTION,
+    *_ELECTION,
     RbacRule(
         group=_LEASES,
         resources=("leases",),
