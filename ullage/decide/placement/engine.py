@@ -279,7 +279,10 @@ class PlacementEngine:
         """Count the demand of a pod whose placement is assumed already, as of a gang. Inside a what-if nothing is."""
         if not self._snapshot.trying:
             self._view.columns()
-            self.mix.record(self._view.demand(device_ask(pod), dict(pod.shape.requests).get(CPU, 0)))
+            known = self._rankings.known_demand(pod.shape)  # the placement was mostly found by a ranking
+            if known is None:
+                known = self._view.demand(device_ask(pod), dict(pod.shape.requests).get(CPU, 0))
+            self.mix.record(known)
 
     def _policy_for(self, demand: GpuDemand) -> GpuScorer:
         """Policy for the current workload mix; made anew only when the mix or the cluster's models have changed."""

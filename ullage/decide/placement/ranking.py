@@ -160,6 +160,12 @@ class NodeRankings:
         policy.look(view, range(self._columns.size) if rows is None else rows)
         self._looking, self._looked_at = policy, changed.version
 
+    def known_demand(self, shape: Shape) -> GpuDemand | None:
+        """GpuDemand of a shape that was ranked; None if it has to be made. Call the view's `columns` first."""
+        ranking = self._known.get(shape)
+        known = None if ranking is None else ranking.demand
+        return None if known is None or len(known.milli) != self._view.models else known
+
     def demand(self, ranking: NodeRanking) -> GpuDemand:
         """GpuDemand of the shape for the GPU policy. Call the view's `columns` first."""
         known = ranking.demand

@@ -98,7 +98,8 @@ class RowFilters:
             bound = rule.bind(self.shape, snapshot)
             if bound is not None:
                 (self._on_node if rule.reads is Reads.NODE else self._on_row).append((CODE[rule.reason], bound))
-        self._node_first = all(code < least for least, _ in self._on_row for code, _ in self._on_node)
+        last, first = self._on_node[-1:], self._on_row[:1]
+        self._node_first = not (last and first) or last[0][0] < first[0][0]
         """All filters of the node come before all others, as for most shapes."""
         self._expiring = [bound for _, bound in (*self._on_node, *self._on_row) if bound.expires]
         self._node: Codes = np.full(columns.capacity, NO_NODE, np.uint8)

@@ -96,7 +96,9 @@ class WorkloadMix:
         self._total = sum(self._weights.values())
         now = typical_of(self._weights)
         if _distance(self._typical, now) > DRIFT:
-            self._typical = now
+            # The same object as before the first placement, if it says the same: scores keep their caches.
+            alone = self._alone.get(now.demands[0])
+            self._typical = alone if alone == now else now
 
 
 def typical_of(weights: dict[GpuDemand, float], cover: float = COVER) -> TypicalDemands:
