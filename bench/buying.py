@@ -22,6 +22,7 @@ from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.provisioner import GpuTemplate, NodeTemplate, PoolThresholds, Provisioner
 from ullage.model.shape import Shape, asking_for
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.exact_packing import bounds
 
@@ -41,7 +42,7 @@ SHAPES: Sequence[tuple[int, int, int]] = (
     (5, 40, 320),
 )
 """GPUs, cores and GiB of memory of a pod."""
-NOW = 1_000_000.0
+NOW = Instant(1_000_000.0)
 
 
 def run(scale: float) -> list[Figure]:
@@ -91,7 +92,7 @@ def waiting(pods: int) -> ClusterSnapshot:
         pod = Pod(
             key=ObjectKey("team", f"pod-{number:06}"),
             uid=f"uid-{number}",
-            created=NOW - 60.0,
+            created=Instant(NOW - 60.0),
             node="",
             phase=Phase.PENDING,
             deleting=False,

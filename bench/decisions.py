@@ -23,6 +23,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import Shape, asking_for, interned
 from ullage.model.shape_terms import Toleration
+from ullage.model.units import Instant
 from ullage.state.queue import SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -35,7 +36,7 @@ RUNS = 3
 FEW_PER_SECOND, MANY_PER_SECOND, GROWTH = 10_000.0, 3_000.0, 2.0
 """Promised."""
 
-NOW = 1.0
+NOW = Instant(1.0)
 SLICE = 100
 """Pods timed together."""
 
@@ -146,7 +147,7 @@ def a_cluster(nodes: int) -> ClusterSnapshot:
         node = Node(
             name=name,
             uid=name,
-            created=0.0,
+            created=Instant(0.0),
             ready=True,
             unschedulable=False,
             labels=labels,
@@ -165,7 +166,7 @@ def a_cluster(nodes: int) -> ClusterSnapshot:
             for gpu in range(GPUS_OF_A_NODE)
         )
         snapshot.apply(Added(ObjectKey("", name), node))
-        snapshot.apply(Added(ObjectKey("", name), Inventory(node=name, reported_at=0.0, devices=devices)))
+        snapshot.apply(Added(ObjectKey("", name), Inventory(node=name, reported_at=Instant(0.0), devices=devices)))
     return snapshot
 
 
@@ -216,7 +217,7 @@ def some_pods(shapes: Sequence[Shape], count: int, seed: int = 11) -> dict[Objec
         made[key] = Pod(
             key=key,
             uid=key.name,
-            created=0.0,
+            created=Instant(0.0),
             node="",
             phase=Phase.PENDING,
             deleting=False,

@@ -17,6 +17,7 @@ from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.node import Node
 from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.state.cluster import ClusterState
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -25,7 +26,7 @@ RUNS = 3
 FIRST, SECOND, GROWTH = 2.5, 1.0, 6.0
 """Promised: seconds of CPU, and how many times more four times the cluster may cost."""
 
-NOW = 1_000_000.0
+NOW = Instant(1_000_000.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def a_cluster(nodes: int) -> ClusterSnapshot:
         node = Node(
             name=name,
             uid=name,
-            created=0.0,
+            created=Instant(0.0),
             ready=True,
             unschedulable=False,
             labels={"kubernetes.io/hostname": name},
@@ -100,7 +101,7 @@ def a_cluster(nodes: int) -> ClusterSnapshot:
             pod = Pod(
                 key=key,
                 uid=key.name,
-                created=0.0,
+                created=Instant(0.0),
                 node=name,
                 phase=Phase.RUNNING,
                 deleting=False,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from bench.record import Figure
 from ullage.clock import Instant
+from ullage.model.units import Steady
 
 T = TypeVar("T")
 
@@ -31,8 +32,8 @@ class CpuClock:
     def now(self) -> Instant:
         return Instant(self._began + time.thread_time())
 
-    def steady(self) -> float:
-        return time.thread_time()
+    def steady(self) -> Steady:
+        return Steady(time.thread_time())
 
     async def charge(self, cpu_seconds: float) -> None:  # noqa: ARG002 - spent already
         return None

@@ -29,6 +29,7 @@ from ullage.model.pod import Pod
 from ullage.model.provisioner import Consolidation, ConsolidationPolicy, Provisioner
 from ullage.model.quota import Quota, QuotaLimits
 from ullage.model.stepper import Stepper
+from ullage.model.units import Instant, Steady
 from ullage.runtime import drive, keep_garbage_collection_short
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -53,7 +54,7 @@ class Planning:
         self.drains = DrainCore(self.core.assigner, self.settings.draining)
         self.pool = replace(a_pool(), consolidation=Consolidation(policy=ConsolidationPolicy.DRAIN))
         names = sorted(snapshot.state.nodes)
-        self.machines = [Instance(id=name, pool=self.pool.name, since=1.0, node=name) for name in names]
+        self.machines = [Instance(id=name, pool=self.pool.name, since=Instant(1.0), node=name) for name in names]
 
     async def run(self, kind: str, steps: Stepper[T]) -> T:
         """Drive a plan as its loop does, in a task of its own."""
@@ -67,7 +68,7 @@ class Planning:
         for pod in pods:
             self.snapshot.apply(Added(pod.key, pod))
         for _ in range(PLANS):
-            facts = self.core.facts([self.pool], self.machines, now=NOW, steady=0.0)
+            facts = self.core.facts([self.pool], self.machines, now=NOW, steady=Steady(0.0))
             found = await self.run(f"scale-up plan, {kind}", self.core.plan(facts, now=NOW))
             if not found.demand.chosen:
                 raise RuntimeError("nothing is bought")

@@ -8,8 +8,9 @@ from ullage.model.node import Node
 from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, asking_for, interned
+from ullage.model.units import Instant
 
-NOW = 1000.0
+NOW = Instant(1000.0)
 GPUS = 8
 NAMESPACES = 200
 OURS = "gpu-scheduler"
@@ -26,7 +27,14 @@ def a_node(name: str) -> Node:
     labels = {"gpu.scheduling/node-kind": "leased", "kubernetes.io/hostname": name}
     offers = {"cpu": 256_000, "memory": 2**50, "pods": 110_000, GPU: GPUS * 1000}
     return Node(
-        name=name, uid=name, created=1.0, ready=True, unschedulable=False, labels=labels, taints=(), allocatable=offers
+        name=name,
+        uid=name,
+        created=Instant(1.0),
+        ready=True,
+        unschedulable=False,
+        labels=labels,
+        taints=(),
+        allocatable=offers,
     )
 
 
@@ -45,7 +53,7 @@ def a_pod(name: str, on: str, *, number: int = 0, gpus: int = 1, ids: tuple[int,
     return Pod(
         key=ObjectKey(f"team-{number % NAMESPACES}", name),
         uid=name,
-        created=float(number % 977),
+        created=Instant(float(number % 977)),
         node=on,
         phase=Phase.RUNNING if on else Phase.PENDING,
         deleting=False,

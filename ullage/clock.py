@@ -10,6 +10,7 @@ import time
 from typing import Protocol
 
 from ullage.model.units import Instant as Instant
+from ullage.model.units import Steady
 
 # On Linux the monotonic clock stops while a machine is suspended, and it would wake up believing in expired leases.
 _STEADY: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
@@ -22,7 +23,7 @@ class Clock(Protocol):
         """Now, in seconds since the epoch: for timestamps that are written or shown."""
         ...
 
-    def steady(self) -> float:
+    def steady(self) -> Steady:
         """Seconds that only go forward, also while the machine is suspended: for timeouts and durations."""
         ...
 
@@ -37,8 +38,8 @@ class WallClock:
     def now(self) -> Instant:
         return Instant(time.time())  # noqa: TID251 - this is the clock
 
-    def steady(self) -> float:
-        return time.clock_gettime(_STEADY)
+    def steady(self) -> Steady:
+        return Steady(time.clock_gettime(_STEADY))
 
     async def charge(self, cpu_seconds: float) -> None:  # noqa: ARG002 - spent already
         return None
@@ -53,8 +54,8 @@ class LoopClock:
     def now(self) -> Instant:
         return Instant(self._epoch + asyncio.get_running_loop().time())
 
-    def steady(self) -> float:
-        return asyncio.get_running_loop().time()
+    def steady(self) -> Steady:
+        return Steady(asyncio.get_running_loop().time())
 
     async def charge(self, cpu_seconds: float) -> None:
         if cpu_seconds > 0:

@@ -17,6 +17,7 @@ from ullage.model.claim import ClaimPhase
 from ullage.model.claim_status import ClaimStatus
 from ullage.model.fact_event import ObjectKey
 from ullage.model.outcomes import StatusNotWritten, StatusWriteFailure, StatusWritten
+from ullage.model.units import Steady
 
 STATUS = "/status/conditions"
 
@@ -30,8 +31,8 @@ class Watch:
     def now(self) -> Instant:
         return Instant(self.moment)
 
-    def steady(self) -> float:
-        return self.moment
+    def steady(self) -> Steady:
+        return Steady(self.moment)
 
     async def charge(self, cpu_seconds: float) -> None:
         self.moment += cpu_seconds

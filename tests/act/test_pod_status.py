@@ -15,6 +15,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import MarkUnschedulable
 from ullage.model.outcomes import MarkFailure, PodMarked, PodNotMarked
 from ullage.model.refusal import PodScheduledReason, SchedulingFailure
+from ullage.model.units import Steady
 from ullage.testing.builders import a_pod
 
 FULL = SchedulingFailure(word="TooFewGpus", message="0/3 nodes fit: 3 TooFewGpus")
@@ -29,8 +30,8 @@ class Watch:
     def now(self) -> Instant:
         return Instant(self.moment)
 
-    def steady(self) -> float:
-        return self.moment
+    def steady(self) -> Steady:
+        return Steady(self.moment)
 
     async def charge(self, cpu_seconds: float) -> None:
         self.moment += cpu_seconds

@@ -20,6 +20,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.outcomes import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolFailure
 from ullage.model.provisioner import DELETION_TAINT, CloudFailure
+from ullage.model.units import Instant
 from ullage.testing.builders import a_node, a_pod, a_taint
 
 POOL = a_provisioner()
@@ -112,7 +113,7 @@ async def test_a_protected_node_is_neither_tainted_nor_deleted(
 ) -> None:
     patch = MergePatch({"metadata": {"annotations": {f"{whose}/scale-down-disabled": "true"}}})
     await world.api.patch(NODES, node, patch)
-    for action in (gone(node), TaintForDeletion(node=node, delete_after=9.0, why="")):
+    for action in (gone(node), TaintForDeletion(node=node, delete_after=Instant(9.0), why="")):
         outcome = await hands.perform(POOL, action)
         assert isinstance(outcome, PoolActionFailed)
         assert outcome.setback is PoolFailure.PROTECTED
@@ -122,7 +123,7 @@ async def test_a_taint_is_put_once_and_others_are_kept(world: World, hands: Pool
     await hands.perform(POOL, Untaint(node=node, why=""))
     await world.api.patch(NODES, node, MergePatch({"spec": {"taints": [a_taint("team", "a")]}}))
     for moment in (100.2, 999.0):
-        await hands.perform(POOL, TaintForDeletion(node=node, delete_after=moment, why=""))
+        await hands.perform(POOL, TaintForDeletion(node=node, delete_after=Instant(moment), why=""))
     assert await taints(world.api, node) == [("team", "a"), (DELETION_TAINT, "101")]
     await hands.perform(POOL, Untaint(node=node, why=""))
     assert await taints(world.api, node) == [("team", "a")]
@@ -138,7 +139,10 @@ async def test_what_cannot_be_deleted_is_said(hands: PoolActuator, cloud: Simula
 
 
 async def test_a_node_that_is_gone_is_no_error(hands: PoolActuator) -> None:
-    for action in (TaintForDeletion(node="nowhere", delete_after=9.0, why=""), Untaint(node="nowhere", why="")):
+    for action in (
+        TaintForDeletion(node="nowhere", delete_after=Instant(9.0), why=""),
+        Untaint(node="nowhere", why=""),
+    ):
         outcome = await hands.perform(POOL, action)
         assert isinstance(outcome, PoolActionFailed)
         assert outcome.setback is PoolFailure.NODE_CHANGED

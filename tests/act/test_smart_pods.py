@@ -98,7 +98,7 @@ async def test_state_stands_on_the_pod(api: KubeApi, ns: str, actuator: SmartPod
         key=create.key,
         uid=uid,
         state=SmartPodState.LAUNCHED,
-        since=1893456000.25,
+        since=Instant(1893456000.25),
         attempts=2,
         node_claim="gpu-x",
         why="",
@@ -195,7 +195,7 @@ async def test_a_pod_that_is_bound_or_another_one_is_not_admitted(
 async def test_a_failure_stands_on_the_waiting_pod(api: KubeApi, ns: str, actuator: SmartPodActuator) -> None:
     pod = await waiting(api, ns)
     failure = RecordedFailure(
-        reason=FailureReason.NO_OFFERING, message="none left", attempts=2, retry_at=7.5, fingerprint="f"
+        reason=FailureReason.NO_OFFERING, message="none left", attempts=2, retry_at=Instant(7.5), fingerprint="f"
     )
     record = RecordFailure(pod=pod, failure=failure, why="")
     assert await actuator.perform(record) == IntentDone(record)

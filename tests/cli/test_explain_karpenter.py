@@ -11,14 +11,13 @@ import yaml
 from tests.decide.karpenter.cluster import NOON
 from tests.decide.scenes import claim, leased, pod
 from ullage.cli.main import run
-from ullage.clock import Instant
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.timestamps import write_time
 from ullage.model.claim import DeviceRequest
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import Handover, OriginalRequest, WaitingPod
 from ullage.model.karpenter_failure import FailureReason, RecordedFailure
-from ullage.model.units import Instant as UnitInstant
+from ullage.model.units import Instant
 
 SEEN = leased("seen", 1)
 """A small node whose report says what time it is: noon."""
@@ -66,13 +65,13 @@ def smart_pod(state: str, since: float) -> JsonObject:
 
 def failed(reason: FailureReason, message: str, retry: float) -> JsonObject:
     failure = RecordedFailure(
-        reason=reason, message=message, attempts=2, retry_at=retry and NOON + retry, fingerprint="f"
+        reason=reason, message=message, attempts=2, retry_at=Instant(retry and NOON + retry), fingerprint="f"
     )
     return {"gpu.scheduling/capacity-failure": msgspec.json.encode(failure).decode()}
 
 
 def closed_node() -> JsonObject:
-    handover = Handover(request="r1", pods=(WAITING,), since=UnitInstant(NOON - 2))
+    handover = Handover(request="r1", pods=(WAITING,), since=Instant(NOON - 2))
     meta = {
         "name": "n1",
         "labels": {"gpu.scheduling/request": "r1", "karpenter.sh/nodepool": "gpu-h100"},

@@ -11,6 +11,7 @@ from tests.state.test_vm_room import a_node as node
 from tests.state.test_vm_room import a_snapshot
 from tests.vms import a_migration, a_vm, size
 from ullage.cli.main import ullage
+from ullage.model.units import Instant
 from ullage.state.dump import dump, load, read_dump
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.state.vm_document import ledger_document
@@ -99,7 +100,7 @@ def test_an_unknown_vm_is_a_clear_error(cluster: str) -> None:
 
 def test_a_dump_holds_vms_and_comes_back() -> None:
     snapshot = a_snapshot(node(), a_vm("v", size(2, 8)), guest("v", size(4, 16)), a_migration("v"))
-    text = dump(snapshot.state, now=0.0, vm_ledger=ledger_document(snapshot.vms))
+    text = dump(snapshot.state, now=Instant(0.0), vm_ledger=ledger_document(snapshot.vms))
     again, _ = load(text)
     document = ledger_document(ClusterSnapshot(again).vms)
     assert msgspec.json.decode(msgspec.json.encode(document)) == read_dump(text).vm_ledger

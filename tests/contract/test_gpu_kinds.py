@@ -55,7 +55,7 @@ def an_inventory(node: str, *healths: DeviceHealth) -> Inventory:
     devices = [
         Device(id=i, uuid=f"GPU-{i}", model="H100", memory=80 << 30, health=health) for i, health in enumerate(healths)
     ]
-    return Inventory(node=node, reported_at=60.0, dated=60.0, devices=tuple(devices))
+    return Inventory(node=node, reported_at=Instant(60.0), dated=Instant(60.0), devices=tuple(devices))
 
 
 @contextmanager

@@ -58,12 +58,12 @@ async def test_a_status_is_read_back_as_it_was_meant(served: KubeApi, ns: str) -
         target=4,
         coming=1,
         utilization_percent=66,
-        tainted=(("node-a", NOW + 600),),
+        tainted=(("node-a", Instant(NOW + 600)),),
         decision=LastDecision(action="ScaleUp", count=1, at=NOW, why="demand"),
         purchases=8,
         purchase=Purchase(serial=7, count=1, since=NOW, zone="a", least=1),
         awaited=(AwaitedInstance(instance="i-1", since=NOW),),
-        back_off=BackOff(failure=CloudFailure.CAPACITY, failures=2, until=NOW + 60, message="none left"),
+        back_off=BackOff(failure=CloudFailure.CAPACITY, failures=2, until=Instant(NOW + 60), message="none left"),
     )
     status = provisioner_status(made.status, standing, generation=1, now=NOW)
     patch = patch_status(made.metadata, made.status, status)

@@ -2,6 +2,7 @@
 
 from ullage.clock import Instant
 from ullage.control.clock_jumps import ClockJumps
+from ullage.model.units import Steady
 
 
 class Clock:
@@ -14,8 +15,8 @@ class Clock:
     def now(self) -> Instant:
         return Instant(1e9 + self.seconds + self.wrong)
 
-    def steady(self) -> float:
-        return self.seconds
+    def steady(self) -> Steady:
+        return Steady(self.seconds)
 
     async def charge(self, cpu_seconds: float) -> None:
         self.seconds += cpu_seconds

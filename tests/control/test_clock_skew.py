@@ -28,15 +28,15 @@ class Scene:
     def __init__(self) -> None:
         self.clock, self.registry = StoppedClock(), CollectorRegistry()
         self.skew = ClockSkew(self.clock, SchedulerMetrics(self.registry))  # type: ignore[arg-type]
-        self.last = observed_inventory(None, self._said(0.0), self.clock.time)
+        self.last = observed_inventory(None, self._said(0.0), Instant(self.clock.time))
 
     def _said(self, ahead: float) -> Inventory:
         at = self.clock.time + ahead
-        return Inventory(node="n", reported_at=at, dated=at, devices=())
+        return Inventory(node="n", reported_at=Instant(at), dated=Instant(at), devices=())
 
     def report(self, ahead: float) -> None:
         self.clock.time += 30
-        new = observed_inventory(self.last, self._said(ahead), self.clock.time)
+        new = observed_inventory(self.last, self._said(ahead), Instant(self.clock.time))
         self.skew.observe(Updated(KEY, self.last, new))
         self.last = new
 
@@ -66,7 +66,7 @@ def test_another_schedulers_clock_is_seen_by_the_leases_it_writes() -> None:
         device=0,
         holds=(LeaseHold("u"),),
         shared=False,
-        renewed=scene.clock.time - 120,
+        renewed=Instant(scene.clock.time - 120),
         resource_version="1",
     )
     scene.skew.observe(Added(ObjectKey("s", lease.name), lease))

@@ -20,6 +20,7 @@ from ullage.kube.read import read_pod
 from ullage.kube.read.leases import SHARES
 from ullage.model.fact_event import Deleted, ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.units import Seconds
 
 Step = Callable[[Scene], Awaitable[None]]
 
@@ -121,7 +122,7 @@ async def test_a_placement_nobody_finishes_is_fenced_and_freed(scene: Scene) -> 
     holder = await scene.pod("p")
     decided_on = (await scene.api.get(PODS, "p", scene.ns)).metadata.resource_version
     await scene.hold(holder, 0, 1)
-    async with scene.swept(LeaseGcPolicy(abandoned_after=0.5)):
+    async with scene.swept(LeaseGcPolicy(abandoned_after=Seconds(0.5))):
         await eventually(scene.held, until=lambda held: not held)
     with pytest.raises(Conflict):
         await scene.bind(holder, 0, 1, version=decided_on)
@@ -141,7 +142,7 @@ async def test_who_goes_on_behind_the_fence_keeps_the_gpu(scene: Scene, milli: i
         await scene.bind(holder, 0, version=pod.metadata.resource_version)
 
     sly: Any = ActsBehindTheFence(scene.api, another_scheduler_places_it)
-    async with scene.swept(LeaseGcPolicy(abandoned_after=0.3), through=sly):
+    async with scene.swept(LeaseGcPolicy(abandoned_after=Seconds(0.3)), through=sly):
         await eventually(lambda: asyncio.sleep(0, sly.acted), until=bool)
         await eventually(lambda: asyncio.sleep(0, sly.asked_after), until=lambda n: n >= 1)
         await asyncio.sleep(0.5)

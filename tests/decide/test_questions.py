@@ -24,10 +24,11 @@ from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.stepper import finish
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted, everything
 
-NOW = 10.0
+NOW = Instant(10.0)
 
 Question = Callable[[PodAssigner, list[Pod]], object]
 

@@ -15,6 +15,7 @@ from ullage.errors import UserError
 from ullage.kube.auth import exec_plugin, kubeconfig
 from ullage.kube.auth.access import ClusterAccess, from_kubeconfig
 from ullage.kube.auth.credentials import NoCredential
+from ullage.model.units import Steady
 from ullage.sim.virtual_time import EPOCH
 from ullage.testing.controlplane.certificates import CertificateAuthority
 
@@ -31,8 +32,8 @@ class SetClock:
     def now(self) -> Instant:
         return Instant(self.at)
 
-    def steady(self) -> float:
-        return self.at
+    def steady(self) -> Steady:
+        return Steady(self.at)
 
     async def charge(self, cpu_seconds: float) -> None:
         raise AssertionError(f"nobody thinks here, but {cpu_seconds} s were charged")

@@ -14,6 +14,7 @@ from ullage.model.claim import Claim, ClaimPhase, DevicePolicy, DeviceRequest, E
 from ullage.model.device import Device, DeviceHealth, GpuNodeKind, Inventory, MigInstance
 from ullage.model.fact_event import ObjectKey
 from ullage.model.quota import Quota, QuotaLimits
+from ullage.model.units import Instant
 
 READERS: dict[str, Any] = {
     GPU_CLAIMS.id: lambda body: read_claim(msgspec.convert(body, GpuClaim)),
@@ -129,12 +130,12 @@ def test_an_inventory_is_sorted_by_id() -> None:
     instance = MigInstance("MIG-1", "1g.10gb", 10 << 30)
     second = Device(id=1, uuid="GPU-1", model="H100", memory=80 << 30, health=DeviceHealth.UNHEALTHY, mig=(instance,))
     assert read_inventory(raw) == Inventory(
-        node="node-a", reported_at=60.0, dated=60.0, devices=(first, second), kind=GpuNodeKind.COUNTED
+        node="node-a", reported_at=Instant(60.0), dated=Instant(60.0), devices=(first, second), kind=GpuNodeKind.COUNTED
     )
 
 
 def test_a_node_whose_agent_has_not_looked_yet_is_as_old_as_can_be() -> None:
-    assert read_inventory(a_node()) == Inventory(node="node-a", reported_at=0.0, devices=())
+    assert read_inventory(a_node()) == Inventory(node="node-a", reported_at=Instant(0.0), devices=())
 
 
 @pytest.mark.parametrize(

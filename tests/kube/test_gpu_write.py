@@ -238,7 +238,7 @@ def test_an_inventory_is_read_back_as_it_was_written(inventory: Inventory) -> No
 
 
 def test_a_node_without_healthy_gpus_says_so() -> None:
-    assert to_json(node_report(Inventory(node="n", reported_at=60.0, devices=()))) == {
+    assert to_json(node_report(Inventory(node="n", reported_at=Instant(60.0), devices=()))) == {
         "total": 0,
         "healthy": 0,
         "observedAt": "1970-01-01T00:01:00Z",

@@ -11,6 +11,7 @@ from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.kube.read.provisioner import read_price, read_provisioner
 from ullage.model.node import Taint
 from ullage.model.provisioner import CapacityType, Consolidation, ConsolidationPolicy, Provisioner, template_node
+from ullage.model.units import Instant, Seconds
 
 
 def read(spec: JsonObject, name: str = "pool") -> Provisioner:
@@ -23,7 +24,9 @@ def read(spec: JsonObject, name: str = "pool") -> Provisioner:
         pytest.param({}, Consolidation(), id="nothing-said"),
         pytest.param(
             {"policy": "Drain", "unneededTime": "1m", "unreadyTime": "2m", "utilizationThresholdPercent": 30},
-            Consolidation(policy=ConsolidationPolicy.DRAIN, unneeded=60.0, unready=120.0, used_milli=300),
+            Consolidation(
+                policy=ConsolidationPolicy.DRAIN, unneeded=Seconds(60.0), unready=Seconds(120.0), used_milli=300
+            ),
             id="drained",
         ),
         pytest.param(
@@ -61,7 +64,7 @@ def test_a_template_is_what_its_nodes_will_be() -> None:
             }
         )
     )
-    node, inventory = template_node(pool, "n", zone="a", now=5.0)
+    node, inventory = template_node(pool, "n", zone="a", now=Instant(5.0))
     assert node.labels == {
         "kubernetes.io/hostname": "n",
         "gpu.scheduling/node-kind": "leased",
@@ -83,7 +86,7 @@ def test_a_template_is_what_its_nodes_will_be() -> None:
 
 def test_gpus_that_stand_alone_are_in_no_island() -> None:
     pool = read(with_fields({"template.gpus.islands": 8}))
-    _, inventory = template_node(pool, "n", now=0.0)
+    _, inventory = template_node(pool, "n", now=Instant(0.0))
     assert {(device.island, device.peers) for device in inventory.devices} == {("", ())}
 
 

@@ -12,6 +12,7 @@ from ullage.kube.read.drain_info import read_marks
 from ullage.kube.read.pod import read_pod
 from ullage.kube.read.workload import read_workload
 from ullage.model.pod_marks import PodDrainInfo, SafeToEvict
+from ullage.model.units import Instant, Seconds
 
 CA = "cluster-autoscaler.kubernetes.io"
 
@@ -54,7 +55,7 @@ STORIES: dict[str, tuple[tuple[Any, ...], PodDrainInfo]] = {
     "ready": ((None, None, {"conditions": [{"type": "Ready", "status": "True"}]}), PodDrainInfo()),
     "leaving": (
         ({"deletionTimestamp": "1970-01-01T00:01:40Z"}, {"terminationGracePeriodSeconds": 7}),
-        PodDrainInfo(deleted_at=100.0, grace_period=7.0),
+        PodDrainInfo(deleted_at=Instant(100.0), grace_period=Seconds(7.0)),
     ),
     "owned": (({"ownerReferences": [RS]},), PodDrainInfo(owner_group="apps")),
     "of-a-core-kind": (({"ownerReferences": [RS | {"apiVersion": "v1"}]},), PodDrainInfo()),

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.model.duration import PATTERN, parse_duration, read_duration, write_duration
+from ullage.model.units import Seconds
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from ullage.model.duration import PATTERN, parse_duration, read_duration, write_
 )
 def test_times(text: str | float, seconds: float) -> None:
     assert read_duration(text) == seconds
-    assert read_duration(write_duration(seconds)) == seconds
+    assert read_duration(write_duration(Seconds(seconds))) == seconds
 
 
 @pytest.mark.parametrize(

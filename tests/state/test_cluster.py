@@ -11,6 +11,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.selector import parse_selector
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.state.cluster import ClusterState, Fact
 from ullage.state.dump import dump, load
 
@@ -19,7 +20,7 @@ def a_node(name: str = "a", *, gpus: int = 8) -> Node:
     return Node(
         name=name,
         uid=f"uid-{name}",
-        created=1.5,
+        created=Instant(1.5),
         ready=True,
         unschedulable=False,
         labels={"zone": "z"},
@@ -32,7 +33,7 @@ def a_pod(name: str = "p", *, gpus: int = 1, on: str = "", phase: Phase = Phase.
     return Pod(
         key=ObjectKey("n", name),
         uid=f"uid-{name}",
-        created=0.0,
+        created=Instant(0.0),
         node=on,
         phase=phase,
         deleting=False,
@@ -76,10 +77,10 @@ def test_a_dump_comes_back_whole_and_equal_to_the_byte() -> None:
         evict_unhealthy=False,
     )
     state = state_of([appeared(a_pod(on="a")), appeared(a_node()), Added(key, budget), Synced("pods")])
-    text = dump(state, now=12.25)
+    text = dump(state, now=Instant(12.25))
     again, moment = load(text)
     assert moment == 12.25
-    assert dump(again, now=12.25) == text
+    assert dump(again, now=Instant(12.25)) == text
     assert again.budgets[key] == budget
     assert again.pods == state.pods
     assert again.nodes == state.nodes

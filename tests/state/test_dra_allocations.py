@@ -5,6 +5,7 @@ from ullage.model.dra import AllocatedDevice, ResourceClaim, ResourceSlice
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.node import Node
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 from ullage.state.cluster import ClusterState
 from ullage.state.dump import dump, load
 from ullage.state.snapshot import ClusterSnapshot
@@ -28,11 +29,18 @@ SLICE = ResourceSlice(
 def snapshot(*facts: ResourceClaim) -> ClusterSnapshot:
     devices = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="H100", memory=1 << 30) for gpu in range(4))
     node = Node(
-        name="n", uid="n", created=0.0, ready=True, unschedulable=False, labels={}, taints=(), allocatable={GPU: 4000}
+        name="n",
+        uid="n",
+        created=Instant(0.0),
+        ready=True,
+        unschedulable=False,
+        labels={},
+        taints=(),
+        allocatable={GPU: 4000},
     )
     found = ClusterSnapshot()
     found.apply(Added(ObjectKey("", "n"), node))
-    found.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=0.0, devices=devices)))
+    found.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=Instant(0.0), devices=devices)))
     found.apply(Added(SLICE.key, SLICE))
     for fact in facts:
         found.apply(Added(fact.key, fact))
@@ -90,7 +98,7 @@ def test_it_is_open_again_when_the_driver_says_which_gpu_it_is() -> None:
 def test_a_report_that_comes_later_tells_which_gpus_are_held() -> None:
     found = snapshot(a_claim("a", "gpu-7"))
     known = found.state.inventories["n"]
-    without = Inventory(node="n", reported_at=1.0, devices=known.devices[:3])
+    without = Inventory(node="n", reported_at=Instant(1.0), devices=known.devices[:3])
     found.apply(Updated(ObjectKey("", "n"), known, without))
     assert free(found) == [0] * 4, "GPU-3 is none of those reported: it may be any"
     found.apply(Updated(ObjectKey("", "n"), without, known))
@@ -111,7 +119,7 @@ def test_claims_heard_before_the_node_hold_it_when_it_comes() -> None:
 
 def test_a_dump_keeps_them() -> None:
     found = snapshot(a_claim("a", "gpu-0"))
-    again, _ = load(dump(found.state, now=1.0))
+    again, _ = load(dump(found.state, now=Instant(1.0)))
     assert dict(again.device_claims) == dict(found.state.device_claims)
     assert dict(again.device_slices) == dict(found.state.device_slices)
 

@@ -9,6 +9,7 @@ from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.node import Node
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.state.cluster import Fact
 from ullage.state.external_leases import NOWHERE
 from ullage.state.snapshot import ClusterSnapshot
@@ -24,11 +25,18 @@ class Scene:
         self.foreign = self.snapshot.leases
         self.pod = a_pod()
         node = Node(
-            name="n", uid="uid-n", created=0.0, ready=True, unschedulable=False, labels={}, taints=(), allocatable={}
+            name="n",
+            uid="uid-n",
+            created=Instant(0.0),
+            ready=True,
+            unschedulable=False,
+            labels={},
+            taints=(),
+            allocatable={},
         )
         gpus = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="m", memory=1) for gpu in range(2))
         self.snapshot.apply(Added(ObjectKey("", "n"), node))
-        self.snapshot.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=0.0, devices=gpus)))
+        self.snapshot.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=Instant(0.0), devices=gpus)))
         self.snapshot.apply(Added(KEY, self.pod))
 
     @property
@@ -48,7 +56,7 @@ def a_pod() -> Pod:
     return Pod(
         key=KEY,
         uid="uid-p",
-        created=0.0,
+        created=Instant(0.0),
         node="",
         phase=Phase.PENDING,
         deleting=False,
@@ -63,7 +71,9 @@ def a_pod() -> Pod:
 
 def a_lease(gpu: int, *holds: LeaseHold, shared: bool = False) -> GpuLease:
     name = f"gpu-n-{gpu}"
-    return GpuLease(name=name, node="n", device=gpu, holds=holds, shared=shared, renewed=0.0, resource_version="1")
+    return GpuLease(
+        name=name, node="n", device=gpu, holds=holds, shared=shared, renewed=Instant(0.0), resource_version="1"
+    )
 
 
 def appeared(lease: GpuLease) -> FactEvent[Fact]:
@@ -122,7 +132,7 @@ def test_setting_its_own_share_aside_leaves_those_of_others(scene: Scene) -> Non
 
 
 def test_a_device_found_taken_is_believed_until_its_lease_is_heard_of(scene: Scene) -> None:
-    scene.foreign.taken("n", 0, "gpu-n-0", until=30.0)
+    scene.foreign.taken("n", 0, "gpu-n-0", until=Instant(30.0))
     assert scene.free == [0, 1000]
     lease = a_lease(0, LeaseHold("stranger", 400), shared=True)
     scene.snapshot.apply(appeared(lease))
@@ -133,17 +143,17 @@ def test_a_device_found_taken_is_believed_until_its_lease_is_heard_of(scene: Sce
 
 
 def test_a_lease_nobody_ever_hears_of_is_believed_until_all_have_been_heard(scene: Scene) -> None:
-    scene.foreign.taken("n", 0, "gpu-n-0", until=30.0)
+    scene.foreign.taken("n", 0, "gpu-n-0", until=Instant(30.0))
     scene.snapshot.apply(appeared(a_lease(1, LeaseHold("stranger"))))
     scene.snapshot.apply(Synced("leases"))
     assert scene.free == [1000, 0]
 
 
 def test_a_lease_that_was_gone_before_we_were_told_is_not_believed_for_ever(scene: Scene) -> None:
-    scene.foreign.taken("n", 0, "gpu-n-0", until=30.0)
-    assert not scene.foreign.doubt(now=29.0)
+    scene.foreign.taken("n", 0, "gpu-n-0", until=Instant(30.0))
+    assert not scene.foreign.doubt(now=Instant(29.0))
     assert scene.foreign.next_doubt() == 30.0
-    assert scene.foreign.doubt(now=30.0)
+    assert scene.foreign.doubt(now=Instant(30.0))
     assert scene.free == [1000, 1000]
 
 

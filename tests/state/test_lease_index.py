@@ -13,6 +13,7 @@ from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 from ullage.state.lease_index import LeaseIndex
 
 UIDS = ("u1", "u2", "u3")
@@ -26,7 +27,7 @@ def a_lease(node: str, device: int, uids: tuple[str, ...], version: int = 1) -> 
         device=device,
         holds=tuple(LeaseHold(uid, 1000 // len(uids)) for uid in uids),
         shared=len(uids) > 1,
-        renewed=0.0,
+        renewed=Instant(0.0),
         resource_version=str(version),
     )
 
@@ -37,12 +38,14 @@ def a_pod(uid: str, node: str = "", phase: str = "Pending") -> Pod:
 
 
 def a_node(name: str) -> Node:
-    return Node(name=name, uid=name, created=0.0, ready=True, unschedulable=False, labels={}, taints=(), allocatable={})
+    return Node(
+        name=name, uid=name, created=Instant(0.0), ready=True, unschedulable=False, labels={}, taints=(), allocatable={}
+    )
 
 
 def an_inventory(node: str, reported_at: float = 0.0) -> Inventory:
     gpu = Device(id=0, uuid="g", model="m", memory=1)
-    return Inventory(node=node, reported_at=reported_at, devices=(gpu,))
+    return Inventory(node=node, reported_at=Instant(reported_at), devices=(gpu,))
 
 
 def key_of(fact: Any) -> ObjectKey:
@@ -75,9 +78,9 @@ def told(book: LeaseIndex, steps: list[tuple[bool, Any]]) -> dict[ObjectKey, Any
     for goes, fact in steps:
         key = key_of(fact)
         if goes and key in there:
-            book.apply(Deleted(key, there.pop(key)), now=1.0)
+            book.apply(Deleted(key, there.pop(key)), now=Instant(1.0))
         elif not goes:
-            book.apply(Updated(key, there[key], fact) if key in there else Added(key, fact), now=1.0)
+            book.apply(Updated(key, there[key], fact) if key in there else Added(key, fact), now=Instant(1.0))
             there[key] = fact
     return there
 
@@ -89,7 +92,7 @@ STEPS = st.lists(st.tuples(st.booleans(), FACTS), max_size=30)
 def test_any_history_ends_in_the_same_knowledge(steps: list[tuple[bool, Any]]) -> None:
     book, plain = LeaseIndex(), LeaseIndex()
     for key, fact in told(book, steps).items():
-        plain.apply(Added(key, fact), now=1.0)
+        plain.apply(Added(key, fact), now=Instant(1.0))
     names = [f"gpu-{node}-{device}" for node in NODES for device in (0, 1)]
     assert [book.lease(name) for name in names] == [plain.lease(name) for name in names]
     assert [book.holder(uid) for uid in UIDS] == [plain.holder(uid) for uid in UIDS]
@@ -103,16 +106,16 @@ def test_any_history_ends_in_the_same_knowledge(steps: list[tuple[bool, Any]]) -
 def test_nothing_is_kept_of_what_is_gone(steps: list[tuple[bool, Any]]) -> None:
     book = LeaseIndex()
     for key, fact in told(book, steps).items():
-        book.apply(Deleted(key, fact), now=2.0)
+        book.apply(Deleted(key, fact), now=Instant(2.0))
     memory = [getattr(book, name) for name in vars(book) if name.startswith("_")]
     assert memory == [type(part)() for part in memory]
 
 
 def test_a_holder_that_is_gone_is_remembered_where_it_was() -> None:
     book, lease, pod = LeaseIndex(), a_lease("node-a", 0, ("u1",)), a_pod("u1", "node-a")
-    book.apply(Added(pod.key, pod), now=0.0)
-    book.apply(Added(key_of(lease), lease), now=0.0)
-    book.apply(Deleted(pod.key, pod), now=1.0)
+    book.apply(Added(pod.key, pod), now=Instant(0.0))
+    book.apply(Added(key_of(lease), lease), now=Instant(0.0))
+    book.apply(Deleted(pod.key, pod), now=Instant(1.0))
     assert book.holder("u1") is None
     assert book.place_of("u1") == pod.key
 
@@ -121,15 +124,15 @@ def test_every_event_touches_the_leases_it_is_about_and_no_others() -> None:
     book = LeaseIndex()
     first, second = a_lease("node-a", 0, ("u1",)), a_lease("node-b", 0, ("u2",))
     for lease in (first, second):
-        book.apply(Added(key_of(lease), lease), now=0.0)
+        book.apply(Added(key_of(lease), lease), now=Instant(0.0))
     assert book.take_touched() == [first.name, second.name]
     for fact in (a_pod("u1"), a_node("node-a")):
-        book.apply(Added(key_of(fact), fact), now=0.0)
+        book.apply(Added(key_of(fact), fact), now=Instant(0.0))
         assert book.take_touched() == [first.name]
     report = an_inventory("node-a")
-    book.apply(Added(key_of(report), report), now=0.0)
+    book.apply(Added(key_of(report), report), now=Instant(0.0))
     assert book.take_touched() == [], "a report says nothing about the hold of a living pod"
-    book.apply(Deleted(key_of(a_pod("u1")), a_pod("u1")), now=0.0)
+    book.apply(Deleted(key_of(a_pod("u1")), a_pod("u1")), now=Instant(0.0))
     assert book.take_touched() == [first.name]
-    book.apply(Updated(key_of(report), report, an_inventory("node-a", 1.0)), now=0.0)
+    book.apply(Updated(key_of(report), report, an_inventory("node-a", 1.0)), now=Instant(0.0))
     assert book.take_touched() == [first.name]

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Instant
 from ullage.model.verdict import ClusterEvent
 from ullage.state.overtaken import TRIES_AFTER_EVENT
 from ullage.state.queue import QueueState, SchedulingQueue
@@ -16,13 +17,13 @@ def key(name: str) -> ObjectKey:
 def queue_of(*pods: tuple[str, int]) -> SchedulingQueue:
     queue = SchedulingQueue()
     for age, (name, priority) in enumerate(pods):
-        queue.add(key(name), priority=priority, now=float(age))
+        queue.add(key(name), priority=priority, now=Instant(float(age)))
     return queue
 
 
 def all_of(queue: SchedulingQueue, now: float) -> list[str]:
     taken = []
-    while (popped := queue.pop(now=now)) is not None:
+    while (popped := queue.pop(now=Instant(now))) is not None:
         taken.append(popped.name)
     return taken
 
@@ -33,8 +34,8 @@ def test_a_pod_may_be_refused_for_weeks() -> None:
     queue = queue_of(("p", 0))
     for now in range(0, 5_000 * 300, 300):
         assert all_of(queue, now) == ["p"]
-        queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=now)
-        queue.wake(ClusterEvent.POD_LEFT, now=now + 1)
+        queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now))
+        queue.wake(ClusterEvent.POD_LEFT, now=Instant(now + 1))
 
 
 def test_priority_goes_before_age_and_age_before_name() -> None:
@@ -45,31 +46,31 @@ def test_priority_goes_before_age_and_age_before_name() -> None:
 def test_a_refused_pod_sleeps_until_news_that_helps() -> None:
     queue = queue_of(("p", 0))
     assert all_of(queue, 10) == ["p"]
-    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=10)
-    queue.wake(ClusterEvent.NODE_CHANGED, now=20)
+    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(10))
+    queue.wake(ClusterEvent.NODE_CHANGED, now=Instant(20))
     assert all_of(queue, 20) == []
-    queue.wake(ClusterEvent.POD_LEFT, now=21)
+    queue.wake(ClusterEvent.POD_LEFT, now=Instant(21))
     assert all_of(queue, 21) == ["p"]
 
 
 def test_a_pod_refused_again_sleeps_for_its_latest_reason_only() -> None:
     queue = queue_of(("p", 0))
     assert all_of(queue, 10) == ["p"]
-    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=10)
-    queue.refuse(key("p"), [ClusterEvent.NODE_CHANGED], now=11)
-    queue.wake(ClusterEvent.POD_LEFT, now=30)
+    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(10))
+    queue.refuse(key("p"), [ClusterEvent.NODE_CHANGED], now=Instant(11))
+    queue.wake(ClusterEvent.POD_LEFT, now=Instant(30))
     assert all_of(queue, 30) == []
-    queue.wake(ClusterEvent.NODE_CHANGED, now=31)
+    queue.wake(ClusterEvent.NODE_CHANGED, now=Instant(31))
     assert all_of(queue, 31) == ["p"]
 
 
 def test_a_pod_that_left_while_asleep_is_not_woken_as_another() -> None:
     queue = queue_of(("p", 0))
     assert all_of(queue, 10) == ["p"]
-    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=10)
+    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(10))
     queue.remove(key("p"))
-    queue.add(key("p"), priority=0, now=20)
-    queue.wake(ClusterEvent.POD_LEFT, now=30)
+    queue.add(key("p"), priority=0, now=Instant(20))
+    queue.wake(ClusterEvent.POD_LEFT, now=Instant(30))
     assert all_of(queue, 30) == ["p"]
 
 
@@ -78,10 +79,10 @@ def test_back_off_doubles_up_to_ten_seconds() -> None:
     waits = []
     now = 0.0
     for _ in range(6):
-        assert queue.pop(now=now) == key("p")
-        queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=now)
-        queue.wake(ClusterEvent.POD_LEFT, now=now)
-        assert queue.pop(now=now) is None
+        assert queue.pop(now=Instant(now)) == key("p")
+        queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now))
+        queue.wake(ClusterEvent.POD_LEFT, now=Instant(now))
+        assert queue.pop(now=Instant(now)) is None
         deadline = queue.next_deadline()
         assert deadline is not None
         waits.append(deadline - now)
@@ -91,32 +92,32 @@ def test_back_off_doubles_up_to_ten_seconds() -> None:
 
 def test_news_that_comes_while_a_pod_is_decided_on_is_not_lost() -> None:
     queue = queue_of(("p", 0))
-    queue.pop(now=0)
-    queue.wake(ClusterEvent.POD_LEFT, now=0)
-    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=0)
+    queue.pop(now=Instant(0))
+    queue.wake(ClusterEvent.POD_LEFT, now=Instant(0))
+    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(0))
     assert queue.place_of(key("p")) is QueueState.BACKING_OFF
     assert all_of(queue, 1) == ["p"]
 
 
 def test_nobody_sleeps_for_ever() -> None:
     queue = queue_of(("p", 0))
-    queue.pop(now=0)
-    queue.refuse(key("p"), [], now=0)
-    assert queue.next_deadline() == 300
+    queue.pop(now=Instant(0))
+    queue.refuse(key("p"), [], now=Instant(0))
+    assert queue.next_deadline() == 300.0
     assert all_of(queue, 299) == []
     assert all_of(queue, 300) == ["p"]
 
 
 def test_a_pod_keeps_its_age_through_refusals() -> None:
     queue = queue_of(("old", 0), ("young", 0))
-    assert queue.pop(now=5) == key("old")
-    queue.retry(key("old"), now=5)
+    assert queue.pop(now=Instant(5)) == key("old")
+    queue.retry(key("old"), now=Instant(5))
     assert all_of(queue, 6) == ["old", "young"]
 
 
 def test_a_raised_priority_counts_at_once() -> None:
     queue = queue_of(("a", 0), ("b", 0))
-    queue.add(key("b"), priority=5, now=9)
+    queue.add(key("b"), priority=5, now=Instant(9))
     assert all_of(queue, 9) == ["b", "a"]
 
 
@@ -129,9 +130,9 @@ def test_a_pod_that_left_is_not_handed_out() -> None:
 
 def test_a_pod_that_came_back_is_a_new_one() -> None:
     queue = queue_of(("a", 0), ("b", 0))
-    queue.pop(now=2)
+    queue.pop(now=Instant(2))
     queue.remove(key("a"))
-    queue.add(key("a"), priority=0, now=3)
+    queue.add(key("a"), priority=0, now=Instant(3))
     assert all_of(queue, 3) == ["b", "a"]
 
 
@@ -151,22 +152,22 @@ def test_a_waiting_pod_is_always_handed_out_in_the_end(steps: list[tuple[str, st
     for now, (step, name) in enumerate(steps):
         match step:
             case "add":
-                queue.add(key(name), priority=0, now=now)
+                queue.add(key(name), priority=0, now=Instant(now))
             case "pop" | "overtaken":
-                popped = queue.pop(now=now) if step == "pop" else queue.pop_overtaken(now=now)
+                popped = queue.pop(now=Instant(now)) if step == "pop" else queue.pop_overtaken(now=Instant(now))
                 assert popped is None or popped.name not in out
                 out |= {popped.name} if popped else set()
             case "put back" if name in out:
-                queue.put_back(key(name), now=now)
+                queue.put_back(key(name), now=Instant(now))
                 out.discard(name)
             case "refuse" if name in out:
-                queue.refuse(key(name), [ClusterEvent.POD_LEFT], now=now, kind=name)
+                queue.refuse(key(name), [ClusterEvent.POD_LEFT], now=Instant(now), kind=name)
                 out.discard(name)
             case "retry" if name in out:
-                queue.retry(key(name), now=now)
+                queue.retry(key(name), now=Instant(now))
                 out.discard(name)
             case "wake":
-                queue.wake(ClusterEvent.POD_LEFT, now=now)
+                queue.wake(ClusterEvent.POD_LEFT, now=Instant(now))
             case "remove":
                 queue.remove(key(name))
                 out.discard(name)
@@ -178,14 +179,14 @@ def test_who_sleeps_is_not_tried_again_while_nothing_at_all_was_heard() -> None:
     queue = SchedulingQueue()
     key = ObjectKey("default", "p")
     queue.note()
-    queue.add(key, priority=0, now=0.0)
-    assert queue.pop(now=0.0) == key
-    queue.refuse(key, (), now=0.0)
+    queue.add(key, priority=0, now=Instant(0.0))
+    assert queue.pop(now=Instant(0.0)) == key
+    queue.refuse(key, (), now=Instant(0.0))
 
-    assert [queue.pop(now=at) for at in (300.0, 600.0, 900.0)] == [None] * 3
+    assert [queue.pop(now=Instant(at)) for at in (300.0, 600.0, 900.0)] == [None] * 3
     queue.note()
-    assert queue.pop(now=1100.0) is None, "it is not its time yet"
-    assert queue.pop(now=1200.0) == key
+    assert queue.pop(now=Instant(1100.0)) is None, "it is not its time yet"
+    assert queue.pop(now=Instant(1200.0)) == key
 
 
 def backing_off(*kinds: str) -> SchedulingQueue:
@@ -193,17 +194,17 @@ def backing_off(*kinds: str) -> SchedulingQueue:
     queue = queue_of(*((f"p{number}", 0) for number in range(len(kinds))))
     all_of(queue, 10)
     for number, kind in enumerate(kinds):
-        queue.refuse(key(f"p{number}"), [ClusterEvent.POD_LEFT], now=10, kind=kind)
-    queue.wake(ClusterEvent.POD_LEFT, now=10)
+        queue.refuse(key(f"p{number}"), [ClusterEvent.POD_LEFT], now=Instant(10), kind=kind)
+    queue.wake(ClusterEvent.POD_LEFT, now=Instant(10))
     return queue
 
 
 def all_overtaken(queue: SchedulingQueue, now: float) -> list[str]:
     """Everybody who is tried before the end of a back-off; there is no place for anybody."""
     tried = []
-    while (popped := queue.pop_overtaken(now=now)) is not None:
+    while (popped := queue.pop_overtaken(now=Instant(now))) is not None:
         tried.append(popped.name)
-        queue.put_back(popped, now=now)
+        queue.put_back(popped, now=Instant(now))
     return tried
 
 
@@ -211,9 +212,9 @@ def test_the_first_of_each_kind_is_tried_after_news_and_keeps_its_back_off() -> 
     queue = backing_off("a", "b", "a", "b")
     assert all_overtaken(queue, 10.1) == ["p0", "p1"]
     assert all_overtaken(queue, 10.2) == [], "until there is news"
-    queue.wake(ClusterEvent.NODE_CHANGED, now=10.3)
+    queue.wake(ClusterEvent.NODE_CHANGED, now=Instant(10.3))
     assert all_overtaken(queue, 10.3) == [], "that help"
-    queue.wake(ClusterEvent.POD_LEFT, now=10.4)
+    queue.wake(ClusterEvent.POD_LEFT, now=Instant(10.4))
     assert all_overtaken(queue, 10.4) == ["p0", "p1"]
     assert all_of(queue, 10.9) == []
     assert all_of(queue, 11) == ["p0", "p1", "p2", "p3"]
@@ -222,10 +223,10 @@ def test_the_first_of_each_kind_is_tried_after_news_and_keeps_its_back_off() -> 
 
 def test_only_who_is_ahead_of_the_next_is_tried_before_it() -> None:
     queue = backing_off("a")
-    queue.add(key("urgent"), priority=1, now=10)
+    queue.add(key("urgent"), priority=1, now=Instant(10))
     assert all_overtaken(queue, 10) == []
     assert all_of(queue, 10) == ["urgent"]
-    queue.add(key("late"), priority=0, now=10)
+    queue.add(key("late"), priority=0, now=Instant(10))
     assert all_overtaken(queue, 10) == ["p0"]
 
 
@@ -236,7 +237,7 @@ def test_news_are_worth_so_many_tries() -> None:
 
 def test_who_lost_a_place_waits_out_its_back_off() -> None:
     queue = backing_off("a", "b")
-    queue.retry(key("p0"), now=10)
+    queue.retry(key("p0"), now=Instant(10))
     assert all_overtaken(queue, 10) == ["p1"]
 
 

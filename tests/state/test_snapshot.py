@@ -20,6 +20,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, interned
 from ullage.model.shape_terms import HostPort
+from ullage.model.units import Instant
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.node_columns import MOST_COUNTED
 from ullage.state.snapshot import ClusterSnapshot
@@ -161,14 +162,14 @@ def test_what_is_kept_and_then_removed_leaves_no_trace_either(seed: int) -> None
 def node(name: str = "a", **facts: Any) -> Node:
     plain: dict[str, Any] = {"ready": True, "unschedulable": False, "labels": {}, "taints": ()}
     offers = {"cpu": 4000, "pods": 10_000, GPU: 4000}
-    return Node(name=name, uid=name, created=0.0, **{"allocatable": offers, **plain, **facts})
+    return Node(name=name, uid=name, created=Instant(0.0), **{"allocatable": offers, **plain, **facts})
 
 
 def pod(name: str = "p", *, on: str = "", phase: Phase = Phase.PENDING, **facts: Any) -> Pod:
     plain: dict[str, Any] = {"deleting": False, "gated": False, "scheduler": "", "priority": 0, "owner": None}
     shape = interned(Shape(requests=(("cpu", 1000),), host_ports=(HostPort(port=80),)))
     more = {"labels": {}, "shape": shape, **plain, **facts}
-    return Pod(key=ObjectKey("n", name), uid=name, created=0.0, node=on, phase=phase, **more)
+    return Pod(key=ObjectKey("n", name), uid=name, created=Instant(0.0), node=on, phase=phase, **more)
 
 
 def used_cpu(snapshot: ClusterSnapshot, name: str) -> int:
@@ -312,7 +313,7 @@ def test_gpus_of_a_row() -> None:
     )
     snapshot = heard(
         node(labels={"gpu.scheduling/node-kind": "counted"}),
-        Inventory(node="a", reported_at=7.0, devices=devices),
+        Inventory(node="a", reported_at=Instant(7.0), devices=devices),
         pod(on="a", gpu_ids=(0, 5), gpu_share=250),
     )
     snapshot.place(pod("q"), "a", (2,))
@@ -326,7 +327,7 @@ def test_gpus_of_a_row() -> None:
 
 
 def test_an_inventory_that_is_taken_back_leaves_no_gpus() -> None:
-    inventory = Inventory(node="a", reported_at=7.0, devices=(device(0),))
+    inventory = Inventory(node="a", reported_at=Instant(7.0), devices=(device(0),))
     snapshot = heard(node(), inventory, pod(on="a", gpu_ids=(0,)))
     snapshot.apply(Deleted(ObjectKey("", "a"), inventory))
     gpus, row = snapshot.columns.gpus, snapshot.columns.rows["a"]

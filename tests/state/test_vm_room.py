@@ -14,6 +14,7 @@ from ullage.model.fact_event import Added, Deleted, ObjectKey, Synced, Updated
 from ullage.model.node import Node
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.model.vm import VmAmounts, VmMarks
 from ullage.model.vm_config import (
     DEFAULT_VM_CONFIG,
@@ -34,7 +35,7 @@ def a_node(name: str = "n", cpu: int = 16_000, memory: int = 64, **labels: str) 
     return Node(
         name=name,
         uid=f"node-{name}",
-        created=0.0,
+        created=Instant(0.0),
         ready=True,
         unschedulable=False,
         labels=labels,
@@ -48,7 +49,7 @@ def a_pod(name: str, node: str = "n", amounts: VmAmounts | None = None, marks: V
     return Pod(
         key=key(name),
         uid=f"pod-{name}",
-        created=0.0,
+        created=Instant(0.0),
         node=node,
         phase=Phase.RUNNING,
         deleting=False,

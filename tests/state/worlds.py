@@ -25,6 +25,7 @@ from ullage.model.shape_terms import (
     Toleration,
     WeightedPodTerm,
 )
+from ullage.model.units import Instant
 from ullage.model.vm import Vm, VmAmounts, VmMarks
 from ullage.model.vm_config import (
     VM_SOURCES,
@@ -59,7 +60,7 @@ def a_node(rng: Random, name: str) -> Node:
     return Node(
         name=name,
         uid=f"uid-{name}",
-        created=0.0,
+        created=Instant(0.0),
         ready=ready,
         starting=not ready and rng.random() < 0.5,
         unschedulable=rng.random() < 0.1,
@@ -80,7 +81,7 @@ def a_pod(rng: Random, name: str, *, on: str = "") -> Pod:
     return Pod(
         key=ObjectKey(namespace, name),
         uid=f"uid-{name}",
-        created=0.0,
+        created=Instant(0.0),
         node=on,
         phase=rng.choice((Phase.RUNNING, Phase.RUNNING, Phase.RUNNING, Phase.SUCCEEDED)) if on else Phase.PENDING,
         deleting=rng.random() < 0.15,
@@ -211,7 +212,7 @@ def a_spread(rng: Random) -> SpreadConstraint:
 def an_inventory(rng: Random, node: str) -> Inventory:
     return Inventory(
         node=node,
-        reported_at=rng.random(),
+        reported_at=Instant(rng.random()),
         devices=tuple(
             Device(
                 id=number,
@@ -273,7 +274,7 @@ def a_lease(rng: Random, node: str, device: int) -> GpuLease:
         device=device,
         holds=tuple(LeaseHold(uid, 500 if len(holders) > 1 else 1000) for uid in sorted(holders)),
         shared=len(holders) > 1,
-        renewed=0.0,
+        renewed=Instant(0.0),
         resource_version="1",
     )
 

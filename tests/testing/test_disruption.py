@@ -32,7 +32,7 @@ from ullage.testing.checks.disruption import (
     went_with_pods,
 )
 
-NOW = 1_000_000.0
+NOW = Instant(1_000_000.0)
 WEB = ObjectKey("default", "web")
 DRAINING, CANDIDATE = "going", "may-go"
 

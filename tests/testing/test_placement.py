@@ -22,6 +22,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.testing.checks.claims import claim_breaches, gang_breaches
 from ullage.testing.checks.placement import PlacementReading, breaches
 
@@ -33,7 +34,7 @@ def a_pod(name: str, *gpus: int, node: str = "n", **facts: Any) -> Pod:
     return Pod(
         key=ObjectKey("default", name),
         uid=f"uid-{name}",
-        created=0.0,
+        created=Instant(0.0),
         node=node,
         deleting=False,
         gated=False,
@@ -50,7 +51,13 @@ def a_pod(name: str, *gpus: int, node: str = "n", **facts: Any) -> Pod:
 def a_lease(gpu: int, *holders: str, node: str = "n", milli: int = 1000) -> GpuLease:
     holds = tuple(LeaseHold(f"uid-{name}", milli) for name in holders)
     return GpuLease(
-        name=f"gpu-{node}-{gpu}", node=node, device=gpu, holds=holds, shared=False, renewed=0.0, resource_version=""
+        name=f"gpu-{node}-{gpu}",
+        node=node,
+        device=gpu,
+        holds=holds,
+        shared=False,
+        renewed=Instant(0.0),
+        resource_version="",
     )
 
 
@@ -99,7 +106,7 @@ def a_reading() -> PlacementReading:
     return PlacementReading(
         pods=[a_pod("a", 0, 1), a_pod("b", 4, 5), a_pod("c", node="")],
         leases=[a_lease(0, "a"), a_lease(1, "a"), a_lease(4, "b"), a_lease(5, "b")],
-        inventories=[Inventory(node="n", reported_at=0.0, devices=devices)],
+        inventories=[Inventory(node="n", reported_at=Instant(0.0), devices=devices)],
         notes={"uid-a": notes_of("a", 0, 1), "uid-b": notes_of("b", 4, 5), "uid-c": notes_of("c")},
         claims=[
             a_claim("a", bound_to(0, 1), gang="g", count=2),

@@ -13,6 +13,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_namespace, a_node, a_pod
 from ullage.testing.checks.placement_history import Change, PlacementHistory, begun_too_early, breaches
@@ -22,7 +23,7 @@ def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = 
     return Pod(
         key=ObjectKey("default", name),
         uid=f"uid-{name}",
-        created=0.0,
+        created=Instant(0.0),
         node=node,
         phase=Phase.SUCCEEDED if over else Phase.RUNNING,
         deleting=False,
@@ -40,7 +41,7 @@ def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = 
 def lease(gpu: int, **holders: int) -> GpuLease:
     holds = tuple(LeaseHold(f"uid-{name}", milli) for name, milli in holders.items())
     return GpuLease(
-        name=f"gpu-n-{gpu}", node="n", device=gpu, holds=holds, shared=False, renewed=0.0, resource_version=""
+        name=f"gpu-n-{gpu}", node="n", device=gpu, holds=holds, shared=False, renewed=Instant(0.0), resource_version=""
     )
 
 

@@ -25,6 +25,7 @@ from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.catalog import VM_KINDS
 from ullage.kube.crds.install import install
 from ullage.kube.read.vm import read_vm
+from ullage.model.units import Instant
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.http import serving
 from ullage.testing.builders import a_node, a_pod, with_meta
@@ -144,7 +145,7 @@ class Scene:
 def certificates() -> tuple[CertificatePair, bytes]:
     """Serving certificate of a new authority, and the authority."""
     now = WallClock().now()
-    span = ValidityPeriod(now - 3600, now + 3600)
+    span = ValidityPeriod(Instant(now - 3600), Instant(now + 3600))
     authority = new_authority(span)
     return issue(authority, ["localhost", "127.0.0.1"], span), authority.certificate
 

@@ -23,6 +23,7 @@ from ullage.model.karpenter import (
     Tristate,
     WaitingPod,
 )
+from ullage.model.units import Instant
 from ullage.sim.apiserver import InMemoryTransport
 from ullage.web.live import LiveView, follow_cluster
 from ullage.web.view.capacity import MOST_READY
@@ -35,10 +36,12 @@ SMART = ObjectKey("tensor-fusion-system", "smart-gpu-scheduler-h100-r1")
 
 def node_claim(name: str, request: str, created: float, **steps: float) -> NodeClaim:
     """`steps`: seconds after its creation."""
-    conditions = {step: ObservedCondition(Tristate.TRUE, "", "", created + after) for step, after in steps.items()}
+    conditions = {
+        step: ObservedCondition(Tristate.TRUE, "", "", Instant(created + after)) for step, after in steps.items()
+    }
     labels = {REQUEST_LABEL: request, NODE_POOL_LABEL: "gpu-h100"}
     return NodeClaim(
-        name=name, uid=name, created=created, deleting=False, labels=labels, node="", conditions=conditions
+        name=name, uid=name, created=Instant(created), deleting=False, labels=labels, node="", conditions=conditions
     )
 
 
@@ -47,7 +50,13 @@ def smart_pod(now: float, state: str = "Launched") -> SmartPod:
         id="r1", mapping="h100", pods=(WaitingPod(ObjectKey("team", "a"), "u"),), gpu_model="H100", gpu_count=1
     )
     return SmartPod(
-        key=SMART, uid="s", created=now - 20, request="r1", original=original, state=state, state_since=now - 10
+        key=SMART,
+        uid="s",
+        created=Instant(now - 20),
+        request="r1",
+        original=original,
+        state=state,
+        state_since=Instant(now - 10),
     )
 
 

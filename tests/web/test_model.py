@@ -10,6 +10,7 @@ from tests.web.worlds import NOW, World
 from ullage.model.claim import DeviceRequest, TopologyMode
 from ullage.model.fact_event import FactEvent, ObjectKey
 from ullage.model.provisioner import BackOff, CloudFailure
+from ullage.model.units import Instant
 from ullage.web.view.explanation import explained
 from ullage.web.view.model import DashboardModel
 from ullage.web.view.patch import ONLY, PageSection, PatchSum, ViewPatch
@@ -185,7 +186,7 @@ def test_who_got_a_node_no_longer_waits() -> None:
 
 def test_a_pool_says_what_it_has_wants_awaits_and_why_it_may_not_buy() -> None:
     scene = Scene()
-    blocked = BackOff(failure=CloudFailure.CAPACITY, failures=1, until=NOW + 120, message="none left")
+    blocked = BackOff(failure=CloudFailure.CAPACITY, failures=1, until=Instant(NOW + 120), message="none left")
     scene.world.pool("h100", current=2, target=4, coming=1, back_off=blocked)
     row = scene.patch().sections[PageSection.POOLS]["h100"]
     assert isinstance(row, PoolRow)

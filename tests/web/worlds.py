@@ -22,10 +22,11 @@ from ullage.model.provisioner import (
 )
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.web.view.pools import PoolView
 
 GIB = 2**30
-NOW = 1_767_225_600.0
+NOW = Instant(1_767_225_600.0)
 
 
 class World:
@@ -55,7 +56,7 @@ class World:
         self.put_node(Node(name=name, **(facts | fields)))
         if gpus:
             template = GpuTemplate(model="H100", count=gpus, memory=80 * GIB, islands=islands, bandwidth=900)
-            self.report(Inventory(node=name, reported_at=self.now, devices=template.devices(name)))
+            self.report(Inventory(node=name, reported_at=Instant(self.now), devices=template.devices(name)))
 
     def put_node(self, node: Node) -> None:
         old = self.nodes.get(node.name)
@@ -89,7 +90,7 @@ class World:
         self.report(replace(inventory, devices=devices))
 
     def devices(self, node: str, *devices: Device) -> None:
-        self.report(Inventory(node=node, reported_at=self.now, devices=devices))
+        self.report(Inventory(node=node, reported_at=Instant(self.now), devices=devices))
 
     def pod(self, name: str, *, gpus: int = 0, node: str = "", ids: tuple[int, ...] = (), **fields: Any) -> Pod:
         """A pod of namespace `team`; with a node it runs there."""
@@ -135,7 +136,7 @@ class World:
             device=gpu,
             holds=(LeaseHold(holder),),
             shared=False,
-            renewed=self.now,
+            renewed=Instant(self.now),
             resource_version="1",
         )
         self._hear(Added(ObjectKey("ullage-system", lease.name), lease))
@@ -158,7 +159,7 @@ class World:
             provider="simulated",
             back_off=standing.pop("back_off", None),
         )
-        last = LastDecision(action="ScaleUp", count=1, at=self.now, why="8 GPUs are waited for")
+        last = LastDecision(action="ScaleUp", count=1, at=Instant(self.now), why="8 GPUs are waited for")
         said: dict[str, Any] = {"current": 2, "target": 3, "coming": 1, "utilization": 80, "decision": last}
         pool = PoolView(facts, **(said | standing))
         old = self.pools.get(name)

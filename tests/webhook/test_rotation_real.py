@@ -27,6 +27,7 @@ from ullage.kube.client.api import KubeApi, MergePatch
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import MUTATING_WEBHOOKS, PODS, SECRETS, VALIDATING_WEBHOOKS
 from ullage.model.allocation import CLAIM
+from ullage.model.units import Seconds
 from ullage.observe.probes import ListenAddress
 from ullage.testing.builders import a_pod
 from ullage.webhook.registration import WebhookRegistrar
@@ -34,7 +35,7 @@ from ullage.webhook.wiring import Webhook, WebhookSettings
 
 pytestmark = pytest.mark.real
 
-FAST = CertLifetimes(authority=18.0, serving=6.0, overlap=3.0, backdated=60.0)
+FAST = CertLifetimes(authority=Seconds(18.0), serving=Seconds(6.0), overlap=Seconds(3.0), backdated=Seconds(60.0))
 """A certificate lives for 4 s; after 12 s another authority is trusted, after 15 s it is used."""
 WHOLE = PODS.whole()
 

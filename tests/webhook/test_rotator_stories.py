@@ -23,6 +23,7 @@ from ullage.kube.client.api import DELETE_NOW, KubeApi
 from ullage.kube.client.resources import CRDS, MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from ullage.kube.client.rest import RestApi
 from ullage.kube.crds.install import _established
+from ullage.model.units import Seconds
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import Latency, NetworkConditions
 from ullage.sim.virtual_time import loop_clock, run_virtual
@@ -33,7 +34,9 @@ from ullage.webhook.registration import WebhookRegistrar
 pytestmark = pytest.mark.story
 
 MINUTE, HOUR = 60.0, 3600.0
-LIVES = CertLifetimes(authority=30 * HOUR, serving=3 * HOUR, overlap=10 * MINUTE, backdated=5 * MINUTE)
+LIVES = CertLifetimes(
+    authority=Seconds(30 * HOUR), serving=Seconds(3 * HOUR), overlap=Seconds(10 * MINUTE), backdated=Seconds(5 * MINUTE)
+)
 NAMES = ("ullage-webhook.ullage-system.svc",)
 FOOTER = "-----END CERTIFICATE-----\n"
 
@@ -197,7 +200,12 @@ def test_an_authority_nobody_could_be_told_of_is_not_used() -> None:
         server = SimulatedApiServer(clock, seed=7)
         api = an_api(server, 7)
         await api.create(NAMESPACES, a_namespace("ullage-system"))
-        lifetimes = CertLifetimes(authority=6 * HOUR, serving=HOUR, overlap=10 * MINUTE, backdated=5 * MINUTE)
+        lifetimes = CertLifetimes(
+            authority=Seconds(6 * HOUR),
+            serving=Seconds(HOUR),
+            overlap=Seconds(10 * MINUTE),
+            backdated=Seconds(5 * MINUTE),
+        )
         keeper = CertRotator(api, SecretName(), CertIssuer(NAMES, lifetimes), Mute(), clock, 1)
         first = await keeper.open()
         served: list[CertificateBundle] = []

@@ -6,9 +6,10 @@ from ullage.certs.authority import is_issued_by, names_of, span_of
 from ullage.certs.tls_secret import CertIssuer, TlsSecret, read_tls_secret, write_tls_secret
 from ullage.decide.certs.rotation import CertStep
 from ullage.errors import Unreadable
+from ullage.model.units import Instant
 from ullage.testing.admission import ISSUER
 
-NOW = 1_800_000_000.0
+NOW = Instant(1_800_000_000.0)
 FRESH = ISSUER.start(NOW)
 PREPARED = ISSUER.advance(FRESH, CertStep.PREPARE_AUTHORITY, NOW)
 PROMOTED = ISSUER.advance(PREPARED, CertStep.PROMOTE_AUTHORITY, NOW)

@@ -19,13 +19,14 @@ from ullage.kube.client.api import KubeApi
 from ullage.model.allocation import lease_name
 from ullage.model.intents import BindGang, BindPod
 from ullage.model.outcomes import BindFailure, GangBindOutcome, PlaceOutcome, PodNotBound
+from ullage.model.units import Seconds
 from ullage.observe.traces import PlacementStep, step
 
 Held = tuple[list[HeldLease], ...]
 """Leases held by each member, in the order of the members."""
 
 
-HOLD_WITHIN = 30.0
+HOLD_WITHIN = Seconds(30.0)
 """Limit in seconds from the first Lease of a gang to the last. The LeaseGarbageCollector treats a Lease as abandoned
 after twice that, and a gang must still hold its first Lease when it takes its last."""
 

@@ -25,6 +25,7 @@ from ullage.model.outcomes import (
     PoolOutcome,
 )
 from ullage.model.provisioner import DELETION_TAINT, KEEP_ANNOTATIONS, STAY_BEHIND, Provisioner, is_kept, labels_of
+from ullage.model.units import Seconds
 
 _OVER = ("Succeeded", "Failed")
 _KEPT = f"it has the annotation {' or '.join(KEEP_ANNOTATIONS)}"
@@ -95,7 +96,7 @@ class PoolActuator:
         try:
             created = await self._provider_of(provisioner.provider).create(request)
         except CloudError as error:
-            return LaunchFailed(action, error.failure, error.message, error.retry_after)
+            return LaunchFailed(action, error.failure, error.message, Seconds(error.retry_after))
         few = created.shortfall
         if few is None:
             return NodesLaunched(action, created.instances)
@@ -209,7 +210,7 @@ class PoolActuator:
 
 
 def _failed(action: TerminateInstance, error: CloudError) -> PoolActionFailed:
-    return PoolActionFailed(action, PoolFailure.CLOUD_FAILED, error.message, error.retry_after)
+    return PoolActionFailed(action, PoolFailure.CLOUD_FAILED, error.message, Seconds(error.retry_after))
 
 
 def _protected(node: KubeNode) -> bool:

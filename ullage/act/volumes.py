@@ -27,11 +27,12 @@ from ullage.model import volume as facts
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import BindPod, VolumeAssignment
 from ullage.model.outcomes import BindFailure, PodNotBound
+from ullage.model.units import Seconds
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 """Annotation of a volume that its owner did not reserve for the claim: the reservation ends with the claim."""
-VOLUME_WAIT = 600.0
+VOLUME_WAIT = Seconds(600.0)
 """Seconds a volume may take to be provisioned, as in kube-scheduler."""
 
 _ATTEMPTS = 6

@@ -26,6 +26,7 @@ from ullage.model.device import DeviceHealth, GpuNodeKind, Inventory
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
+from ullage.model.units import Steady
 from ullage.observe.agent_metrics import AgentMetrics, ReportOutcome
 from ullage.observe.events import EventMessage, EventReason, EventRecorder, ObjectReference
 from ullage.runtime import Wakeup, pause
@@ -188,7 +189,7 @@ class AgentLoop:
             self._poll_now.clear()
             thorough = self._clock.steady() >= thorough_at
             if thorough:
-                thorough_at = self._clock.steady() + self._pace.report
+                thorough_at = Steady(self._clock.steady() + self._pace.report)
             await self._look(thorough)
             await pause(self._pace.breath)
             await self._poll_now.wait(self._pace.look - self._pace.breath)

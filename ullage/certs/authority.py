@@ -16,6 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ullage.decide.certs.rotation import ValidityPeriod
 from ullage.errors import Unreadable
+from ullage.model.units import Instant
 
 _AUTHORITY_NAME = "ullage webhook authority"
 
@@ -48,7 +49,7 @@ def issue(authority: CertificatePair, names: Sequence[str], span: ValidityPeriod
     issuer_key = _key(authority.key)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:64])])
-    within = ValidityPeriod(span.start, min(span.end, issuer.not_valid_after_utc.timestamp()))
+    within = ValidityPeriod(span.start, Instant(min(span.end, issuer.not_valid_after_utc.timestamp())))
     certificate = (
         _builder(subject, issuer.subject, key.public_key(), within)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -64,7 +65,7 @@ def issue(authority: CertificatePair, names: Sequence[str], span: ValidityPeriod
 def span_of(certificate: bytes) -> ValidityPeriod:
     """Validity period of a certificate. Raises Unreadable."""
     read = _certificate(certificate)
-    return ValidityPeriod(read.not_valid_before_utc.timestamp(), read.not_valid_after_utc.timestamp())
+    return ValidityPeriod(Instant(read.not_valid_before_utc.timestamp()), Instant(read.not_valid_after_utc.timestamp()))
 
 
 def names_of(certificate: bytes) -> frozenset[str]:

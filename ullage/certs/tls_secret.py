@@ -18,6 +18,7 @@ from ullage.certs.authority import (
 )
 from ullage.decide.certs.rotation import CertificateSet, CertLifetimes, CertStep, ValidityPeriod
 from ullage.errors import Unreadable
+from ullage.model.units import Instant
 
 _SERVING, _AUTHORITY, _NEXT, _RETIRED = "tls", "ca", "next-ca", "old-ca.crt"
 _FOOTER = b"-----END CERTIFICATE-----\n"
@@ -121,7 +122,9 @@ class CertIssuer:
         return TlsSecret(tls_secret.next, self._serving(tls_secret.next, now), None, retired)
 
     def _authority(self, now: float) -> CertificatePair:
-        return new_authority(ValidityPeriod(now - self.lifetimes.backdated, now + self.lifetimes.authority))
+        return new_authority(
+            ValidityPeriod(Instant(now - self.lifetimes.backdated), Instant(now + self.lifetimes.authority))
+        )
 
     def _kept(self, tls_secret: TlsSecret) -> tuple[str, ...]:
         """Names to keep where ours are missing: replicas that are called otherwise must not undo each other."""
@@ -129,5 +132,5 @@ class CertIssuer:
         return () if there >= frozenset(self.names) else tuple(sorted(there - frozenset(self.names)))
 
     def _serving(self, authority: CertificatePair, now: float, others: Sequence[str] = ()) -> CertificatePair:
-        span = ValidityPeriod(now - self.lifetimes.backdated, now + self.lifetimes.serving)
+        span = ValidityPeriod(Instant(now - self.lifetimes.backdated), Instant(now + self.lifetimes.serving))
         return issue(authority, (*self.names, *others), span)

@@ -9,6 +9,7 @@ import click
 from ullage.cli.cluster_input import ClusterInput, ClusterInputChoice, scene_options
 from ullage.cli.table import aligned
 from ullage.errors import UserError
+from ullage.model.units import Instant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,7 +86,7 @@ def command(where: ClusterInputChoice, what: str, policy: str, output: str, prov
 
     pod = _found(scene, namespace, name)
     known = replace(scene.known, pools=scene.provisioners)
-    said = explain_pod(scene.snapshot, pod, known, now=scene.now, policy=policy, every=prove)
+    said = explain_pod(scene.snapshot, pod, known, now=Instant(scene.now), policy=policy, every=prove)
     said = _with_what_is_bought(said, scene, pod, policy)
     if output == "json":
         import msgspec
@@ -105,8 +106,8 @@ def _with_what_is_bought(said: "PodExplanation", scene: ClusterInput, pod: "Pod"
     if said.verdict != ExplainedState.UNSCHEDULABLE:
         return said
     assigner = PodAssigner(scene.snapshot, policy, scene.known.unreadable_claims)
-    bought = explain_capacity(scene.karpenter, pod, now=scene.now)
-    foreseen = forecast(assigner, pod, scene.provisioners, now=scene.now)
+    bought = explain_capacity(scene.karpenter, pod, now=Instant(scene.now))
+    foreseen = forecast(assigner, pod, scene.provisioners, now=Instant(scene.now))
     return replace(said, steps=tuple(dict.fromkeys((*said.steps, *bought, *foreseen))))
 
 

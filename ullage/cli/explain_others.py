@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ullage.cli.cluster_input import ClusterInput, ClusterInputChoice
 from ullage.cli.explain import MOST_NAMES, advice_lines, remedies_as_json
 from ullage.errors import UserError
+from ullage.model.units import Instant
 
 if TYPE_CHECKING:
     from ullage.decide.explain.answer import Answer
@@ -63,15 +64,15 @@ def _node(scene: ClusterInput, where: ClusterInputChoice, name: str) -> "Answer 
     assigner = PodAssigner(scene.snapshot, unreadable_claims=scene.known.unreadable_claims)
     drained = (one for one in scene.provisioners if one.consolidation.drains)
     rules = DrainPolicy(pools_used_milli={one.name: one.consolidation.used_milli for one in drained})
-    plan = plan_drain(assigner, drain_inputs(scene, (), where), rules, now=plan_time(scene))
-    return explain_node(assigner, name, plan, _fleet(scene), now=scene.now)
+    plan = plan_drain(assigner, drain_inputs(scene, (), where), rules, now=Instant(plan_time(scene)))
+    return explain_node(assigner, name, plan, _fleet(scene), now=Instant(scene.now))
 
 
 def _pool(scene: ClusterInput, name: str) -> "Answer | None":
     from ullage.decide.explain.provisioner import explain_provisioner
 
     fleet = _fleet(scene)
-    return None if fleet is None else explain_provisioner(fleet, name, now=scene.now)
+    return None if fleet is None else explain_provisioner(fleet, name, now=Instant(scene.now))
 
 
 def _fleet(scene: ClusterInput) -> "FleetPlan | None":
@@ -85,7 +86,7 @@ def _fleet(scene: ClusterInput) -> "FleetPlan | None":
     assigner = PodAssigner(scene.snapshot, unreadable_claims=scene.known.unreadable_claims)
     machines = machines_of_nodes(scene.provisioners, scene.snapshot)
     fleet = FleetFacts(provisioners=scene.provisioners, instances=machines)
-    return plan_fleet(assigner.engine, fleet, pending_pods_and_gangs(assigner), now=scene.now)
+    return plan_fleet(assigner.engine, fleet, pending_pods_and_gangs(assigner), now=Instant(scene.now))
 
 
 def _names_of(scene: ClusterInput, kind: str) -> list[str]:

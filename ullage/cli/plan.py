@@ -8,6 +8,7 @@ from ullage.cli.cluster_input import ClusterInputChoice, scene_options
 from ullage.cli.plan_drain import drain
 from ullage.cli.plan_scale import scale
 from ullage.cli.plan_schedule_text import plan_lines
+from ullage.model.units import Instant
 
 if TYPE_CHECKING:
     from ullage.decide.explain.plan_schedule import GangPlan, PlannedPlacement, SchedulePlan, UnschedulablePod
@@ -63,7 +64,7 @@ def schedule(where: ClusterInputChoice, policy: str, output: str, exit_code: boo
     from ullage.decide.explain.plan_schedule import plan_schedule
 
     scene = where.load()
-    plan = plan_schedule(scene.snapshot, scene.known, now=scene.now, policy=policy)
+    plan = plan_schedule(scene.snapshot, scene.known, now=Instant(scene.now), policy=policy)
     if output == "json":
         import msgspec
 

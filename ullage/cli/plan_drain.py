@@ -10,6 +10,7 @@ from ullage.cli.cluster_input import ClusterInput, ClusterInputChoice, scene_opt
 from ullage.cli.plan_schedule_text import MOST_ROWS
 from ullage.cli.setting_options import is_given, read_options, setting_options
 from ullage.cli.table import aligned
+from ullage.model.units import Instant
 
 if TYPE_CHECKING:
     from ullage.cli.cluster import ClusterChoice
@@ -74,7 +75,7 @@ def drain(where: ClusterInputChoice, policy: str, pools: tuple[str, ...], output
     if not is_given("draining", "gpu_utilization_threshold"):
         drained = (one for one in scene.provisioners if one.consolidation.drains)
         rules = replace(rules, pools_used_milli={one.name: one.consolidation.used_milli for one in drained})
-    plan = plan_drain(assigner, facts, rules, now=plan_time(scene))
+    plan = plan_drain(assigner, facts, rules, now=Instant(plan_time(scene)))
     if output == "json":
         import msgspec
 
@@ -98,7 +99,7 @@ def drain_inputs(scene: ClusterInput, chosen: tuple[str, ...], where: ClusterInp
     minimums = {
         name: PoolMinimum(
             nodes=sum(pool_of[node] == name for node in staying),
-            least=least_size(one, pool_nodes(one, machines, scene.snapshot, now=plan_time(scene))),
+            least=least_size(one, pool_nodes(one, machines, scene.snapshot, now=Instant(plan_time(scene)))),
             least_empty=one.thresholds.min_unutilized_nodes,
         )
         for name, one in pools.items()

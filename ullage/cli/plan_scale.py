@@ -9,6 +9,7 @@ from ullage.cli.plan_schedule_text import pods_named, workload_of
 from ullage.cli.setting_options import read_options, setting_options
 from ullage.cli.table import aligned
 from ullage.errors import UserError
+from ullage.model.units import Instant
 
 if TYPE_CHECKING:
     from ullage.decide.explain.plan_scale import ScalePlan, ScaleStep
@@ -52,7 +53,7 @@ def scale(
     scene = where.load()
     if not scene.provisioners:
         raise UserError(f"{scene.origin}: there is no NodeProvisioner; add one, such as with -f provisioners.yaml")
-    plan = plan_scale(scene.snapshot, scene.provisioners, now=scene.now, budget=budget)
+    plan = plan_scale(scene.snapshot, scene.provisioners, now=Instant(scene.now), budget=budget)
     if output == "json":
         import msgspec
 

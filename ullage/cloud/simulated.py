@@ -14,6 +14,7 @@ from ullage.cloud.api import CreateRequest, CreateResult, NoCapacity, PoolRef, Q
 from ullage.cloud.faults import CloudFaults
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.provisioner import NodeTemplate
+from ullage.model.units import Instant
 
 OnBoot = Callable[[Instance, CreateRequest], Awaitable[None]]
 
@@ -190,7 +191,7 @@ class SimulatedCloud:
         return Instance(
             id=machine.id,
             pool=machine.request.pool.name,
-            since=machine.since,
+            since=Instant(machine.since),
             state=InstanceState.RUNNING if up else InstanceState.PENDING,
             token=machine.request.token,
             node=machine.id if up and machine.joins else "",

@@ -169,7 +169,7 @@ class Duration(ValueType[Seconds]):
     @property
     def allowed(self) -> str:
         words = f"a time such as {EXAMPLES}, or a number of seconds"
-        return f"{words}, at least {write_duration(self.least)}" if self.least else words
+        return f"{words}, at least {write_duration(Seconds(self.least))}" if self.least else words
 
     def read(self, raw: Any) -> Seconds:
         seconds = read_duration(raw)

@@ -1,8 +1,9 @@
 """ClockJumps: the amount by which the wall clock was set between two looks."""
 
 from ullage.clock import Clock
+from ullage.model.units import Seconds
 
-TOLERATED = 5.0
+TOLERATED = Seconds(5.0)
 """Seconds: less is a clock being slewed, or a machine that was slow."""
 
 

@@ -12,9 +12,10 @@ from ullage.clock import Clock
 from ullage.model.device import Inventory
 from ullage.model.fact_event import Added, FactEvent, Synced, Updated
 from ullage.model.lease import GpuLease
+from ullage.model.units import Seconds
 from ullage.observe.scheduler_metrics import ClockOf, SchedulerMetrics
 
-WORTH_REPORTING = 15.0
+WORTH_REPORTING = Seconds(15.0)
 """Seconds. Less may be a busy watch or a slow agent."""
 
 _log = structlog.get_logger("scheduler")

@@ -15,12 +15,13 @@ import structlog
 from ullage.config.reload import SettingsReload, reload
 from ullage.config.settings import Settings
 from ullage.errors import UserError
+from ullage.model.units import Seconds
 from ullage.observe.events import EventMessage, EventReason, ObjectReference
 from ullage.observe.settings_metrics import SettingsMetrics
 
 _log = structlog.get_logger("settings")
 
-POLL_SECONDS = 2.0
+POLL_SECONDS = Seconds(2.0)
 """Time between two readings. A changed text counts once two readings agree: the first may be of half a write."""
 _MOST_NAMED = 10
 

@@ -5,6 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Instant
 
 TEMPLATE = "gpu.scheduling/template"
 """Annotation of a claim that was made for one pod: the claim it is a copy of."""
@@ -83,7 +84,7 @@ class Claim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     message: str = ""
     observed: int = 0
     """Generation the status is about."""
-    since: float = 0.0
+    since: Instant = Instant(0.0)
     """Unix second at which the claim began or ceased to hold GPUs."""
     opaque: bool = False
     """The status says more than these fields, so it has to be read before it is written."""

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from ullage.model.units import Instant, Seconds
+
 MILLI_GPU = 1000
 """Whole device, in the unit of shares."""
 
@@ -62,13 +64,13 @@ class Inventory(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """GPUs of a node as its agent reports them, with the time of the report."""
 
     node: str
-    reported_at: float
+    reported_at: Instant
     """Time of the report: by our clock where it was observed to change, else by the agent's (`observed_inventory`)."""
     devices: tuple[Device, ...]
     kind: GpuNodeKind = GpuNodeKind.LEASED
-    dated: float = 0.0
+    dated: Instant = Instant(0.0)
     """Time of the report, by the agent's clock."""
-    clock_ahead: float = 0.0
+    clock_ahead: Seconds = Seconds(0.0)
     """Seconds the agent's clock was ahead of ours when its last report was observed; 0 where that is not known."""
 
 
@@ -76,7 +78,7 @@ NEVER_OLD = 253_402_300_799.0
 """9999-12-31T23:59:59Z: date of a report that need not be repeated, as of simulated agents without heartbeats."""
 
 
-def observed_inventory(old: Inventory | None, new: Inventory, now: float) -> Inventory:
+def observed_inventory(old: Inventory | None, new: Inventory, now: Instant) -> Inventory:
     """Report as observed at this moment, after `old`: its age counts by our clock, whatever its agent's says.
 
     A report observed for the first time may be of any age: its agent's date is believed, but never one in the future.

@@ -10,6 +10,7 @@ import msgspec
 
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 
 CANDIDATE_TAINT = "gpu.scheduling/drain-candidate"
 """Taint PreferNoSchedule. Its value is the Unix second since which the node is a candidate."""
@@ -36,7 +37,7 @@ class RecentEviction(msgspec.Struct, frozen=True, kw_only=True):
 
     pod: Pod
     """The pod as it was before its eviction."""
-    at: float
+    at: Instant
 
 
 class UnremovableReason(StrEnum):

@@ -42,11 +42,11 @@ def parse_duration(text: str) -> Seconds:
     return seconds
 
 
-def write_duration(seconds: float) -> str:
+def write_duration(seconds: Seconds) -> str:
     """The shortest exact form: 90 s is 90s, 600 s is 10m."""
     for unit in ("d", "h", "m"):
         if seconds and seconds % UNITS[unit] == 0:
             return f"{int(seconds // UNITS[unit])}{unit}"
-    if seconds == int(seconds):
+    if seconds.is_integer():
         return f"{int(seconds)}s"
     return f"{seconds * 1000:g}ms" if seconds < 1 else f"{seconds:g}s"

@@ -3,6 +3,7 @@
 import msgspec
 
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Seconds
 
 
 class PodGroup(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -10,5 +11,5 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     key: ObjectKey
     min_member: int = 1
-    timeout: float | None = None
+    timeout: Seconds | None = None
     """Seconds the gang may take to be placed; None where the PodGroup does not say."""

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from ullage.model.units import Instant
+
 
 class InstanceState(StrEnum):
     REQUESTED = "Requested"
@@ -20,7 +22,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     id: str
     pool: str
     """Provisioner it was made for."""
-    since: float
+    since: Instant
     state: InstanceState = InstanceState.RUNNING
     token: str = ""
     """Token of the purchase it was made by, where the provider knows it."""

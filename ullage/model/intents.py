@@ -161,7 +161,7 @@ class TaintForDeletion:
     """Taint an empty node with the instant after which it may be deleted."""
 
     node: str
-    delete_after: float
+    delete_after: Instant
     why: str
 
 
@@ -197,7 +197,7 @@ class MarkDeletionCandidate:
     """Put the soft taint on a node, so that pods go elsewhere if they can."""
 
     node: str
-    since: float
+    since: Instant
     why: str
 
 
@@ -252,7 +252,7 @@ class RecordSmartPodState:
     key: ObjectKey
     uid: str
     state: SmartPodState
-    since: float
+    since: Instant
     attempts: int
     node_claim: str
     why: str

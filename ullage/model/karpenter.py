@@ -68,7 +68,7 @@ class ObservedCondition(msgspec.Struct, frozen=True, gc=False):
     status: Tristate = Tristate.UNKNOWN
     reason: str = ""
     message: str = ""
-    since: float = 0.0
+    since: Instant = Instant(0.0)
 
 
 UNSAID = ObservedCondition()
@@ -79,7 +79,7 @@ class NodeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     name: str
     uid: str
-    created: float
+    created: Instant
     deleting: bool
     labels: dict[str, str] = {}
     node: str = ""
@@ -144,7 +144,7 @@ class KarpenterEvent(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     about_uid: str
     reason: str
     note: str
-    at: float
+    at: Instant
     reporter: str = KARPENTER
 
 
@@ -201,7 +201,7 @@ class SmartPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     key: ObjectKey
     uid: str
-    created: float
+    created: Instant
     request: str
     """Request id, by its label."""
     node: str = ""
@@ -212,7 +212,7 @@ class SmartPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """None where the annotation cannot be read."""
     state: str = ""
     """State, by its label."""
-    state_since: float = 0.0
+    state_since: Instant = Instant(0.0)
     attempts: int = 0
     node_claim: str = ""
 
@@ -290,4 +290,4 @@ class NodeClaimEvent(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     type: NodeClaimEventType
     node_claim: str
     node: str
-    timestamp: float
+    timestamp: Instant

@@ -4,6 +4,8 @@ from enum import StrEnum
 
 import msgspec
 
+from ullage.model.units import Instant
+
 
 class FailureKind(StrEnum):
     """Kind of a failure, by what can help."""
@@ -96,10 +98,10 @@ class RecordedFailure(msgspec.Struct, frozen=True, gc=False, kw_only=True, renam
     reason: FailureReason
     message: str
     attempts: int
-    retry_at: float
+    retry_at: Instant
     fingerprint: str
     """Fingerprint of the attempt: the pod's need, the mappings and the NodePools. Another one starts attempts anew."""
-    at: float = 0.0
+    at: Instant = Instant(0.0)
     """Instant at which it was recorded."""
     exhausted: tuple[str, ...] = ()
     """Mappings that had no capacity in this round."""

@@ -4,6 +4,7 @@ import msgspec
 
 from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Instant
 
 LEASE_NAMESPACE = "ullage-system"
 """Default namespace of GPU Leases and of everything else that is installed: the one place it is written."""
@@ -33,7 +34,7 @@ class GpuLease(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     holds: tuple[LeaseHold, ...]
     """One hold; or the shares, by uid; or the MIG instances, by UUID. Never an exclusive hold among others."""
     shared: bool
-    renewed: float
+    renewed: Instant
     """Unix second of the last write for a holder, by the writer's clock."""
     resource_version: str
     pod: ObjectKey | None = None

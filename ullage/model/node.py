@@ -2,6 +2,8 @@
 
 import msgspec
 
+from ullage.model.units import Instant
+
 
 class Taint(msgspec.Struct, frozen=True, gc=False):
     key: str
@@ -14,7 +16,7 @@ class Node(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     name: str
     uid: str
-    created: float
+    created: Instant
     ready: bool
     unschedulable: bool
     labels: dict[str, str]

@@ -31,6 +31,7 @@ from ullage.model.intents import (
 )
 from ullage.model.pod import Pod
 from ullage.model.provisioner import CloudFailure
+from ullage.model.units import Seconds
 from ullage.model.vm import VmMigration, VmPod
 
 # Scheduling: conditions of pods that found no place.
@@ -252,7 +253,7 @@ class PoolActionFailed:
     action: TaintForDeletion | Untaint | TerminateInstance
     setback: PoolFailure
     detail: str
-    retry_after: float = 0.0
+    retry_after: Seconds = Seconds(0.0)
     """Seconds the cloud asked to wait; 0 where it did not say."""
 
 
@@ -273,7 +274,7 @@ class LaunchFailed:
     action: ScaleUp
     failure: CloudFailure | None
     detail: str
-    retry_after: float = 0.0
+    retry_after: Seconds = Seconds(0.0)
 
 
 PoolOutcome = PoolActionDone | PoolActionFailed | NodesLaunched | LaunchFailed

@@ -8,6 +8,7 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod_marks import UNMARKED, PodDrainInfo
 from ullage.model.shape import Shape
+from ullage.model.units import Instant
 from ullage.model.vm import VmMarks
 
 
@@ -37,7 +38,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     key: ObjectKey
     uid: str
-    created: float
+    created: Instant
     node: str
     phase: Phase
     deleting: bool
@@ -89,7 +90,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return bool(self.node) and not self.phase.over
 
 
-AgeOrder = tuple[bool, float, ObjectKey]
+AgeOrder = tuple[bool, Instant, ObjectKey]
 
 
 def age_order(pod: Pod) -> AgeOrder:

@@ -4,7 +4,9 @@ from enum import StrEnum
 
 import msgspec
 
-DEFAULT_GRACE_PERIOD = 30.0
+from ullage.model.units import Instant, Seconds
+
+DEFAULT_GRACE_PERIOD = Seconds(30.0)
 
 
 class SafeToEvict(StrEnum):
@@ -29,9 +31,9 @@ class PodDrainInfo(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     restart: str = "Always"
     ready: bool = True
     """False only where a condition says so."""
-    deleted_at: float | None = None
+    deleted_at: Instant | None = None
     """Unix second by which it must be gone, if it is being deleted."""
-    grace_period: float = DEFAULT_GRACE_PERIOD
+    grace_period: Seconds = DEFAULT_GRACE_PERIOD
     owner_group: str = ""
     """API group of its controller."""
 

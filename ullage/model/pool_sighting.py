@@ -3,14 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ullage.model.units import Instant, Seconds
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sighting:
     """Observation of an instance without a Node, or of a Node without its GPUs."""
 
-    seconds: float
+    seconds: Seconds
     """Seconds since it was first observed so."""
-    age: float
+    age: Seconds
     """Age in seconds at that first observation, by its time stamp and our clock."""
     had_node: bool = False
     """It had a Node before, and that was deleted."""
@@ -24,9 +26,9 @@ class Seen:
     """Instances without a Node, by instance id."""
     bare: Mapping[str, Sighting] = field(default_factory=dict)
     """Nodes without GPUs, by name."""
-    due_at: Mapping[str, float] = field(default_factory=dict)
+    due_at: Mapping[str, Instant] = field(default_factory=dict)
     """Nodes marked for deletion that are due at another instant than their taint says, because a clock was wrong."""
-    silent: Mapping[str, float] = field(default_factory=dict)
+    silent: Mapping[str, Seconds] = field(default_factory=dict)
     """Seconds since the agent of a node was first found silent."""
 
 

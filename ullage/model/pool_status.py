@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ullage.model.provisioner import AwaitedInstance, BackOff, Purchase
+from ullage.model.units import Instant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,7 +12,7 @@ class LastDecision:
 
     action: str
     count: int
-    at: float
+    at: Instant
     why: str
     recommended: bool = False
 
@@ -24,7 +25,7 @@ class PoolStatus:
     target: int
     coming: int
     utilization_percent: int | None
-    tainted: tuple[tuple[str, float], ...]
+    tainted: tuple[tuple[str, Instant], ...]
     """Nodes marked for deletion, with their times, by name."""
     decision: LastDecision
     draining: int = 0

@@ -11,6 +11,7 @@ import msgspec
 from ullage.model.device import KIND_LABEL, MILLI_GPU, Device, GpuNodeKind, Inventory
 from ullage.model.node import Node, Taint
 from ullage.model.resources import GPU
+from ullage.model.units import Instant, Seconds
 
 PROVISIONER_LABEL = "gpu.scheduling/provisioner"
 """Label of a node: the pool it belongs to."""
@@ -116,8 +117,8 @@ class Consolidation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Rules for removing nodes of a pool. Times in seconds."""
 
     policy: ConsolidationPolicy = ConsolidationPolicy.EMPTY_ONLY
-    unneeded: float = 600.0
-    unready: float = 1200.0
+    unneeded: Seconds = Seconds(600.0)
+    unready: Seconds = Seconds(1200.0)
     used_milli: int = 500
     """Largest use at which a node may be removed: GPUs in use, in thousandths of the node's GPUs."""
     most_at_once: int = 10
@@ -139,9 +140,9 @@ class PoolThresholds(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Share of GPUs in use below which nodes are removed; 0 never shrinks the pool."""
     min_unutilized_nodes: int = 0
     """Empty nodes that are kept whatever the utilization. They are never bought."""
-    scale_down_delay: float = 600.0
-    scale_up_batch: float = 0.0
-    boot_deadline: float = 900.0
+    scale_down_delay: Seconds = Seconds(600.0)
+    scale_up_batch: Seconds = Seconds(0.0)
+    boot_deadline: Seconds = Seconds(900.0)
     paused: bool = False
     recommend_only: bool = False
 
@@ -152,7 +153,7 @@ class BackOff(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     failure: CloudFailure
     failures: int
     """Consecutive failures."""
-    until: float
+    until: Instant
     message: str = ""
 
 
@@ -161,7 +162,7 @@ class Purchase(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     serial: int
     count: int
-    since: float
+    since: Instant
     zone: str = ""
     least: int = 0
     """Smallest useful number."""
@@ -171,7 +172,7 @@ class AwaitedInstance(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Instance the provider reported as made, which may not be listed yet."""
 
     instance: str
-    since: float
+    since: Instant
 
 
 class Provisioner(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -202,7 +203,7 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Name of the Node, or of the instance where there is no Node yet."""
     instance: str = ""
     """Instance id of the provider; empty where it lists none."""
-    since: float = 0.0
+    since: Instant = Instant(0.0)
     capacity: int
     """GPUs in thousandths; the expected number where they have not appeared yet."""
     used: int = 0
@@ -216,15 +217,15 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     coming: bool = False
     lost: bool = False
     protected: bool = False
-    delete_after: float | None = None
+    delete_after: Instant | None = None
     """Deletion time in its taint."""
-    due_at: float | None = None
+    due_at: Instant | None = None
     """Instant at which it is due by counted seconds, where a wrong clock says otherwise."""
-    given_up_at: float | None = None
+    given_up_at: Instant | None = None
     """Instant at which it is given up, where its deadline has passed and it has not been observed for long."""
     departed: bool = False
     """Instance whose Node was deleted, as far as is known."""
-    silent_for: float = 0.0
+    silent_for: Seconds = Seconds(0.0)
     """Seconds for which its agent has been silent; 0 while it is not."""
     silence_excused: bool = False
     """Its agent is silent, and its GPUs count as if it were not: no replacement is bought."""
@@ -244,10 +245,10 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return self.delete_after is not None
 
     @property
-    def goes_at(self) -> float:
+    def goes_at(self) -> Instant:
         """Instant after which it may be deleted; infinite where it is not marked for deletion."""
-        moment = self.delete_after if self.due_at is None else self.due_at
-        return float("inf") if self.delete_after is None or moment is None else moment
+        at = self.delete_after if self.due_at is None else self.due_at
+        return Instant(float("inf")) if self.delete_after is None or at is None else at
 
 
 class FleetBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -270,7 +271,7 @@ def labels_of(provisioner: Provisioner, zone: str = "") -> dict[str, str]:
     return template.labels | own | ({ZONE_LABEL: zone} if zone else {})
 
 
-def template_node(provisioner: Provisioner, name: str, *, zone: str = "", now: float) -> tuple[Node, Inventory]:
+def template_node(provisioner: Provisioner, name: str, *, zone: str = "", now: Instant) -> tuple[Node, Inventory]:
     """Node as it will be when it has come up, and the inventory its agent will report."""
     gpus = provisioner.template.gpus
     offered = {"pods": 110_000} | provisioner.template.resources | {GPU: gpus.count * MILLI_GPU}

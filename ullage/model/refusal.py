@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-SETTLED_AFTER = 120.0
+from ullage.model.units import Seconds
+
+SETTLED_AFTER = Seconds(120.0)
 """Seconds after which a changed wording of the same verdict is no longer written: the pod is left at rest."""
 
 

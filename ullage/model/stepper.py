@@ -32,7 +32,7 @@ class StepMeter:
         self.has_time = True
         """Last value the stepper was sent: False if it has to end soon."""
 
-    def spend(self, cost: float) -> bool:
+    def spend(self, cost: Seconds) -> bool:
         """Add the cost of a piece of work. True if a step is full: time to yield `take`."""
         self._spent += cost
         return self._spent >= STEP
@@ -49,19 +49,19 @@ def sort_in_steps(things: Iterable[T], key: Callable[[T], Any], meter: StepMeter
     runs = []
     for first in range(0, len(everything), _RUN):
         runs.append(sorted(everything[first : first + _RUN], key=key))
-        if len(everything) > _RUN and meter.spend(_SORT_COST * _RUN):
+        if len(everything) > _RUN and meter.spend(Seconds(_SORT_COST * _RUN)):
             yield meter.take()
     if len(runs) <= 1:
         return runs[0] if runs else []
     found: list[T] = []
     for thing in merge(*runs, key=key):
         found.append(thing)
-        if meter.spend(_SORT_COST):
+        if meter.spend(Seconds(_SORT_COST)):
             yield meter.take()
     return found
 
 
-def begin(steps: Stepper[T], most: float) -> tuple[T] | Stepper[T]:
+def begin(steps: Stepper[T], most: Seconds) -> tuple[T] | Stepper[T]:
     """Make steps until their modelled cost reaches `most`. Returns the result in a tuple, or the remaining steps."""
     spent = 0.0
     try:

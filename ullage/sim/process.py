@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from ullage.clock import Instant
 from ullage.errors import InvariantBroken, Unreachable
 from ullage.kube.client.transport import Request, Response, Transport
+from ullage.model.units import Steady
 from ullage.sim.virtual_time import loop_clock
 
 T = TypeVar("T")
@@ -135,7 +136,7 @@ class ProcessClock:
     def now(self) -> Instant:
         return Instant(self._clock.now() + self.skew)
 
-    def steady(self) -> float:
+    def steady(self) -> Steady:
         return self._clock.steady()
 
     async def charge(self, cpu_seconds: float) -> None:

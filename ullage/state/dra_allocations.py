@@ -12,6 +12,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.state.forking import Forkable
 
 NAMESPACE = "\nresourceclaims"
@@ -89,7 +90,7 @@ class DraAllocations(Forkable):
         return Pod(
             key=holder_key(node),
             uid=f"{NAMESPACE}/{node}",
-            created=0.0,
+            created=Instant(0.0),
             node=node,
             phase=Phase.RUNNING,
             deleting=False,

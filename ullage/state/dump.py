@@ -17,6 +17,7 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.shape import interned
+from ullage.model.units import Instant
 from ullage.model.vm import Vm, VmMigration
 from ullage.model.vm_config import VmNodesDocument
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -42,7 +43,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """State of the cluster at one moment. Sorted, so that two dumps of one state are equal to the byte."""
 
     format: int
-    taken_at: float
+    taken_at: Instant
     synced: tuple[str, ...]
     nodes: tuple[Node, ...]
     pods: tuple[Pod, ...]
@@ -70,7 +71,7 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 def dump(
     state: ClusterState,
     *,
-    now: float,
+    now: Instant,
     objects: Sequence[dict[str, Any]] = (),
     vm_ledger: dict[str, Any] | None = None,
 ) -> bytes:
@@ -113,7 +114,7 @@ def read_dump(text: bytes) -> Dump:
     return picture
 
 
-def load(text: bytes) -> tuple[ClusterState, float]:
+def load(text: bytes) -> tuple[ClusterState, Instant]:
     """The state that was dumped and its moment. Raises ValueError that names the bad field."""
     picture = read_dump(text)
     state = ClusterState()

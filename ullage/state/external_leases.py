@@ -14,6 +14,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.state.cluster import ClusterState
 from ullage.state.forking import forked
 from ullage.state.shared_rows import SharedRows
@@ -46,7 +47,7 @@ class ExternalLeases:
         self._leases = snapshot.state.leases
         self._of_holder: SharedRows[str, dict[str, None]] = SharedRows(dict)
         self._keys: dict[str, ObjectKey] = {}
-        self._believed: dict[str, float] = {}
+        self._believed: dict[str, Instant] = {}
         """Leases that a write of ours ran into before the watch delivered them, each assumed until this instant."""
         self._left: dict[str, None] = {}
         """Leases of which nothing but parts of pods that are gone is unaccounted for."""
@@ -88,7 +89,7 @@ class ExternalLeases:
         """Take in the end of a first list: Leases that were only assumed are not assumed any longer."""
         self._forget_beliefs(list(self._believed))
 
-    def taken(self, node: str, device: int, name: str, *, until: float) -> None:
+    def taken(self, node: str, device: int, name: str, *, until: Instant) -> None:
         """Assume that a Lease holds this device, until the watch delivers the Lease or until this instant.
 
         The Lease may be gone before the watch delivers it: then no event of it ever comes.
@@ -97,11 +98,11 @@ class ExternalLeases:
             self._believed[name] = until
             self._hold(name, node, device, MILLI_GPU)
 
-    def next_doubt(self) -> float | None:
+    def next_doubt(self) -> Instant | None:
         """Return the earliest instant at which an unobserved Lease is no longer assumed; None if none is assumed."""
         return min(self._believed.values(), default=None)
 
-    def doubt(self, *, now: float) -> bool:
+    def doubt(self, *, now: Instant) -> bool:
         """Drop assumed Leases whose time is over. True if there were any."""
         return self._forget_beliefs([name for name, until in self._believed.items() if until <= now])
 
@@ -197,7 +198,7 @@ class ExternalLeases:
         holder = Pod(
             key=ObjectKey(NOWHERE, name),
             uid=name,
-            created=0.0,
+            created=Instant(0.0),
             node=node,
             phase=Phase.RUNNING,
             deleting=soon_free,

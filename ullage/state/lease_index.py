@@ -13,6 +13,7 @@ from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Synced
 from ullage.model.lease import GpuLease, HolderPod, LeaseHold
 from ullage.model.node import Node
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 
 
 class LeaseIndex:
@@ -22,7 +23,7 @@ class LeaseIndex:
         self.synced: set[str] = set()
         """Sources whose first list is complete."""
         self._leases: dict[str, GpuLease] = {}
-        self._first_seen: dict[str, dict[str, float]] = {}
+        self._first_seen: dict[str, dict[str, Instant]] = {}
         self._of_holder: dict[str, dict[str, None]] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._pods: dict[str, Pod] = {}
@@ -83,7 +84,7 @@ class LeaseIndex:
     def inventory(self, node: str) -> Inventory | None:
         return self._inventories.get(node)
 
-    def apply(self, event: FactEvent[Any], *, now: float) -> None:
+    def apply(self, event: FactEvent[Any], *, now: Instant) -> None:
         """Take in an event of any source; what is not about holds is passed over."""
         if isinstance(event, Synced):
             self.synced.add(event.source)
@@ -99,8 +100,8 @@ class LeaseIndex:
             case Inventory():
                 self._apply_inventory(event, fact)
 
-    def _apply_lease(self, event: Added[GpuLease] | Updated[GpuLease] | Deleted[GpuLease], now: float) -> None:
-        seen: dict[str, float] = {}
+    def _apply_lease(self, event: Added[GpuLease] | Updated[GpuLease] | Deleted[GpuLease], now: Instant) -> None:
+        seen: dict[str, Instant] = {}
         if not isinstance(event, Added):
             seen = self._forget(event.old)
         if isinstance(event, Deleted):
@@ -115,7 +116,7 @@ class LeaseIndex:
             self._of_holder.setdefault(hold.uid, {})[lease.name] = None
         self._touch((lease.name,))
 
-    def _forget(self, lease: GpuLease) -> dict[str, float]:
+    def _forget(self, lease: GpuLease) -> dict[str, Instant]:
         """Take a Lease out. Returns when each part of it was first seen held."""
         del self._leases[lease.name]
         self._touched.pop(lease.name, None)

@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from ullage.config.settings import SchedulingSettings
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Instant, Seconds
 from ullage.model.verdict import ClusterEvent
 from ullage.state.overtaken import Order, Overtaken
 
@@ -35,13 +36,13 @@ class QueueState(StrEnum):
 class _Waiting:
     key: ObjectKey
     priority: int
-    since: float
+    since: Instant
     number: int
     """Tells apart pods that joined at the same instant."""
     ticket: int
     place: QueueState = QueueState.ACTIVE
     refusals: int = 0
-    refused_at: float = 0.0
+    refused_at: Instant = Instant(0.0)
     wakes_on: frozenset[ClusterEvent] = frozenset()
     events_seen: int = 0
     """Number of ClusterEvents when the pod was taken out; a later one may help it."""
@@ -60,7 +61,7 @@ class SchedulingQueue:
         self._settings = settings
         self._waiting: dict[ObjectKey, _Waiting] = {}
         self._active: list[Order] = []
-        self._timers: list[tuple[float, int, ObjectKey]] = []
+        self._timers: list[tuple[Instant, int, ObjectKey]] = []
         self._tickets = itertools.count()
         self._asleep: dict[ClusterEvent, dict[ObjectKey, _Waiting]] = {kind: {} for kind in ClusterEvent}
         """Unschedulable pods by the ClusterEvent they wait for, so that an event does not scan all pods."""
@@ -73,10 +74,10 @@ class SchedulingQueue:
         """Take over changed settings. Timers that run already end as they were set."""
         self._settings = settings
 
-    def backoff(self, refusals: int) -> float:
+    def backoff(self, refusals: int) -> Seconds:
         """Seconds of back-off after so many refusals in a row."""
         doubled = self._settings.initial_backoff * 2.0 ** min(max(refusals - 1, 0), _MOST_DOUBLINGS)
-        return min(self._settings.max_backoff, doubled)
+        return Seconds(min(self._settings.max_backoff, doubled))
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -95,11 +96,11 @@ class SchedulingQueue:
             counts[waiting.place] += 1
         return counts
 
-    def waited(self, key: ObjectKey, *, now: float) -> float:
+    def waited(self, key: ObjectKey, *, now: Instant) -> Seconds:
         """Seconds since the pod joined."""
-        return now - self._waiting[key].since
+        return Seconds(now - self._waiting[key].since)
 
-    def add(self, key: ObjectKey, *, priority: int, now: float) -> None:
+    def add(self, key: ObjectKey, *, priority: int, now: Instant) -> None:
         """A pod wants a place. One that waits already keeps its age; a changed priority counts from now on."""
         found = self._waiting.get(key)
         if found is None:
@@ -116,7 +117,7 @@ class SchedulingQueue:
         if found is not None:
             self._put(found, QueueState.OUT)
 
-    def pop(self, *, now: float) -> ObjectKey | None:
+    def pop(self, *, now: Instant) -> ObjectKey | None:
         """The next pod to decide on. It is out until it is refused, put back, or removed."""
         self._ring(now)
         head = self._head()
@@ -126,7 +127,7 @@ class SchedulingQueue:
         self._take_out(self._waiting[head[-1]])
         return head[-1]
 
-    def pop_overtaken(self, *, now: float) -> ObjectKey | None:
+    def pop_overtaken(self, *, now: Instant) -> ObjectKey | None:
         """Take a pod in back-off that an event may have helped, ahead of the active queue. As with `pop`, it is out."""
         self._ring(now)
         key = self._overtaken.first(self._head())
@@ -134,7 +135,7 @@ class SchedulingQueue:
             self._take_out(self._waiting[key])
         return key
 
-    def put_back(self, key: ObjectKey, *, now: float) -> None:
+    def put_back(self, key: ObjectKey, *, now: Instant) -> None:
         """Return a pod to its back-off after a try by `pop_overtaken` found no place."""
         found = self._waiting.get(key)
         if found is not None and found.place is QueueState.OUT:
@@ -142,7 +143,7 @@ class SchedulingQueue:
             self._back_off(found, now)
             self._overtaken.in_vain(found.kind, found.wakes_on)
 
-    def refuse(self, key: ObjectKey, wakes_on: Iterable[ClusterEvent], *, now: float, kind: Hashable = None) -> None:
+    def refuse(self, key: ObjectKey, wakes_on: Iterable[ClusterEvent], *, now: Instant, kind: Hashable = None) -> None:
         """Put a refused pod back. Events that came while it was decided on count.
 
         `kind` stands for all pods that would be refused with it; one without is never tried before its back-off ends.
@@ -161,7 +162,7 @@ class SchedulingQueue:
             self._to_sleep(found, now)
             self._overtaken.in_vain(kind, found.wakes_on)
 
-    def retry(self, key: ObjectKey, *, now: float) -> None:
+    def retry(self, key: ObjectKey, *, now: Instant) -> None:
         """Retry a pod that lost its place (a conflict, an API error) after a back-off, whatever the events."""
         found = self._waiting.get(key)
         if found is not None:
@@ -170,13 +171,13 @@ class SchedulingQueue:
             found.kind = None
             self._back_off(found, now)
 
-    def postpone(self, key: ObjectKey, *, until: float) -> None:
+    def postpone(self, key: ObjectKey, *, until: Instant) -> None:
         """Hold the pod back until this instant, whatever the events. That does not count as a refusal."""
         found = self._waiting.get(key)
         if found is not None:
             self._set_timer(found, QueueState.BACKING_OFF, until)
 
-    def reconsider(self, key: ObjectKey, *, now: float) -> None:
+    def reconsider(self, key: ObjectKey, *, now: Instant) -> None:
         """Try the pod again after a change of the pod itself: the reasons of its refusal may no longer hold."""
         found = self._waiting.get(key)
         if found is not None and found.place is QueueState.OUT:
@@ -184,7 +185,7 @@ class SchedulingQueue:
         elif found is not None and found.place is QueueState.ASLEEP:
             self._back_off(found, now)
 
-    def wake(self, event: ClusterEvent, *, now: float) -> None:
+    def wake(self, event: ClusterEvent, *, now: Instant) -> None:
         """Take in an event: every pod it could help is tried again after its back-off."""
         self._events += 1
         self._overtaken.count_event(event)
@@ -195,7 +196,7 @@ class SchedulingQueue:
         """Note an event of any kind. Once used, `longest_sleep` retries a pod only if there was an event since."""
         self._said = (self._said or 0) + 1
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self) -> Instant | None:
         """Return the next instant at which a back-off or `longest_sleep` ends; None if no pod waits for one."""
         while self._timers:
             instant, ticket, key = self._timers[0]
@@ -222,20 +223,20 @@ class SchedulingQueue:
         # Age decides before the ticket does: the pod that waited longest goes first, however often it was refused.
         heapq.heappush(self._active, (-found.priority, found.since, found.ticket, found.key))
 
-    def _back_off(self, found: _Waiting, now: float) -> None:
+    def _back_off(self, found: _Waiting, now: Instant) -> None:
         until = found.refused_at + self.backoff(found.refusals)
         if until <= now:
             self._activate(found)
         else:
-            self._set_timer(found, QueueState.BACKING_OFF, until)
+            self._set_timer(found, QueueState.BACKING_OFF, Instant(until))
             if found.kind is not None:
                 found.line = (found.kind, (-found.priority, found.since, found.number, found.key))
                 self._overtaken.join(*found.line)
 
-    def _to_sleep(self, found: _Waiting, now: float) -> None:
-        self._set_timer(found, QueueState.ASLEEP, now + self._settings.max_unschedulable_duration)
+    def _to_sleep(self, found: _Waiting, now: Instant) -> None:
+        self._set_timer(found, QueueState.ASLEEP, Instant(now + self._settings.max_unschedulable_duration))
 
-    def _set_timer(self, found: _Waiting, place: QueueState, until: float) -> None:
+    def _set_timer(self, found: _Waiting, place: QueueState, until: Instant) -> None:
         self._put(found, place)
         found.ticket = next(self._tickets)
         heapq.heappush(self._timers, (until, found.ticket, found.key))
@@ -257,7 +258,7 @@ class SchedulingQueue:
             for kind in found.wakes_on:
                 self._asleep[kind][found.key] = found
 
-    def _ring(self, now: float) -> None:
+    def _ring(self, now: Instant) -> None:
         """Make pods active whose back-off or `longest_sleep` has ended."""
         while (instant := self.next_deadline()) is not None and instant <= now:
             _, _, key = heapq.heappop(self._timers)

@@ -11,8 +11,9 @@ from ullage.model.allocation import lease_name
 from ullage.model.fact_event import Deleted, FactEvent, Synced
 from ullage.model.lease import GpuLease
 from ullage.model.pod import Pod
+from ullage.model.units import Instant, Seconds
 
-SETTLED_AFTER = 5.0
+SETTLED_AFTER = Seconds(5.0)
 """Seconds a pod must lack a Lease before that is believed."""
 
 
@@ -25,10 +26,10 @@ class UnleasedPods:
         self._pods: dict[str, Pod] = {}
         """Bound pods that name GPUs and are not over, by uid."""
         self._leases: dict[str, GpuLease] = {}
-        self._due: dict[str, float] = {}
+        self._due: dict[str, Instant] = {}
         """Instant at which to look at a pod that lacks a Lease, by uid."""
 
-    def apply(self, event: FactEvent[Any], *, now: float) -> None:
+    def apply(self, event: FactEvent[Any], *, now: Instant) -> None:
         """Take in an event of any source; what is about neither pods nor Leases is passed over."""
         if isinstance(event, Synced):
             self.synced.add(event.source)
@@ -47,23 +48,23 @@ class UnleasedPods:
         """Pods that lack a Lease, as last observed."""
         return len(self._due)
 
-    def next_due(self) -> float | None:
+    def next_due(self) -> Instant | None:
         """Return the next instant at which a pod is due; None if no pod lacks a Lease."""
         return min(self._due.values(), default=None)
 
-    def take_due(self, *, now: float) -> list[Pod]:
+    def take_due(self, *, now: Instant) -> list[Pod]:
         """Pods to look at now. Each comes again should it still lack something by then."""
         due = [uid for uid, at in self._due.items() if at <= now]
-        self.postpone(due, until=now + SETTLED_AFTER)
+        self.postpone(due, until=Instant(now + SETTLED_AFTER))
         return [self._pods[uid] for uid in due]
 
-    def postpone(self, uids: Iterable[str], *, until: float) -> None:
+    def postpone(self, uids: Iterable[str], *, until: Instant) -> None:
         """Do not return these pods before this instant, if they still lack a Lease then."""
         for uid in uids:
             if uid in self._due:
                 self._due[uid] = until
 
-    def _apply_pod(self, pod: Pod, now: float, *, gone: bool) -> None:
+    def _apply_pod(self, pod: Pod, now: Instant, *, gone: bool) -> None:
         if gone or not pod.holds_room or not pod.gpu_ids:
             self._pods.pop(pod.uid, None)
             self._due.pop(pod.uid, None)
@@ -71,10 +72,10 @@ class UnleasedPods:
             self._pods[pod.uid] = pod
             self._recheck((pod.uid,), now)
 
-    def _recheck(self, uids: Iterable[str], now: float) -> None:
+    def _recheck(self, uids: Iterable[str], now: Instant) -> None:
         for uid in uids:
             if self._lacks(self._pods[uid]):
-                self._due.setdefault(uid, now + SETTLED_AFTER)
+                self._due.setdefault(uid, Instant(now + SETTLED_AFTER))
             else:
                 self._due.pop(uid, None)
 

@@ -13,11 +13,12 @@ from ullage.model.device import Inventory
 from ullage.model.dra import AllocatedDevice, ResourceClaim, ResourceSlice, WithheldGpu
 from ullage.model.fact_event import Deleted, FactEvent, Synced
 from ullage.model.lease import GpuLease
+from ullage.model.units import Instant, Seconds, after
 from ullage.state.deadlines import DeadlineQueue
 
-SETTLED_AFTER = 5.0
+SETTLED_AFTER = Seconds(5.0)
 """Seconds a new Lease may be without its reservation."""
-LOST_AFTER = 0.5
+LOST_AFTER = Seconds(0.5)
 """Seconds after which a reservation that was observed and is gone counts as lost. A Lease that goes takes its
 reservation along, and the two events may come in any order."""
 
@@ -43,7 +44,7 @@ class UnreservedLeases:
         self._due: DeadlineQueue[str] = DeadlineQueue()
         self._left: DeadlineQueue[str] = DeadlineQueue()
 
-    def apply(self, event: FactEvent[Any], *, now: float) -> None:
+    def apply(self, event: FactEvent[Any], *, now: Instant) -> None:
         """Take in an event of any source; what is not about leased GPUs is passed over."""
         if isinstance(event, Synced):
             return
@@ -60,11 +61,11 @@ class UnreservedLeases:
             case Inventory():
                 self._apply_inventory(getattr(event, "old", None), None if gone else fact, now)
 
-    def next_due(self) -> float | None:
+    def next_due(self) -> Instant | None:
         """Return the next instant at which a Lease or a reservation is due; None if nothing is to be done."""
         return min((at for at in (self._due.next_at(), self._left.next_at()) if at is not None), default=None)
 
-    def take_due(self, *, now: float) -> list[tuple[GpuLease, WithheldGpu]]:
+    def take_due(self, *, now: Instant) -> list[tuple[GpuLease, WithheldGpu]]:
         """Leases to reserve now, with the names to withhold. Each comes again should it still lack them by then."""
         found = []
         while (name := self._due.take_due(now)) is not None:
@@ -72,24 +73,24 @@ class UnreservedLeases:
             if wanted is not None:
                 found.append((lease, wanted))
         for lease, _ in found:
-            self._due.put(lease.name, now + SETTLED_AFTER)
+            self._due.put(lease.name, Instant(now + SETTLED_AFTER))
         return found
 
-    def take_left(self, *, now: float) -> list[str]:
+    def take_left(self, *, now: Instant) -> list[str]:
         """Names of reservations to let go now. Each comes again should it still be there by then."""
         found = []
         while (name := self._left.take_due(now)) is not None:
             found.append(name)
         for name in found:
-            self._left.put(name, now + SETTLED_AFTER)
+            self._left.put(name, Instant(now + SETTLED_AFTER))
         return found
 
-    def postpone(self, name: str, *, until: float) -> None:
+    def postpone(self, name: str, *, until: Instant) -> None:
         """Do not return this Lease before this instant, if it still lacks its reservation then."""
         if self._due.due(name) is not None:
             self._due.put(name, until)
 
-    def _apply_lease(self, lease: GpuLease, now: float, *, gone: bool) -> None:
+    def _apply_lease(self, lease: GpuLease, now: Instant, *, gone: bool) -> None:
         if gone:
             self._leases.pop(lease.name, None)
             self._on_node.get(lease.node, {}).pop(lease.name, None)
@@ -99,9 +100,9 @@ class UnreservedLeases:
         self._leases[lease.name] = lease
         self._left.drop(lease.name)
         self._on_node.setdefault(lease.node, {})[lease.name] = None
-        self._recheck(lease.name, now + SETTLED_AFTER)
+        self._recheck(lease.name, Instant(now + SETTLED_AFTER))
 
-    def _apply_claim(self, claim: ResourceClaim, now: float, *, gone: bool) -> None:
+    def _apply_claim(self, claim: ResourceClaim, now: Instant, *, gone: bool) -> None:
         name = claim.key.name
         before = self._reserved.pop(name, ())
         if not gone and claim.withheld:
@@ -111,17 +112,17 @@ class UnreservedLeases:
         else:
             self._deleting.discard(name)
         if name in self._leases:
-            self._recheck(name, now + (LOST_AFTER if before else SETTLED_AFTER))
+            self._recheck(name, after(now, LOST_AFTER if before else SETTLED_AFTER))
         else:
             self._check_left(name, now)
 
-    def _check_left(self, name: str, now: float) -> None:
+    def _check_left(self, name: str, now: Instant) -> None:
         if name not in self._deleting:
             self._left.drop(name)
         elif self._left.due(name) is None:
-            self._left.put(name, now + LOST_AFTER)
+            self._left.put(name, Instant(now + LOST_AFTER))
 
-    def _apply_inventory(self, old: Inventory | None, new: Inventory | None, now: float) -> None:
+    def _apply_inventory(self, old: Inventory | None, new: Inventory | None, now: Instant) -> None:
         before, after = _uuids(old), _uuids(new)
         if before == after:
             return
@@ -131,12 +132,12 @@ class UnreservedLeases:
             self._node_of |= dict.fromkeys(after, new.node)
         self._check_nodes({one.node for one in (old, new) if one is not None}, now)
 
-    def _check_nodes(self, nodes: Iterable[str], now: float) -> None:
+    def _check_nodes(self, nodes: Iterable[str], now: Instant) -> None:
         for node in sorted(nodes):
             for name in self._on_node.get(node, {}):
-                self._recheck(name, now + LOST_AFTER)
+                self._recheck(name, Instant(now + LOST_AFTER))
 
-    def _recheck(self, name: str, due: float) -> None:
+    def _recheck(self, name: str, due: Instant) -> None:
         if self._lacks(name) is None:
             self._due.drop(name)
         elif self._due.due(name) is None:

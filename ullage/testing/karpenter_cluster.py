@@ -35,6 +35,7 @@ from ullage.model.karpenter import HandoverNode, SmartPod
 from ullage.model.karpenter_failure import RecordedFailure
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 from ullage.sim.agents.fleet import SimulatedAgents
 from ullage.sim.karpenter.solver import InstanceType
 from ullage.testing.builders import a_namespace, a_pod
@@ -215,7 +216,7 @@ class KarpenterCluster:
             self.start_agent(name, int(gpus))
             return
         devices = GpuTemplate(model=H100, count=int(gpus), memory=80 * GIB).devices(name)
-        self.agents.install(Inventory(node=name, reported_at=0.0, devices=devices))
+        self.agents.install(Inventory(node=name, reported_at=Instant(0.0), devices=devices))
 
 
 @asynccontextmanager

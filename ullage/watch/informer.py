@@ -52,7 +52,7 @@ class InformerSpec(Generic[T, F]):
     selection: ListSelector = EVERYTHING
     chunk: int = 500
     pace: InformerTiming = InformerTiming()
-    observed: Callable[[F | None, F, float], F] = lambda _old, new, _now: new
+    observed: Callable[[F | None, F, Instant], F] = lambda _old, new, _now: new
     """Returns the fact to keep, from the fact kept before, the new one and the time: for timestamps by other clocks."""
     at_hand: bool = False
     """Lists come from the server's memory, in one piece and never older than what was delivered: for clients that

@@ -30,6 +30,7 @@ from ullage.model.device import GpuNodeKind, Inventory
 from ullage.model.karpenter import HandoverNode, NodePoolMapping, SmartPod
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 from ullage.observe.karpenter_metrics import KarpenterMetrics
 from ullage.sim.agents.fleet import SimulatedAgents
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
@@ -236,7 +237,7 @@ async def staged(
     def arrived(node: str, kind: InstanceType) -> None:
         count = kind.resources[GPU] // 1000 if stage.reported_gpus is None else stage.reported_gpus
         gpus = GpuTemplate(model=H100, count=count, memory=80 * GIB)
-        inventory = Inventory(node=node, reported_at=0.0, devices=gpus.devices(node), kind=gpu_kind)
+        inventory = Inventory(node=node, reported_at=Instant(0.0), devices=gpus.devices(node), kind=gpu_kind)
         if count:
             asyncio.get_running_loop().call_later(1.5, agents.install, inventory)
         welcome = MergePatch({"metadata": {"labels": {RIVALS: "welcome"}}})

@@ -16,6 +16,7 @@ from ullage.model.karpenter import NODE_POOL_LABEL, ORIGINAL_REQUEST, REQUEST_LA
 from ullage.model.karpenter_failure import FailureReason
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.provisioner import GpuTemplate
+from ullage.model.units import Instant
 from ullage.sim.karpenter.timings import KarpenterTimings
 from ullage.testing.karpenter_cluster import G1, GIB, H100, claim_pod_manifest
 from ullage.testing.karpenter_cluster import SMART_NAMESPACE as SMART
@@ -54,7 +55,7 @@ def test_11_a_smart_pod_on_a_node_that_was_there_needs_no_node_claim() -> None:
         status = {"capacity": room, "allocatable": room, "conditions": ready}
         await stage.api.create(NODES, {"metadata": {"name": "freed", "labels": labels}, "status": status})
         devices = GpuTemplate(model=H100, count=1, memory=80 * GIB).devices("freed")
-        stage.agents.install(Inventory(node="freed", reported_at=0.0, devices=devices))
+        stage.agents.install(Inventory(node="freed", reported_at=Instant(0.0), devices=devices))
         await served(stage, seconds=30.0)
         assert await stage.node_of("a") == "freed"
         assert not stage.claims_made

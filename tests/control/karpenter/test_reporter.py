@@ -9,6 +9,7 @@ from ullage.model.intents import DeleteSmartPod
 from ullage.model.karpenter import NodeClaimEvent, NodeClaimEventType
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.outcomes import IntentDone, IntentFailed
+from ullage.model.units import Instant
 from ullage.observe.events import EventMessage, EventReason
 from ullage.observe.karpenter_metrics import KARPENTER_METRICS, KarpenterMetrics
 
@@ -79,7 +80,7 @@ def test_29_a_cleanup_failure_is_counted_after_three_tries() -> None:
 def test_provisioning_times_are_those_of_our_claims() -> None:
     _, registry, reporter = reported(Cluster())
     for name in ("ours", "theirs"):
-        created = NodeClaimEvent(type=NodeClaimEventType.CREATED, node_claim=name, node="", timestamp=10.0)
+        created = NodeClaimEvent(type=NodeClaimEventType.CREATED, node_claim=name, node="", timestamp=Instant(10.0))
         reporter.claim_events([created, _ready(created, 52.0)], ours=["ours"])
     assert registry.get_sample_value("tensor_fusion_nodeclaim_provision_duration_count") == 1
     assert registry.get_sample_value("tensor_fusion_nodeclaim_provision_duration_sum") == 42
@@ -87,9 +88,9 @@ def test_provisioning_times_are_those_of_our_claims() -> None:
 
 def test_a_claim_that_is_gone_by_the_time_of_the_report_counts_as_failed() -> None:
     _, registry, reporter = reported(Cluster())
-    created = NodeClaimEvent(type=NodeClaimEventType.CREATED, node_claim="a", node="", timestamp=10.0)
+    created = NodeClaimEvent(type=NodeClaimEventType.CREATED, node_claim="a", node="", timestamp=Instant(10.0))
     reporter.claim_events([created], ours=["a"])
-    failed = NodeClaimEvent(type=NodeClaimEventType.FAILED, node_claim="a", node="", timestamp=12.0)
+    failed = NodeClaimEvent(type=NodeClaimEventType.FAILED, node_claim="a", node="", timestamp=Instant(12.0))
     reporter.claim_events([failed, failed], ours=[])
     assert registry.get_sample_value("tensor_fusion_nodeclaim_events_total", {"type": "Failed"}) == 1
 
@@ -97,16 +98,16 @@ def test_a_claim_that_is_gone_by_the_time_of_the_report_counts_as_failed() -> No
 def test_steps_before_the_start_were_counted_by_an_earlier_process() -> None:
     registry = CollectorRegistry()
     reporter = KarpenterReporter(Heard(), KarpenterMetrics(registry), started=50.0)
-    created = NodeClaimEvent(type=NodeClaimEventType.CREATED, node_claim="a", node="", timestamp=10.0)
+    created = NodeClaimEvent(type=NodeClaimEventType.CREATED, node_claim="a", node="", timestamp=Instant(10.0))
     reporter.claim_events([created, _ready(created, 40.0)], ours=["a"])
     assert registry.get_sample_value("tensor_fusion_nodeclaim_provision_duration_count") == 0
-    again = NodeClaimEvent(type=NodeClaimEventType.CREATED, node_claim="b", node="", timestamp=20.0)
+    again = NodeClaimEvent(type=NodeClaimEventType.CREATED, node_claim="b", node="", timestamp=Instant(20.0))
     reporter.claim_events([again, _ready(again, 62.0)], ours=["b"])
     assert registry.get_sample_value("tensor_fusion_nodeclaim_provision_duration_sum") == 42, "it became Ready now"
 
 
 def _ready(created: NodeClaimEvent, at: float) -> NodeClaimEvent:
-    return NodeClaimEvent(type=NodeClaimEventType.READY, node_claim=created.node_claim, node="n", timestamp=at)
+    return NodeClaimEvent(type=NodeClaimEventType.READY, node_claim=created.node_claim, node="n", timestamp=Instant(at))
 
 
 def test_an_unprotected_node_pool_is_told_once() -> None:

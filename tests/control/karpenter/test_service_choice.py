@@ -16,6 +16,7 @@ from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.model.claim import DeviceRequest
 from ullage.model.provisioner import BackOff, CloudFailure, GpuTemplate, NodeTemplate, PoolThresholds, Provisioner
+from ullage.model.units import Instant
 from ullage.testing.karpenter_cluster import G1
 
 MICROS = 1_000_000
@@ -32,7 +33,7 @@ def provisioner(price: float, gpus: int = 1, *, back_off: BackOff | None = None,
     )
 
 
-AWAY = BackOff(failure=CloudFailure.CAPACITY, failures=1, until=100.0)
+AWAY = BackOff(failure=CloudFailure.CAPACITY, failures=1, until=Instant(100.0))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_the_cheaper_that_fits_serves(
 ) -> None:
     request = DeviceRequest(**ask)
     chosen = Chosen(mapping(price_per_gpu=int(mine * MICROS)), request.count, 1000)
-    assert prefers_karpenter(chosen, request, theirs, now=50.0) is karpenter
+    assert prefers_karpenter(chosen, request, theirs, now=Instant(50.0)) is karpenter
 
 
 def node_provisioner(price: str, **spec: Any) -> JsonObject:

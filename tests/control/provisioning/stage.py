@@ -27,6 +27,7 @@ from ullage.kube.crds.install import install
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.instance import Instance
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget
+from ullage.model.units import Steady
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import NetworkConditions
 from ullage.sim.controllers.wiring import ControllerManagerSettings, start_actors
@@ -115,7 +116,7 @@ class SkewedClock:
     def now(self) -> Instant:
         return Instant(self._inner.now() + self._clocks.skew)
 
-    def steady(self) -> float:
+    def steady(self) -> Steady:
         return self._inner.steady()
 
     async def charge(self, cpu_seconds: float) -> None:

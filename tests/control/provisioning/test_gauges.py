@@ -12,16 +12,17 @@ from ullage.model.instance import Instance
 from ullage.model.intents import ScaleUp, TaintForDeletion
 from ullage.model.outcomes import LaunchFailed, NodesLaunched, PoolActionDone, PoolActionFailed, PoolFailure
 from ullage.model.provisioner import BackOff, CloudFailure, PoolNode
+from ullage.model.units import Instant
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 
 BUY = ScaleUp(provisioner="pool", count=2, serial=0, token="t", why="")
-DOOM = TaintForDeletion(node="a", delete_after=1.0, why="")
+DOOM = TaintForDeletion(node="a", delete_after=Instant(1.0), why="")
 
 
 def a_plan(name: str, *nodes: PoolNode) -> FleetPlan:
-    pool = a_provisioner(name, back_off=BackOff(failure=CloudFailure.CAPACITY, failures=1, until=60.0))
+    pool = a_provisioner(name, back_off=BackOff(failure=CloudFailure.CAPACITY, failures=1, until=Instant(60.0)))
     evaluation = evaluate(nodes, pool.thresholds)
-    step = next_step(pool, nodes, evaluation, now=0.0)
+    step = next_step(pool, nodes, evaluation, now=Instant(0.0))
     return FleetPlan(
         pools={name: PoolPlan(provisioner=pool, nodes=nodes, evaluation=evaluation, step=step)}, demand=FleetDemand()
     )
@@ -46,7 +47,7 @@ def test_pools_are_shown_as_they_are_and_not_when_they_are_gone() -> None:
 
 def test_outcomes_are_counted() -> None:
     metrics = ProvisioningMetrics(CollectorRegistry())
-    machines = (Instance(id="i", pool="pool", since=0.0),)
+    machines = (Instance(id="i", pool="pool", since=Instant(0.0)),)
     outcomes = (
         NodesLaunched(BUY, machines, CloudFailure.CAPACITY, "one left"),
         LaunchFailed(BUY, None, "no answer"),

@@ -16,11 +16,14 @@ from ullage.model.instance import Instance
 from ullage.model.intents import ScaleUp
 from ullage.model.outcomes import NodesLaunched
 from ullage.model.provisioner import BackOff, CloudFailure, PoolNode, Provisioner
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 POD = pods(1, 8)[0]
 PODS = {POD.key: POD}
-POOL = a_provisioner("pool", max_size=9, back_off=BackOff(failure=CloudFailure.CAPACITY, failures=1, until=60.0))
+POOL = a_provisioner(
+    "pool", max_size=9, back_off=BackOff(failure=CloudFailure.CAPACITY, failures=1, until=Instant(60.0))
+)
 SMALL = a_provisioner("small")
 BUY = ScaleUp(provisioner="pool", count=2, serial=0, token="t", why="")
 
@@ -31,7 +34,7 @@ def a_plan(demand: FleetDemand, *nodes: PoolNode) -> FleetPlan:
 
 def _planned(pool: Provisioner, nodes: tuple[PoolNode, ...]) -> PoolPlan:
     evaluation = evaluate(nodes, pool.thresholds)
-    step = next_step(pool, nodes, evaluation, now=0.0)
+    step = next_step(pool, nodes, evaluation, now=Instant(0.0))
     return PoolPlan(provisioner=pool, nodes=nodes, evaluation=evaluation, step=step)
 
 
@@ -59,7 +62,7 @@ def test_a_pod_for_which_nodes_were_bought_is_told_which() -> None:
     heard = Paper()
     teller = PlanReporter(heard, PODS)
     teller.planned(a_plan(FleetDemand(chosen={POD.key: "pool"}), a_node("a", used=1)))
-    machines = tuple(Instance(id=f"i-{place}", pool="pool", since=0.0) for place in range(2))
+    machines = tuple(Instance(id=f"i-{place}", pool="pool", since=Instant(0.0)) for place in range(2))
     teller.stepped(SMALL, [NodesLaunched(BUY, machines)])
     teller.stepped(POOL, [NodesLaunched(BUY, machines)])
     assert told(heard) == [("TriggeredScaleUp", POD.key, "pod triggered scale-up: [{pool 1->3 (max: 9)}]")]

@@ -16,11 +16,12 @@ from ullage.model.outcomes import (
     PoolOutcome,
 )
 from ullage.model.provisioner import CloudFailure
+from ullage.model.units import Instant
 from ullage.observe.events import EventMessage
 
 BUY = ScaleUp(provisioner="pool", count=2, serial=0, token="t", why="2 more")
-DOOM = TaintForDeletion(node="a", delete_after=9.0, why="idle")
-MACHINES = tuple(Instance(id=f"i-{number}", pool="pool", since=0.0) for number in range(2))
+DOOM = TaintForDeletion(node="a", delete_after=Instant(9.0), why="idle")
+MACHINES = tuple(Instance(id=f"i-{number}", pool="pool", since=Instant(0.0)) for number in range(2))
 
 
 class Paper:
@@ -67,7 +68,7 @@ def said(*outcomes: PoolOutcome) -> list[str]:
             id="nobody-knows",
         ),
         pytest.param(
-            [PoolActionDone(DOOM), PoolActionDone(TaintForDeletion(node="b", delete_after=9.0, why="idle"))],
+            [PoolActionDone(DOOM), PoolActionDone(TaintForDeletion(node="b", delete_after=Instant(9.0), why="idle"))],
             [
                 "Node/a NodeTaintedForDeletion: tainted to be removed: idle",
                 "Node/b NodeTaintedForDeletion: tainted to be removed: idle",
@@ -111,5 +112,8 @@ def test_what_is_told(outcomes: list[PoolOutcome], told: list[str]) -> None:
 
 
 def test_many_nodes_are_not_all_named() -> None:
-    many = [PoolActionDone(TaintForDeletion(node=f"n{number}", delete_after=9.0, why="idle")) for number in range(20)]
+    many = [
+        PoolActionDone(TaintForDeletion(node=f"n{number}", delete_after=Instant(9.0), why="idle"))
+        for number in range(20)
+    ]
     assert said(*many)[-1].endswith("(n0, n1, n2, n3, n4 and 15 more): idle")

@@ -15,6 +15,7 @@ from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES, NODES, P
 from ullage.kube.write.gpu import apply_node, apply_status, node_report
 from ullage.model.allocation import CLAIM
 from ullage.model.device import Device, Inventory, MigInstance
+from ullage.model.units import Instant
 from ullage.testing.builders import a_node, a_pod
 
 AGENT = "test-agent"
@@ -60,7 +61,7 @@ async def report(
 ) -> None:
     """What the agent of a node says, now; its clock may be ahead of everybody else's."""
     made = await api.patch(GPU_NODE_STATUSES, node, apply_node(node, AGENT))
-    status = node_report(Inventory(node=node, reported_at=clock.now() + ahead, devices=there or devices(node)))
+    status = node_report(Inventory(node=node, reported_at=Instant(clock.now() + ahead), devices=there or devices(node)))
     await api.patch(GPU_NODE_STATUSES, node, apply_status(made.metadata, status, AGENT), subresource="status")
 
 

@@ -19,6 +19,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.quota import Quota, QuotaLimits
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import ClaimUse
+from ullage.model.units import Instant, Seconds
 from ullage.model.volume import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 OURS = "gpu-scheduler"
@@ -74,7 +75,7 @@ class Sitting:
 
     def after(self, seconds: float, **how: Any) -> list[str]:
         """That much later; nodes have gone on reporting."""
-        self.now += seconds
+        self.now = Instant(self.now + seconds)
         for old in list(self.core.snapshot.state.inventories.values()):
             new = replace(old, reported_at=self.now)
             self.core.apply(Updated(ObjectKey("", old.node), old, new), now=self.now)
@@ -265,7 +266,7 @@ def test_a_gang_that_does_not_fit_holds_nothing_and_smaller_work_goes_on() -> No
 
 
 def test_after_its_timeout_a_gang_stands_back_and_then_tries_again() -> None:
-    group = PodGroup(key=key("g"), min_member=2, timeout=60.0)
+    group = PodGroup(key=key("g"), min_member=2, timeout=Seconds(60.0))
     sitting = Sitting(leased("a", 4), group, a_gang("x", "y"))
     assert sitting.decide() == ["no x y: InsufficientResources"]
     assert sitting.core.next_deadline() == NOW + 60.0
@@ -276,7 +277,7 @@ def test_after_its_timeout_a_gang_stands_back_and_then_tries_again() -> None:
 
 
 def test_a_gang_that_is_there_in_part_is_evicted_whole_after_its_timeout() -> None:
-    group = PodGroup(key=key("g"), min_member=2, timeout=60.0)
+    group = PodGroup(key=key("g"), min_member=2, timeout=Seconds(60.0))
     sitting = Sitting(leased("a", 4, 4), group, a_gang("x", "y"))
     assert sitting.decide() == ["gang g: x@a y@a"]
     sitting.gone(sitting.pod("x"))
@@ -286,7 +287,7 @@ def test_a_gang_that_is_there_in_part_is_evicted_whole_after_its_timeout() -> No
 
 
 def test_a_gang_whose_members_finish_one_after_another_is_left_alone() -> None:
-    group = PodGroup(key=key("g"), min_member=2, timeout=60.0)
+    group = PodGroup(key=key("g"), min_member=2, timeout=Seconds(60.0))
     sitting = Sitting(leased("a", 4, 4), group, a_gang("x", "y"))
     sitting.decide()
     sitting.hear(replace(sitting.pod("x"), phase=Phase.SUCCEEDED))
@@ -294,7 +295,7 @@ def test_a_gang_whose_members_finish_one_after_another_is_left_alone() -> None:
 
 
 def test_a_member_that_was_lost_is_placed_again_beside_the_others() -> None:
-    group = PodGroup(key=key("g"), min_member=2, timeout=60.0)
+    group = PodGroup(key=key("g"), min_member=2, timeout=Seconds(60.0))
     sitting = Sitting(leased("a", 4, 4), leased("b", 4, 4), group, a_gang("x", "y"))
     sitting.decide()
     sitting.gone(sitting.pod("x"))
@@ -367,7 +368,7 @@ def test_news_are_worth_a_few_tries_and_no_words() -> None:
 
     def counted(pod: Pod, *, now: float) -> BindPod | None:
         tried.append(pod.key.name)
-        return place_overtaken(pod, now=now)
+        return place_overtaken(pod, now=Instant(now))
 
     sitting.core._cycle.place_overtaken = counted  # type: ignore[method-assign]
     sitting.gone(runs[0])

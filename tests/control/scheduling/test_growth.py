@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.control.scheduling.test_core import Sitting, a_claim, key, wanting
 from tests.decide.preemption.fleets import leased
 from ullage.model.claim import copy_key
+from ullage.model.units import Instant
 
 FEW, MANY = 60, 240
 
@@ -38,7 +39,7 @@ def a_round_of_pods_naming_one_claim(pods: int) -> Callable[[], object]:
     story.hear([replace(pod, labels={"said": "something"}) for pod in waiting])
     for pod in waiting:
         story.core.queue.reconsider(pod.key, now=story.now)
-    story.now += 60.0
+    story.now = Instant(story.now + 60.0)
     return lambda: story.decide()
 
 

@@ -11,6 +11,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import BindPod, MarkUnschedulable
 from ullage.model.outcomes import BindFailure, PodNotBound
 from ullage.model.refusal import PodScheduledReason, SchedulingFailure
+from ullage.model.units import Instant
 
 POD = ObjectKey("team", "p")
 
@@ -66,30 +67,30 @@ def test_of_pods_that_were_denied_one_tries_for_its_namespace_and_newcomers_are_
     denials = Denials()
     pods = [ObjectKey("team", name) for name in "abc"]
     for pod in pods:
-        assert denials.wait_until(pod, "u", now=0.0) is None, "nobody was denied yet"
-        denials.denied(pod, "u", "forbidden", now=0.0)
-    assert [denials.wait_until(pod, "u", now=1.0) for pod in pods] == [5.0, 5.0, 5.0]
-    assert denials.wait_until(ObjectKey("team", "new"), "u", now=1.0) is None
-    assert denials.wait_until(pods[0], "another", now=1.0) is None, "another pod of its name"
-    assert denials.wait_until(ObjectKey("other", "a"), "u", now=1.0) is None
-    assert denials.wait_until(pods[0], "u", now=5.0) is None, "it tries for all"
-    assert denials.wait_until(pods[1], "u", now=5.0) == 10.0
-    denials.denied(pods[0], "u", "forbidden", now=5.0)
-    assert denials.wait_until(pods[1], "u", now=6.0) == 15.0
+        assert denials.wait_until(pod, "u", now=Instant(0.0)) is None, "nobody was denied yet"
+        denials.denied(pod, "u", "forbidden", now=Instant(0.0))
+    assert [denials.wait_until(pod, "u", now=Instant(1.0)) for pod in pods] == [5.0, 5.0, 5.0]
+    assert denials.wait_until(ObjectKey("team", "new"), "u", now=Instant(1.0)) is None
+    assert denials.wait_until(pods[0], "another", now=Instant(1.0)) is None, "another pod of its name"
+    assert denials.wait_until(ObjectKey("other", "a"), "u", now=Instant(1.0)) is None
+    assert denials.wait_until(pods[0], "u", now=Instant(5.0)) is None, "it tries for all"
+    assert denials.wait_until(pods[1], "u", now=Instant(5.0)) == 10.0
+    denials.denied(pods[0], "u", "forbidden", now=Instant(5.0))
+    assert denials.wait_until(pods[1], "u", now=Instant(6.0)) == 15.0
     denials.allowed(pods[0])
-    assert denials.wait_until(pods[1], "u", now=6.0) is None
+    assert denials.wait_until(pods[1], "u", now=Instant(6.0)) is None
 
 
 def test_denials_make_unready_unless_other_pods_were_placed() -> None:
     denials = Denials()
     assert denials.unready == ""
-    denials.denied(POD, "u", "pods is forbidden", now=0.0)
+    denials.denied(POD, "u", "pods is forbidden", now=Instant(0.0))
     assert denials.unready == "placements are denied: pods is forbidden"
     denials.allowed(ObjectKey("team", "q"))
     assert denials.unready == ""
     for number in range(DOUBTS):
         assert denials.unready == ""
-        denials.denied(ObjectKey("team", f"p{number}"), "u", "pods is forbidden", now=0.0)
+        denials.denied(ObjectKey("team", f"p{number}"), "u", "pods is forbidden", now=Instant(0.0))
     assert denials.unready != ""
     denials.forget(ObjectKey("team", "p0"))
     assert denials.unready == ""

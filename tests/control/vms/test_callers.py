@@ -17,6 +17,7 @@ from ullage.control.vms.callers import (
     TokenCallers,
 )
 from ullage.errors import Unreachable
+from ullage.model.units import Steady
 
 AGENT = "system:serviceaccount:ullage-system:ullage-vm-agent"
 
@@ -30,8 +31,8 @@ class Hands:
     def now(self) -> float:
         return self.wall
 
-    def steady(self) -> float:
-        return self.steadily
+    def steady(self) -> Steady:
+        return Steady(self.steadily)
 
     def pass_by(self, seconds: float) -> None:
         self.wall += seconds

@@ -14,10 +14,11 @@ from ullage.model.fact_event import Added
 from ullage.model.node import Node
 from ullage.model.pod import Owner, Pod
 from ullage.model.pod_marks import PodDrainInfo
+from ullage.model.units import Instant
 from ullage.state.cluster import Fact
 from ullage.state.snapshot import ClusterSnapshot
 
-NOW = 1_000_000.0
+NOW = Instant(1_000_000.0)
 WEB = Owner("ReplicaSet", "web", "uid-web")
 
 Told = Fact | tuple[Fact, ...]
@@ -60,7 +61,7 @@ def planned(
 ) -> DrainPlan:
     """What would be drained. Not `in_time`: the time was over from the beginning."""
     assigner = a_picture(*facts)
-    steps = plan_steps(assigner, DrainInputs(**known), policy or DrainPolicy(), memory, limits, now=now)
+    steps = plan_steps(assigner, DrainInputs(**known), policy or DrainPolicy(), memory, limits, now=Instant(now))
     with assigner.snapshot.what_if():
         try:
             next(steps)

@@ -8,6 +8,7 @@ from ullage.decide.draining.inputs import FRESH, DrainPlan, DrainPolicy, Planner
 from ullage.model.draining import RecentEviction
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Taint
+from ullage.model.units import Instant
 
 BUDGET = ObjectKey("n", "web")
 WEB = {"app": "web"}
@@ -107,7 +108,7 @@ def test_a_loop_in_which_nothing_can_go_costs_no_timer(since_then: bool) -> None
     """Who was evicted and has no place does not need this node: there is no room for it on it either."""
     taint = Taint("gpu.scheduling/drain-candidate", str(int(NOW - 500)), "PreferNoSchedule")
     large = RecentEviction(pod=pod("e", "gone", cpu=99), at=NOW)
-    memory = PlannerMemory(since={"a": NOW - 500}) if since_then else FRESH
+    memory = PlannerMemory(since={"a": Instant(NOW - 500)}) if since_then else FRESH
     plan = planned(node("a", taints=(taint,)), node("b"), evictions=[large], memory=memory)
     assert staying(plan) == dict.fromkeys("ab", "EvictedPodsHaveNoPlace")
     assert since(plan) == {"a": NOW - 500}

@@ -19,7 +19,7 @@ from ullage.model.node import Node
 from ullage.model.outcomes import NodeNotRemoved, RemovalFailure
 from ullage.model.pod import Phase
 from ullage.model.stepper import finish
-from ullage.model.units import Seconds
+from ullage.model.units import Instant, Seconds, Steady
 
 KEY = ObjectKey("n", "x")
 POD, NODE, REPORT = pod("p", "a"), node("a"), an_inventory("a", 4)
@@ -53,8 +53,8 @@ def a_core(*facts: Told) -> DrainCore:
 
 
 def decided(core: DrainCore, now: float) -> DrainDecision:
-    scope = core.scope(ScopeInputs(unmanaged=True), now=now)
-    return finish(core.plan((), scope, now=now))
+    scope = core.scope(ScopeInputs(unmanaged=True), now=Instant(now))
+    return finish(core.plan((), scope, now=Instant(now)))
 
 
 def failed(name: str, failure: RemovalFailure) -> NodeNotRemoved:
@@ -76,12 +76,12 @@ def test_the_timer_of_a_node_that_was_not_removed_starts_anew(failure: RemovalFa
     (plan,) = decided(core, NOW + 60).removals
     core.begin(plan)
     if moment == "between-plans":
-        core.settle(failed(plan.node, failure), now=NOW + 61, steady=0.0)
+        core.settle(failed(plan.node, failure), now=Instant(NOW + 61), steady=Steady(0.0))
         decided(core, NOW + 61)
     else:
-        steps = core.plan((), core.scope(ScopeInputs(unmanaged=True), now=NOW + 61), now=NOW + 61)
+        steps = core.plan((), core.scope(ScopeInputs(unmanaged=True), now=Instant(NOW + 61)), now=Instant(NOW + 61))
         next(steps)
-        core.settle(failed(plan.node, failure), now=NOW + 61, steady=0.0)
+        core.settle(failed(plan.node, failure), now=Instant(NOW + 61), steady=Steady(0.0))
         finish(steps)
     assert (plan.node in core.unneeded_since) is kept
     assert bool(core.tracker.failed()) is not kept
@@ -90,7 +90,7 @@ def test_the_timer_of_a_node_that_was_not_removed_starts_anew(failure: RemovalFa
 def test_a_plan_is_made_of_the_facts_at_its_beginning() -> None:
     core = a_core(node("a"), pod("p", "a", cpu=1), node("b"), pod("q", "b", cpu=1))
     decided(core, NOW)
-    steps = core.plan((), core.scope(ScopeInputs(unmanaged=True), now=NOW + 60), now=NOW + 60)
+    steps = core.plan((), core.scope(ScopeInputs(unmanaged=True), now=Instant(NOW + 60)), now=Instant(NOW + 60))
     next(steps)
     for key, was in list(core.snapshot.state.pods.items()):
         core.snapshot.apply(Deleted(key, was))
@@ -102,7 +102,7 @@ def test_a_plan_is_made_of_the_facts_at_its_beginning() -> None:
 def test_a_plan_that_is_given_up_leaves_the_last_one() -> None:
     core = a_core(node("a"), node("b"))
     before = decided(core, NOW)
-    steps = core.plan((), core.scope(ScopeInputs(unmanaged=True), now=NOW + 60), now=NOW + 60)
+    steps = core.plan((), core.scope(ScopeInputs(unmanaged=True), now=Instant(NOW + 60)), now=Instant(NOW + 60))
     next(steps)
     steps.close()
     assert core.decided is before

@@ -10,6 +10,7 @@ from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.stepper import finish
+from ullage.model.units import Instant
 
 OLD, NEW = {"generation": "old"}, {"generation": "new"}
 NODES = {one.name: one for one in (node("a", labels=OLD), node("b", labels=OLD), node("c", labels=NEW))}
@@ -64,4 +65,4 @@ def test_those_who_are_about_to_be_evicted_need_a_place_on_a_destination(
     assigner = a_picture(node("a"), node("b"), pod("p", "a"))
     leaving = DisplacedPods(nodes={"a": [ObjectKey("n", "p")]}, destinations=destinations)
     with assigner.snapshot.what_if():
-        assert finish(unplaceable_pods(assigner, leaving, now=0.0)) == expected
+        assert finish(unplaceable_pods(assigner, leaving, now=Instant(0.0))) == expected

@@ -15,10 +15,11 @@ from ullage.decide.draining.parallelism import (
     crop_to_limits,
 )
 from ullage.model.node import Node
+from ullage.model.units import Instant, Seconds
 
 POOLS = {
-    "one": RemovalPacing(unneeded=60, most_at_once=3, most_drains=1),
-    "two": RemovalPacing(unneeded=60, most_at_once=3),
+    "one": RemovalPacing(unneeded=Seconds(60), most_at_once=3, most_drains=1),
+    "two": RemovalPacing(unneeded=Seconds(60), most_at_once=3),
 }
 
 
@@ -32,8 +33,8 @@ def whose_turn(
     names: str, going: tuple[OngoingRemoval, ...] = (), left: str = "", since: float = 60.0, **all_: Any
 ) -> RemovalBatch:
     nodes = there(names)
-    timers = dict.fromkeys(nodes, NOW - since)
-    pacing = PacingByPool(pools=POOLS, others=RemovalPacing(unneeded=600), **all_)
+    timers = dict.fromkeys(nodes, Instant(NOW - since))
+    pacing = PacingByPool(pools=POOLS, others=RemovalPacing(unneeded=Seconds(600)), **all_)
     begun = OngoingRemovals(going=going, left=left.split())
     return crop_to_limits([removable(name) for name in nodes], timers, nodes, begun, pacing, now=NOW)
 

@@ -15,6 +15,7 @@ from ullage.model.node import Taint
 from ullage.model.pod import Phase
 from ullage.model.pod_marks import SafeToEvict
 from ullage.model.shape_terms import HostPort
+from ullage.model.units import Instant
 
 
 def test_pods_go_to_nodes_that_stay_and_those_are_searched_from_the_other_end() -> None:
@@ -156,7 +157,7 @@ def test_nodes_that_were_promised_to_pods_are_not_removed() -> None:
 
 
 def evicted(name: str, cpu: int, ago: float = 10.0) -> RecentEviction:
-    return RecentEviction(pod=pod(name, "gone", cpu=cpu), at=NOW - ago)
+    return RecentEviction(pod=pod(name, "gone", cpu=cpu), at=Instant(NOW - ago))
 
 
 def test_pods_evicted_a_moment_ago_must_have_a_place_until_they_are_back() -> None:

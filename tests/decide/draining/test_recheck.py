@@ -18,6 +18,7 @@ from ullage.model.node import Node, Taint
 from ullage.model.pod import Owner, Phase
 from ullage.model.pod_marks import SafeToEvict
 from ullage.model.removal_plan import PlanViolation, RemovalPlan
+from ullage.model.units import Instant
 
 DRAINING = Taint(DRAINING_TAINT, "5", "NoSchedule")
 KNOWN = pod("known", "a")
@@ -32,7 +33,7 @@ EVICTION, DELETION = RecheckStage.BEFORE_EVICTION, RecheckStage.BEFORE_DELETION
 def a_context(*budgets: Any) -> DrainContext:
     """What was observed."""
     known = RemainingPdbTracker({budget.key: budget for budget in budgets})
-    return DrainContext(RuleSwitches(), known, {}, frozenset(), 0.0)
+    return DrainContext(RuleSwitches(), known, {}, frozenset(), Instant(0.0))
 
 
 def checked(stage: RecheckStage, plan: RemovalPlan = PLAN, **facts: Any) -> EvictionOrder | PlanViolation:

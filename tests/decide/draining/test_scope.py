@@ -12,6 +12,7 @@ from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope
 from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Taint
 from ullage.model.provisioner import Consolidation, ConsolidationPolicy, GpuTemplate, Provisioner
+from ullage.model.units import Instant
 
 DRAIN = Consolidation(policy=ConsolidationPolicy.DRAIN)
 OURS = {"gpu.scheduling/provisioner": "pool"}
@@ -24,7 +25,7 @@ def a_pool(**said: Any) -> Provisioner:
 
 
 def machines(*names: str, **facts: Any) -> list[Instance]:
-    return [Instance(id=f"i-{name}", pool="pool", since=0.0, node=name, **facts) for name in names]
+    return [Instance(id=f"i-{name}", pool="pool", since=Instant(0.0), node=name, **facts) for name in names]
 
 
 def ours(name: str, **facts: Any) -> Told:

@@ -11,8 +11,9 @@ from ullage.model.draining import PodMove, RemovableNode, ScaleDownReason
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import CleanDeletionCandidate, MarkDeletionCandidate
 from ullage.model.node import Node, Taint
+from ullage.model.units import Instant, Seconds
 
-PACE = RemovalPacing(unneeded=600, unready=1200, most_at_once=3, most_drains=1)
+PACE = RemovalPacing(unneeded=Seconds(600), unready=Seconds(1200), most_at_once=3, most_drains=1)
 
 
 def candidate(value: str) -> Taint:
@@ -49,7 +50,7 @@ STORIES: dict[str, tuple[list[str], OngoingCounts, list[str], bool]] = {
 
 @pytest.mark.parametrize(("names", "underway", "expected", "throttled"), STORIES.values(), ids=STORIES)
 def test_who_goes_now(names: list[str], underway: OngoingCounts, expected: list[str], throttled: bool) -> None:
-    since = dict.fromkeys(names, NOW - 600)
+    since = dict.fromkeys(names, Instant(NOW - 600))
     answer = due([removable(name) for name in names], since, nodes(*names), underway, PACE, now=NOW)
     assert [one.node for one in answer.removals] == expected
     assert answer.throttled is throttled
@@ -57,7 +58,7 @@ def test_who_goes_now(names: list[str], underway: OngoingCounts, expected: list[
 
 
 def test_time_is_told_to_the_second_and_unready_nodes_wait_longer() -> None:
-    since = {"e1": NOW - 599, "e2": NOW - 600}
+    since = {"e1": Instant(NOW - 599), "e2": Instant(NOW - 600)}
     answer = due([removable("e1"), removable("e2")], since, nodes("e1", "e2"), OngoingCounts(), PACE, now=NOW)
     assert [one.node for one in answer.removals] == ["e2"]
     assert [(one.reason.value, one.detail) for one in answer.waiting] == [("NotUnneededLongEnough", "1 s more")]
@@ -87,7 +88,7 @@ def test_a_stale_taint_tells_nothing_while_we_remember_ourselves() -> None:
 
 def test_marks_are_taken_off_first_and_there_are_only_so_many() -> None:
     there = nodes("a", "b") | {"c": node("c", taints=(candidate("7"),)), "d": node("d", taints=(candidate("9"),))}
-    since = {"a": 5.5, "b": 6.0, "d": 9.4}
+    since = {"a": Instant(5.5), "b": Instant(6.0), "d": Instant(9.4)}
     found = soft_taints(since, there)
     assert [(type(one), one.node) for one in found] == [
         (CleanDeletionCandidate, "c"),

@@ -9,6 +9,7 @@ from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
 from ullage.model.draining import DRAINING_TAINT, RecentEviction, WorkloadReplicas
 from ullage.model.node import Taint
 from ullage.model.stepper import finish
+from ullage.model.units import Instant
 from ullage.testing.checks.audit import drifted
 
 DRAINING = (Taint(DRAINING_TAINT, "5", "NoSchedule"),)
@@ -26,7 +27,7 @@ def short(*facts: Told, evicted: bool = False, back: bool = False) -> dict[str, 
     """Nodes that are to go and have a pod without a place."""
     assigner = a_picture(*FLEET, *facts)
     keys = {key.name: key for key in assigner.snapshot.state.pods}
-    gone = RecentEviction(pod=replace(pod("gone", "z", cpu=2), uid="gone"), at=NOW - 5)
+    gone = RecentEviction(pod=replace(pod("gone", "z", cpu=2), uid="gone"), at=Instant(NOW - 5))
     leaving = DisplacedPods(
         nodes={name: [keys[key] for key in pods] for name, pods in GOING.items()},
         evictions=[gone] if evicted else [],

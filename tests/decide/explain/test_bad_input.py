@@ -13,6 +13,7 @@ from ullage.kube.client.resource import JsonObject
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 LATE = "2030-01-01T00:00:01Z"
@@ -20,7 +21,7 @@ ID_SEVEN = {"policy": "preferIds", "preferIds": [7]}
 
 
 def explained(scene: Scene) -> PodExplanation:
-    return explain_pod(scene.snapshot, scene.pod("waits"), scene.known, now=scene.now)
+    return explain_pod(scene.snapshot, scene.pod("waits"), scene.known, now=Instant(scene.now))
 
 
 def refusal(scene: Scene, explanation: PodExplanation) -> SchedulingFailure:

@@ -7,12 +7,13 @@ import pytest
 from tests.decide.scenes import A100, Scene, claim, leased, node, pod, pod_group, quota, report
 from ullage.decide.explain.plan_schedule import SchedulePlan, plan_schedule
 from ullage.decide.explain.pod import PodExplanation, explain_pod
+from ullage.model.units import Instant
 
 HOST = "kubernetes.io/hostname"
 
 
 def plan(scene: Scene, policy: str = "fragmentation") -> SchedulePlan:
-    return plan_schedule(scene.snapshot, scene.known, now=scene.now, policy=policy)
+    return plan_schedule(scene.snapshot, scene.known, now=Instant(scene.now), policy=policy)
 
 
 def placed(found: SchedulePlan) -> dict[str, str]:
@@ -241,7 +242,7 @@ def test_a_cordoned_node_with_a_taint_is_not_opened_by_uncordoning() -> None:
 
 
 def explained(scene: Scene, name: str) -> PodExplanation:
-    return explain_pod(scene.snapshot, scene.pod(name), scene.known, now=scene.now)
+    return explain_pod(scene.snapshot, scene.pod(name), scene.known, now=Instant(scene.now))
 
 
 @pytest.mark.parametrize(

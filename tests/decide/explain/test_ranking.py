@@ -10,6 +10,7 @@ from ullage.decide.placement.reasons import DECLARED
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.kube.client.resource import JsonObject
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 from ullage.model.verdict import CuredBy, Reason
 
 CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
@@ -61,7 +62,7 @@ def test_the_nearest_nodes_speak(nodes: list[JsonObject], reason: Reason | None,
     assigner = PodAssigner(scene.snapshot)
     ready = assigner.entitled(scene.pod("p"))
     assert isinstance(ready, Pod)
-    found = find_obstacle(assigner.engine, ready, now=scene.now)
+    found = find_obstacle(assigner.engine, ready, now=Instant(scene.now))
     assert found is not None
     assert (found.reason, found.cured_by) == (reason, cured_by)
 
@@ -71,7 +72,7 @@ def test_a_pod_that_fits_has_no_obstacle() -> None:
     assigner = PodAssigner(scene.snapshot)
     ready = assigner.entitled(scene.pod("p"))
     assert isinstance(ready, Pod)
-    assert find_obstacle(assigner.engine, ready, now=scene.now) is None
+    assert find_obstacle(assigner.engine, ready, now=Instant(scene.now)) is None
 
 
 def test_the_sentence_stays_while_counts_change() -> None:
@@ -82,9 +83,9 @@ def test_the_sentence_stays_while_counts_change() -> None:
         assigner = PodAssigner(scene.snapshot)
         ready = assigner.entitled(scene.pod("p"))
         assert isinstance(ready, Pod)
-        answer = assigner.engine.place(ready, now=scene.now)
+        answer = assigner.engine.place(ready, now=Instant(scene.now))
         assert isinstance(answer, NoFit)
-        word, sentence = assigner.why(ready, answer, now=scene.now)
+        word, sentence = assigner.why(ready, answer, now=Instant(scene.now))
         said.add((word, sentence.partition(". ")[0]))
     assert said == {("GpuModelMismatch", "no node has GPUs of the model that it asks for (GpuModelMismatch)")}
 
@@ -108,7 +109,7 @@ def test_another_member_of_a_gang_does_not_matter_to_a_claim_that_waits() -> Non
     assigner = PodAssigner(scene.snapshot)
     ready = assigner.entitled(scene.pod("p"))
     assert isinstance(ready, Pod)
-    found = find_obstacle(assigner.engine, ready, now=scene.now)
+    found = find_obstacle(assigner.engine, ready, now=Instant(scene.now))
     assert found is not None
     assert found.alone
     assert found.lasting

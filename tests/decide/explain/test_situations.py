@@ -9,6 +9,7 @@ from ullage.decide.explain.planning import PlanInputs, SchedulePlanner
 from ullage.decide.explain.pod import PodExplanation, explain_pod
 from ullage.decide.explain.remedy import Remedy
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 LEAST = len(SITUATIONS) - 2
@@ -18,7 +19,7 @@ POD = ObjectKey("team", "p")
 def explained(one: Situation) -> PodExplanation:
     scene = one.scene()
     known = PlanInputs(unreadable_claims=scene.known.unreadable_claims, pools=one.pools(), **one.known)
-    return explain_pod(scene.snapshot, scene.snapshot.state.pods[POD], known, now=scene.now)
+    return explain_pod(scene.snapshot, scene.snapshot.state.pods[POD], known, now=Instant(scene.now))
 
 
 def first_sentence(said: PodExplanation) -> str:
@@ -31,10 +32,10 @@ def placed_after(one: Situation, remedy: Remedy) -> bool:
     for change in remedy.changes:
         scene.snapshot.apply(change)
     if remedy.pools:
-        plan_scale(scene.snapshot, remedy.pools, now=scene.now)
+        plan_scale(scene.snapshot, remedy.pools, now=Instant(scene.now))
         return POD in scene.snapshot.pods
     unreadable = {key: why for key, why in scene.known.unreadable_claims.items() if key not in remedy.readable}
-    planner = SchedulePlanner(scene.snapshot, PlanInputs(unreadable_claims=unreadable), now=scene.now)
+    planner = SchedulePlanner(scene.snapshot, PlanInputs(unreadable_claims=unreadable), now=Instant(scene.now))
     planner.run()
     return POD in planner.placements
 

@@ -31,6 +31,7 @@ from ullage.model.claim import DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import MigInstance
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 from ullage.model.verdict import ClusterEvent, Reason
 
 SEEDS = st.integers(0, 2**32)
@@ -276,30 +277,34 @@ def facts(**more: float) -> GangProgress:
     ("gang", "now", "expected"),
     [
         pytest.param(facts(bound=4), 999.0, GangComplete(), id="enough-are-bound"),
-        pytest.param(facts(), 100.0, GangKeepsTrying(160.0, "waiting for places, holding none"), id="it-has-just-come"),
-        pytest.param(facts(), 159.9, GangKeepsTrying(160.0, "waiting for places, holding none"), id="not-yet-over"),
+        pytest.param(
+            facts(), 100.0, GangKeepsTrying(Instant(160.0), "waiting for places, holding none"), id="it-has-just-come"
+        ),
+        pytest.param(
+            facts(), 159.9, GangKeepsTrying(Instant(160.0), "waiting for places, holding none"), id="not-yet-over"
+        ),
         pytest.param(
             facts(),
             160.0,
-            GangBacksOff(170.0, "no places for 4 within 60 s: back in 10 s"),
+            GangBacksOff(Instant(170.0), "no places for 4 within 60 s: back in 10 s"),
             id="it-stands-back-for-a-while",
         ),
         pytest.param(
             facts(given_up=2),
             160.0,
-            GangBacksOff(200.0, "no places for 4 within 60 s: back in 40 s"),
+            GangBacksOff(Instant(200.0), "no places for 4 within 60 s: back in 40 s"),
             id="longer-each-time",
         ),
         pytest.param(
             facts(given_up=50),
             160.0,
-            GangBacksOff(460.0, "no places for 4 within 60 s: back in 300 s"),
+            GangBacksOff(Instant(460.0), "no places for 4 within 60 s: back in 300 s"),
             id="not-for-ever",
         ),
         pytest.param(
             facts(bound=1, partly_since=150.0),
             160.0,
-            GangKeepsTrying(210.0, "1 of 4 members are bound, the rest may still come"),
+            GangKeepsTrying(Instant(210.0), "1 of 4 members are bound, the rest may still come"),
             id="bound-in-part-it-may-complete",
         ),
         pytest.param(
@@ -314,7 +319,7 @@ def facts(**more: float) -> GangProgress:
     ],
 )
 def test_the_fate_of_a_gang(gang: GangProgress, now: float, expected: Fate) -> None:
-    assert gang_fate(gang, now=now) == expected
+    assert gang_fate(gang, now=Instant(now)) == expected
 
 
 @given(st.integers(0, 40), st.floats(0.1, 10_000))
@@ -322,7 +327,7 @@ def test_a_gang_tries_for_no_longer_than_its_timeout_before_others_have_their_tu
     given_up: int, timeout: float
 ) -> None:
     gang = facts(given_up=given_up, timeout=timeout)
-    fate = gang_fate(gang, now=100.0)
+    fate = gang_fate(gang, now=Instant(100.0))
     assert isinstance(fate, GangKeepsTrying)
     assert fate.until == 100.0 + timeout
     over = gang_fate(gang, now=fate.until)

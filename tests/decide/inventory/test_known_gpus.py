@@ -16,6 +16,7 @@ from ullage.decide.inventory.known_gpus import (
     update_known_gpus,
 )
 from ullage.model.device import DeviceHealth, Inventory
+from ullage.model.units import Instant
 
 NOBODY: dict[str, tuple[str, ...]] = {}
 QUIET: dict[str, tuple[int, ...]] = {}
@@ -79,14 +80,14 @@ def test_a_new_gpu_takes_the_lowest_id_nobody_had() -> None:
 
 
 def test_an_agent_that_starts_again_goes_on_with_what_was_reported() -> None:
-    report = Inventory(node="n", reported_at=0.0, devices=known_gpus(seen([0, 2, 3])).devices)
+    report = Inventory(node="n", reported_at=Instant(0.0), devices=known_gpus(seen([0, 2, 3])).devices)
     found = known_gpus(seen([0, 3]), before=remembered(report, same_boot=True))
     assert {device.uuid: device.id for device in found.devices} == {"GPU-0": 0, "GPU-2": 1, "GPU-3": 2}
     assert health(found)[1] is DeviceHealth.UNHEALTHY
 
 
 def test_after_a_reboot_what_is_gone_is_forgotten_and_ids_stay() -> None:
-    report = Inventory(node="n", reported_at=0.0, devices=known_gpus(seen([0, 2, 3])).devices)
+    report = Inventory(node="n", reported_at=Instant(0.0), devices=known_gpus(seen([0, 2, 3])).devices)
     found = known_gpus(seen([0, 3, 5]), before=remembered(report, same_boot=False))
     assert {device.uuid: device.id for device in found.devices} == {"GPU-0": 0, "GPU-3": 2, "GPU-5": 1}
 

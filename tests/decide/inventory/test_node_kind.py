@@ -15,6 +15,7 @@ from ullage.decide.inventory.node_kind import (
 from ullage.kube.client.resource import JsonObject
 from ullage.model.device import GpuNodeKind
 from ullage.model.pod import Pod
+from ullage.model.units import Steady
 
 LEASED, COUNTED, DRA = GpuNodeKind.LEASED, GpuNodeKind.COUNTED, GpuNodeKind.DRA
 NOTHING = NodeEvidence(plugin=False)
@@ -26,10 +27,10 @@ def after(
     """The last of these goes on for so long."""
     choice, now = KindChoice(), 1000.0
     for seen in looks:
-        choice, now = choose_kind(mode, choice, seen, now=now), now + every
+        choice, now = choose_kind(mode, choice, seen, now=Steady(now)), now + every
     end = now + seconds
     while now <= end:
-        choice, now = choose_kind(mode, choice, looks[-1], now=now), now + every
+        choice, now = choose_kind(mode, choice, looks[-1], now=Steady(now)), now + every
     return choice
 
 
@@ -60,7 +61,7 @@ def after(
     ],
 )
 def test_the_first_look(mode: NodeKindMode, seen: NodeEvidence, kind: GpuNodeKind | None) -> None:
-    assert choose_kind(mode, KindChoice(), seen, now=0.0).kind is kind
+    assert choose_kind(mode, KindChoice(), seen, now=Steady(0.0)).kind is kind
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 
 from ullage.decide.inventory.usage import GpuTenancy, UnleasedProcess, tenancies, unleased
+from ullage.model.units import Instant
 
 
 @pytest.mark.parametrize(
@@ -28,16 +29,16 @@ def test_strays(
 
 def test_a_holder_is_idle_since_it_last_computed() -> None:
     held = {0: ("a",), 1: ("b",)}
-    first = tenancies({}, held, {0: 80, 1: 0}, now=100.0)
-    assert first == {0: GpuTenancy(("a",), 100.0), 1: GpuTenancy(("b",), 100.0)}
-    second = tenancies(first, held, {0: 5, 1: 0}, now=200.0)
-    assert second == {0: GpuTenancy(("a",), 200.0), 1: GpuTenancy(("b",), 100.0)}
+    first = tenancies({}, held, {0: 80, 1: 0}, now=Instant(100.0))
+    assert first == {0: GpuTenancy(("a",), Instant(100.0)), 1: GpuTenancy(("b",), Instant(100.0))}
+    second = tenancies(first, held, {0: 5, 1: 0}, now=Instant(200.0))
+    assert second == {0: GpuTenancy(("a",), Instant(200.0)), 1: GpuTenancy(("b",), Instant(100.0))}
 
 
 def test_another_holder_starts_from_nothing_and_nobody_is_not_idle() -> None:
-    first = tenancies({}, {0: ("a",), 1: ("b",)}, {0: 0, 1: 0}, now=100.0)
-    assert tenancies(first, {0: ("c",)}, {0: 0, 1: 0}, now=150.0) == {0: GpuTenancy(("c",), 150.0)}
+    first = tenancies({}, {0: ("a",), 1: ("b",)}, {0: 0, 1: 0}, now=Instant(100.0))
+    assert tenancies(first, {0: ("c",)}, {0: 0, 1: 0}, now=Instant(150.0)) == {0: GpuTenancy(("c",), Instant(150.0))}
 
 
 def test_a_gpu_that_does_not_say_how_busy_it_is_says_nothing() -> None:
-    assert tenancies({}, {0: ("a",)}, {0: None}, now=1.0) == {}
+    assert tenancies({}, {0: ("a",)}, {0: None}, now=Instant(1.0)) == {}

@@ -54,12 +54,13 @@ from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape import interned
 from ullage.model.shape_terms import Toleration
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
 NOON = 1893499200.0
 A100, H100 = "NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"
 _GIB = 1 << 30
-NOW_TRUE = ObservedCondition(Tristate.TRUE, "", "", NOON)
+NOW_TRUE = ObservedCondition(Tristate.TRUE, "", "", Instant(NOON))
 
 
 def mapping(name: str = "h100", **more: Any) -> NodePoolMapping:
@@ -111,29 +112,29 @@ class Cluster:
         self.assigner = PodAssigner(self.snapshot)
         self.core = KarpenterCore(self.assigner, self.policy)
         for (_, key), fact in self.facts.items():
-            self.core.apply(Added(key, fact), now=self.now)
+            self.core.apply(Added(key, fact), now=Instant(self.now))
 
     # What others write.
 
     def put(self, key: ObjectKey, fact: Any) -> None:
         old = self.facts.get((type(fact), key))
         self.facts[type(fact), key] = fact
-        self.core.apply(Added(key, fact) if old is None else Updated(key, old, fact), now=self.now)
+        self.core.apply(Added(key, fact) if old is None else Updated(key, old, fact), now=Instant(self.now))
 
     def drop(self, kind: type, key: ObjectKey) -> None:
         old = self.facts.pop((kind, key))
-        self.core.apply(Deleted(key, old), now=self.now)
+        self.core.apply(Deleted(key, old), now=Instant(self.now))
 
     def put_pod(self, new: Pod) -> None:
         old = self.snapshot.state.pods.get(new.key)
         event: Any = Added(new.key, new) if old is None else Updated(new.key, old, new)
         self.snapshot.apply(event)
-        self.core.apply(event, now=self.now)
+        self.core.apply(event, now=Instant(self.now))
 
     def drop_pod(self, key: ObjectKey) -> None:
         event: Any = Deleted(key, self.snapshot.state.pods[key])
         self.snapshot.apply(event)
-        self.core.apply(event, now=self.now)
+        self.core.apply(event, now=Instant(self.now))
 
     def waiting(self, name: str) -> Pod:
         return self.snapshot.state.pods[ObjectKey("team", name)]
@@ -170,11 +171,11 @@ class Cluster:
             NodeClaim(
                 name=name,
                 uid=f"uid-{name}",
-                created=self.now,
+                created=Instant(self.now),
                 deleting=False,
                 labels={REQUEST_LABEL: request, NODE_POOL_LABEL: "gpu-h100"},
                 requests={GPU: gpus * 1000},
-                conditions=dict.fromkeys(true, ObservedCondition(Tristate.TRUE, "", "", self.now)),
+                conditions=dict.fromkeys(true, ObservedCondition(Tristate.TRUE, "", "", Instant(self.now))),
             ),
         )
 
@@ -191,7 +192,7 @@ class Cluster:
                 about_uid="" if about else smart.uid,
                 reason=reason,
                 note=note,
-                at=self.now,
+                at=Instant(self.now),
             ),
         )
 
@@ -202,7 +203,7 @@ class Cluster:
         fact = Node(
             name=name,
             uid=f"uid-{name}",
-            created=self.now,
+            created=Instant(self.now),
             ready=ready,
             unschedulable=False,
             labels={REQUEST_LABEL: request, NODE_POOL_LABEL: "gpu-h100"},
@@ -243,12 +244,14 @@ class Cluster:
 
     def wanted(self) -> Sequence[Any]:
         counts = buys_for(("gpu-scheduler",))
-        demand = find_demand(self.assigner.engine, (), pending_pods_and_gangs(self.assigner, counts), now=self.now)
+        demand = find_demand(
+            self.assigner.engine, (), pending_pods_and_gangs(self.assigner, counts), now=Instant(self.now)
+        )
         return capacity_requests(self.assigner, pending_pods_and_gangs(self.assigner, counts), demand.unmet.keys())
 
     def decide(self) -> tuple[KarpenterIntent, ...]:
-        self.core.request(self.wanted(), now=self.now)
-        return self.core.next_intents(now=self.now)
+        self.core.request(self.wanted(), now=Instant(self.now))
+        return self.core.next_intents(now=Instant(self.now))
 
     def turn(self, *, seconds: float = 0.0) -> tuple[KarpenterIntent, ...]:
         """Decide and perform, after so much time."""
@@ -276,7 +279,7 @@ class Cluster:
 
     def perform(self, intent: KarpenterIntent) -> None:
         self.performed.append(intent)
-        self.core.settle(IntentDone(intent), now=self.now)
+        self.core.settle(IntentDone(intent), now=Instant(self.now))
         match intent:
             case CreateSmartPod():
                 self.observe_creation(intent)
@@ -322,7 +325,7 @@ class Cluster:
             SmartPod(
                 key=intent.key,
                 uid=f"uid-{intent.key.name}-{len(self.performed)}",
-                created=self.now,
+                created=Instant(self.now),
                 request=intent.request,
                 original=msgspec.json.decode(notes[ORIGINAL_REQUEST], type=OriginalRequest),
                 state=SmartPodState.PENDING.value,
@@ -344,7 +347,7 @@ class Cluster:
                         device=device,
                         holds=(LeaseHold(one.pod.uid, one.milli),),
                         shared=False,
-                        renewed=self.now,
+                        renewed=Instant(self.now),
                         resource_version="1",
                     ),
                 )

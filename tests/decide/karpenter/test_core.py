@@ -19,6 +19,7 @@ from ullage.model.karpenter import UNCLAIMED, SmartPod
 from ullage.model.lifecycles import IN_FLIGHT, SMART_POD
 from ullage.model.lifecycles import SmartPodState as S
 from ullage.model.outcomes import IntentDone
+from ullage.model.units import Instant
 
 ORDER = [CreateSmartPod, ReserveNode, DeleteSmartPod, AdmitWaitingPod, ClearHandover]
 """Of a whole life, states left out."""
@@ -97,7 +98,7 @@ def test_a_change_that_is_observed_before_its_answer_holds_nothing_up() -> None:
     (create,) = cluster.decide()
     assert isinstance(create, CreateSmartPod)
     cluster.observe_creation(create)
-    cluster.core.settle(IntentDone(create), now=cluster.now)
+    cluster.core.settle(IntentDone(create), now=Instant(cluster.now))
     cluster.karpenter_claims()
     assert [type(one) for one in cluster.decide()] == [RecordSmartPodState], "at once, not after a pause"
 
@@ -109,8 +110,8 @@ def test_a_report_of_a_node_that_was_bought_wakes_the_loop() -> None:
     cluster.agent_reports()
     inventory = cluster.snapshot.state.inventories["n1"]
     elsewhere = msgspec.structs.replace(inventory, node="elsewhere")
-    assert cluster.core.apply(Added(ObjectKey("", "n1"), inventory), now=cluster.now)
-    assert not cluster.core.apply(Added(ObjectKey("", "elsewhere"), elsewhere), now=cluster.now)
+    assert cluster.core.apply(Added(ObjectKey("", "n1"), inventory), now=Instant(cluster.now))
+    assert not cluster.core.apply(Added(ObjectKey("", "elsewhere"), elsewhere), now=Instant(cluster.now))
 
 
 def test_the_smart_pod_stays_until_the_gpus_are_leased() -> None:

@@ -28,6 +28,7 @@ from ullage.model.lifecycles import SMART_POD
 from ullage.model.lifecycles import SmartPodState as S
 from ullage.model.outcomes import IntentFailed, IntentRejected
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 
 
 def _failure(cluster: Cluster, name: str = "a") -> RecordedFailure:
@@ -509,12 +510,12 @@ def test_27_nothing_changes_before_success() -> None:
     cluster.turn()
     cluster.now += 1.0
     (create,) = cluster.decide()
-    assert cluster.core.settle(IntentFailed(create, "503"), now=cluster.now) == 1
+    assert cluster.core.settle(IntentFailed(create, "503"), now=Instant(cluster.now)) == 1
     assert not cluster.decide(), "not at once"
     assert cluster.core.next_deadline() == pytest.approx(cluster.now + 1.0)
     cluster.now += 1.0
     assert cluster.decide() == (create,), "the same again"
-    assert cluster.core.settle(IntentFailed(create, "503"), now=cluster.now) == 2
+    assert cluster.core.settle(IntentFailed(create, "503"), now=Instant(cluster.now)) == 2
     assert cluster.core.next_deadline() is None or not cluster.decide()
 
 
@@ -523,7 +524,7 @@ def test_27_a_smart_pod_the_server_refuses_is_told_to_the_owner() -> None:
     cluster.turn()
     cluster.now += 1.0
     (create,) = cluster.decide()
-    cluster.core.settle(IntentRejected(create, "quota of the namespace"), now=cluster.now)
+    cluster.core.settle(IntentRejected(create, "quota of the namespace"), now=Instant(cluster.now))
     cluster.turn()
     assert _failure(cluster).reason is FailureReason.REJECTED
     assert "quota" in _failure(cluster).message

@@ -21,8 +21,9 @@ from ullage.decide.leases.release import (
 from ullage.model.device import Device, Inventory
 from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, HolderPod, LeaseHold
+from ullage.model.units import Instant
 
-NOW = 1000.0
+NOW = Instant(1000.0)
 KEY = ObjectKey("default", "p")
 
 
@@ -34,7 +35,7 @@ def a_lease(*holds: LeaseHold, renewed: float = NOW, device: int = 0, node: str 
         device=device,
         holds=held,
         shared=len(held) > 1,
-        renewed=renewed,
+        renewed=Instant(renewed),
         resource_version="7",
         pod=KEY,
     )
@@ -52,7 +53,7 @@ def bound(*devices: int, node: str = "node-a", **facts: Any) -> HolderPod:
 
 def seen_on(*uids: str, device: int = 0, reported_at: float = NOW) -> LeaseNodeFacts:
     gpu = Device(id=device, uuid="GPU-0", model="H100", memory=1, in_use_by=uids)
-    return LeaseNodeFacts(True, Inventory(node="node-a", reported_at=reported_at, devices=(gpu,)))
+    return LeaseNodeFacts(True, Inventory(node="node-a", reported_at=Instant(reported_at), devices=(gpu,)))
 
 
 QUIET, NO_NODE = LeaseNodeFacts(True), LeaseNodeFacts(False)
@@ -94,7 +95,11 @@ SLICE = a_lease(LeaseHold("u1", 0, "MIG-a"))
             id="bound-to-nobody-knows-what",
         ),
         pytest.param(
-            a_holder(), QUIET, a_lease(), KeepHold(KeepReason.POD_IS_PENDING, NOW + 60), id="a-bind-may-be-under-way"
+            a_holder(),
+            QUIET,
+            a_lease(),
+            KeepHold(KeepReason.POD_IS_PENDING, Instant(NOW + 60)),
+            id="a-bind-may-be-under-way",
         ),
         pytest.param(
             a_holder(), QUIET, ABANDONED, FenceThenRelease(ReleaseReason.ABANDONED), id="nobody-goes-on-with-it"
@@ -107,7 +112,7 @@ SLICE = a_lease(LeaseHold("u1", 0, "MIG-a"))
             None,
             seen_on("u1"),
             a_lease(),
-            KeepHold(KeepReason.STILL_IN_USE, NOW + 90),
+            KeepHold(KeepReason.STILL_IN_USE, Instant(NOW + 90)),
             id="deleted-by-force-and-running",
         ),
         pytest.param(
@@ -127,7 +132,7 @@ SLICE = a_lease(LeaseHold("u1", 0, "MIG-a"))
             bound(1),
             seen_on("u1"),
             a_lease(),
-            KeepHold(KeepReason.STILL_IN_USE, NOW + 90),
+            KeepHold(KeepReason.STILL_IN_USE, Instant(NOW + 90)),
             id="runs-where-it-was-not-put",
         ),
         pytest.param(
@@ -158,7 +163,7 @@ SLICE = a_lease(LeaseHold("u1", 0, "MIG-a"))
             None,
             seen_on("u1"),
             SLICE,
-            KeepHold(KeepReason.STILL_IN_USE, NOW + 90),
+            KeepHold(KeepReason.STILL_IN_USE, Instant(NOW + 90)),
             id="instance-of-a-dead-pod-that-runs",
         ),
     ],
@@ -216,8 +221,8 @@ NODE_FACTS = st.builds(LeaseNodeFacts, st.booleans(), st.none() | INVENTORIES)
 @given(lease=LEASES, pod=st.none() | PODS, node_facts=NODE_FACTS, now=TIMES)
 def test_laws_of_sweeping(lease: GpuLease, pod: HolderPod | None, node_facts: LeaseNodeFacts, now: float) -> None:
     (hold,) = lease.holds
-    found = decide_hold(lease, hold, pod, node_facts, now=now)
-    fenced = decide_fenced(lease, hold, pod, node_facts, now=now)
+    found = decide_hold(lease, hold, pod, node_facts, now=Instant(now))
+    fenced = decide_fenced(lease, hold, pod, node_facts, now=Instant(now))
     mine = pod is not None and pod.uid == hold.uid and not pod.over
     if mine and pod is not None:
         if pod.node == lease.node and pod.devices is not None and lease.device in pod.devices:
@@ -231,5 +236,5 @@ def test_laws_of_sweeping(lease: GpuLease, pod: HolderPod | None, node_facts: Le
     if isinstance(found, KeepHold) and found.again_at is not None:
         assert found.again_at > now, "a look again that would say the same at once is a busy loop"
     if not mine:
-        later = decide_hold(lease, hold, pod, node_facts, now=now + LeaseGcPolicy().report_counts_for + 2000)
+        later = decide_hold(lease, hold, pod, node_facts, now=Instant(now + LeaseGcPolicy().report_counts_for + 2000))
         assert isinstance(later, ReleaseHold), "what is dead is free in the end"

@@ -7,6 +7,7 @@ import pytest
 from tests.decide.scenes import Scene, claim, leased, node, pod
 from ullage.decide.explain.plan_schedule import plan_schedule
 from ullage.decide.explain.pod import PodExplanation, explain_pod
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 
@@ -36,12 +37,12 @@ def resource_slice(on: str = "n", version: str = "v1") -> dict[str, Any]:
 
 
 def placed(scene: Scene) -> dict[str, tuple[int, ...]]:
-    plan = plan_schedule(scene.snapshot, scene.known, now=scene.now)
+    plan = plan_schedule(scene.snapshot, scene.known, now=Instant(scene.now))
     return {one.pod.name: one.placement.choice.ids if one.placement.choice else () for one in plan.placements}
 
 
 def explained(scene: Scene, name: str) -> PodExplanation:
-    return explain_pod(scene.snapshot, scene.pod(name), scene.known, now=scene.now)
+    return explain_pod(scene.snapshot, scene.pod(name), scene.known, now=Instant(scene.now))
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1"])

@@ -10,6 +10,7 @@ from ullage.decide.scheduling.core import SchedulerCore
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.intents import BindPod
 from ullage.model.lease import GpuLease, LeaseHold
+from ullage.model.units import Instant
 
 RUNNING = {"phase": "Running"}
 LABELS = {"gpu.scheduling/node-kind": "leased"}
@@ -35,7 +36,7 @@ def a_desk(*objects: Any) -> tuple[SchedulerCore, float]:
 
 def free(desk: SchedulerCore) -> list[int]:
     """GPUs of node a nobody holds."""
-    desk.next_decision(now=0.0)
+    desk.next_decision(now=Instant(0.0))
     row = desk.snapshot.columns.rows["a"]
     return [gpu for gpu in range(8) if desk.snapshot.columns.gpus.free.item(row, gpu) == 1000]
 
@@ -72,7 +73,7 @@ def test_plans_and_the_live_picture_offer_the_same(
 def test_the_live_scheduler_gives_away_only_what_nobody_uses() -> None:
     new = pod("new", 2, claim="c", schedulerName="gpu-scheduler")
     desk, now = a_desk(leased("a", labels=LABELS, in_use=USED), FOREIGN, claim("c", 2), new)
-    decision = desk.next_decision(now=now)
+    decision = desk.next_decision(now=Instant(now))
     assert isinstance(decision, BindPod)
     assert set(decision.devices) <= {4, 5, 6, 7}
 
@@ -91,9 +92,9 @@ def test_it_is_free_again_when_the_agent_sees_nobody() -> None:
     assert free(desk) == [4, 5, 6, 7]
     before = desk.snapshot.state.inventories["a"]
     after = replace(before, devices=tuple(replace(one, in_use_by=()) for one in before.devices))
-    desk.apply(Updated(ObjectKey("", "a"), before, after), now=now)
+    desk.apply(Updated(ObjectKey("", "a"), before, after), now=Instant(now))
     gone = desk.snapshot.state.pods[ObjectKey("team", "other")]
-    desk.apply(Deleted(gone.key, gone), now=now)
+    desk.apply(Deleted(gone.key, gone), now=Instant(now))
     assert free(desk) == list(range(8))
 
 
@@ -105,9 +106,9 @@ def test_what_a_lease_holds_already_is_not_held_twice() -> None:
         device=0,
         holds=(LeaseHold("uid-gone"),),
         shared=False,
-        renewed=now,
+        renewed=Instant(now),
         resource_version="1",
     )
-    desk.apply(Added(ObjectKey("ullage-system", "gpu-a-0"), lease), now=now)
+    desk.apply(Added(ObjectKey("ullage-system", "gpu-a-0"), lease), now=Instant(now))
     assert free(desk) == [1, 2, 3, 4, 5, 6, 7]
     assert desk.snapshot.columns.gpus.held.item(desk.snapshot.columns.rows["a"], 0) == 1000

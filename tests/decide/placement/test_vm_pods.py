@@ -17,6 +17,7 @@ from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.node import Node
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import interned
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason, Verdict
 from ullage.model.vm import Vm, VmAmounts, VmMarks
 from ullage.model.vm_config import NodeOverride
@@ -43,11 +44,11 @@ def judged(snapshot: ClusterSnapshot, pod: Pod) -> dict[str, str]:
     ready = assigner.entitled(pod)
     if isinstance(ready, Verdict):
         return {"": ready.reason.value}
-    explained = {node: one.reason.value for node, one in assigner.engine.explain(ready, now=0.0).items()}
-    codes = assigner.engine.codes(ready, now=0.0)
+    explained = {node: one.reason.value for node, one in assigner.engine.explain(ready, now=Instant(0.0)).items()}
+    codes = assigner.engine.codes(ready, now=Instant(0.0))
     for node, reason in explained.items():
         assert list(Reason)[codes[snapshot.columns.rows[node]]].value == reason, node
-        one = assigner.engine.place_on(ready, node, now=0.0)
+        one = assigner.engine.place_on(ready, node, now=Instant(0.0))
         assert isinstance(one, Placement) == (reason == Reason.FITS)
     return explained
 
@@ -105,7 +106,7 @@ def test_a_placed_vm_pod_is_reserved_with_its_use_and_given_back_with_its_bind()
     assigner = PodAssigner(snapshot)
     ready = assigner.entitled(waiting("v"))
     assert isinstance(ready, Pod)
-    placed = assigner.assign_pod(ready, (), now=0.0)
+    placed = assigner.assign_pod(ready, (), now=Instant(0.0))
     assert isinstance(placed, Placement)
     held = snapshot.pods[key("v")]
     assert held.vm is not None
@@ -160,7 +161,7 @@ def test_vm_pods_pack_up_to_the_peak() -> None:
     assigner = PodAssigner(snapshot)
     ready = assigner.entitled(waiting("v"))
     assert isinstance(ready, Pod)
-    placed = assigner.assign_pod(ready, (), now=0.0)
+    placed = assigner.assign_pod(ready, (), now=Instant(0.0))
     assert isinstance(placed, Placement)
     assert placed.node == "half"
 
@@ -207,7 +208,7 @@ def test_reserve_denies_what_the_ledger_has_no_room_for(monkeypatch: pytest.Monk
     assert isinstance(ready, Pod)
     monkeypatch.setattr(assigner.engine, "place", lambda *_, **__: Placement("n", None))
     snapshot.vms.ledger.configure(vm_config(node_config(system=size(15, 1))))
-    answer = assigner.assign_pod(ready, (), now=0.0)
+    answer = assigner.assign_pod(ready, (), now=Instant(0.0))
     assert isinstance(answer, NoFit)
     assert list(answer.reasons) == [Reason.VM_INSUFFICIENT_ROOM]
     assert key("v") not in snapshot.pods

@@ -15,11 +15,12 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.model.shape import Shape, asking_for, interned
+from ullage.model.units import Instant
 from ullage.state.cluster import Fact
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted, row_facts, shared_facts
 
-NOW = 1000.0
+NOW = Instant(1000.0)
 GIB = 1 << 30
 H100, A100 = "NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB"
 WHOLE = DeviceRequest(topology=TopologyMode.IGNORE)
@@ -28,7 +29,7 @@ WHOLE = DeviceRequest(topology=TopologyMode.IGNORE)
 def a_node(name: str, gpus: int = 4, **facts: Any) -> Node:
     offers = {"cpu": 64_000, "memory": 10**12, "pods": 110_000, GPU: 1000 * gpus}
     plain: dict[str, Any] = {"ready": True, "unschedulable": False, "labels": {}, "taints": ()}
-    return Node(name=name, uid=name, created=0.0, **{"allocatable": offers, **plain, **facts})
+    return Node(name=name, uid=name, created=Instant(0.0), **{"allocatable": offers, **plain, **facts})
 
 
 def an_inventory(node: str, *islands: int, model: str = H100, at: float = NOW) -> Inventory:
@@ -38,7 +39,7 @@ def an_inventory(node: str, *islands: int, model: str = H100, at: float = NOW) -
         Device(id=gpu, uuid=f"{node}-{gpu}", model=model, memory=80 * GIB, island=island, bandwidth=450)
         for gpu, island in enumerate(names)
     )
-    return Inventory(node=node, reported_at=at, devices=devices)
+    return Inventory(node=node, reported_at=Instant(at), devices=devices)
 
 
 def leased(name: str, *islands: int, model: str = H100, **facts: Any) -> tuple[Node, Inventory]:

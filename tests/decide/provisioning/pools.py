@@ -10,6 +10,7 @@ from ullage.decide.provisioning.pool_size import evaluate
 from ullage.decide.provisioning.pool_step import PoolStep, PoolStepKind, next_step
 from ullage.model.intents import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.provisioner import GpuTemplate, NodeTemplate, PoolNode, PoolThresholds, Provisioner
+from ullage.model.units import Instant
 
 DELAY = 600.0
 
@@ -63,7 +64,7 @@ class PoolStory:
         """One loop: what kind of action was taken, and how often."""
         pool = list(self.nodes.values())
         evaluation = evaluate(pool, self.provisioner.thresholds, wanted=wanted)
-        step = next_step(self.provisioner, pool, evaluation, now=self.now)
+        step = next_step(self.provisioner, pool, evaluation, now=Instant(self.now))
         self.target = evaluation.target
         self._perform(step)
         limits = self.provisioner.thresholds

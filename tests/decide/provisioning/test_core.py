@@ -16,14 +16,15 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.pod_marks import PodDrainInfo
 from ullage.model.provisioner import AwaitedInstance, CloudFailure, Provisioner
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant, Steady
 from ullage.state.snapshot import ClusterSnapshot
 
-NOW = 100_000.0
+NOW = Instant(100_000.0)
 KEY = ObjectKey("default", "p")
 POD = Pod(
     key=KEY,
     uid="u",
-    created=0.0,
+    created=Instant(0.0),
     node="n",
     phase=Phase.PENDING,
     deleting=False,
@@ -34,7 +35,9 @@ POD = Pod(
     shape=interned(Shape(namespace="default")),
     owner=None,
 )
-NODE = Node(name="n", uid="n", created=0.0, ready=True, unschedulable=False, labels={}, taints=(), allocatable={})
+NODE = Node(
+    name="n", uid="n", created=Instant(0.0), ready=True, unschedulable=False, labels={}, taints=(), allocatable={}
+)
 
 
 def changed(**fields: Any) -> FactEvent[Pod]:
@@ -62,8 +65,10 @@ def test_news(event: FactEvent[Any], news: bool) -> None:
 
 def settled(*outcomes: PoolOutcome) -> tuple[ProvisioningCore, Provisioner]:
     core = ProvisioningCore(ClusterSnapshot(), Settings())
-    pool = replace(a_provisioner(), awaited=tuple(AwaitedInstance(instance=one, since=0.0) for one in ("i-1", "i-2")))
-    return core, core.settle(pool, outcomes, now=NOW, steady=0.0)
+    pool = replace(
+        a_provisioner(), awaited=tuple(AwaitedInstance(instance=one, since=Instant(0.0)) for one in ("i-1", "i-2"))
+    )
+    return core, core.settle(pool, outcomes, now=NOW, steady=Steady(0.0))
 
 
 def terminated(instance: str, *, departed: bool = False) -> TerminateInstance:
@@ -89,9 +94,9 @@ def test_a_lost_instance_is_awaited_no_longer(departed: bool, backs_off: bool) -
 def test_a_failed_deletion_is_remembered(failure: PoolFailure, deletes_at: bool, protected: bool) -> None:
     core, pool = settled(PoolActionFailed(action=terminated("i-1"), setback=failure, detail="a test"))
     assert [one.instance for one in pool.awaited] == ["i-1", "i-2"]
-    seen = core.facts((pool,), (), now=NOW, steady=1.0)
+    seen = core.facts((pool,), (), now=NOW, steady=Steady(1.0))
     assert (bool(seen.deletes_at), bool(seen.protected)) == (deletes_at, protected)
-    later = core.facts((pool,), (), now=NOW + 4000, steady=4001.0)
+    later = core.facts((pool,), (), now=Instant(NOW + 4000), steady=Steady(4001.0))
     assert (later.deletes_at, later.protected) == ({}, frozenset())
 
 
@@ -101,5 +106,5 @@ def test_a_purchase_is_open_until_its_outcome_is_known() -> None:
     opened = core.open_purchase(pool, intent, now=NOW)
     assert opened.purchase is not None
     failed = LaunchFailed(intent, failure=CloudFailure.CAPACITY, detail="none left")
-    after = core.settle(opened, (failed,), now=NOW, steady=0.0)
+    after = core.settle(opened, (failed,), now=NOW, steady=Steady(0.0))
     assert (after.purchase, after.back_off is None) == (None, False)

@@ -38,6 +38,7 @@ from ullage.model.quota import Quota, QuotaLimits
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import Toleration
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 ROOM = {"cpu": 64_000, "memory": 10**12}
@@ -140,10 +141,10 @@ def test_what_is_coming_is_not_bought_again(
 @pytest.mark.parametrize(
     ("instance", "count"),
     [
-        pytest.param(Instance(id="i", pool="eight", since=NOW - 901), 1, id="never-joined"),
+        pytest.param(Instance(id="i", pool="eight", since=Instant(NOW - 901)), 1, id="never-joined"),
         pytest.param(Instance(id="i", pool="eight", since=NOW, state=InstanceState.STOPPING), 1, id="going"),
         pytest.param(Instance(id="i", pool="other", since=NOW), 1, id="of-another-pool"),
-        pytest.param(Instance(id="i", pool="eight", since=NOW - 899), 0, id="in-time"),
+        pytest.param(Instance(id="i", pool="eight", since=Instant(NOW - 899)), 0, id="in-time"),
     ],
 )
 def test_which_instances_will_become_nodes(instance: Instance, count: int) -> None:
@@ -175,7 +176,7 @@ def test_doomed_nodes_are_used_before_anything_is_bought_and_after_all_others() 
         ),
         pytest.param(
             pods(1, 4),
-            (four(back_off=BackOff(failure=CloudFailure.CAPACITY, failures=1, until=NOW + 1)), eight()),
+            (four(back_off=BackOff(failure=CloudFailure.CAPACITY, failures=1, until=Instant(NOW + 1))), eight()),
             {"eight": 1},
             id="backed-off-falls-through",
         ),
@@ -350,7 +351,9 @@ def test_a_taint_nobody_can_read_is_never_due() -> None:
 def test_gpus_that_never_appear_are_lost_once_nothing_runs_there() -> None:
     late = made(NOW - 901, "a", 0)
     picture = fleet(replace(late, name="b"), late, a_pod("p", on="b", cpu=1))
-    found = pool_nodes(eight(), (Instance(id="i-a", pool="eight", since=0.0, node="a"),), picture.snapshot, now=NOW)
+    found = pool_nodes(
+        eight(), (Instance(id="i-a", pool="eight", since=Instant(0.0), node="a"),), picture.snapshot, now=NOW
+    )
     assert [(node.name, node.instance, node.lost, node.capacity) for node in found] == [
         ("a", "i-a", True, 8000),
         ("b", "", False, 8000),

@@ -12,6 +12,7 @@ from ullage.decide.provisioning.purchase_state import after_failure
 from ullage.model.intents import ScaleUp
 from ullage.model.pod import Pod
 from ullage.model.provisioner import CloudFailure, FleetBudget
+from ullage.model.units import Instant
 
 pytestmark = pytest.mark.story
 
@@ -53,7 +54,7 @@ def test_no_capacity_falls_through_to_the_next_and_comes_back_later() -> None:
             return False
         pool = world.provisioners["eight"]
         world.provisioners["eight"] = replace(
-            pool, back_off=after_failure(pool.back_off, CloudFailure.CAPACITY, now=world.now)
+            pool, back_off=after_failure(pool.back_off, CloudFailure.CAPACITY, now=Instant(world.now))
         )
         return True
 

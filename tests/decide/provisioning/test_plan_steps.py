@@ -23,6 +23,7 @@ from ullage.model import stepper
 from ullage.model.fact_event import Deleted, ObjectKey
 from ullage.model.instance import Instance
 from ullage.model.stepper import finish
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
 NAMES = ("a", "b", "c")
@@ -36,7 +37,7 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 def facts() -> FleetFacts:
     return FleetFacts(
         provisioners=[eight()],
-        instances=[Instance(id=f"i-{name}", pool="eight", since=0.0, node=name) for name in NAMES],
+        instances=[Instance(id=f"i-{name}", pool="eight", since=Instant(0.0), node=name) for name in NAMES],
     )
 
 
@@ -78,8 +79,8 @@ def test_demand_in_steps_on_a_fork_is_the_demand(seed: int) -> None:
     gang = GangRequest(key=ObjectKey("n", "gang"), min_member=3, pending=tuple(waiting[9:]))
     pools = [Pool(provisioner=a_provisioner(name, zones=("z1", "z2"))) for name in ("x", "y")]
     turns: list[PodOrGang] = [*waiting[:9], *copies, gang]
-    assert finish(find_demand_in_steps(engine.fork(), pools, turns, now=10.0)) == find_demand(
-        engine, pools, turns, now=10.0
+    assert finish(find_demand_in_steps(engine.fork(), pools, turns, now=Instant(10.0))) == find_demand(
+        engine, pools, turns, now=Instant(10.0)
     )
 
 

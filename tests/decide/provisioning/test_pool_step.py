@@ -19,6 +19,7 @@ from ullage.model.provisioner import (
     Provisioner,
     Purchase,
 )
+from ullage.model.units import Instant
 
 AT_ONCE = PurchaseTerms()
 
@@ -26,7 +27,9 @@ AT_ONCE = PurchaseTerms()
 def asked(
     provisioner: Provisioner, pool: list[PoolNode], *, now: float = 0.0, wanted: int = 0, buy: PurchaseTerms = AT_ONCE
 ) -> PoolStep:
-    return next_step(provisioner, pool, evaluate(pool, provisioner.thresholds, wanted=wanted), now=now, buy=buy)
+    return next_step(
+        provisioner, pool, evaluate(pool, provisioner.thresholds, wanted=wanted), now=Instant(now), buy=buy
+    )
 
 
 def test_nothing_is_done_while_paused() -> None:
@@ -72,9 +75,9 @@ def test_a_cloud_that_asked_to_be_left_alone_is_asked_to_delete_nothing_until_th
     provisioner = a_provisioner(min_utilization_percent=100)
     for some, kind in ((pool, PoolStepKind.TERMINATE_INSTANCE), (lost, PoolStepKind.RELEASE_INSTANCES)):
         evaluation = evaluate(some, provisioner.thresholds)
-        held = next_step(provisioner, some, evaluation, now=10.0, deletes_at=40.0)
+        held = next_step(provisioner, some, evaluation, now=Instant(10.0), deletes_at=Instant(40.0))
         assert (held.kind, held.wake_at) == (PoolStepKind.NO_ACTION, 40.0)
-        assert next_step(provisioner, some, evaluation, now=40.0, deletes_at=40.0).kind is kind
+        assert next_step(provisioner, some, evaluation, now=Instant(40.0), deletes_at=Instant(40.0)).kind is kind
 
 
 def test_a_taint_of_a_wrong_clock_is_due_when_its_seconds_have_passed() -> None:
@@ -110,7 +113,7 @@ def test_those_that_would_go_last_are_spared_first() -> None:
 def test_who_is_not_tainted(reason: dict[str, bool]) -> None:
     pool = [a_node("a", **reason), a_node("b")]
     step = asked(a_provisioner(), pool)
-    assert step.actions == (TaintForDeletion(node="b", delete_after=DELAY, why=step.why),)
+    assert step.actions == (TaintForDeletion(node="b", delete_after=Instant(DELAY), why=step.why),)
 
 
 def test_where_nodes_are_drained_none_is_tainted_and_those_that_were_are_spared() -> None:
@@ -121,13 +124,13 @@ def test_where_nodes_are_drained_none_is_tainted_and_those_that_were_are_spared(
 
 
 def test_a_purchase_whose_answer_was_lost_is_asked_for_again_and_no_other() -> None:
-    provisioner = a_provisioner(purchase=Purchase(serial=6, count=3, since=0.0), purchases=7)
+    provisioner = a_provisioner(purchase=Purchase(serial=6, count=3, since=Instant(0.0)), purchases=7)
     (action,) = asked(provisioner, [], wanted=9).actions
     assert isinstance(action, ScaleUp)
     assert (action.token, action.count, action.again) == ("ullage-uid-pool-6", 3, True)
-    held_off = replace(provisioner, back_off=BackOff(failure=CloudFailure.THROTTLED, failures=1, until=60.0))
+    held_off = replace(provisioner, back_off=BackOff(failure=CloudFailure.THROTTLED, failures=1, until=Instant(60.0)))
     assert asked(held_off, [], wanted=9) == PoolStep(
-        kind=PoolStepKind.NO_ACTION, why=f"{WANTED}; in back-off: Throttled", wake_at=60.0
+        kind=PoolStepKind.NO_ACTION, why=f"{WANTED}; in back-off: Throttled", wake_at=Instant(60.0)
     )
 
 
@@ -138,7 +141,7 @@ def test_a_new_purchase_has_a_serial_of_its_own() -> None:
 
 
 def test_a_burst_is_waited_for_but_the_minimum_is_not() -> None:
-    buy = PurchaseTerms(not_before=30.0)
+    buy = PurchaseTerms(not_before=Instant(30.0))
     assert asked(a_provisioner(), [], now=29.0, wanted=2, buy=buy).wake_at == 30.0
     assert asked(a_provisioner(), [], now=30.0, wanted=2, buy=buy).kind is PoolStepKind.SCALE_UP
     (action,) = asked(a_provisioner(min_size=1), [], now=29.0, wanted=2, buy=buy).actions
@@ -196,7 +199,7 @@ def test_what_always_holds_of_a_step(drawn: tuple[Provisioner, list[PoolNode], i
     provisioner, pool, wanted = drawn
     limits: PoolThresholds = provisioner.thresholds
     evaluation: PoolSize = evaluate(pool, limits, wanted=wanted)
-    step = next_step(provisioner, pool, evaluation, now=100.0)
+    step = next_step(provisioner, pool, evaluation, now=Instant(100.0))
     by_name = {node.name: node for node in pool}
     assert evaluation.target <= limits.max_size
     assert len({type(action) for action in step.actions}) <= 1

@@ -4,6 +4,7 @@ import pytest
 
 from ullage.decide.provisioning.purchase_state import FORGIVEN_AFTER, MINUTE, after_failure
 from ullage.model.provisioner import BackOff, CloudFailure
+from ullage.model.units import Instant, Seconds
 
 
 @pytest.mark.parametrize(
@@ -20,10 +21,10 @@ from ullage.model.provisioner import BackOff, CloudFailure
 )
 def test_back_off(before: tuple[int, float] | None, failure: CloudFailure, wait: float, failures: int) -> None:
     now = 10_000_000.0
-    known = before and BackOff(failure=CloudFailure.CAPACITY, failures=before[0], until=now + before[1])
-    after = after_failure(known or None, failure, now=now)
+    known = before and BackOff(failure=CloudFailure.CAPACITY, failures=before[0], until=Instant(now + before[1]))
+    after = after_failure(known or None, failure, now=Instant(now))
     assert (after.until - now, after.failures) == (wait, failures)
 
 
 def test_a_cloud_that_says_how_long_is_believed() -> None:
-    assert after_failure(None, CloudFailure.THROTTLED, now=0.0, at_least=77.0).until == 77.0
+    assert after_failure(None, CloudFailure.THROTTLED, now=Instant(0.0), at_least=Seconds(77.0)).until == 77.0

@@ -15,6 +15,7 @@ from ullage.model.node import Taint
 from ullage.model.pod import Pod
 from ullage.model.pool_sighting import Seen
 from ullage.model.provisioner import DELETION_TAINT, PoolNode, template_node
+from ullage.model.units import Instant, Steady
 from ullage.state.snapshot import ClusterSnapshot
 
 POOL = a_provisioner()
@@ -36,7 +37,7 @@ class Watch:
         return self.steady + self.skew
 
     def joins(self, name: str) -> None:
-        node, report = template_node(POOL, name, now=self.now)
+        node, report = template_node(POOL, name, now=Instant(self.now))
         for fact in (node, replace(report, reported_at=1e12)):
             self.snapshot.apply(Added(key_of(fact), fact))
 
@@ -50,22 +51,24 @@ class Watch:
         self.snapshot.apply(Updated(key_of(node), node, replace(node, taints=(taint,))))
 
     def seen(self) -> Seen:
-        return self.sightings.look([POOL], self.instances, self.snapshot.state, now=self.now, steady=self.steady)
+        return self.sightings.look(
+            [POOL], self.instances, self.snapshot.state, now=Instant(self.now), steady=Steady(self.steady)
+        )
 
     def look(self, seconds: float = 0.0) -> list[PoolNode]:
         """The pool's nodes so many seconds later."""
         self.steady += seconds
-        return list(pool_nodes(POOL, self.instances, self.snapshot, now=self.now, seen=self.seen()))
+        return list(pool_nodes(POOL, self.instances, self.snapshot, now=Instant(self.now), seen=self.seen()))
 
     def step(self, seconds: float = 0.0) -> PoolStepKind:
         self.steady += seconds
         fleet = FleetFacts(provisioners=[POOL], instances=self.instances, seen=self.seen())
         pods: list[Pod] = []
-        return plan_fleet(PlacementEngine(self.snapshot), fleet, pods, now=self.now).pools["pool"].step.kind
+        return plan_fleet(PlacementEngine(self.snapshot), fleet, pods, now=Instant(self.now)).pools["pool"].step.kind
 
 
 def a_machine(name: str = "a", since: float = 10 * HOUR) -> Instance:
-    return Instance(id=f"i-{name}", pool="pool", since=since, node=name)
+    return Instance(id=f"i-{name}", pool="pool", since=Instant(since), node=name)
 
 
 def states(nodes: list[PoolNode]) -> list[tuple[bool, bool, bool]]:

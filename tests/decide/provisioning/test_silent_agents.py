@@ -13,6 +13,7 @@ from ullage.model.device import Inventory
 from ullage.model.fact_event import Added
 from ullage.model.instance import Instance
 from ullage.model.pool_sighting import Seen
+from ullage.model.units import Instant, Seconds
 from ullage.state.snapshot import ClusterSnapshot
 
 
@@ -27,12 +28,12 @@ def silent_pool(silent: int, heard: int) -> tuple[ClusterSnapshot, list[Instance
     engine = fleet(*facts)
     for place in range(heard):
         engine.snapshot.place(a_pod(f"busy-{place}", gpus=8), f"h{place}", tuple(range(8)))
-    return engine.snapshot, [Instance(id=name, pool="eight", since=0.0, node=name) for name in names]
+    return engine.snapshot, [Instance(id=name, pool="eight", since=Instant(0.0), node=name) for name in names]
 
 
 def planned(silent: int, heard: int, *, seconds: float) -> FleetPlan:
     snapshot, instances = silent_pool(silent, heard)
-    seen = Seen(silent={f"s{place}": seconds for place in range(silent)})
+    seen = Seen(silent={f"s{place}": Seconds(seconds) for place in range(silent)})
     provisioners = FleetFacts(provisioners=[eight(max_size=99)], instances=instances, seen=seen)
     return plan_fleet(PodAssigner(snapshot).engine, provisioners, pods(silent, 8), now=NOW)
 

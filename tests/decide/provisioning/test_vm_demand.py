@@ -22,7 +22,7 @@ from ullage.model.vm import Vm, VmAmounts, VmMarks
 from ullage.model.vm_config import VmConfig
 from ullage.state.snapshot import ClusterSnapshot
 
-NOW = 1000.0
+NOW = Instant(1000.0)
 FOR_VMS = msgspec.structs.replace(vm_config(node_config(watermark=0.8)), node_selector=((PROVISIONER_LABEL, "pool"),))
 """Nodes of 16 cores: the watermark is at 12."""
 

@@ -18,6 +18,7 @@ from ullage.model.node import Node, Taint
 from ullage.model.pod import Pod
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, Provisioner, template_node
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
 BOOT, GPUS_LATER = 60.0, 30.0
@@ -56,7 +57,7 @@ class World:
             budget=self.budget,
         )
         turns = sorted(self.waiting.values(), key=_first_come)
-        return plan_fleet(self.engine, fleet, turns, now=self.now)
+        return plan_fleet(self.engine, fleet, turns, now=Instant(self.now))
 
     def run(self, until: float) -> None:
         """Everything that happens up to a moment."""
@@ -78,7 +79,7 @@ class World:
 
     def _schedule(self) -> None:
         for pod in sorted(self.waiting.values(), key=_first_come):
-            placement = self.engine.place(pod, now=self.now)
+            placement = self.engine.place(pod, now=Instant(self.now))
             if isinstance(placement, Placement):
                 hold(self.snapshot, pod, placement)
                 del self.waiting[pod.key]
@@ -109,7 +110,7 @@ class World:
             name = f"{action.provisioner}-{self.created:03}"
             self.created += 1
             self.instances[f"i-{name}"] = Instance(
-                id=f"i-{name}", pool=action.provisioner, since=self.now, token=action.token, node=name
+                id=f"i-{name}", pool=action.provisioner, since=Instant(self.now), token=action.token, node=name
             )
 
     def _taint(self, name: str, change: Callable[[tuple[Taint, ...]], tuple[Taint, ...]]) -> None:
@@ -125,7 +126,7 @@ class World:
         for one in self.instances.values():
             known = self.snapshot.state.nodes.get(one.node)
             provisioner = self.provisioners[one.pool]
-            node, report = template_node(provisioner, one.node, zone=one.zone, now=self.now)
+            node, report = template_node(provisioner, one.node, zone=one.zone, now=Instant(self.now))
             bare: Node = replace(node, allocatable={k: v for k, v in node.allocatable.items() if k != GPU})
             if known is None and self.now >= one.since + BOOT:
                 self.snapshot.apply(Added(key_of(bare), bare))

@@ -17,6 +17,7 @@ from ullage.kube.read.gpu import read_inventory
 from ullage.model.device import DeviceHealth, GpuNodeKind, Inventory
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 from ullage.sim.agents.fleet import SimulatedAgents, SimulatedAgentSettings
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.virtual_time import loop_clock, run_virtual
@@ -43,7 +44,9 @@ class Yard:
         ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
         status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
         await self.api.create(NODES, {"metadata": {"name": name}, "status": status})
-        self.agents.install(Inventory(node=name, reported_at=0, devices=self.gpus.devices(name), kind=self.gpus.kind))
+        self.agents.install(
+            Inventory(node=name, reported_at=Instant(0), devices=self.gpus.devices(name), kind=self.gpus.kind)
+        )
         await asyncio.sleep(5)
 
     async def pod_on(self, node: str, name: str, *gpus: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ullage.clock import Instant
 from ullage.kube.client.transport import Request, Response
+from ullage.model.units import Steady
 from ullage.sim.apiserver.server import SimulatedApiServer
 from ullage.sim.apiserver.storage.watchers import Watcher
 
@@ -28,8 +29,8 @@ class HandClock:
     def now(self) -> Instant:
         return Instant(self.moment)
 
-    def steady(self) -> float:
-        return self.moment
+    def steady(self) -> Steady:
+        return Steady(self.moment)
 
     async def charge(self, cpu_seconds: float) -> None:
         self.moment += cpu_seconds

@@ -19,7 +19,7 @@ from ullage.sim.demo.manifests import H100, pool
 from ullage.sim.demo.terminal_model import SeenPod, TerminalModel
 from ullage.testing.builders import a_pod
 
-NOW = 1_767_225_600.0
+NOW = Instant(1_767_225_600.0)
 _GPUS = GpuTemplate(model="NVIDIA H100 80GB HBM3", count=8, islands=2, bandwidth=450)
 
 

@@ -10,6 +10,7 @@ from ullage.model.instance import Instance, InstanceState
 from ullage.model.node import Taint
 from ullage.model.provisioner import ZONE_LABEL, GpuTemplate, NodeTemplate
 from ullage.model.quantity import milli
+from ullage.model.units import Instant
 
 CAPACITY = "capacity.cluster-autoscaler.kubernetes.io/"
 """Annotations by which Cluster API describes a node before one exists."""
@@ -63,7 +64,7 @@ class MachineSet:
         return Instance(
             id=f"{self._where.namespace}/{self._where.name}#{place}",
             pool=self._pool,
-            since=last or read_time(self._deployment["metadata"].get("creationTimestamp")),
+            since=Instant(last or read_time(self._deployment["metadata"].get("creationTimestamp"))),
             state=InstanceState.REQUESTED,
         )
 

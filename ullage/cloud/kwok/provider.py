@@ -237,7 +237,7 @@ class KwokProvider:
             yield Instance(
                 id=name,
                 pool=record.pool,
-                since=record.since,
+                since=Instant(record.since),
                 state=InstanceState.RUNNING if up else InstanceState.PENDING,
                 token=record.token,
                 node=name if place in record.joined else "",

@@ -43,6 +43,7 @@ from ullage.model.outcomes import ClaimNotCreated, CopyOutcome, RecordOutcome, S
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.refusal import SchedulingFailure
+from ullage.model.units import Instant, Seconds
 from ullage.model.verdict import Reason
 from ullage.runtime import LoopTasks, Pacing, Wakeup, let_others_run, run_reconciler, seconds_until
 from ullage.state.deadlines import DeadlineQueue
@@ -57,9 +58,9 @@ CHECKED_AT_A_TIME = 256
 WORKERS = 8
 """Work items performed at the same time."""
 
-RELEASE_SECONDS = 5.0
+RELEASE_SECONDS = Seconds(5.0)
 """Seconds a claim must be unused before its finalizer is removed: the watch may be behind, or a bind under way."""
-ECHO_SECONDS = 5.0
+ECHO_SECONDS = Seconds(5.0)
 """Seconds to wait for the watch to deliver a write of ours before judging the object again."""
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 30.0
 
@@ -223,7 +224,7 @@ class ClaimController:
                 self._not_before.pop(item, None)
                 self._failures.pop(item, None)
             else:
-                self._deadlines.put(item, max(at, self._not_before.get(item, now)))
+                self._deadlines.put(item, Instant(max(at, self._not_before.get(item, now))))
         return len(items)
 
     def _due(self, item: ClaimWorkItem, now: float) -> float | None:
@@ -246,7 +247,7 @@ class ClaimController:
         if claim is None or desired is None:
             self._debounce.end(key)
             return None
-        return self._debounce.due(claim, desired, now)
+        return self._debounce.due(claim, desired, Instant(now))
 
     def _protection_due(self, key: ObjectKey, now: float) -> float | None:
         claim = self._state.claims.get(key)
@@ -276,7 +277,7 @@ class ClaimController:
     def _rest(self, item: ClaimWorkItem, seconds: float) -> None:
         """Hold the work item back for so long, then judge it again unless an event came before."""
         self._not_before[item] = again = self._clock.now() + seconds
-        self._deadlines.put(item, again)
+        self._deadlines.put(item, Instant(again))
 
     async def _put_right(self, item: ClaimWorkItem) -> bool | None:
         """Perform a work item. False if it must be retried; None if nothing was to be done, or no event will follow."""
@@ -335,5 +336,5 @@ class ClaimController:
                 self._reported_quotas[desired.quota] = desired
         if self._view.has_intentions(namespace):
             # A bind under way counts. Should it fail, no event would follow.
-            self._deadlines.put(about_quotas(namespace), self._clock.now() + ECHO_SECONDS)
+            self._deadlines.put(about_quotas(namespace), Instant(self._clock.now() + ECHO_SECONDS))
         return right

@@ -24,13 +24,14 @@ from ullage.model.node import Node
 from ullage.model.outcomes import DrainOutcome, NodeNotRemoved, NodeRemoved, RemovalFailure
 from ullage.model.provisioner import Provisioner
 from ullage.model.removal_plan import PlanViolation, RemovalPlan
+from ullage.model.units import Seconds
 from ullage.runtime import LoopHealth, LoopTasks, Pacing, Wakeup, drive, run_reconciler, seconds_until
 
 _log = structlog.get_logger("draining")
 
-REST_FACTOR = 5.0
+REST_FACTOR = Seconds(5.0)
 """Rest after a loop, as a multiple of the time it took."""
-UNLISTED_PATIENCE = 60.0
+UNLISTED_PATIENCE = Seconds(60.0)
 """Seconds after a start during which removals of an earlier process wait for the cloud's list before untainting."""
 
 
@@ -91,7 +92,7 @@ class DrainLoop:
         """Run one loop over all nodes. False: the next one waits for a change or a deadline."""
         if jump := self._jumps.last():
             _log.warning("the clock was set: timers go on as if it had not been", seconds=round(jump))
-            self.core.clock_was_set(jump)
+            self.core.clock_was_set(Seconds(jump))
         # 1. Drain scope.
         provisioners = list(self._fleet.statuses.provisioners.values())
         for one in provisioners:

@@ -30,11 +30,12 @@ from ullage.model.instance import Instance
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.removal_plan import RemovalPlan
+from ullage.model.units import Seconds
 from ullage.runtime import drive
 from ullage.state.snapshot import ClusterSnapshot
 
 _AT_ONCE = 8
-UNPLACEABLE_HOLDS = 0.5
+UNPLACEABLE_HOLDS = Seconds(0.5)
 """Seconds for which an answer about places elsewhere is reused."""
 
 

@@ -22,9 +22,10 @@ from ullage.model.lifecycles import SmartPodState
 from ullage.model.outcomes import KarpenterOutcome
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Provisioner
+from ullage.model.units import Seconds
 from ullage.runtime import ActionRunner, LoopTasks, Pacing, Wakeup, run_reconciler, seconds_until
 
-MODELLED_STEP = 0.002
+MODELLED_STEP = Seconds(0.002)
 """CPU seconds of one reconcile, in simulated time."""
 MOST_INTENTS = 32
 """Intents that are performed at the same time."""

@@ -31,6 +31,7 @@ from ullage.kube.read.karpenter import (
 from ullage.model.fact_event import FactEvent
 from ullage.model.karpenter import COMPONENT_LABEL, REQUEST_LABEL, SMART_SCHEDULER
 from ullage.model.pod import Pod
+from ullage.model.units import Seconds
 from ullage.observe.events import EventRecorder
 from ullage.observe.karpenter_metrics import KarpenterMetrics
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
@@ -40,7 +41,7 @@ _log = structlog.get_logger("karpenter")
 
 CLUSTER_EVENTS = "default"
 """Namespace of Events about objects without a namespace."""
-ABSENT_RECHECK = 30.0
+ABSENT_RECHECK = Seconds(30.0)
 """Seconds between two checks for Karpenter in a cluster without it."""
 
 

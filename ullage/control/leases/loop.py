@@ -29,6 +29,7 @@ from ullage.kube.objects.policy import Lease
 from ullage.kube.read.leases import OUR_LEASES, read_gpu_lease
 from ullage.model.fact_event import FactEvent, ObjectKey
 from ullage.model.lease import GpuLease, HolderPod, LeaseHold
+from ullage.model.units import Instant, Seconds, after
 from ullage.runtime import Pacing, Wakeup, run_reconciler, seconds_until
 from ullage.state.deadlines import DeadlineQueue
 from ullage.state.lease_index import LeaseIndex
@@ -53,9 +54,9 @@ class LeaseGcLimits:
 
     at_once: int = 16
     """Leases judged at the same time."""
-    retry: float = 5.0
+    retry: Seconds = Seconds(5.0)
     """Wait after the API failed, or another client wrote first."""
-    recheck: float = 15.0
+    recheck: Seconds = Seconds(15.0)
     """Wait after the watch and a fresh read differed."""
 
 
@@ -150,15 +151,15 @@ class LeaseGarbageCollector:
     def _is_suspect(self, lease: GpuLease, hold: LeaseHold, now: float) -> bool:
         seen, pod = self._index.seen(lease, hold), self._index.holder(hold.uid)
         node_facts = LeaseNodeFacts(self._index.has_node(lease.node), self._index.inventory(lease.node))
-        match decide_hold(seen, hold, pod, node_facts, now=now, policy=self._policy):
+        match decide_hold(seen, hold, pod, node_facts, now=Instant(now), policy=self._policy):
             case KeepHold(again_at=again_at):
                 self._check_again(lease.name, again_at)
                 return False
             case _:
                 return True
 
-    def _check_again(self, name: str, at: float | None) -> None:
-        """Judge the Lease again at this instant, or earlier if one of its other holds is due earlier."""
+    def _check_again(self, name: str, at: Instant | None) -> None:
+        """Check the Lease again at this instant, or earlier if one of its other holds is due earlier."""
         if at is not None:
             planned = self._deadlines.due(name)
             self._deadlines.put(name, at if planned is None else min(at, planned))
@@ -167,7 +168,7 @@ class LeaseGarbageCollector:
         """Read all suspects afresh, release what is over, and note when to judge the others again."""
         reads = await self._read(suspects)
         again_at = await self._each(suspects, lambda name: self._release(name, suspects[name], reads))
-        later = self._clock.now() + self._limits.retry
+        later = after(self._clock.now(), self._limits.retry)
         for name in suspects:
             self._check_again(name, again_at.get(name, later))
 
@@ -203,7 +204,7 @@ class LeaseGarbageCollector:
     async def _pod(self, place: ObjectKey | None) -> HolderPod | None:
         return None if place is None else await self._releaser.pod(place)
 
-    async def _release(self, name: str, holds: Collection[LeaseHold], reads: _FreshReads) -> float | None:
+    async def _release(self, name: str, holds: Collection[LeaseHold], reads: _FreshReads) -> Instant | None:
         """Judge the suspect holds of one Lease and release what is over. Returns the instant to judge it again."""
         lease = self._index.lease(name)
         if lease is not None and lease.shared:
@@ -212,25 +213,25 @@ class LeaseGarbageCollector:
         if lease is None:
             return None
         over: dict[LeaseHold, ReleaseReason] = {}
-        again: list[float] = []
+        again: list[Instant] = []
         for hold in lease.holds:
             if hold in holds:
                 match await self._check_afresh(lease, hold, reads):
                     case ReleaseHold(why):
                         over[hold] = why
                     case KeepHold(again_at=again_at):
-                        again.append(self._clock.now() + self._limits.recheck if again_at is None else again_at)
+                        again.append(after(self._clock.now(), self._limits.recheck) if again_at is None else again_at)
         if not lease.holds:
             over[_NO_HOLDER] = ReleaseReason.NOBODY_HOLDS
         if over and not await self._releaser.let_go(lease, over):
             over = {}
-            again.append(self._clock.now() + self._limits.retry)
+            again.append(after(self._clock.now(), self._limits.retry))
         for hold, why in over.items():
             self._on_released(LeaseReleased(lease.node, lease.device, hold.uid, why, hold.instance))
         return min(again, default=None)
 
     async def _check_afresh(self, lease: GpuLease, hold: LeaseHold, reads: _FreshReads) -> KeepHold | ReleaseHold:
-        unread = KeepHold(KeepReason.NOT_LOOKED_AT, self._clock.now() + self._limits.retry)
+        unread = KeepHold(KeepReason.NOT_LOOKED_AT, Instant(self._clock.now() + self._limits.retry))
         exists = self._index.has_node(lease.node) or reads.nodes.get(lease.node)
         if hold.uid not in reads.pods or exists is None:
             return unread

@@ -18,10 +18,11 @@ from ullage.errors import ApiError, LeadershipLost
 from ullage.model.dra import WithheldGpu
 from ullage.model.fact_event import FactEvent
 from ullage.model.lease import GpuLease
+from ullage.model.units import Instant, Seconds
 from ullage.runtime import Pacing, Wakeup, run_reconciler, seconds_until
 from ullage.state.unreserved import Published, UnreservedLeases
 
-RETRY = 15.0
+RETRY = Seconds(15.0)
 """Seconds until a Lease is tried again whose GPU another ResourceClaim has, or for which the API could not be asked."""
 
 AT_ONCE = 64
@@ -84,13 +85,13 @@ class ReservationKeeping:
             outcomes = await self._reservations.restore(leased)
         except (ApiError, LeadershipLost) as error:
             for lease, _ in leased:
-                self._leases.postpone(lease.name, until=later)
+                self._leases.postpone(lease.name, until=Instant(later))
             self._report_once(leased[0][0], f"a leased GPU is not withheld from ResourceClaims: {error}")
             return
         for outcome in outcomes:
             lease = outcome.lease
             if isinstance(outcome, NotReserved):
-                self._leases.postpone(lease.name, until=later)
+                self._leases.postpone(lease.name, until=Instant(later))
                 self._report_once(lease, f"a leased GPU was allocated to ResourceClaim {outcome.by}, too")
                 continue
             self._reported.pop(lease.name, None)

@@ -15,13 +15,14 @@ from ullage.kube.client.resources import LEASES, PODS
 from ullage.model.dra import WithheldGpu
 from ullage.model.fact_event import FactEvent, Synced
 from ullage.model.pod import Pod
+from ullage.model.units import Instant, Seconds
 from ullage.runtime import Pacing, Wakeup, run_reconciler, seconds_until
 from ullage.state.unleased import UnleasedPods
 
 SOURCES = frozenset(resource.id for resource in (PODS, LEASES))
 """Sources that must be synced before a Lease counts as missing."""
 
-RETRY = 15.0
+RETRY = Seconds(15.0)
 """Seconds until a pod is tried again whose GPU another pod holds, or for which the API could not be asked."""
 
 _log = structlog.get_logger("scheduler")
@@ -75,11 +76,11 @@ class LeaseRestoring:
         try:
             outcome = await self._restorer.perform(pod, self._withheld(pod))
         except (ApiError, LeadershipLost) as error:
-            self._pods.postpone((pod.uid,), until=self._clock.now() + RETRY)
+            self._pods.postpone((pod.uid,), until=Instant(self._clock.now() + RETRY))
             _log.warning("lease not restored", pod=str(pod.key), node=pod.node, error=str(error))
             return
         if isinstance(outcome, NotRestored):
-            self._pods.postpone((pod.uid,), until=self._clock.now() + RETRY)
+            self._pods.postpone((pod.uid,), until=Instant(self._clock.now() + RETRY))
             self._report_once(outcome)
         elif outcome.devices:
             _log.warning("lease restored", pod=str(pod.key), node=pod.node, gpus=list(outcome.devices))

@@ -13,14 +13,15 @@ from ullage.cloud.api import CloudError, CloudProvider, ListChangeNotifier, Pool
 from ullage.errors import UllageError, UserError
 from ullage.model.instance import Instance
 from ullage.model.provisioner import Provisioner
+from ullage.model.units import Seconds
 
 _log = structlog.get_logger("provisioning")
 
 WHILE_MOVING, AT_REST = 10.0, 60.0
 """Seconds between lists: while instances come or go, and otherwise."""
-LIST_PATIENCE = 5.0
+LIST_PATIENCE = Seconds(5.0)
 """Seconds a plan waits for lists. A slower list goes on concurrently, and the last one counts."""
-TROUBLE_AFTER = 60.0
+TROUBLE_AFTER = Seconds(60.0)
 """Seconds without a list after which the failure is written on the pools concerned."""
 _AT_ONCE, _NEVER = float("-inf"), float("inf")
 

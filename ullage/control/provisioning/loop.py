@@ -32,16 +32,17 @@ from ullage.model.outcomes import (
     PoolOutcome,
 )
 from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
+from ullage.model.units import Seconds
 from ullage.runtime import LoopHealth, Pacing, Wakeup, drive, run_reconciler
 from ullage.state.snapshot import ClusterSnapshot
 
 _log = structlog.get_logger("provisioning")
 
-MODELLED_PLAN = 0.005
+MODELLED_PLAN = Seconds(0.005)
 """CPU seconds a plan costs in simulated time."""
-STEP_PATIENCE = 5.0
+STEP_PATIENCE = Seconds(5.0)
 """Seconds the loop waits for the steps of pools before it plans again without the slower ones."""
-UNLISTED_RETRY = 10.0
+UNLISTED_RETRY = Seconds(10.0)
 """Seconds between plans while a cloud has not listed its instances."""
 
 
@@ -246,7 +247,9 @@ class ProvisioningLoop:
 
     def _pruned(self, provisioner: Provisioner) -> Provisioner:
         staleness = self._clouds.provider(provisioner.provider).staleness
-        return self.core.prune(provisioner, self._clouds.instances(), staleness=staleness, now=self._clock.now())
+        return self.core.prune(
+            provisioner, self._clouds.instances(), staleness=Seconds(staleness), now=self._clock.now()
+        )
 
     def longest_wait(self) -> float | None:
         """Seconds until the next plan or list is due."""

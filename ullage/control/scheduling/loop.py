@@ -22,19 +22,20 @@ from ullage.model.intents import BindGang, BindPod, EvictGang, Preempt
 from ullage.model.outcomes import PlaceOutcome, PodNotBound
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
+from ullage.model.units import Seconds
 from ullage.observe.traces import PlacementSpan, placement
 from ullage.runtime import SLICE, LoopTasks, Pacing, Wakeup, drive, let_others_run, run_reconciler, seconds_until
 
 DECISIONS_AT_A_TIME = 16
 """Decisions per turn; then other tasks of the event loop run: responses to read, events to take in."""
 
-SEARCH_BUDGET = 30.0
+SEARCH_BUDGET = Seconds(30.0)
 """Seconds after which a search for victims ends with the best it has found."""
 
-SEARCH_SLICE = 0.005
+SEARCH_SLICE = Seconds(0.005)
 """Seconds of a search after which other pods are decided on: about as long as a turn of decisions takes."""
 
-MODELLED_DECISION = 0.000_15
+MODELLED_DECISION = Seconds(0.000_15)
 """CPU seconds a decision costs in simulated time."""
 
 

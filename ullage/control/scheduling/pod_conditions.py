@@ -19,15 +19,16 @@ from ullage.model.outcomes import MarkFailure, PodMarked, PodNotMarked
 from ullage.model.pod import Pod
 from ullage.model.refusal import SETTLED_AFTER, PodScheduledReason, SchedulingFailure
 from ullage.model.resources import GPU
+from ullage.model.units import Seconds
 from ullage.runtime import LoopTasks
 
 AT_ONCE = 3
 """Number of changes of a pod's verdict that are written at once."""
 FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
 """Seconds between later ones, doubled each time."""
-BATCH_SECONDS = 1.0
+BATCH_SECONDS = Seconds(1.0)
 """Seconds: refusals due within this time are handled together."""
-CALM = 600.0
+CALM = Seconds(600.0)
 """Seconds without a write after which the pace begins anew."""
 REWORDED_FOR = SETTLED_AFTER - A_WHILE
 """Seconds for which the same verdict in other words is written: its claim follows a while later, within the first two

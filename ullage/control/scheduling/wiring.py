@@ -37,6 +37,7 @@ from ullage.errors import ApiError
 from ullage.kube.client.api import KubeApi
 from ullage.model.dra import WithheldGpu
 from ullage.model.pod import Pod
+from ullage.model.units import Seconds
 from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics
 from ullage.observe.traces import PlacementTracer
@@ -46,7 +47,7 @@ from ullage.watch.sources import any_served, may_come_later, sources_served
 from ullage.watch.trouble import unheard
 
 CONTROLLER = "ullage.dev/scheduler"
-LOOK_AGAIN_SECONDS = 60.0
+LOOK_AGAIN_SECONDS = Seconds(60.0)
 """Seconds between two checks whether a kind that was missing at the start is served by now."""
 
 

@@ -15,6 +15,7 @@ from ullage import errors
 from ullage.clock import Clock
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resource import JsonObject, Resource
+from ullage.model.units import Seconds
 
 TOKEN_REVIEWS = Resource[JsonObject]("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False, dict)
 ACCESS_REVIEWS = Resource[JsonObject](
@@ -23,7 +24,7 @@ ACCESS_REVIEWS = Resource[JsonObject](
 NODE_NAME = "authentication.kubernetes.io/node-name"
 MOST_TOKENS = 10_000
 """Tokens remembered; beyond it the oldest are forgotten."""
-_REFUSED_FOR = 5.0
+_REFUSED_FOR = Seconds(5.0)
 """Seconds a token that was refused is not asked about again."""
 _LONGEST_TOKEN = 16_384
 _SCHEME = "bearer "
@@ -114,7 +115,7 @@ class TokenCallers:
         caller = _read(review)
         lasts = _REFUSED_FOR
         if isinstance(caller, Caller):
-            lasts = min(self._believed, max(0.0, _expiry(token) - self._clock.now()))
+            lasts = Seconds(min(self._believed, max(0.0, _expiry(token) - self._clock.now())))
         while len(self._known) >= MOST_TOKENS:
             del self._known[next(iter(self._known))]
         self._known.pop(digest, None)

@@ -5,10 +5,10 @@ from ullage.clock import Clock
 from ullage.control.vms.reporter import VmReporter
 from ullage.decide.vms.core import VmCore
 from ullage.kube.client.api import KubeApi
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Seconds
 from ullage.runtime import Pacing, Wakeup, run_reconciler, seconds_until
 
-PAUSE = 1.0
+PAUSE = Seconds(1.0)
 """Seconds between two plans at least: changes come in bursts."""
 
 

@@ -15,13 +15,14 @@ from aiohttp import web
 from ullage.clock import Clock
 from ullage.control.vms.callers import CallerRefused, TokenCallers
 from ullage.control.vms.permits import PermitHandler
+from ullage.model.units import Seconds
 from ullage.model.vm import VmRefusal
 from ullage.observe.probes import ListenAddress
 from ullage.observe.vm_metrics import VmSystemMetrics
 from ullage.protocol.vm_permits import MAX_BODY, rejection
 
 _BODY_SECONDS = 5.0
-_KEEP_ALIVE_SECONDS = 75.0
+_KEEP_ALIVE_SECONDS = Seconds(75.0)
 """Longer than the time between two requests of an agent, so that it keeps its connection."""
 NOT_THE_LEADER = CallerRefused(503, "not the leader")
 _STATE_METHODS = ("GET", "HEAD")

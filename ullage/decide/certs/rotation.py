@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ullage.model.units import Instant, Seconds
+
 _DAY = 86_400.0
-_PUBLISH_AGAIN = 60.0
+_PUBLISH_AGAIN = Seconds(60.0)
 """Seconds until a failed registration of the CA bundle is tried again."""
 
 
@@ -17,11 +19,11 @@ _PUBLISH_AGAIN = 60.0
 class CertLifetimes:
     """In seconds."""
 
-    authority: float = 3 * 365 * _DAY
-    serving: float = 90 * _DAY
-    overlap: float = 3600.0
+    authority: Seconds = Seconds(3 * 365 * _DAY)
+    serving: Seconds = Seconds(90 * _DAY)
+    overlap: Seconds = Seconds(3600.0)
     """Time a new authority is trusted before it is used: API servers and other replicas must have heard of it."""
-    backdated: float = 3600.0
+    backdated: Seconds = Seconds(3600.0)
     """Time by which a certificate's validity begins before it is made: clocks differ."""
 
 
@@ -29,12 +31,12 @@ class CertLifetimes:
 class ValidityPeriod:
     """Instants between which a certificate is valid."""
 
-    start: float
-    end: float
+    start: Instant
+    end: Instant
 
-    def last_third(self, backdated: float) -> float:
+    def last_third(self, backdated: Seconds) -> Instant:
         """Instant at which a third of the lifetime is left, counted from the certificate's making."""
-        return self.end - max(self.end - self.start - backdated, 0.0) / 3
+        return Instant(self.end - max(self.end - self.start - backdated, 0.0) / 3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +66,11 @@ class RotationPlan:
     """Step to take now, and the instant to look again if nothing else happens."""
 
     step: CertStep
-    look_again: float
+    look_again: Instant
     why: str
 
 
-def next_step(have: CertificateSet, lifetimes: CertLifetimes, *, now: float, published: bool = True) -> RotationPlan:
+def next_step(have: CertificateSet, lifetimes: CertLifetimes, *, now: Instant, published: bool = True) -> RotationPlan:
     """Next step only: each step is one write, and the next look finds the rest.
 
     `told` is true if the CA bundle could be registered with API servers. While it cannot, no new authority is used.
@@ -94,11 +96,13 @@ def next_step(have: CertificateSet, lifetimes: CertLifetimes, *, now: float, pub
         return RotationPlan(CertStep.FORGET_RETIRED, now, "an authority that is no longer used has expired")
     due = have.authority.last_third(lifetimes.backdated) if promote_at is None else promote_at
     return RotationPlan(
-        CertStep.KEEP, min(due, _renewal(have, lifetimes), *(span.end for span in have.retired)), "nothing is due"
+        CertStep.KEEP,
+        Instant(min(due, _renewal(have, lifetimes), *(span.end for span in have.retired))),
+        "nothing is due",
     )
 
 
-def _renewal(have: CertificateSet, lifetimes: CertLifetimes) -> float:
+def _renewal(have: CertificateSet, lifetimes: CertLifetimes) -> Instant:
     """Instant of the next renewal; the end of the serving certificate if it lives as long as its authority already."""
     if have.serving.end >= have.authority.end:
         return have.serving.end

@@ -8,6 +8,7 @@ from ullage.model.allocation import Allocation
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.refusal import SETTLED_AFTER, SchedulingFailure
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 
@@ -16,12 +17,12 @@ class SchedulerFeedback:
 
     def __init__(self) -> None:
         self._refusals: dict[ObjectKey, tuple[str, SchedulingFailure]] = {}
-        self._since: dict[ObjectKey, float] = {}
+        self._since: dict[ObjectKey, Instant] = {}
         """Instant at which the failure that still holds was first reported."""
         self._reserved: dict[ObjectKey, tuple[str, Allocation]] = {}
         self._over_quota: dict[str, dict[ObjectKey, None]] = {}
 
-    def refused(self, pod: Pod, why: SchedulingFailure, *, now: float) -> None:
+    def refused(self, pod: Pod, why: SchedulingFailure, *, now: Instant) -> None:
         """Take over a failure. While its verdict stays the same, its message is updated for SETTLED_AFTER only."""
         self._reserved.pop(pod.key, None)
         known, since = self.refusal_of(pod), self._since.get(pod.key, now)

@@ -9,11 +9,12 @@ from ullage.model.claim import Claim, ClaimPhase
 from ullage.model.claim_status import LONGEST_MESSAGE, ClaimReason, ClaimStatus
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
+from ullage.model.units import Seconds
 from ullage.model.verdict import Reason
 
-SHORT_WAIT = 1.0
+SHORT_WAIT = Seconds(1.0)
 """Seconds: a status that a bind is likely to overtake is not written sooner."""
-A_WHILE = 30.0
+A_WHILE = Seconds(30.0)
 """Seconds: a change from one reason to wait to another, or of a count in its message, is written no sooner."""
 
 _HOLDS = (ClaimPhase.RESERVED, ClaimPhase.BOUND)
@@ -83,10 +84,10 @@ def is_for_others_to_say(claim: Claim, desired: ClaimStatus) -> bool:
     return not plainly_wrong
 
 
-def patience(claim: Claim, desired: ClaimStatus) -> float:
+def patience(claim: Claim, desired: ClaimStatus) -> Seconds:
     """Seconds the claim may keep its present status though `standing` is true."""
     if desired.phase is ClaimPhase.BOUND:
-        return 0.0
+        return Seconds(0.0)
     if desired.phase is not claim.phase or claim.phase in _HOLDS:
         return SHORT_WAIT
     # A pod is tried soon after it is observed: the result is worth a write, and that it was not tried yet is not.

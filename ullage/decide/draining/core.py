@@ -41,13 +41,13 @@ from ullage.model.pod import Pod
 from ullage.model.provisioner import Consolidation, Provisioner
 from ullage.model.removal_plan import RemovalPlan
 from ullage.model.stepper import Stepper, finish
-from ullage.model.units import Seconds
+from ullage.model.units import Instant, Seconds, Steady, after
 from ullage.state.snapshot import ClusterSnapshot
 
 MODELLED_PLAN, MODELLED_NODE = 0.005, 0.0002
 """CPU seconds of a plan in simulated time: fixed, and per node."""
 _VMS = VmSettings()
-LIST_AGAIN = 10.0
+LIST_AGAIN = Seconds(10.0)
 """Seconds between loops while a cloud has not listed its instances."""
 
 
@@ -60,7 +60,7 @@ class DrainDecision:
     scope: DrainScope
     removals: tuple[RemovalPlan, ...] = ()
     """Due removals with what the snapshot assumed of them."""
-    wake_at: float | None = None
+    wake_at: Instant | None = None
     """Time at which the decision may change without an event."""
 
 
@@ -118,11 +118,11 @@ class DrainCore:
         return frozenset(name for name, node in self._tainted.items() if is_draining(node)) - self.tracker.busy
 
     @property
-    def unneeded_since(self) -> Mapping[str, float]:
+    def unneeded_since(self) -> Mapping[str, Instant]:
         """Time each candidate became one."""
         return self._memory.since or {}
 
-    def observe(self, event: FactEvent[Any], *, now: float) -> bool:
+    def observe(self, event: FactEvent[Any], *, now: Instant) -> bool:
         """Apply one fact event, after the snapshot has changed. True if a plan could change."""
         self.workloads.apply(event)
         if not can_change_plan(event):
@@ -130,20 +130,20 @@ class DrainCore:
         self._observed_at = now
         return True
 
-    def start(self, *, now: float) -> None:
+    def start(self, *, now: Instant) -> None:
         """Restore recent evictions of earlier processes, once all facts have been observed."""
         self.tracker.restore(missing_at_start(self.workloads.by_uid, self.snapshot), at=now)
 
-    def clock_was_set(self, by: float) -> None:
+    def clock_was_set(self, by: Seconds) -> None:
         """Shift all timers after the clock was set by so many seconds: elapsed times stay the same."""
         self._memory = with_clock_set(self._memory, by)
         self.tracker.clock_was_set(by)
 
-    def scope(self, inputs: ScopeInputs, *, now: float) -> DrainScope:
+    def scope(self, inputs: ScopeInputs, *, now: Instant) -> DrainScope:
         """Drop entries that are over, and compute the drain scope at once."""
         return finish(self.scope_in_steps(inputs, now=now))
 
-    def scope_in_steps(self, inputs: ScopeInputs, *, now: float) -> Stepper[DrainScope]:
+    def scope_in_steps(self, inputs: ScopeInputs, *, now: Instant) -> Stepper[DrainScope]:
         """`scope`, in steps."""
         unnoticed = behind(self.tracker.evictions, self.workloads.by_uid, self.snapshot)
         self.tracker.forget(self.nodes, unnoticed=unnoticed, now=now)
@@ -164,7 +164,7 @@ class DrainCore:
         """Bring the process's engine up to date in steps, so that the fork of a plan has little to compute."""
         return self._assigner.engine.warm_up()
 
-    def plan(self, provisioners: Sequence[Provisioner], scope: DrainScope, *, now: float) -> Stepper[DrainDecision]:
+    def plan(self, provisioners: Sequence[Provisioner], scope: DrainScope, *, now: Instant) -> Stepper[DrainDecision]:
         """Plan on a fork of the snapshot, and choose due removals. Events and outcomes may come between steps."""
         self._failed_meanwhile.clear()
         pools = {one.name: one.consolidation for one in provisioners if is_drained(one)}
@@ -204,14 +204,14 @@ class DrainCore:
         """Record that a removal begins."""
         self.tracker.begin(plan, pool_of(self.nodes.get(plan.node)))
 
-    def context(self, *, now: float) -> DrainContext:
+    def context(self, *, now: Instant) -> DrainContext:
         """Current inputs of the drain rules."""
         budgets = RemainingPdbTracker(self.snapshot.state.budgets)
         rules, known = self._policy.rules, self.workloads
         vms = self.snapshot.vms
         return DrainContext(rules, budgets, known.by_uid, known.kinds, now, vms.ledger if vms.active else None)
 
-    def unplaceable(self, *, now: float) -> Stepper[UnplaceablePods]:
+    def unplaceable(self, *, now: Instant) -> Stepper[UnplaceablePods]:
         """Pods of nodes being removed that fit on no other node any more, by the snapshot when it is forked."""
         yield from self._assigner.engine.warm_up()
         plans = self.tracker.plans
@@ -228,7 +228,7 @@ class DrainCore:
             found = yield from unplaceable_pods(assigner, leaving, now=now)
         return UnplaceablePods(frozenset(leaving.nodes), found)
 
-    def settle(self, outcome: PodEvicted | NodeRemoved | NodeNotRemoved, *, now: float, steady: float) -> None:
+    def settle(self, outcome: PodEvicted | NodeRemoved | NodeNotRemoved, *, now: Instant, steady: Steady) -> None:
         """Record an outcome."""
         match outcome:
             case PodEvicted(pod=pod):
@@ -240,23 +240,23 @@ class DrainCore:
             case _:
                 assert_never(outcome)
 
-    def next_deadline(self, *, now: float) -> float | None:
+    def next_deadline(self, *, now: Instant) -> Instant | None:
         """Time at which the next loop is due without an event."""
         deadlines = [self.tracker.next_deadline()]
         if self.decided is not None:
             deadlines.append(self.decided.wake_at)
             # A node refused on all that is known is refused again until an event comes.
             recheck, refused = self._policy.recheck, self._memory.refused.values()
-            deadlines += [at + recheck for at, _ in refused if at <= self._observed_at]
-            deadlines.append(now + LIST_AGAIN if self.decided.scope.unlisted else None)
+            deadlines += [after(at, recheck) for at, _ in refused if at <= self._observed_at]
+            deadlines.append(after(now, LIST_AGAIN) if self.decided.scope.unlisted else None)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
-    def _settle_failure(self, outcome: NodeNotRemoved, *, now: float, steady: float) -> None:
+    def _settle_failure(self, outcome: NodeNotRemoved, *, now: Instant, steady: Steady) -> None:
         node = outcome.intent.node
         self.tracker.end(node)
         if not outcome.waits_for_budget:
             until = now + self._settings.scale_down_delay_after_failure
-            self.tracker.fail(node, f"{outcome.failure.value}: {outcome.detail}", until=until)
+            self.tracker.fail(node, f"{outcome.failure.value}: {outcome.detail}", until=Instant(until))
             self._memory = without_timer(self._memory, node)
             self._failed_meanwhile.add(node)
         if outcome.failure is RemovalFailure.CLOUD_FAILED:
@@ -297,7 +297,7 @@ class DrainCore:
         return PacingByPool(pools=own, others=others, most_at_once=others.most_at_once, most_drains=others.most_drains)
 
 
-def _timers_of_unlisted(scope: DrainScope, nodes: Mapping[str, Node]) -> dict[str, float]:
+def _timers_of_unlisted(scope: DrainScope, nodes: Mapping[str, Node]) -> dict[str, Instant]:
     """Timers from soft taints, for nodes of pools whose provider has not been listed yet."""
     marked = {name: marked_since(nodes[name]) for name in sorted(scope.unlisted) if name in nodes}
     return {name: since for name, since in marked.items() if since is not None}

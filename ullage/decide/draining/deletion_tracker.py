@@ -16,6 +16,7 @@ from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Update
 from ullage.model.pod import Pod
 from ullage.model.provisioner import STAY_BEHIND
 from ullage.model.removal_plan import RemovalPlan
+from ullage.model.units import Instant, Seconds, Steady, after
 from ullage.state.snapshot import ClusterSnapshot
 
 
@@ -41,7 +42,7 @@ MOST_OF_ONE_OWNER, MOST_IN_ALL = 500, 5000
 """Bounds on missing pods restored at a start: an owner can want any number of replicas and never get them."""
 
 
-def kept(evictions: Iterable[RecentEviction], *, keep: float, now: float) -> tuple[RecentEviction, ...]:
+def kept(evictions: Iterable[RecentEviction], *, keep: Seconds, now: Instant) -> tuple[RecentEviction, ...]:
     """Evictions less than `keep` seconds old, oldest first."""
     found = [one for one in evictions if now - one.at < keep]
     return tuple(sorted(found, key=lambda one: (one.at, one.pod.key)))
@@ -130,13 +131,13 @@ def _live(snapshot: ClusterSnapshot, owners: Collection[str]) -> Counter[str]:
 class NodeDeletionTracker:
     """Removals, failures and recent evictions. Times are seconds since the epoch, except where stated."""
 
-    def __init__(self, *, evictions_kept: float) -> None:
+    def __init__(self, *, evictions_kept: Seconds) -> None:
         self.kept = evictions_kept
         self._going: dict[str, OngoingRemoval] = {}
         self._plans: dict[str, RemovalPlan] = {}
         self._releasing: set[str] = set()
-        self._failed: dict[str, tuple[float, str]] = {}
-        self._unknown: dict[str, float] = {}
+        self._failed: dict[str, tuple[Instant, str]] = {}
+        self._unknown: dict[str, Steady] = {}
         self._evictions: list[RecentEviction] = []
 
     @property
@@ -157,16 +158,16 @@ class NodeDeletionTracker:
         self._going.pop(node, None)
         self._plans.pop(node, None)
 
-    def fail(self, node: str, why: str, *, until: float) -> None:
+    def fail(self, node: str, why: str, *, until: Instant) -> None:
         """Record a failed removal: the node is not tried before `until`."""
         self._failed[node] = (until, why)
 
-    def machine_unknown(self, node: str, *, since: float) -> None:
+    def machine_unknown(self, node: str, *, since: Steady) -> None:
         """Record that the node's instance may be deleted already. `since`: steady clock."""
         self._unknown[node] = since
 
     @property
-    def unknown(self) -> Mapping[str, float]:
+    def unknown(self) -> Mapping[str, Steady]:
         """Nodes whose instance may be gone, with the steady time since then. Their taint stays until that is known."""
         return self._unknown
 
@@ -190,12 +191,12 @@ class NodeDeletionTracker:
         """Nodes that are not tried for now, and why."""
         return {node: why for node, (_, why) in sorted(self._failed.items())}
 
-    def evicted(self, pod: Pod, *, at: float) -> None:
+    def evicted(self, pod: Pod, *, at: Instant) -> None:
         """Record an eviction."""
         self._evictions = [one for one in self._evictions if one.pod.uid != pod.uid]
         self._evictions.append(RecentEviction(pod=pod, at=at))
 
-    def restore(self, missing: Iterable[Pod], *, at: float) -> None:
+    def restore(self, missing: Iterable[Pod], *, at: Instant) -> None:
         """Record pods missing at a start as evicted at `at`."""
         self._evictions = [*self._evictions, *(RecentEviction(pod=pod, at=at) for pod in missing)]
 
@@ -203,7 +204,7 @@ class NodeDeletionTracker:
     def evictions(self) -> tuple[RecentEviction, ...]:
         return tuple(self._evictions)
 
-    def forget(self, nodes: Iterable[str], *, unnoticed: Collection[str] = (), now: float) -> None:
+    def forget(self, nodes: Iterable[str], *, unnoticed: Collection[str] = (), now: Instant) -> None:
         """Drop entries that are over, and entries of nodes that are gone.
 
         `unnoticed`: uids of owners that have not observed their evictions yet. The time of those starts anew at `now`.
@@ -219,13 +220,13 @@ class NodeDeletionTracker:
             ]
         self._evictions = [one for one in self._evictions if now - one.at < self.kept]
 
-    def clock_was_set(self, by: float) -> None:
+    def clock_was_set(self, by: Seconds) -> None:
         """Shift all wall-clock times after the clock was set, so that elapsed times stay the same."""
-        self._failed = {node: (until + by, why) for node, (until, why) in self._failed.items()}
+        self._failed = {node: (after(until, by), why) for node, (until, why) in self._failed.items()}
         self._evictions = [replace(one, at=one.at + by) for one in self._evictions]
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self) -> Instant | None:
         """Earliest time at which a failure or an eviction expires."""
-        moments = [until for until, _ in self._failed.values()]
-        moments += [one.at + self.kept for one in self._evictions]
-        return min(moments, default=None)
+        instants = [until for until, _ in self._failed.values()]
+        instants += [after(one.at, self.kept) for one in self._evictions]
+        return min(instants, default=None)

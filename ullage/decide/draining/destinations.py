@@ -14,6 +14,7 @@ from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.placement.filters.codes import CODE, FITS, REASONS
 from ullage.model.pod import Pod
 from ullage.model.shape import Shape
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 Rows = npt.NDArray[np.intp]
@@ -35,7 +36,7 @@ class _Wanted:
 class DestinationSearch:
     """Open and closed rows of one plan; open rows are filtered by the PlacementEngine."""
 
-    def __init__(self, engine: PlacementEngine, *, now: float) -> None:
+    def __init__(self, engine: PlacementEngine, *, now: Instant) -> None:
         self._engine = engine
         self._columns = engine.snapshot.columns
         self._now = now

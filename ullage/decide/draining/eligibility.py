@@ -15,6 +15,7 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL
 from ullage.model.resources import GPU, MILLI
+from ullage.model.units import Instant
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.node_columns import NodeColumns
 from ullage.state.snapshot import ClusterSnapshot
@@ -25,7 +26,9 @@ Shares = npt.NDArray[np.float64]
 Amounts = npt.NDArray[np.int64]
 
 
-def used_shares(snapshot: ClusterSnapshot, policy: DrainPolicy, *, now: float) -> tuple[Shares, npt.NDArray[np.bool_]]:
+def used_shares(
+    snapshot: ClusterSnapshot, policy: DrainPolicy, *, now: Instant
+) -> tuple[Shares, npt.NDArray[np.bool_]]:
     """Used share of each row, 0 to 1 or more; and a mask of rows above the threshold of the policy.
 
     A share equal to the threshold is low enough. A row with nothing allocatable and something in use is infinite.
@@ -103,7 +106,7 @@ class _LeftOut:
         return used, offered
 
 
-def _left_out(snapshot: ClusterSnapshot, policy: DrainPolicy, now: float) -> _LeftOut:
+def _left_out(snapshot: ClusterSnapshot, policy: DrainPolicy, now: Instant) -> _LeftOut:
     """Amounts of pods that do not count: overdue pods, and DaemonSet and mirror pods if the policy says so.
 
     Amounts of DaemonSet and mirror pods are subtracted from allocatable, too. Those of overdue pods are not: other

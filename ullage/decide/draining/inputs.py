@@ -10,7 +10,7 @@ from ullage.model.draining import RecentEviction, RemovableNode, UnremovableNode
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
 from ullage.model.resources import GIB, GPU, MILLI
-from ullage.model.units import Seconds
+from ullage.model.units import Instant, Seconds
 
 
 class NodeListFilter(Protocol):
@@ -74,7 +74,7 @@ class RuleSwitches:
     """Pods of controllers other than Kubernetes' own stay. Also, a pod's controller must exist and be large enough."""
     min_replicas: int = _USUAL.min_replica_count
     """Pods of ReplicaSets and ReplicationControllers with fewer replicas stay."""
-    system_pod_timeout: float = _USUAL.system_pod_timeout
+    system_pod_timeout: Seconds = _USUAL.system_pod_timeout
     """Age in seconds after which a pod of kube-system may move all the same."""
     evict_vms: bool = _USUAL.evict_vms
     """Pods of VMs that may not be migrated are evicted."""
@@ -98,9 +98,9 @@ class DrainPolicy:
     unready_go: bool = _USUAL.scale_down_unready
     in_turn: bool = _USUAL.allow_serial_eviction
     """Allow a node with more pods under one disruption budget than it allows at once, if no other removal needs it."""
-    recheck: float = _USUAL.unremovable_recheck_timeout
+    recheck: Seconds = _USUAL.unremovable_recheck_timeout
     """Time before a node whose pods had no place is tried again."""
-    evictions_kept: float = _USUAL.recent_eviction_window
+    evictions_kept: Seconds = _USUAL.recent_eviction_window
     """Time an evicted pod without a replacement keeps its place reserved in drain plans."""
     rules: RuleSwitches = field(default_factory=RuleSwitches)
 
@@ -132,8 +132,8 @@ class DrainPolicy:
 class RemovalPacing:
     """Time nodes must be candidates before removal, in seconds, and the number removed at once."""
 
-    unneeded: float = _USUAL.scale_down_unneeded_time
-    unready: float = _USUAL.scale_down_unready_time
+    unneeded: Seconds = _USUAL.scale_down_unneeded_time
+    unready: Seconds = _USUAL.scale_down_unready_time
     most_at_once: int = 10
     """Nodes being removed at once."""
     most_drains: int = 1
@@ -197,9 +197,9 @@ class PlannerMemory:
     hints: Mapping[ObjectKey, str] = field(default_factory=dict)
     """Destination node of each pod in the last plan."""
     older_hints: Mapping[ObjectKey, str] = field(default_factory=dict)
-    refused: Mapping[str, tuple[float, UnremovableNode]] = field(default_factory=dict)
+    refused: Mapping[str, tuple[Instant, UnremovableNode]] = field(default_factory=dict)
     """Nodes whose pods had no place, each with the time of that answer."""
-    since: Mapping[str, float] | None = None
+    since: Mapping[str, Instant] | None = None
     """Time each candidate became one, also candidates not reached this time; None before the first loop."""
 
 

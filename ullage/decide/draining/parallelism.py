@@ -9,6 +9,7 @@ from ullage.model.draining import RemovableNode, UnremovableNode, UnremovableRea
 from ullage.model.intents import RemoveNode
 from ullage.model.node import Node
 from ullage.model.provisioner import PROVISIONER_LABEL
+from ullage.model.units import Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ class RemovalBatch:
     """By name."""
     throttled: frozenset[str] = frozenset()
     """Pools with a due candidate and no free removal."""
-    wake_at: float | None = None
+    wake_at: Instant | None = None
 
 
 NO_REMOVALS = RemovalBatch()
@@ -67,12 +68,12 @@ def pool_of(node: Node | None) -> str:
 
 def crop_to_limits(
     removable: Iterable[RemovableNode],
-    since: Mapping[str, float],
+    since: Mapping[str, Instant],
     nodes: Mapping[str, Node],
     begun: OngoingRemovals,
     pacing: PacingByPool,
     *,
-    now: float,
+    now: Instant,
 ) -> RemovalBatch:
     """Choose due removals, as many as the limits allow."""
     first, going = begun.left, begun.going
@@ -114,5 +115,5 @@ def _within(removals: Sequence[RemoveNode], going: Sequence[OngoingRemoval], pac
     return frozenset(chosen)
 
 
-def _earliest(found: Iterable[DueRemovals]) -> float | None:
+def _earliest(found: Iterable[DueRemovals]) -> Instant | None:
     return min((one.wake_at for one in found if one.wake_at is not None), default=None)

@@ -33,6 +33,7 @@ from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL
 from ullage.model.resources import GPU
 from ullage.model.stepper import Stepper, finish
+from ullage.model.units import Instant
 from ullage.state.node_columns import NodeColumns
 
 Key = tuple[int, int, int, float, int, int, str]
@@ -85,7 +86,7 @@ def plan_drain(
     memory: PlannerMemory = FRESH,
     limits: Limits = UNLIMITED,
     *,
-    now: float,
+    now: Instant,
 ) -> DrainPlan:
     """Plan removals at once: nodes that can be removed together now, and why the others stay."""
     with assigner.snapshot.what_if():
@@ -99,7 +100,7 @@ def plan_steps(
     memory: PlannerMemory = FRESH,
     limits: Limits = UNLIMITED,
     *,
-    now: float,
+    now: Instant,
 ) -> Stepper[DrainPlan]:
     """Plan removals in steps of one node or one pending pod. When time is over, no further node is tried.
 
@@ -110,7 +111,7 @@ def plan_steps(
 
 class _Planner:
     def __init__(
-        self, assigner: PodAssigner, facts: DrainInputs, policy: DrainPolicy, memory: PlannerMemory, now: float
+        self, assigner: PodAssigner, facts: DrainInputs, policy: DrainPolicy, memory: PlannerMemory, now: Instant
     ) -> None:
         self._assigner = assigner
         self._snapshot = snapshot = assigner.snapshot
@@ -224,7 +225,7 @@ class _Planner:
     ) -> Stepper[DrainPlan]:
         minimums, tried, in_time = self._minimums(loads), 0, True
         removable: list[RemovableNode] = []
-        refused: dict[str, tuple[float, UnremovableNode]] = {}
+        refused: dict[str, tuple[Instant, UnremovableNode]] = {}
         for load in loads:
             in_time = yield NO_COST
             node, empty = self._nodes[load.node], not load.moving and not load.waited_for
@@ -257,7 +258,7 @@ class _Planner:
         left = dict(self._budgets.left)
         return DrainPlan(removable=tuple(removable), unremovable=unremovable, budgets_left=left, memory=memory)
 
-    def _timers(self, unneeded: Iterable[str], unremovable: Iterable[UnremovableNode]) -> dict[str, float]:
+    def _timers(self, unneeded: Iterable[str], unremovable: Iterable[UnremovableNode]) -> dict[str, Instant]:
         """Time each node became unneeded. A candidate that cannot go for a passing reason keeps its time.
 
         So does a node being removed: if its removal has to wait, it is due all the same.

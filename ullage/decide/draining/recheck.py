@@ -68,7 +68,7 @@ class EvictionOrder:
 
 
 def recheck(
-    plan: RemovalPlan, facts: RemovalFacts, stage: RecheckStage, *, now: float
+    plan: RemovalPlan, facts: RemovalFacts, stage: RecheckStage, *, now: Instant
 ) -> EvictionOrder | PlanViolation:
     """Pods to evict, or the first assumption of the plan that no longer holds."""
     check = _Check(plan, facts, now)
@@ -92,7 +92,7 @@ def budget_namespaces(plan: RemovalPlan, pods: Iterable[Pod], context: DrainCont
 
 
 class _Check:
-    def __init__(self, plan: RemovalPlan, facts: RemovalFacts, now: float) -> None:
+    def __init__(self, plan: RemovalPlan, facts: RemovalFacts, now: Instant) -> None:
         self._plan = plan
         self._facts = facts
         self._context = facts.context.at(now)

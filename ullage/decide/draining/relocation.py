@@ -26,7 +26,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, asking_for
 from ullage.model.shape_terms import PodMatcher
 from ullage.model.stepper import Stepper
-from ullage.model.units import Seconds
+from ullage.model.units import Instant, Seconds
 from ullage.state.cluster import ClusterState
 from ullage.state.pod_counts import SelectorIndex
 from ullage.state.snapshot import ClusterSnapshot
@@ -111,7 +111,7 @@ class PodRelocator:
         destinations: DestinationSearch,
         memory: PlannerMemory,
         *,
-        now: float,
+        now: Instant,
         also: Iterable[Pod] = (),
     ) -> None:
         """`also`: pods that will need a place and hold no room now."""
@@ -266,7 +266,7 @@ class DisplacedPods:
     """Nodes the pods may be moved to; None for all."""
 
 
-def place_pending(assigner: PodAssigner, *, now: float) -> Stepper[None]:
+def place_pending(assigner: PodAssigner, *, now: Instant) -> Stepper[None]:
     """Place pending pods and gangs in the snapshot, so that no drained pod takes their room. A pod or gang a step."""
     pending: list[PodOrGang] = []
     for turn in chain(pending_pods_and_gangs(assigner), vms_in_need(assigner.snapshot)):
@@ -287,7 +287,7 @@ def is_on_its_way(pod: Pod, snapshot: ClusterSnapshot) -> bool:
 
 
 def unplaceable_pods(
-    assigner: PodAssigner, leaving: DisplacedPods, memory: PlannerMemory = FRESH, *, now: float
+    assigner: PodAssigner, leaving: DisplacedPods, memory: PlannerMemory = FRESH, *, now: Instant
 ) -> Stepper[dict[str, ObjectKey]]:
     """Nodes with a pod that would have no place now, each with that pod. A node a step.
 

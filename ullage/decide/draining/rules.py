@@ -10,6 +10,7 @@ from ullage.model.draining import UnremovableReason, WorkloadReplicas
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.pod_marks import SafeToEvict
+from ullage.model.units import Instant, Seconds, after
 from ullage.model.vm import Vm
 from ullage.state.vm_ledger import VmLedger
 
@@ -51,11 +52,11 @@ class DrainContext:
     budgets: RemainingPdbTracker
     workloads: Mapping[str, WorkloadReplicas]
     workload_kinds: Collection[str]
-    now: float
+    now: Instant
     vms: VmLedger | None = None
     """VMs, where the cluster has them."""
 
-    def at(self, now: float) -> "DrainContext":
+    def at(self, now: Instant) -> "DrainContext":
         """The same context at another time."""
         return replace(self, now=now)
 
@@ -67,27 +68,27 @@ def _always_on(_: RuleSwitches) -> bool:
     return True
 
 
-def is_overdue(pod: Pod, *, now: float) -> bool:
+def is_overdue(pod: Pod, *, now: Instant) -> bool:
     """True if a pod being deleted is overdue: its kubelet is dead, or a finalizer holds it. It is not waited for."""
     moment = _overdue_at(pod)
     return moment is not None and moment < now
 
 
-def next_overdue(pods: Iterable[Pod], *, now: float) -> float | None:
+def next_overdue(pods: Iterable[Pod], *, now: Instant) -> Instant | None:
     """Time at which the next pod being deleted becomes overdue. No event tells that, so the loop needs a deadline."""
     moments = (_overdue_at(pod) for pod in pods if pod.deleting)
     return min((moment for moment in moments if moment is not None and moment >= now), default=None)
 
 
-def next_rested(vms: VmLedger, rest: float, *, now: float) -> float | None:
+def next_rested(vms: VmLedger, rest: Seconds, *, now: Instant) -> Instant | None:
     """Time at which the next VM may be migrated again. No event tells that."""
-    moments = (vm.last_migration + rest for vm in vms.vms() if vm.last_migration is not None)
+    moments = (after(vm.last_migration, rest) for vm in vms.vms() if vm.last_migration is not None)
     return min((moment for moment in moments if moment > now), default=None)
 
 
-def _overdue_at(pod: Pod) -> float | None:
+def _overdue_at(pod: Pod) -> Instant | None:
     marks = pod.marks
-    return None if marks.deleted_at is None else marks.deleted_at + marks.grace_period + GONE_FOR
+    return None if marks.deleted_at is None else Instant(marks.deleted_at + marks.grace_period + GONE_FOR)
 
 
 def mirror_pod(pod: Pod, _: DrainContext) -> Answer:

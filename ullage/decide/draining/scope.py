@@ -15,6 +15,7 @@ from ullage.model.node import Node
 from ullage.model.provisioner import PROVISIONER_LABEL, PoolNode, Provisioner
 from ullage.model.resources import GIB, MILLI
 from ullage.model.stepper import Stepper, finish
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
 KARPENTER_LABEL = "karpenter.sh/nodepool"
@@ -54,13 +55,15 @@ def is_drained(provisioner: Provisioner) -> bool:
     return provisioner.consolidation.drains and not (thresholds.paused or thresholds.recommend_only)
 
 
-def drain_scope(owners: ScopeInputs, snapshot: ClusterSnapshot, *, removing: Collection[str], now: float) -> DrainScope:
+def drain_scope(
+    owners: ScopeInputs, snapshot: ClusterSnapshot, *, removing: Collection[str], now: Instant
+) -> DrainScope:
     """Compute the drain scope at once. Nodes in `removing` count as gone."""
     return finish(drain_scope_in_steps(owners, snapshot, removing=removing, now=now))
 
 
 def drain_scope_in_steps(
-    owners: ScopeInputs, snapshot: ClusterSnapshot, *, removing: Collection[str], now: float
+    owners: ScopeInputs, snapshot: ClusterSnapshot, *, removing: Collection[str], now: Instant
 ) -> Stepper[DrainScope]:
     """Compute the drain scope in steps. A node may go between them: a plan looks only at candidates that are there."""
     candidates: set[str] = set()

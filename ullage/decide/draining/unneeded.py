@@ -7,8 +7,9 @@ from ullage.decide.draining.inputs import PlannerMemory, RemovalPacing
 from ullage.model.draining import CANDIDATE_TAINT, RemovableNode, UnremovableNode, UnremovableReason
 from ullage.model.intents import CleanDeletionCandidate, DrainIntent, MarkDeletionCandidate, RemoveNode
 from ullage.model.node import Node
+from ullage.model.units import Instant, Seconds, after
 
-TRUSTED_FOR = 86_400.0
+TRUSTED_FOR = Seconds(86_400.0)
 """Age in seconds beyond which a soft taint found at a start is not trusted, and the timer starts anew."""
 
 
@@ -28,23 +29,23 @@ class DueRemovals:
     waiting: tuple[UnremovableNode, ...]
     throttled: bool
     """A candidate is due and waits, because `most_at_once` removals are under way."""
-    wake_at: float | None
+    wake_at: Instant | None
     """Time at which the next candidate is due."""
 
 
-def marked_since(node: Node) -> float | None:
+def marked_since(node: Node) -> Instant | None:
     """Time in the node's soft taint; None without one, or if it cannot be read."""
     for taint in node.taints:
         if taint.key == CANDIDATE_TAINT:
-            return float(taint.value) if taint.value.isdecimal() and taint.value.isascii() else None
+            return Instant(float(taint.value)) if taint.value.isdecimal() and taint.value.isascii() else None
     return None
 
 
 def candidates_since(
-    candidates: Iterable[str], before: Mapping[str, float] | None, nodes: Mapping[str, Node], *, now: float
-) -> dict[str, float]:
+    candidates: Iterable[str], before: Mapping[str, Instant] | None, nodes: Mapping[str, Node], *, now: Instant
+) -> dict[str, Instant]:
     """Timers of these candidates: kept from the last loop, or started now. At a start they are read from taints."""
-    found: dict[str, float] = {}
+    found: dict[str, Instant] = {}
     for name in candidates:
         if before is not None:
             found[name] = before.get(name, now)
@@ -61,30 +62,30 @@ def without_timer(memory: PlannerMemory, node: str) -> PlannerMemory:
     return replace(memory, since={name: since for name, since in memory.since.items() if name != node})
 
 
-def with_clock_set(memory: PlannerMemory, by: float) -> PlannerMemory:
+def with_clock_set(memory: PlannerMemory, by: Seconds) -> PlannerMemory:
     """The memory after the clock was set by so many seconds: elapsed times stay the same."""
     return replace(
         memory,
-        since=None if memory.since is None else {name: since + by for name, since in memory.since.items()},
-        refused={name: (at + by, why) for name, (at, why) in memory.refused.items()},
+        since=None if memory.since is None else {name: Instant(since + by) for name, since in memory.since.items()},
+        refused={name: (after(at, by), why) for name, (at, why) in memory.refused.items()},
     )
 
 
 def due(
     removable: Iterable[RemovableNode],
-    since: Mapping[str, float],
+    since: Mapping[str, Instant],
     nodes: Mapping[str, Node],
     ongoing: OngoingCounts,
     pacing: RemovalPacing,
     *,
-    now: float,
+    now: Instant,
 ) -> DueRemovals:
     """Due candidates, as many as may go at once: empty nodes first, then nodes with pods."""
     room = max(pacing.most_at_once - ongoing.empty - ongoing.drains, 0)
     drains = max(pacing.most_drains - ongoing.drains, 0)
     due_now: list[RemovableNode] = []
     waiting: list[UnremovableNode] = []
-    deadlines: list[float] = []
+    deadlines: list[Instant] = []
     for one in removable:
         ready = nodes[one.node].ready
         deadline = since[one.node] + (pacing.unneeded if ready else pacing.unready)
@@ -93,7 +94,7 @@ def due(
                 UnremovableNode(node=one.node, reason=UnremovableReason.WAITS_FOR_COMPLETION, pod=one.waits_for[0])
             )
         elif now < deadline:
-            deadlines.append(deadline)
+            deadlines.append(Instant(deadline))
             reason = UnremovableReason.NOT_LONG_ENOUGH if ready else UnremovableReason.NOT_UNREADY_LONG_ENOUGH
             waiting.append(UnremovableNode(node=one.node, reason=reason, detail=f"{deadline - now:.0f} s more"))
         else:
@@ -113,7 +114,7 @@ def due(
     )
 
 
-def _removal(one: RemovableNode, since: float, now: float) -> RemoveNode:
+def _removal(one: RemovableNode, since: Instant, now: Instant) -> RemoveNode:
     pods = {0: "", 1: ", its pod has a place elsewhere"}.get(
         len(one.moves), f", its {len(one.moves)} pods have a place elsewhere"
     )
@@ -126,7 +127,7 @@ def _removal(one: RemovableNode, since: float, now: float) -> RemoveNode:
 
 
 def soft_taints(
-    since: Mapping[str, float], nodes: Mapping[str, Node], *, leave: Collection[str] = (), most: int = 10
+    since: Mapping[str, Instant], nodes: Mapping[str, Node], *, leave: Collection[str] = (), most: int = 10
 ) -> Sequence[DrainIntent]:
     """Soft taints to add and to remove, at most `most`, removals first. Nodes in `leave` are not touched."""
     actions: list[DrainIntent] = []

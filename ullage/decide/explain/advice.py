@@ -29,6 +29,7 @@ from ullage.model.claim import DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.intents import Preempt
 from ullage.model.pod import Pod
 from ullage.model.shape import interned
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason, Verdict
 
 MOST_NODES = 64
@@ -41,7 +42,7 @@ CURABLE_OR_FIT = sorted({FITS, *CURABLE})
 class Adviser:
     """Next steps for pods refused on one snapshot."""
 
-    def __init__(self, assigner: PodAssigner, *, now: float) -> None:
+    def __init__(self, assigner: PodAssigner, *, now: Instant) -> None:
         self._assigner = assigner
         self._engine = assigner.engine
         self._snapshot = assigner.snapshot

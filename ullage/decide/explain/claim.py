@@ -9,11 +9,12 @@ from ullage.decide.placement.prefilter import owner_of
 from ullage.model.claim import Claim
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
 
 def explain_claim(
-    snapshot: ClusterSnapshot, key: ObjectKey, known: PlanInputs, *, now: float, every: bool = False
+    snapshot: ClusterSnapshot, key: ObjectKey, known: PlanInputs, *, now: Instant, every: bool = False
 ) -> Answer | None:
     """Explain a claim; None if there is none, and no pod names it either."""
     state, about = snapshot.state, f"gpuclaim/{key}"

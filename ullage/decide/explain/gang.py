@@ -6,6 +6,7 @@ from ullage.decide.explain.pod import explain_pod
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 from ullage.model.verdict import Verdict
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -13,7 +14,7 @@ MOST_MEMBERS = 32
 
 
 def explain_gang(
-    snapshot: ClusterSnapshot, gang: ObjectKey, known: PlanInputs, *, now: float, every: bool = False
+    snapshot: ClusterSnapshot, gang: ObjectKey, known: PlanInputs, *, now: Instant, every: bool = False
 ) -> Answer | None:
     """Explain a gang; None if neither a PodGroup nor a claim names it."""
     assigner = PodAssigner(snapshot, unreadable_claims=known.unreadable_claims)

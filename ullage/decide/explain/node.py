@@ -13,6 +13,7 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PROVISIONER_LABEL
 from ullage.model.resources import GPU, MILLI
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 from ullage.state.node_columns import awaits_gpus
 
@@ -21,7 +22,7 @@ MOST_ASKED = 64
 
 
 def explain_node(
-    assigner: PodAssigner, name: str, drain: DrainPlan, fleet: FleetPlan | None, *, now: float
+    assigner: PodAssigner, name: str, drain: DrainPlan, fleet: FleetPlan | None, *, now: Instant
 ) -> Answer | None:
     """Explain a node; None if there is no such node. `fleet` has the plan of its pool, if it is of one."""
     node = assigner.snapshot.state.nodes.get(name)
@@ -52,7 +53,7 @@ def explain_node(
     )
 
 
-def _closed(assigner: PodAssigner, node: Node, now: float) -> list[tuple[str, str]]:
+def _closed(assigner: PodAssigner, node: Node, now: Instant) -> list[tuple[str, str]]:
     """Reasons that keep pods off the node, whatever they ask for; the first is reported first."""
     found: list[tuple[str, str]] = []
     if node.starting or awaits_gpus(node):
@@ -81,7 +82,7 @@ def _closed(assigner: PodAssigner, node: Node, now: float) -> list[tuple[str, st
     return found
 
 
-def _asked(assigner: PodAssigner, node: Node, now: float) -> tuple[Counter[Reason], list[str]]:
+def _asked(assigner: PodAssigner, node: Node, now: Instant) -> tuple[Counter[Reason], list[str]]:
     """Reasons for which the node refuses pods that wait, and pods that it would take."""
     refused: Counter[Reason] = Counter()
     fitting: list[str] = []

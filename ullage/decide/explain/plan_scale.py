@@ -23,6 +23,7 @@ from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Update
 from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.node import Node, Taint
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, Provisioner, template_node
+from ullage.model.units import Instant, Seconds
 from ullage.model.verdict import Reason
 from ullage.state.cluster import Fact
 from ullage.state.snapshot import ClusterSnapshot
@@ -37,7 +38,7 @@ class ScaleStep:
     """One pool's step in one loop."""
 
     loop: int
-    after: float
+    after: Seconds
     """Seconds from the beginning."""
     provisioner: str
     kind: PoolStepKind
@@ -67,7 +68,7 @@ def plan_scale(
     snapshot: ClusterSnapshot,
     provisioners: Sequence[Provisioner],
     *,
-    now: float,
+    now: Instant,
     budget: FleetBudget = NO_BUDGET,
 ) -> ScalePlan:
     """Simulate until nothing more would be done. The snapshot belongs to the simulation from now on."""
@@ -76,7 +77,7 @@ def plan_scale(
 
 class _Rehearsal:
     def __init__(
-        self, snapshot: ClusterSnapshot, provisioners: Sequence[Provisioner], now: float, budget: FleetBudget
+        self, snapshot: ClusterSnapshot, provisioners: Sequence[Provisioner], now: Instant, budget: FleetBudget
     ) -> None:
         self._snapshot = snapshot
         self._assigner = PodAssigner(snapshot)
@@ -113,7 +114,7 @@ class _Rehearsal:
         fleet = FleetFacts(provisioners=pools, instances=machines_of_nodes(pools, self._snapshot), budget=self._budget)
         return plan_fleet(self._assigner.engine, fleet, pending_pods_and_gangs(self._assigner), now=self._now)
 
-    def _next_deadline(self, plan: FleetPlan) -> float | None:
+    def _next_deadline(self, plan: FleetPlan) -> Instant | None:
         """The next instant at which something can change. A back-off that ends with nothing to buy changes nothing."""
         moments = [one.step.wake_at for one in plan.pools.values() if one.step.wake_at is not None]
         return min((moment for moment in moments if moment > self._now), default=None)
@@ -123,7 +124,7 @@ class _Rehearsal:
         nodes = tuple(action.node for action in step.actions if not isinstance(action, ScaleUp))
         return ScaleStep(
             loop=loop,
-            after=self._now - self._begin,
+            after=Seconds(self._now - self._begin),
             provisioner=pool.provisioner.name,
             kind=step.kind,
             count=sum(action.count if isinstance(action, ScaleUp) else 1 for action in step.actions),

@@ -14,6 +14,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.scoring import DEFAULT_POLICY
 from ullage.model.shape import Shape
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -67,7 +68,7 @@ class SchedulePlan:
 
 
 def plan_schedule(
-    snapshot: ClusterSnapshot, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
+    snapshot: ClusterSnapshot, known: PlanInputs, *, now: Instant, policy: str = DEFAULT_POLICY
 ) -> SchedulePlan:
     """The plan for all pending pods. The snapshot holds the planned pods afterwards."""
     planner = SchedulePlanner(snapshot, known, now=now, policy=policy)

@@ -14,6 +14,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Provisioner
 from ullage.model.scoring import DEFAULT_POLICY
+from ullage.model.units import Instant
 from ullage.model.verdict import ClusterEvent, Verdict
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -45,7 +46,7 @@ class SchedulePlanner:
     """Plans on a snapshot of its own, which holds the planned pods."""
 
     def __init__(
-        self, snapshot: ClusterSnapshot, known: PlanInputs, *, now: float, policy: str = DEFAULT_POLICY
+        self, snapshot: ClusterSnapshot, known: PlanInputs, *, now: Instant, policy: str = DEFAULT_POLICY
     ) -> None:
         self.snapshot = snapshot
         self.inputs = known

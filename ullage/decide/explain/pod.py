@@ -16,6 +16,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.scoring import DEFAULT_POLICY, DEFAULT_SCHEDULER
+from ullage.model.units import Instant
 from ullage.model.verdict import CuredBy, Reason, Verdict
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -76,7 +77,7 @@ def explain_pod(
     pod: Pod,
     known: PlanInputs,
     *,
-    now: float,
+    now: Instant,
     policy: str = DEFAULT_POLICY,
     every: bool = False,
 ) -> PodExplanation:

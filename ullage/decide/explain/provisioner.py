@@ -8,9 +8,10 @@ from ullage.decide.provisioning.planner import FleetPlan, PoolPlan
 from ullage.decide.provisioning.pool_step import PoolStepKind
 from ullage.decide.provisioning.silent_agents import silence_of
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Instant
 
 
-def explain_provisioner(fleet: FleetPlan, name: str, *, now: float) -> Answer | None:
+def explain_provisioner(fleet: FleetPlan, name: str, *, now: Instant) -> Answer | None:
     """Explain a pool by the plan of all pools; None if there is no such pool."""
     plan = fleet.pools.get(name)
     if plan is None:
@@ -27,7 +28,7 @@ def explain_provisioner(fleet: FleetPlan, name: str, *, now: float) -> Answer | 
     )
 
 
-def _next_step(fleet: FleetPlan, plan: PoolPlan, now: float) -> tuple[str, str]:
+def _next_step(fleet: FleetPlan, plan: PoolPlan, now: Instant) -> tuple[str, str]:
     limits, back_off, step = plan.provisioner.thresholds, plan.provisioner.back_off, plan.step
     blocked = _blocked(fleet, plan.provisioner.name)
     if limits.paused:
@@ -69,7 +70,7 @@ def _size(plan: PoolPlan) -> str:
     return f"size: {size.current} nodes, {size.target} wanted, {bounds}; {use}"
 
 
-def _buying(fleet: FleetPlan, plan: PoolPlan, now: float) -> list[str]:
+def _buying(fleet: FleetPlan, plan: PoolPlan, now: Instant) -> list[str]:
     name = plan.provisioner.name
     chosen = sum(pool == name for pool in fleet.demand.chosen.values())
     lines = [f"buying: for {that_wait(chosen)}"] if chosen else []
@@ -92,7 +93,7 @@ def _buying(fleet: FleetPlan, plan: PoolPlan, now: float) -> list[str]:
     return [*lines, *([silence_of(silent)] if silent else [])]
 
 
-def _shrinking(plan: PoolPlan, now: float) -> list[str]:
+def _shrinking(plan: PoolPlan, now: Instant) -> list[str]:
     limits, nodes = plan.provisioner.thresholds, plan.nodes
     empty = [node.name for node in nodes if node.empty and node.registered and not node.coming]
     marked = [node for node in nodes if node.marked_for_deletion]
@@ -109,7 +110,7 @@ def _shrinking(plan: PoolPlan, now: float) -> list[str]:
     return [*lines, *([f"kept by their owners: {some(kept)}"] if kept else [])]
 
 
-def _when(plan: PoolPlan, now: float) -> str:
+def _when(plan: PoolPlan, now: Instant) -> str:
     wake = plan.step.wake_at
     if wake is None:
         return "next: when something changes"

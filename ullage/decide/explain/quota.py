@@ -9,6 +9,7 @@ from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota, QuotaUsage
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -17,7 +18,7 @@ MOST_ASKED = 64
 
 
 def explain_quota(
-    snapshot: ClusterSnapshot, key: ObjectKey, known: PlanInputs, *, now: float, every: bool = False
+    snapshot: ClusterSnapshot, key: ObjectKey, known: PlanInputs, *, now: Instant, every: bool = False
 ) -> Answer | None:
     """Explain a quota; None if there is none of this name."""
     quota = snapshot.state.quotas.get(key)
@@ -53,7 +54,7 @@ def explain_quota(
     )
 
 
-def _refused(assigner: PodAssigner, namespace: str, now: float) -> list[Pod]:
+def _refused(assigner: PodAssigner, namespace: str, now: Instant) -> list[Pod]:
     """Waiting pods whose obstacle is the quota of their namespace."""
     found: list[Pod] = []
     mine = [pod for pod in assigner.snapshot.state.pods.values() if pod.key.namespace == namespace and waits(pod)]

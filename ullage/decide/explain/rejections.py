@@ -8,11 +8,12 @@ from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.placement.filters.codes import FITS, NO_NODE, REASONS, Codes, first_of
 from ullage.decide.placement.filters.rule import NodeRejections as NodeRejections
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason, Verdict
 
 
 def node_rejections(
-    engine: PlacementEngine, pod: Pod, *, now: float, closed: Codes | None = None, why_closed: str = ""
+    engine: PlacementEngine, pod: Pod, *, now: Instant, closed: Codes | None = None, why_closed: str = ""
 ) -> list[NodeRejections]:
     """Rejections of a pod that is on no node, the most frequent first. Only one node per reason is put in words.
 

@@ -21,6 +21,7 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Provisioner
 from ullage.model.shape import Shape, interned
+from ullage.model.units import Instant
 from ullage.state.cluster import Fact
 
 Change = FactEvent[Fact]
@@ -51,7 +52,7 @@ class Case:
     ready: Pod
     """The same with what its claim asks for; as observed where its claim allows no placement."""
     obstacle: Obstacle
-    now: float
+    now: Instant
     known: PlanInputs = field(default_factory=PlanInputs)
     detail: str = ""
     """Words of the verdict, where one holds for all nodes."""

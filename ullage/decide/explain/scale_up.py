@@ -13,10 +13,11 @@ from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PoolNode, Provisioner
 from ullage.model.refusal import PodScheduledReason
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 
-def forecast(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner], *, now: float) -> tuple[str, ...]:
+def forecast(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner], *, now: Instant) -> tuple[str, ...]:
     """Sentences on what each provisioner does for a pod without a node. Empty where there are no provisioners.
 
     All pending pods are considered, as if their scheduler had found them unschedulable. No cloud is asked.
@@ -32,7 +33,7 @@ def forecast(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner
     return _sentences(plan, pod, now)
 
 
-def _sentences(plan: FleetPlan, pod: Pod, now: float) -> tuple[str, ...]:
+def _sentences(plan: FleetPlan, pod: Pod, now: Instant) -> tuple[str, ...]:
     demand = plan.demand
     if pod.key in demand.chosen:
         return (purchase_said(plan, demand.chosen[pod.key], now),)
@@ -45,7 +46,7 @@ def _sentences(plan: FleetPlan, pod: Pod, now: float) -> tuple[str, ...]:
     )
 
 
-def purchase_said(plan: FleetPlan, name: str, now: float) -> str:
+def purchase_said(plan: FleetPlan, name: str, now: Instant) -> str:
     """Sentence on the node that a pool buys for a pod."""
     pool = plan.pools[name]
     if pool.provisioner.thresholds.recommend_only:

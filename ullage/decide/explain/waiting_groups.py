@@ -8,6 +8,7 @@ from ullage.decide.placement.engine import device_ask
 from ullage.model.claim import Exclusivity
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 
 _GENERATED = re.compile(r"(-[0-9]+|-[bcdfghjklmnpqrstvwxz2456789]{5}|-[a-f0-9]{8,10})+$")
 """Ends of names that controllers append: numbers of a StatefulSet or a gang, hashes of a ReplicaSet, random letters."""
@@ -37,7 +38,7 @@ class WaitingGroup:
     """All of them, the oldest first."""
     gpus: int
     """Whole GPUs that they ask for."""
-    since: float
+    since: Instant
     """Creation of the oldest."""
     action: str = ""
     """One suggested action; empty where none is known."""

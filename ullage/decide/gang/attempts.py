@@ -15,6 +15,7 @@ from ullage.decide.placement.score_view import CPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 ZONE = "topology.kubernetes.io/zone"
@@ -58,7 +59,7 @@ class GangAttempts:
     """Placement attempts for one gang at one instant. `home` are the nodes of its bound members."""
 
     def __init__(
-        self, engine: PlacementEngine, home: Iterable[str], *, now: float, closed: Codes | None = None
+        self, engine: PlacementEngine, home: Iterable[str], *, now: Instant, closed: Codes | None = None
     ) -> None:
         self._engine = engine
         self._snapshot = engine.snapshot

@@ -13,6 +13,7 @@ from ullage.decide.placement.filters.codes import Codes
 from ullage.decide.placement.reasons import CURES
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 from ullage.model.verdict import ClusterEvent, Reason
 
 
@@ -70,7 +71,7 @@ class GangNoFit:
 
 
 def place_gang(
-    engine: PlacementEngine, gang: GangRequest, *, now: float, closed: Codes | None = None
+    engine: PlacementEngine, gang: GangRequest, *, now: Instant, closed: Codes | None = None
 ) -> GangPlacement | GangNoFit:
     """Place the gang: its placements hold room in the snapshot from now on. A refusal leaves the snapshot as before.
 
@@ -90,7 +91,7 @@ def place_gang(
     )
 
 
-def _attempts(engine: PlacementEngine, gang: GangRequest, now: float, closed: Codes | None) -> Iterator[GangAttempt]:
+def _attempts(engine: PlacementEngine, gang: GangRequest, now: Instant, closed: Codes | None) -> Iterator[GangAttempt]:
     """Attempts in turn until all members are placed; the later ones are for gangs that are hard to place."""
     tried = GangAttempts(engine, (pod.node for pod in gang.bound), now=now, closed=closed)
     ordered = largest_first(gang.pending)

@@ -8,7 +8,9 @@ timeout to complete, or all its members are evicted.
 
 from dataclasses import dataclass
 
-DEFAULT_TIMEOUT = 300.0
+from ullage.model.units import Instant, Seconds
+
+DEFAULT_TIMEOUT = Seconds(300.0)
 """Scheduling timeout in seconds of a gang whose PodGroup sets none."""
 
 
@@ -16,12 +18,12 @@ DEFAULT_TIMEOUT = 300.0
 class GangBackoff:
     """Back-off of a gang after a timeout, in seconds, doubled each time."""
 
-    first_backoff: float = 10.0
-    longest_backoff: float = 300.0
+    first_backoff: Seconds = Seconds(10.0)
+    longest_backoff: Seconds = Seconds(300.0)
 
-    def backoff(self, times: int) -> float:
+    def backoff(self, times: int) -> Seconds:
         """Back-off in seconds after this many timeouts."""
-        return min(self.longest_backoff, self.first_backoff * 2.0 ** min(max(times - 1, 0), 32))
+        return Seconds(min(self.longest_backoff, self.first_backoff * 2.0 ** min(max(times - 1, 0), 32)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +33,13 @@ class GangProgress:
     min_member: int
     bound: int
     """Members on nodes, without those that are being deleted."""
-    waiting_since: float
+    waiting_since: Instant
     """Start of this round: the gang appeared, or its back-off ended."""
-    partly_since: float | None = None
+    partly_since: Instant | None = None
     """Instant since which some members are bound, but not enough; None if no such instant is known."""
     given_up: int = 0
     """Number of earlier timeouts."""
-    timeout: float = DEFAULT_TIMEOUT
+    timeout: Seconds = DEFAULT_TIMEOUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class GangComplete:
 class GangKeepsTrying:
     """Keep trying; decide again at `until`."""
 
-    until: float
+    until: Instant
     why: str
 
 
@@ -57,7 +59,7 @@ class GangKeepsTrying:
 class GangBacksOff:
     """Release what is held or nominated for the gang, and do not try it before `again_at`."""
 
-    again_at: float
+    again_at: Instant
     why: str
 
 
@@ -71,7 +73,7 @@ class EvictPartialGang:
 Fate = GangComplete | GangKeepsTrying | GangBacksOff | EvictPartialGang
 
 
-def gang_fate(gang: GangProgress, *, now: float, pace: GangBackoff = GangBackoff()) -> Fate:  # noqa: B008 - frozen
+def gang_fate(gang: GangProgress, *, now: Instant, pace: GangBackoff = GangBackoff()) -> Fate:  # noqa: B008 - frozen
     """Decide what to do about a gang now."""
     if gang.bound >= gang.min_member:
         return GangComplete()
@@ -80,10 +82,10 @@ def gang_fate(gang: GangProgress, *, now: float, pace: GangBackoff = GangBackoff
         began = gang.waiting_since if gang.partly_since is None else gang.partly_since
         if now >= began + gang.timeout:
             return EvictPartialGang(f"{count} after {gang.timeout:g} s")
-        return GangKeepsTrying(began + gang.timeout, f"{count}, the rest may still come")
+        return GangKeepsTrying(Instant(began + gang.timeout), f"{count}, the rest may still come")
     if now >= gang.waiting_since + gang.timeout:
         delay = pace.backoff(gang.given_up + 1)
         return GangBacksOff(
-            now + delay, f"no places for {gang.min_member} within {gang.timeout:g} s: back in {delay:g} s"
+            Instant(now + delay), f"no places for {gang.min_member} within {gang.timeout:g} s: back in {delay:g} s"
         )
-    return GangKeepsTrying(gang.waiting_since + gang.timeout, "waiting for places, holding none")
+    return GangKeepsTrying(Instant(gang.waiting_since + gang.timeout), "waiting for places, holding none")

@@ -10,13 +10,14 @@ from enum import StrEnum
 
 from ullage.model.device import GpuNodeKind
 from ullage.model.pod import Pod
+from ullage.model.units import Seconds, Steady
 
-GONE_AFTER = 600.0
+GONE_AFTER = Seconds(600.0)
 """Seconds without evidence of a plugin or driver until it is believed to be gone.
 
 kubelet itself forgets the devices of a plugin only after five minutes.
 """
-NEVER_CAME_AFTER = 60.0
+NEVER_CAME_AFTER = Seconds(60.0)
 """The same, where there never was evidence of one: plugins that start with the node need a moment."""
 
 _VENDOR = "nvidia.com/"
@@ -56,15 +57,15 @@ class KindChoice:
     """None while it is not settled: then the Node is left as it is."""
     why: str = ""
     next: GpuNodeKind | None = None
-    since: float = 0.0
-    """Instant from which the evidence has been for `next` without a break."""
+    since: Steady = Steady(0.0)
+    """Time of the steady clock from which the evidence has been for `next` without a break."""
 
     @property
     def settled(self) -> bool:
         return self.kind is not None and self.next is None
 
 
-def choose_kind(mode: NodeKindMode, before: KindChoice, seen: NodeEvidence, *, now: float) -> KindChoice:
+def choose_kind(mode: NodeKindMode, before: KindChoice, seen: NodeEvidence, *, now: Steady) -> KindChoice:
     """Decide from new evidence. `before` is the previous choice; `KindChoice()` if there was none."""
     if mode is not NodeKindMode.AUTO:
         asked = GpuNodeKind.LEASED if mode is NodeKindMode.LEASED else GpuNodeKind.COUNTED
@@ -107,9 +108,9 @@ def _blocked(kind: GpuNodeKind | None, found: GpuNodeKind, seen: NodeEvidence) -
     return ""
 
 
-def _patience(kind: GpuNodeKind | None, found: GpuNodeKind) -> float:
+def _patience(kind: GpuNodeKind | None, found: GpuNodeKind) -> Seconds:
     if found is not GpuNodeKind.LEASED:
-        return 0.0
+        return Seconds(0.0)
     return NEVER_CAME_AFTER if kind is None else GONE_AFTER
 
 

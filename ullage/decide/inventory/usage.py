@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,12 +50,12 @@ class GpuTenancy:
     """A GPU that pods hold."""
 
     holders: tuple[str, ...]
-    idle_since: float
+    idle_since: Instant
     """Instant at which it was last seen to compute, or was given to its holders."""
 
 
 def tenancies(
-    before: Mapping[int, GpuTenancy], rights: Rights, utilisation: Mapping[int, int | None], *, now: float
+    before: Mapping[int, GpuTenancy], rights: Rights, utilisation: Mapping[int, int | None], *, now: Instant
 ) -> dict[int, GpuTenancy]:
     """Held GPUs that report their utilisation, each with the instant since which its holders have left it idle."""
     found = {}

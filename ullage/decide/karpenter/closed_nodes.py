@@ -12,7 +12,7 @@ from ullage.model.intents import KarpenterIntent
 from ullage.model.karpenter import UNCLAIMED, Handover, HandoverNode
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
 from ullage.model.lifecycles import SmartPodState as S
-from ullage.model.units import Instant, after
+from ullage.model.units import Instant, Seconds, after
 
 
 class ClosedNodes:
@@ -34,7 +34,7 @@ class ClosedNodes:
         if node.handover is not None:
             self._gone[node.name] = node.handover
 
-    def next_intents(self, wake_at: list[Instant], *, now: float) -> Iterator[KarpenterIntent]:
+    def next_intents(self, wake_at: list[Instant], *, now: Instant) -> Iterator[KarpenterIntent]:
         """Continue hand-overs, and open nodes bought for requests that are over. Adds the deadlines to `wake_at`."""
         served = {pod.request for pod in self._facts.smart_pods.values()}
         for _, node in sorted(self._facts.nodes.items()):
@@ -52,7 +52,7 @@ class ClosedNodes:
                 yield open_node(node, S.CANCELLED, why)
         yield from self._losses(now)
 
-    def _is_usable(self, node: HandoverNode, wake_at: list[Instant], now: float) -> bool:
+    def _is_usable(self, node: HandoverNode, wake_at: list[Instant], now: Instant) -> bool:
         """True if the scheduler can place pods on the node: its agent has reported, or has been silent for too long.
 
         A node that is opened earlier could be taken by pods that need no report, while the next request waits for it.
@@ -68,11 +68,11 @@ class ClosedNodes:
         return now >= usable_by
 
     def _handed_over(
-        self, node: HandoverNode, handover: Handover, wake_at: list[Instant], now: float
+        self, node: HandoverNode, handover: Handover, wake_at: list[Instant], now: Instant
     ) -> Iterator[KarpenterIntent]:
         waiting = self._reader.waiting(handover.pods)
         deadlines = self._policy.deadlines
-        ends = after(min(handover.since, now), deadlines[S.RESERVED] + deadlines[S.HANDED_OVER])
+        ends = after(min(handover.since, now), Seconds(deadlines[S.RESERVED] + deadlines[S.HANDED_OVER]))
         if waiting and (node.going or now >= ends):
             cause = "is being removed" if node.going else "was not bound to in time"
             yield from self._lost(node.name, handover, cause, now)
@@ -93,7 +93,7 @@ class ClosedNodes:
         known = self._assigner.snapshot.state.pods
         return any(one.key in known and known[one.key].uid == one.uid for one in handover.pods)
 
-    def _losses(self, now: float) -> Iterator[KarpenterIntent]:
+    def _losses(self, now: Instant) -> Iterator[KarpenterIntent]:
         """Tell of nodes that were deleted in the middle of a hand-over."""
         for name, handover in tuple(self._gone.items()):
             lost = list(self._lost(name, handover, "is gone", now))
@@ -101,7 +101,7 @@ class ClosedNodes:
             if not lost:
                 del self._gone[name]
 
-    def _lost(self, node: str, handover: Handover, cause: str, now: float) -> Iterator[KarpenterIntent]:
+    def _lost(self, node: str, handover: Handover, cause: str, now: Instant) -> Iterator[KarpenterIntent]:
         """Record on the waiting pods that their node was lost, once for each hand-over."""
         failure = RequestFailure(FailureReason.HANDOVER_LOST, f"node {node} {cause}")
         for request in self._reader.requests_of(self._reader.waiting(handover.pods)):

@@ -42,7 +42,7 @@ from ullage.model.lease import GpuLease
 from ullage.model.lifecycles import SmartPodState as S
 from ullage.model.outcomes import IntentDone, IntentRejected, KarpenterOutcome
 from ullage.model.pod import Pod
-from ullage.model.units import Instant, after
+from ullage.model.units import Instant, Seconds, after
 
 LONGEST_UNOBSERVED = 10.0
 """Seconds for which a smart pod that was created or deleted counts as such without having been observed."""
@@ -73,7 +73,7 @@ class KarpenterCore:
         self.waiting_for: dict[ObjectKey, str] = {}
         """NodeClaim of a request that is over, by the waiting pod that will take its node."""
 
-    def apply(self, event: FactEvent[Any], *, now: float) -> bool:
+    def apply(self, event: FactEvent[Any], *, now: Instant) -> bool:
         """Apply a change of one fact, after the snapshot has been updated. Returns True if a decision could change."""
         if not isinstance(event, Added | Updated | Deleted):
             return False
@@ -105,7 +105,7 @@ class KarpenterCore:
         self.facts.apply(event)
         return True
 
-    def request(self, wanted: Sequence[CapacityRequest], *, now: float) -> None:
+    def request(self, wanted: Sequence[CapacityRequest], *, now: Instant) -> None:
         """Set all current requests, in the order of the queue. Idempotent by request id."""
         del now
         self._wanted = tuple(wanted)
@@ -114,7 +114,7 @@ class KarpenterCore:
         """True if a smart pod, or a node closed for a hand-over, is there for the pod or is being created."""
         return pod in self._served(self.facts.smart_pods.values())
 
-    def could_serve(self, pod: Pod, *, now: float) -> tuple[CapacityRequest, Chosen] | None:
+    def could_serve(self, pod: Pod, *, now: Instant) -> tuple[CapacityRequest, Chosen] | None:
         """Request of a pod and the mapping that would serve it now; None if no mapping could."""
         request = request_of(self._assigner, pod)
         if request is None or not self.facts.served:
@@ -130,7 +130,7 @@ class KarpenterCore:
         """Instant at which to ask again even if nothing is observed; None if no deadline is set."""
         return min(self._wake_at, default=None)
 
-    def next_intents(self, *, now: float, most: int | None = None) -> tuple[KarpenterIntent, ...]:
+    def next_intents(self, *, now: Instant, most: int | None = None) -> tuple[KarpenterIntent, ...]:
         """Return the intents that are due, at most one per object and `most` in all. All may be performed at once.
 
         An object whose intent is not settled yet gets no other.
@@ -152,7 +152,7 @@ class KarpenterCore:
                 self._creating[intent.request] = (Instant(now), intent.pods)
         return due
 
-    def _wanted_intents(self, now: float) -> Iterator[KarpenterIntent]:
+    def _wanted_intents(self, now: Instant) -> Iterator[KarpenterIntent]:
         """All intents, due or not. Without Karpenter there is nothing to do but to tell those who wait for it."""
         if not self.facts.served:
             yield from self._new((), now)
@@ -164,7 +164,7 @@ class KarpenterCore:
         yield from mark_node_pools(self.policy.mappings, self.facts.node_pools)
         yield from self._new(readings, now)
 
-    def settle(self, outcome: KarpenterOutcome, *, now: float) -> int:
+    def settle(self, outcome: KarpenterOutcome, *, now: Instant) -> int:
         """Take the outcome of an intent. Returns its number of failures in a row."""
         intent = outcome.intent
         if isinstance(intent, CreateSmartPod) and not isinstance(outcome, IntentDone):
@@ -186,9 +186,9 @@ class KarpenterCore:
 
     # Smart pods that exist.
 
-    def _readings(self, now: float) -> Iterator[Progress | SmartPod]:
+    def _readings(self, now: Instant) -> Iterator[Progress | SmartPod]:
         """Progress of each smart pod by name; the bare fact of one whose request cannot be read."""
-        self._deleted = {uid: at for uid, at in self._deleted.items() if now < after(at, LONGEST_UNOBSERVED)}
+        self._deleted = {uid: at for uid, at in self._deleted.items() if now < after(at, Seconds(LONGEST_UNOBSERVED))}
         for _, known in sorted(self.facts.smart_pods.items()):
             pod = known
             if known.uid in self._deleted:
@@ -201,7 +201,7 @@ class KarpenterCore:
                     self.transitions.observe(pod.request, progress.state, now=now)
                 yield progress
 
-    def _in_flight(self, readings: Sequence[Progress | SmartPod], now: float) -> Iterator[KarpenterIntent]:
+    def _in_flight(self, readings: Sequence[Progress | SmartPod], now: Instant) -> Iterator[KarpenterIntent]:
         known = [one for one in readings if isinstance(one, Progress)]
         failed_gangs = self._failed_gangs(known)
         for one in readings:
@@ -212,7 +212,7 @@ class KarpenterCore:
                 yield from self._next_steps(one, known, failed_gangs, now)
 
     def _next_steps(
-        self, one: Progress, all_of_them: Sequence[Progress], failed: dict[ObjectKey, RequestFailure], now: float
+        self, one: Progress, all_of_them: Sequence[Progress], failed: dict[ObjectKey, RequestFailure], now: Instant
     ) -> Iterator[KarpenterIntent]:
         pod, gang = one.smart_pod, one.original.gang
         if not one.waiting or self._has_changed(one):
@@ -247,7 +247,7 @@ class KarpenterCore:
         else:
             yield release(one.smart_pod, S.HANDED_OVER, why)
 
-    def _fail(self, one: Progress, failure: RequestFailure, now: float) -> Iterator[KarpenterIntent]:
+    def _fail(self, one: Progress, failure: RequestFailure, now: Instant) -> Iterator[KarpenterIntent]:
         """Record the failure on the waiting pods and delete the smart pod. NodeClaim and Node stay."""
         attempts = max(one.attempts, one.smart_pod.attempts + 1)
         exhausted = (*one.original.exhausted, one.original.mapping)
@@ -287,11 +287,13 @@ class KarpenterCore:
 
     # Requests without a smart pod.
 
-    def _new(self, readings: Sequence[Progress | SmartPod], now: float) -> Iterator[KarpenterIntent]:
+    def _new(self, readings: Sequence[Progress | SmartPod], now: Instant) -> Iterator[KarpenterIntent]:
         known = [one for one in readings if isinstance(one, Progress)]
         # A smart pod that was created and deleted between two observations is never observed.
-        self._creating = {key: one for key, one in self._creating.items() if now < after(one[0], LONGEST_UNOBSERVED)}
-        self._wake_at += [after(since, LONGEST_UNOBSERVED) for since, _ in self._creating.values()]
+        self._creating = {
+            key: one for key, one in self._creating.items() if now < after(one[0], Seconds(LONGEST_UNOBSERVED))
+        }
+        self._wake_at += [after(since, Seconds(LONGEST_UNOBSERVED)) for since, _ in self._creating.values()]
         in_flight = len(readings) + len(self._creating)
         plan = self._planner.plan(self._unserved(known), in_flight=in_flight, now=now)
         self._wake_at += plan.wake_at
@@ -317,7 +319,7 @@ class KarpenterCore:
             for pod in node.handover.pods
         }
 
-    def _rejections(self, now: float) -> Iterator[KarpenterIntent]:
+    def _rejections(self, now: Instant) -> Iterator[KarpenterIntent]:
         """Record on the waiting pods, once, that the API server rejected their smart pod."""
         rejected, self._rejected = self._rejected, []
         for pods, detail in rejected:
@@ -328,7 +330,7 @@ class KarpenterCore:
                 if written is not None:
                     yield written
 
-    def _ended(self, intent: DeleteSmartPod, now: float) -> None:
+    def _ended(self, intent: DeleteSmartPod, now: Instant) -> None:
         pod = self.facts.smart_pods.get(intent.key)
         if pod is None:
             return

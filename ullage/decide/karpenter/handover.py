@@ -55,7 +55,7 @@ class DoesNotFit(NamedTuple):
 
 
 def choose_gpus(
-    assigner: PodAssigner, waiting: Iterable[Pod], node: str, smart_pod: ObjectKey | None, *, now: float
+    assigner: PodAssigner, waiting: Iterable[Pod], node: str, smart_pod: ObjectKey | None, *, now: Instant
 ) -> tuple[GpuLeaseRequest, ...] | DoesNotFit:
     """Choose GPUs of the node for each waiting pod by the scheduler's rules, as if the smart pod were deleted.
 
@@ -76,7 +76,7 @@ def choose_gpus(
 
 
 def _place_on(
-    assigner: PodAssigner, snapshot: ClusterSnapshot, pod: Pod, node: str, now: float
+    assigner: PodAssigner, snapshot: ClusterSnapshot, pod: Pod, node: str, now: Instant
 ) -> Placement | DoesNotFit:
     ready = assigner.entitled(pod)
     if not isinstance(ready, Pod):
@@ -93,7 +93,7 @@ def _place_on(
 
 
 def reserve(
-    node: HandoverNode, request: str, pods: Sequence[WaitingPod], leases: tuple[GpuLeaseRequest, ...], *, now: float
+    node: HandoverNode, request: str, pods: Sequence[WaitingPod], leases: tuple[GpuLeaseRequest, ...], *, now: Instant
 ) -> ReserveNode:
     """Close the node and lease its GPUs. A hand-over that is under way keeps its start time."""
     under_way = node.handover if node.handover is not None and node.handover.request == request else None

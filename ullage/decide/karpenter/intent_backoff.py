@@ -15,12 +15,12 @@ from ullage.model.intents import (
     ReserveNode,
 )
 from ullage.model.outcomes import IntentDone, IntentFailed, IntentRejected, IntentStale, KarpenterOutcome
-from ullage.model.units import Instant, after
+from ullage.model.units import Instant, Seconds, after
 
 SMART_POD, NODE, POD, NODE_POOL = "smart pod", "node", "pod", "NodePool"
 Subject = tuple[str, ObjectKey]
 
-UNOBSERVED = 5.0
+UNOBSERVED = Seconds(5.0)
 """Seconds until an intent that was performed and whose change is not observed may be repeated."""
 STALE = 1.0
 FIRST_FAILURE, LONGEST_FAILURE = 1.0, 60.0
@@ -67,7 +67,7 @@ class IntentBackoff:
         if subject not in self._failures:
             self._until.pop(subject, None)
 
-    def settle(self, outcome: KarpenterOutcome, *, now: float) -> int:
+    def settle(self, outcome: KarpenterOutcome, *, now: Instant) -> int:
         """Take the outcome of an intent. Returns the number of failures in a row."""
         subject = subject_of(outcome.intent)
         self._in_flight.discard(subject)
@@ -81,16 +81,18 @@ class IntentBackoff:
                 return 0
             case IntentStale():
                 self._failures.pop(subject, None)
-                self._until[subject] = after(now, STALE)
+                self._until[subject] = after(now, Seconds(STALE))
                 return 0
             case IntentFailed() | IntentRejected():
                 failures = self._failures[subject] = self._failures.get(subject, 0) + 1
-                self._until[subject] = after(now, min(LONGEST_FAILURE, FIRST_FAILURE * 2.0 ** min(failures - 1, 10)))
+                self._until[subject] = after(
+                    now, Seconds(min(LONGEST_FAILURE, FIRST_FAILURE * 2.0 ** min(failures - 1, 10)))
+                )
                 return failures
             case _:
                 assert_never(outcome)
 
-    def until(self, intent: KarpenterIntent, *, now: float) -> Instant | None:
+    def until(self, intent: KarpenterIntent, *, now: Instant) -> Instant | None:
         """Instant from which the intent may be tried; None if it may be tried now."""
         subject = subject_of(intent)
         until = self._until.get(subject)

@@ -14,6 +14,7 @@ from ullage.model.karpenter import (
     WaitingPod,
 )
 from ullage.model.lifecycles import SmartPodState as S
+from ullage.model.units import Instant
 
 LAUNCHED, REGISTERED, READY = "Launched", "Registered", "Ready"
 
@@ -68,7 +69,7 @@ def chooses_devices(inventory: Inventory | None) -> bool:
     return inventory is not None and inventory.kind is GpuNodeKind.COUNTED
 
 
-def node_claim_events(old: NodeClaim | None, new: NodeClaim | None, *, now: float) -> Iterator[NodeClaimEvent]:
+def node_claim_events(old: NodeClaim | None, new: NodeClaim | None, *, now: Instant) -> Iterator[NodeClaimEvent]:
     """Events between two observations of one NodeClaim; `new` is None once it is deleted."""
     if new is None:
         if old is not None and not old.deleting and not old.holds(READY):

@@ -37,7 +37,7 @@ class ProvisioningTimes:
     seconds: tuple[Seconds, ...]
     """Sorted."""
 
-    def expected(self, elapsed: float) -> tuple[Seconds, Seconds] | None:
+    def expected(self, elapsed: Seconds) -> tuple[Seconds, Seconds] | None:
         """Median and nine-in-ten time of those that took longer than `elapsed`; None if none did."""
         longer = [one for one in self.seconds if one > elapsed]
         if not longer:
@@ -54,12 +54,12 @@ class RequestOutlook:
     smart_pod: ObjectKey | None
     """None once the smart pod is gone and the node is handed over."""
     state: SmartPodState
-    since: float
+    since: Instant
     status: SmartPodStatus
     attempts: int = 0
     node_pool: str = ""
     node_claim: str = ""
-    claimed_at: float = 0.0
+    claimed_at: Instant = Instant(0.0)
     node: str = ""
     times: ProvisioningTimes
     expected: Instant | None = None
@@ -78,7 +78,7 @@ def provisioning_times(claims: Iterable[NodeClaim], node_pool: str) -> Provision
     return ProvisioningTimes(seconds=tuple(sorted(Seconds(max(0.0, one)) for one in took)))
 
 
-def request_outlooks(facts: KarpenterFacts, *, now: float) -> list[RequestOutlook]:
+def request_outlooks(facts: KarpenterFacts, *, now: Instant) -> list[RequestOutlook]:
     """Outlook of every request with a smart pod, by its name, then of every hand-over, by node."""
     found = [_of_smart_pod(facts, pod, now) for _, pod in sorted(facts.smart_pods.items())]
     served = {one.request for one in found}
@@ -89,7 +89,7 @@ def request_outlooks(facts: KarpenterFacts, *, now: float) -> list[RequestOutloo
     return found
 
 
-def explain_capacity(facts: KarpenterFacts, pod: Pod, *, now: float) -> tuple[str, ...]:
+def explain_capacity(facts: KarpenterFacts, pod: Pod, *, now: Instant) -> tuple[str, ...]:
     """Sentences on what Karpenter does for a pod without a node. Empty where nothing was asked of it."""
     mine = [one for one in request_outlooks(facts, now=now) if any(_is(waiting, pod) for waiting in one.pods)]
     said = [sentence for one in mine for sentence in _sentences(one, now)]
@@ -110,13 +110,13 @@ def _unprotected(facts: KarpenterFacts, node_pool: str) -> Iterator[str]:
         yield f"NodePool {node_pool} is {HANDOVER_UNPROTECTED}: {pool.unprotected.message}"
 
 
-def _again(retry_at: float, now: float) -> str:
+def _again(retry_at: Instant, now: Instant) -> str:
     if not retry_at:
         return "when the pod, the mapping or the NodePool changes"
     return f"at {spoken_time(retry_at)}" if retry_at > now else "now"
 
 
-def spoken_time(at: float) -> str:
+def spoken_time(at: Instant) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%H:%M:%SZ")
 
 
@@ -124,12 +124,12 @@ def _is(waiting: WaitingPod, pod: Pod) -> bool:
     return (waiting.key, waiting.uid) == (pod.key, pod.uid)
 
 
-def _of_smart_pod(facts: KarpenterFacts, pod: SmartPod, now: float) -> RequestOutlook:
+def _of_smart_pod(facts: KarpenterFacts, pod: SmartPod, now: Instant) -> RequestOutlook:
     claim = facts.claim_of(pod.request)
     state = SmartPodState(pod.state) if pod.state in _NAMES else SmartPodState.PENDING
     node_pool = "" if claim is None else claim.node_pool
     times = provisioning_times(facts.node_claims.values(), node_pool)
-    known = None if claim is None or claim.holds(READY) else times.expected(now - claim.created)
+    known = None if claim is None or claim.holds(READY) else times.expected(Seconds(now - claim.created))
     began = 0.0 if claim is None else claim.created
     return RequestOutlook(
         request=pod.request,
@@ -141,7 +141,7 @@ def _of_smart_pod(facts: KarpenterFacts, pod: SmartPod, now: float) -> RequestOu
         attempts=pod.attempts,
         node_pool=node_pool,
         node_claim=pod.node_claim if claim is None else claim.name,
-        claimed_at=began,
+        claimed_at=Instant(began),
         node=pod.node or ("" if claim is None else claim.node),
         times=times,
         expected=None if known is None else Instant(began + known[0]),
@@ -160,13 +160,13 @@ def _of_handover(facts: KarpenterFacts, node: HandoverNode, handover: Handover) 
         status=SmartPodStatus.COMPLETED,
         node_pool=node.node_pool,
         node_claim="" if claim is None else claim.name,
-        claimed_at=0.0 if claim is None else claim.created,
+        claimed_at=Instant(0.0) if claim is None else claim.created,
         node=node.name,
         times=provisioning_times(facts.node_claims.values(), node.node_pool),
     )
 
 
-def _sentences(one: RequestOutlook, now: float) -> Iterator[str]:
+def _sentences(one: RequestOutlook, now: Instant) -> Iterator[str]:
     lasted = f"for {max(0.0, now - one.since):.0f} s"
     if one.smart_pod is None:
         yield f"wait: node {one.node} is handed over to it (request {one.request}, {lasted})"
@@ -180,7 +180,7 @@ def _sentences(one: RequestOutlook, now: float) -> Iterator[str]:
     yield _expected(one, one.times.seconds, now)
 
 
-def _expected(one: RequestOutlook, seconds: Sequence[float], now: float) -> str:
+def _expected(one: RequestOutlook, seconds: Sequence[Seconds], now: Instant) -> str:
     if not seconds:
         return f"when it comes is not known: no NodeClaim of NodePool {one.node_pool} has become Ready yet"
     count = f"{len(seconds)} earlier NodeClaim{'s' if len(seconds) > 1 else ''}"

@@ -54,11 +54,11 @@ class KarpenterPolicy:
     namespace: str = _USUAL.namespace
     image: str = _USUAL.image
     priority_class: str = _USUAL.priority_class
-    batch_window: float = _USUAL.batch_window
+    batch_window: Seconds = _USUAL.batch_window
     max_in_flight: int = _USUAL.max_in_flight
     max_retry_attempts: int = _USUAL.max_retry_attempts
-    first_backoff: float = _USUAL.initial_backoff
-    longest_backoff: float = _USUAL.max_backoff
+    first_backoff: Seconds = _USUAL.initial_backoff
+    longest_backoff: Seconds = _USUAL.max_backoff
     active_deadline: int = 600
     deadlines: Mapping[S, Seconds] = field(default_factory=lambda: DEFAULT_DEADLINES)
 

@@ -88,7 +88,7 @@ class ProgressReader:
         """True if the agent of the node has reported its GPUs."""
         return node in self._assigner.snapshot.state.inventories
 
-    def read(self, pod: SmartPod, original: OriginalRequest, *, now: float) -> Progress:
+    def read(self, pod: SmartPod, original: OriginalRequest, *, now: Instant) -> Progress:
         waiting = self.waiting(original.pods)
         claim = self.facts.claim_of(pod.request)
         leases, missing = self._gpus(pod, waiting, now)
@@ -129,7 +129,7 @@ class ProgressReader:
         return self._assigner.snapshot.state.inventories.get(node)
 
     def _gpus(
-        self, pod: SmartPod, waiting: Sequence[Pod], now: float
+        self, pod: SmartPod, waiting: Sequence[Pod], now: Instant
     ) -> tuple[tuple[GpuLeaseRequest, ...], DoesNotFit]:
         """Choose GPUs of the smart pod's node for the waiting pods; else the reason why there are none."""
         node = self.facts.nodes.get(pod.node)
@@ -151,7 +151,7 @@ class ProgressReader:
     def _leased(self, node: str, uid: str) -> frozenset[int]:
         return self.leased.get((node, uid), frozenset()) | frozenset(self.facts.leased(node, uid))
 
-    def _since(self, pod: SmartPod, state: S, claim: str, now: float) -> Instant:
+    def _since(self, pod: SmartPod, state: S, claim: str, now: Instant) -> Instant:
         """Instant at which the state began: as recorded, never in the future. Loss of the NodeClaim restarts it."""
         lost_claim = bool(pod.node_claim) and pod.node_claim != claim and not pod.node
         if pod.state != state.value or lost_claim:

@@ -49,7 +49,7 @@ class RequestPlanner:
         self._since: dict[str, Instant] = {}
         """Instant at which a request was first seen due without a smart pod, by pod uid."""
 
-    def plan(self, wanted: Sequence[CapacityRequest], *, in_flight: int, now: float) -> Requesting:
+    def plan(self, wanted: Sequence[CapacityRequest], *, in_flight: int, now: Instant) -> Requesting:
         """`wanted` have no smart pod and no node closed for them; `in_flight` smart pods exist."""
         found = Requesting()
         due = [one for one in wanted if self._is_due(one, found, now)]
@@ -72,7 +72,7 @@ class RequestPlanner:
             found.create += [create_smart_pod(one, self._policy, why=_why(one)) for one in groups]
         return found
 
-    def _is_due(self, request: CapacityRequest, found: Requesting, now: float) -> bool:
+    def _is_due(self, request: CapacityRequest, found: Requesting, now: Instant) -> bool:
         failure = self._retry.recorded(request)
         if failure is None or (failure.retry_at and failure.retry_at <= now):
             return True
@@ -87,7 +87,7 @@ class RequestPlanner:
         coming: dict[str, int],
         found: Requesting,
         *,
-        now: float,
+        now: Instant,
     ) -> list[RequestGroup]:
         """Groups of one gang, or of single pods; none where one member of a gang cannot be served."""
         chosen: list[tuple[CapacityRequest, Chosen]] = []
@@ -124,7 +124,7 @@ class RequestPlanner:
         request: CapacityRequest,
         failure: RequestFailure,
         found: Requesting,
-        now: float,
+        now: Instant,
     ) -> None:
         """Record the failure on the waiting pod; for a gang, on every member."""
         for one in batch if request.gang is not None else (request,):
@@ -146,7 +146,7 @@ class RequestPlanner:
             found[mapping.node_pool] = found.get(mapping.node_pool, 0) + pod.original.gpu_count
         return found
 
-    def _orphans(self, now: float) -> list[NodeClaim]:
+    def _orphans(self, now: Instant) -> list[NodeClaim]:
         """Upcoming NodeClaims of requests that are over, oldest first: the next request takes them.
 
         A NodeClaim older than the registration deadline is left out.

@@ -12,7 +12,7 @@ from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.model.intents import RecordFailure
 from ullage.model.karpenter import CapacityRequest
 from ullage.model.karpenter_failure import FailureKind, RecordedFailure, RequestFailure
-from ullage.model.units import after
+from ullage.model.units import Instant, after
 
 _decode = msgspec.json.Decoder(RecordedFailure).decode
 
@@ -54,7 +54,7 @@ class SmartPodRetries:
         failure: RequestFailure,
         attempts: int,
         *,
-        now: float,
+        now: Instant,
         exhausted: Sequence[str] = (),
     ) -> RecordFailure | None:
         """Intent that records the failure on the waiting pod; None if it is recorded already."""
@@ -67,7 +67,7 @@ class SmartPodRetries:
             reason=failure.reason,
             message=failure.message,
             attempts=attempts,
-            retry_at=retry_at,
+            retry_at=Instant(retry_at),
             fingerprint=self.fingerprint(request),
             at=now,
             exhausted=left_out,
@@ -82,11 +82,11 @@ class SmartPodRetries:
         return isinstance(choose(request, self._policy.mappings, self._facts.node_pools), Chosen)
 
     def _again(
-        self, request: CapacityRequest, failure: RequestFailure, attempts: int, exhausted: Sequence[str], now: float
-    ) -> tuple[float, tuple[str, ...]]:
+        self, request: CapacityRequest, failure: RequestFailure, attempts: int, exhausted: Sequence[str], now: Instant
+    ) -> tuple[Instant, tuple[str, ...]]:
         """Return the instant of the next attempt (0: only after a change), and the mappings that it leaves out."""
         if failure.kind in (FailureKind.PERMANENT, FailureKind.UNAVAILABLE):
-            return 0.0, ()
+            return Instant(0.0), ()
         if failure.kind is FailureKind.LIMITS and not self._fits_limits(request):
             return after(now, self._policy.longest_backoff), ()
         if failure.kind is FailureKind.CAPACITY and exhausted:

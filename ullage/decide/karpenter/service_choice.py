@@ -10,12 +10,13 @@ from ullage.decide.karpenter.node_pool_mapping import Chosen
 from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
 from ullage.model.claim import DeviceRequest
 from ullage.model.provisioner import Provisioner
+from ullage.model.units import Instant
 
 Price = tuple[bool, float]
 """Order of prices: known ones first, then by the price of one GPU per hour, in millionths."""
 
 
-def prefers_karpenter(chosen: Chosen, ask: DeviceRequest, provisioners: Iterable[Provisioner], *, now: float) -> bool:
+def prefers_karpenter(chosen: Chosen, ask: DeviceRequest, provisioners: Iterable[Provisioner], *, now: Instant) -> bool:
     """True if the mapping's GPUs are cheaper than those of every NodeProvisioner that could serve the request.
 
     A price that is not known comes after every known one. Equal prices are served by the NodeProvisioner, whose nodes
@@ -31,7 +32,7 @@ def _price_of(provisioner: Provisioner) -> Price:
     return template.price == 0, template.price / max(1, template.gpus.count)
 
 
-def _may_serve(provisioner: Provisioner, ask: DeviceRequest, now: float) -> bool:
+def _may_serve(provisioner: Provisioner, ask: DeviceRequest, now: Instant) -> bool:
     """True if a new node of the provisioner could have the GPUs, and it may buy. Placement is the plan's to check."""
     gpus, limits, back_off = provisioner.template.gpus, provisioner.thresholds, provisioner.back_off
     if limits.paused or limits.recommend_only or (back_off is not None and back_off.until > now):

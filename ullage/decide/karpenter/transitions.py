@@ -29,7 +29,7 @@ class TransitionLog:
         self._states: dict[str, tuple[S, Instant]] = {}
         self._moves: list[Transition] = []
 
-    def observe(self, request: str, state: S, *, now: float) -> None:
+    def observe(self, request: str, state: S, *, now: Instant) -> None:
         before = self._states.get(request)
         start = None if before is None else before[0]
         if start is state:

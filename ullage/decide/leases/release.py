@@ -14,6 +14,7 @@ from enum import StrEnum
 
 from ullage.model.device import Inventory
 from ullage.model.lease import GpuLease, HolderPod, LeaseHold
+from ullage.model.units import Instant, Seconds, after
 
 
 class ReleaseReason(StrEnum):
@@ -46,7 +47,7 @@ class KeepReason(StrEnum):
 @dataclass(frozen=True, slots=True)
 class KeepHold:
     why: KeepReason
-    again_at: float | None = None
+    again_at: Instant | None = None
     """Instant of the next judgement without an event; None if only an event can change the answer."""
 
 
@@ -69,9 +70,9 @@ Judgement = KeepHold | ReleaseHold | FenceThenRelease
 class LeaseGcPolicy:
     """Time limits of the LeaseGarbageCollector, in seconds."""
 
-    abandoned_after: float = 60.0
+    abandoned_after: Seconds = Seconds(60.0)
     """Age of a pending pod's Lease at which it is abandoned. A gang that waits longer renews its Leases in time."""
-    report_counts_for: float = 90.0
+    report_counts_for: Seconds = Seconds(90.0)
     """Age up to which an agent's report of processes counts."""
 
 
@@ -89,7 +90,7 @@ def decide_hold(
     pod: HolderPod | None,
     node_facts: LeaseNodeFacts,
     *,
-    now: float,
+    now: Instant,
     policy: LeaseGcPolicy = LeaseGcPolicy(),  # noqa: B008 - frozen
 ) -> Judgement:
     """Judge one hold. `pod` is the pod that has the holder's name now. `lease.renewed` may not lie after `now`."""
@@ -105,7 +106,7 @@ def decide_hold(
     return (
         FenceThenRelease(ReleaseReason.ABANDONED)
         if now >= abandoned_at
-        else KeepHold(KeepReason.POD_IS_PENDING, abandoned_at)
+        else KeepHold(KeepReason.POD_IS_PENDING, Instant(abandoned_at))
     )
 
 
@@ -115,7 +116,7 @@ def decide_fenced(
     pod: HolderPod | None,
     node_facts: LeaseNodeFacts,
     *,
-    now: float,
+    now: Instant,
     policy: LeaseGcPolicy = LeaseGcPolicy(),  # noqa: B008 - frozen
 ) -> KeepHold | ReleaseHold:
     """Judge one hold on the pod as the fence found it: a pod still pending cannot be bound to this GPU any more."""
@@ -139,9 +140,9 @@ def _ended(lease: GpuLease, hold: LeaseHold, pod: HolderPod | None) -> ReleaseRe
 
 def _quarantined_until(
     lease: GpuLease, hold: LeaseHold, node_facts: LeaseNodeFacts, policy: LeaseGcPolicy
-) -> float | None:
+) -> Instant | None:
     """End of the quarantine by a process seen on the GPU, unless a later report ends it; None without quarantine."""
     if node_facts.inventory is None or not node_facts.node_exists:
         return None
     seen = any(device.id == lease.device and hold.uid in device.in_use_by for device in node_facts.inventory.devices)
-    return node_facts.inventory.reported_at + policy.report_counts_for if seen else None
+    return after(node_facts.inventory.reported_at, policy.report_counts_for) if seen else None

@@ -28,7 +28,7 @@ from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.pod import Pod
 from ullage.model.scoring import DEFAULT_POLICY
 from ullage.model.stepper import Stepper
-from ullage.model.units import Seconds
+from ullage.model.units import Instant, Seconds
 from ullage.model.verdict import ClusterEvent, Reason, Verdict
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.snapshot import ClusterSnapshot
@@ -170,7 +170,7 @@ class PlacementEngine:
         yield Seconds(0.0)
         yield from self.quota.warm_up()
 
-    def place(self, pod: Pod, *, now: float, closed: Codes | None = None) -> Placement | NoFit:
+    def place(self, pod: Pod, *, now: Instant, closed: Codes | None = None) -> Placement | NoFit:
         """Best placement for a pod that holds no room. `closed` has the codes of rows refused for other reasons."""
         ranking = self._rankings.fitted(pod.shape, now=now)
         beyond = ranking.verdicts.beyond(pod)
@@ -204,12 +204,12 @@ class PlacementEngine:
             return NoFit(len(ranking.order), {choice.reason: 1})
         return Placement(node, choice, self._uuids(row, choice), fitting, level_of(rank))
 
-    def codes(self, pod: Pod, *, now: float) -> Codes:
+    def codes(self, pod: Pod, *, now: Instant) -> Codes:
         """Filter codes of all rows for a pod that holds no room (see `filters.codes`); 0 fits. Valid until a change."""
         codes, ask = self._fit.codes(pod), device_ask(pod)
         return codes if ask is None else first_of(codes, self._gpus.codes(ask, now=now))
 
-    def rejections(self, pod: Pod, *, now: float) -> list[RejectedRows]:
+    def rejections(self, pod: Pod, *, now: Instant) -> list[RejectedRows]:
         """Everything that rejects a pod that holds no room, rule by rule: not only the first rule for each row."""
         filters = self._fit.verdicts(pod.shape)
         found = [RejectedRows(code, mask) for code, mask in filters.rows.rejections()]
@@ -221,7 +221,7 @@ class PlacementEngine:
         lasting, codes = self._gpus.lasting(ask), self._gpus.codes(ask, now=now)
         return [*found, *_by_code(lasting, lasting=True), *_by_code(np.where(lasting == codes, 0, codes))]
 
-    def place_on(self, pod: Pod, node: str, *, now: float) -> Placement | Reason:
+    def place_on(self, pod: Pod, node: str, *, now: Instant) -> Placement | Reason:
         """Placement on one node, or the reason for none. Scores no nodes."""
         row = self._snapshot.columns.rows.get(node)
         if row is None:
@@ -235,7 +235,7 @@ class PlacementEngine:
         choice = None if ask is None else self._gpus.choice(ask, row)
         return choice.reason if isinstance(choice, Verdict) else Placement(node, choice, self._uuids(row, choice))
 
-    def explain(self, pod: Pod, *, now: float, among: Iterable[str] | None = None) -> dict[str, Verdict]:
+    def explain(self, pod: Pod, *, now: Instant, among: Iterable[str] | None = None) -> dict[str, Verdict]:
         """Verdicts of all nodes, or of those `among`, with details, by node name."""
         ask = device_ask(pod)
         verdicts = self._fit.explain(pod, among)
@@ -266,7 +266,7 @@ class PlacementEngine:
     def _kind(self, node: str) -> NodeKindCode:
         return NodeKindCode(int(self._snapshot.columns.gpus.kind[self._snapshot.columns.rows[node]]))
 
-    def _refusal(self, pod: Pod, now: float, closed: Codes | None) -> NoFit:
+    def _refusal(self, pod: Pod, now: Instant, closed: Codes | None) -> NoFit:
         codes = self.codes(pod, now=now)
         return _refusal(codes if closed is None else first_of(codes, closed))
 

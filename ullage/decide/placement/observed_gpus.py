@@ -19,6 +19,7 @@ from ullage.model.lease import GpuLease
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, asking_for, interned
+from ullage.model.units import Instant
 from ullage.state.cluster import ClusterState
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.dra_allocations import ABOVE_ALL
@@ -125,7 +126,7 @@ def _user(node: str, device: int) -> Pod:
     return Pod(
         key=ObjectKey(IN_USE, name),
         uid=f"{IN_USE}/{name}",
-        created=0.0,
+        created=Instant(0.0),
         node=node,
         phase=Phase.RUNNING,
         deleting=False,

@@ -21,6 +21,7 @@ from ullage.decide.placement.reasons import REASON_INFO
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
+from ullage.model.units import Instant
 from ullage.model.verdict import CuredBy, Reason
 from ullage.state.node_columns import UNREADY_TAINTS
 from ullage.state.snapshot import ClusterSnapshot
@@ -98,7 +99,7 @@ def main_reason(reasons: Mapping[Reason, int]) -> Reason | None:
     return min(known, key=lambda one: (nearness(one), -reasons[one], REASONS.index(one)), default=None)
 
 
-def find_obstacle(engine: PlacementEngine, pod: Pod, *, now: float, closed: Codes | None = None) -> Obstacle | None:
+def find_obstacle(engine: PlacementEngine, pod: Pod, *, now: Instant, closed: Codes | None = None) -> Obstacle | None:
     """The obstacle of a pod that holds no room; None if a node fits. `closed` has codes of rows a quota refuses."""
     columns = engine.snapshot.columns
     rejected = _without_implied(engine.rejections(pod, now=now), pod, engine.snapshot)
@@ -185,7 +186,7 @@ class KnownObstacles:
         pod: Pod,
         reasons: Collection[Reason],
         *,
-        now: float,
+        now: Instant,
         closed: Codes | None = None,
     ) -> Obstacle | None:
         """The obstacle of a pod that nodes refused for these reasons."""

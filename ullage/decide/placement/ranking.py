@@ -22,6 +22,7 @@ from ullage.decide.placement.score.vm import relief_scores, vm_scores
 from ullage.decide.placement.score_view import CPU, ScoreView
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
+from ullage.model.units import Instant
 from ullage.state.node_columns import NodeColumns
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -112,7 +113,7 @@ class NodeRankings:
         self._looking: GpuScorer | None = None
         self._looked_at = -1
 
-    def fitted(self, shape: Shape, *, now: float) -> NodeRanking:
+    def fitted(self, shape: Shape, *, now: Instant) -> NodeRanking:
         """Ranking of a shape, with `fits` up to date."""
         ranking = self._remember(shape)
         if ranking.table is not None:

@@ -11,15 +11,16 @@ from ullage.decide.preemption.nominated import nominated_ahead, placement_to_be
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.stepper import StepMeter, Stepper
+from ullage.model.units import Instant, Seconds
 
-NOMINATED_COST = 0.000_5
+NOMINATED_COST = Seconds(0.000_5)
 """Modelled CPU seconds of finding the placement of one nominated pod."""
 
 
 class Assumptions:
     """Assumptions of one search, on the engine it asks."""
 
-    def __init__(self, engine: PlacementEngine, *, now: float) -> None:
+    def __init__(self, engine: PlacementEngine, *, now: Instant) -> None:
         self.engine = engine
         self.now = now
         self._gone: dict[ObjectKey, None] = {}

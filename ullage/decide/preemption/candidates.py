@@ -19,6 +19,7 @@ from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
 from ullage.model.stepper import StepMeter, Stepper
+from ullage.model.units import Instant, Seconds
 from ullage.model.verdict import Reason
 
 PLAIN = tuple(
@@ -63,7 +64,7 @@ def candidates(
             bound = bounds.of_node(short, leaving, evictable, plain=is_plain)
             if bound is not None:
                 found.append(PreemptionCandidate((*bound, node), node))
-        if meter.spend(NODE_COST + POD_COST * (len(leaving) + len(evictable))):
+        if meter.spend(Seconds(NODE_COST + POD_COST * (len(leaving) + len(evictable)))):
             meter.has_time = yield meter.take()
         if not meter.has_time:
             break
@@ -165,7 +166,7 @@ class _Bounds:
         return known
 
 
-def _latest(evictable: list[Pod], floor: int, fewest: int) -> float:
+def _latest(evictable: list[Pod], floor: int, fewest: int) -> Instant:
     """Latest possible creation time of the oldest among the most important victims."""
     came = sorted((pod.created for pod in evictable if pod.priority == floor), reverse=True)
     # Where all are of one priority, all victims count: as many as are needed came no later than the last of so many.

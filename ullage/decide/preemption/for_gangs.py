@@ -20,13 +20,14 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import Preempt, Victim
 from ullage.model.pod import Pod
 from ullage.model.stepper import StepMeter, Stepper, finish
+from ullage.model.units import Instant, Seconds
 
-MEMBER_COST = 0.000_3
+MEMBER_COST = Seconds(0.000_3)
 """Modelled CPU seconds of placing one member."""
 
 
 def preempt_for_gang(
-    engine: PlacementEngine, gang: GangRequest, around: PreemptionContext, *, now: float
+    engine: PlacementEngine, gang: GangRequest, around: PreemptionContext, *, now: Instant
 ) -> tuple[Preempt, ...] | NoPreemption:
     """Decide on preemption for a gang at once."""
     return finish(search_gang_preemption(Assumptions(engine, now=now), gang, around))

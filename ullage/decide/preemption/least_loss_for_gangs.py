@@ -21,6 +21,7 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.stepper import StepMeter, Stepper
+from ullage.model.units import Seconds
 
 MOST_NODES = 8
 """Nodes whose pods are victims of the sets, beside those found member by member."""
@@ -71,7 +72,7 @@ def with_less_lost(
             places = yield from tried(pods)
             if places is not None:
                 return GangVictims(pods, places)
-        if meter.spend(SET_COST):
+        if meter.spend(Seconds(SET_COST)):
             meter.has_time = yield meter.take()
         if not meter.has_time or tries >= MOST_TRIES:
             break

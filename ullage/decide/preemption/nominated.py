@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
 from ullage.decide.placement.filters.codes import Codes
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 
 
 def nominated_ahead(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod]) -> list[Pod]:
@@ -24,7 +25,7 @@ def nominated_ahead(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod])
     return sorted(ahead, key=lambda other: (-other.priority, other.created, other.key))
 
 
-def place_nominated(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: float) -> bool:
+def place_nominated(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod], *, now: Instant) -> bool:
     """Place the nominated pods that count for this pod; to be called in a what-if. Return whether there were any."""
     snapshot, ahead = engine.snapshot, nominated_ahead(engine, pod, nominated)
     for other in ahead:
@@ -37,7 +38,7 @@ def place_nominated(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod],
 
 
 def place_beside_nominated(
-    engine: PlacementEngine, pod: Pod, nominated: Collection[Pod], *, now: float, closed: Codes | None = None
+    engine: PlacementEngine, pod: Pod, nominated: Collection[Pod], *, now: Instant, closed: Codes | None = None
 ) -> Placement | NoFit:
     """Best placement that takes nothing from nominated pods; for a nominated pod, its own node first.
 
@@ -54,7 +55,7 @@ def place_beside_nominated(
     return answer if isinstance(alone, Placement) else NoFit(1, {alone: 1})
 
 
-def _own_node(engine: PlacementEngine, pod: Pod, now: float, closed: Codes | None) -> Placement | None:
+def _own_node(engine: PlacementEngine, pod: Pod, now: Instant, closed: Codes | None) -> Placement | None:
     row = engine.snapshot.columns.rows.get(pod.nominated)
     if row is None or (closed is not None and closed[row]):
         return None
@@ -62,7 +63,7 @@ def _own_node(engine: PlacementEngine, pod: Pod, now: float, closed: Codes | Non
     return placement if isinstance(placement, Placement) else None
 
 
-def placement_to_be(engine: PlacementEngine, pod: Pod, *, now: float) -> Placement | None:
+def placement_to_be(engine: PlacementEngine, pod: Pod, *, now: Instant) -> Placement | None:
     """Placement of a nominated pod on its node: now, else without leaving pods, else without pods of lower priority."""
     with engine.snapshot.what_if():
         for gone in (_nobody, _leaving, _lower):

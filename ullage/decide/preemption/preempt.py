@@ -22,11 +22,12 @@ from ullage.decide.preemption.victims import VictimSelector, VictimSet
 from ullage.model.intents import Preempt, Victim
 from ullage.model.pod import Pod
 from ullage.model.stepper import StepMeter, Stepper, finish
+from ullage.model.units import Instant, Seconds
 
 LEAST_CLEARINGS = 100
 CLEARINGS_PER_NODES = 10
 """VictimSets compared at most: `LEAST_CLEARINGS`, or one per this many nodes of the cluster if that is more."""
-CANDIDATE_COST = 0.000_05
+CANDIDATE_COST = Seconds(0.000_05)
 """Modelled CPU seconds of trying one node, beside its victims."""
 
 
@@ -59,7 +60,7 @@ class NoPreemption:
     detail: str = ""
 
 
-def preempt(engine: PlacementEngine, pod: Pod, around: PreemptionContext, *, now: float) -> Preempt | NoPreemption:
+def preempt(engine: PlacementEngine, pod: Pod, around: PreemptionContext, *, now: Instant) -> Preempt | NoPreemption:
     """Decide on preemption for a pod that fits no node, at once. Leaves the snapshot as it was."""
     return finish(search_preemption(Assumptions(engine, now=now), pod, around))
 
@@ -81,7 +82,7 @@ def search_preemption(given: Assumptions, pod: Pod, around: PreemptionContext) -
     return found if isinstance(found, NoPreemption) else _action(pod, found)
 
 
-def _is_waiting(engine: PlacementEngine, protection: VictimProtection, pod: Pod, now: float) -> bool:
+def _is_waiting(engine: PlacementEngine, protection: VictimProtection, pod: Pod, now: Instant) -> bool:
     """True if a pod is leaving the node nominated for this pod, and that node fits or may become fit."""
     row = engine.snapshot.columns.rows.get(pod.nominated)
     if row is None:

@@ -15,6 +15,7 @@ from ullage.model.disruption_budget import PodDisruptionBudget
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
 
@@ -70,7 +71,7 @@ class EvictionUnit:
     """Number of pods that may go without the others: members of a gang beyond its min_member."""
 
     @property
-    def importance(self) -> tuple[int, float, ObjectKey]:
+    def importance(self) -> tuple[int, Instant, ObjectKey]:
         """Sort key, the most important first: higher priority, then older."""
         first = min(self.pods, key=lambda pod: (pod.created, pod.key))
         return -max(pod.priority for pod in self.pods), first.created, first.key

@@ -8,6 +8,7 @@ from ullage.decide.preemption.protection import PreemptionContext, VictimProtect
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import Preempt
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 
 
 def is_still_right(
@@ -16,7 +17,7 @@ def is_still_right(
     pods: Mapping[ObjectKey, Pod],
     around: PreemptionContext,
     *,
-    now: float,
+    now: Instant,
 ) -> bool:
     """True if all victims may still be evicted, are still needed, and make room for all nominated `pods`."""
     return _may_go(engine, actions, pods, around) and _are_needed_and_enough(engine, actions, pods, around, now)
@@ -39,7 +40,7 @@ def _are_needed_and_enough(
     actions: Sequence[Preempt],
     pods: Mapping[ObjectKey, Pod],
     around: PreemptionContext,
-    now: float,
+    now: Instant,
 ) -> bool:
     snapshot = engine.snapshot
     lowest = min((pods[action.pod] for action in actions), key=lambda pod: (pod.priority, pod.key))
@@ -56,7 +57,7 @@ def _are_needed_and_enough(
         return _fit_all(engine, actions, pods, now)
 
 
-def _fit_all(engine: PlacementEngine, actions: Sequence[Preempt], pods: Mapping[ObjectKey, Pod], now: float) -> bool:
+def _fit_all(engine: PlacementEngine, actions: Sequence[Preempt], pods: Mapping[ObjectKey, Pod], now: Instant) -> bool:
     """True if every pod fits on the node nominated for it, all of them together."""
     with engine.snapshot.what_if():
         for action in actions:

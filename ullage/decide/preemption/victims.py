@@ -18,6 +18,7 @@ from ullage.decide.preemption.least_loss import MOST_SETS, choices, sets_by_loss
 from ullage.decide.preemption.protection import EvictionUnit, Limit, VictimProtection, gpus_lost
 from ullage.model.pod import Pod
 from ullage.model.stepper import StepMeter, Stepper
+from ullage.model.units import Seconds
 from ullage.model.verdict import Verdict
 from ullage.state.device_columns import NodeKindCode
 
@@ -102,7 +103,7 @@ class VictimSelector:
         best: VictimSet | None = None
         for plan in self._plans(node):
             found = min(self._of_plan(node, leaving, plan), key=_rank, default=None)
-            if self._meter.spend(PLAN_COST + UNIT_COST * len(plan)):
+            if self._meter.spend(Seconds(PLAN_COST + UNIT_COST * len(plan))):
                 self._meter.has_time = yield self._meter.take()
             if found is not None:
                 worth = best_elsewhere is None or (found.rank[0], least) <= best_elsewhere[:2]
@@ -129,7 +130,7 @@ class VictimSelector:
                 cost = PLAN_COST + UNIT_COST * (len(idle) + len(chosen))
             else:
                 cost = CHOICE_COST
-            if self._meter.spend(cost):
+            if self._meter.spend(Seconds(cost)):
                 self._meter.has_time = yield self._meter.take()
         return best
 

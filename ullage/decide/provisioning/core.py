@@ -36,9 +36,10 @@ from ullage.model.outcomes import (
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Provisioner
 from ullage.model.stepper import Stepper
+from ullage.model.units import Instant, Seconds, Steady
 from ullage.state.snapshot import ClusterSnapshot
 
-LEFT_LEASE_SECONDS = 60.0
+LEFT_LEASE_SECONDS = Seconds(60.0)
 """Seconds for which a GPU whose pod is gone and whose Lease remains counts as free: it is about to be freed.
 
 A GPU that is held for longer is in quarantine, and pending pods need another.
@@ -59,7 +60,7 @@ class ProvisioningCore:
         """True for a pod, or the supposed target of a VM, that another system buys a node for."""
         self._sightings = Sightings()
         self._deletes = DeleteBackoff()
-        self._protected: dict[str, float] = {}
+        self._protected: dict[str, Instant] = {}
         """Protected nodes, each with the time until which it is, by the monotonic clock."""
 
     def configure(self, settings: Settings) -> None:
@@ -70,12 +71,14 @@ class ProvisioningCore:
         """True if the event calls for a new plan. To be called after the snapshot has changed."""
         return can_change_plan(event)
 
-    def prune(self, pool: Provisioner, instances: Sequence[Instance], *, staleness: float, now: float) -> Provisioner:
+    def prune(
+        self, pool: Provisioner, instances: Sequence[Instance], *, staleness: Seconds, now: Instant
+    ) -> Provisioner:
         """The pool without awaited instances that are listed by now, or ought to have been."""
         return prune_awaited(pool, {one.id for one in instances}, staleness=staleness, now=now)
 
     def facts(
-        self, pools: Sequence[Provisioner], instances: Sequence[Instance], *, now: float, steady: float
+        self, pools: Sequence[Provisioner], instances: Sequence[Instance], *, now: Instant, steady: Steady
     ) -> FleetFacts:
         """Facts of a plan beside the snapshot. `instances`: of all providers, with the names of their nodes."""
         self._protected = {node: until for node, until in self._protected.items() if until > steady}
@@ -87,11 +90,11 @@ class ProvisioningCore:
             protected=frozenset(self._protected),
             budget=self._settings.budget,
             seen=self._sightings.look(pools, instances, self.snapshot.state, now=now, steady=steady),
-            deletes_at={name: now + seconds for name, seconds in deletes.items() if seconds},
+            deletes_at={name: Instant(now + seconds) for name, seconds in deletes.items() if seconds},
             leaving=frozenset(left),
         )
 
-    def plan(self, fleet: FleetFacts, *, now: float) -> Stepper[FleetPlan]:
+    def plan(self, fleet: FleetFacts, *, now: Instant) -> Stepper[FleetPlan]:
         """Decide on every pool, in steps. Events and outcomes may come between them."""
         waiting = yield from pending_in_steps(self.assigner, self._counts)
         moving = filter(lambda pod: not self.served_elsewhere(pod), vms_in_need(self.snapshot))
@@ -106,15 +109,17 @@ class ProvisioningCore:
         """Forget the plan: there is no pool."""
         self.planned = None
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self) -> Instant | None:
         """Time of the next plan if no event comes first."""
         return None if self.planned is None else self.planned.wake_at
 
-    def open_purchase(self, pool: Provisioner, intent: ScaleUp, *, now: float) -> Provisioner:
+    def open_purchase(self, pool: Provisioner, intent: ScaleUp, *, now: Instant) -> Provisioner:
         """The pool with the purchase, to be written before the cloud is asked."""
         return open_purchase(pool, intent, now=now)
 
-    def settle(self, pool: Provisioner, outcomes: Sequence[PoolOutcome], *, now: float, steady: float) -> Provisioner:
+    def settle(
+        self, pool: Provisioner, outcomes: Sequence[PoolOutcome], *, now: Instant, steady: Steady
+    ) -> Provisioner:
         """The pool after the outcomes of one step: purchase, awaited instances and back-off, to be written."""
         deletions = [one for one in outcomes if isinstance(one.action, TerminateInstance)]
         if deletions:
@@ -122,7 +127,7 @@ class ProvisioningCore:
         for outcome in outcomes:
             match outcome:
                 case PoolActionFailed(setback=PoolFailure.PROTECTED):
-                    self._protected[outcome.action.node] = steady + self._settings.protected_recheck_timeout
+                    self._protected[outcome.action.node] = Instant(steady + self._settings.protected_recheck_timeout)
                 case NodesLaunched() | LaunchFailed():
                     pool = settle_purchase(pool, outcome, now=now)
                 case _:

@@ -38,6 +38,7 @@ from ullage.model.pod import Pod
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, PoolNode
 from ullage.model.shape import Shape
 from ullage.model.stepper import Stepper, finish, sort_in_steps
+from ullage.model.units import Instant, Seconds
 
 NO_BUDGET = FleetBudget()
 
@@ -50,7 +51,7 @@ class NodeDemand:
     """Number of nodes by zone. In the empty zone the cloud chooses."""
     for_gangs: Mapping[str, int]
     """Nodes among them that gangs need, by zone. Fewer are of no use to a gang."""
-    oldest: float
+    oldest: Instant
     """Creation time of the oldest pod they are for; infinite if they are for no pod."""
 
     @property
@@ -79,7 +80,7 @@ def find_demand(
     pools: Sequence[Pool],
     pending: Iterable[PodOrGang],
     *,
-    now: float,
+    now: Instant,
     budget: FleetBudget = NO_BUDGET,
 ) -> FleetDemand:
     """Place all pending pods: on existing and upcoming nodes, on nodes marked for deletion, on new ones; at once.
@@ -96,7 +97,7 @@ def find_demand_in_steps(
     pools: Sequence[Pool],
     pending: Sequence[PodOrGang],
     *,
-    now: float,
+    now: Instant,
     budget: FleetBudget = NO_BUDGET,
 ) -> Stepper[FleetDemand]:
     """`find_demand`, in steps, on a forked engine: its snapshot is changed, and left so."""
@@ -140,7 +141,7 @@ class _Search:
                     self._draw(pool, node)
                 elif node.silence_excused:
                     self._draw_as_reported(node)
-                if self._meter.spend(OPEN_COST if node.coming or node.silence_excused else 0.0):
+                if self._meter.spend(Seconds(OPEN_COST if node.coming or node.silence_excused else 0.0)):
                     yield self._meter.take()
 
     def _draw(self, pool: Pool, node: PoolNode) -> None:
@@ -166,7 +167,7 @@ class _Search:
                 if node.marked_for_deletion and known is not None:
                     others = tuple(taint for taint in known.taints if taint.key != DELETION_TAINT)
                     self._snapshot.put_node(replace(known, taints=others))
-                    if self._meter.spend(OPEN_COST):
+                    if self._meter.spend(Seconds(OPEN_COST)):
                         yield self._meter.take()
 
     def _place_all(self, pending: Iterable[PodOrGang]) -> Stepper[list[PodOrGang]]:
@@ -182,7 +183,7 @@ class _Search:
                 rest.append(turn)
                 if isinstance(turn, Pod) and not known and self._packs(turn):
                     refused.add(turn.shape)
-            if self._meter.spend(READ_COST if known else PLACE_COST * _size(turn)):
+            if self._meter.spend(Seconds(READ_COST if known else PLACE_COST * _size(turn))):
                 yield self._meter.take()
         return rest
 
@@ -251,7 +252,7 @@ class _Search:
             together = [pod for pod in group if self._packs(pod)]
             alone = [] if len(together) == len(group) else [pod for pod in group if not self._packs(pod)]
             packed.append(together)
-            if self._meter.spend(READ_COST * len(group)):
+            if self._meter.spend(Seconds(READ_COST * len(group))):
                 yield self._meter.take()
             for pools in self._pools:
                 alone = yield from buy_for_pods(self.offers, pools, alone)
@@ -273,7 +274,7 @@ class _Search:
         if pods:
             why = yield from refusals(self.offers, self.offers.pools, pods[0])
             self._unmet |= {pod.key: why for pod in pods}
-            if self._meter.spend(READ_COST * len(pods)):
+            if self._meter.spend(Seconds(READ_COST * len(pods))):
                 yield self._meter.take()
 
     def _draw_bulk(self) -> Stepper[None]:
@@ -287,13 +288,13 @@ class _Search:
                         hold(self._snapshot, pod, placement)
                     else:
                         self._unmet[pod.key] = {bulk.pool.name: placement}
-                if self._meter.spend(OPEN_COST + PLACE_COST * len(pods)):
+                if self._meter.spend(Seconds(OPEN_COST + PLACE_COST * len(pods))):
                     yield self._meter.take()
 
     def _found(self) -> Stepper[FleetDemand]:
         by_zone: dict[str, dict[str, int]] = {}
         for_gangs: dict[str, dict[str, int]] = {}
-        oldest: dict[str, float] = {}
+        oldest: dict[str, Instant] = {}
         chosen: dict[ObjectKey, str] = {}
         drawn = [(node.pool.name, node.zone, 1, pods) for node, pods in self.offers.used()]
         counted = [(bulk.pool.name, bulk.zone, bulk.count, bulk.pods) for bulk in self.offers.bulk]
@@ -302,9 +303,9 @@ class _Search:
             zones[zone] = zones.get(zone, 0) + count
             if any(pod.key in self._in_gangs for pod in pods):
                 gangs[zone] = gangs.get(zone, 0) + count
-            oldest[name] = min([oldest.get(name, float("inf")), *(pod.created for pod in pods)])
+            oldest[name] = Instant(min([oldest.get(name, float("inf")), *(pod.created for pod in pods)]))
             chosen |= {pod.key: name for pod in pods}
-            if self._meter.spend(READ_COST * len(pods)):
+            if self._meter.spend(Seconds(READ_COST * len(pods))):
                 yield self._meter.take()
         wanted = {
             name: NodeDemand(by_zone=zones, for_gangs=for_gangs[name], oldest=oldest[name])

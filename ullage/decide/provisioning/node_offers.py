@@ -17,6 +17,7 @@ from ullage.model.provisioner import ZONE_LABEL, FleetBudget, PoolNode, Provisio
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import NodeTerm
 from ullage.model.stepper import StepMeter, Stepper
+from ullage.model.units import Instant, Seconds
 from ullage.model.verdict import Reason
 from ullage.state.journal import Trial
 
@@ -90,7 +91,7 @@ class NodeOffers:
     """Opens new nodes, within the limits of each pool and of the whole fleet."""
 
     def __init__(
-        self, engine: PlacementEngine, trial: Trial, pools: Sequence[Pool], budget: FleetBudget, *, now: float
+        self, engine: PlacementEngine, trial: Trial, pools: Sequence[Pool], budget: FleetBudget, *, now: Instant
     ) -> None:
         self.snapshot = engine.snapshot
         self._trial = trial
@@ -117,7 +118,7 @@ class NodeOffers:
         """Roll back many changes, in steps."""
         while (changes := self._trial.mark()) > mark[0] + _UNDONE_AT_ONCE:
             self._trial.rollback(changes - _UNDONE_AT_ONCE)
-            if self.meter.spend(UNDO_COST * _UNDONE_AT_ONCE):
+            if self.meter.spend(Seconds(UNDO_COST * _UNDONE_AT_ONCE)):
                 yield self.meter.take()
         self.rollback(mark)
 
@@ -196,7 +197,7 @@ class NodeOffers:
             limits, zones = pool.provisioner.thresholds, pool.provisioner.template.zones
             for _ in range(limits.min_size - sum(not node.lost for node in pool.nodes)):
                 self.open(pool, zones[0] if len(zones) == 1 else "", to_minimum=True)
-                if self.meter.spend(OPEN_COST):
+                if self.meter.spend(Seconds(OPEN_COST)):
                     yield self.meter.take()
 
     def open(self, pool: Pool, zone: str, *, to_minimum: bool = False) -> HypotheticalNode | None:

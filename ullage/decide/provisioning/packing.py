@@ -15,6 +15,7 @@ import numpy as np
 
 from ullage.decide.provisioning.patterns import Fill, NodeType, Pattern, best_pattern
 from ullage.model.stepper import StepMeter, Stepper, finish
+from ullage.model.units import Seconds
 
 MOST_ROUNDS = 300
 """Upper bound on rounds of searching for new patterns. Past it the known patterns are used."""
@@ -81,7 +82,7 @@ class _Packer:
         for kind in range(len(self._types)):
             for shape in range(len(self._left)):
                 self._add_column(kind, self._filled_up(kind, tuple([0] * len(self._left)), (shape,)))
-                if self._meter.spend(FILL_COST):
+                if self._meter.spend(Seconds(FILL_COST)):
                     yield self._meter.take()
         while any(self._left) and not self._end_on_one_node():
             used = yield from self._solved()
@@ -113,7 +114,7 @@ class _Packer:
             times, duals = self._lp.solve(self._left, self._limits, self._budgets)
             added = 0
             for kind in range(len(self._types)):
-                if self._meter.spend(SOLVE_COST):
+                if self._meter.spend(Seconds(SOLVE_COST)):
                     yield self._meter.take()
                 added += self._may_open(kind) and self._priced(kind, duals)
             if not added:

@@ -9,6 +9,7 @@ from ullage.model.karpenter import is_smart_pod
 from ullage.model.pod import Pod
 from ullage.model.refusal import PodScheduledReason
 from ullage.model.stepper import StepMeter, Stepper, finish, sort_in_steps
+from ullage.model.units import Seconds
 from ullage.state.snapshot import ClusterSnapshot
 
 PodOrGang = Pod | GangRequest
@@ -38,7 +39,7 @@ def pending_in_steps(assigner: PodAssigner, counts: Callable[[Pod], bool] = wait
     everybody, pending, turns = list(snapshot.state.pods.values()), list[Pod](), list[PodOrGang]()
     for first in range(0, len(everybody), _LOOKED_AT):
         pending += filter(counts, everybody[first : first + _LOOKED_AT])
-        if meter.spend(_LOOK_COST * _LOOKED_AT if len(everybody) > _LOOKED_AT else 0.0):
+        if meter.spend(Seconds(_LOOK_COST * _LOOKED_AT if len(everybody) > _LOOKED_AT else 0.0)):
             yield meter.take()
     for known in (yield from sort_in_steps(pending, queue_order, meter)):
         pod = snapshot.state.pods.get(known.key)
@@ -46,7 +47,7 @@ def pending_in_steps(assigner: PodAssigner, counts: Callable[[Pod], bool] = wait
             continue
         turn = _turn_of(pod, assigner, counts, seen)
         turns += [] if turn is None else [turn]
-        if meter.spend(TURN_COST):
+        if meter.spend(Seconds(TURN_COST)):
             yield meter.take()
     return turns
 

@@ -21,7 +21,7 @@ from ullage.model.instance import Instance
 from ullage.model.pool_sighting import NOTHING_SEEN, Seen
 from ullage.model.provisioner import FleetBudget, PoolNode, PoolThresholds, Provisioner
 from ullage.model.stepper import STEP, StepMeter, Stepper, finish
-from ullage.model.units import Seconds
+from ullage.model.units import Instant, Seconds, after
 
 T = TypeVar("T")
 
@@ -54,7 +54,7 @@ class FleetPlan:
         return sum(isinstance(why, ScaleUpBlocked) and why is not ScaleUpBlocked.NOT_FOR_VMS for why in said)
 
     @property
-    def wake_at(self) -> float | None:
+    def wake_at(self) -> Instant | None:
         """Instant of the next plan if no event comes first; None where there is no deadline."""
         moments = [plan.step.wake_at for plan in self.pools.values() if plan.step.wake_at is not None]
         return min(moments, default=None)
@@ -74,11 +74,11 @@ class FleetFacts:
     """Observed durations, by the monotonic clock."""
     leaving: frozenset[str] = frozenset()
     """Uids of pods that are gone and whose Leases are about to be freed."""
-    deletes_at: Mapping[str, float] = field(default_factory=dict)
+    deletes_at: Mapping[str, Instant] = field(default_factory=dict)
     """Instant by pool before which its cloud is not asked to delete anything."""
 
 
-def plan_fleet(engine: PlacementEngine, fleet: FleetFacts, pending: Iterable[PodOrGang], *, now: float) -> FleetPlan:
+def plan_fleet(engine: PlacementEngine, fleet: FleetFacts, pending: Iterable[PodOrGang], *, now: Instant) -> FleetPlan:
     """Decide on every pool at once. The snapshot is left unchanged."""
     return finish(plan_fleet_in_steps(engine, fleet, pending, now=now))
 
@@ -88,7 +88,7 @@ def plan_fleet_in_steps(
     fleet: FleetFacts,
     pending: Iterable[PodOrGang],
     *,
-    now: float,
+    now: Instant,
     lifted: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Stepper[FleetPlan]:
     """Decide on every pool. The snapshot may change between steps; demand is searched for on one state of it.
@@ -102,15 +102,15 @@ def plan_fleet_in_steps(
         )
         pools.append(Pool(provisioner=one, nodes=(yield from _inside(lifted, drawing))))
     pools = with_silence(pools)
-    if meter.spend(TURN_COST * len(waiting)):
+    if meter.spend(Seconds(TURN_COST * len(waiting))):
         yield meter.take()
     demand = yield from _demand(engine, pools, waiting, fleet.budget, lifted, now)
     decided: dict[str, PoolPlan] = {}
     served = Counter(demand.chosen.values())
     for pool in pools:
         deletes_at = fleet.deletes_at.get(pool.name, 0.0)
-        decided[pool.name] = _decided(pool, demand, served[pool.name], deletes_at, now)
-        if meter.spend(DECIDE_COST * len(pool.nodes)):
+        decided[pool.name] = _decided(pool, demand, served[pool.name], Instant(deletes_at), now)
+        if meter.spend(Seconds(DECIDE_COST * len(pool.nodes))):
             yield meter.take()
     return FleetPlan(pools=decided, demand=demand)
 
@@ -121,7 +121,7 @@ def _demand(
     pending: Sequence[PodOrGang],
     budget: FleetBudget,
     lifted: Callable[[], AbstractContextManager[None]],
-    now: float,
+    now: Instant,
 ) -> Stepper[FleetDemand]:
     """Demand. A search that takes longer than a step is made on a fork, in steps; a short one at once."""
     if search_cost(engine, pools, pending) < STEP:
@@ -136,12 +136,12 @@ def _demand(
     return (yield from find_demand_in_steps(fork, pools, waiting, now=now, budget=budget))
 
 
-def search_cost(engine: PlacementEngine, pools: Sequence[Pool], pending: Sequence[PodOrGang]) -> float:
+def search_cost(engine: PlacementEngine, pools: Sequence[Pool], pending: Sequence[PodOrGang]) -> Seconds:
     """Modelled CPU seconds of a search for demand: pods are placed, and upcoming nodes drawn."""
     drawn = sum(
         node.coming or node.silence_excused or node.marked_for_deletion for pool in pools for node in pool.nodes
     )
-    return len(pending) * (PLACE_COST + ROW_COST * engine.snapshot.columns.size) + drawn * OPEN_COST
+    return Seconds(len(pending) * (PLACE_COST + ROW_COST * engine.snapshot.columns.size) + drawn * OPEN_COST)
 
 
 def _inside(lifted: Callable[[], AbstractContextManager[None]], steps: Stepper[T]) -> Stepper[T]:
@@ -157,7 +157,7 @@ def _inside(lifted: Callable[[], AbstractContextManager[None]], steps: Stepper[T
         return result
 
 
-def _decided(pool: Pool, demand: FleetDemand, pending: int, deletes_at: float, now: float) -> PoolPlan:
+def _decided(pool: Pool, demand: FleetDemand, pending: int, deletes_at: Instant, now: Instant) -> PoolPlan:
     provisioner, wanted = pool.provisioner, demand.wanted.get(pool.name)
     nodes = with_assumed(pool.nodes, demand.assumed)
     count = 0 if wanted is None else wanted.count
@@ -173,7 +173,7 @@ def _thresholds(provisioner: Provisioner) -> PoolThresholds:
     return replace(plain, min_utilization_percent=0) if provisioner.consolidation.drains else plain
 
 
-def _buy(wanted: NodeDemand, batch: float, pending: int, now: float) -> PurchaseTerms:
+def _buy(wanted: NodeDemand, batch: Seconds, pending: int, now: Instant) -> PurchaseTerms:
     """Terms of one purchase: one zone at a time, that with most nodes first.
 
     A pod created in the future means that our clock or the API server's is wrong: then the batch window is skipped.
@@ -181,7 +181,7 @@ def _buy(wanted: NodeDemand, batch: float, pending: int, now: float) -> Purchase
     zone = min(wanted.by_zone, key=lambda zone: (-wanted.by_zone[zone], zone))
     batched = batch > 0 and isfinite(wanted.oldest) and wanted.oldest <= now + CLOCKS_DIFFER
     return PurchaseTerms(
-        not_before=wanted.oldest + batch if batched else 0.0,
+        not_before=after(wanted.oldest, batch) if batched else Instant(0.0),
         zone=zone,
         count=wanted.by_zone[zone],
         least=wanted.for_gangs.get(zone, 0),

@@ -23,6 +23,7 @@ from ullage.model.provisioner import (
 )
 from ullage.model.resources import GPU, whole_gpus
 from ullage.model.stepper import StepMeter, Stepper, finish
+from ullage.model.units import Instant, Seconds
 from ullage.state.external_leases import NOWHERE
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -39,7 +40,7 @@ def nodes_in_words(count: int) -> str:
     return "1 node" if count == 1 else f"{count} nodes"
 
 
-REJOIN_SECONDS = 300.0
+REJOIN_SECONDS = Seconds(300.0)
 """Seconds for which an instance must have been observed without a usable Node before it is given up.
 
 A Node that was deleted may come back in this time, and a clock that was wrong at the start ends no boot at once.
@@ -57,7 +58,7 @@ class AssumedUse:
 NOBODY = AssumedUse()
 
 
-NODE_COST = 0.000_02
+NODE_COST = Seconds(0.000_02)
 """Modelled CPU seconds of drawing one node."""
 
 
@@ -73,11 +74,11 @@ def gpu_use(pod: Pod) -> int:
     return max(dict(pod.shape.requests).get(GPU, 0), len(pod.gpu_ids) * pod.gpu_share)
 
 
-def deletion_time(node: Node) -> float | None:
+def deletion_time(node: Node) -> Instant | None:
     """Instant after which a node may be deleted, by its taint. An unreadable taint keeps its node: it is never due."""
     for taint in node.taints:
         if taint.key == DELETION_TAINT:
-            return float(taint.value) if taint.value.isdecimal() else float("inf")
+            return Instant(float(taint.value) if taint.value.isdecimal() else float("inf"))
     return None
 
 
@@ -86,7 +87,7 @@ def pool_nodes(
     instances: Iterable[Instance],
     snapshot: ClusterSnapshot,
     *,
-    now: float,
+    now: Instant,
     protected: frozenset[str] = frozenset(),
     seen: Seen = NOTHING_SEEN,
 ) -> tuple[PoolNode, ...]:
@@ -99,7 +100,7 @@ def pool_nodes_in_steps(
     instances: Iterable[Instance],
     snapshot: ClusterSnapshot,
     *,
-    now: float,
+    now: Instant,
     protected: frozenset[str] = frozenset(),
     seen: Seen = NOTHING_SEEN,
 ) -> Stepper[tuple[PoolNode, ...]]:
@@ -165,12 +166,12 @@ def _reported(node: Node, snapshot: ClusterSnapshot) -> bool:
     return report is not None and bool(report.devices)
 
 
-def rejoin_time(boot_deadline: float) -> float:
+def rejoin_time(boot_deadline: Seconds) -> Seconds:
     """Seconds an instance without a usable Node is observed before it is given up."""
     return min(boot_deadline, REJOIN_SECONDS)
 
 
-def is_silent(report: Inventory | None, now: float) -> bool:
+def is_silent(report: Inventory | None, now: Instant) -> bool:
     """True if the node's agent reported leased GPUs once, and its last report is too old to place pods on them."""
     if report is None or not report.devices or report.kind is not GpuNodeKind.LEASED:
         return False
@@ -184,7 +185,7 @@ class _Drawing:
     provisioner: Provisioner
     snapshot: ClusterSnapshot
     seen: Seen
-    now: float
+    now: Instant
 
     def registered(self, node: Node, machine: Instance | None, *, protected: bool) -> PoolNode:
         pods = list(self.snapshot.pods_on(node.name).values())
@@ -192,12 +193,12 @@ class _Drawing:
         empty = not any(matters(pod) for pod in pods)
         ours_to_give = self.provisioner.template.gpus.kind is GpuNodeKind.LEASED
         since = node.created or (machine.since if machine is not None else 0.0)
-        sighting = self.seen.bare.get(node.name) or self._by_time_stamp(since)
+        sighting = self.seen.bare.get(node.name) or self._by_time_stamp(Instant(since))
         late = self._is_late(sighting)
         return PoolNode(
             name=node.name,
             instance=machine.id if machine is not None else "",
-            since=since,
+            since=Instant(since),
             capacity=self._capacity if bare else node.allocatable[GPU],
             used=sum(gpu_use(pod) for pod in pods if not is_left_behind(pod)),
             empty=empty,
@@ -213,7 +214,7 @@ class _Drawing:
             agent_taint=any(taint.key == LEASED_TAINT for taint in node.taints),
         )
 
-    def unregistered(self, name: str, since: float) -> PoolNode:
+    def unregistered(self, name: str, since: Instant) -> PoolNode:
         """Instance without a Node: upcoming, given up, or one whose Node was deleted and may come back."""
         sighting = self.seen.machines.get(name) or self._by_time_stamp(since)
         late = sighting.had_node or self._is_late(sighting)
@@ -225,7 +226,7 @@ class _Drawing:
             registered=False,
             coming=not late,
             lost=late and self._was_seen_long(sighting),
-            given_up_at=self.now + self._rejoin_time - sighting.seconds if late else None,
+            given_up_at=Instant(self.now + self._rejoin_time - sighting.seconds) if late else None,
             # First observed after its deadline: it is not known whether it ever was a node.
             departed=late and (sighting.had_node or sighting.age > self.provisioner.thresholds.boot_deadline),
         )
@@ -249,9 +250,9 @@ class _Drawing:
     def _capacity(self) -> int:
         return self.provisioner.template.gpus.count * MILLI_GPU
 
-    def _by_time_stamp(self, since: float) -> Sighting:
+    def _by_time_stamp(self, since: Instant) -> Sighting:
         """Sighting where the process has observed nothing: as if observed from the beginning."""
-        return Sighting(seconds=self.now - since, age=0.0)
+        return Sighting(seconds=Seconds(self.now - since), age=Seconds(0.0))
 
     def _is_late(self, sighting: Sighting) -> bool:
         return sighting.age + sighting.seconds > self.provisioner.thresholds.boot_deadline
@@ -260,15 +261,15 @@ class _Drawing:
         return sighting.seconds >= self._rejoin_time
 
     @property
-    def _rejoin_time(self) -> float:
+    def _rejoin_time(self) -> Seconds:
         return rejoin_time(self.provisioner.thresholds.boot_deadline)
 
-    def _silent_for(self, node: str) -> float:
+    def _silent_for(self, node: str) -> Seconds:
         """Seconds of silence; the age of the report where the process has observed none."""
         report = self.snapshot.state.inventories.get(node)
         if report is None or not is_silent(report, self.now):
-            return 0.0
-        return max(self.seen.silent.get(node, self.now - report.reported_at), 1.0)
+            return Seconds(0.0)
+        return Seconds(max(self.seen.silent.get(node, self.now - report.reported_at), 1.0))
 
 
 def is_left_behind(pod: Pod) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ullage.model.device import MILLI_GPU
 from ullage.model.provisioner import PoolNode, PoolThresholds
+from ullage.model.units import Instant
 
 PERCENT = 100
 
@@ -86,7 +87,7 @@ def utilization_percent(nodes: Sequence[PoolNode]) -> int | None:
     return _in_use(nodes) * PERCENT // capacity if capacity else None
 
 
-def removal_order(node: PoolNode) -> tuple[bool, bool, int, float, str]:
+def removal_order(node: PoolNode) -> tuple[bool, bool, int, Instant, str]:
     """Sort key of removal: nodes marked for deletion, then empty ones, then the least used; the oldest of equals."""
     return not node.marked_for_deletion, not node.empty, node.used + node.assumed, node.since, node.name
 

@@ -8,6 +8,7 @@ from ullage.decide.provisioning.pool_nodes import rejoin_time
 from ullage.decide.provisioning.pool_size import PoolSize, removal_order, why_bought
 from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.provisioner import PoolNode, Provisioner, token_of
+from ullage.model.units import Instant, Seconds, after
 
 
 class PoolStepKind(StrEnum):
@@ -26,7 +27,7 @@ class PoolStepKind(StrEnum):
 class PurchaseTerms:
     """Terms on which the nodes of the demand may be bought."""
 
-    not_before: float = 0.0
+    not_before: Instant = Instant(0.0)
     """Instant until which pods of the same burst may still come."""
     zone: str = ""
     count: int | None = None
@@ -44,7 +45,7 @@ class PoolStep:
     kind: PoolStepKind
     actions: tuple[PoolIntent, ...] = ()
     why: str = ""
-    wake_at: float | None = None
+    wake_at: Instant | None = None
     recommended: bool = False
     """Only reported, not performed."""
 
@@ -55,8 +56,8 @@ class _Pool:
     nodes: Sequence[PoolNode]
     evaluation: PoolSize
     buy: PurchaseTerms
-    now: float
-    deletes_at: float = 0.0
+    now: Instant
+    deletes_at: Instant = Instant(0.0)
 
     @property
     def surplus(self) -> int:
@@ -85,9 +86,9 @@ def next_step(
     nodes: Sequence[PoolNode],
     evaluation: PoolSize,
     *,
-    now: float,
+    now: Instant,
     buy: PurchaseTerms = PurchaseTerms(),  # noqa: B008 - frozen
-    deletes_at: float = 0.0,
+    deletes_at: Instant = Instant(0.0),
 ) -> PoolStep:
     """First kind of intent that applies, with all intents of that kind.
 
@@ -131,7 +132,7 @@ def _release_what_never_came(pool: _Pool) -> tuple[PoolIntent, ...]:
     )
 
 
-def _why_lost(node: PoolNode, deadline: float) -> str:
+def _why_lost(node: PoolNode, deadline: Seconds) -> str:
     if node.departed:
         return f"the Node of instance {node.instance} is gone, and none came back within {rejoin_time(deadline):g} s"
     return f"instance {node.instance} did not register as a node with GPUs within bootDeadline ({deadline:g} s)"
@@ -212,7 +213,8 @@ def _taint(pool: _Pool) -> tuple[PoolIntent, ...]:
     ]
     at = pool.now + pool.provisioner.thresholds.scale_down_delay
     return tuple(
-        TaintForDeletion(node=node.name, delete_after=at, why=pool.evaluation.why_keep) for node in candidates[:more]
+        TaintForDeletion(node=node.name, delete_after=Instant(at), why=pool.evaluation.why_keep)
+        for node in candidates[:more]
     )
 
 
@@ -227,16 +229,16 @@ _RULES: tuple[tuple[PoolStepKind, _Rule], ...] = (
 """Order of the rules: failed instances are given up first, untainting precedes buying, buying precedes shrinking."""
 
 
-def _wake_at(pool: _Pool) -> float | None:
+def _wake_at(pool: _Pool) -> Instant | None:
     deadline, back_off = pool.provisioner.thresholds.boot_deadline, pool.provisioner.back_off
-    moments = [pool.deletes_at, *(node.goes_at for node in pool.going)]
-    moments += [node.since + deadline for node in pool.nodes if node.coming and not node.lost]
-    moments += [node.given_up_at for node in pool.nodes if node.given_up_at is not None]
+    instants = [pool.deletes_at, *(node.goes_at for node in pool.going)]
+    instants += [after(node.since, deadline) for node in pool.nodes if node.coming and not node.lost]
+    instants += [node.given_up_at for node in pool.nodes if node.given_up_at is not None]
     if pool.evaluation.fresh:
-        moments.append(pool.buy.not_before)
+        instants.append(pool.buy.not_before)
     if back_off is not None:
-        moments.append(back_off.until)
-    return min((at for at in moments if pool.now < at < float("inf")), default=None)
+        instants.append(back_off.until)
+    return min((at for at in instants if pool.now < at < float("inf")), default=None)
 
 
 def _name(node: PoolNode) -> str:

@@ -16,44 +16,52 @@ from ullage.model.outcomes import (
     PoolOutcome,
 )
 from ullage.model.provisioner import AwaitedInstance, BackOff, CloudFailure, Provisioner, Purchase
+from ullage.model.units import Instant, Seconds, Steady
 
-MINUTE = 60.0
+MINUTE = Seconds(60.0)
 
-WAITS: Mapping[CloudFailure, tuple[float, float]] = {
-    CloudFailure.CAPACITY: (2 * MINUTE, 30 * MINUTE),
-    CloudFailure.QUOTA: (10 * MINUTE, 60 * MINUTE),
-    CloudFailure.THROTTLED: (5.0, 2 * MINUTE),
-    CloudFailure.REFUSED: (30 * MINUTE, 30 * MINUTE),
-    CloudFailure.NEVER_JOINED: (5 * MINUTE, 30 * MINUTE),
-    CloudFailure.UNKNOWN: (5.0, 2 * MINUTE),
+
+def _minutes(first: int, longest: int) -> tuple[Seconds, Seconds]:
+    return Seconds(first * MINUTE), Seconds(longest * MINUTE)
+
+
+WAITS: Mapping[CloudFailure, tuple[Seconds, Seconds]] = {
+    CloudFailure.CAPACITY: _minutes(2, 30),
+    CloudFailure.QUOTA: _minutes(10, 60),
+    CloudFailure.THROTTLED: (Seconds(5.0), Seconds(2 * MINUTE)),
+    CloudFailure.REFUSED: _minutes(30, 30),
+    CloudFailure.NEVER_JOINED: _minutes(5, 30),
+    CloudFailure.UNKNOWN: (Seconds(5.0), Seconds(2 * MINUTE)),
 }
 """First and longest wait in seconds."""
 
-FORGIVEN_AFTER = 180 * MINUTE
+FORGIVEN_AFTER = Seconds(180 * MINUTE)
 """Seconds after the end of a back-off. A failure later than that counts as a first one."""
 
 
-MOST_ASKED_FOR = 10 * MINUTE
+MOST_ASKED_FOR = Seconds(10 * MINUTE)
 """Upper bound in seconds on the wait a cloud may ask for; longer ones are cut to it."""
-_ROUNDED = 2.0
+_ROUNDED = Seconds(2.0)
 """Seconds of tolerance: instants are written rounded up."""
 
 
-def _wait(failure: CloudFailure, failures: int) -> float:
+def _wait(failure: CloudFailure, failures: int) -> Seconds:
     first, longest = WAITS[failure]
-    return min(longest, first * float(1 << min(max(failures, 1) - 1, 16)))
+    return Seconds(min(longest, first * float(1 << min(max(failures, 1) - 1, 16))))
 
 
-def within_reason(back_off: BackOff, *, now: float) -> BackOff:
+def within_reason(back_off: BackOff, *, now: Instant) -> BackOff:
     """The same back-off, unless it ends later than any can: then a wrong clock wrote it, and it begins now."""
     wait = _wait(back_off.failure, back_off.failures)
     if back_off.until <= now + max(wait, MOST_ASKED_FOR) + _ROUNDED:
         return back_off
-    return BackOff(failure=back_off.failure, failures=back_off.failures, until=now + wait, message=back_off.message)
+    return BackOff(
+        failure=back_off.failure, failures=back_off.failures, until=Instant(now + wait), message=back_off.message
+    )
 
 
 def after_failure(
-    before: BackOff | None, failure: CloudFailure, *, now: float, message: str = "", at_least: float = 0.0
+    before: BackOff | None, failure: CloudFailure, *, now: Instant, message: str = "", at_least: Seconds = Seconds(0.0)
 ) -> BackOff:
     """Back-off after one more failure. A failure during a back-off moves its end, and does not lengthen the wait.
 
@@ -64,14 +72,14 @@ def after_failure(
         failures = before.failures if now < before.until else before.failures + 1
     wait = max(min(at_least, MOST_ASKED_FOR), _wait(failure, failures))
     until = now + wait if before is None else max(before.until, now + wait)
-    return BackOff(failure=failure, failures=failures, until=until, message=message)
+    return BackOff(failure=failure, failures=failures, until=Instant(until), message=message)
 
 
-LIST_MARGIN = 60.0
+LIST_MARGIN = Seconds(60.0)
 """Seconds beyond a list's staleness after which an instance that is not listed does not exist."""
 
 
-def open_purchase(provisioner: Provisioner, action: ScaleUp, *, now: float) -> Provisioner:
+def open_purchase(provisioner: Provisioner, action: ScaleUp, *, now: Instant) -> Provisioner:
     """Record a purchase about to be made. No other one is begun until its outcome is known."""
     if provisioner.purchase is not None:
         return provisioner
@@ -79,7 +87,7 @@ def open_purchase(provisioner: Provisioner, action: ScaleUp, *, now: float) -> P
     return replace(provisioner, purchase=purchase, purchases=action.serial + 1)
 
 
-def settle_purchase(provisioner: Provisioner, outcome: NodesLaunched | LaunchFailed, *, now: float) -> Provisioner:
+def settle_purchase(provisioner: Provisioner, outcome: NodesLaunched | LaunchFailed, *, now: Instant) -> Provisioner:
     """Record the outcome of a purchase. An unknown one leaves it open: it is requested again after a back-off.
 
     Raises IllegalTransition for a purchase that was not written before the cloud was asked.
@@ -108,7 +116,7 @@ def _state_after(outcome: NodesLaunched | LaunchFailed) -> PurchaseState:
     return PurchaseState.OPEN if outcome.failure is None else PurchaseState.FAILED
 
 
-def _failed(provisioner: Provisioner, failure: CloudFailure, outcome: LaunchFailed, now: float) -> Provisioner:
+def _failed(provisioner: Provisioner, failure: CloudFailure, outcome: LaunchFailed, now: Instant) -> Provisioner:
     back_off = after_failure(
         provisioner.back_off, failure, now=now, message=outcome.detail, at_least=outcome.retry_after
     )
@@ -116,7 +124,7 @@ def _failed(provisioner: Provisioner, failure: CloudFailure, outcome: LaunchFail
 
 
 def release_lost(
-    provisioner: Provisioner, never_joined: Collection[str], departed: Collection[str] = (), *, now: float
+    provisioner: Provisioner, never_joined: Collection[str], departed: Collection[str] = (), *, now: Instant
 ) -> Provisioner:
     """Record instances that failed to register and are deleted: the provisioner backs off.
 
@@ -131,7 +139,9 @@ def release_lost(
     return replace(provisioner, awaited=awaited, back_off=back_off)
 
 
-def prune_awaited(provisioner: Provisioner, listed: Collection[str], *, staleness: float, now: float) -> Provisioner:
+def prune_awaited(
+    provisioner: Provisioner, listed: Collection[str], *, staleness: Seconds, now: Instant
+) -> Provisioner:
     """Drop awaited instances that are listed, or ought to have been.
 
     Times in the future were written by a wrong clock, and begin now.
@@ -150,19 +160,20 @@ def prune_awaited(provisioner: Provisioner, listed: Collection[str], *, stalenes
 class DeleteBackoff:
     """Back-off per pool; per provider where the cloud itself gave a time, because its limits are those of the account.
 
-    Times are of the monotonic clock. A restart forgets the back-off, and the cloud answers so once more.
+    Times are of the steady clock, also those in the `BackOff`s kept here. A restart forgets them, and the cloud answers
+    so once more.
     """
 
     def __init__(self) -> None:
         self._held: dict[str, BackOff] = {}
-        self._asked: dict[str, float] = {}
+        self._asked: dict[str, Steady] = {}
 
-    def seconds(self, pool: str, provider: str, *, steady: float) -> float:
+    def seconds(self, pool: str, provider: str, *, steady: Steady) -> Seconds:
         """Seconds until the next deletion is allowed; 0 if it is allowed now."""
         until = self._held[pool].until if pool in self._held else steady
-        return max(0.0, until - steady, self._asked.get(provider, steady) - steady)
+        return Seconds(max(0.0, until - steady, self._asked.get(provider, steady) - steady))
 
-    def learn(self, pool: str, provider: str, outcomes: Iterable[PoolOutcome], *, steady: float) -> None:
+    def learn(self, pool: str, provider: str, outcomes: Iterable[PoolOutcome], *, steady: Steady) -> None:
         """Take in the outcomes of a step."""
         tried = [one for one in outcomes if not _is_our_own_refusal(one)]
         failed = [one for one in tried if isinstance(one, PoolActionFailed)]
@@ -172,10 +183,10 @@ class DeleteBackoff:
             return
         asked = max(one.retry_after for one in failed)
         failure = CloudFailure.THROTTLED if asked else CloudFailure.UNKNOWN
-        back_off = after_failure(self._held.get(pool), failure, now=steady, at_least=asked)
+        back_off = after_failure(self._held.get(pool), failure, now=Instant(steady), at_least=asked)
         self._held[pool] = back_off
         if asked:
-            self._asked[provider] = max(self._asked.get(provider, steady), back_off.until)
+            self._asked[provider] = max(self._asked.get(provider, steady), Steady(back_off.until))
 
 
 def _is_our_own_refusal(outcome: PoolOutcome) -> bool:

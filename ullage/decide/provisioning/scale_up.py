@@ -32,6 +32,7 @@ from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
 from ullage.model.stepper import Stepper
+from ullage.model.units import Seconds
 from ullage.model.verdict import Reason
 
 UNPRICED = 1 << 62
@@ -77,7 +78,7 @@ def place_on_opened(offers: NodeOffers, pods: Sequence[Pod]) -> Stepper[list[Pod
         if placement is None:
             return list(pods[place:])
         hold(offers.snapshot, pod, placement)
-        if offers.meter.spend(PLACE_COST):
+        if offers.meter.spend(Seconds(PLACE_COST)):
             yield offers.meter.take()
     return []
 
@@ -112,7 +113,7 @@ def refusals(offers: NodeOffers, pools: Sequence[Pool], pod: Pod) -> Stepper[Ref
         elif isinstance(answer, ScaleUpBlocked):
             answer = offers.beyond_limits(pool, pod) or answer
         found[pool.name] = answer
-        if offers.meter.spend(PLACE_COST + OPEN_COST):
+        if offers.meter.spend(Seconds(PLACE_COST + OPEN_COST)):
             yield offers.meter.take()
     return found
 
@@ -134,7 +135,7 @@ def _serve(offers: NodeOffers, pool: Pool, pods: Sequence[Pod]) -> Stepper[list[
         if not isinstance(placement, Placement):
             return list(pods[place:])  # the others are of the same shape
         hold(offers.snapshot, pod, placement)
-        if offers.meter.spend(PLACE_COST + OPEN_COST):
+        if offers.meter.spend(Seconds(PLACE_COST + OPEN_COST)):
             yield offers.meter.take()
     return []
 
@@ -161,7 +162,7 @@ def _serve_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) ->
         for zone in _zones(pools, gang):
             mark = offers.mark()
             opened = [offers.open(pool, zone) for pool in pools for _ in range(count)]
-            if offers.meter.spend(OPEN_COST * len(opened) + PLACE_COST * len(gang.pending)):
+            if offers.meter.spend(Seconds(OPEN_COST * len(opened) + PLACE_COST * len(gang.pending))):
                 yield offers.meter.take()
             if any(opened) and _place_gang(offers, gang):
                 return True
@@ -236,7 +237,7 @@ def buy_in_bulk(offers: NodeOffers, pools: Sequence[Pool], groups: Sequence[list
     for filled in packing.filled:
         bulk = order.opened(filled, queues)
         offers.open_bulk(bulk)
-        if offers.meter.spend(READ_COST * len(bulk.pods)):
+        if offers.meter.spend(Seconds(READ_COST * len(bulk.pods))):
             yield offers.meter.take()
     return [queue[::-1] for queue in queues if queue]
 
@@ -256,7 +257,7 @@ class _Order:
             sizes: list[tuple[int, ...] | None] = []
             for group in self._groups:
                 sizes.append(self._size(place, group[0]))
-                if meter.spend(PLACE_COST + OPEN_COST):
+                if meter.spend(Seconds(PLACE_COST + OPEN_COST)):
                     yield meter.take()
             found.append(self._type(place, pool, dearest, sizes))
         return found

@@ -14,9 +14,10 @@ from ullage.model.node import Node
 from ullage.model.pool_sighting import Seen, Sighting
 from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
 from ullage.model.resources import whole_gpus
+from ullage.model.units import Instant, Seconds, Steady, elapsed
 from ullage.state.cluster import ClusterState
 
-_LET_PASS = 2.0
+_LET_PASS = Seconds(2.0)
 """Seconds by which a deletion time may differ from the counted one before that means a wrong clock."""
 
 
@@ -24,8 +25,8 @@ _LET_PASS = 2.0
 class _First:
     """First observation of an unusable instance or node."""
 
-    at: float
-    age: float
+    at: Steady
+    age: Seconds
     had_node: bool = False
 
 
@@ -33,9 +34,9 @@ class _First:
 class _Taint:
     """First observation of a deletion time."""
 
-    deletion_at: float
-    at: float
-    left: float
+    deletion_at: Instant
+    at: Steady
+    left: Seconds
 
 
 class Sightings:
@@ -45,8 +46,8 @@ class Sightings:
         self._machines: dict[str, _First] = {}
         self._bare: dict[str, _First] = {}
         self._taints: dict[str, _Taint] = {}
-        self._silent: dict[str, float] = {}
-        self._left: dict[str, float] = {}
+        self._silent: dict[str, Steady] = {}
+        self._left: dict[str, Steady] = {}
         self._joined: frozenset[str] = frozenset()
         """Instances that have, or had, a Node."""
 
@@ -56,8 +57,8 @@ class Sightings:
         instances: Sequence[Instance],
         state: ClusterState,
         *,
-        now: float,
-        steady: float,
+        now: Instant,
+        steady: Steady,
     ) -> Seen:
         """Compare the present state with the memory. `now` is compared with time stamps, `steady` counts seconds."""
         delays = {one.name: one.thresholds.scale_down_delay for one in provisioners}
@@ -65,7 +66,7 @@ class Sightings:
         self._look_at_machines(instances, state.nodes, now, steady)
         bare = {name: node for name, node in nodes.items() if not whole_gpus(node.allocatable)}
         self._bare = {
-            name: self._bare.get(name) or _First(steady, max(0.0, now - node.created) if node.created else 0.0)
+            name: self._bare.get(name) or _First(steady, elapsed(node.created, now) if node.created else Seconds(0.0))
             for name, node in bare.items()
         }
         self._look_at_taints(nodes, now, steady)
@@ -75,49 +76,51 @@ class Sightings:
             machines={name: _sighting(first, steady) for name, first in self._machines.items()},
             bare={name: _sighting(first, steady) for name, first in self._bare.items()},
             due_at=self._due(nodes, delays, now, steady),
-            silent={name: steady - since for name, since in self._silent.items()},
+            silent={name: Seconds(steady - since) for name, since in self._silent.items()},
         )
 
-    def new_holders(self, gone: Collection[str], *, steady: float, within: float) -> list[str]:
+    def new_holders(self, gone: Collection[str], *, steady: Steady, within: Seconds) -> list[str]:
         """Pods that are gone and still hold Leases, first observed so less than `within` seconds ago."""
         self._left = {uid: self._left.get(uid, steady) for uid in sorted(gone)}
         return [uid for uid, since in self._left.items() if steady - since < within]
 
     def _look_at_machines(
-        self, instances: Sequence[Instance], nodes: Mapping[str, Node], now: float, steady: float
+        self, instances: Sequence[Instance], nodes: Mapping[str, Node], now: Instant, steady: Steady
     ) -> None:
         there = [one for one in instances if one.state is not InstanceState.STOPPING]
         joined = {one.id for one in there if one.node in nodes}
         known = {one.id for one in there}
         self._joined = (self._joined & known) | joined
         self._machines = {
-            one.id: self._machines.get(one.id) or _First(steady, max(0.0, now - one.since), one.id in self._joined)
+            one.id: self._machines.get(one.id) or _First(steady, elapsed(one.since, now), one.id in self._joined)
             for one in there
             if one.id not in joined
         }
 
-    def _look_at_taints(self, nodes: Mapping[str, Node], now: float, steady: float) -> None:
+    def _look_at_taints(self, nodes: Mapping[str, Node], now: Instant, steady: Steady) -> None:
         found: dict[str, _Taint] = {}
         for name, node in nodes.items():
             deletion_at = deletion_time(node)
             if deletion_at is not None:
                 before = self._taints.get(name)
                 same = before is not None and before.deletion_at == deletion_at
-                found[name] = before if before is not None and same else _Taint(deletion_at, steady, deletion_at - now)
+                found[name] = (
+                    before if before is not None and same else _Taint(deletion_at, steady, Seconds(deletion_at - now))
+                )
         self._taints = found
 
     def _due(
-        self, nodes: Mapping[str, Node], delays: Mapping[str, float], now: float, steady: float
-    ) -> dict[str, float]:
-        found: dict[str, float] = {}
+        self, nodes: Mapping[str, Node], delays: Mapping[str, Seconds], now: Instant, steady: Steady
+    ) -> dict[str, Instant]:
+        found: dict[str, Instant] = {}
         for name, taint in self._taints.items():
             # A deletion time further ahead than the delay was written by another clock.
             longest = delays[nodes[name].labels[PROVISIONER_LABEL]] + 1.0
             due = now + min(taint.left, longest) - (steady - taint.at)
             if isfinite(taint.deletion_at) and abs(due - taint.deletion_at) > _LET_PASS:
-                found[name] = due
+                found[name] = Instant(due)
         return found
 
 
-def _sighting(first: _First, steady: float) -> Sighting:
-    return Sighting(seconds=steady - first.at, age=first.age, had_node=first.had_node)
+def _sighting(first: _First, steady: Steady) -> Sighting:
+    return Sighting(seconds=Seconds(steady - first.at), age=first.age, had_node=first.had_node)

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from ullage.decide.provisioning.node_offers import Pool
 from ullage.decide.provisioning.pool_nodes import some_of
 from ullage.model.provisioner import PoolNode
+from ullage.model.units import Seconds
 
-SILENCE_SECONDS = 300.0
+SILENCE_SECONDS = Seconds(300.0)
 """Seconds a single agent may be silent before its node's GPUs count as missing."""
 FEW_SILENT = 3
 """Number of agents that may be silent at once without pointing to a fault of agents in general."""

@@ -6,9 +6,10 @@ from ullage.decide.provisioning.planner import PoolPlan
 from ullage.decide.provisioning.silent_agents import silence_of
 from ullage.model.intents import ScaleUp
 from ullage.model.pool_status import LastDecision, PoolStatus
+from ullage.model.units import Instant
 
 
-def pool_status(plan: PoolPlan, *, before: LastDecision | None, now: float) -> PoolStatus:
+def pool_status(plan: PoolPlan, *, before: LastDecision | None, now: Instant) -> PoolStatus:
     """Status of a pool after a decision. An unchanged decision keeps its time."""
     step, provisioner = plan.step, plan.provisioner
     decision = LastDecision(

@@ -20,11 +20,12 @@ from ullage.decide.preemption.nominated import place_beside_nominated, place_nom
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod, age_order
 from ullage.model.scoring import DEFAULT_POLICY
+from ullage.model.units import Instant
 from ullage.model.verdict import CuredBy, Reason, Verdict
 from ullage.state.snapshot import ClusterSnapshot
 
 
-def queue_order(pod: Pod) -> tuple[int, bool, float, ObjectKey]:
+def queue_order(pod: Pod) -> tuple[int, bool, Instant, ObjectKey]:
     """Sort key of pending pods: priority, then age, then name."""
     return -pod.priority, *age_order(pod)
 
@@ -130,7 +131,7 @@ class PodAssigner:
         verdict = quota_verdict(limits, self.quota.usage(pod.key.namespace), least_taken(ask))
         return verdict.detail or f"namespace {pod.key.namespace} may hold no more GPUs of the models that fit"
 
-    def obstacle(self, pod: Pod, answer: NoFit | GangNoFit, *, now: float) -> Obstacle | None:
+    def obstacle(self, pod: Pod, answer: NoFit | GangNoFit, *, now: Instant) -> Obstacle | None:
         """The obstacle of a pod, as it is to be placed, that was refused for these reasons; None if a node fits it.
 
         A gang of which some members fit waits for room for the others: the nearest of their reasons is the obstacle.
@@ -140,7 +141,7 @@ class PodAssigner:
             return None if reason is None else Obstacle(reason, nearness(reason))
         return self._obstacles.of(self.engine, pod, answer.reasons, now=now, closed=self.closed(pod))
 
-    def why(self, pod: Pod, answer: NoFit | GangNoFit, *, now: float) -> tuple[str, str]:
+    def why(self, pod: Pod, answer: NoFit | GangNoFit, *, now: Instant) -> tuple[str, str]:
         """Word and sentence on a pod that was refused. The first part of the sentence stays while the word does."""
         obstacle = self.obstacle(pod, answer, now=now)
         if obstacle is None:
@@ -150,7 +151,7 @@ class PodAssigner:
             return obstacle.word, f"members of its gang are missing ({obstacle.word}). {answer}"
         return obstacle.word, f"{obstacle.headline} ({obstacle.word}). {answer}"
 
-    def assign_pod(self, pod: Pod, nominated: Collection[Pod], *, now: float) -> Placement | NoFit:
+    def assign_pod(self, pod: Pod, nominated: Collection[Pod], *, now: Instant) -> Placement | NoFit:
         """The pod's placement, assumed from now on; or the reasons that no node fits."""
         answer = place_beside_nominated(self.engine, pod, nominated, now=now, closed=self.closed(pod))
         if isinstance(answer, NoFit):
@@ -162,7 +163,7 @@ class PodAssigner:
         self.engine.commit(pod, answer)
         return answer
 
-    def assign_gang(self, gang: GangRequest, nominated: Iterable[Pod], *, now: float) -> GangPlacement | GangNoFit:
+    def assign_gang(self, gang: GangRequest, nominated: Iterable[Pod], *, now: Instant) -> GangPlacement | GangNoFit:
         """Placements for as many members as the gang needs at least, assumed from now on; or for none."""
         members = {pod.key for pod in gang.pending}
         others = tuple(pod for pod in nominated if pod.key not in members)
@@ -179,7 +180,7 @@ class PodAssigner:
         return answer
 
     def _placed_within_quota(
-        self, gang: GangRequest, nominated: Iterable[Pod], now: float
+        self, gang: GangRequest, nominated: Iterable[Pod], now: Instant
     ) -> GangPlacement | GangNoFit:
         needed = largest_first(gang.pending)[-gang.needed :]
         with self.snapshot.what_if() as trial:
@@ -193,7 +194,7 @@ class PodAssigner:
         return GangNoFit(gang.key, 0, gang.needed, self._over_quota())
 
     def _placed(
-        self, gang: GangRequest, nominated: Iterable[Pod], now: float, closed: Codes | None
+        self, gang: GangRequest, nominated: Iterable[Pod], now: Instant, closed: Codes | None
     ) -> GangPlacement | GangNoFit:
         """Place the gang. Pods nominated to nodes count as placed meanwhile."""
         snapshot = self.snapshot

@@ -25,18 +25,18 @@ from ullage.model.lease import GpuLease
 from ullage.model.outcomes import BindFailure, PlaceOutcome, PodBound, PodNotBound, PreemptOutcome
 from ullage.model.pod import Pod
 from ullage.model.stepper import Stepper
-from ullage.model.units import Seconds
+from ullage.model.units import Instant, Seconds
 from ullage.model.verdict import ClusterEvent
 from ullage.state.queue import SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
 
-BELIEVED_FOR = 300.0
+BELIEVED_FOR = Seconds(300.0)
 """Seconds a successful bind stays assumed without the pod being observed on its node."""
 
 PODS_PER_STEP = 5_000
 """Pods whose GPUs are accounted for in one step of a warm-up."""
 
-TAKEN_FOR = 30.0
+TAKEN_FOR = Seconds(30.0)
 """Seconds a GPU leased to another holder is not offered, unless its Lease is observed sooner."""
 
 
@@ -55,7 +55,7 @@ class SchedulerCore:
         self._cycle = SchedulingCycle(profiles, self.snapshot, self.queue, self._foreign)
         self._touched: dict[ObjectKey, None] = {}
         """Gangs with events since they were last checked."""
-        self._believed: dict[ObjectKey, float] = {}
+        self._believed: dict[ObjectKey, Instant] = {}
         self.denials = Denials()
 
     def configure(self, settings: SchedulingSettings) -> None:
@@ -82,15 +82,15 @@ class SchedulerCore:
     def gangs_waiting(self) -> int:
         return self._cycle.gangs.waiting
 
-    def waited(self, pod: ObjectKey, *, now: float) -> float | None:
+    def waited(self, pod: ObjectKey, *, now: Instant) -> Seconds | None:
         """Seconds since a pending pod was first observed."""
         return self.queue.waited(pod, now=now) if pod in self.queue else None
 
-    def gang_waited(self, gang: ObjectKey, *, now: float) -> float:
+    def gang_waited(self, gang: ObjectKey, *, now: Instant) -> Seconds:
         """Seconds since the first of the gang's pods was tried."""
         return self._cycle.gangs.waited(gang, now=now)
 
-    def apply(self, event: FactEvent[Any], *, now: float) -> None:
+    def apply(self, event: FactEvent[Any], *, now: Instant) -> None:
         """Take in one event, and wake the pods it may help."""
         self.queue.note()
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
@@ -115,7 +115,7 @@ class SchedulerCore:
             if isinstance(fact, Claim):
                 self._asked_anew(fact.key, now)
 
-    def _asked_anew(self, claim: ObjectKey, now: float) -> None:
+    def _asked_anew(self, claim: ObjectKey, now: Instant) -> None:
         """Try the claim's pods again: the reasons they were refused for may be over."""
         state = self.snapshot.state
         for pod in (*state.pods_naming(claim), *state.pods_from_template(claim)):
@@ -127,7 +127,7 @@ class SchedulerCore:
             yield Seconds(0.0)
         yield from self._cycle.warm_up()
 
-    def next_decision(self, *, now: float) -> Decision | None:
+    def next_decision(self, *, now: Instant) -> Decision | None:
         """Decide on the next pod or gang; None if none is due."""
         self._accounting.settle()
         self._doubt(now)
@@ -151,7 +151,7 @@ class SchedulerCore:
                 return decision
         return None
 
-    def _decide(self, pod: Pod, now: float) -> Decision | None:
+    def _decide(self, pod: Pod, now: Instant) -> Decision | None:
         """Decide on a pod taken from the queue; None if it is not ours, or its bind was denied and it has to wait."""
         if not self._cycle.ours(pod):
             self.queue.remove(pod.key)
@@ -162,13 +162,13 @@ class SchedulerCore:
         return self._cycle.decide(pod, now=now)
 
     def conclude(
-        self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, *, now: float
+        self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, *, now: Instant
     ) -> PodsUnschedulable | None:
         """Take over the result of a search, checked on the snapshot as it is now. None if its pods ask no longer."""
         self._accounting.settle()
         return self._cycle.conclude(search, found, now=now)
 
-    def _place_overtaken(self, now: float) -> Decision | None:
+    def _place_overtaken(self, now: Instant) -> Decision | None:
         """Place a pod in back-off that has waited longer than the next pod, if it fits by now."""
         while (key := self.queue.pop_overtaken(now=now)) is not None:
             pod = self.snapshot.state.pods.get(key)
@@ -180,7 +180,7 @@ class SchedulerCore:
                 self.queue.put_back(key, now=now)
         return None
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self) -> Instant | None:
         """Instant at which to decide again without an event."""
         believed = next(iter(self._believed.values()), None)
         moments = (
@@ -191,7 +191,7 @@ class SchedulerCore:
         )
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def settle(self, outcome: PlaceOutcome, *, now: float) -> None:
+    def settle(self, outcome: PlaceOutcome, *, now: Instant) -> None:
         """Take over the outcome of a write."""
         action = outcome.action
         heard = self.snapshot.state.pods.get(action.pod)
@@ -201,7 +201,7 @@ class SchedulerCore:
             self._cycle.nominator.forget(action.pod)
             self.queue.remove(action.pod)
             if not on_node:
-                self._believed[action.pod] = now + BELIEVED_FOR
+                self._believed[action.pod] = Instant(now + BELIEVED_FOR)
             return
         if not isinstance(outcome, PodNotBound):
             assert_never(outcome)
@@ -218,18 +218,18 @@ class SchedulerCore:
             self.queue.retry(action.pod, now=now)
         self.queue.wake(ClusterEvent.POD_LEFT, now=now)
 
-    def _volumes_given_back(self, before: int, now: float) -> None:
+    def _volumes_given_back(self, before: int, now: Instant) -> None:
         """Wake pods that volumes of an undone placement may serve; no event reports those."""
         if self.snapshot.volumes_version != before:
             self.queue.wake(ClusterEvent.VOLUME_CHANGED, now=now)
 
-    def settle_preemption(self, outcome: PreemptOutcome, *, now: float) -> None:
+    def settle_preemption(self, outcome: PreemptOutcome, *, now: Instant) -> None:
         """Take over the outcome of evictions."""
         self._cycle.nominator.settle(outcome)
         if outcome.refused:
             self.queue.retry(outcome.action.pod, now=now)
 
-    def _doubt(self, now: float) -> None:
+    def _doubt(self, now: Instant) -> None:
         """Drop assumed binds that were not observed in time, and marks on GPUs that another holder had leased."""
         if self._foreign.doubt(now=now):
             self.queue.wake(ClusterEvent.POD_LEFT, now=now)
@@ -247,16 +247,16 @@ class SchedulerCore:
             if heard is not None and self._cycle.ours(heard):
                 self.queue.add(key, priority=heard.priority, now=now)
 
-    def _learn_from(self, outcome: PodNotBound, now: float) -> None:
+    def _learn_from(self, outcome: PodNotBound, now: Instant) -> None:
         """Do not offer a device that another holder has until its Lease is observed, for TAKEN_FOR at most."""
         if outcome.setback is BindFailure.FORBIDDEN:
             self.denials.denied(outcome.action.pod, outcome.action.uid, outcome.detail, now=now)
         if outcome.setback is BindFailure.GPU_TAKEN and outcome.device is not None:
             node = outcome.action.node
             until = now + TAKEN_FOR
-            self._foreign.taken(node, outcome.device, lease_name(node, outcome.device), until=until)
+            self._foreign.taken(node, outcome.device, lease_name(node, outcome.device), until=Instant(until))
 
-    def _apply_claim(self, claim: Claim, now: float) -> None:
+    def _apply_claim(self, claim: Claim, now: Instant) -> None:
         """Take in a claim that asks for something else: the reasons its pods were refused for may be over."""
         state = self.snapshot.state
         for pod in (*state.pods_naming(claim.key), *state.pods_from_template(claim.key)):
@@ -266,7 +266,7 @@ class SchedulerCore:
         if claim.gang:
             self._touched[ObjectKey(claim.key.namespace, claim.gang)] = None
 
-    def _apply_pod(self, event: FactEvent[Pod], pod: Pod, now: float) -> None:
+    def _apply_pod(self, event: FactEvent[Pod], pod: Pod, now: Instant) -> None:
         before = event.old if isinstance(event, Updated | Deleted) else None
         after = None if isinstance(event, Deleted) else pod
         self._cycle.nominator.observe_pod(before, after)
@@ -289,7 +289,7 @@ class SchedulerCore:
         if (had, before is None) != (has, after is None) and (gang := self._cycle.assigner.gang_of(pod)) is not None:
             self._touched[gang] = None
 
-    def _apply_waiting_pod(self, before: Pod | None, pod: Pod, now: float) -> None:
+    def _apply_waiting_pod(self, before: Pod | None, pod: Pod, now: Instant) -> None:
         if pod.key in self._believed:
             return  # a stale event: the pod has been bound since
         self.queue.add(pod.key, priority=pod.priority, now=now)

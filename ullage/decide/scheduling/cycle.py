@@ -24,12 +24,13 @@ from ullage.model.intents import BindGang, BindPod, EvictGang, Preempt, Victim
 from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
 from ullage.model.stepper import Stepper, begin
+from ullage.model.units import Instant, Seconds
 from ullage.model.verdict import Reason, Verdict
 from ullage.state.external_leases import ExternalLeases
 from ullage.state.queue import QueueState, SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
 
-INLINE_SEARCH = 0.010
+INLINE_SEARCH = Seconds(0.010)
 """Modelled CPU seconds of a preemption that is decided at once. A longer search goes on in steps beside decisions."""
 
 _TRY_AGAIN = (NoPreemptionReason.CHANGED, NoPreemptionReason.OUT_OF_TIME)
@@ -90,7 +91,7 @@ class SchedulingCycle:
                 return pod
         return None
 
-    def decide(self, pod: Pod, *, now: float) -> Decision:
+    def decide(self, pod: Pod, *, now: Instant) -> Decision:
         """Decide on one pod."""
         assigner = self._assigners[pod.scheduler]
         ready = assigner.entitled(pod)
@@ -110,7 +111,7 @@ class SchedulingCycle:
             return self._decide_gang(assigner, gang, pod, now)
         return self._decide_pod(assigner, self.nominator.with_node(ready), now)
 
-    def place_overtaken(self, pod: Pod, *, now: float) -> BindPod | None:
+    def place_overtaken(self, pod: Pod, *, now: Instant) -> BindPod | None:
         """Place a pod whose back-off is not over, if it fits now. If not, nothing is reported or changed."""
         assigner = self._assigners[pod.scheduler]
         ready = assigner.entitled(pod)
@@ -126,7 +127,7 @@ class SchedulingCycle:
         if isinstance(ready, Pod):
             self.nominator.nominate(ready, self.nominator.with_node(ready).nominated)
 
-    def look_at(self, gang: ObjectKey, *, now: float) -> EvictGang | PodsUnschedulable | None:
+    def look_at(self, gang: ObjectKey, *, now: Instant) -> EvictGang | PodsUnschedulable | None:
         """Check a gang that an event was about or whose deadline has come, whether or not a member is pending."""
         ask = self.assigner.gang_ask(gang, self.ours)
         if not ask.min_member or not (ask.bound or ask.pending):
@@ -145,7 +146,7 @@ class SchedulingCycle:
                 self._queue.reconsider(pod.key, now=now)
         return None
 
-    def _decide_pod(self, assigner: PodAssigner, pod: Pod, now: float) -> Decision:
+    def _decide_pod(self, assigner: PodAssigner, pod: Pod, now: Instant) -> Decision:
         answer = self._assigned(assigner, pod, now)
         if isinstance(answer, Placement):
             return self._place(pod, answer)
@@ -153,11 +154,11 @@ class SchedulingCycle:
         steps = self.nominator.search_for_pod(assigner, pod, now=now)
         return self._search(PreemptionSearch(pods=(pod,), answer=answer, steps=steps, kind=kind), pod, now)
 
-    def _assigned(self, assigner: PodAssigner, pod: Pod, now: float) -> Placement | NoFit:
+    def _assigned(self, assigner: PodAssigner, pod: Pod, now: Instant) -> Placement | NoFit:
         with self._foreign.lifted((pod.uid,)):
             return assigner.assign_pod(pod, self.nominator.nominated, now=now)
 
-    def _decide_gang(self, assigner: PodAssigner, gang: ObjectKey, pod: Pod, now: float) -> Decision:
+    def _decide_gang(self, assigner: PodAssigner, gang: ObjectKey, pod: Pod, now: Instant) -> Decision:
         ask = assigner.gang_ask(gang, self.ours)
         fate = self.gangs.decide_fate(ask, now=now, timeout=self._timeout(gang))
         if isinstance(fate, EvictPartialGang):
@@ -172,7 +173,7 @@ class SchedulingCycle:
         steps = self.nominator.search_for_gang(assigner, ask, now=now)
         return self._search(PreemptionSearch(pods=ask.pending, answer=answer, steps=steps, gang=gang), pod, now)
 
-    def _search(self, search: PreemptionSearch, pod: Pod, now: float) -> Decision:
+    def _search(self, search: PreemptionSearch, pod: Pod, now: Instant) -> Decision:
         """Search at once if it is short. A longer search goes on while others are decided, one at a time."""
         found = begin(search.steps, INLINE_SEARCH)
         if isinstance(found, tuple):
@@ -189,7 +190,7 @@ class SchedulingCycle:
         return SearchDeferred(pod.key)
 
     def conclude(
-        self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, *, now: float
+        self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, *, now: Instant
     ) -> PodsUnschedulable | None:
         """Take over the result of a search. None if its pods are gone, placed, or ask for something else by now."""
         self._searching = None
@@ -208,13 +209,13 @@ class SchedulingCycle:
         ready = self._assigners[known.scheduler].entitled(known)
         return isinstance(ready, Pod) and (ready.shape, ready.priority) == (pod.shape, pod.priority)
 
-    def _is_still_right(self, search: PreemptionSearch, found: tuple[Preempt, ...], now: float) -> bool:
+    def _is_still_right(self, search: PreemptionSearch, found: tuple[Preempt, ...], now: Instant) -> bool:
         assigner = self._assigners[search.pods[0].scheduler]
         if self._fits_now(assigner, search, now):
             return False  # room was made otherwise: no pod is evicted for nothing
         return self.nominator.is_still_right(assigner, search.pods, found, now=now)
 
-    def _fits_now(self, assigner: PodAssigner, search: PreemptionSearch, now: float) -> bool:
+    def _fits_now(self, assigner: PodAssigner, search: PreemptionSearch, now: Instant) -> bool:
         with self._foreign.lifted(pod.uid for pod in search.pods), self._snapshot.what_if():
             if search.gang is None:
                 return isinstance(assigner.assign_pod(search.pods[0], self.nominator.nominated, now=now), Placement)
@@ -222,7 +223,7 @@ class SchedulingCycle:
             return isinstance(assigner.assign_gang(ask, self.nominator.nominated, now=now), GangPlacement)
 
     def _searched(
-        self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, now: float
+        self, search: PreemptionSearch, found: tuple[Preempt, ...] | NoPreemption, now: Instant
     ) -> PodsUnschedulable:
         again = isinstance(found, NoPreemption) and found.reason in _TRY_AGAIN
         for pod in search.pods:
@@ -254,7 +255,7 @@ class SchedulingCycle:
             claim=claim_in_use(pod, self._snapshot.state),
         )
 
-    def _place_gang(self, ask: GangRequest, answer: GangPlacement, now: float) -> BindGang | BindPod:
+    def _place_gang(self, ask: GangRequest, answer: GangPlacement, now: Instant) -> BindGang | BindPod:
         """Bind the placed members. Members beyond the gang's minimum that were not placed wait like other pods."""
         for key in answer.waiting:
             self._queue.retry(key, now=now)
@@ -269,7 +270,7 @@ class SchedulingCycle:
         pods: tuple[Pod, ...],
         answer: NoFit | GangNoFit,
         preempts: tuple[Preempt, ...] | NoPreemption,
-        now: float,
+        now: Instant,
     ) -> PodsUnschedulable:
         permanent = any(is_permanent(pod, answer.reasons, self._snapshot) for pod in pods)
         word, message = self._assigners[pods[0].scheduler].why(pods[0], answer, now=now)
@@ -280,7 +281,7 @@ class SchedulingCycle:
         nominated = [] if keep else [self.nominator.forget(pod.key) for pod in pods]
         return PodsUnschedulable(pods=pods, why=why, unnominate=any(nominated))
 
-    def _back_off(self, ask: GangRequest, fate: GangBacksOff | GangInBackoff, now: float) -> PodsUnschedulable:
+    def _back_off(self, ask: GangRequest, fate: GangBacksOff | GangInBackoff, now: Instant) -> PodsUnschedulable:
         for pod in ask.pending:
             self._queue.refuse(pod.key, (), now=now)
         nominated = [self.nominator.forget(pod.key) for pod in ask.pending]
@@ -289,11 +290,11 @@ class SchedulingCycle:
         gave_up = ask.key if isinstance(fate, GangBacksOff) else None
         return PodsUnschedulable(pods=ask.pending, why=why, gave_up=gave_up, unnominate=any(nominated), passing=True)
 
-    def _put_back(self, pods: Sequence[Pod], now: float) -> None:
+    def _put_back(self, pods: Sequence[Pod], now: Instant) -> None:
         for pod in pods:
             self._queue.retry(pod.key, now=now)
 
-    def _timeout(self, gang: ObjectKey) -> float | None:
+    def _timeout(self, gang: ObjectKey) -> Seconds | None:
         group = self._snapshot.state.groups.get(gang)
         return None if group is None else group.timeout
 

@@ -7,6 +7,7 @@ tried again. Pods that were not denied yet are never held up by denied ones.
 from dataclasses import dataclass
 
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Instant, Seconds
 
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 60.0
 """Seconds between two attempts in a namespace, doubled each time."""
@@ -16,8 +17,8 @@ DOUBTS = 5
 
 @dataclass(slots=True)
 class _Gate:
-    until: float
-    pause: float = FIRST_PAUSE
+    until: Instant
+    pause: Seconds = Seconds(FIRST_PAUSE)
 
 
 class Denials:
@@ -30,17 +31,17 @@ class Denials:
         self._sentence = ""
         self._ever_allowed = False
 
-    def denied(self, pod: ObjectKey, uid: str, sentence: str, *, now: float) -> None:
+    def denied(self, pod: ObjectKey, uid: str, sentence: str, *, now: Instant) -> None:
         """Note a denial: the first of a pod, or another one after its attempt for its namespace."""
         again = self._denied.get(pod) == uid
         self._denied[pod] = uid
         self._sentence = sentence
         gate = self._gates.get(pod.namespace)
         if gate is None:
-            self._gates[pod.namespace] = _Gate(now + FIRST_PAUSE)
+            self._gates[pod.namespace] = _Gate(Instant(now + FIRST_PAUSE))
         elif again:
-            gate.pause = min(LONGEST_PAUSE, gate.pause * 2)
-            gate.until = now + gate.pause
+            gate.pause = Seconds(min(LONGEST_PAUSE, gate.pause * 2))
+            gate.until = Instant(now + gate.pause)
 
     def allowed(self, pod: ObjectKey) -> None:
         """Note that the pod was bound: the denials of its namespace are over."""
@@ -52,14 +53,14 @@ class Denials:
         """Drop the pod: it is gone."""
         self._denied.pop(pod, None)
 
-    def wait_until(self, pod: ObjectKey, uid: str, *, now: float) -> float | None:
+    def wait_until(self, pod: ObjectKey, uid: str, *, now: Instant) -> Instant | None:
         """Instant of the pod's next attempt; None if it may try now, for its whole namespace."""
         gate = self._gates.get(pod.namespace)
         if gate is None or self._denied.get(pod) != uid:
             return None
         if now < gate.until:
             return gate.until
-        gate.until = now + gate.pause
+        gate.until = Instant(now + gate.pause)
         return None
 
     @property

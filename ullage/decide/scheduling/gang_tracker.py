@@ -16,23 +16,24 @@ from ullage.decide.gang.timeout import (
     gang_fate,
 )
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Instant, Seconds, after
 
 
 @dataclass(slots=True)
 class _Record:
-    first_seen: float
-    waiting_since: float
-    partly_since: float | None = None
+    first_seen: Instant
+    waiting_since: Instant
+    partly_since: Instant | None = None
     given_up: int = 0
-    back_at: float = -math.inf
-    look_at: float = math.inf
+    back_at: Instant = Instant(-math.inf)
+    look_at: Instant = Instant(math.inf)
 
 
 @dataclass(frozen=True, slots=True)
 class GangInBackoff:
     """The gang's scheduling timeout ran out, and it is not tried before this instant."""
 
-    until: float
+    until: Instant
 
 
 class GangTracker:
@@ -41,14 +42,14 @@ class GangTracker:
     def __init__(self, pace: GangBackoff = GangBackoff()) -> None:  # noqa: B008 - frozen
         self._pace = pace
         self._records: dict[ObjectKey, _Record] = {}
-        self._timers: list[tuple[float, ObjectKey]] = []
+        self._timers: list[tuple[Instant, ObjectKey]] = []
 
     @property
     def waiting(self) -> int:
         """Number of gangs that are not complete."""
         return len(self._records)
 
-    def decide_fate(self, gang: GangRequest, *, now: float, timeout: float | None) -> Fate | GangInBackoff:
+    def decide_fate(self, gang: GangRequest, *, now: Instant, timeout: Seconds | None) -> Fate | GangInBackoff:
         """Decide the gang's next step. Its back-off, if any, starts now."""
         record = self._records.get(gang.key)
         if record is None:
@@ -67,19 +68,19 @@ class GangTracker:
             self._look(gang.key, record, fate.until)
         elif isinstance(fate, EvictPartialGang):
             record.partly_since = now  # should an eviction be refused, it is tried again after another timeout
-            self._look(gang.key, record, now + (timeout or DEFAULT_TIMEOUT))
+            self._look(gang.key, record, after(now, timeout or DEFAULT_TIMEOUT))
         return fate
 
-    def waited(self, gang: ObjectKey, *, now: float) -> float:
+    def waited(self, gang: ObjectKey, *, now: Instant) -> Seconds:
         """Seconds since the first of its pods was tried."""
         record = self._records.get(gang)
-        return 0.0 if record is None else now - record.first_seen
+        return Seconds(0.0 if record is None else now - record.first_seen)
 
     def forget(self, gang: ObjectKey) -> None:
         """Drop the gang: it is complete, or gone. Idempotent."""
         self._records.pop(gang, None)
 
-    def next_deadline(self) -> float | None:
+    def next_deadline(self) -> Instant | None:
         """Instant at which a gang has to be checked, with or without an event."""
         while self._timers:
             at, gang = self._timers[0]
@@ -89,22 +90,22 @@ class GangTracker:
             heapq.heappop(self._timers)
         return None
 
-    def due(self, *, now: float) -> list[ObjectKey]:
+    def due(self, *, now: Instant) -> list[ObjectKey]:
         """Gangs whose deadline has come; each is returned once."""
         found: list[ObjectKey] = []
         while (at := self.next_deadline()) is not None and at <= now:
             _, gang = heapq.heappop(self._timers)
-            self._records[gang].look_at = math.inf
+            self._records[gang].look_at = Instant(math.inf)
             found.append(gang)
         return found
 
-    def _look(self, gang: ObjectKey, record: _Record, at: float) -> None:
+    def _look(self, gang: ObjectKey, record: _Record, at: Instant) -> None:
         if record.look_at != at:
             record.look_at = at
             heapq.heappush(self._timers, (at, gang))
 
 
-def _facts(gang: GangRequest, record: _Record, timeout: float | None) -> GangProgress:
+def _facts(gang: GangRequest, record: _Record, timeout: Seconds | None) -> GangProgress:
     return GangProgress(
         min_member=gang.min_member,
         bound=len(gang.bound),

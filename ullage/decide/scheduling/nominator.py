@@ -18,6 +18,7 @@ from ullage.model.intents import Preempt
 from ullage.model.outcomes import PreemptOutcome
 from ullage.model.pod import Pod
 from ullage.model.stepper import Stepper
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
 
@@ -66,7 +67,7 @@ class Nominator:
             self.forget(outcome.action.pod)
 
     def search_for_pod(
-        self, assigner: PodAssigner, pod: Pod, *, now: float
+        self, assigner: PodAssigner, pod: Pod, *, now: Instant
     ) -> Stepper[tuple[Preempt, ...] | NoPreemption]:
         """Search victims for a pod that was refused. Nothing counts before `decide`."""
         if not self._any_lower(pod.priority):
@@ -76,7 +77,7 @@ class Nominator:
         return found if isinstance(found, NoPreemption) else (found,)
 
     def search_for_gang(
-        self, assigner: PodAssigner, gang: GangRequest, *, now: float
+        self, assigner: PodAssigner, gang: GangRequest, *, now: Instant
     ) -> Stepper[tuple[Preempt, ...] | NoPreemption]:
         """Search victims for all pending pods of a gang that was refused."""
         if not any(self._any_lower(pod.priority) for pod in gang.pending):
@@ -88,7 +89,7 @@ class Nominator:
         return (yield from search_gang_preemption(Assumptions(assigner.engine, now=now), gang, context))
 
     def is_still_right(
-        self, assigner: PodAssigner, pods: Sequence[Pod], actions: Sequence[Preempt], *, now: float
+        self, assigner: PodAssigner, pods: Sequence[Pod], actions: Sequence[Preempt], *, now: Instant
     ) -> bool:
         """True if what was found by a search is right on the snapshot as it is now."""
         ready = {pod.key: pod for pod in pods}

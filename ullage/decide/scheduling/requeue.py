@@ -10,12 +10,13 @@ from ullage.model.gang import PodGroup
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
+from ullage.model.units import Seconds
 from ullage.model.verdict import ClusterEvent
 from ullage.model.vm import Vm, VmMigration
 from ullage.model.vm_config import VmNodesDocument
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 
-_SILENCE = 90.0
+_SILENCE = Seconds(90.0)
 """Seconds. A node without a report for so long was refused meanwhile."""
 
 

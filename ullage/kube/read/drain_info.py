@@ -6,6 +6,7 @@ from ullage.kube.objects.pod import KubePod
 from ullage.kube.read.field_error import within
 from ullage.kube.timestamps import read_time
 from ullage.model.pod_marks import DEFAULT_GRACE_PERIOD, PodDrainInfo, SafeToEvict
+from ullage.model.units import Instant, Seconds
 
 # Cluster Autoscaler's words, which workloads carry already.
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -16,7 +17,7 @@ MIRROR = "kubernetes.io/config.mirror"
 
 _SPOKEN = {said.value: said for said in SafeToEvict}
 
-_Said = tuple[str, str, str, tuple[str, ...], str, bool, float | None, int | None, str]
+_Said = tuple[str, str, str, tuple[str, ...], str, bool, Instant | None, int | None, str]
 """Parts of a `PodDrainInfo`: two annotations for what it is, one for what its owner says, and so on as there."""
 
 
@@ -57,7 +58,7 @@ def _marks(said: _Said) -> PodDrainInfo:
         restart=restart or "Always",
         ready=ready,
         deleted_at=deleted_at,
-        grace_period=DEFAULT_GRACE_PERIOD if grace_period is None else float(grace_period),
+        grace_period=DEFAULT_GRACE_PERIOD if grace_period is None else Seconds(float(grace_period)),
         owner_group=group.rpartition("/")[0],
     )
 

@@ -27,6 +27,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.gang import PodGroup as GroupFacts
 from ullage.model.quantity import milli
 from ullage.model.quota import Quota, QuotaLimits
+from ullage.model.units import Seconds
 
 
 def read_claim(raw: GpuClaim) -> Claim:
@@ -155,7 +156,7 @@ def read_group(raw: CoschedulingPodGroup) -> GroupFacts:
     """A gang's facts."""
     spec, seconds = raw.spec, raw.spec.schedule_timeout_seconds
     key = ObjectKey(raw.metadata.namespace, raw.metadata.name)
-    return GroupFacts(key=key, min_member=spec.min_member, timeout=None if seconds is None else float(seconds))
+    return GroupFacts(key=key, min_member=spec.min_member, timeout=None if seconds is None else Seconds(float(seconds)))
 
 
 def read_kube_group(raw: KubePodGroup) -> GroupFacts:

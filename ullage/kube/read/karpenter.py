@@ -41,6 +41,7 @@ from ullage.model.karpenter import (
 from ullage.model.node import Taint
 from ullage.model.resources import GPU, MILLI
 from ullage.model.selector import Operator, Requirement
+from ullage.model.units import Instant
 
 _decode_original = msgspec.json.Decoder(OriginalRequest).decode
 _decode_handover = msgspec.json.Decoder(Handover).decode
@@ -101,14 +102,14 @@ def read_smart_pod(raw: KubePod) -> SmartPod:
     return SmartPod(
         key=ObjectKey(meta.namespace, meta.name),
         uid=meta.uid,
-        created=_time(meta.creation_timestamp),
+        created=Instant(_time(meta.creation_timestamp)),
         request=meta.labels.get(REQUEST_LABEL, ""),
         node=raw.spec.node_name,
         over=raw.status.phase in ("Succeeded", "Failed"),
         deleting=meta.deletion_timestamp is not None,
         original=_original(notes.get(ORIGINAL_REQUEST, "")),
         state=meta.labels.get(STATE_LABEL, ""),
-        state_since=_time(notes.get(STATE_SINCE)),
+        state_since=Instant(_time(notes.get(STATE_SINCE))),
         attempts=int(written) if written.isdecimal() and len(written) < 10 else 0,
         node_claim=notes.get(NODE_CLAIM, ""),
     )
@@ -160,7 +161,7 @@ def read_karpenter_event(raw: KubeEvent) -> KarpenterEvent:
         reason=raw.reason,
         note=raw.note,
         reporter=raw.reporting_controller or raw.deprecated_source.component,
-        at=next((_time(text) for text in times if text), 0.0),
+        at=Instant(next((_time(text) for text in times if text), 0.0)),
     )
 
 
@@ -170,7 +171,7 @@ def _named(conditions: Iterable[Condition], name: str) -> ObservedCondition:
 
 def _condition(raw: Condition) -> ObservedCondition:
     status = Tristate(raw.status) if raw.status in ("True", "False") else Tristate.UNKNOWN
-    return ObservedCondition(status, raw.reason, raw.message, _time(raw.last_transition_time))
+    return ObservedCondition(status, raw.reason, raw.message, Instant(_time(raw.last_transition_time)))
 
 
 def _requirements(raw: Iterable[NodeClaimRequirement]) -> Iterable[Requirement]:

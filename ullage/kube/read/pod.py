@@ -23,6 +23,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import CAPACITY_FAILURE
 from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.refusal import PodScheduledReason
+from ullage.model.units import Instant
 
 _SILENCE = Condition()
 
@@ -36,7 +37,7 @@ def read_pod(raw: KubePod) -> Pod:
         return Pod(
             key=ObjectKey(meta.namespace, meta.name),
             uid=meta.uid,
-            created=_created(meta),
+            created=Instant(_created(meta)),
             node=spec.node_name,
             phase=_phase(raw.status.phase),
             deleting=meta.deletion_timestamp is not None,

@@ -19,6 +19,7 @@ from ullage.kube.client.api import KubeApi
 from ullage.model.device import NEVER_OLD, DeviceHealth, GpuNodeKind, Inventory
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.units import Steady
 from ullage.observe.agent_metrics import AgentMetrics
 from ullage.observe.events import EventRecorder
 from ullage.sim.agents.hardware import SimulatedGpus
@@ -135,7 +136,7 @@ class _ForEver:
     def now(self) -> Instant:
         return FRESH_FOR_EVER
 
-    def steady(self) -> float:
+    def steady(self) -> Steady:
         return self._clock.steady()
 
     async def charge(self, cpu_seconds: float) -> None:

@@ -9,7 +9,7 @@ from ullage.model.device import KIND_LABEL, Device, GpuNodeKind, Inventory, MigI
 from ullage.model.karpenter import GPU_TAINT, NodePoolMapping
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
 from ullage.model.resources import GPU
-from ullage.model.units import Seconds
+from ullage.model.units import Instant, Seconds
 from ullage.model.vm import VmAmounts
 from ullage.sim.chaos.story import ChaosJob, ChaosNode, ChaosPool, ChaosStory, JobKind
 from ullage.sim.karpenter.timings import KarpenterTimings
@@ -147,7 +147,7 @@ def _rival() -> JsonObject:
 
 def _partitioned(name: str, node: ChaosNode) -> list[JsonObject]:
     template = node_template(node.gpus, node.islands)
-    inventory = Inventory(node=name, reported_at=0.0, devices=partitioned(template.gpus.devices(name)))
+    inventory = Inventory(node=name, reported_at=Instant(0.0), devices=partitioned(template.gpus.devices(name)))
     return [node_manifest(name, template, {}), report_manifest(inventory)]
 
 

@@ -21,6 +21,7 @@ from ullage.model.device import Inventory
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.provisioner import Provisioner, labels_of
+from ullage.model.units import Instant
 from ullage.model.verdict import Verdict
 from ullage.sim.fleet.fleet import SimulatedFleet
 from ullage.sim.workload.job import TraceJob, Workload
@@ -108,7 +109,7 @@ class _Trial:
         pod = self._assigner.entitled(self._snapshot.state.pods[ObjectKey(job.namespace, name)])
         if isinstance(pod, Verdict):
             return f"{pod.reason.value}: {pod.detail}"
-        answer = self._assigner.engine.place(pod, now=_NOW, closed=self._assigner.closed(pod))
+        answer = self._assigner.engine.place(pod, now=Instant(_NOW), closed=self._assigner.closed(pod))
         if isinstance(answer, NoFit):
             return self._rejections(pod)
         return self._gang_why_not(job) if job.pods > 1 else ""
@@ -116,7 +117,7 @@ class _Trial:
     def _gang_why_not(self, job: TraceJob) -> str:
         gang = self._assigner.gang_ask(ObjectKey(job.namespace, job.name))
         with self._snapshot.what_if():
-            answer = self._assigner.assign_gang(gang, (), now=_NOW)
+            answer = self._assigner.assign_gang(gang, (), now=Instant(_NOW))
         if not isinstance(answer, GangNoFit):
             return ""
         return f"GangIncomplete: the whole fleet has room for {answer.placed} of its {job.pods} pods at once"
@@ -124,7 +125,7 @@ class _Trial:
     def _rejections(self, pod: Pod) -> str:
         if not self._kinds:
             return "the fleet has no node and may buy none"
-        found = node_rejections(self._assigner.engine, pod, now=_NOW, closed=self._assigner.closed(pod))
+        found = node_rejections(self._assigner.engine, pod, now=Instant(_NOW), closed=self._assigner.closed(pod))
         said = (f"{one.reason.value}: {one.detail}" if one.detail else one.reason.value for one in found)
         return "; ".join(list(dict.fromkeys(said))[:_MOST_REASONS])
 
@@ -160,7 +161,7 @@ def _nodes(nodes: Iterable[FleetNode]) -> Iterator[JsonObject]:
         gpus = node.template.gpus
         if gpus.count:
             devices = gpus.devices(node.name)
-            yield report_manifest(Inventory(node=node.name, reported_at=_NOW, devices=devices, kind=gpus.kind))
+            yield report_manifest(Inventory(node=node.name, reported_at=Instant(_NOW), devices=devices, kind=gpus.kind))
 
 
 def _plural(count: int, what: str) -> str:

@@ -12,6 +12,7 @@ from ullage.certs.serving import CertificateBundle as ServedPair
 from ullage.certs.serving import ReloadingTlsContext
 from ullage.clock import WallClock
 from ullage.decide.certs.rotation import ValidityPeriod
+from ullage.model.units import Instant
 from ullage.observe.probes import ListenAddress
 from ullage.sim.apiserver.server import SimulatedApiServer
 from ullage.sim.http.access import HttpAccess, is_loopback, new_token
@@ -79,7 +80,7 @@ def _reachable(address: ListenAddress) -> ListenAddress:
 def _secured(address: ListenAddress) -> tuple[ssl.SSLContext, bytes]:
     """TLS context with a certificate of our own making, and the authority to trust."""
     now = WallClock().now()
-    span = ValidityPeriod(now - _DAY, now + _CERTIFICATE_DAYS * _DAY)
+    span = ValidityPeriod(Instant(now - _DAY), Instant(now + _CERTIFICATE_DAYS * _DAY))
     authority = new_authority(span)
     names = sorted({"localhost", "127.0.0.1", _reachable(address).host})
     served = ReloadingTlsContext()

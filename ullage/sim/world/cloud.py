@@ -14,6 +14,7 @@ from ullage.kube.client.resources import NODES
 from ullage.model.device import Inventory
 from ullage.model.instance import Instance
 from ullage.model.provisioner import PROVISIONER_LABEL
+from ullage.model.units import Instant
 from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.agents import AgentFleet
 from ullage.sim.world.nodes import node_manifest, node_room
@@ -59,7 +60,9 @@ class NodeJoiner:
     def _install(self, node: FleetNode) -> None:
         gpus = node.template.gpus
         if gpus.count:
-            inventory = Inventory(node=node.name, reported_at=0.0, devices=gpus.devices(node.name), kind=gpus.kind)
+            inventory = Inventory(
+                node=node.name, reported_at=Instant(0.0), devices=gpus.devices(node.name), kind=gpus.kind
+            )
             self._agents.install(inventory)
 
 

@@ -15,6 +15,7 @@ from ullage.kube.client.resources import CRDS, NODES
 from ullage.model.device import Inventory
 from ullage.model.karpenter import GPU_TAINT, HANDOVER, REQUEST_LABEL, UNCLAIMED
 from ullage.model.resources import GPU, MILLI
+from ullage.model.units import Instant
 from ullage.sim.karpenter.definitions import karpenter_definitions
 from ullage.sim.karpenter.karpenter import SimulatedKarpenter
 from ullage.sim.karpenter.kube_scheduler import SimulatedKubeScheduler
@@ -114,7 +115,7 @@ class WorldKarpenter:
     def _arrived(self, node: str, kind: InstanceType) -> None:
         spec = self._spec
         gpus = replace(spec.gpus, count=kind.resources.get(GPU, 0) // MILLI)
-        inventory = Inventory(node=node, reported_at=0.0, devices=gpus.devices(node), kind=gpus.kind)
+        inventory = Inventory(node=node, reported_at=Instant(0.0), devices=gpus.devices(node), kind=gpus.kind)
         asyncio.get_running_loop().call_later(spec.report_seconds, self._agents.install, inventory)
         if spec.boot_labels and self._group is not None:
             self._group.create_task(self._label(node), name=f"labels of {node}")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ullage.model.fact_event import Added, ObjectKey
+from ullage.model.units import Instant
 from ullage.state.cluster import ClusterState
 from ullage.state.dump import dump
 from ullage.state.pod_counts import AffinityIndex, RowCounts
@@ -64,7 +65,7 @@ def everything(snapshot: ClusterSnapshot) -> dict[str, Any]:
     heard = snapshot.state
     pods = {key: (pod, snapshot.storage.of(key)) for key, pod in snapshot.pods.items()}
     return {
-        "facts": dump(heard, now=0.0),
+        "facts": dump(heard, now=Instant(0.0)),
         "indices": (dict(heard.tainted_nodes), {name: dict(heard.nodes_of_pool(name)) for name in heard.pools}),
         "rows": {name: row_facts(snapshot, name) for name in snapshot.columns.rows},
         "pods": pods,

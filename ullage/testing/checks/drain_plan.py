@@ -9,6 +9,7 @@ from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.provisioner import STAY_BEHIND
+from ullage.model.units import Instant
 
 
 def violations(
@@ -23,8 +24,8 @@ def violations(
     rows, held = snapshot.columns.rows, snapshot.pods
     moves = {move.pod: move.to for one in plan.removable for move in one.moves}
     pods = {key: held[key] for key in moves}
-    destinations = DestinationSearch(assigner.engine, now=now)
-    relocator = PodRelocator(assigner.engine, destinations, PlannerMemory(hints=moves), now=now)
+    destinations = DestinationSearch(assigner.engine, now=Instant(now))
+    relocator = PodRelocator(assigner.engine, destinations, PlannerMemory(hints=moves), now=Instant(now))
     ranks = {key: place for place, key in enumerate(order)}
     with relocator.snapshot.what_if():
         for one in plan.removable:

@@ -7,6 +7,7 @@ from ullage.decide.explain.planning import PlanInputs, SchedulePlanner
 from ullage.decide.placement.observed_gpus import account_for_bound, hold_in_use
 from ullage.kube.client.api import KubeApi
 from ullage.model.fact_event import Added, ObjectKey
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.watch.sources import read_cluster
 
@@ -24,7 +25,7 @@ async def read_fresh(api: KubeApi, lease_namespace: str) -> ClusterSnapshot:
 
 def waiting_for_nothing(snapshot: ClusterSnapshot, *, now: float) -> Iterator[str]:
     """Pods that would be placed if they were tried now. The snapshot holds them afterwards."""
-    planner = SchedulePlanner(snapshot, PlanInputs(), now=now)
+    planner = SchedulePlanner(snapshot, PlanInputs(), now=Instant(now))
     planner.run()
     for key, placement in planner.placements.items():
         yield f"{key} waits, and would fit on {placement.node}"

@@ -7,6 +7,7 @@ from ullage.decide.karpenter.lifecycle import LAUNCHED, READY, REGISTERED
 from ullage.decide.karpenter.outlook import RequestOutlook, request_outlooks
 from ullage.model.fact_event import FactEvent
 from ullage.model.karpenter import NodeClaim
+from ullage.model.units import Instant
 from ullage.web.view.patch import SectionTable
 from ullage.web.view.rows import CapacityRow, NodeClaimStep
 
@@ -36,7 +37,7 @@ class CapacityOnOrder:
         if not self._stale and (not self.table.rows or now - self._renewed < RENEW_AFTER):
             return
         self._stale, self._renewed = False, now
-        rows = {one.request: self._request_row(one) for one in request_outlooks(self.facts, now=now)}
+        rows = {one.request: self._request_row(one) for one in request_outlooks(self.facts, now=Instant(now))}
         shown = {row.node_claim for row in rows.values()}
         rows |= {f"nodeclaim/{one.name}": _claim_row(one) for one in self._other_claims(shown)}
         for key in [key for key in self.table.rows if key not in rows]:

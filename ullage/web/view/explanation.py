@@ -11,6 +11,7 @@ from ullage.decide.explain.pod import ExplainedState, PodExplanation, explain_po
 from ullage.decide.explain.scale_up import forecast
 from ullage.decide.karpenter.outlook import explain_capacity
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason, Verdict
 from ullage.web.view.model import DashboardModel
 from ullage.web.view.rows import ViewRow
@@ -47,11 +48,11 @@ def explained(model: DashboardModel, key: ObjectKey, *, now: float) -> Explanati
     if pod is None:
         return None
     pools = [model.pools[name].facts for name in sorted(model.pools)]
-    said = explain_pod(snapshot, pod, PlanInputs(pools=pools), now=now, policy=model.policy)
+    said = explain_pod(snapshot, pod, PlanInputs(pools=pools), now=Instant(now), policy=model.policy)
     steps = said.steps
     if said.verdict == ExplainedState.UNSCHEDULABLE:
-        bought = explain_capacity(model.capacity.facts, pod, now=now)
-        steps = tuple(dict.fromkeys((*steps, *bought, *forecast(model.assigner, pod, pools, now=now))))
+        bought = explain_capacity(model.capacity.facts, pod, now=Instant(now))
+        steps = tuple(dict.fromkeys((*steps, *bought, *forecast(model.assigner, pod, pools, now=Instant(now)))))
     return ExplanationView(
         pod=str(key), verdict=str(said.verdict), message=said.message, node=pod.node, groups=_groups(said), helps=steps
     )

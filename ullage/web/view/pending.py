@@ -13,6 +13,7 @@ from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import is_smart_pod
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason, Verdict
 from ullage.web.view.patch import SectionTable
 from ullage.web.view.rows import PendingRow
@@ -108,9 +109,9 @@ class PendingPods:
         gang = self._assigner.gang_of(pod)
         if gang is not None:
             return self._ask_gang(pod, gang, now)
-        answer = self._assigner.engine.place(ready, now=now, closed=self._assigner.closed(ready))
+        answer = self._assigner.engine.place(ready, now=Instant(now), closed=self._assigner.closed(ready))
         if isinstance(answer, NoFit):
-            return {pod.key: self._assigner.why(ready, answer, now=now)}
+            return {pod.key: self._assigner.why(ready, answer, now=Instant(now))}
         nodes = "1 node fits" if answer.fitting == 1 else f"{answer.fitting} nodes fit"
         return {pod.key: (Reason.FITS.value, f"{nodes}: it waits for its turn")}
 
@@ -118,9 +119,9 @@ class PendingPods:
         """One answer for all pending members of the gang."""
         ask = self._assigner.gang_ask(gang)
         with self._assigner.snapshot.what_if():
-            answer = self._assigner.assign_gang(ask, (), now=now)
+            answer = self._assigner.assign_gang(ask, (), now=Instant(now))
         if isinstance(answer, GangNoFit):
-            said = self._assigner.why(ask.pending[0] if ask.pending else pod, answer, now=now)
+            said = self._assigner.why(ask.pending[0] if ask.pending else pod, answer, now=Instant(now))
         else:
             said = (Reason.FITS.value, f"gang {gang}: there is room for all: it waits for its turn")
         return dict.fromkeys((pod.key, *(one.key for one in ask.pending)), said)

@@ -6,6 +6,7 @@ from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
 from ullage.decide.placement.devices.layout import FreeDevices, empty_devices, layout_of
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import MILLI_GPU, Device, DeviceHealth, Inventory
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 GIB = 1 << 30
@@ -19,7 +20,7 @@ def a_device(gpu: int, island: str = "", **facts: object) -> Device:
 
 
 def an_inventory(*devices: Device) -> Inventory:
-    return Inventory(node="node-a", reported_at=0.0, devices=devices)
+    return Inventory(node="node-a", reported_at=Instant(0.0), devices=devices)
 
 
 def a_board(*devices: Device, free: tuple[int, ...] | None = None) -> FreeDevices:

@@ -15,6 +15,7 @@ from ullage.decide.placement.score.workload_mix import WorkloadMix
 from ullage.decide.placement.score_view import ScoreView
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
 WISHES = ("taints", "nodeAffinity", "spread", "podAffinity")
@@ -25,7 +26,7 @@ def place_by_the_book(
 ) -> str | None:
     """The name of the node; None if none fits."""
     columns = snapshot.columns
-    words = PlacementEngine(snapshot).explain(pod, now=now)
+    words = PlacementEngine(snapshot).explain(pod, now=Instant(now))
     rows = {name: columns.rows[name] for name, verdict in words.items() if verdict}
     rows = {name: row for name, row in rows.items() if closed is None or not closed[row]}
     if not rows:

@@ -11,9 +11,10 @@ from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota, QuotaLimits
 from ullage.model.stepper import finish
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 
-NOW = 10.0
+NOW = Instant(10.0)
 
 
 def answers(engine: PlacementEngine, pods: list[Pod]) -> list[object]:

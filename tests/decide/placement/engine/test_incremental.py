@@ -29,6 +29,7 @@ from ullage.model.pod import Pod
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape import Shape, asking_for, interned
 from ullage.model.shape_terms import NodeTerm, Toleration, WeightedNodeTerm
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 from ullage.state import change_log
 from ullage.state.snapshot import ClusterSnapshot
@@ -98,10 +99,10 @@ class World:
         closed = self._closed()
         fresh = PlacementEngine(self.snapshot, self.policy, deepcopy(self.kept.mix))
         book = place_by_the_book(self.snapshot, pod, POLICIES[self.policy], deepcopy(self.kept.mix), self.now, closed)
-        codes = fresh.codes(pod, now=self.now)
-        assert self.kept.codes(pod, now=self.now).tolist() == codes.tolist()
-        answer = self.kept.place(pod, now=self.now, closed=closed)
-        assert answer == fresh.place(pod, now=self.now, closed=closed)
+        codes = fresh.codes(pod, now=Instant(self.now))
+        assert self.kept.codes(pod, now=Instant(self.now)).tolist() == codes.tolist()
+        answer = self.kept.place(pod, now=Instant(self.now), closed=closed)
+        assert answer == fresh.place(pod, now=Instant(self.now), closed=closed)
         assert (answer.node if isinstance(answer, Placement) else None) == book
 
     def _closed(self) -> Codes | None:
@@ -115,7 +116,7 @@ class World:
         pod = msgspec.structs.replace(pod, key=ObjectKey(pod.key.namespace, f"seated-{self.rng.randint(0, 9)}"))
         if pod.key in self.snapshot.pods:
             return
-        answer = self.kept.place(pod, now=self.now)
+        answer = self.kept.place(pod, now=Instant(self.now))
         if isinstance(answer, Placement):
             self.kept.commit(pod, answer)
 
@@ -161,7 +162,7 @@ def an_inventory(rng: Random, node: str, at: float = 0.0) -> Inventory:
                 mig=tuple(mig) if split else (),
             )
         )
-    return Inventory(node=node, reported_at=at, devices=tuple(devices))
+    return Inventory(node=node, reported_at=Instant(at), devices=tuple(devices))
 
 
 def an_asking(rng: Random, name: str) -> Pod:

@@ -16,6 +16,7 @@ from ullage.decide.placement.prefilter import with_claim
 from ullage.decide.placement.score.policies import POLICIES
 from ullage.model.fact_event import ObjectKey, Updated
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason
 
 MIG = {0: [("1g.10gb", "10Gi"), ("1g.10gb", "10Gi"), ("3g.40gb", "40Gi")]}
@@ -28,7 +29,7 @@ def ready(scene: Scene, name: str) -> Pod:
 
 
 def placed(scene: Scene, name: str = "waits", policy: str = "fragmentation") -> Placement | NoFit:
-    return PlacementEngine(scene.snapshot, policy).place(ready(scene, name), now=scene.now)
+    return PlacementEngine(scene.snapshot, policy).place(ready(scene, name), now=Instant(scene.now))
 
 
 def refused(scene: Scene, name: str = "waits") -> Reason:
@@ -101,7 +102,7 @@ def test_what_nobody_can_promise_on_a_counted_node_is_refused(spec: dict[str, An
 
 def test_an_old_report_is_not_believed() -> None:
     scene = Scene(leased("fresh", 1), leased("stale", at="2030-01-01T11:58:00Z"), pod("waits", 2))
-    said = PlacementEngine(scene.snapshot).explain(scene.pod("waits"), now=scene.now)
+    said = PlacementEngine(scene.snapshot).explain(scene.pod("waits"), now=Instant(scene.now))
     assert said["stale"].reason is Reason.INVENTORY_STALE
     assert "120 s ago" in said["stale"].detail
 
@@ -112,7 +113,7 @@ def test_shares_fill_a_gpu_and_no_more() -> None:
     engine = PlacementEngine(scene.snapshot)
     for n in range(4):
         member = ready(scene, f"p{n}")
-        answer = engine.place(member, now=scene.now)
+        answer = engine.place(member, now=Instant(scene.now))
         assert isinstance(answer, Placement)
         hold(scene.snapshot, member, answer)
     assert refused(scene, "p4") is Reason.NO_ROOM_FOR_SHARE
@@ -125,7 +126,7 @@ def test_an_instance_is_given_once() -> None:
     given: list[str] = []
     for n in range(3):
         member = ready(scene, f"p{n}")
-        answer = engine.place(member, now=scene.now)
+        answer = engine.place(member, now=Instant(scene.now))
         assert isinstance(answer, Placement)
         given += answer.uuids
         hold(scene.snapshot, member, answer)
@@ -172,13 +173,13 @@ def test_codes_words_and_grounds_agree(devices: dict[str, object], mode: str, he
         pod("waits", claim="wanted"),
     )
     engine, waiting = PlacementEngine(scene.snapshot), ready(scene, "waits")
-    codes = engine.codes(waiting, now=scene.now)
-    words = engine.explain(waiting, now=scene.now)
+    codes = engine.codes(waiting, now=Instant(scene.now))
+    words = engine.explain(waiting, now=Instant(scene.now))
     by_code = {name: REASONS[codes[row]] for name, row in scene.snapshot.columns.rows.items()}
     assert by_code == {name: verdict.reason for name, verdict in words.items()}
-    told = {rejection.reason: rejection.nodes for rejection in node_rejections(engine, waiting, now=scene.now)}
+    told = {rejection.reason: rejection.nodes for rejection in node_rejections(engine, waiting, now=Instant(scene.now))}
     assert told == {rejection.reason: rejection.nodes for rejection in rejections_of(words)}
-    answer = engine.place(waiting, now=scene.now)
+    answer = engine.place(waiting, now=Instant(scene.now))
     assert isinstance(answer, Placement) == (FITS in codes)
     if isinstance(answer, Placement):
         assert words[answer.node]
@@ -206,11 +207,11 @@ def test_made_up_names_are_refused_and_leave_nothing_behind(waiting: dict[str, A
 def test_a_resource_that_a_node_begins_to_offer_is_found() -> None:
     scene = Scene(node("a"), node("b"), pod("waits", requests={"fpga.example/card": "1"}))
     engine = PlacementEngine(scene.snapshot)
-    assert isinstance(engine.place(scene.pod("waits"), now=scene.now), NoFit)
+    assert isinstance(engine.place(scene.pod("waits"), now=Instant(scene.now)), NoFit)
     before = scene.snapshot.state.nodes["b"]
     after = replace(before, allocatable={**before.allocatable, "fpga.example/card": 2000})
     scene.snapshot.apply(Updated(ObjectKey("", "b"), before, after))
-    answer = engine.place(scene.pod("waits"), now=scene.now)
+    answer = engine.place(scene.pod("waits"), now=Instant(scene.now))
     assert isinstance(answer, Placement)
     assert answer.node == "b"
 
@@ -231,7 +232,7 @@ def test_engines_of_two_policies_share_one_snapshot_and_answer_alike() -> None:
         waiting, turn = ready(scene, f"p{number}"), list(engines)[number % 2]
         for policy, engine in engines.items():
             alone = PlacementEngine(scene.snapshot, policy, deepcopy(engine.mix))
-            assert engine.place(waiting, now=scene.now) == alone.place(waiting, now=scene.now)
-        answer = engines[turn].place(waiting, now=scene.now)
+            assert engine.place(waiting, now=Instant(scene.now)) == alone.place(waiting, now=Instant(scene.now))
+        answer = engines[turn].place(waiting, now=Instant(scene.now))
         assert isinstance(answer, Placement)
         engines[turn].commit(waiting, answer)

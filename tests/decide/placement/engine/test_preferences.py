@@ -9,6 +9,7 @@ from ullage.decide.placement.engine import Placement, PlacementEngine, hold
 from ullage.decide.placement.prefilter import with_claim
 from ullage.kube.client.resource import JsonObject
 from ullage.model.pod import Pod
+from ullage.model.units import Instant
 
 ZONE = "topology.kubernetes.io/zone"
 LEAVING = {"key": "leaving", "effect": "PreferNoSchedule"}
@@ -19,7 +20,7 @@ SMALL, LARGE = ("1g.10gb", "10Gi"), ("3g.40gb", "40Gi")
 def chosen(scene: Scene, name: str = "waits") -> str:
     waiting = with_claim(scene.pod(name), scene.snapshot)
     assert isinstance(waiting, Pod)
-    answer = PlacementEngine(scene.snapshot).place(waiting, now=scene.now)
+    answer = PlacementEngine(scene.snapshot).place(waiting, now=Instant(scene.now))
     assert isinstance(answer, Placement)
     return answer.node
 
@@ -147,7 +148,7 @@ def test_mig(a: list[tuple[tuple[str, str], ...]], b: list[tuple[tuple[str, str]
     if len(b[0]) > 1:
         first = with_claim(scene.pod("first"), scene.snapshot)
         assert isinstance(first, Pod)
-        placement = PlacementEngine(scene.snapshot).place_on(first, "b", now=scene.now)
+        placement = PlacementEngine(scene.snapshot).place_on(first, "b", now=Instant(scene.now))
         assert isinstance(placement, Placement)
         hold(scene.snapshot, first, placement)
     assert chosen(scene) == "b"

@@ -17,6 +17,7 @@ from ullage.decide.placement.devices.snapshots import DeviceSnapshots, NodeDevic
 from ullage.decide.placement.filters.codes import CODE, Codes
 from ullage.decide.placement.rank import Ranks, merit
 from ullage.model.claim import DeviceRequest, Exclusivity, TopologyMode
+from ullage.model.units import Instant
 from ullage.model.verdict import Reason, Verdict
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.snapshot import ClusterSnapshot
@@ -145,7 +146,7 @@ class DeviceFitTable:
         self._known[ask] = known  # last in the dict: most recently used
         return known
 
-    def codes(self, ask: DeviceRequest, *, now: float) -> Codes:
+    def codes(self, ask: DeviceRequest, *, now: Instant) -> Codes:
         """Codes of all rows; 0 fits."""
         size = self._snapshot.columns.size
         known = self.table(ask).codes(self.devices.refresh()[:size])
@@ -161,13 +162,13 @@ class DeviceFitTable:
             codes[numbers == number] = table.lasting(number)
         return codes
 
-    def code(self, ask: DeviceRequest, row: int, *, now: float) -> int:
+    def code(self, ask: DeviceRequest, row: int, *, now: Instant) -> int:
         """Code of one row."""
         code = self.table(ask).code(self.devices.refresh().item(row))
         self.freshness.refresh(now)
         return _STALE if self.freshness.stale[row] and code not in _BARE else code
 
-    def verdict(self, ask: DeviceRequest, row: int, *, now: float) -> DeviceChoice | Verdict:
+    def verdict(self, ask: DeviceRequest, row: int, *, now: Instant) -> DeviceChoice | Verdict:
         """Full answer of one row, with staleness."""
         gpus = self._snapshot.columns.gpus
         answer = self.choice(ask, row)

@@ -3,11 +3,12 @@
 import numpy as np
 import numpy.typing as npt
 
+from ullage.model.units import Instant, Seconds
 from ullage.state.change_log import ChangeLog
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.snapshot import ClusterSnapshot
 
-STALE_AFTER = 90.0
+STALE_AFTER = Seconds(90.0)
 """Age in seconds after which a node's inventory is stale."""
 
 _FEW = 16
@@ -29,7 +30,7 @@ class InventoryFreshness:
         self.flipped = ChangeLog()
         """Rows that became stale or fresh as time passed, without another change of the row."""
 
-    def refresh(self, now: float) -> None:
+    def refresh(self, now: Instant) -> None:
         """Bring `stale` and `count` up to `now`."""
         columns = self._snapshot.columns
         if self._version == columns.changed.version and self._now <= now <= self._oldest + STALE_AFTER:
@@ -48,7 +49,7 @@ class InventoryFreshness:
                 self._check(row, now)
         self._version = columns.changed.version
 
-    def _check(self, row: int, now: float) -> None:
+    def _check(self, row: int, now: Instant) -> None:
         gpus = self._snapshot.columns.gpus
         reported = gpus.reported_at.item(row)
         leased = gpus.kind.item(row) == NodeKindCode.LEASED
@@ -59,7 +60,7 @@ class InventoryFreshness:
             self.stale[row] = stale
             self.count += 1 if stale else -1
 
-    def _check_all(self, now: float) -> None:
+    def _check_all(self, now: Instant) -> None:
         columns = self._snapshot.columns
         leased = columns.gpus.kind[: columns.size] == NodeKindCode.LEASED
         reported = columns.gpus.reported_at[: columns.size]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ullage.decide.placement.devices.layout import DeviceLayout, FreeDevices, empty_devices, layout_of
 from ullage.model.device import Device, Inventory
 from ullage.model.resources import GPU
+from ullage.model.units import Instant
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -39,7 +40,7 @@ NOBODY = NodeDevices(NodeKindCode.NONE, None, advertises=False)
 @lru_cache(maxsize=8192)
 def _layout(devices: tuple[Device, ...]) -> DeviceLayout:
     """Layout of these devices. Cached: nodes report twice a minute, and nearly always the same."""
-    return _one_of_equals(layout_of(Inventory(node="", reported_at=0.0, devices=devices)))
+    return _one_of_equals(layout_of(Inventory(node="", reported_at=Instant(0.0), devices=devices)))
 
 
 @lru_cache(maxsize=8192)
