@@ -16,7 +16,8 @@ from ullage.kube.client.edit import edit
 from ullage.kube.client.resources import NODE_POOLS, NODES, PODS
 from ullage.kube.objects.node import KubeNode, KubeTaint
 from ullage.kube.objects.pod import KubePod, KubeToleration
-from ullage.kube.timestamps import write_micro_time, write_time
+from ullage.kube.timestamps import write_micro_time
+from ullage.kube.write.node_pool import conditions_patch, unprotected
 from ullage.kube.write.smart_pod import smart_pod
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import (
@@ -36,7 +37,6 @@ from ullage.model.karpenter import (
     COMPONENT_LABEL,
     DO_NOT_DISRUPT,
     HANDOVER,
-    HANDOVER_UNPROTECTED,
     NODE_CLAIM,
     REQUEST_LABEL,
     SMART_SCHEDULER,
@@ -179,27 +179,15 @@ class SmartPodActuator:
         return IntentDone(intent)
 
     async def _mark(self, intent: MarkNodePool) -> KarpenterOutcome:
-        """Set or remove our condition. The list of conditions is written as a whole: the others stay as they are."""
+        """Set or remove our condition. Karpenter's own stay as they are."""
         there = await self._api.get(NODE_POOLS.whole(), intent.node_pool)
         if there["metadata"]["uid"] != intent.uid:
             return IntentStale(intent, f"NodePool {intent.node_pool} is another one")
-        said = (there.get("status") or {}).get("conditions") or []
-        others = [one for one in said if one.get("type") != HANDOVER_UNPROTECTED]
-        ours = {
-            "type": HANDOVER_UNPROTECTED,
-            "status": "True",
-            "reason": "NoHandoverTaint",
-            "message": intent.why,
-            "observedGeneration": intent.generation,
-            "lastTransitionTime": write_time(self._clock.now()),
-        }
-        told = any(one.get("type") == HANDOVER_UNPROTECTED and one.get("status") == "True" for one in said)
-        if told is intent.unprotected:
+        ours = [unprotected(intent.why, intent.generation, self._clock.now())] if intent.unprotected else []
+        patch = conditions_patch(there, ours)
+        if patch is None:
             return IntentDone(intent, written=False)
-        conditions = [*others, ours] if intent.unprotected else others
-        version = {"resourceVersion": there["metadata"]["resourceVersion"]}
-        body = MergePatch({"metadata": version, "status": {"conditions": conditions}})
-        await self._api.patch(NODE_POOLS, intent.node_pool, body, subresource="status")
+        await self._api.patch(NODE_POOLS, intent.node_pool, patch, subresource="status")
         return IntentDone(intent)
 
     async def _waiting(self, key: ObjectKey, uid: str) -> KubePod | None:

@@ -16,14 +16,16 @@ from ullage.errors import NotFound, UserError
 from ullage.kube.client.api import Deletion, KubeApi, ListSelector, MergePatch, Propagation
 from ullage.kube.client.edit import edit
 from ullage.kube.client.resource import JsonObject, Resource
-from ullage.kube.client.resources import CRDS, GPU_CLAIMS, NAMESPACES, NODES, PODS, RESOURCE_CLAIMS
+from ullage.kube.client.resources import CRDS, GPU_CLAIMS, NAMESPACES, NODE_POOLS, NODES, PODS, RESOURCE_CLAIMS
 from ullage.kube.crds.catalog import OURS, POD_GROUP
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.node import KubeNode
 from ullage.kube.read.dra import RESERVATION_FINALIZER
+from ullage.kube.read.karpenter import read_handover_node
+from ullage.kube.write.node_pool import conditions_patch
 from ullage.model.claim import PROTECTION
 from ullage.model.device import KIND_LABEL
-from ullage.model.karpenter import COMPONENT_LABEL, SMART_SCHEDULER
+from ullage.model.karpenter import COMPONENT_LABEL, DO_NOT_DISRUPT, SMART_SCHEDULER
 from ullage.model.resources import GPU
 from ullage.watch.sources import is_served
 
@@ -50,6 +52,7 @@ class Uninstaller:
         await self._gone("pods of Ullage", self._pods)
         await self._delete_smart_pods()
         await self._clean_nodes()
+        await self._clean_node_pools()
         if not keep_definitions:
             await self._release_claims()
             await self._delete_definitions()
@@ -111,6 +114,17 @@ class Uninstaller:
                 await edit(self._api, NODES, name, "", cleaned)
                 self._say(f"cleaned Node {name}")
 
+    async def _clean_node_pools(self) -> None:
+        """Take our condition off Karpenter's NodePools."""
+        if not await is_served(self._api, NODE_POOLS):
+            return
+        for pool in (await self._api.list(NODE_POOLS.whole())).items:
+            patch = conditions_patch(pool, ())
+            if patch is not None:
+                name = pool["metadata"]["name"]
+                await self._api.patch(NODE_POOLS, name, patch, subresource="status")
+                self._say(f"cleaned NodePool {name}")
+
     async def _release_claims(self) -> None:
         """Take our finalizer off claims: nobody is left who would."""
         if await is_served(self._api, GPU_CLAIMS):
@@ -157,10 +171,16 @@ class Uninstaller:
 
 
 def cleaned(node: KubeNode) -> KubeNode:
-    """The node without labels, annotations and taints of ours."""
+    """The node without labels, annotations and taints of ours; do-not-disrupt goes where a hand-over set it."""
     meta = node.metadata
     labels = {key: value for key, value in meta.labels.items() if not key.startswith(OUR_PREFIXES)}
-    notes = {key: value for key, value in meta.annotations.items() if not key.startswith(OUR_PREFIXES)}
+    handover = read_handover_node(node).handover
+    kept_by_us = (DO_NOT_DISRUPT,) if handover is not None and not handover.was_kept else ()
+    notes = {
+        key: value
+        for key, value in meta.annotations.items()
+        if not key.startswith(OUR_PREFIXES) and key not in kept_by_us
+    }
     taints = tuple(taint for taint in node.spec.taints if not taint.key.startswith(OUR_PREFIXES))
     return msgspec.structs.replace(
         node,
