@@ -48,6 +48,7 @@ def main(arguments: Sequence[str]) -> int:
         broken += sum(not figure.holds for figure in figures)
         if options.scale == 1.0 and figures:
             print(f"kept in bench/results/{keep(name, figures).name}")
+            importlib.import_module("bench.pages").main()
     return 1 if broken else 0
 
 
