@@ -176,3 +176,21 @@ def test_a_claim_that_is_not_protected_before_the_bind_is_found(monkeypatch: pyt
     failure = play(story).failure
     assert failure is not None
     assert failure.rule == "a claim in use outlives its deletion"
+
+
+@pytest.mark.story
+def test_a_reservation_that_is_not_restored_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    story = ChaosStory(
+        seed=5,
+        nodes=(ChaosNode(gpus=2),),
+        jobs=(ChaosJob(name="a", at=10.0, kind=JobKind.CLAIM),),
+        faults=(ChaosFault(at=60.0, kind=FaultKind.DELETE_RESERVATION),),
+        dra=True,
+        ends_at=100.0,
+    )
+    result = play(story)
+    assert (result.failure, result.coverage.injected["user-deletes-reservation"]) == (None, 1)
+    monkeypatch.setattr("ullage.control.leases.reservations.ReservationKeeping.observe", lambda *_: None)
+    failure = play(story).failure
+    assert failure is not None
+    assert failure.rule == "a leased GPU is withheld from ResourceClaims"

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ullage.cloud.api import CloudError, NoCapacity, Throttled
 from ullage.errors import ApiError
-from ullage.kube.client.resources import GPU_CLAIMS, LEASES, NODE_PROVISIONERS, NODES, PODS
+from ullage.kube.client.resources import GPU_CLAIMS, LEASES, NODE_PROVISIONERS, NODES, PODS, RESOURCE_CLAIMS
 from ullage.model.device import DeviceHealth
 from ullage.model.fact_event import ObjectKey
 from ullage.sim.apiserver.transport import InMemoryTransport
@@ -215,6 +215,15 @@ class FaultInjector:
         self._world.hand.delete(bare(LEASES, self._chosen(sorted(leases), fault), namespace))
         return nothing
 
+    def _delete_reservation(self, fault: ChaosFault) -> End | None:
+        ours = [one["metadata"] for one in self._world.hand.all_of(RESOURCE_CLAIMS[0])]
+        if not ours:
+            return None
+        meta = self._chosen(sorted(ours, key=lambda one: str(one["name"])), fault)
+        self._world.hand.merge(RESOURCE_CLAIMS[0], meta["name"], {"metadata": {"finalizers": None}}, meta["namespace"])
+        self._world.hand.delete(bare(RESOURCE_CLAIMS[0], meta["name"], meta["namespace"]))
+        return nothing
+
     def _delete_node(self, fault: ChaosFault) -> End | None:
         pooled = sorted(name for name, node in self._world.observers.mirror.nodes.items() if node.pool)
         if not pooled:
@@ -283,6 +292,7 @@ _HANDLERS: Mapping[FaultKind, _Handler] = {
     FaultKind.FORCE_DELETE_POD: FaultInjector._delete_pod,
     FaultKind.DELETE_CLAIM: FaultInjector._delete_claim,
     FaultKind.DELETE_LEASE: FaultInjector._delete_lease,
+    FaultKind.DELETE_RESERVATION: FaultInjector._delete_reservation,
     FaultKind.DELETE_NODE: FaultInjector._delete_node,
     FaultKind.UNTAINT_NODE: FaultInjector._untaint,
     FaultKind.EDIT_PROVISIONER: FaultInjector._edit_provisioner,

@@ -19,6 +19,7 @@ from ullage.sim.chaos.story import (
 FAULTS_END = 1200.0
 """Seconds in which jobs arrive and faults strike."""
 LONGEST_FAULT = 120.0
+_DRA_FAULT = FaultKind.DELETE_RESERVATION
 
 
 def generated_story(seed: int) -> ChaosStory:
@@ -36,15 +37,17 @@ def generated_story(seed: int) -> ChaosStory:
         if chance.random() < 0.7
     )
     karpenter, vms = chance.random() < 0.35, chance.random() < 0.3
+    dra = not real_agents and random.Random(f"chaos/{seed}/dra").random() < 0.4  # other draws stay as they are
     return ChaosStory(
         seed=seed,
         nodes=nodes,
         pools=pools,
         jobs=tuple(_jobs(chance, mig, vms)),
-        faults=tuple(_faults(chance, _impossible(real_agents, karpenter, vms))),
+        faults=tuple(_faults(chance, _impossible(real_agents, karpenter, vms) | ({_DRA_FAULT} if not dra else set()))),
         karpenter=karpenter,
         replicas=chance.choice((1, 1, 2)),
         real_agents=real_agents,
+        dra=dra,
         ends_at=FAULTS_END,
     )
 

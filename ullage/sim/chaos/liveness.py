@@ -6,7 +6,7 @@ Judged from the objects as stored and from the cloud's own list, by simple sums:
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from ullage.kube.client.resources import VIRTUAL_MACHINE_MIGRATIONS
+from ullage.kube.client.resources import RESOURCE_CLAIMS, RESOURCE_SLICES, VIRTUAL_MACHINE_MIGRATIONS
 from ullage.model.device import DeviceHealth
 from ullage.model.draining import DRAINING_TAINT
 from ullage.model.fact_event import ObjectKey
@@ -80,6 +80,19 @@ def breaches(world: World) -> Iterator[LivenessBreach]:
     yield from _starving(world)
     yield from _hand_overs(world)
     yield from _vms(world)
+    yield from _reservations(world)
+
+
+def _reservations(world: World) -> Iterator[LivenessBreach]:
+    """Leased GPUs that a DRA driver publishes and no ResourceClaim withholds; and withheld ones that nobody leases."""
+    published = {one["spec"]["pool"]["name"] for one in world.hand.all_of(RESOURCE_SLICES[0])}
+    ours = world.hand.all_of(RESOURCE_CLAIMS[0])
+    withheld = {one["metadata"]["name"] for one in ours if (one.get("status") or {}).get("allocation")}
+    leased = {lease.name for lease in world.observers.mirror.leases.values() if lease.node in published}
+    for name in sorted(leased - withheld):
+        yield LivenessBreach("a leased GPU is withheld from ResourceClaims", f"{name} has no reservation")
+    for name in sorted({one["metadata"]["name"] for one in ours} - leased):
+        yield LivenessBreach("no reservation is left behind", f"{name} is there, and its Lease is not")
 
 
 def _machines(world: World) -> Iterator[LivenessBreach]:

@@ -4,6 +4,8 @@ from typing import Any
 
 from ullage.config.karpenter import KarpenterSettings
 from ullage.config.settings import Settings
+from ullage.kube.client.resources import RESOURCE_SLICES
+from ullage.kube.read.dra import DRIVER
 from ullage.model.admission import LEASED_TAINT
 from ullage.model.device import KIND_LABEL, Device, GpuNodeKind, Inventory, MigInstance
 from ullage.model.karpenter import GPU_TAINT, NodePoolMapping
@@ -76,6 +78,8 @@ def first_objects(story: ChaosStory) -> tuple[JsonObject, ...]:
     for number, node in enumerate(story.nodes):
         if node.mig:
             found += _partitioned(node_name(number), node)
+    if story.dra:
+        found += [_slice(node_name(number), node) for number, node in enumerate(story.nodes)]
     if story.karpenter:
         found += [_node_pool(story), _rival()]
     return (*found, *(pool_manifest(pool) for pool in story.pools))
@@ -143,6 +147,16 @@ def _rival() -> JsonObject:
         "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": RIVAL, "namespace": "default"}, "spec": spec}
+
+
+def _slice(name: str, node: ChaosNode) -> JsonObject:
+    """GPUs of a node as a DRA driver publishes them."""
+    devices = node_template(node.gpus, node.islands).gpus.devices(name)
+    named = [{"name": f"gpu-{one.id}", "attributes": {"uuid": {"string": one.uuid}}} for one in devices]
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": named}
+    slices = RESOURCE_SLICES[0]
+    return {"apiVersion": slices.api_version, "kind": slices.kind, "metadata": {"name": name}, "spec": spec}
 
 
 def _partitioned(name: str, node: ChaosNode) -> list[JsonObject]:

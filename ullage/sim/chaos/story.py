@@ -70,6 +70,8 @@ class FaultKind(Enum):
     FORCE_DELETE_POD = "user-force-deletes-pod"
     DELETE_CLAIM = "user-deletes-claim"
     DELETE_LEASE = "user-deletes-lease"
+    DELETE_RESERVATION = "user-deletes-reservation"
+    """By force: its finalizer is removed first."""
     DELETE_NODE = "user-deletes-node"
     UNTAINT_NODE = "user-removes-taints"
     EDIT_PROVISIONER = "user-edits-provisioner"
@@ -164,6 +166,8 @@ class ChaosStory:
     """True if the agents' own code runs on the nodes."""
     karpenter: bool = False
     """True if Karpenter has a NodePool for claims that find no GPU, and a rival waits for its nodes."""
+    dra: bool = False
+    """True if a DRA driver publishes the GPUs of the nodes, too. Real agents would leave such nodes alone."""
     ends_at: float = field(default=1200.0)
     """Seconds after which no fault begins and all are healed."""
 

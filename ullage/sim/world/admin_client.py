@@ -22,6 +22,7 @@ _KNOWN: Mapping[tuple[str, str], Resource[Any]] = {
     (one.api_version, one.kind): one
     for one in (
         *(found for found in vars(resources).values() if isinstance(found, Resource)),
+        *(resources.RESOURCE_SLICES + resources.RESOURCE_CLAIMS),
         *(definition.resource for definition in (*OURS, POD_GROUP)),
     )
 }
