@@ -71,6 +71,10 @@ async def test_claims_and_copies_are_true_and_go_with_their_pods(scene: Scene) -
         await eventually(lambda: _copied(scene), until=lambda names: copy not in names, seconds=SECONDS)
 
 
+async def protected(scene: Scene, claim: str) -> None:
+    await eventually(lambda: scene.fact(claim), until=lambda now: now.protected, seconds=SECONDS)
+
+
 async def _copied(scene: Scene) -> set[str]:
     return {claim.metadata.name for claim in (await scene.api.list(GPU_CLAIMS, NS)).items}
 
@@ -84,6 +88,7 @@ async def test_statuses_of_a_restarted_keeper_are_put_right_and_the_others_left(
             await scene.bind(f"p{number}", "node-a", number)
         for number in range(4):
             await said(scene, f"c{number}", "Bound", "Bound", f"node-a:{number}")
+            await protected(scene, f"c{number}")
     versions = {number: (await scene.fact(f"c{number}")).resource_version for number in range(4)}
     await scene.remove("p0")
     async with kept(scene.api, WallClock()) as keeping:
