@@ -55,7 +55,7 @@ def test_who_waits_is_counted_by_size_and_idle_gpus_count_as_wasted_meanwhile() 
     assert report["waiting"]["1"]["count"] == report["waiting"]["shared"]["count"] == 1
     assert report["waiting"]["all"]["count"] == 3
     assert report["gpus"]["hours"]["wasteWhileWaiting"] == pytest.approx(7 * (HOUR - 10) / HOUR, abs=0.05)
-    assert "InsufficientResources" in report["attempts"]["refused"]
+    assert "TooFewGpus" in report["attempts"]["refused"]
 
 
 def test_pods_that_wait_in_vain_end_a_run_all_the_same() -> None:
