@@ -72,5 +72,9 @@ def test_another_schedulers_clock_is_seen_by_the_leases_it_writes() -> None:
     scene.skew.observe(Added(ObjectKey("s", lease.name), lease))
     assert scene.shown("scheduler") == 0.0, "how old it was when we began to listen says nothing"
     scene.skew.observe(Synced("leases"))
-    scene.skew.observe(Updated(ObjectKey("s", lease.name), lease, replace(lease, resource_version="2")))
-    assert scene.shown("scheduler") == -120.0
+    key, patched = ObjectKey("s", lease.name), replace(lease, resource_version="2")
+    scene.skew.observe(Updated(key, lease, patched))
+    assert scene.shown("scheduler") == 0.0, "a holder was taken out: the write has no time of its own"
+    renewed = replace(patched, resource_version="3", renewed=scene.clock.time - 110)
+    scene.skew.observe(Updated(key, patched, renewed))
+    assert scene.shown("scheduler") == -110.0

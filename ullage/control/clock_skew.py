@@ -39,8 +39,12 @@ class ClockSkew:
                 self._synced = True
             case Updated(old=Inventory(dated=before), new=Inventory() as new) if new.dated != before:
                 self._agent(new)
-            case Added(new=GpuLease() as lease) | Updated(new=GpuLease() as lease) if self._synced:
+            case Added(new=GpuLease() as lease) if self._synced:
                 self._writer(lease)
+            # A holder that is taken out of a shared Lease is a write without a new renewTime: it tells no clock.
+            case Updated(old=GpuLease(renewed=before), new=GpuLease() as lease) if self._synced:
+                if lease.renewed != before:
+                    self._writer(lease)
 
     def _agent(self, report: Inventory) -> None:
         known, ahead = report.node in self._agents, report.clock_ahead
