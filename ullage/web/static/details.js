@@ -5,9 +5,10 @@ import { STATES, countdown, inWords, money, plural, span } from "./words.js";
 import { describe } from "./tile.js";
 
 export class Details {
-  constructor(store, { onSelect }) {
+  constructor(store, { onSelect, onShown }) {
     this.store = store;
     this.onSelect = onSelect;
+    this.onShown = onShown;
     this.shown = null; // {kind, key}
     this.from = null;
     $("details-close").addEventListener("click", () => this.close());
@@ -32,6 +33,7 @@ export class Details {
     this.shown = null;
     $("details").hidden = true;
     this.onSelect(null);
+    this.onShown({});
     if (this.from?.isConnected) this.from.focus();
     this.from = null;
   }
@@ -51,6 +53,7 @@ export class Details {
     if (!this.shown) this.from = from;
     this.shown = what;
     this.onSelect(what.kind === "node" ? what.key : null);
+    this.onShown({ [what.kind]: what.key });
     $("details").hidden = false;
     $("details").scrollTop = 0;
     $("details-title").focus({ preventScroll: true });

@@ -23,15 +23,18 @@ const SIGNS = {
 };
 
 export class Waiting {
-  constructor(store, onPod) {
+  constructor(store, onPod, groups) {
     this.store = store;
+    this.groups = groups;
     this.rows = new Rows($("waiting"), (key) => this.#create(key, onPod), (element, row) => this.#update(element, row));
     this.sought = "";
   }
 
   draw() {
     const all = [...this.store.pending.entries()];
-    const shown = all.filter(([, row]) => !this.sought || JSON.stringify(row).toLowerCase().includes(this.sought));
+    const sought = ([pod, row]) => this.groups.passes(row, pod) && (!this.sought || JSON.stringify(row).toLowerCase().includes(this.sought));
+    const shown = all.filter(sought);
+    $("waiting").hidden = !this.groups.showsPods && !this.sought;
     shown.sort(([, a], [, b]) => (b.priority || 0) - (a.priority || 0) || a.since - b.since || (a.pod < b.pod ? -1 : 1));
     this.rows.show(shown.slice(0, MOST_WAITING));
     const total = this.store.totals.get("now")?.pending || all.length;
@@ -74,6 +77,7 @@ export class Decisions {
     this.onNode = onNode;
     this.paused = false;
     this.which = "all";
+    this.sought = "";
     this.rows = new Rows($("decisions"), (key, row) => this.#create(row), (element, row) => this.#update(element, row));
     $("which").addEventListener("change", (event) => {
       this.which = event.target.value;
@@ -86,8 +90,15 @@ export class Decisions {
     });
   }
 
-  draw() {
-    if (this.paused) return;
+  // Only decisions with this text in reason, object, sentence or time of day.
+  seek(text) {
+    this.sought = text.trim().toLowerCase();
+    if ($("seek").value.trim().toLowerCase() !== this.sought) $("seek").value = text;
+    this.draw(true);
+  }
+
+  draw(anyhow = false) {
+    if (this.paused && !anyhow) return;
     const shown = [...this.store.decisions.entries()].filter(([, row]) => this.#isChosen(row));
     shown.sort(([one, a], [other, b]) => b.at - a.at || (one < other ? 1 : -1));
     const list = $("decisions-log");
@@ -100,6 +111,7 @@ export class Decisions {
   }
 
   #isChosen(row) {
+    if (this.sought && !`${row.reason} ${row.about} ${row.note} ${timeOfDay(row.at)}`.toLowerCase().includes(this.sought)) return false;
     if (this.which === "pods") return row.kind === "Pod";
     if (this.which === "nodes") return row.kind === "Node" || row.kind === "NodeProvisioner";
     if (this.which === "warnings") return Boolean(row.warning);

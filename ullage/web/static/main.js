@@ -6,7 +6,9 @@ import { Charts } from "./chart.js";
 import { Details } from "./details.js";
 import { Capacity } from "./capacity.js";
 import { Decisions, Leaving, Waiting } from "./lists.js";
+import { Banners, Groups } from "./groups.js";
 import { Ledgers } from "./ledgers.js";
+import { readLink, writeLink } from "./links.js";
 import { GpuMap } from "./map.js";
 import { Store } from "./store.js";
 import { listen } from "./stream.js";
@@ -17,11 +19,13 @@ import { money, number, plural, span, timeOfDay } from "./words.js";
 const BUDGET = 7; // milliseconds of a frame for drawing nodes
 
 const store = new Store();
-const details = new Details(store, { onSelect: (node) => map.select(node) });
+const details = new Details(store, { onSelect: (node) => map.select(node), onShown: (shown) => writeLink({ pod: "", node: "", ...shown }) });
 const openPod = (pod, from) => details.openPod(pod, from);
 const openNode = (node, from) => details.openNode(node, from);
 const map = new GpuMap({ root: $("map"), store, tip: new Tip($("tip")), onOpen: openNode, onStale: schedule });
-const waiting = new Waiting(store, openPod);
+const banners = new Banners(store);
+const groups = new Groups(store, { onPod: openPod, onChange: () => refilter() });
+const waiting = new Waiting(store, openPod, groups);
 const decisions = new Decisions(store, { onPod: openPod, onNode: openNode });
 const capacity = new Capacity(store, { onPod: openPod, onNode: openNode });
 const leaving = new Leaving(store, openNode);
@@ -38,6 +42,8 @@ function take(changes) {
     due.add("pools").add("leaving");
   }
   if (changes.pools) due.add("pools");
+  if (changes.groups || changes.totals) due.add("groups");
+  if (changes.banners) due.add("banners");
   if (changes.pending || changes.totals) due.add("waiting");
   if (changes.capacity) due.add("capacity");
   if (changes.decisions) due.add("decisions");
@@ -55,7 +61,9 @@ function schedule() {
 }
 
 const WORK = {
+  banners: () => banners.draw(),
   figures: drawFigures,
+  groups: () => groups.draw(),
   leaving: () => leaving.draw(),
   waiting: () => waiting.draw(),
   capacity: () => capacity.draw(),
@@ -134,16 +142,46 @@ function tick() {
   say($("clock"), `${timeOfDay(store.time())} UTC${speed !== 1 ? ` · ${number(speed)}×` : ""}${running}`);
   if (document.hidden) return;
   map.tick();
+  groups.tick();
   waiting.tick();
   capacity.tick();
   leaving.tick();
 }
 
-$("find").addEventListener("input", (event) => {
-  map.find(event.target.value);
-  waiting.sought = event.target.value.trim().toLowerCase();
+function find(text) {
+  map.find(text);
+  waiting.sought = text.trim().toLowerCase();
   waiting.draw();
+}
+
+function refilter() {
+  writeLink(groups.filters);
+  groups.draw();
+  waiting.draw();
+}
+
+// What the address asks for: filters at once, details when their rows are there.
+function follow() {
+  const link = readLink();
+  $("find").value = link.find;
+  find(link.find);
+  Object.assign(groups.filters, { namespace: link.namespace, reason: link.reason });
+  decisions.seek(link.decisions);
+  groups.draw();
+  waiting.draw();
+  if (link.pod) openPod(link.pod, $("find"));
+  else if (link.node) openNode(link.node, $("find"));
+}
+
+$("find").addEventListener("input", (event) => {
+  writeLink({ find: event.target.value.trim() });
+  find(event.target.value);
 });
+$("seek").addEventListener("input", (event) => {
+  writeLink({ decisions: event.target.value.trim() });
+  decisions.seek(event.target.value);
+});
+window.addEventListener("hashchange", follow);
 document.addEventListener("keydown", (event) => {
   if (event.key === "/" && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) {
     event.preventDefault();
@@ -158,8 +196,13 @@ applyTheme($("theme"), () => {
   schedule();
 });
 setInterval(tick, 1000);
+let followed = false;
 listen({
-  onSnapshot: (said) => take(store.replace(said)),
+  onSnapshot: (said) => {
+    take(store.replace(said));
+    if (!followed) follow();
+    followed = true;
+  },
   onPatch: (said) => take(store.patch(said)),
   onState: (state, text) => {
     $("link").className = `link ${state}`;

@@ -1,6 +1,6 @@
 // What the server said so far: rows by section and key. Tells which keys changed, and nothing else.
 
-const SECTIONS = ["about", "totals", "nodes", "pools", "pending", "capacity", "decisions", "series", "ledgers"];
+const SECTIONS = ["about", "totals", "nodes", "pools", "pending", "groups", "banners", "capacity", "decisions", "series", "ledgers"];
 
 export class Store {
   constructor() {

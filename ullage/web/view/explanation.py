@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.explain.pod import ExplainedState, PodExplanation, explain_pod
 from ullage.decide.explain.scale_up import forecast
 from ullage.decide.karpenter.outlook import explain_capacity
@@ -47,8 +46,9 @@ def explained(model: DashboardModel, key: ObjectKey, *, now: float) -> Explanati
     pod = snapshot.state.pods.get(key)
     if pod is None:
         return None
-    pools = [model.pools[name].facts for name in sorted(model.pools)]
-    said = explain_pod(snapshot, pod, PlanInputs(pools=pools), now=Instant(now), policy=model.policy)
+    known = model.plan_inputs()
+    pools = known.pools
+    said = explain_pod(snapshot, pod, known, now=Instant(now), policy=model.policy)
     steps = said.steps
     if said.verdict == ExplainedState.UNSCHEDULABLE:
         bought = explain_capacity(model.capacity.facts, pod, now=Instant(now))

@@ -5,6 +5,8 @@ An event makes no row at once: it marks the rows it touches, and those are made 
 
 from typing import Any
 
+from ullage.decide.explain.planning import PlanInputs
+from ullage.decide.explain.pod import explain_pod
 from ullage.decide.placement.devices.freshness import STALE_AFTER
 from ullage.decide.placement.observed_gpus import account_for_bound, hold_in_use
 from ullage.decide.scheduling.assignment import PodAssigner
@@ -17,17 +19,21 @@ from ullage.model.pod import Pod
 from ullage.model.provisioner import MICROS, PROVISIONER_LABEL
 from ullage.model.scoring import DEFAULT_POLICY
 from ullage.state.snapshot import ClusterSnapshot
+from ullage.web.view.banners import banners
 from ullage.web.view.capacity import CapacityOnOrder
 from ullage.web.view.decisions import RecentDecisions, ShownDecision
+from ullage.web.view.groups import WaitingGroupTable
 from ullage.web.view.ledgers import VmLedgers
 from ullage.web.view.nodes import NO_NAMESPACE, node_row
 from ullage.web.view.patch import ONLY, PageSection, SectionTable, ViewPatch
 from ullage.web.view.pending import PendingPods
 from ullage.web.view.pools import PoolView, pool_row
-from ullage.web.view.rows import NodeRow, PageInfo, Totals
+from ullage.web.view.rows import NodeRow, PageInfo, PoolRow, Totals
 from ullage.web.view.usage import NodeCost, UsageMeter, worth_of
 
 NOTHING = NodeCost()
+BANNERS_EVERY = 1.0
+"""Seconds between two looks at all rows for banners."""
 
 
 class DashboardModel:
@@ -41,6 +47,9 @@ class DashboardModel:
         self.capacity = CapacityOnOrder()
         self.assigner = PodAssigner(self.snapshot, policy)
         self._waiting = PendingPods(self.assigner)
+        self._groups = WaitingGroupTable(self._suggest)
+        self._banners = SectionTable()
+        self._banners_at: float | None = None
         self._meter = UsageMeter()
         self._ledgers = VmLedgers(self.snapshot.vms)
         self._nodes, self._pool_rows, self._totals, self._about = (
@@ -60,6 +69,8 @@ class DashboardModel:
         """Nodes where processes may use GPUs that their pods do not account for, or no longer do."""
         self._changes = 0
         """Version that grows with every change that may alter the answer for a pending pod."""
+        self._now = 0.0
+        """Time of the patch that is being made."""
         self._roster = 0
         self._stale_at: float | None = None
 
@@ -86,13 +97,17 @@ class DashboardModel:
 
     def patch(self, about: PageInfo, *, now: float) -> ViewPatch:
         """Rows that changed since the last patch. Its cost grows with the changes, not with the cluster."""
+        self._now = now
         # Time until now is counted with the old values, before they are computed again.
         self._meter.advance(self._sum, len(self._waiting), now=now)
         self._account()
         self._renew_nodes(now)
         self._ledgers.renew()
         # Questions about gangs are what-if trials that are undone: node rows do not change.
-        self._waiting.renew(now=now, version=self._changes)
+        if self._waiting.renew(now=now, version=self._changes):
+            self._groups.regroup(self._waiting.entries())
+        self._groups.advise(now=now)
+        self._renew_banners(now)
         self.capacity.renew(now=now)
         self._seen = self.snapshot.columns.changed.version
         self._totals.put(ONLY, self._counted())
@@ -103,6 +118,8 @@ class DashboardModel:
             PageSection.POOLS: self._pool_rows,
             PageSection.NODES: self._nodes,
             PageSection.PENDING: self._waiting.table,
+            PageSection.GROUPS: self._groups.table,
+            PageSection.BANNERS: self._banners,
             PageSection.CAPACITY: self.capacity.table,
             PageSection.DECISIONS: self.decisions.table,
             PageSection.SERIES: self._meter.series,
@@ -110,6 +127,30 @@ class DashboardModel:
         }
         changed = {section: table.taken() for section, table in tables.items()}
         return ViewPatch(now=now, sections={section: rows for section, rows in changed.items() if rows})
+
+    def _suggest(self, pod: Pod) -> tuple[str, tuple[str, ...]]:
+        """First step that `ullage explain` advises for a pod, with its commands."""
+        said = explain_pod(self.snapshot, pod, self.plan_inputs(), now=self._now, policy=self.policy)
+        if said.remedies:
+            best = said.remedies[0].remedy
+            return best.sentence, best.commands
+        return (said.steps[0] if said.steps else ""), ()
+
+    def plan_inputs(self) -> PlanInputs:
+        """Pools, as explanations need them."""
+        return PlanInputs(pools=[self.pools[name].facts for name in sorted(self.pools)])
+
+    def _renew_banners(self, now: float) -> None:
+        if self._banners_at is not None and self._banners_at <= now < self._banners_at + BANNERS_EVERY:
+            return
+        self._banners_at = now
+        pools = [row for row in self._pool_rows.rows.values() if isinstance(row, PoolRow)]
+        nodes = [row for row in self._nodes.rows.values() if isinstance(row, NodeRow)]
+        found = {f"{one.kind}/{one.about}": one for one in banners(pools, nodes, len(self._waiting), now=now)}
+        for gone in [key for key in self._banners.rows if key not in found]:
+            self._banners.drop(gone)
+        for key, row in found.items():
+            self._banners.put(key, row)
 
     def _fact_changed(self, event: FactEvent[Any], fact: object) -> None:
         if isinstance(fact, Pod):

@@ -17,6 +17,8 @@ class PageSection(StrEnum):
     NODES = "nodes"
     POOLS = "pools"
     PENDING = "pending"
+    GROUPS = "groups"
+    BANNERS = "banners"
     CAPACITY = "capacity"
     DECISIONS = "decisions"
     SERIES = "series"

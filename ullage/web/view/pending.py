@@ -3,8 +3,9 @@
 A few are asked at a time, oldest answer first.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from ullage.decide.explain.waiting_groups import WaitingEntry
 from ullage.decide.gang.placement import GangNoFit
 from ullage.decide.placement.engine import NoFit, device_ask
 from ullage.decide.placement.prefilter import claim_of
@@ -43,6 +44,13 @@ class PendingPods:
         self._answers: dict[ObjectKey, tuple[int, Answer]] = {}
         """Answers, each with the version of the model it was given for."""
 
+    def entries(self) -> Iterator[WaitingEntry]:
+        """Every pending pod with its answer so far. Pods that were not asked about have an empty word."""
+        for key, pod in self._pods.items():
+            _, (word, message) = self._answers.get(key, (0, ("", "")))
+            claim = claim_of(pod, self._assigner.snapshot.state)
+            yield WaitingEntry(pod, word, message, claim.gang if claim is not None else "")
+
     def __len__(self) -> int:
         return len(self._pods)
 
@@ -55,8 +63,11 @@ class PendingPods:
             self._answers.pop(pod.key, None)
             self._queue = None
 
-    def renew(self, *, now: float, version: int) -> None:
-        """Ask about the pods with the oldest answers, and update the rows. `version` is the model's."""
+    def renew(self, *, now: float, version: int) -> bool:
+        """Ask about the pods with the oldest answers, and update the rows. `version` is the model's.
+
+        Returns True if pods or answers may differ from before.
+        """
         written = self._queue is not None
         if self._queue is None:
             self._queue = sorted(self._pods.values(), key=queue_order)[:MOST_SHOWN]
@@ -71,6 +82,8 @@ class PendingPods:
                 self._answers |= {key: (version, said) for key, said in answers.items()}
         if asked or not written:
             self._write(self._queue)
+            return True
+        return False
 
     def _age(self, pod: Pod) -> int:
         return self._answers[pod.key][0] if pod.key in self._answers else -1

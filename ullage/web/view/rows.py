@@ -88,6 +88,36 @@ class PendingRow(ViewRow, frozen=True, kw_only=True):
     nominated: str = ""
 
 
+class WaitingGroupRow(ViewRow, frozen=True, kw_only=True):
+    """Pods of one workload that wait for the same reason, with one suggested action."""
+
+    namespace: str
+    workload: str
+    """Kind and name: `Deployment/chat`."""
+    reason: str = ""
+    sentence: str = ""
+    count: int
+    pods: tuple[str, ...]
+    """First of them, the oldest first."""
+    gpus: int = 0
+    since: float
+    action: str = ""
+    commands: tuple[str, ...] = ()
+
+
+class BannerRow(ViewRow, frozen=True, kw_only=True):
+    """Something that on-call should know, with the next step."""
+
+    kind: str
+    """A `BannerKind`."""
+    about: str = ""
+    """Pool or nodes concerned."""
+    sentence: str
+    action: str = ""
+    bad: bool = False
+    """True if GPUs or pods are lost to it now; False for a warning."""
+
+
 class PoolRow(ViewRow, frozen=True, kw_only=True):
     """A NodeProvisioner."""
 
@@ -238,4 +268,16 @@ class VmNodeRow(ViewRow, frozen=True, kw_only=True):
     memory: LedgerBar
 
 
-AnyRow = VmNodeRow | NodeRow | PendingRow | PoolRow | CapacityRow | DecisionRow | Totals | Sample | PageInfo
+AnyRow = (
+    VmNodeRow
+    | NodeRow
+    | PendingRow
+    | WaitingGroupRow
+    | BannerRow
+    | PoolRow
+    | CapacityRow
+    | DecisionRow
+    | Totals
+    | Sample
+    | PageInfo
+)
