@@ -94,6 +94,7 @@ async def test_groups_filters_and_permalinks_in_a_browser(chromium: Browser) -> 
     async with showing(chromium, waiting_in_two_namespaces) as show:
         page = show.page
         batch = page.locator("#groups li", has_text="Deployment/batch")
+        await expect(batch).to_have_count(1)
         await expect(batch).to_contain_text("123 pods")
         await expect(batch.locator(".action")).to_contain_text(re.compile("Next: .+"))
         await expect(page.locator("#waiting")).to_be_hidden()
@@ -115,7 +116,7 @@ async def test_groups_filters_and_permalinks_in_a_browser(chromium: Browser) -> 
         assert "node=n000" in page.url
         link = page.url
 
-        again = await page.context.new_page()
+        again = await chromium.new_page()
         await again.goto(link)
         await expect(again.locator("#details-title")).to_have_text("n000")
         await expect(again.locator("#filter-reason")).to_have_value("NodeTooSmall")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ullage.decide.explain.waiting_groups import Suggest, WaitingEntry, WaitingGroup, waiting_groups
+from ullage.decide.explain.waiting_groups import Suggest, WaitingEntry, WaitingGroup, waiting_groups, workload_of
 from ullage.model.pod import Pod
 from ullage.web.view.patch import SectionTable
 from ullage.web.view.rows import WaitingGroupRow
@@ -30,7 +30,7 @@ class WaitingGroupTable:
 
     def regroup(self, entries: Iterable[WaitingEntry]) -> None:
         """Take the waiting pods as they are now."""
-        pods = list(entries)
+        pods = _all_answered(list(entries))
         self._groups = waiting_groups(pods)[:MOST_GROUPS]
         by_key = {one.pod.key: one.pod for one in pods}
         self._oldest = {_key(group): by_key[group.pods[0]] for group in self._groups}
@@ -65,6 +65,20 @@ class WaitingGroupTable:
             action=action,
             commands=commands,
         )
+
+
+def _all_answered(entries: list[WaitingEntry]) -> list[WaitingEntry]:
+    """Entries in which pods that were not asked about yet have the answer of another pod of their workload."""
+    known: dict[tuple[str, str], WaitingEntry] = {}
+    for one in entries:
+        if one.word:
+            known.setdefault((one.pod.key.namespace, workload_of(one.pod, one.gang)), one)
+
+    def answered(one: WaitingEntry) -> WaitingEntry:
+        like = None if one.word else known.get((one.pod.key.namespace, workload_of(one.pod, one.gang)))
+        return one if like is None else WaitingEntry(one.pod, like.word, like.sentence, one.gang)
+
+    return [answered(one) for one in entries]
 
 
 def _key(group: WaitingGroup) -> _Key:
