@@ -18,6 +18,7 @@ from ullage.model.lease import GpuLease
 from ullage.model.pod import Pod
 from ullage.model.provisioner import MICROS, PROVISIONER_LABEL
 from ullage.model.scoring import DEFAULT_POLICY
+from ullage.model.units import Instant
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.web.view.banners import banners
 from ullage.web.view.capacity import CapacityOnOrder
@@ -130,7 +131,7 @@ class DashboardModel:
 
     def _suggest(self, pod: Pod) -> tuple[str, tuple[str, ...]]:
         """First step that `ullage explain` advises for a pod, with its commands."""
-        said = explain_pod(self.snapshot, pod, self.plan_inputs(), now=self._now, policy=self.policy)
+        said = explain_pod(self.snapshot, pod, self.plan_inputs(), now=Instant(self._now), policy=self.policy)
         if said.remedies:
             best = said.remedies[0].remedy
             return best.sentence, best.commands
