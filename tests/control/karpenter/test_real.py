@@ -14,7 +14,7 @@ from ullage.kube.client.resources import NODE_CLAIMS, NODE_POOLS, PODS
 from ullage.kube.read.karpenter import read_node_pool
 from ullage.model.karpenter import NODE_POOL_LABEL, REQUEST_LABEL, Tristate
 from ullage.model.karpenter_failure import FailureReason
-from ullage.testing.controlplane import ControlPlane
+from ullage.testing.controlplane import ControlPlane, GoProgram
 from ullage.testing.karpenter_cluster import (
     NAMESPACE,
     NODE_CLASSES,
@@ -112,16 +112,21 @@ async def test_insufficient_capacity_is_told_in_karpenters_words_and_tried_again
     settings.write_text(yaml.safe_dump({"karpenter": SETTINGS["karpenter"] | {"maxRetryAttempts": 1}}))
     programs.scheduler(plane.kubeconfig, "--settings", str(settings), ALONE)
     programs.controller(plane.kubeconfig, "--settings", str(settings), ALONE)
-    await cluster.claim_pod("a")
+    plane.pause(GoProgram.KARPENTER)
+    try:
+        await cluster.claim_pod("a")
+        await cluster.until(cluster.smart_pods)
+        (one,) = await cluster.smart_pods()
+        claim = a_claim_by_hand("missing")
+        claim["metadata"]["labels"] = {REQUEST_LABEL: one.request, NODE_POOL_LABEL: "gpu-h100"}
+        await cluster.api.create(NODE_CLAIMS, claim)
 
-    async def asked() -> bool:
-        return bool(await cluster.smart_pods())
+        async def noted() -> bool:
+            return [smart.node_claim for smart in await cluster.smart_pods()] == ["by-hand"]
 
-    await cluster.until(asked, every=0.01)
-    (one,) = await cluster.smart_pods()
-    claim = a_claim_by_hand("missing")
-    claim["metadata"]["labels"] = {REQUEST_LABEL: one.request, NODE_POOL_LABEL: "gpu-h100"}
-    await cluster.api.create(NODE_CLAIMS, claim)
+        await cluster.until(noted)
+    finally:
+        plane.resume(GoProgram.KARPENTER)
     said = await cluster.failure("a")
     assert said.reason is FailureReason.INSUFFICIENT_CAPACITY
     assert "resolving node class" in said.message, "Karpenter's own words"
