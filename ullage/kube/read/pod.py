@@ -24,6 +24,7 @@ from ullage.model.karpenter import CAPACITY_FAILURE
 from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.refusal import PodScheduledReason
 from ullage.model.units import Instant
+from ullage.model.vm import VM_NAME
 
 _SILENCE = Condition()
 
@@ -60,7 +61,7 @@ def read_pod(raw: KubePod) -> Pod:
             preempts=spec.preemption_policy != "Never",
             marks=read_marks(raw),
             vm=read_vm_marks(meta),
-            capacity_failure="" if spec.node_name else meta.annotations.get(CAPACITY_FAILURE, ""),
+            capacity_failure=_capacity_failure(raw),
             resource_version=meta.resource_version,
         )
     except ValueError as error:
@@ -125,3 +126,10 @@ def _controller(meta: ObjectMeta) -> Owner | None:
         if owner.controller:
             return Owner(owner.kind, owner.name, owner.uid)
     return None
+
+
+def _capacity_failure(raw: KubePod) -> str:
+    """Failure that Karpenter's system recorded: it matters to pods without a node, and to VMs that need another one."""
+    meta = raw.metadata
+    over = bool(raw.spec.node_name) and VM_NAME not in meta.labels
+    return "" if over else meta.annotations.get(CAPACITY_FAILURE, "")
