@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
@@ -31,6 +31,7 @@ from ullage.model.provisioner import Provisioner
 from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
+from ullage.watch.late_kinds import follow_late_kinds
 from ullage.watch.sources import sources_served
 from ullage.watch.trouble import unheard
 
@@ -143,6 +144,7 @@ class ProvisioningController:
                     for one in self._companions:
                         self._group.create_task(one.work(events), name=type(one).__name__)
                     self._ready.set()
+                    await self._follow_later(informers)
         finally:
             self.clouds.stop()
             for name, provider in self.clouds.providers.items():
@@ -158,6 +160,15 @@ class ProvisioningController:
             plans.stepped(provisioner, outcomes)
 
         self.loop.on_step, self.loop.on_plan = stepped, plans.planned
+
+    async def _follow_later(self, informers: Sequence[Informer[Any, Any]]) -> None:
+        """Kinds that were not served at the start may be installed while we run: VirtualMachines, say."""
+
+        def follow(interest: InformerSpec[Any, Any]) -> Coroutine[Any, Any, None]:
+            return Informer(self.api, interest, self._observe, rng=self._rng, clock=self.clock).run()
+
+        namespace = self._settings.scheduling.lease_namespace
+        await follow_late_kinds(self.api, informers, follow, lease_namespace=namespace)
 
     def join(self, companion: Companion) -> None:
         """Run another loop beside this one. Call before `run`."""

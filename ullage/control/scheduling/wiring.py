@@ -4,7 +4,6 @@ import asyncio
 import math
 import random
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -33,22 +32,19 @@ from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
 from ullage.control.scheduling.reporter import SchedulerReporter
 from ullage.control.vms.wiring import VmSystem
 from ullage.decide.scheduling.core import SchedulerCore
-from ullage.errors import ApiError
 from ullage.kube.client.api import KubeApi
 from ullage.model.dra import WithheldGpu
 from ullage.model.pod import Pod
-from ullage.model.units import Seconds
 from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.scheduler_metrics import SchedulerMetrics
 from ullage.observe.traces import PlacementTracer
 from ullage.runtime import drive
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
-from ullage.watch.sources import any_served, may_come_later, sources_served
+from ullage.watch.late_kinds import follow_late_kinds
+from ullage.watch.sources import sources_served
 from ullage.watch.trouble import unheard
 
 CONTROLLER = "ullage.dev/scheduler"
-LOOK_AGAIN_SECONDS = Seconds(60.0)
-"""Seconds between two checks whether a kind that was missing at the start is served by now."""
 
 
 class Scheduler:
@@ -208,14 +204,9 @@ class Scheduler:
 
     async def _follow_later(self, feed: ClusterFeed, informers: list[Informer[Any, Any]]) -> None:
         """Kinds that were not served at the start may be installed while we run: PodGroups, say."""
-        followed = {informer.source for informer in informers}
-        async with asyncio.TaskGroup() as group:
-            while missing := may_come_later(followed):
-                await asyncio.sleep(LOOK_AGAIN_SECONDS)
-                with suppress(ApiError):
-                    if not await any_served(self._api, missing):
-                        continue
-                    for interest in await sources_served(self._api, lease_namespace=self._namespace):
-                        if interest.resource.id not in followed:
-                            followed.add(interest.resource.id)
-                            group.create_task(self._informer(interest, feed).run(), name=interest.resource.id)
+        await follow_late_kinds(
+            self._api,
+            informers,
+            lambda interest: self._informer(interest, feed).run(),
+            lease_namespace=self._namespace,
+        )
