@@ -6,10 +6,10 @@ import pytest
 
 from tests.control.scheduling.fleet import submit, submit_gang
 from tests.control.scheduling.stage import NS, Setting, Stage, play
-from ullage.control.scheduling.wiring import LOOK_AGAIN_SECONDS
 from ullage.kube.client.resources import POD_GROUPS
 from ullage.kube.crds.catalog import POD_GROUP
 from ullage.kube.crds.install import install
+from ullage.watch.late_kinds import LOOK_AGAIN_SECONDS
 
 pytestmark = pytest.mark.story
 
