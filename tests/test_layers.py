@@ -41,6 +41,7 @@ def test_the_package_keeps_its_contracts(copy_of_the_package: Path) -> None:
         pytest.param("decide", "import ullage.kube.client.api", "Imports point from", id="a-decision-calls-kubernetes"),
         pytest.param("model", "import ullage.state", "Imports point from", id="a-noun-knows-the-state"),
         pytest.param("kube", "import ullage.watch", "Imports point from", id="the-client-knows-its-loops"),
+        pytest.param("control", "import ullage.decide.draining.planner", "Loops call cores", id="a-loop-searches"),
         pytest.param("act", "import ullage.decide", "Actuators and readers decide nothing", id="an-actuator-decides"),
     ],
 )

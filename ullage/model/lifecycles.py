@@ -269,6 +269,8 @@ class RemovalState(StrEnum):
 
 
 _R = RemovalState
+REMOVAL_ENDED = (_R.REMOVED, _R.LEFT_TO_OWNER, _R.RELEASED, _R.MACHINE_UNKNOWN)
+"""States in which no task works on the removal. A node with an unknown machine is planned again."""
 _VIOLATED = "the recheck on fresh reads found a violation: the taints are taken off"
 
 REMOVAL = Lifecycle[RemovalState](

@@ -19,6 +19,7 @@ from ullage.control.draining.removal_facts import RemovalFactsReader
 from ullage.decide.draining.core import DrainCore
 from ullage.decide.draining.recheck import EvictionOrder, RecheckStage, RemovalFacts, recheck
 from ullage.errors import ApiError
+from ullage.model.lifecycles import REMOVAL, REMOVAL_ENDED, RemovalState
 from ullage.model.outcomes import (
     DrainOutcome,
     Eviction,
@@ -77,6 +78,7 @@ class NodeRemoval:
         self._clock = clock
         self._pace = pace
         self._gangs = KeyedLocks()
+        self._states: dict[str, RemovalState] = {}
 
     def configure(self, settings: DrainingSettings) -> None:
         """Take over changed time limits, for steps that have not begun."""
@@ -86,11 +88,13 @@ class NodeRemoval:
 
     async def begin(self, plan: RemovalPlan) -> PlanViolation | None:
         """Step 1. Returns a violation if the plan must be given up; if it waits for a budget nothing was written."""
+        self._states[plan.node] = RemovalState.PLANNED
         try:
             if plan.pods:
                 self._check(plan, await self._facts.before_taint(plan), RecheckStage.BEFORE_TAINT)
             # 1. Taint.
             node = await self._remover.taint(plan)
+            self._advance(plan, RemovalState.TAINTED)
             self._check(plan, self._facts.after_taint(node), RecheckStage.TAINTED)
         except _Stopped as stopped:
             return stopped.violation
@@ -114,8 +118,10 @@ class NodeRemoval:
                     late = order.migrating[0].key
                     raise _Stopped(PlanViolation(RemovalFailure.VM_NOT_MIGRATED, f"{late} is here again", late))
                 # 4. Evict.
+                self._advance(plan, RemovalState.EVICTING if order.evict else RemovalState.EMPTY)
                 answers = await self._remover.evictor.evict(order.evict, self._accepted)
             evicted = await self._emptied(plan, answers)
+            self._advance(plan, RemovalState.EMPTY)
             if plan.pods:
                 # 5. Look again; now nobody may be there who matters.
                 order = await self._look_before_deletion(plan)
@@ -127,6 +133,7 @@ class NodeRemoval:
         except _Stopped as stopped:
             evicted = evicted or stopped.evicted
             if stopped.machine_unknown:
+                self._advance(plan, RemovalState.MACHINE_UNKNOWN)
                 return _not_removed(plan, stopped.violation, evicted)
             return await self.abandon(plan, stopped.violation, evicted)
         except ApiError as error:
@@ -146,7 +153,18 @@ class NodeRemoval:
     async def abandon(self, plan: RemovalPlan, violation: PlanViolation, evicted: int = 0) -> NodeNotRemoved:
         """Untaint the node, retrying until written. The soft taint stays if the node only waits for a budget."""
         await self._remover.release(plan.node, plan.uid, still_candidate=violation.waits_for_budget)
+        self._advance(plan, RemovalState.RELEASED)
         return _not_removed(plan, violation, evicted)
+
+    def _advance(self, plan: RemovalPlan, state: RemovalState) -> None:
+        """Note how far the removal is. Raises IllegalTransition for a step that the lifecycle does not have.
+
+        A removal that another process began is found by its taint.
+        """
+        before = self._states.get(plan.node, RemovalState.TAINTED)
+        self._states[plan.node] = REMOVAL.advance(plan.node, before, state)
+        if state in REMOVAL_ENDED:
+            del self._states[plan.node]
 
     def _check(self, plan: RemovalPlan, facts: RemovalFacts, stage: RecheckStage) -> EvictionOrder:
         """Pods to evict. Raises _Stopped where the plan does not hold."""
@@ -192,6 +210,7 @@ class NodeRemoval:
     async def _left_to_owner(self, plan: RemovalPlan, evicted: int) -> NodeRemoved:
         await self._look_before_deletion(plan)
         await self._remover.leave_to_owner(plan.node, plan.uid)
+        self._advance(plan, RemovalState.LEFT_TO_OWNER)
         return NodeRemoved(intent=plan.intent, uid=plan.uid, left_to_owner=True, evicted=evicted)
 
     async def _deleted(self, plan: RemovalPlan, evicted: int) -> NodeRemoved:
@@ -201,11 +220,13 @@ class NodeRemoval:
             raise _Stopped(PlanViolation(RemovalFailure.NO_INSTANCE, "no machine is known for it"))
         await self._delete_machine(plan, machine)
         await self._remover.delete_node(plan.node, plan.uid)
+        self._advance(plan, RemovalState.REMOVED)
         return NodeRemoved(intent=plan.intent, uid=plan.uid, instance=machine.instance, evicted=evicted)
 
     async def _delete_machine(self, plan: RemovalPlan, machine: MachineRef) -> None:
         """Delete the instance, asking again until the deadline. Attempts recheck first: a pod may have been bound."""
         await self._look_before_deletion(plan)
+        self._advance(plan, RemovalState.DELETING)
         deadline = self._clock.steady() + self._pace.delete_deadline
         for wait in retry_waits():
             try:

@@ -14,6 +14,7 @@ from ullage.act.concurrency import each
 from ullage.act.pools import PoolActuator
 from ullage.clock import Clock
 from ullage.config.settings import Settings
+from ullage.control.provisioning.fleet_reporter import FleetReporter
 from ullage.control.provisioning.instance_lists import InstanceLists
 from ullage.control.provisioning.statuses import ProvisionerStatuses
 from ullage.decide.provisioning.core import ProvisioningCore
@@ -34,7 +35,6 @@ from ullage.model.outcomes import (
 from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
 from ullage.model.units import Seconds
 from ullage.runtime import LoopHealth, Pacing, Wakeup, drive, run_reconciler
-from ullage.state.snapshot import ClusterSnapshot
 
 _log = structlog.get_logger("provisioning")
 
@@ -51,32 +51,29 @@ class ProvisioningLoop:
 
     def __init__(
         self,
+        core: ProvisioningCore,
         statuses: ProvisionerStatuses,
         clouds: InstanceLists,
         actuator: PoolActuator,
         clock: Clock,
-        settings: Settings,
+        reporter: FleetReporter,
     ) -> None:
-        self.snapshot = ClusterSnapshot()
-        self.core = ProvisioningCore(self.snapshot, settings)
+        self.core = core
+        self.snapshot = core.snapshot
         self.health = LoopHealth("provisioning", clock.steady)
-        self.on_outcome: Callable[[PoolOutcome], None] = lambda _: None
-        self.on_step: Callable[[Provisioner, Sequence[PoolOutcome]], None] = lambda *_: None
-        self.on_planned: Callable[[float], None] = lambda _: None
-        """Called with the seconds a plan took."""
-        self.on_plan: Callable[[FleetPlan], None] = lambda _: None
         self.after_plan: Callable[[], None] = lambda: None
         """Called when the plan is new: it says which pods no NodeProvisioner serves."""
         self._statuses = statuses
         self._clouds = clouds
         self._actuator = actuator
         self._clock = clock
-        self._settings = settings.provisioning
+        self._reporter = reporter
+        self._settings = core.settings
         self._wakeup = Wakeup()
         clouds.on_change = self._wakeup.set
         self._stepping: dict[str, asyncio.Task[bool]] = {}
         """Pools whose step is under way."""
-        self.pacing = Pacing(before_run=settings.provisioning.plan_interval)
+        self.pacing = Pacing(before_run=core.settings.plan_interval)
 
     def configure(self, settings: Settings) -> None:
         """Take over changed settings."""
@@ -123,8 +120,7 @@ class ProvisioningLoop:
         now, began = self._clock.now(), self._clock.steady()
         facts = self.core.facts(known, self._instances(), now=now, steady=began)
         plan = await drive(self.core.plan(facts, now=now), self._clock, budget=math.inf)
-        self.on_planned(self._clock.steady() - began)
-        self.on_plan(plan)
+        self._reporter.planned(plan, Seconds(self._clock.steady() - began))
         self.after_plan()
         await self._clock.charge(MODELLED_PLAN)
         # 3. Perform one step of each pool, and record its outcome.
@@ -173,7 +169,7 @@ class ProvisioningLoop:
         if any(isinstance(action, ScaleUp) for action in step.actions):
             return await self._buy(pool)
         outcomes = await self._perform_all(facts, step.actions)
-        self.on_step(facts, outcomes)
+        self._reporter.stepped(facts, outcomes)
         await self._write(pool, self._settled(facts, outcomes))
         return any(isinstance(one, PoolActionDone) for one in outcomes)
 
@@ -186,7 +182,7 @@ class ProvisioningLoop:
         if not await self._write(pool, facts):
             return False
         (outcome,) = self._noted(facts, [await self._actuator.perform(facts, action)])
-        self.on_step(facts, (outcome,))
+        self._reporter.stepped(facts, (outcome,))
         facts = self._settled(facts, (outcome,))
         self._clouds.look_again()
         await self._write(pool, facts)
@@ -222,7 +218,7 @@ class ProvisioningLoop:
                 about = _named([outcome.action])
                 kind = type(outcome.action).__name__
                 _log.warning("not done", provisioner=provisioner.name, action=kind, **about, why=outcome.detail)
-            self.on_outcome(outcome)
+            self._reporter.performed(outcome)
         return outcomes
 
     async def _write(self, pool: PoolPlan, facts: Provisioner) -> bool:

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Protocol
 
 from ullage.act.events import KubeEventWriter
@@ -16,20 +15,18 @@ from ullage.config.settings import Settings
 from ullage.control.cloud_bounds import CallLimits, bounded
 from ullage.control.draining.removal_facts import IncomingPods
 from ullage.control.leases.loop import gpu_leases
-from ullage.control.provisioning.gauges import count
+from ullage.control.provisioning.fleet_reporter import FleetReporter
 from ullage.control.provisioning.instance_lists import InstanceLists
 from ullage.control.provisioning.loop import ProvisioningLoop
-from ullage.control.provisioning.plan_reporter import PlanReporter
-from ullage.control.provisioning.reporter import PoolReporter
 from ullage.control.provisioning.statuses import ProvisionerStatuses
+from ullage.decide.provisioning.core import ProvisioningCore
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.model.fact_event import FactEvent, ObjectKey
-from ullage.model.outcomes import PoolOutcome
-from ullage.model.provisioner import Provisioner
 from ullage.observe.events import EventMessage, EventRecorder
 from ullage.observe.provisioning_metrics import ProvisioningMetrics
+from ullage.state.snapshot import ClusterSnapshot
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 from ullage.watch.late_kinds import follow_late_kinds
 from ullage.watch.sources import sources_served
@@ -100,11 +97,10 @@ class ProvisioningController:
         self.clouds = InstanceLists(self._made, clock)
         self.statuses = ProvisionerStatuses(api, clock)
         self.coming = IncomingPods(api, settings.scheduling.lease_namespace, self._pods_called, self._devices)
-        hands = PoolActuator(api, self.clouds.provider, self.coming.first)
-        self.loop = ProvisioningLoop(self.statuses, self.clouds, hands, clock, settings)
-        if host.metrics is not None:
-            self.loop.on_outcome = partial(count, host.metrics)
-            self.loop.on_planned = host.metrics.planned
+        actuator = PoolActuator(api, self.clouds.provider, self.coming.first)
+        core = ProvisioningCore(ClusterSnapshot(), settings)
+        reporter = FleetReporter(self.events, core.snapshot.state, host.metrics)
+        self.loop = ProvisioningLoop(core, self.statuses, self.clouds, actuator, clock, reporter)
 
     def configure(self, settings: Settings) -> None:
         """Take over settings that can change while it runs."""
@@ -134,32 +130,20 @@ class ProvisioningController:
         """Run until cancelled. Decisions begin when all informers have synced: the snapshot is incomplete before."""
         informers = self._followed = await self._informers()
         try:
-            async with self.events as events:
-                self._emit(events)
-                async with asyncio.TaskGroup() as self._group:
-                    self._group.create_task(run_all(*informers), name="informers")
-                    await wait_all_synced(*informers)
-                    if self._host.provisions:
-                        self._group.create_task(self.loop.run(), name="provisioning loop")
-                    for one in self._companions:
-                        self._group.create_task(one.work(events), name=type(one).__name__)
-                    self._ready.set()
-                    await self._follow_later(informers)
+            async with self.events as events, asyncio.TaskGroup() as self._group:
+                self._group.create_task(run_all(*informers), name="informers")
+                await wait_all_synced(*informers)
+                if self._host.provisions:
+                    self._group.create_task(self.loop.run(), name="provisioning loop")
+                for one in self._companions:
+                    self._group.create_task(one.work(events), name=type(one).__name__)
+                self._ready.set()
+                await self._follow_later(informers)
         finally:
             self.clouds.stop()
             for name, provider in self.clouds.providers.items():
                 if name not in self._host.providers:
                     await provider.close()
-
-    def _emit(self, events: EventRecorder) -> None:
-        state = self.loop.snapshot.state
-        steps, plans = PoolReporter(events, state.nodes.get), PlanReporter(events, state.pods)
-
-        def stepped(provisioner: Provisioner, outcomes: Sequence[PoolOutcome]) -> None:
-            steps.stepped(provisioner, outcomes)
-            plans.stepped(provisioner, outcomes)
-
-        self.loop.on_step, self.loop.on_plan = stepped, plans.planned
 
     async def _follow_later(self, informers: Sequence[Informer[Any, Any]]) -> None:
         """Kinds that were not served at the start may be installed while we run: VirtualMachines, say."""

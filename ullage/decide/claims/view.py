@@ -13,6 +13,7 @@ from ullage.model.claim import Claim, copy_key
 from ullage.model.claim_status import ClaimStatus, QuotaStatus
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import CreateClaimFromTemplate
+from ullage.model.lifecycles import CLAIM
 from ullage.model.pod import Pod
 from ullage.model.quota import QuotaUsage
 from ullage.state.snapshot import ClusterSnapshot
@@ -53,9 +54,15 @@ class ClaimView:
         )
 
     def to_be_said(self, claim: Claim) -> ClaimStatus | None:
-        """Status to be written; None if the claim has it already, or another scheduler is to write it."""
+        """Status to be written; None if the claim has it already, or another scheduler is to write it.
+
+        Raises IllegalTransition for a phase that the lifecycle of claims does not lead to.
+        """
         desired = self.desired_status(claim)
-        return None if says(claim, desired) or is_for_others_to_say(claim, desired) else desired
+        if says(claim, desired) or is_for_others_to_say(claim, desired):
+            return None
+        CLAIM.advance(str(claim.key), claim.phase, desired.phase)
+        return desired
 
     def protection_missing(self, claim: Claim) -> bool | None:
         """True if the claim is to be protected, False if it no longer is, None if its protection is right.

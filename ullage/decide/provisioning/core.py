@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ullage.config.settings import Settings
+from ullage.config.settings import ProvisioningSettings, Settings
 from ullage.decide.provisioning.pending import buys_for, pending_in_steps
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet_in_steps
 from ullage.decide.provisioning.purchase_state import (
@@ -60,8 +60,13 @@ class ProvisioningCore:
         """True for a pod, or the supposed target of a VM, that another system buys a node for."""
         self._sightings = Sightings()
         self._deletes = DeleteBackoff()
-        self._protected: dict[str, Instant] = {}
+        self._protected: dict[str, Steady] = {}
         """Protected nodes, each with the time until which it is, by the monotonic clock."""
+
+    @property
+    def settings(self) -> ProvisioningSettings:
+        """Settings in force."""
+        return self._settings
 
     def configure(self, settings: Settings) -> None:
         """Take over changed settings."""
@@ -127,7 +132,7 @@ class ProvisioningCore:
         for outcome in outcomes:
             match outcome:
                 case PoolActionFailed(setback=PoolFailure.PROTECTED):
-                    self._protected[outcome.action.node] = Instant(steady + self._settings.protected_recheck_timeout)
+                    self._protected[outcome.action.node] = Steady(steady + self._settings.protected_recheck_timeout)
                 case NodesLaunched() | LaunchFailed():
                     pool = settle_purchase(pool, outcome, now=now)
                 case _:

@@ -16,6 +16,7 @@ from ullage.decide.gang.timeout import (
     gang_fate,
 )
 from ullage.model.fact_event import ObjectKey
+from ullage.model.lifecycles import GANG, GangState
 from ullage.model.units import Instant, Seconds, after
 
 
@@ -60,13 +61,16 @@ class GangTracker:
         if not bound and now < record.back_at:
             return GangInBackoff(record.back_at)
         fate = gang_fate(_facts(gang, record, timeout), now=now, pace=self._pace)
+        state = GangState.PARTIAL if bound else GangState.WAITING
         if isinstance(fate, GangBacksOff):
+            GANG.advance(str(gang.key), state, GangState.BACKING_OFF)
             record.given_up += 1
             record.back_at = record.waiting_since = fate.again_at
             self._look(gang.key, record, fate.again_at)
         elif isinstance(fate, GangKeepsTrying):
             self._look(gang.key, record, fate.until)
         elif isinstance(fate, EvictPartialGang):
+            GANG.advance(str(gang.key), state, GangState.EVICTING)
             record.partly_since = now  # should an eviction be refused, it is tried again after another timeout
             self._look(gang.key, record, after(now, timeout or DEFAULT_TIMEOUT))
         return fate
