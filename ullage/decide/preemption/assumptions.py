@@ -15,6 +15,8 @@ from ullage.model.units import Instant, Seconds
 
 NOMINATED_COST = Seconds(0.000_5)
 """Modelled CPU seconds of finding the placement of one nominated pod."""
+ASSUMPTION_COST = 0.000_03
+"""Modelled CPU seconds of making and undoing one assumption."""
 
 
 class Assumptions:
@@ -31,6 +33,11 @@ class Assumptions:
         other = Assumptions(self.engine, now=self.now)
         other._gone, other._placed = dict(self._gone), dict(self._placed)
         return other
+
+    @property
+    def cost(self) -> float:
+        """Modelled CPU seconds of one trial: each assumption is made and undone."""
+        return ASSUMPTION_COST * (len(self._gone) + len(self._placed))
 
     @contextmanager
     def trial(self) -> Iterator[None]:
@@ -62,5 +69,5 @@ class Assumptions:
             with self.trial():
                 placement = placement_to_be(self.engine, other, now=self.now)
             self._placed[other.key] = other, other.nominated, placement
-            if meter.spend(NOMINATED_COST):
+            if meter.spend(NOMINATED_COST + self.cost):
                 meter.has_time = yield meter.take()
