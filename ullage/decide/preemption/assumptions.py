@@ -69,5 +69,5 @@ class Assumptions:
             with self.trial():
                 placement = placement_to_be(self.engine, other, now=self.now)
             self._placed[other.key] = other, other.nominated, placement
-            if meter.spend(NOMINATED_COST + self.cost):
+            if meter.spend(Seconds(NOMINATED_COST + self.cost)):
                 meter.has_time = yield meter.take()

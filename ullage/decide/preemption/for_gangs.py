@@ -52,7 +52,7 @@ def search_gang_preemption(
     given = nominated.copy()
     for pod in largest_first(gang.pending):
         answer = yield from _placed_or_preempting(given, pod, around)
-        if meter.spend(MEMBER_COST + given.cost):
+        if meter.spend(Seconds(MEMBER_COST + given.cost)):
             meter.has_time = yield meter.take()
         if isinstance(answer, NoPreemption):
             refusals.append(answer)
@@ -150,7 +150,7 @@ def _nodes_without(
             nodes.append((pod, placement.node))
         if len(nodes) == gang.needed:
             return nodes
-        if meter.spend(MEMBER_COST + given.cost):
+        if meter.spend(Seconds(MEMBER_COST + given.cost)):
             meter.has_time = yield meter.take()
         if not meter.has_time:
             break
