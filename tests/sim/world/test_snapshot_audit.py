@@ -13,6 +13,7 @@ from ullage.cloud.api import CreateRequest, PoolRef
 from ullage.errors import UserError
 from ullage.kube.client.resources import PODS
 from ullage.kube.client.transport import Request
+from ullage.model.claim import PROTECTION
 from ullage.sim.virtual_time import run_virtual
 from ullage.sim.world.admin_client import AdminClient
 from ullage.sim.world.run import simulate
@@ -129,16 +130,29 @@ async def more_than_a_node_has(made: World) -> None:
         bind(made, name, "gpu-0")
 
 
+def protected(name: str, **spec: Any) -> dict[str, Any]:
+    """A claim with the finalizer that our scheduler sets before a bind."""
+    made = claim(name, **spec)
+    made["metadata"]["finalizers"] = [PROTECTION]
+    return made
+
+
+async def bound_by_a_claim_without_protection(made: World) -> None:
+    made.submit(arrives(0, claim("a"), pod("a", claim="a")))
+    await lease(made, "a", "gpu-0", 0)
+    bind(made, "a", "gpu-0", "0")
+
+
 async def gang_begun_too_early(made: World) -> None:
     for name in ("a", "b"):
-        made.submit(arrives(0, claim(name, gangRef="g", gangMinMember=2), pod(name, claim=name)))
+        made.submit(arrives(0, protected(name, gangRef="g", gangMinMember=2), pod(name, claim=name)))
     await lease(made, "a", "gpu-0", 0)
     bind(made, "a", "gpu-0", "0")
 
 
 async def gang_left_in_part(made: World) -> None:
     for number, name in enumerate(("a", "b")):
-        made.submit(arrives(0, claim(name, gangRef="g", gangMinMember=2), pod(name, claim=name)))
+        made.submit(arrives(0, protected(name, gangRef="g", gangMinMember=2), pod(name, claim=name)))
         await lease(made, name, "gpu-0", number)
     bind(made, "a", "gpu-0", "0")
     await asyncio.sleep(600)
@@ -204,6 +218,11 @@ CASES = {
     "lease left behind": (lease_left_behind, "leases of pods that are gone disappear", "gpu-gpu-0-0 still names"),
     "taint not tolerated": (bound_in_spite_of_a_taint, "no pod where the rules refuse it", "TaintNotTolerated"),
     "overcommitted": (more_than_a_node_has, "no node is promised twice", "rejected it: OutOf"),
+    "claim not protected": (
+        bound_by_a_claim_without_protection,
+        "a claim in use outlives its deletion",
+        "which is not protected",
+    ),
     "gang too early": (gang_begun_too_early, "a gang holds all its leases before its first bind", "1 of 2 members"),
     "gang in part": (gang_left_in_part, "a gang is never left in part", "1 of 2 members bound for too long"),
     "node with a pod": (node_deleted_with_a_pod, "a node goes only empty", "by controller with default/a on it"),
