@@ -93,7 +93,7 @@ async def test_the_cluster_can_be_planned_with_and_is_left_as_it_is(control_plan
     said = json.loads(asked.stdout)
     assert {one["node"]: one["fits"] for one in said["nodes"]}["plan-node"]
     assert said["verdict"] == "Unschedulable"
-    assert "those ahead of it in the queue" in said["message"]
+    assert "pods ahead of it in the queue take the room" in said["message"]
 
 
 @pytest.mark.real

@@ -59,7 +59,7 @@ def test_version_says_ours() -> None:
 def test_an_unknown_verb_is_asked_wrongly() -> None:
     done = call("demolish")
     assert done.returncode == 2
-    assert "No such command 'demolish'" in done.stderr
+    assert "There is no verb demolish; did you mean demo?" in done.stderr
 
 
 @pytest.mark.parametrize(
