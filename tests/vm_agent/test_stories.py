@@ -8,11 +8,14 @@ from itertools import pairwise
 import pytest
 
 from tests.sim.controllers.stage import elapsed, until
-from tests.vm_agent.town import HOTPLUG, NS, Town, told, units
+from tests.vm_agent.town import HOTPLUG, NS, Town, bind, told, units
 from ullage.kube.client.api import MergePatch
-from ullage.kube.client.resources import PODS, VIRTUAL_MACHINES
+from ullage.kube.client.resources import NODES, PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from ullage.kube.client.transport import Response
+from ullage.kube.write.vm import migration_object
 from ullage.model.fact_event import ObjectKey
+from ullage.model.vm import VmPhase
+from ullage.testing.builders import a_node
 
 pytestmark = pytest.mark.story
 
@@ -238,19 +241,39 @@ def test_limits_that_change_are_followed() -> None:
 
 
 def test_a_migrating_vm_keeps_its_size() -> None:
+    """From the creation of its migration, while that waits for a node and copies, until it is given up."""
+
     async def story(town: Town) -> None:
         await is_settled(town)
-        moving = MergePatch({"status": {"phase": "Migrating"}})
-        await town.stage.api.patch(VIRTUAL_MACHINES, "a", moving, NS, subresource="status")
+        await town.stage.api.create(NODES, a_node("other"))
+        await town.stage.api.create(VIRTUAL_MACHINE_MIGRATIONS.whole(), migration_object(NS, "m", "a"), NS)
+        await phase_is(town, VmPhase.PRE_MIGRATING)
         town.load.units["a"] = 5
-        await asyncio.sleep(40)
-        assert (await town.vm("a")).use == units(1)
-        assert next(iter(town.agent.runners.values())).state == "moving"
-        arrived = MergePatch({"status": {"phase": "Running"}})
-        await town.stage.api.patch(VIRTUAL_MACHINES, "a", arrived, NS, subresource="status")
+        town.line.sent.clear()
+        await keeps_its_size(town)
+        await bind(town.stage, "m-target", "other", units(1))
+        await phase_is(town, VmPhase.MIGRATING)
+        await keeps_its_size(town)
+        await town.stage.api.delete(VIRTUAL_MACHINE_MIGRATIONS, "m", NS)
+        await phase_is(town, VmPhase.RUNNING)
         await town.uses("a", 5)
 
-    told("a", story)
+    told("a", story, migration=100.0)
+
+
+async def phase_is(town: Town, phase: VmPhase) -> None:
+    async def so() -> bool:
+        return (await town.stage.api.get(VIRTUAL_MACHINES, "a", NS)).status.phase == phase
+
+    await until(so)
+
+
+async def keeps_its_size(town: Town) -> None:
+    await asyncio.sleep(40)
+    assert (await town.vm("a")).use == units(1)
+    assert next(iter(town.agent.runners.values())).state == "moving"
+    asked = [json.loads(body)["resources"]["vCPUs"] for _, body in town.line.sent]
+    assert set(asked) == {1}, "it sees the phase by itself, and does not ask for more"
 
 
 def test_a_vm_told_to_migrate_by_an_answer_keeps_its_size_until_another_one() -> None:

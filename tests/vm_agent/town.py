@@ -181,7 +181,7 @@ def _into(put: Callable[[Any], None], drop: Callable[[ObjectKey], None]) -> Call
 
 
 @asynccontextmanager
-async def a_town(stage: Stage, vms: str) -> AsyncIterator[Town]:
+async def a_town(stage: Stage, vms: str, *, migration: float = 20.0) -> AsyncIterator[Town]:
     await install(stage.api, VM_KINDS)
     await stage.api.create(NODES, a_node("n", allocatable={"cpu": "8500m", "memory": "33Gi"}))
     core = VmCore(VmLedger(vm_config(node_config(unit=UNIT))), VmRules())
@@ -197,7 +197,7 @@ async def a_town(stage: Stage, vms: str) -> AsyncIterator[Town]:
     metrics = VmAgentMetrics(CollectorRegistry())
     agent = VmAgent("n", outside, ScalingPolicy(unit=UNIT), loop_clock(), metrics)
     town = Town(stage, core, load, line, agent)
-    timings = HypervisorTimings(hotplug=HOTPLUG, migration=20.0)
+    timings = HypervisorTimings(hotplug=HOTPLUG, migration=migration)
     async with (
         stage.actors(ControllerManagerSettings(INSTANT)),
         simulated_vm_controller(client("vms"), loop_clock(), timings),
@@ -213,11 +213,13 @@ async def a_town(stage: Stage, vms: str) -> AsyncIterator[Town]:
             await asyncio.gather(task, return_exceptions=True)
 
 
-def told(vms: str, story: Callable[[Town], Awaitable[None]], *, watch_lag: float = 0.02) -> None:
-    """Run the story with these VMs of one unit each."""
+def told(
+    vms: str, story: Callable[[Town], Awaitable[None]], *, watch_lag: float = 0.02, migration: float = 20.0
+) -> None:
+    """Run the story with these VMs of one unit each. `migration`: seconds a live migration copies."""
 
     async def on(stage: Stage) -> None:
-        async with a_town(stage, vms) as town:
+        async with a_town(stage, vms, migration=migration) as town:
             await story(town)
 
     on_stage(on, watch_lag=watch_lag)
