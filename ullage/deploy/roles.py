@@ -37,7 +37,7 @@ _ELECTION = (
         verbs=("get", "update"),
         names=("ullage-controller",),
         scope=RuleScope.NAMESPACE,
-        why="The Lease by which one replica leads, and no Lease of a GPU.",
+        why="The Lease by which one replica leads. Without Karpenter, no Lease of a GPU is changed.",
     ),
 )
 
@@ -323,9 +323,9 @@ CONTROLLER = (
     RbacRule(
         group=_LEASES,
         resources=("leases",),
-        verbs=_FOLLOW,
+        verbs=_READ,
         scope=RuleScope.NAMESPACE,
-        why="Leases of GPUs: a node with an incoming pod stays.",
+        why="Leases of GPUs: a node with an incoming pod stays. They are read again before a node goes.",
     ),
     # Karpenter: smart pods, the hand-over of nodes bought for them.
     RbacRule(
@@ -371,11 +371,11 @@ CONTROLLER = (
     RbacRule(
         group=_LEASES,
         resources=("leases",),
-        verbs=("delete",),
+        verbs=("update", "delete"),
         scope=RuleScope.NAMESPACE,
         feature=Feature.KARPENTER,
-        why="GPUs of a smart pod whose request is over are freed.",
-        seldom="a hand-over failed halfway",
+        why="GPUs of a new node are leased to the pods it was bought for: a Lease that is there is taken up or shared.",
+        seldom="two pods share a GPU, or a hand-over failed halfway",
     ),
     # Cluster API.
     RbacRule(
