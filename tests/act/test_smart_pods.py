@@ -14,6 +14,7 @@ from ullage.kube.client.api import DELETE_NOW, Binding, KubeApi, MergePatch
 from ullage.kube.client.resources import LEASES, NODES, PODS
 from ullage.kube.read import read_pod
 from ullage.kube.read.karpenter import read_handover_node, read_smart_pod
+from ullage.kube.write.conditions import found
 from ullage.model.allocation import lease_name
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import (
@@ -26,7 +27,7 @@ from ullage.model.intents import (
     RecordSmartPodState,
     ReserveNode,
 )
-from ullage.model.karpenter import HANDOVER, UNCLAIMED, Handover, HandoverNode, WaitingPod
+from ullage.model.karpenter import CAPACITY_CONDITION, HANDOVER, UNCLAIMED, Handover, HandoverNode, WaitingPod
 from ullage.model.karpenter_failure import FailureReason, RecordedFailure
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.outcomes import IntentDone, IntentRejected, IntentStale
@@ -200,8 +201,12 @@ async def test_a_failure_stands_on_the_waiting_pod(api: KubeApi, ns: str, actuat
     record = RecordFailure(pod=pod, failure=failure, why="")
     assert await actuator.perform(record) == IntentDone(record)
     assert "NoOffering" in read_pod(await api.get(PODS, "w", ns)).capacity_failure
+    told = found((await api.get(PODS, "w", ns)).status.conditions, CAPACITY_CONDITION)
+    assert told is not None
+    assert (told.status, told.reason, told.message) == ("False", "NoOffering", "none left")
     cleared = replace(record, failure=None)
     assert await actuator.perform(cleared) == IntentDone(cleared)
     assert read_pod(await api.get(PODS, "w", ns)).capacity_failure == ""
+    assert found((await api.get(PODS, "w", ns)).status.conditions, CAPACITY_CONDITION) is None
     body = MergePatch({"metadata": {"labels": {"still": "there"}}})
     await api.patch(PODS, "w", body, ns)

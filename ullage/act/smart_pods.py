@@ -7,16 +7,20 @@ from collections.abc import Awaitable, Callable
 from typing import assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from ullage import errors
 from ullage.act.leases import DeviceTaken, LeaseClient, LeaseHolder, LeaseRequest
+from ullage.act.pod_status import write_status
 from ullage.clock import Clock, Instant
 from ullage.kube.client.api import Deletion, JsonPatch, KubeApi, MergePatch
 from ullage.kube.client.edit import edit
 from ullage.kube.client.resources import NODE_POOLS, NODES, PODS
+from ullage.kube.objects.meta import Condition
 from ullage.kube.objects.node import KubeNode, KubeTaint
 from ullage.kube.objects.pod import KubePod, KubeToleration
-from ullage.kube.timestamps import write_micro_time
+from ullage.kube.timestamps import write_micro_time, write_time
+from ullage.kube.write import conditions
 from ullage.kube.write.node_pool import conditions_patch, unprotected
 from ullage.kube.write.smart_pod import smart_pod
 from ullage.model.fact_event import ObjectKey
@@ -33,6 +37,7 @@ from ullage.model.intents import (
 )
 from ullage.model.karpenter import (
     ATTEMPTS,
+    CAPACITY_CONDITION,
     CAPACITY_FAILURE,
     COMPONENT_LABEL,
     DO_NOT_DISRUPT,
@@ -44,6 +49,7 @@ from ullage.model.karpenter import (
     STATE_SINCE,
     UNCLAIMED,
 )
+from ullage.model.karpenter_failure import RecordedFailure
 from ullage.model.outcomes import IntentDone, IntentFailed, IntentRejected, IntentStale, KarpenterOutcome
 
 NO_SCHEDULE = "NoSchedule"
@@ -176,6 +182,9 @@ class SmartPodActuator:
         text = None if intent.failure is None else msgspec.json.encode(intent.failure).decode()
         body = {"metadata": {"uid": intent.pod.uid, "annotations": {CAPACITY_FAILURE: text}}}
         await self._api.patch(PODS, intent.pod.key.name, MergePatch(body), intent.pod.key.namespace)
+        now = write_time(self._clock.now())
+        # For people alone: what is decided on is the annotation, so that a pod bound meanwhile needs no condition.
+        await write_status(self._api, intent.pod.key, intent.pod.uid, lambda pod: _told(pod, intent.failure, now))
         return IntentDone(intent)
 
     async def _mark(self, intent: MarkNodePool) -> KarpenterOutcome:
@@ -206,6 +215,24 @@ class SmartPodActuator:
 
         found = await edit(self._api, NODES, name, "", changed)
         return found if applies else None
+
+
+def _told(pod: KubePod, failure: RecordedFailure | None, now: str) -> KubePod:
+    """The pod with the condition that says why Karpenter buys nothing for it; without one when it does again."""
+    there = pod.status.conditions
+    if failure is None:
+        said = tuple(one for one in there if one.type != CAPACITY_CONDITION)
+    else:
+        before = conditions.found(there, CAPACITY_CONDITION)
+        condition = Condition(
+            type=CAPACITY_CONDITION,
+            status="False",
+            reason=failure.reason.value,
+            message=failure.message,
+            last_transition_time=conditions.since(before, "False", now),
+        )
+        said = conditions.put(there, condition)
+    return replace(pod, status=replace(pod.status, conditions=said))
 
 
 def _refused(intent: KarpenterIntent, error: errors.ApiError) -> KarpenterOutcome:

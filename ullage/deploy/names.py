@@ -6,6 +6,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ullage.model.karpenter import CAPACITY_CONDITION, HANDOVER_UNPROTECTED
 from ullage.observe.events import KINDS as EVENT_STYLES
 from ullage.observe.events import EventReason
 
@@ -84,6 +85,8 @@ NAMES = (
 
 CONDITIONS = (
     ("Pod", "PodScheduled", "False while it waits; reason and message say why ([reasons](reasons.md))."),
+    ("Pod", CAPACITY_CONDITION, "False while Karpenter cannot serve its request; the reason says why."),
+    ("NodePool", HANDOVER_UNPROTECTED, "True while its nodes are open to rivals before they are handed over."),
     ("GpuClaim", "Allocated", "True while a pod holds GPUs by it; the reason is that of its phase."),
     ("GpuQuota", "Exhausted", "True while nothing more fits into a limit."),
     ("GpuNodeStatus", "Ready", "True while the agent reads its GPUs."),

@@ -355,6 +355,14 @@ CONTROLLER = (
         group="", resources=("pods",), verbs=("create", "patch", "delete"), feature=Feature.KARPENTER, why="Smart pods."
     ),
     RbacRule(
+        group="",
+        resources=("pods/status",),
+        verbs=("update",),
+        feature=Feature.KARPENTER,
+        why="Condition of a waiting pod that says why Karpenter buys nothing for it.",
+        seldom="Karpenter cannot serve a request",
+    ),
+    RbacRule(
         group="events.k8s.io",
         resources=("events",),
         verbs=_FOLLOW,

@@ -23,6 +23,8 @@ UNCLAIMED = "unclaimed"
 """Value of the taint on a node that was not handed over yet: NodePools set it as a startup taint."""
 HANDOVER_UNPROTECTED = "HandoverUnprotected"
 """Condition of a NodePool, set by us: its nodes are open to other schedulers before their hand-over."""
+CAPACITY_CONDITION = "gpu.scheduling/CapacityAvailable"
+"""Condition of a waiting pod: False with the reason while Karpenter cannot serve its request."""
 CAPACITY_FAILURE = "gpu.scheduling/capacity-failure"
 """Annotation of a waiting pod: the last failure of its capacity request, as JSON."""
 
