@@ -184,7 +184,9 @@ class SmartPodActuator:
         await self._api.patch(PODS, intent.pod.key.name, MergePatch(body), intent.pod.key.namespace)
         now = write_time(self._clock.now())
         # For people alone: what is decided on is the annotation, so that a pod bound meanwhile needs no condition.
-        await write_status(self._api, intent.pod.key, intent.pod.uid, lambda pod: _told(pod, intent.failure, now))
+        await write_status(
+            self._api, intent.pod.key, intent.pod.uid, lambda pod: _with_capacity_condition(pod, intent.failure, now)
+        )
         return IntentDone(intent)
 
     async def _mark(self, intent: MarkNodePool) -> KarpenterOutcome:
@@ -217,7 +219,7 @@ class SmartPodActuator:
         return found if applies else None
 
 
-def _told(pod: KubePod, failure: RecordedFailure | None, now: str) -> KubePod:
+def _with_capacity_condition(pod: KubePod, failure: RecordedFailure | None, now: str) -> KubePod:
     """The pod with the condition that says why Karpenter buys nothing for it; without one when it does again."""
     there = pod.status.conditions
     if failure is None:
