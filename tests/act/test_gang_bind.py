@@ -206,6 +206,43 @@ async def test_a_gang_is_looked_at_before_anything_is_held(
     assert await holders(api, ns) == ({} if "GangFellApart" in expected else leases_of(gang.places))
 
 
+class AfterTheLastLease(JustBefore):
+    """An API on which something happens to one pod once as many Leases are made as the gang needs."""
+
+    def __init__(
+        self, api: KubeApi, gang: BindGang, place: BindPod, happens: Callable[[KubeApi, BindPod], Awaitable[None]]
+    ) -> None:
+        super().__init__(api, place, happens)
+        self._missing = len(leases_of(gang.places))
+
+    async def create(self, *what: Any, **how: Any) -> Any:
+        made = await self._api.create(*what, **how)
+        self._missing -= 1
+        if not self._missing:
+            await self._happens(self._api, self._place)
+        return made
+
+    async def bind(self, pod: str, namespace: str, binding: Binding) -> None:
+        await self._api.bind(pod, namespace, binding)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "expected"),
+    [
+        pytest.param(changed, ["", "", ""], id="only-written-to"),
+        pytest.param(gone, ["GangFellApart", "PodGone", "GangFellApart"], id="gone"),
+        pytest.param(elsewhere, ["GangFellApart", "PodChanged", "GangFellApart"], id="bound-elsewhere"),
+    ],
+)
+async def test_a_gang_that_loses_a_member_while_leases_are_taken_is_not_bound_in_part(
+    api: KubeApi, ns: str, meanwhile: Callable[[KubeApi, BindPod], Awaitable[None]], expected: list[str]
+) -> None:
+    gang = await a_gang(api, ns, THREE)
+    through: Any = AfterTheLastLease(api, gang, gang.places[1], meanwhile)
+    assert setbacks(await hands(through, ns).perform(gang)) == expected
+    assert await holders(api, ns) == ({} if "GangFellApart" in expected else leases_of(gang.places))
+
+
 async def test_members_may_share_a_gpu(api: KubeApi, ns: str) -> None:
     gang = await a_gang(api, ns, {"p0": ("node-a", (0,)), "p1": ("node-a", (0,))}, milli=500)
     assert setbacks(await hands(api, ns).perform(gang)) == ["", ""]

@@ -121,7 +121,8 @@ class BindStep:
         """The same action with the pod's current resourceVersion; or a failure if the pod is not pending any more.
 
         Most writes on a pending pod do not affect its placement.
-        To be called before Leases are taken: a client that takes them away later writes on the pod first.
+        A bind uses only a resourceVersion read before its Leases were taken: a client that takes them away later writes
+        on the pod first.
         """
         try:
             pod = await look(self._api, action.pod)

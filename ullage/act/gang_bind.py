@@ -61,6 +61,7 @@ class GangBinder:
             with step(PlacementStep.LEASE, members=len(places)):
                 culprits = await self._hold(places, held)
             culprits = culprits or await self._secure(places, held)
+            culprits = culprits or await self._gone(places)
         outcomes = await (self._give_back(places, held, culprits) if culprits else self._bind(places, held))
         asked = zip(outcomes, action.places, strict=True)
         return GangBindOutcome(action, tuple(replace(outcome, action=place) for outcome, place in asked))
@@ -119,6 +120,15 @@ class GangBinder:
 
         found = await each(list(zip(places, held, strict=True)), secure, at_once=self._at_once)
         return {number: one for number, one in enumerate(found) if one is not None}
+
+    async def _gone(self, places: Sequence[BindPod]) -> dict[int, PodNotBound]:
+        """Failures of members that do not wait any more, by number.
+
+        Leases and claims take seconds when calls are retried. A member deleted meanwhile has lost its Leases, and the
+        others would be bound as a part of the gang. The actions keep their resourceVersions, see `as_it_is`.
+        """
+        _, changed = await self._as_they_are(places)
+        return changed
 
     async def _bind(self, places: Sequence[BindPod], held: Held) -> tuple[PlaceOutcome, ...]:
         """Bind each member by itself. A failed one releases its Leases; the gang's timeout handles a partial gang."""
