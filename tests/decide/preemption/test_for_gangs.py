@@ -124,6 +124,9 @@ def cost(pods: Sequence[Pod]) -> tuple[int, int]:
 @given(st.integers(0, 2**32))
 @example(69)  # two of two GPUs: by member, five are lost; one pod with four makes room for both
 @example(24)
+@example(2808)  # free GPUs beside the victims count: fewer can be lost than the members get
+@example(535)  # as many GPUs are lost, and at a lower priority
+@example(1141)  # one of priority 2 goes anyhow: then a pod with one GPU, not a lower one with three
 def test_no_set_of_victims_would_lose_fewer_gpus(seed: int) -> None:
     """By trying every set of pods."""
     rng = Random(seed)

@@ -7,12 +7,13 @@ kept: a victim for one member may turn out to make room for another, too. A step
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from ullage.decide.gang.attempts import largest_first
-from ullage.decide.gang.placement import GangRequest
+from ullage.decide.gang.placement import GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import Placement, PlacementEngine
 from ullage.decide.preemption.assumptions import Assumptions
-from ullage.decide.preemption.least_loss_for_gangs import requested_gpus, with_less_lost
+from ullage.decide.preemption.least_loss_for_gangs import is_small, requested_gpus, with_less_lost
 from ullage.decide.preemption.preempt import NoPreemption, NoPreemptionReason, search_preemption
 from ullage.decide.preemption.protection import PreemptionContext, gpus_lost
 from ullage.model.device import MILLI_GPU
@@ -111,16 +112,22 @@ def _with_some_kept(
 def _with_less_lost(
     nominated: Assumptions, actions: tuple[Preempt, ...], gang: GangRequest, around: PreemptionContext
 ) -> Stepper[tuple[Preempt, ...]]:
-    """Nominations with victims that lose fewer GPUs, where some are lost that no member gets."""
+    """Nominations with victims of lower priority or with fewer GPUs.
+
+    On a small cluster they are always looked for; on a large one only where GPUs are lost that no member gets.
+    """
     held = nominated.engine.snapshot.pods
     victims = [held[victim.pod] for one in actions for victim in one.victims if victim.pod in held]
     members = {pod.key: pod for pod in gang.pending}
     wanted = sum(requested_gpus(members[one.pod]) for one in actions if one.victims)
-    if not victims or sum(map(gpus_lost, victims)) <= wanted:
+    small = is_small(nominated.engine)
+    if not victims or (not small and sum(map(gpus_lost, victims)) <= wanted):
         return actions
 
     def tried(gone: Sequence[Pod]) -> Stepper[list[tuple[Pod, str]] | None]:
-        return _nodes_without(nominated, [*(pod.key for pod in gone), *sorted(around.leaving)], gang)
+        keys = [*(pod.key for pod in gone), *sorted(around.leaving)]
+        places = yield from _nodes_without(nominated, keys, gang)
+        return _nodes_together(nominated, keys, gang, around) if places is None and small else places
 
     better = yield from with_less_lost(nominated, gang, around, victims, tried)
     if better is None:
@@ -155,6 +162,20 @@ def _nodes_without(
         if not meter.has_time:
             break
     return None
+
+
+def _nodes_together(
+    nominated: Assumptions, gone: Collection[ObjectKey], gang: GangRequest, around: PreemptionContext
+) -> list[tuple[Pod, str]] | None:
+    """Nodes as the gang would get them when it is placed: more ways are tried than one member after another."""
+    given = nominated.copy()
+    given.remove(gone)
+    with given.trial():
+        answer = place_gang(given.engine, gang, now=given.now, closed=around.closed)
+    if not isinstance(answer, GangPlacement):
+        return None
+    members = {pod.key: pod for pod in gang.pending}
+    return [(members[key], one.node) for key, one in islice(answer.placements.items(), gang.needed)]
 
 
 def _nominated(nodes: Sequence[tuple[Pod, str]], clearings: Sequence[Preempt]) -> tuple[Preempt, ...]:

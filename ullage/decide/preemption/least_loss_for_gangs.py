@@ -1,18 +1,20 @@
 """Victims of a gang that lose fewer GPUs than those found member by member.
 
-A victim that is dear for one member may be cheap for two. So sets of victims on the nodes that promise most are tried
-by the GPUs they lose, the fewest first, as far as their number allows. Bounded: with many nodes the fewest are not
-proven.
+A victim that is dear for one member may be cheap for two, and free GPUs beside it count. So sets of victims are tried
+by the GPUs they lose, the fewest first, as far as their number allows: on a small cluster those of all nodes, by
+their highest priority first; on a large one those of the nodes that promise most. Bounded: with many nodes or pods the
+fewest are not proven.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.placement.engine import PlacementEngine
+from ullage.decide.placement.filters.codes import FITS
 from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.candidates import candidates
 from ullage.decide.preemption.least_loss import choices, sets_by_loss
@@ -24,11 +26,14 @@ from ullage.model.stepper import StepMeter, Stepper
 from ullage.model.units import Seconds
 
 MOST_NODES = 8
-"""Nodes whose pods are victims of the sets, beside those found member by member."""
+"""Nodes of a small cluster; nodes of a large one whose pods are victims of the sets, beside those found by member."""
 MOST_SETS = 4096
-"""Sets whose number of GPUs is looked at."""
+"""Sets of one highest priority whose number of GPUs is looked at: all sets of twelve pods."""
 MOST_TRIES = 48
-"""Sets for which the members are placed."""
+"""Sets for which the members are placed on a large cluster."""
+MOST_PLACED = 3072
+"""Members placed for all sets together on a small cluster."""
+ANY_LOSS = 1 << 62
 SET_COST = 0.000_01
 
 Places = list[tuple[Pod, str]]
@@ -52,31 +57,52 @@ def requested_gpus(pod: Pod) -> int:
 def with_less_lost(
     given: Assumptions, gang: GangRequest, around: PreemptionContext, found: Sequence[Pod], tried: Tried
 ) -> Stepper[GangVictims | None]:
-    """Victims of no higher priority that lose fewer GPUs than `found`; None if no such set was found."""
+    """Victims of a lower highest priority than `found`, or of the same with fewer GPUs; None if none were found."""
     meter = StepMeter()
     lowest = min(pod.priority for pod in gang.pending)
     protection = VictimProtection(given.engine.snapshot, around, lowest)
     members = sorted(gang.pending, key=lambda pod: (requested_gpus(pod), pod.key))
-    nodes = {pod.node: None for pod in found}
-    for member in (members[-1], members[0])[: 1 if members[-1].shape is members[0].shape else 2]:
+    small = is_small(given.engine)
+    nodes = _open_nodes(given.engine, protection) if small else {pod.node: None for pod in found}
+    for member in () if small else (members[-1], members[0])[: 1 if members[-1].shape is members[0].shape else 2]:
         promising = yield from candidates(given, protection, member, meter)
         nodes |= {one.node: None for one in promising[:MOST_NODES]}
     highest, lost = max(pod.priority for pod in found), sum(map(gpus_lost, found))
-    room = _Room(given.engine, max(1, requested_gpus(members[0])), gang.needed)
-    ways = [choices(unit, unit.pods[0].node, highest) for unit in _units(protection, nodes) if unit.gpus]
-    tries = 0
-    for _, units in islice(sets_by_loss(ways, lost), MOST_SETS):
-        pods = tuple(pod for unit in units for pod in unit.pods)
-        if room.is_enough(pods) and protection.may_go(pods):
-            tries += 1
-            places = yield from tried(pods)
-            if places is not None:
-                return GangVictims(pods, places)
-        if meter.spend(Seconds(SET_COST)):
-            meter.has_time = yield meter.take()
-        if not meter.has_time or tries >= MOST_TRIES:
-            break
+    room = _Room(given.engine, [requested_gpus(pod) for pod in members[: gang.needed]])
+    units = [unit for unit in _units(protection, nodes) if unit.gpus]
+    tries = max(MOST_TRIES, MOST_PLACED // gang.needed) if small else MOST_TRIES
+    for level in _levels(units, highest) if small else (highest,):
+        ways = [choices(unit, unit.pods[0].node, level) for unit in units]
+        if level < highest and not room.is_enough([pod for way in ways for unit in chain(*way) for pod in unit.pods]):
+            continue
+        for _, chosen in islice(sets_by_loss(ways, lost if level == highest else ANY_LOSS), MOST_SETS):
+            pods = tuple(pod for unit in chosen for pod in unit.pods)
+            if room.is_enough(pods) and protection.may_go(pods):
+                tries -= 1
+                places = yield from tried(pods)
+                if places is not None:
+                    return GangVictims(pods, places)
+            if meter.spend(Seconds(SET_COST)):
+                meter.has_time = yield meter.take()
+            if not meter.has_time or tries <= 0:
+                return None
     return None
+
+
+def _open_nodes(engine: PlacementEngine, protection: VictimProtection) -> dict[str, None]:
+    """Nodes where pods may be evicted for the gang, by name."""
+    rows, closed = engine.snapshot.columns.rows, protection.closed
+    return {node: None for node in sorted(rows) if closed is None or closed[rows[node]] == FITS}
+
+
+def is_small(engine: PlacementEngine) -> bool:
+    """True if the cluster has so few nodes that sets of victims on all of them are tried."""
+    return len(engine.snapshot.columns.rows) <= MOST_NODES
+
+
+def _levels(units: Sequence[EvictionUnit], highest: int) -> list[int]:
+    """Priorities of victims up to the highest found, the lowest first."""
+    return sorted({highest, *(pod.priority for unit in units for pod in unit.pods if pod.priority < highest)})
 
 
 def _units(protection: VictimProtection, nodes: Iterable[str]) -> list[EvictionUnit]:
@@ -87,15 +113,19 @@ def _units(protection: VictimProtection, nodes: Iterable[str]) -> list[EvictionU
 
 
 class _Room:
-    """Number of members that free GPUs could hold at most, if all were as small as the smallest."""
+    """Bound of the room that free GPUs make: their number, and that of members if all were as small as the smallest."""
 
-    def __init__(self, engine: PlacementEngine, smallest: int, needed: int) -> None:
+    def __init__(self, engine: PlacementEngine, requested: Sequence[int]) -> None:
         columns = engine.snapshot.columns
-        self._rows, self._size, self._needed = columns.rows, smallest, needed
-        self._free = np.where(columns.gpus.free == MILLI_GPU, MILLI_GPU, 0).sum(axis=1)
-        self._all = int((self._free // smallest).sum())
+        self._rows, self._size, self._needed = columns.rows, max(1, min(requested)), len(requested)
+        index = columns.resource(GPU)
+        whole = np.where(columns.gpus.free == MILLI_GPU, MILLI_GPU, 0).sum(axis=1)
+        self._free = np.maximum(whole, columns.allocatable[index] - columns.used[index])
+        self._all = int((self._free // self._size).sum())
+        self._missing = sum(requested) - int(self._free.sum())
 
     def is_enough(self, gone: Sequence[Pod]) -> bool:
+        """False if the needed members cannot fit once these pods are gone."""
         freed: dict[int, int] = {}
         for pod in gone:
             row = self._rows.get(pod.node)
@@ -105,4 +135,4 @@ class _Room:
             (int(self._free[row]) + amount) // self._size - int(self._free[row]) // self._size
             for row, amount in freed.items()
         )
-        return self._all + more >= self._needed
+        return self._all + more >= self._needed and sum(freed.values()) >= self._missing
