@@ -4,7 +4,7 @@ from collections.abc import Callable
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.decide.provisioning.pools import a_provisioner
@@ -78,6 +78,7 @@ QUESTIONS: dict[str, Question] = {
 @pytest.mark.parametrize("question", [pytest.param(one, id=name) for name, one in QUESTIONS.items()])
 @settings(max_examples=12, deadline=None)
 @given(st.integers(0, 2**32))
+@example(seed=62701279)  # a victim holds a GPU that its node does not report any more
 def test_a_question_changes_nothing(question: Question, seed: int) -> None:
     rng, snapshot = Random(seed), ClusterSnapshot()
     for _ in range(40):

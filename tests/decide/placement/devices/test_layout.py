@@ -29,6 +29,11 @@ def test_shares_come_back_in_part() -> None:
     assert isinstance(would_get(gpus, ask, [DeviceHolding((0,), 300), DeviceHolding((0,), 200)]), DeviceChoice)
 
 
+def test_a_gpu_that_the_node_does_not_report_any_more_frees_nothing() -> None:
+    gpus = a_board(a_device(0), free=(0,))
+    assert without(gpus, DeviceHolding((0, 7))).free == (1000,)
+
+
 @given(st.lists(st.sampled_from([0, 1000]), min_size=8, max_size=8), st.integers(1, 8))
 def test_taking_and_letting_go_restores_the_board(free: list[int], count: int) -> None:
     gpus = a_board(*(a_device(gpu, "ab"[gpu // 4]) for gpu in range(8)), free=tuple(free))

@@ -45,7 +45,8 @@ def _moved(gpus: FreeDevices, holding: DeviceHolding, sign: int) -> FreeDevices:
     free = list(gpus.free)
     if not holding.instances:
         for device in holding.ids:
-            free[device] += sign * holding.share_milli
+            if device < len(free):  # the node may report fewer GPUs than the pod was given
+                free[device] += sign * holding.share_milli
     instances = gpus.free_instances
     for place, instance in enumerate(gpus.layout.instances):
         if instance.uuid in holding.instances:
