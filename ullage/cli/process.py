@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 LISTEN_HELP = "Serve /metrics, /healthz and /readyz here, such as 0.0.0.0:9440. Default: not at all."
 
+_CLOSED_TLS = "Fatal error on SSL protocol"
+
 
 def identity() -> str:
     """Another one each time a process starts."""
@@ -115,6 +117,7 @@ async def until_stopped(work: Coroutine[Any, Any, None], crash: "CrashDump | Non
 
     running = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_without_closed_connections)
     for name in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(name, running.cancel)
     try:
@@ -125,6 +128,14 @@ async def until_stopped(work: Coroutine[Any, Any, None], crash: "CrashDump | Non
         if broken_invariant(error) is None:
             raise
         raise click.exceptions.Exit((crash or crash_dump()).write(error)) from error
+
+
+def _without_closed_connections(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Leave out what uvloop says of bytes that arrive on a TLS connection that we have closed already."""
+    error = context.get("exception")
+    if context.get("message") == _CLOSED_TLS and isinstance(error, RuntimeError) and "is closed" in str(error):
+        return
+    loop.default_exception_handler(context)
 
 
 def crash_dump() -> "CrashDump":

@@ -34,8 +34,12 @@ class PlacementHistory(recorder.WatchRecorder[Pod | GpuLease]):
         yield from breaches(self.changes, restored=restored)
 
 
-def begun_too_early(changes: list[Change], gang: Collection[str], needed: int) -> Iterator[str]:
-    """Binds of a gang's first member before enough of its members (by uid) held GPUs."""
+def begun_too_early(changes: list[Change], gang: Collection[str], needed: int, *, after: int = 0) -> Iterator[str]:
+    """Binds of a gang's first member before enough of its members (by uid) held GPUs.
+
+    Only binds after version `after` are judged: objects that were listed at the beginning carry their latest version,
+    which says nothing of the order in which they were written.
+    """
     holding: dict[str, set[str]] = {}
     bound: set[str] = set()
     for change in sorted(changes, key=lambda one: one.version):
@@ -49,7 +53,7 @@ def begun_too_early(changes: list[Change], gang: Collection[str], needed: int) -
             bound.discard(fact.uid)
         elif fact.uid in gang and fact.uid not in bound:
             leased = sum(bool(holding.get(uid)) for uid in gang)
-            if not bound and leased < needed:
+            if not bound and leased < needed and change.version > after:
                 yield f"at {change.version} {fact.key} was bound, and {leased} of {needed} members held GPUs"
             bound.add(fact.uid)
 
