@@ -17,7 +17,7 @@ demo: $(VENV)/.runtime ## a simulated GPU cluster at work: in this terminal, a b
 	@$(BIN)/ullage demo
 
 test: $(VENV)/.dev controlplane ## a sample of every kind of test
-	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-full: $(VENV)/.dev controlplane ## every size, in slices that resume; results in bench/results/
 	$(BIN)/python -m bench.full $(ARGS)

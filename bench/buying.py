@@ -14,15 +14,15 @@ from random import Random
 from bench.record import Figure
 from ullage.decide.provisioning.packing import pack
 from ullage.decide.provisioning.patterns import NodeType, Pattern
-from ullage.decide.provisioning.pending import pending_pods_and_gangs
 from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
+from ullage.decide.provisioning.vm_demand import pending_and_vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.claim import DeviceRequest, TopologyMode
 from ullage.model.fact_event import Added, ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.provisioner import GpuTemplate, NodeTemplate, PoolThresholds, Provisioner
 from ullage.model.shape import Shape, asking_for
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.exact_packing import bounds
 
@@ -71,7 +71,7 @@ def measure(pods: int) -> float:
     fleet = FleetFacts(provisioners=[a_pool()])
     gc.collect()
     began = time.process_time()
-    plan = plan_fleet(assigner.engine, fleet, pending_pods_and_gangs(assigner), now=NOW)
+    plan = plan_fleet(assigner.engine, fleet, pending_and_vms_in_need(assigner), now=NOW)
     spent = time.process_time() - began
     if plan.demand.unmet or len(plan.demand.chosen) != pods:
         raise RuntimeError(f"{len(plan.demand.chosen)} of {pods} pods are bought for")
@@ -108,7 +108,7 @@ def waiting(pods: int) -> ClusterSnapshot:
 
 
 def a_pool() -> Provisioner:
-    gpus = GpuTemplate(model="NVIDIA H100 80GB HBM3", count=GPUS, memory=80 << 30)
+    gpus = GpuTemplate(model="NVIDIA H100 80GB HBM3", count=GPUS, memory=Bytes(80 << 30))
     return Provisioner(
         name="pool",
         uid="uid-pool",

@@ -23,7 +23,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import Shape, asking_for, interned
 from ullage.model.shape_terms import Toleration
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.state.queue import SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -127,7 +127,7 @@ def decide(engine: PlacementEngine, waiting: Mapping[ObjectKey, Pod]) -> Measure
             engine.commit(waiting[key], answer)
             queue.remove(key)
         else:
-            queue.refuse(key, answer.wakes_on, now=NOW)
+            queue.add_unschedulable(key, answer.wakes_on, now=NOW)
             refused += 1
         decided += 1
         if decided % SLICE == 0 or decided == len(waiting):
@@ -159,7 +159,7 @@ def a_cluster(nodes: int) -> ClusterSnapshot:
                 id=gpu,
                 uuid=f"GPU-{name}-{gpu}",
                 model=model,
-                memory=memory * _GIB,
+                memory=Bytes(memory * _GIB),
                 island=f"nv{gpu // 4}",
                 bandwidth=450,
             )

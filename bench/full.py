@@ -38,6 +38,8 @@ APART = (
     "tests/control/draining/at_scale",
     "tests/control/draining",
     "tests/web",
+    "tests/sim/chaos",
+    "tests/control/signals",
 )
 """Folders with a slice of their own; all other tests are in one of the first two."""
 BUILD = ("ullage.testing.controlplane", "build")
@@ -54,6 +56,10 @@ SLICES = (
     Slice("scheduler", (*PYTEST, "tests/control/scheduling")),
     Slice("draining", (*PYTEST, "tests/control/draining/at_scale", "tests/control/draining")),
     Slice("dashboard", (*PYTEST, "tests/web")),
+    Slice("chaos and planted bugs", (*PYTEST, "tests/sim/chaos")),
+    Slice("signals", (*PYTEST, "tests/control/signals")),
+    Slice("bench fidelity", (sys.executable, "-m", "bench.run", "fidelity")),
+    Slice("mutants", (sys.executable, "-m", "bench.mutants")),
     *(Slice(f"bench {name}", (sys.executable, "-m", "bench.run", name)) for name in QUICK_BENCHES),
     *(
         Slice(f"{what} Kubernetes {minor}", ("env", f"{MINOR_VARIABLE}={minor}", sys.executable, "-m", *command))

@@ -70,7 +70,6 @@ async def _all(plane: ControlPlane, folder: Path, rounds: int) -> tuple[list[flo
             with _program("scheduler", plane, settings), _program("controller", plane, settings):
                 ours = [await _ours(cluster, f"r{number}") for number in range(-1, rounds)][1:]
                 naive = [await _naive(cluster, f"n{number}") for number in range(-1, rounds)][1:]
-            await api.delete(NODE_POOLS, PLAIN_POOL)
     finally:
         await api.close()
     return ours, naive

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
 
 DAY = 86_400.0
 COLOURS = ("#3f7dd1", "#d9822b", "#3fa45b", "#c23b5a", "#8a5fbf", "#7b8794", "#b8a100", "#17a2a2")
-WIDTH, HEIGHT, MARGIN, LEGEND = 460, 170, 46, 34
+WIDTH, HEIGHT, MARGIN, LEGEND = 460, 170, 46, 47
+LETTER = 6.6
+"""Width of a letter of the legend, rather too wide than too narrow."""
 BAD = {"critical": "#c23b5a", "warning": "#d9822b", "info": "#3f7dd1"}
 UNITS = {"s": " s", "percent": " %", "ops": "/s", "short": ""}
 
@@ -75,10 +78,9 @@ def _chart(chart: Chart, seconds: float) -> str:
         parts.append(f'<text class="n" x="{MARGIN - 4}" y="{y + 4:g}" text-anchor="end">{said}</text>')
     for place, line in enumerate(chart.lines):
         colour = COLOURS[place % len(COLOURS)]
-        points = " ".join(
-            f"{MARGIN + wide * at / seconds:.1f},{24 + HEIGHT - HEIGHT * value / high:.1f}" for at, value in line.points
-        )
-        parts.append(f'<polyline fill="none" stroke="{colour}" stroke-width="1.2" points="{points}"/>')
+        for piece in unbroken(line.points):
+            places = [(MARGIN + wide * at / seconds, 24 + HEIGHT - HEIGHT * value / high) for at, value in piece]
+            parts.append(_drawn(places, colour))
     if not chart.lines:
         middle = f'x="{WIDTH / 2:g}" y="{24 + HEIGHT / 2:g}"'
         parts.append(f'<text class="n" {middle} text-anchor="middle">no series in a simulated week</text>')
@@ -87,15 +89,34 @@ def _chart(chart: Chart, seconds: float) -> str:
     return "".join(parts)
 
 
+def unbroken(points: Sequence[tuple[float, float]]) -> list[list[tuple[float, float]]]:
+    """Points in pieces without a gap: a time without a value is shown as one."""
+    step = min((later[0] - sooner[0] for sooner, later in pairwise(points)), default=0.0)
+    pieces: list[list[tuple[float, float]]] = []
+    for point in points:
+        if pieces and point[0] - pieces[-1][-1][0] <= step * 1.5:
+            pieces[-1].append(point)
+        else:
+            pieces.append([point])
+    return pieces
+
+
+def _drawn(places: Sequence[tuple[float, float]], colour: str) -> str:
+    if len(places) == 1:
+        return f'<circle cx="{places[0][0]:.1f}" cy="{places[0][1]:.1f}" r="1.2" fill="{colour}"/>'
+    points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    return f'<polyline fill="none" stroke="{colour}" stroke-width="1.2" points="{points}"/>'
+
+
 def _legend(lines: Sequence[Line]) -> str:
     parts, x, y = [], float(MARGIN), 24 + HEIGHT + 28
     for place, line in enumerate(lines[:12]):
         name = escape(line.name or "value")
-        if x + 14 + 6.2 * len(name) > WIDTH + 20:
+        if x + 14 + LETTER * len(name) > WIDTH + 20:
             x, y = float(MARGIN), y + 13
         parts.append(f'<rect x="{x:g}" y="{y - 8}" width="9" height="9" fill="{COLOURS[place % len(COLOURS)]}"/>')
         parts.append(f'<text x="{x + 12:g}" y="{y}">{name}</text>')
-        x += 22 + 6.2 * len(name)
+        x += 22 + LETTER * len(name)
     return "".join(parts)
 
 

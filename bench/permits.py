@@ -124,7 +124,8 @@ class _Generator:
                     await asyncio.sleep(0.2)
 
     async def run(self, seconds: float) -> _Times:
-        times, tasks = _Times(), []
+        times = _Times()
+        tasks: set[asyncio.Task[None]] = set()  # those under way: thousands that are over would make collections long
         began = time.perf_counter()
         for number in range(int(RATE * seconds)):
             due = began + number / RATE
@@ -132,7 +133,9 @@ class _Generator:
                 await asyncio.sleep(wait)
             # Changes go round all VMs, so that one of a VM is over before its next; other requests keep its size.
             changes = number % (RATE // CHANGES) == 0
-            tasks.append(asyncio.create_task(self._one(number, due, changes, times)))
+            task = asyncio.create_task(self._one(number, due, changes, times))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
         await asyncio.gather(*tasks)
         times.elapsed = time.perf_counter() - began
         return times

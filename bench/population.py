@@ -12,6 +12,7 @@ from ullage.kube.client.resource import Resource
 from ullage.kube.client.resources import GPU_NODE_STATUSES, NODES, PODS
 from ullage.kube.write.gpu import apply_node, apply_status, node_report
 from ullage.model.device import Device, Inventory
+from ullage.model.units import Bytes
 from ullage.testing.builders import a_node
 
 AT_ONCE = 64
@@ -115,7 +116,7 @@ async def report_inventories(api: KubeApi, names: Sequence[str]) -> None:
 
 def _device(node: str, number: int) -> Device:
     uuid, island = f"GPU-{node}-{number}", f"i{number // 4}"
-    return Device(id=number, uuid=uuid, model="NVIDIA H100 80GB HBM3", memory=80 << 30, island=island)
+    return Device(id=number, uuid=uuid, model="NVIDIA H100 80GB HBM3", memory=Bytes(80 << 30), island=island)
 
 
 async def create_all(api: KubeApi, resource: Resource[Any], bodies: list[dict[str, Any]], namespace: str) -> None:

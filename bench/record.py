@@ -36,11 +36,17 @@ class Figure:
         """One line for people."""
         text = f"{self.name:<44} {self.ours:>12,.2f} {self.unit}"
         if self.peer is not None:
-            ratio = f"{self.ratio or 0:,.3f}x" if self.more_is_better else f"{self.ratio or 0:,.1f}x less"
-            text += f"   {self.peer_name} {self.peer:>12,.2f}   {ratio}"
+            text += f"   {self.peer_name} {self.peer:>12,.2f}   {self._compared()}"
         if self.bound is not None:
             text += f"   (promised {self.bound:g}x: {'holds' if self.holds else 'BROKEN'})"
         return text
+
+    def _compared(self) -> str:
+        """The ratio for people. Where less is better and ours is more, it says so."""
+        ratio = self.ratio or 0
+        if self.more_is_better:
+            return f"{ratio:,.3f}x"
+        return f"{1 / ratio:,.2f}x more" if 0 < ratio < 1 else f"{ratio:,.1f}x less"
 
 
 def keep(benchmark: str, figures: list[Figure]) -> Path:

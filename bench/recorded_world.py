@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
+from ullage.model.units import Bytes, Micros
 from ullage.sim.apiserver.server import SimulatedApiServer
 from ullage.sim.kubelet.timings import DURATION
 from ullage.sim.world.run import simulate
@@ -73,9 +74,9 @@ _FACTS = {
 def _world(seed: int) -> WorldSpec:
     chance = random.Random(f"world/{seed}")
     template = NodeTemplate(
-        gpus=GpuTemplate(model="H100", count=8, memory=80 * GIB, islands=chance.choice((1, 2, 4))),
+        gpus=GpuTemplate(model="H100", count=8, memory=Bytes(80 * GIB), islands=chance.choice((1, 2, 4))),
         resources={"cpu": 96_000, "memory": 768 * GIB * 1000},
-        price=16 * MICROS,
+        price=Micros(16 * MICROS),
     )
     nodes = tuple(FleetNode(name=f"gpu-{number}", template=template) for number in range(chance.randint(2, 4)))
     drained = {"consolidation": {"policy": "Drain", "unneededTime": "5m"}}

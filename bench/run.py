@@ -21,8 +21,10 @@ BENCHMARKS = {
     "scale": "5,000 nodes and 100,000 pods: memory, start-up, events, longest holds of the loop, agents, take-over",
     "karpenter": "from a claim pod that needs a new node to its bind on a real Karpenter, beside the naive way",
     "idle": "processor, memory, API requests and log lines of each process with 1,000 nodes and nothing happening",
+    "dashboard": "5,000 nodes in the dashboard: longest holds of the loop, what is sent, processor",
     "permits": "permit requests of VM agents per second and their times, on the real API server",
     "vms": "a simulated week of 50 nodes with 40 VMs each, beside no migration and static maxima",
+    "fidelity": "20 stories on the real control plane with KWOK and in the simulator: how far they agree",
     "webhook": "admissions per second over TLS, and how long one takes at 200 a second",
 }
 

@@ -129,8 +129,12 @@ def events(core: SchedulerCore) -> dict[str, float]:
         heard(Added(ObjectKey("", name), an_inventory(name)))
 
     numbers, keys, names = iter(range(10**6)), iter(sorted(pods)), iter(sorted(nodes))
-    kinds = (agent_reports, pod_changes, pod_appears, pod_leaves, node_changes, node_appears)
-    found = {kind.__name__.replace("_", " "): least(kind, 20) for kind in kinds}
+    found = {kind.__name__.replace("_", " "): least(kind, 20) for kind in (agent_reports, pod_changes, pod_leaves)}
+    least(pod_appears, 20)  # the cluster is full again
+    found["pod appears"] = least(pod_appears, 20)
+    # These wait. A pod that leaves now leads to a decision: one that waits gets the place at once.
+    found["pod leaves, and one that waits is placed"] = least(pod_leaves, 20)
+    found |= {kind.__name__.replace("_", " "): least(kind, 20) for kind in (node_changes, node_appears)}
     for name in [name for name in nodes if name.startswith("extra-")]:  # what follows needs a full cluster
         core.apply(Deleted(ObjectKey("", name), inventories[name]), now=NOW)
         core.apply(Deleted(ObjectKey("", name), nodes[name]), now=NOW)

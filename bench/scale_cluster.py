@@ -8,7 +8,7 @@ from ullage.model.node import Node
 from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, asking_for, interned
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 
 NOW = Instant(1000.0)
 GPUS = 8
@@ -40,7 +40,7 @@ def a_node(name: str) -> Node:
 
 def an_inventory(name: str) -> Inventory:
     devices = tuple(
-        Device(id=gpu, uuid=f"{name}-{gpu}", model="H100", memory=80 << 30, island="i0", bandwidth=450)
+        Device(id=gpu, uuid=f"{name}-{gpu}", model="H100", memory=Bytes(80 << 30), island="i0", bandwidth=450)
         for gpu in range(GPUS)
     )
     return Inventory(node=name, reported_at=NOW, devices=devices)

@@ -14,6 +14,7 @@ from ullage.kube.client.resources import LEASES, PODS
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import BindPod
 from ullage.model.outcomes import BindFailure, PodBound, PodNotBound
+from ullage.model.units import Milli
 from ullage.testing.builders import a_pod
 
 
@@ -73,7 +74,7 @@ async def test_a_placed_pod_is_bound_told_and_leased(api: KubeApi, ns: str) -> N
 
 
 async def test_instances_are_told_by_uuid_also_to_programs_that_count(api: KubeApi, ns: str) -> None:
-    action = replace(await a_place(api, ns, 3), visible=("MIG-3-0",), milli=250)
+    action = replace(await a_place(api, ns, 3), visible=("MIG-3-0",), milli=Milli(250))
     assert await hands(api, ns).perform(action) == PodBound(action)
     assert (await notes(api, action))["gpu.scheduling/visible-indices"] == "MIG-3-0"
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -241,6 +242,41 @@ async def test_a_gang_that_loses_a_member_while_leases_are_taken_is_not_bound_in
     through: Any = AfterTheLastLease(api, gang, gang.places[1], meanwhile)
     assert setbacks(await hands(through, ns).perform(gang)) == expected
     assert await holders(api, ns) == ({} if "GangFellApart" in expected else leases_of(gang.places))
+
+
+async def being_deleted(api: KubeApi, place: BindPod) -> None:
+    await api.patch(
+        PODS, place.pod.name, MergePatch({"metadata": {"finalizers": ["example.com/stay"]}}), place.pod.namespace
+    )
+    await api.delete(PODS, place.pod.name, place.pod.namespace)
+
+
+@pytest.mark.parametrize(
+    ("meanwhile", "needed", "expected"),
+    [
+        pytest.param(changed, 2, ["", ""], id="only-written-to"),
+        pytest.param(gone, 2, ["GangFellApart", "GangFellApart"], id="gone"),
+        pytest.param(being_deleted, 2, ["GangFellApart", "GangFellApart"], id="being-deleted"),
+        pytest.param(gone, 1, ["", ""], id="gone-and-enough-are-left"),
+    ],
+)
+async def test_late_members_are_not_bound_when_those_beside_them_have_left(
+    api: KubeApi,
+    ns: str,
+    meanwhile: Callable[[KubeApi, BindPod], Awaitable[None]],
+    needed: int,
+    expected: list[str],
+) -> None:
+    earlier = await a_gang(api, ns, {"b0": ("node-b", (6,)), "b1": ("node-b", (7,))})
+    await hands(api, ns).perform(earlier)
+    beside = tuple((place.pod, place.uid) for place in earlier.places)
+    late = replace(
+        await a_gang(api, ns, {"p0": ("node-a", (0,)), "p1": ("node-a", (1,))}), beside=beside, beside_needed=needed
+    )
+    through: Any = AfterTheLastLease(api, late, earlier.places[0], meanwhile)
+    assert setbacks(await hands(through, ns).perform(late)) == expected
+    held = leases_of(late.places) if expected == ["", ""] else {}
+    assert {name: uid for name, uid in (await holders(api, ns)).items() if "node-a" in name} == held
 
 
 async def test_members_may_share_a_gpu(api: KubeApi, ns: str) -> None:

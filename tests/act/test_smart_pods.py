@@ -32,7 +32,7 @@ from ullage.model.karpenter_failure import FailureReason, RecordedFailure
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.outcomes import IntentDone, IntentRejected, IntentStale
 from ullage.model.shape_terms import Toleration
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Milli
 from ullage.testing.builders import a_node, a_pod, a_taint
 
 
@@ -67,7 +67,7 @@ def reserving(node: HandoverNode, *pods: WaitingPod, devices: tuple[int, ...] = 
         uid=node.uid,
         resource_version=node.resource_version,
         handover=Handover(request="r1", pods=pods, since=Instant(5.0), was_kept=node.kept),
-        leases=tuple(GpuLeaseRequest(pod=one, devices=devices, milli=1000) for one in pods),
+        leases=tuple(GpuLeaseRequest(pod=one, devices=devices, milli=Milli(1000)) for one in pods),
         why="",
     )
 

@@ -70,3 +70,11 @@ def mig_box() -> list[str]:
     """Two GPUs, the first split in two."""
     parts = ["mig 0", "part 0 MIG-a 3g.40gb 40192", "part 0 MIG-b 1g.10gb 9728"]
     return [f"gpu {n} GPU-mig-{n} NVIDIA_H100_80GB_HBM3 {MIB_OF_80G} {HOPPER}" for n in range(2)] + parts
+
+
+def a_process(proc: Path, pid: int, uid: str) -> None:
+    """A process of this pod, in a folder that stands for /proc."""
+    folder = proc / str(pid)
+    folder.mkdir()
+    (folder / "cgroup").write_text(f"0::/kubepods.slice/kubepods-pod{uid.replace('-', '_')}.slice/crio-1.scope\n")
+    (folder / "comm").write_text("python\n")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.agent.driver import Driver, dgx_h100
+from tests.agent.driver import Driver, a_process, dgx_h100
 from tests.agent.kubelet import GPU, Kubelet, serving
 from tests.contract.expect import eventually
 from ullage.kube.auth.connect import connect
@@ -99,7 +99,7 @@ async def test_a_gpu_dies_and_the_cluster_knows_within_five_seconds(
         where = await eventually(lambda: allocated(api, "train"), until=bool, seconds=20)
         assert where == f"{NODE}:0,1,2,3"
         uid = (await api.get(PODS, "train", NS)).metadata.uid
-        _process(proc, 4711, uid)
+        a_process(proc, 4711, uid)
         driver.also("proc 2 4711 1000 c")
         await eventually(lambda: report(api), until=lambda now: now.devices[2].in_use_by == (uid,), seconds=10)
 
@@ -124,13 +124,6 @@ async def told(api: KubeApi, about: str) -> list[str]:
         if event.get("reportingController") == "ullage.dev/agent"
         and f"{event['regarding']['kind']}/{event['regarding']['name']}" == about
     ]
-
-
-def _process(proc: Path, pid: int, uid: str) -> None:
-    folder = proc / str(pid)
-    folder.mkdir()
-    (folder / "cgroup").write_text(f"0::/kubepods.slice/kubepods-pod{uid.replace('-', '_')}.slice/crio-1.scope\n")
-    (folder / "comm").write_text("python\n")
 
 
 async def test_simulated_gpus_on_a_node_without_any(plane: ControlPlane, api: KubeApi) -> None:

@@ -13,6 +13,7 @@ from ullage.decide.inventory.gpu_readings import GpuErrorCounters, GpuProcess, G
 from ullage.decide.inventory.known_gpus import KnownGpus, update_known_gpus
 from ullage.errors import UserError
 from ullage.model.device import Device, MigInstance
+from ullage.model.units import Bytes
 
 MIB = 1 << 20
 
@@ -58,7 +59,10 @@ async def test_mig_instances(driver: Driver, open_reader: OpenReader) -> None:
     driver.write(mig_box())
     look = await (await open_reader()).look(thorough=True)
     found = devices(look)
-    assert found[0].mig == (MigInstance("MIG-a", "3g.40gb", 40192 * MIB), MigInstance("MIG-b", "1g.10gb", 9728 * MIB))
+    assert found[0].mig == (
+        MigInstance("MIG-a", "3g.40gb", Bytes(40192 * MIB)),
+        MigInstance("MIG-b", "1g.10gb", Bytes(9728 * MIB)),
+    )
     assert found[1].mig == ()
     vitals = look.readings[0].vitals
     assert vitals is not None
@@ -73,7 +77,7 @@ async def test_vitals_and_processes_of_every_kind(driver: Driver, open_reader: O
     vitals = look.readings[1].vitals
     assert vitals is not None
     assert (vitals.utilisation, vitals.memory_used) == (87, 1024 * MIB)
-    assert vitals.processes == (GpuProcess(400, 512 * MIB), GpuProcess(401, 100 * MIB))
+    assert vitals.processes == (GpuProcess(400, Bytes(512 * MIB)), GpuProcess(401, Bytes(100 * MIB)))
     assert vitals.counters == GpuErrorCounters(uncorrected_now=0, uncorrected_ever=3)
     assert look.readings[1].card is None
 

@@ -43,6 +43,7 @@ def test_commits_that_brought_a_difference_are_found(recordings: str, found: lis
     assert changes(list(known), known.__getitem__) == [tuple(pair) for pair in found]
 
 
+@pytest.mark.full
 @pytest.mark.story
 def test_another_policy_is_a_difference_and_the_same_tree_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     before = recorded_world.recorded(1)

@@ -1,5 +1,6 @@
 """Figures in pages: those kept in bench/results, and those that a command in the page prints."""
 
+import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -9,6 +10,7 @@ import yaml
 
 from bench.pages import ROOT, SENTENCES, Sentence, Value, pages
 from ullage.cli.main import run
+from ullage.sim.chaos.story import FaultKind
 
 
 def test_figures_of_pages_are_those_of_the_results() -> None:
@@ -56,3 +58,21 @@ def test_links_of_the_readme_and_the_examples_lead_somewhere() -> None:
     for page in (ROOT / "README.md", ROOT / "examples" / "README.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / Path(target)).exists(), f"{page.name}: {target}"
+
+
+def test_the_readme_counts_the_kinds_of_faults_there_are() -> None:
+    assert f"with {len(FaultKind)} kinds of faults" in (ROOT / "README.md").read_text(), "count them anew"
+
+
+def test_programs_shown_in_pages_can_import_what_they_name() -> None:
+    for page in sorted(ROOT.glob("docs/*.md")):
+        for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+            for module, names in re.findall(r"^from (ullage[\w.]*) import (.+)$", block, re.MULTILINE):
+                for name in names.split(", "):
+                    assert has(module, name), f"{page.name}: from {module} import {name}"
+
+
+def has(module: str, name: str) -> bool:
+    """True if a module has this name, or a module of it."""
+    found = importlib.import_module(module)
+    return hasattr(found, name) or importlib.util.find_spec(f"{module}.{name}") is not None

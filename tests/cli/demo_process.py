@@ -31,7 +31,7 @@ class DemoProcess:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def wait_for(self, pattern: str, seconds: float = 30.0) -> re.Match[str]:
+    def wait_for(self, pattern: str, seconds: float = 120.0) -> re.Match[str]:
         """The first line that has it."""
         deadline = monotonic() + seconds
         while monotonic() < deadline:
@@ -47,10 +47,15 @@ class DemoProcess:
         self.process.send_signal(how)
         return self.ended()
 
-    def ended(self, seconds: float = 30.0) -> int:
+    def ended(self, seconds: float = 120.0) -> int:
         code = self.process.wait(timeout=seconds)
         self._reader.join(timeout=5)
         return code
+
+    def hang_up(self) -> None:
+        """Read no more: what it writes from now on, nobody wants."""
+        assert self.process.stdout is not None
+        os.dup2(os.open(os.devnull, os.O_RDONLY), self.process.stdout.fileno())
 
     def left_behind(self) -> list[str]:
         """Files of its own making."""

@@ -41,7 +41,7 @@ def test_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     old.write_text("")
     new.write_text("draining: {unremovableRecheckTimeout: 1m}\n")
     assert run(["config", "diff", str(old), str(new)]) == 0
-    assert capsys.readouterr().out == "draining.unremovableRecheckTimeout: '5m' -> '1m'\n"
+    assert capsys.readouterr().out == "draining.unremovableRecheckTimeout: 5m -> 1m\n"
 
 
 def taken(*options: str) -> Settings:

@@ -44,7 +44,7 @@ def test_a_scenario_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     with running_demo(tmp_path, "--scenario", "turo", "--no-browser") as demo:
         assert demo.ended() == 1
     assert demo.lines == [
-        "ullage: --scenario turo: there is none of that name; there are tour, crowding, ebb, karpenter, vms"
+        "ullage: --scenario turo: there is none of that name; there are tour, crowding, ebb, fleet, karpenter, vms"
     ]
 
 

@@ -58,7 +58,7 @@ def explained(folder: Path, capsys: pytest.CaptureFixture[str], what: str, *obje
         pytest.param(
             "gang/team/g",
             [h100("h"), gang(2, 8, 2)],
-            "InsufficientResources",
+            "TooFewGpus",
             "places for 1 of the 2",
             id="gang-without-room",
         ),
@@ -134,7 +134,10 @@ def test_a_pool_at_its_maximum_says_so_only_where_that_is_the_one_thing(
 ) -> None:
     there = [leased("h", labels={POOL: "pool"}), held("h"), provisioner(maxSize=1)]
     said = explained(tmp_path, capsys, "nodeprovisioner/pool", *there, wants(8))
-    assert (said["verdict"], said["helps"]) == ("MaxSizeReached", ["raise spec.maxSize"])
+    assert (said["verdict"], said["helps"]) == ("MaxSizeReached", ["raise maxSize of NodeProvisioner pool from 1 to 2"])
+    assert [(one["works"], one["proof"]) for one in said["remedies"]] == [
+        (True, "tried on a copy: it goes to pool-new-001")
+    ]
     assert said["message"] == "its maxSize of 1 is the one thing in the way of 1 pod that waits"
     assert any("MaxSizeReached" in line for line in said["details"])
     other = explained(tmp_path, capsys, "nodeprovisioner/pool", *there, wants(8, model="B200"))

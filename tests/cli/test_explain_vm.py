@@ -1,17 +1,20 @@
 """`ullage explain vm/…`, plans and dumps of VMs, from manifests."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import yaml
 
+from tests.decide.scenes import NOON, report
 from tests.state.test_vm_room import a_guest as guest
 from tests.state.test_vm_room import a_node as node
 from tests.state.test_vm_room import a_snapshot
 from tests.vms import a_migration, a_vm, size
 from ullage.cli.main import ullage
 from ullage.model.units import Instant
+from ullage.model.vm import MIGRATION_ENABLED
 from ullage.state.dump import dump, load, read_dump
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.state.vm_document import ledger_document
@@ -19,6 +22,9 @@ from ullage.testing.builders import a_config_map, a_node, a_pod, with_meta
 
 CONFIG = """{"nodeDefaults": {"cpu": {"watermark": 0.5, "system": "1"}, "memory": {"watermark": 0.5, "system": "1Gi"},
  "computeUnit": {"vCPUs": 1, "mem": 4}}}"""
+
+
+MOVES = {"autoscaling.neon.tech/enabled": "true", MIGRATION_ENABLED: "true"}
 
 
 def a_machine(name: str, cores: int, most: int = 16) -> dict[str, object]:
@@ -79,6 +85,52 @@ def test_a_vm_is_explained_with_its_node(cluster: str, capsys: pytest.CaptureFix
         "of 5 CPU and 9Gi of memory; this VM is not migrated: NotMigratable; 5 CPU and 9Gi of memory of it no "
         "migration can relieve",
     ]
+
+
+def a_pressed_cluster(folder: Path, **other: Any) -> str:
+    """VMs a and b use 6 cores each on node-a, whose watermark is at 7; node-b is empty. a was migrated 600 s ago."""
+    offered = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    now = 1893499200
+    machines = [with_meta(a_machine(name, 6), labels=MOVES) for name in "ab"]
+    machines[0] = with_meta(machines[0], annotations={"gpu.scheduling/vm-last-migration": str(now - 600)})
+    approved = {"gpu.scheduling/vm-approved": '{"cpu":"6","memory":"24Gi"}'}
+    objects = [
+        report("gone", 1, at=NOON),
+        {"apiVersion": "v1", "kind": "Node", **a_node("node-a", allocatable=offered)},
+        {"apiVersion": "v1", "kind": "Node", **a_node("node-b", allocatable=offered, **other)},
+        {"apiVersion": "v1", "kind": "ConfigMap", **a_config_map("vm-nodes"), "data": {"config.json": CONFIG}},
+        *machines,
+        *(a_guest(name, "node-a", **approved) for name in "ab"),
+    ]
+    path = folder / "cluster.yaml"
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("vm", "settings", "other", "says"),
+    [
+        pytest.param("b", {}, {}, "this VM is migrated once that has lasted 30 s", id="the-only-one-that-can-be"),
+        pytest.param("b", {"pressureSustained": "5s"}, {}, "once that has lasted 5 s", id="sustained"),
+        pytest.param("a", {}, {}, "this VM is not migrated: CoolingDown", id="rests"),
+        pytest.param(
+            "a", {"migrationCooldown": "5m"}, {}, "this VM may be migrated, by load", id="rested-by-the-settings"
+        ),
+        pytest.param("b", {"migrationCooldown": "5m"}, {}, "(else NotNeeded)", id="by-load"),
+        pytest.param("b", {"migrate": False}, {}, "nothing is migrated for it (vms.migrate is off)", id="off"),
+        pytest.param(
+            "b", {}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}, "NoRoomElsewhere", id="taint-elsewhere"
+        ),
+        pytest.param("b", {}, {"unschedulable": True}, "NoRoomElsewhere", id="cordoned-elsewhere"),
+    ],
+)
+def test_a_vm_is_explained_as_the_scheduler_decides(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], vm: str, settings: object, other: dict[str, object], says: str
+) -> None:
+    (tmp_path / "settings.yml").write_text(yaml.safe_dump({"vms": settings}))
+    cluster = a_pressed_cluster(tmp_path, **other)
+    text = said(capsys, "explain", f"vm/default/{vm}", "-f", cluster, "--settings", str(tmp_path / "settings.yml"))
+    assert says in text
 
 
 @pytest.mark.parametrize(

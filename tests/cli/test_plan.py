@@ -213,3 +213,31 @@ def test_bad_input_is_a_sentence(
     assert said in told.err
     assert told.out == ""
     assert "Traceback" not in told.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "said"),
+    [
+        pytest.param(
+            "GpuClaim",
+            "{devices: {cuont: 1}}",
+            "spec.devices.cuont: has no effect: there is no such field; did you mean count?",
+            id="in-a-claim",
+        ),
+        pytest.param("GpuClaim", "{zebra: 1}", "spec.zebra: has no effect: there is no such field; allowed", id="far"),
+        pytest.param("GpuQuota", "{gpus: 1, gpu: 1}", "did you mean gpus?", id="in-a-quota"),
+    ],
+)
+def test_a_field_that_has_no_effect_is_told(
+    kind: str, spec: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"apiVersion: gpu.scheduling/v1\nkind: {kind}\nmetadata: {{name: c}}\nspec: {spec}\n"
+    (tmp_path / "one.yaml").write_text(text)
+    assert run(["plan", "schedule", "-f", str(tmp_path / "one.yaml")]) == 0
+    assert said in capsys.readouterr().err
+
+
+def test_examples_have_no_field_without_an_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in sorted((Path(__file__).parents[2] / "examples").iterdir()):
+        if folder.is_dir() and run(["plan", "schedule", "-f", str(folder)]) == 0:
+            assert "has no effect" not in capsys.readouterr().err, folder.name

@@ -97,6 +97,7 @@ def test_a_grid_over_processes(jobs: str, capsys: pytest.CaptureFixture[str]) ->
     ]
 
 
+@pytest.mark.full  # every run compares bytes of an experiment: tests/sim/experiment/test_running.py
 @pytest.mark.story
 def test_the_program_prints_the_same_bytes_whatever_the_hashes(jobs: str, tmp_path: Path) -> None:
     seen = []

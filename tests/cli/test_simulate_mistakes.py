@@ -19,6 +19,11 @@ HEADER = "arrival,duration,gpus\n"
             id="misspelt-column",
         ),
         pytest.param(
+            "arrival,duration,gpu_cnt\n0,60,1\n",
+            "no column gpu_cnt; did you mean gpus? allowed: name, arrival,",
+            id="near-another-name-of-a-column",
+        ),
+        pytest.param(
             "arrival,duration,cheese\n0,60,1\n", "leave others out with --unknown-columns ignore", id="extra-column"
         ),
         pytest.param(

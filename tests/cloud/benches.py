@@ -4,9 +4,10 @@ from collections.abc import Mapping
 
 from ullage.cloud.api import CreateRequest, PoolRef
 from ullage.model.provisioner import PROVISIONER_LABEL, GpuTemplate, NodeTemplate
+from ullage.model.units import Bytes
 
 H100S = NodeTemplate(
-    gpus=GpuTemplate(model="H100", count=8, memory=80 << 30, islands=1, bandwidth=450),
+    gpus=GpuTemplate(model="H100", count=8, memory=Bytes(80 << 30), islands=1, bandwidth=450),
     resources={"cpu": 96_000, "memory": 10**15},
     labels={"tier": "gold"},
 )

@@ -2,11 +2,13 @@
 
 import pytest
 
+from ullage.config.karpenter import NodePools
 from ullage.config.loading import read_settings
 from ullage.config.yaml_document import SettingsError
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.model.karpenter import NodePoolMapping
 from ullage.model.lifecycles import SmartPodState
+from ullage.model.units import Bytes, Micros
 
 WHOLE = """
 karpenter:
@@ -35,10 +37,10 @@ def test_what_is_said_is_what_the_core_takes() -> None:
             name="a100",
             node_pool="gpu-a100",
             gpu_model="NVIDIA A100-SXM4-80GB",
-            gpu_memory=80 << 30,
+            gpu_memory=Bytes(80 << 30),
             tflops=312,
             gpus_per_node=8,
-            price_per_gpu=3_400_000,
+            price_per_gpu=Micros(3_400_000),
             labels={"karpenter.k8s.aws/instance-gpu-name": "a100"},
             instance_types=("p4de.24xlarge",),
             memory_from_vram=True,
@@ -56,12 +58,20 @@ def test_defaults_are_the_cores() -> None:
     ("body", "said"),
     [
         ("{x: {gpuModel: T4}}", "x.nodePool: is missing"),
-        ("{x: {nodePool: a, gpuModl: T4}}", "x.gpuModel: is missing"),
+        ("{x: {nodePool: a}}", "x.gpuModel: is missing; nodes without GPUs say gpusPerNode: 0"),
+        ("{x: {nodePool: a, gpuModl: T4}}", "x.gpuModl: there is no such field"),
+        ("{x: {nodePool: a, gpuModl: T4}}", "did you mean gpuModel?"),
         ("{x: {nodePool: a, gpuModel: T4, gpuMemroy: 1Gi}}", "x.gpuMemroy: there is no such field"),
         ("{x: {nodePool: a, gpuModel: T4, gpuMemroy: 1Gi}}", "did you mean gpuMemory?"),
         ("{x: {nodePool: a, gpuModel: T4, gpuMemory: much}}", "x.gpuMemory: is 'much'"),
-        ("{x: {nodePool: a, gpuModel: T4, gpusPerNode: 0}}", "x.gpusPerNode: is 0"),
+        ("{x: {nodePool: a, gpuModel: T4, gpusPerNode: -1}}", "x.gpusPerNode: is -1"),
+        ("{x: {nodePool: a, gpuModel: T4, gpusPerNode: 0}}", "x.gpuModel: is set, and gpusPerNode is 0"),
+        ("{x: {nodePool: a, gpuMemory: 1Gi, gpusPerNode: 0}}", "x.gpuMemory: is set, and gpusPerNode is 0"),
         ("{x: {nodePool: a, gpuModel: T4, instanceTypes: p4d}}", "x.instanceTypes: is 'p4d'"),
+        ("{x: {nodePool: gpu pool, gpuModel: T4}}", "x.nodePool: is 'gpu pool'; allowed: a name of lower case"),
+        (f"{{x: {{nodePool: {'n' * 254}, gpuModel: T4}}}}", "x.nodePool: is 'nnn"),
+        (f"{{x: {{nodePool: a, gpuModel: {'m' * 200}}}}}", "x.gpuModel: is 'mmm"),
+        (f"{{x: {{nodePool: a, gpuModel: {'m' * 200}}}}}", "at most 128 characters"),
         ("{x: 3}", "x: is 3; allowed: a mapping"),
         ("[a]", "is a list"),
         ("{}", "is empty, and karpenter.enabled is true"),
@@ -72,3 +82,10 @@ def test_what_is_wrong_is_named(body: str, said: str) -> None:
         read_settings(f"karpenter:\n  enabled: true\n  nodePools: {body}\n", "file")
     assert "file:3: karpenter.nodePools" in str(error.value)
     assert said in str(error.value)
+
+
+def test_a_node_pool_without_gpus_says_so_and_is_written_as_it_was_read() -> None:
+    said = {"vms": {"nodePool": "vms", "gpusPerNode": 0, "labels": {}, "instanceTypes": []}}
+    found = NodePools().read(said)
+    assert found == {"vms": NodePoolMapping(name="vms", node_pool="vms", gpus_per_node=0)}
+    assert NodePools().write(found) == said

@@ -55,7 +55,7 @@ def test_a_file_is_taken() -> None:
         pytest.param(
             "\n\nschedulng: {}\n",
             "policy.yaml:3: schedulng: there is no such section; allowed: scheduling, provisioning, draining, "
-            "karpenter, vmagent, vms, simulation; did you mean scheduling?",
+            "karpenter, vmagent, vms, dashboard, simulation; did you mean scheduling?",
             id="an-unknown-section",
         ),
         pytest.param(
@@ -115,7 +115,8 @@ def test_a_file_is_taken() -> None:
         ),
         pytest.param(
             "- 1\n",
-            "policy.yaml:1: is a list; give scheduling, provisioning, draining, karpenter, vmagent, vms, simulation",
+            "policy.yaml:1: is a list; give scheduling, provisioning, draining, karpenter, vmagent, vms, dashboard, "
+            "simulation",
             id="list",
         ),
         pytest.param(
@@ -160,9 +161,9 @@ def test_a_reload_is_what_differs() -> None:
     new = override(Settings(), "scheduling.leaseNamespace", "gpus", "")
     new = override(override(new, "scheduling.policy", "packing", ""), "draining.unremovableRecheckTimeout", "1m", "")
     assert list(map(str, changes(Settings(), new))) == [
-        "scheduling.policy: 'fragmentation' -> 'packing'",
-        "scheduling.leaseNamespace: 'ullage-system' -> 'gpus' (needs a restart)",
-        "draining.unremovableRecheckTimeout: '5m' -> '1m'",
+        "scheduling.policy: fragmentation -> packing",
+        "scheduling.leaseNamespace: ullage-system -> gpus (needs a restart)",
+        "draining.unremovableRecheckTimeout: 5m -> 1m",
     ]
 
 

@@ -1,5 +1,6 @@
 """Deleting: at once, when finalizers let go, or when grace is over; only the one that was meant."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -177,7 +178,8 @@ async def test_grace_can_be_shortened_and_not_lengthened(api: KubeApi, ns: str) 
 async def test_no_grace_means_now(api: KubeApi, ns: str) -> None:
     await bound_pod(api, ns, "a")
     await api.delete(POD, "a", ns)
-    await api.delete(POD, "a", ns, how=DELETE_NOW)
+    with suppress(NotFound):  # kube-controller-manager collects pods of nodes that are not there, at times just now
+        await api.delete(POD, "a", ns, how=DELETE_NOW)
     with refused(NotFound, reason="NotFound"):
         await api.get(POD, "a", ns)
 

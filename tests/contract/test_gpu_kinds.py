@@ -34,6 +34,7 @@ from ullage.kube.write.gpu import (
 )
 from ullage.model.claim import ClaimPhase
 from ullage.model.device import Device, DeviceHealth, Inventory
+from ullage.model.units import Bytes
 
 CLAIM, NODE, QUOTA = GPU_CLAIMS.whole(), GPU_NODE_STATUSES.whole(), GPU_QUOTAS.whole()
 NOW = Instant(60.0)
@@ -53,7 +54,8 @@ def a_claim(name: str, **spec: Any) -> JsonObject:
 
 def an_inventory(node: str, *healths: DeviceHealth) -> Inventory:
     devices = [
-        Device(id=i, uuid=f"GPU-{i}", model="H100", memory=80 << 30, health=health) for i, health in enumerate(healths)
+        Device(id=i, uuid=f"GPU-{i}", model="H100", memory=Bytes(80 << 30), health=health)
+        for i, health in enumerate(healths)
     ]
     return Inventory(node=node, reported_at=Instant(60.0), dated=Instant(60.0), devices=tuple(devices))
 

@@ -22,7 +22,7 @@ from ullage.kube.write.gpu import apply_node, apply_status, node_report
 from ullage.model.allocation import ALLOCATED
 from ullage.model.device import MILLI_GPU, Device, Inventory, observed_inventory
 from ullage.model.fact_event import ObjectKey
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.testing.builders import a_node, a_pod
 from ullage.watch.informer import Informer, InformerSpec, run_all
 
@@ -78,7 +78,7 @@ class Scene:
 
     async def report(self, *in_use_by: str, device: int = 0, ahead: float = 0.0) -> None:
         """The node's agent saw processes of these pods on a GPU. Its clock may be ahead of ours."""
-        gpu = Device(id=device, uuid="GPU-0", model="H100", memory=1 << 30, in_use_by=in_use_by)
+        gpu = Device(id=device, uuid="GPU-0", model="H100", memory=Bytes(1 << 30), in_use_by=in_use_by)
         inventory = Inventory(node=self.node, reported_at=Instant(self.clock.now() + ahead), devices=(gpu,))
         await self.api.patch(GPU_NODE_STATUSES, self.node, apply_node(self.node, "test"))
         status = apply_status(ObjectMeta(name=self.node), node_report(inventory), "test")

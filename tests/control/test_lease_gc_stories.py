@@ -18,6 +18,7 @@ from ullage.kube.client.rest import RestApi
 from ullage.kube.client.transport import Request
 from ullage.model.allocation import ALLOCATED, lease_name
 from ullage.model.intents import BindPod
+from ullage.model.units import Milli
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import FAULTS, FaultRates, Latency, NetworkConditions, NetworkFault
 from ullage.sim.virtual_time import loop_clock, run_virtual
@@ -255,7 +256,7 @@ def test_a_bound_pod_holds_its_gpus_and_an_unbound_one_none(seed: int, milli: in
                     node=scene.node,
                     why="a test",
                     devices=(number, number + 1),
-                    milli=milli,
+                    milli=Milli(milli),
                     visible=("x",),
                 )
                 await PodBinder(slow, LeaseClient(slow, NS, scene.clock)).perform(action)

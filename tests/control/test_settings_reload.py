@@ -65,7 +65,7 @@ def test_a_changed_file_is_taken_over_and_told(tmp_path: Path) -> None:
     assert [(one.reason, one.note) for one in place.program.events] == [
         (
             EventReason.SETTINGS_RELOADED,
-            "draining.scanInterval: '5s' -> '9s'; waiting for a restart: scheduling.leaseNamespace",
+            "draining.scanInterval: 5s -> 9s; waiting for a restart: scheduling.leaseNamespace",
         )
     ]
     assert (place.metric("reloads_total", result="applied"), place.metric("restart_needed")) == (1, 1)

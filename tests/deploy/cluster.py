@@ -82,6 +82,12 @@ class Component:
         """Give it more arguments."""
         self._arguments += arguments
 
+    def remove(self, option: str) -> None:
+        """Take away an option and its value, where it has them."""
+        if option in self._arguments:
+            place = self._arguments.index(option)
+            del self._arguments[place : place + 2]
+
     def port(self) -> int:
         """A port that is free."""
         self._ports.append(reserve_port())

@@ -1,9 +1,10 @@
 """Permissions as declared, beside those the audit log shows in use."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ullage.deploy.component import ComponentSpec, Feature, RuleScope
+from ullage.deploy.component import Component, ComponentSpec, Feature, RuleScope
+from ullage.deploy.components import COMPONENTS
 from ullage.testing.controlplane.audit import AuditedRequest
 
 CREATED = 201
@@ -49,3 +50,38 @@ def denied(log: Iterable[AuditedRequest], namespace: str) -> list[AuditedRequest
     """Requests of our accounts that the authorizer refused."""
     ours = f"system:serviceaccount:{namespace}:ullage-"
     return [one for one in log if one.user.startswith(ours) and not one.allowed]
+
+
+ALL_FEATURES = tuple(Feature)
+
+
+def named(*rules: str) -> dict[str, set[Permission]]:
+    """Declared permissions by component, from lines such as `scheduler get,list pods/status` or `... leases.GROUP`.
+
+    Raises KeyError for one that no role has.
+    """
+    found: dict[str, set[Permission]] = {}
+    for line in rules:
+        component, verbs, resource = line.split()
+        plural, _, group = resource.partition(".")
+        spec = COMPONENTS[Component(component)]
+        for verb in verbs.split(","):
+            here = [
+                one
+                for one in declared(spec, ALL_FEATURES, seldom=True)
+                if (one.group, one.resource, one.verb) == (group, plural, verb)
+            ]
+            if not here:
+                raise KeyError(f"no role of {component} has {verb} {resource}")
+            found.setdefault(component, set()).update(here)
+    return found
+
+
+def unused(log: Iterable[AuditedRequest], wanted: Mapping[str, set[Permission]], namespace: str) -> list[str]:
+    """Those of `wanted` that the log does not show in use."""
+    seen = list(log)
+    return [
+        f"{component} {one.verb} {one.resource}.{one.group}"
+        for component, permissions in sorted(wanted.items())
+        for one in sorted(permissions - used(seen, f"ullage-{component}", namespace))
+    ]

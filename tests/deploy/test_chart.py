@@ -59,6 +59,13 @@ def by_name(objects: list[JsonObject]) -> dict[tuple[str, str], JsonObject]:
             replace(DEFAULT, simulate="8xH100-SXM", pod_group=True, image="ullage:9"),
             id="simulated",
         ),
+        pytest.param(
+            {"dashboard": {"enabled": True, "historyClaim": "past"}, "settings": SETTINGS},
+            replace(
+                DEFAULT, components=[*DEFAULT.components, Component.DASHBOARD], history_claim="past", settings=SETTINGS
+            ),
+            id="dashboard-with-a-history",
+        ),
         pytest.param({"definitions": {"install": False}}, replace(DEFAULT, definitions=False), id="no-definitions"),
     ],
 )

@@ -80,6 +80,20 @@ def test_links_of_the_new_pages_lead_somewhere() -> None:
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
+def commands(page: str, section: str) -> list[str]:
+    """Commands of the first block of a section, without comments."""
+    block = re.findall(r"```console\n(.*?)```", page.split(section, 1)[1], re.S)[0]
+    return [re.sub(r"\s+#.*", "", line.removeprefix("$ ")) for line in block.splitlines()]
+
+
+def test_a_newcomer_needs_five_commands_and_both_pages_say_the_same() -> None:
+    readme = commands((DOCS.parent / "README.md").read_text(), "## Install it")
+    assert readme == commands((DOCS / "install.md").read_text(), "# Install")
+    assert len(readme) == 5
+    files = [DOCS.parent / word for line in readme for word in line.split() if word.endswith(".yaml")]
+    assert all(one.exists() for one in files), files
+
+
 def test_pages_of_the_site_exist() -> None:
     text = (DOCS.parent / "mkdocs.yml").read_text()
     named = set(re.findall(r"[\w/.-]+\.md", text))
@@ -88,7 +102,7 @@ def test_pages_of_the_site_exist() -> None:
 
 
 def test_every_task_has_a_page_that_shows_its_yaml() -> None:
-    """`spot-pool.yaml` is shown by `spot-pool.md`, or stands in the list alone."""
+    """`vms.yaml` is shown by `vms.md`, or stands in the list alone."""
     listed = (DOCS / "tasks" / "README.md").read_text()
     for path in sorted((DOCS / "tasks").glob("*.yaml")):
         page = path.with_suffix(".md")

@@ -39,6 +39,9 @@ BARE = {"missing_kinds": ["GpuClaim"], "components": {}, "versions": {}, "namesp
         pytest.param(
             {"components": HEALTHY | {"scheduler": "0 of 2 pods are available"}}, [C.COMPONENT_NOT_READY], id="half"
         ),
+        pytest.param(
+            {"missing_rights": {"scheduler": ["get pods"], "agent": []}}, [C.RIGHTS_MISSING], id="edited-role"
+        ),
         pytest.param({"versions": {"agent": "0.0.9"}}, [C.OTHER_VERSION], id="another-version"),
         pytest.param({"webhook_registered": False}, [C.WEBHOOK_UNREGISTERED], id="unregistered"),
         pytest.param({"webhook_trouble": "connection refused"}, [C.WEBHOOK_UNREACHABLE], id="unreachable"),

@@ -7,7 +7,7 @@ has a verb that nobody used.
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ import pytest
 import yaml
 
 from tests.deploy.cluster import NAMESPACE, PROGRAM, Component, kubectl, run, ullage
-from tests.deploy.permissions import declared, denied, used
+from tests.deploy.permissions import declared, denied, named, used
+from tests.deploy.permissions import unused as unused_of
+from tests.deploy.seldom import BY_THE_STORY
 from tests.deploy.test_check_real import check
 from tests.deploy.vm_story import VmPorts, agent_settings, grow_a_vm, metrics_served
 from tests.kube.crds.bad_provisioners import with_fields
@@ -60,8 +62,11 @@ class Story:
         self.stack = stack
         self.running: dict[str, Component] = {}
 
-    def install(self) -> None:
-        """Install with the command, into a cluster with one GPU node; KWOK plays the pods, processes here work."""
+    def install(self, *, draining: Mapping[str, Any] = DRAINING, **sections: Mapping[str, Any]) -> None:
+        """Install with the command, into a cluster with one GPU node; KWOK plays the pods, processes here work.
+
+        `sections` are further ones of the settings file.
+        """
         for name in (NODE, VM_NODE):
             node = {"apiVersion": "v1", "kind": "Node", **a_node(name)}
             node["metadata"]["annotations"] = dict([KWOK_NODE_ANNOTATION])
@@ -70,7 +75,8 @@ class Story:
             kubectl(self.plane, *STRICT, stdin=kind.text())
         settings = self.folder / "given.yaml"
         scheduling = {"traceEndpoint": self.collector.url}
-        given = {"draining": DRAINING, "scheduling": scheduling, "vmagent": agent_settings(self.guest)}
+        vm_agent = agent_settings(self.guest)
+        given = {"draining": dict(draining), "scheduling": scheduling, "vmagent": vm_agent, **sections}
         settings.write_text(yaml.safe_dump(given))
         everything = [part for name in COMPONENTS for part in ("--only", str(name))]
         features = [part for one in FEATURES for part in ("--feature", str(one))]
@@ -273,6 +279,7 @@ def _nothing_was_denied(plane: ControlPlane) -> None:
 
 def _no_verb_is_unused(plane: ControlPlane) -> None:
     log = plane.audit()
+    assert not unused_of(log, named(*BY_THE_STORY), NAMESPACE), "rules that `seldom` says the story shows in use"
     unused: dict[str, list[str]] = {}
     for name, spec in COMPONENTS.items():
         left = declared(spec, FEATURES, seldom=False) - used(log, spec.name, NAMESPACE)

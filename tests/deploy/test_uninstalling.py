@@ -1,15 +1,23 @@
-"""What an uninstallation takes off nodes and NodePools that are Karpenter's."""
+"""What an uninstallation takes off nodes and NodePools that are Karpenter's, and which namespaces it takes away."""
+
+import random
 
 import msgspec
 import pytest
 
-from ullage.deploy.uninstalling import cleaned
+from ullage.deploy.uninstalling import Uninstaller, cleaned
+from ullage.kube.client.resources import CONFIG_MAPS, NAMESPACES, PODS
+from ullage.kube.client.rest import RestApi
+from ullage.kube.crds.install import install
 from ullage.kube.objects.node import KubeNode
 from ullage.kube.write.node_pool import conditions_patch, unprotected
 from ullage.model.fact_event import ObjectKey
-from ullage.model.karpenter import DO_NOT_DISRUPT, HANDOVER, Handover, WaitingPod
+from ullage.model.karpenter import COMPONENT_LABEL, DO_NOT_DISRUPT, HANDOVER, SMART_SCHEDULER, Handover, WaitingPod
 from ullage.model.units import Instant
-from ullage.testing.builders import a_node, a_taint
+from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
+from ullage.sim.controllers.wiring import start_actors
+from ullage.sim.virtual_time import loop_clock, run_virtual
+from ullage.testing.builders import a_node, a_pod, a_taint
 
 
 @pytest.mark.parametrize("was_kept", [False, True], ids=["ours", "the-owners"])
@@ -38,3 +46,37 @@ def test_our_condition_comes_and_goes_and_karpenters_stay() -> None:
     gone = conditions_patch(told, ())
     assert gone is not None
     assert gone.body["status"]["conditions"] == [ready]
+
+
+@pytest.mark.story
+@pytest.mark.parametrize(
+    ("labels", "objects", "left"),
+    [
+        pytest.param({COMPONENT_LABEL: SMART_SCHEDULER}, [], False, id="made-by-the-controller"),
+        pytest.param({}, [], True, id="made-by-a-user"),
+        pytest.param({COMPONENT_LABEL: SMART_SCHEDULER}, ["theirs"], True, id="used-by-others"),
+    ],
+)
+def test_the_namespace_of_smart_pods_goes_if_it_is_nobodys(
+    labels: dict[str, str], objects: list[str], left: bool
+) -> None:
+    async def story() -> None:
+        clock, said = loop_clock(), list[str]()
+        api = RestApi(InMemoryTransport(SimulatedApiServer(clock, seed=1)), rng=random.Random(1))
+        await install(api)
+        for name, own in (("ullage-system", {}), ("tensor-fusion-system", labels)):
+            await api.create(NAMESPACES, {"metadata": {"name": name, "labels": own}})
+        smart = a_pod("smart", labels={COMPONENT_LABEL: SMART_SCHEDULER})
+        await api.create(PODS, smart, "tensor-fusion-system")
+        for name in ("kube-root-ca.crt", *objects):
+            await api.create(CONFIG_MAPS, {"metadata": {"name": name}}, "tensor-fusion-system")
+        async with start_actors(api, clock):
+            await Uninstaller(api, "ullage-system", said.append).run()
+        there = {one.metadata.name for one in (await api.list(NAMESPACES)).items}
+        assert ("tensor-fusion-system" in there) is left
+        assert not (await api.list(PODS)).items
+        assert [line for line in said if line.startswith("kept")] == [
+            "kept Namespace tensor-fusion-system: there are objects of others (ConfigMap)" for _ in objects
+        ]
+
+    run_virtual(story())

@@ -80,7 +80,7 @@ class VmPorts:
 
 def grow_a_vm(story: "Story", guest: Guest, ports: VmPorts, node: str) -> None:
     """The VM is placed, the agent takes it over, its load rises, and it grows with a permit."""
-    story.apply(_virtual_machine(), _vm_pod())
+    story.apply(virtual_machine(), vm_pod())
     story.until("the VM is placed", lambda: story.node_of(VM) == node)
     status = json.dumps({"status": {"podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}]}})
     story.until("the VM runs", lambda: story.get("pod", VM, "-n", "default")["status"].get("phase") == "Running")
@@ -146,18 +146,18 @@ def _state(story: "Story", ports: VmPorts, token: str) -> int:
         return error.code
 
 
-def _virtual_machine() -> dict[str, Any]:
+def virtual_machine(name: str = VM) -> dict[str, Any]:
     guest = {
         "cpus": {"min": 1, "use": 1, "max": 8},
         "memorySlots": {"min": 4, "use": 4, "max": 32},
         "memorySlotSize": "1Gi",
     }
-    meta = {"name": VM, "namespace": "default", "labels": {"autoscaling.neon.tech/enabled": "true"}}
+    meta = {"name": name, "namespace": "default", "labels": {"autoscaling.neon.tech/enabled": "true"}}
     return {"apiVersion": "vm.neon.tech/v1", "kind": "VirtualMachine", "metadata": meta, "spec": {"guest": guest}}
 
 
-def _vm_pod() -> dict[str, Any]:
+def vm_pod(name: str = VM) -> dict[str, Any]:
     container = {"name": "runner", "image": "example.com/vm:1"}
-    meta = {"name": VM, "namespace": "default", "labels": {"vm.neon.tech/name": VM}}
+    meta = {"name": name, "namespace": "default", "labels": {"vm.neon.tech/name": name}}
     spec = {"schedulerName": "gpu-scheduler", "containers": [container], "terminationGracePeriodSeconds": 0}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}

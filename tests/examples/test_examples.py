@@ -16,6 +16,7 @@ from ullage.cli.main import run
 from ullage.kube.client.resources import GPU_CLAIMS, PODS
 from ullage.kube.crds.catalog import OURS
 from ullage.model.device import MigInstance
+from ullage.model.units import Bytes
 from ullage.sim.fleet.reading import read_fleet
 from ullage.sim.virtual_time import run_virtual
 from ullage.sim.world.agents import ImplicitAgents
@@ -48,7 +49,7 @@ def part_a_gpu(world: World) -> None:
     agents = world.agents
     assert isinstance(agents, ImplicitAgents)
     before = agents.inventory("node-0001")
-    parts = tuple(MigInstance(f"MIG-{n}", "1g.10gb", 10 << 30) for n in range(7))
+    parts = tuple(MigInstance(f"MIG-{n}", "1g.10gb", Bytes(10 << 30)) for n in range(7))
     devices = (*before.devices[:7], msgspec.structs.replace(before.devices[7], mig=parts))
     agents.replace(msgspec.structs.replace(before, devices=devices))
 

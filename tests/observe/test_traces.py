@@ -89,11 +89,13 @@ def test_nothing_waits_for_a_collector_in_trouble(status: int) -> None:
     with collecting(status or 200) as collector:
         url = collector.url if status else "http://127.0.0.1:1"
         tracer = OtelTracer(traces_url(url, "here"), service="s", instance="i")
-        began = time.monotonic()
+        began, used = time.monotonic(), time.thread_time()
         for _ in range(5000):
             with placement(tracer, {}, decide_seconds=0.0), step(PlacementStep.BIND):
                 pass
-        assert time.monotonic() - began < 5
+        assert time.thread_time() - used < 5
+        # Repeated sends to such a collector take minutes; a busy machine takes seconds.
+        assert time.monotonic() - began < 60
         began = time.monotonic()
         tracer.close()
         assert time.monotonic() - began < FLUSH_SECONDS + 2

@@ -9,7 +9,8 @@ import pytest
 from ullage.errors import Unreachable
 from ullage.kube.client.transport import Request, Response
 from ullage.sim.process import ProcessRun, SimulatedProcess
-from ullage.sim.virtual_time import Deadlock, run_scaled, run_virtual
+from ullage.sim.scaled_time import run_scaled
+from ullage.sim.virtual_time import Deadlock, run_virtual
 
 GET = Request("GET", "/things")
 DELETE = Request("DELETE", "/things/one")

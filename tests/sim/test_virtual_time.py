@@ -1,4 +1,4 @@
-"""Virtual and scaled time: exact, ordered, closed to the world, and loud when stuck."""
+"""Virtual time: exact, ordered, closed to the world, and loud when stuck."""
 
 import asyncio
 import heapq
@@ -13,12 +13,10 @@ import pytest
 from ullage.clock import Clock, Instant, WallClock
 from ullage.sim.virtual_time import (
     EPOCH,
-    LONGEST_TURN_SECONDS,
     Deadlock,
     Livelock,
     RealWorldRefused,
     loop_clock,
-    run_scaled,
     run_virtual,
 )
 
@@ -263,40 +261,6 @@ def test_the_virtual_clock_starts_at_its_epoch_and_charges_time() -> None:
 
     assert run_virtual(story()) == (EPOCH, EPOCH + 1.5, 1.5)
     assert run_virtual(story(), epoch=Instant(100.0)) == (100.0, 101.5, 1.5)
-
-
-def test_the_scaled_loop_runs_faster_than_the_world_with_real_sockets() -> None:
-    async def story() -> float:
-        async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(await reader.readline())
-            writer.close()
-
-        server = await asyncio.start_server(echo, "127.0.0.1", 0)
-        async with server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            writer.write(b"hello\n")
-            assert await reader.readline() == b"hello\n"
-            writer.close()
-        clock = loop_clock()
-        before = clock.now()
-        await asyncio.sleep(60)
-        return clock.now() - before
-
-    began = time.monotonic()
-    passed = run_scaled(story(), speed=200)
-    real = time.monotonic() - began
-    assert passed >= 60
-    assert 0.3 <= real < 20
-
-
-def test_a_scaled_loop_that_is_kept_busy_falls_behind_instead_of_leaping() -> None:
-    async def story() -> float:
-        before = now()
-        time.sleep(0.3)  # noqa: ASYNC251 - a step that takes long
-        await asyncio.sleep(0)
-        return now() - before
-
-    assert 0 < run_scaled(story(), speed=1000) <= LONGEST_TURN_SECONDS
 
 
 async def test_the_wall_clock_agrees_with_the_world() -> None:

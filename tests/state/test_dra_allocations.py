@@ -5,7 +5,7 @@ from ullage.model.dra import AllocatedDevice, ResourceClaim, ResourceSlice
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.node import Node
 from ullage.model.resources import GPU
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.state.cluster import ClusterState
 from ullage.state.dump import dump, load
 from ullage.state.snapshot import ClusterSnapshot
@@ -27,7 +27,7 @@ SLICE = ResourceSlice(
 
 
 def snapshot(*facts: ResourceClaim) -> ClusterSnapshot:
-    devices = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="H100", memory=1 << 30) for gpu in range(4))
+    devices = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="H100", memory=Bytes(1 << 30)) for gpu in range(4))
     node = Node(
         name="n",
         uid="n",

@@ -9,7 +9,7 @@ from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.node import Node
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Milli
 from ullage.state.cluster import Fact
 from ullage.state.external_leases import NOWHERE
 from ullage.state.snapshot import ClusterSnapshot
@@ -34,7 +34,7 @@ class Scene:
             taints=(),
             allocatable={},
         )
-        gpus = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="m", memory=1) for gpu in range(2))
+        gpus = tuple(Device(id=gpu, uuid=f"GPU-{gpu}", model="m", memory=Bytes(1)) for gpu in range(2))
         self.snapshot.apply(Added(ObjectKey("", "n"), node))
         self.snapshot.apply(Added(ObjectKey("", "n"), Inventory(node="n", reported_at=Instant(0.0), devices=gpus)))
         self.snapshot.apply(Added(KEY, self.pod))
@@ -45,10 +45,10 @@ class Scene:
         return [int(free) for free in self.snapshot.columns.gpus.free[row, :2]]
 
     def assume(self, gpu: int) -> None:
-        self.snapshot.place(self.pod, "n", (gpu,))
+        self.snapshot.assume(self.pod, "n", (gpu,))
 
     def give_up(self) -> None:
-        self.snapshot.remove(KEY)
+        self.snapshot.forget(KEY)
         self.foreign.reconsider(self.pod.uid)
 
 
@@ -124,7 +124,9 @@ def test_a_pod_that_goes_elsewhere_still_keeps_others_off_what_it_was_leased(sce
 
 
 def test_setting_its_own_share_aside_leaves_those_of_others(scene: Scene) -> None:
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("stranger", 300), LeaseHold("uid-p", 200), shared=True)))
+    scene.snapshot.apply(
+        appeared(a_lease(0, LeaseHold("stranger", Milli(300)), LeaseHold("uid-p", Milli(200)), shared=True))
+    )
     assert scene.free == [500, 1000]
     with scene.foreign.lifted(("uid-p",)):
         assert scene.free == [700, 1000]
@@ -134,10 +136,10 @@ def test_setting_its_own_share_aside_leaves_those_of_others(scene: Scene) -> Non
 def test_a_device_found_taken_is_believed_until_its_lease_is_heard_of(scene: Scene) -> None:
     scene.foreign.taken("n", 0, "gpu-n-0", until=Instant(30.0))
     assert scene.free == [0, 1000]
-    lease = a_lease(0, LeaseHold("stranger", 400), shared=True)
+    lease = a_lease(0, LeaseHold("stranger", Milli(400)), shared=True)
     scene.snapshot.apply(appeared(lease))
     assert scene.free == [600, 1000]
-    more = msgspec.structs.replace(lease, holds=(LeaseHold("stranger", 900),))
+    more = msgspec.structs.replace(lease, holds=(LeaseHold("stranger", Milli(900)),))
     scene.snapshot.apply(Updated(ObjectKey("leases", lease.name), lease, more))
     assert scene.free == [100, 1000]
 
@@ -194,7 +196,7 @@ def test_what_the_dead_hold_counts_as_leaving(scene: Scene) -> None:
 def mig_board(scene: Scene, *, gpu: int = 0) -> None:
     """The GPU is split in two from now on."""
     before = scene.snapshot.state.inventories["n"]
-    parts = tuple(MigInstance(f"MIG-{part}", "1g", 1) for part in "ab")
+    parts = tuple(MigInstance(f"MIG-{part}", "1g", Bytes(1)) for part in "ab")
     devices = tuple(msgspec.structs.replace(one, mig=parts if one.id == gpu else ()) for one in before.devices)
     after = msgspec.structs.replace(before, devices=devices)
     scene.snapshot.apply(Updated(ObjectKey("", "n"), before, after))
@@ -202,7 +204,7 @@ def mig_board(scene: Scene, *, gpu: int = 0) -> None:
 
 def test_a_strangers_mig_instance_is_held_and_its_neighbour_is_not(scene: Scene) -> None:
     mig_board(scene)
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("stranger", 0, "MIG-a"), shared=True)))
+    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("stranger", Milli(0), "MIG-a"), shared=True)))
     assert pseudo_pod(scene).gpu_instances == ("MIG-a",)
     assert pseudo_pod(scene).gpu_share == 0
 
@@ -210,14 +212,14 @@ def test_a_strangers_mig_instance_is_held_and_its_neighbour_is_not(scene: Scene)
 def test_a_pod_accounts_for_its_own_instance_and_for_no_other(scene: Scene) -> None:
     mig_board(scene)
     mine = msgspec.structs.replace(scene.pod, gpu_instances=("MIG-a",))
-    scene.snapshot.place(mine, "n", (0,), 0)
-    lease = a_lease(0, LeaseHold("uid-p", 0, "MIG-a"), LeaseHold("uid-p", 0, "MIG-b"), shared=True)
+    scene.snapshot.assume(mine, "n", (0,), Milli(0))
+    lease = a_lease(0, LeaseHold("uid-p", Milli(0), "MIG-a"), LeaseHold("uid-p", Milli(0), "MIG-b"), shared=True)
     scene.snapshot.apply(appeared(lease))
     assert pseudo_pod(scene).gpu_instances == ("MIG-b",)
 
 
 def test_a_gpu_of_which_an_instance_is_leased_is_not_free_when_it_is_split_no_longer(scene: Scene) -> None:
-    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("stranger", 0, "MIG-a"), shared=True)))
+    scene.snapshot.apply(appeared(a_lease(0, LeaseHold("stranger", Milli(0), "MIG-a"), shared=True)))
     assert scene.free == [0, 1000]
 
 

@@ -13,7 +13,7 @@ from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.node import Node
 from ullage.model.pod import Pod
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Milli
 from ullage.state.lease_index import LeaseIndex
 
 UIDS = ("u1", "u2", "u3")
@@ -25,7 +25,7 @@ def a_lease(node: str, device: int, uids: tuple[str, ...], version: int = 1) -> 
         name=f"gpu-{node}-{device}",
         node=node,
         device=device,
-        holds=tuple(LeaseHold(uid, 1000 // len(uids)) for uid in uids),
+        holds=tuple(LeaseHold(uid, Milli(1000 // len(uids))) for uid in uids),
         shared=len(uids) > 1,
         renewed=Instant(0.0),
         resource_version=str(version),
@@ -44,7 +44,7 @@ def a_node(name: str) -> Node:
 
 
 def an_inventory(node: str, reported_at: float = 0.0) -> Inventory:
-    gpu = Device(id=0, uuid="g", model="m", memory=1)
+    gpu = Device(id=0, uuid="g", model="m", memory=Bytes(1))
     return Inventory(node=node, reported_at=Instant(reported_at), devices=(gpu,))
 
 

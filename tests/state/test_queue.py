@@ -1,5 +1,6 @@
 """The order in which pods are tried, and what wakes those that were refused."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,8 +35,8 @@ def test_a_pod_may_be_refused_for_weeks() -> None:
     queue = queue_of(("p", 0))
     for now in range(0, 5_000 * 300, 300):
         assert all_of(queue, now) == ["p"]
-        queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now))
-        queue.wake(ClusterEvent.POD_LEFT, now=Instant(now + 1))
+        queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now))
+        queue.move_on(ClusterEvent.POD_LEFT, now=Instant(now + 1))
 
 
 def test_priority_goes_before_age_and_age_before_name() -> None:
@@ -46,31 +47,31 @@ def test_priority_goes_before_age_and_age_before_name() -> None:
 def test_a_refused_pod_sleeps_until_news_that_helps() -> None:
     queue = queue_of(("p", 0))
     assert all_of(queue, 10) == ["p"]
-    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(10))
-    queue.wake(ClusterEvent.NODE_CHANGED, now=Instant(20))
+    queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(10))
+    queue.move_on(ClusterEvent.NODE_CHANGED, now=Instant(20))
     assert all_of(queue, 20) == []
-    queue.wake(ClusterEvent.POD_LEFT, now=Instant(21))
+    queue.move_on(ClusterEvent.POD_LEFT, now=Instant(21))
     assert all_of(queue, 21) == ["p"]
 
 
 def test_a_pod_refused_again_sleeps_for_its_latest_reason_only() -> None:
     queue = queue_of(("p", 0))
     assert all_of(queue, 10) == ["p"]
-    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(10))
-    queue.refuse(key("p"), [ClusterEvent.NODE_CHANGED], now=Instant(11))
-    queue.wake(ClusterEvent.POD_LEFT, now=Instant(30))
+    queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(10))
+    queue.add_unschedulable(key("p"), [ClusterEvent.NODE_CHANGED], now=Instant(11))
+    queue.move_on(ClusterEvent.POD_LEFT, now=Instant(30))
     assert all_of(queue, 30) == []
-    queue.wake(ClusterEvent.NODE_CHANGED, now=Instant(31))
+    queue.move_on(ClusterEvent.NODE_CHANGED, now=Instant(31))
     assert all_of(queue, 31) == ["p"]
 
 
 def test_a_pod_that_left_while_asleep_is_not_woken_as_another() -> None:
     queue = queue_of(("p", 0))
     assert all_of(queue, 10) == ["p"]
-    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(10))
+    queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(10))
     queue.remove(key("p"))
     queue.add(key("p"), priority=0, now=Instant(20))
-    queue.wake(ClusterEvent.POD_LEFT, now=Instant(30))
+    queue.move_on(ClusterEvent.POD_LEFT, now=Instant(30))
     assert all_of(queue, 30) == ["p"]
 
 
@@ -80,8 +81,8 @@ def test_back_off_doubles_up_to_ten_seconds() -> None:
     now = 0.0
     for _ in range(6):
         assert queue.pop(now=Instant(now)) == key("p")
-        queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now))
-        queue.wake(ClusterEvent.POD_LEFT, now=Instant(now))
+        queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now))
+        queue.move_on(ClusterEvent.POD_LEFT, now=Instant(now))
         assert queue.pop(now=Instant(now)) is None
         deadline = queue.next_deadline()
         assert deadline is not None
@@ -93,8 +94,8 @@ def test_back_off_doubles_up_to_ten_seconds() -> None:
 def test_news_that_comes_while_a_pod_is_decided_on_is_not_lost() -> None:
     queue = queue_of(("p", 0))
     queue.pop(now=Instant(0))
-    queue.wake(ClusterEvent.POD_LEFT, now=Instant(0))
-    queue.refuse(key("p"), [ClusterEvent.POD_LEFT], now=Instant(0))
+    queue.move_on(ClusterEvent.POD_LEFT, now=Instant(0))
+    queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(0))
     assert queue.place_of(key("p")) is QueueState.BACKING_OFF
     assert all_of(queue, 1) == ["p"]
 
@@ -102,7 +103,7 @@ def test_news_that_comes_while_a_pod_is_decided_on_is_not_lost() -> None:
 def test_nobody_sleeps_for_ever() -> None:
     queue = queue_of(("p", 0))
     queue.pop(now=Instant(0))
-    queue.refuse(key("p"), [], now=Instant(0))
+    queue.add_unschedulable(key("p"), [], now=Instant(0))
     assert queue.next_deadline() == 300.0
     assert all_of(queue, 299) == []
     assert all_of(queue, 300) == ["p"]
@@ -111,7 +112,7 @@ def test_nobody_sleeps_for_ever() -> None:
 def test_a_pod_keeps_its_age_through_refusals() -> None:
     queue = queue_of(("old", 0), ("young", 0))
     assert queue.pop(now=Instant(5)) == key("old")
-    queue.retry(key("old"), now=Instant(5))
+    queue.requeue(key("old"), now=Instant(5))
     assert all_of(queue, 6) == ["old", "young"]
 
 
@@ -161,13 +162,13 @@ def test_a_waiting_pod_is_always_handed_out_in_the_end(steps: list[tuple[str, st
                 queue.put_back(key(name), now=Instant(now))
                 out.discard(name)
             case "refuse" if name in out:
-                queue.refuse(key(name), [ClusterEvent.POD_LEFT], now=Instant(now), kind=name)
+                queue.add_unschedulable(key(name), [ClusterEvent.POD_LEFT], now=Instant(now), kind=name)
                 out.discard(name)
             case "retry" if name in out:
-                queue.retry(key(name), now=Instant(now))
+                queue.requeue(key(name), now=Instant(now))
                 out.discard(name)
             case "wake":
-                queue.wake(ClusterEvent.POD_LEFT, now=Instant(now))
+                queue.move_on(ClusterEvent.POD_LEFT, now=Instant(now))
             case "remove":
                 queue.remove(key(name))
                 out.discard(name)
@@ -178,13 +179,13 @@ def test_a_waiting_pod_is_always_handed_out_in_the_end(steps: list[tuple[str, st
 def test_who_sleeps_is_not_tried_again_while_nothing_at_all_was_heard() -> None:
     queue = SchedulingQueue()
     key = ObjectKey("default", "p")
-    queue.note()
+    queue.count_event()
     queue.add(key, priority=0, now=Instant(0.0))
     assert queue.pop(now=Instant(0.0)) == key
-    queue.refuse(key, (), now=Instant(0.0))
+    queue.add_unschedulable(key, (), now=Instant(0.0))
 
     assert [queue.pop(now=Instant(at)) for at in (300.0, 600.0, 900.0)] == [None] * 3
-    queue.note()
+    queue.count_event()
     assert queue.pop(now=Instant(1100.0)) is None, "it is not its time yet"
     assert queue.pop(now=Instant(1200.0)) == key
 
@@ -194,8 +195,8 @@ def backing_off(*kinds: str) -> SchedulingQueue:
     queue = queue_of(*((f"p{number}", 0) for number in range(len(kinds))))
     all_of(queue, 10)
     for number, kind in enumerate(kinds):
-        queue.refuse(key(f"p{number}"), [ClusterEvent.POD_LEFT], now=Instant(10), kind=kind)
-    queue.wake(ClusterEvent.POD_LEFT, now=Instant(10))
+        queue.add_unschedulable(key(f"p{number}"), [ClusterEvent.POD_LEFT], now=Instant(10), kind=kind)
+    queue.move_on(ClusterEvent.POD_LEFT, now=Instant(10))
     return queue
 
 
@@ -208,13 +209,23 @@ def all_overtaken(queue: SchedulingQueue, now: float) -> list[str]:
     return tried
 
 
+def test_a_try_in_vain_for_another_reason_waits_for_the_news_that_help_now() -> None:
+    queue = backing_off("a")
+    assert queue.pop_overtaken(now=Instant(10.1)) == key("p0")
+    queue.put_back(key("p0"), now=Instant(10.1), wakes_on=[ClusterEvent.INVENTORY_CHANGED])
+    queue.move_on(ClusterEvent.POD_LEFT, now=Instant(10.2))
+    assert queue.pop_overtaken(now=Instant(10.2)) is None, "that would not help any more"
+    queue.move_on(ClusterEvent.INVENTORY_CHANGED, now=Instant(10.3))
+    assert queue.pop_overtaken(now=Instant(10.3)) == key("p0")
+
+
 def test_the_first_of_each_kind_is_tried_after_news_and_keeps_its_back_off() -> None:
     queue = backing_off("a", "b", "a", "b")
     assert all_overtaken(queue, 10.1) == ["p0", "p1"]
     assert all_overtaken(queue, 10.2) == [], "until there is news"
-    queue.wake(ClusterEvent.NODE_CHANGED, now=Instant(10.3))
+    queue.move_on(ClusterEvent.NODE_CHANGED, now=Instant(10.3))
     assert all_overtaken(queue, 10.3) == [], "that help"
-    queue.wake(ClusterEvent.POD_LEFT, now=Instant(10.4))
+    queue.move_on(ClusterEvent.POD_LEFT, now=Instant(10.4))
     assert all_overtaken(queue, 10.4) == ["p0", "p1"]
     assert all_of(queue, 10.9) == []
     assert all_of(queue, 11) == ["p0", "p1", "p2", "p3"]
@@ -237,7 +248,7 @@ def test_news_are_worth_so_many_tries() -> None:
 
 def test_who_lost_a_place_waits_out_its_back_off() -> None:
     queue = backing_off("a", "b")
-    queue.retry(key("p0"), now=Instant(10))
+    queue.requeue(key("p0"), now=Instant(10))
     assert all_overtaken(queue, 10) == ["p1"]
 
 
@@ -245,3 +256,60 @@ def test_who_leaves_the_queue_leaves_the_line() -> None:
     queue = backing_off("a", "a")
     queue.remove(key("p0"))
     assert all_overtaken(queue, 10) == ["p1"]
+
+
+# A pod that asks for something else.
+
+
+def _refused(times: int, *, asleep: bool = False) -> tuple[SchedulingQueue, float]:
+    """A pod that was refused so often, and the instant of its last refusal."""
+    queue, now = queue_of(("p", 0)), 0.0
+    for _ in range(times):
+        now += 20.0
+        queue.move_on(ClusterEvent.POD_LEFT, now=Instant(now))
+        assert all_of(queue, now) == ["p"]
+        queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now), kind="kind")
+    if not asleep:
+        queue.move_on(ClusterEvent.POD_LEFT, now=Instant(now))
+        assert queue.pop_overtaken(now=Instant(now)) == key("p")
+        queue.put_back(key("p"), now=Instant(now))
+        assert queue.place_of(key("p")) is QueueState.BACKING_OFF
+    return queue, now
+
+
+@pytest.mark.parametrize("asleep", [False, True], ids=["in back-off", "asleep"])
+def test_who_asks_for_something_else_is_tried_at_once(asleep: bool) -> None:
+    queue, now = _refused(4, asleep=asleep)
+    assert all_of(queue, now + 0.1) == []
+    queue.ask_anew(key("p"))
+    assert all_of(queue, now + 0.1) == ["p"]
+
+
+def test_who_asks_for_something_else_begins_its_back_off_anew() -> None:
+    queue, now = _refused(4)
+    queue.ask_anew(key("p"))
+    assert all_of(queue, now) == ["p"]
+    queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now))
+    queue.move_on(ClusterEvent.POD_LEFT, now=Instant(now))
+    assert all_of(queue, now + 0.9) == []
+    assert all_of(queue, now + 1.0) == ["p"]
+
+
+@pytest.mark.parametrize("answer", ["refuse", "retry"])
+def test_an_answer_to_what_is_not_asked_any_more_counts_for_nothing(answer: str) -> None:
+    queue, now = _refused(4)
+    assert all_of(queue, now + 10.0) == ["p"]
+    queue.ask_anew(key("p"))
+    if answer == "refuse":
+        queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now + 10.0))
+    else:
+        queue.requeue(key("p"), now=Instant(now + 10.0))
+    assert all_of(queue, now + 10.0) == ["p"], "at once"
+    queue.add_unschedulable(key("p"), [ClusterEvent.POD_LEFT], now=Instant(now + 10.0))
+    assert all_of(queue, now + 11.0) == [], "this answer is to the question as it stands"
+
+
+def test_a_pod_that_is_not_there_asks_nothing() -> None:
+    queue = queue_of(("p", 0))
+    queue.ask_anew(key("other"))
+    assert all_of(queue, 1) == ["p"]

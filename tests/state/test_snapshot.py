@@ -20,7 +20,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, interned
 from ullage.model.shape_terms import HostPort
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Milli
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.node_columns import MOST_COUNTED
 from ullage.state.snapshot import ClusterSnapshot
@@ -37,7 +37,7 @@ def try_things(rng: Random, snapshot: ClusterSnapshot, depth: int, *, nodes: boo
     for _ in range(rng.randint(1, 4)):
         move = rng.random()
         if move < 0.2 and snapshot.pods:
-            snapshot.remove(rng.choice(sorted(snapshot.pods)))
+            snapshot.forget(rng.choice(sorted(snapshot.pods)))
         elif move < 0.35 and nodes:
             name = rng.choice((*NODES, "~new-1", "~new-2"))
             snapshot.put_node(a_node(rng, name), an_inventory(rng, name) if rng.random() < 0.5 else None)
@@ -46,7 +46,7 @@ def try_things(rng: Random, snapshot: ClusterSnapshot, depth: int, *, nodes: boo
             snapshot.add_bulk(row, a_pod(rng, "many").shape, rng.choice((-2, 1, 3)))
         elif move < 0.8 or not depth:
             pod = a_pod(rng, rng.choice("pqrxyz"))
-            snapshot.place(pod, rng.choice(NODES), (rng.randrange(4),), rng.choice((1000, 250)))
+            snapshot.assume(pod, rng.choice(NODES), (rng.randrange(4),), Milli(rng.choice((1000, 250))))
         else:
             with snapshot.what_if() as trial:
                 try_things(rng, snapshot, depth - 1, nodes=nodes)
@@ -151,11 +151,11 @@ def test_what_is_kept_and_then_removed_leaves_no_trace_either(seed: int) -> None
     planned = [a_pod(rng, f"new-{number}") for number in range(5)]
     with snapshot.what_if() as trial:
         for pod in planned:
-            snapshot.place(pod, rng.choice(NODES), (0, 1))
+            snapshot.assume(pod, rng.choice(NODES), (0, 1))
         trial.keep()
     assert all(pod.key in snapshot.pods for pod in planned)
     for pod in planned:
-        snapshot.remove(pod.key)
+        snapshot.forget(pod.key)
     assert everything(snapshot) == before
 
 
@@ -192,7 +192,7 @@ def heard(*facts: Node | Pod | Inventory) -> ClusterSnapshot:
 def test_an_intention_that_comes_true_is_counted_once() -> None:
     waiting = pod()
     snapshot = heard(node(), waiting)
-    snapshot.place(waiting, "a")
+    snapshot.assume(waiting, "a")
     bound = pod(on="a")
     snapshot.apply(Updated(waiting.key, waiting, bound))
     assert used_cpu(snapshot, "a") == 1000
@@ -210,7 +210,7 @@ def test_an_intention_that_comes_true_is_counted_once() -> None:
 def test_what_becomes_of_an_intention(news: Pod | None, left: int) -> None:
     waiting = pod()
     snapshot = heard(node("a"), node("b"), waiting)
-    snapshot.place(waiting, "a")
+    snapshot.assume(waiting, "a")
     snapshot.apply(Deleted(waiting.key, waiting) if news is None else Updated(waiting.key, waiting, news))
     assert used_cpu(snapshot, "a") == left
 
@@ -246,7 +246,7 @@ def test_only_rows_that_changed_are_stamped() -> None:
     snapshot.apply(Updated(ObjectKey("n", "p"), pod(on="a"), pod(on="a", phase=Phase.RUNNING)))
     snapshot.apply(Synced("pods"))
     assert columns.changed.since(seen) == ()
-    snapshot.place(pod("q"), "b")
+    snapshot.assume(pod("q"), "b")
     assert columns.changed.since(seen) == [columns.rows["b"]]
     assert columns.renewed.since(nodes_seen) == ()
     snapshot.apply(Updated(ObjectKey("", "a"), node("a"), node("a", taints=(Taint("k", "", "NoSchedule"),))))
@@ -257,7 +257,7 @@ def test_only_rows_that_changed_are_stamped() -> None:
 def test_a_cache_too_far_behind_is_told_so() -> None:
     snapshot = heard(node("a"))
     for number in range(10_000):
-        snapshot.place(pod(str(number % 2)), "a")
+        snapshot.assume(pod(str(number % 2)), "a")
     assert snapshot.columns.changed.since(0) is None
     assert snapshot.columns.changed.since(snapshot.columns.changed.version - 5000) is not None
 
@@ -292,7 +292,7 @@ def test_an_error_inside_a_what_if_takes_everything_back() -> None:
 
     def stumble() -> None:
         with snapshot.what_if():
-            snapshot.place(pod(), "a")
+            snapshot.assume(pod(), "a")
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -301,7 +301,7 @@ def test_an_error_inside_a_what_if_takes_everything_back() -> None:
 
 
 def device(number: int, **facts: Any) -> Device:
-    return Device(id=number, uuid=str(number), memory=80, **{"model": "H100", **facts})
+    return Device(id=number, uuid=str(number), memory=Bytes(80), **{"model": "H100", **facts})
 
 
 def test_gpus_of_a_row() -> None:
@@ -316,7 +316,7 @@ def test_gpus_of_a_row() -> None:
         Inventory(node="a", reported_at=Instant(7.0), devices=devices),
         pod(on="a", gpu_ids=(0, 5), gpu_share=250),
     )
-    snapshot.place(pod("q"), "a", (2,))
+    snapshot.assume(pod("q"), "a", (2,))
     gpus, row = snapshot.columns.gpus, snapshot.columns.rows["a"]
     assert gpus.exists[row] == 0b100111
     assert gpus.healthy[row] == 0b100101
@@ -338,7 +338,7 @@ def test_an_inventory_that_is_taken_back_leaves_no_gpus() -> None:
 def test_amounts_too_large_to_add_are_still_compared() -> None:
     snapshot = heard(node(allocatable={"cpu": 10**30, "pods": 10**30}))
     assert used_cpu(snapshot, "a") == 0
-    snapshot.place(pod(shape=interned(Shape(requests=(("cpu", 10**29),)))), "a")
+    snapshot.assume(pod(shape=interned(Shape(requests=(("cpu", 10**29),)))), "a")
     assert used_cpu(snapshot, "a") > 0
 
 

@@ -33,6 +33,24 @@ USE, MOST = size(2, 8), size(10, 40)
             id="without-approval-its-maximum",
         ),
         pytest.param(
+            a_vm("v", USE, MOST),
+            a_vm_pod("v", "n", size(11, 16)),
+            VmAccount(reserved=MOST, buffer=size(8, 32), known=False),
+            id="an-approval-above-its-maximum-is-somebody-else's",
+        ),
+        pytest.param(
+            a_vm("v", size(12, 48), MOST),
+            a_vm_pod("v", "n", size(12, 48)),
+            VmAccount(reserved=size(12, 48)),
+            id="approved-as-it-is-used-above-its-maximum",
+        ),
+        pytest.param(
+            a_vm("v", USE, MOST),
+            a_vm_pod("v", "n", size(4, 16), requested=size(1000, 4000)),
+            VmAccount(reserved=size(4, 16), capacity_pressure=size(6, 24)),
+            id="a-request-above-its-maximum-presses-up-to-that",
+        ),
+        pytest.param(
             a_vm("v", size(12, 48), MOST),
             a_vm_pod("v", "n"),
             VmAccount(reserved=size(12, 48), known=False),

@@ -135,9 +135,9 @@ def test_a_trial_is_undone_to_the_newest_approval() -> None:
     ledger.report(key("v"))
     before = ledger.ledger("n"), ledger.ledger("m")
     with snapshot.what_if():
-        snapshot.remove(key("v"))
+        snapshot.forget(key("v"))
         assert not ledger.ledger("n").reserved
-        snapshot.place(pod, "m")
+        snapshot.assume(pod, "m")
         assert ledger.ledger("m").reserved == size(6, 8)
     assert (ledger.ledger("n"), ledger.ledger("m")) == before
 

@@ -25,7 +25,7 @@ from ullage.model.shape_terms import (
     Toleration,
     WeightedPodTerm,
 )
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Milli
 from ullage.model.vm import Vm, VmAmounts, VmMarks
 from ullage.model.vm_config import (
     VM_SOURCES,
@@ -92,7 +92,7 @@ def a_pod(rng: Random, name: str, *, on: str = "") -> Pod:
         shape=a_shape(rng, namespace, labels),
         owner=None,
         gpu_ids=tuple(sorted(rng.sample(range(4), rng.randint(1, 2)))) if on and rng.random() < 0.3 else (),
-        gpu_share=rng.choice((1000, 250)),
+        gpu_share=Milli(rng.choice((1000, 250))),
     )
 
 
@@ -218,7 +218,7 @@ def an_inventory(rng: Random, node: str) -> Inventory:
                 id=number,
                 uuid=f"{node}-{number}",
                 model=rng.choice(("A", "H")),
-                memory=80,
+                memory=Bytes(80),
                 health=rng.choice(tuple(DeviceHealth)),
                 island=rng.choice(("", "i", "j")),
             )
@@ -272,7 +272,7 @@ def a_lease(rng: Random, node: str, device: int) -> GpuLease:
         name=lease_name(node, device),
         node=node,
         device=device,
-        holds=tuple(LeaseHold(uid, 500 if len(holders) > 1 else 1000) for uid in sorted(holders)),
+        holds=tuple(LeaseHold(uid, Milli(500 if len(holders) > 1 else 1000)) for uid in sorted(holders)),
         shared=len(holders) > 1,
         renewed=Instant(0.0),
         resource_version="1",

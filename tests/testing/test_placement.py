@@ -22,7 +22,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Milli
 from ullage.testing.checks.claims import claim_breaches, gang_breaches
 from ullage.testing.checks.placement import PlacementReading, breaches
 
@@ -49,7 +49,7 @@ def a_pod(name: str, *gpus: int, node: str = "n", **facts: Any) -> Pod:
 
 
 def a_lease(gpu: int, *holders: str, node: str = "n", milli: int = 1000) -> GpuLease:
-    holds = tuple(LeaseHold(f"uid-{name}", milli) for name in holders)
+    holds = tuple(LeaseHold(f"uid-{name}", Milli(milli)) for name in holders)
     return GpuLease(
         name=f"gpu-{node}-{gpu}",
         node=node,
@@ -101,7 +101,7 @@ def notes_of(name: str, *gpus: int) -> dict[str, str]:
 def a_reading() -> PlacementReading:
     """Two pods of a gang with two GPUs of an island each, one that waits for one, and a claim nobody uses."""
     devices = tuple(
-        Device(id=gpu, uuid=f"GPU-{gpu}", model=H100, memory=1, island=f"nvlink-{gpu // 4}") for gpu in range(8)
+        Device(id=gpu, uuid=f"GPU-{gpu}", model=H100, memory=Bytes(1), island=f"nvlink-{gpu // 4}") for gpu in range(8)
     )
     return PlacementReading(
         pods=[a_pod("a", 0, 1), a_pod("b", 4, 5), a_pod("c", node="")],

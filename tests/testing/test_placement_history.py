@@ -13,7 +13,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Milli
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.testing.builders import a_namespace, a_node, a_pod
 from ullage.testing.checks.placement_history import Change, PlacementHistory, begun_too_early, breaches
@@ -34,12 +34,12 @@ def pod(name: str, *gpus: int, node: str = "n", share: int = 1000, over: bool = 
         shape=interned(Shape()),
         owner=None,
         gpu_ids=gpus,
-        gpu_share=share,
+        gpu_share=Milli(share),
     )
 
 
 def lease(gpu: int, **holders: int) -> GpuLease:
-    holds = tuple(LeaseHold(f"uid-{name}", milli) for name, milli in holders.items())
+    holds = tuple(LeaseHold(f"uid-{name}", Milli(milli)) for name, milli in holders.items())
     return GpuLease(
         name=f"gpu-n-{gpu}", node="n", device=gpu, holds=holds, shared=False, renewed=Instant(0.0), resource_version=""
     )
@@ -138,6 +138,21 @@ def test_a_breach_is_found(facts: tuple[Pod | GpuLease, ...], says: str) -> None
 )
 def test_a_gang_that_begins_too_early_is_found(facts: tuple[Told, ...], early: int) -> None:
     assert len(list(begun_too_early(in_order(facts), ("uid-a", "uid-b"), 2))) == early
+
+
+@pytest.mark.parametrize(
+    ("window", "early"), [pytest.param(0.0, 1, id="no-window"), pytest.param(0.5, 0, id="left-just-now")]
+)
+def test_a_member_that_left_between_two_calls_counts(window: float, early: int) -> None:
+    facts = (lease(0, a=1000), lease(1, b=1000), pod("a", 0), pod("b", 1))
+    gone: tuple[Told, ...] = (
+        (pod("b", 1), True),
+        (lease(1, b=1000), True),
+        (pod("a", 0), True),
+        (lease(0, a=1000), True),
+    )
+    changes = in_order((*facts, *gone, lease(2, c=1000), pod("c", 2)))
+    assert len(list(begun_too_early(changes, ("uid-a", "uid-b", "uid-c"), 2, window=window))) == early
 
 
 async def test_it_records_what_is_there_what_comes_and_what_goes() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import ClientSession, web
 
+from tests.contract.expect import eventually
 from tests.vm_agent.program import PROGRAM, a_scene
 from tests.vm_agent.town import NS
 from ullage.kube.client.resources import CRDS, PODS, VIRTUAL_MACHINES
@@ -30,6 +31,28 @@ async def test_it_goes_up_and_down_and_stops_when_told(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("{")]
     resized = [line for line in lines if line["event"] == "resized" and line["vm"] == f"{NS}/a"]
     assert [line["to"] for line in resized] == ["3 CPU and 12Gi", "1 CPU and 4Gi"], "one line for each change"
+
+
+async def test_smaller_steps_count_without_a_restart(tmp_path: Path) -> None:
+    async def log() -> str:
+        return (tmp_path / "log").read_text()
+
+    async with a_scene(tmp_path, "a") as scene:
+        scene.machine.units = 2
+        await scene.uses("a", 2)
+        file = tmp_path / "settings.yaml"
+        file.write_text(file.read_text() + "  maxStep: 1\n")
+        await eventually(log, until=lambda text: "settings file changed" in text, seconds=30)
+        before = len(scene.scheduler.requests)
+        scene.machine.units = 6
+        await scene.uses("a", 6)
+        asked = [one["resources"]["vCPUs"] for one in scene.scheduler.requests[before:]]
+        assert set(asked) - {2} == {3, 4, 5, 6}, "a unit at a time"
+        file.write_text(file.read_text() + "  cpuUnit: none\n")
+        await eventually(log, until=lambda text: "settings file refused" in text, seconds=30)
+        scene.machine.units = 1
+        await scene.uses("a", 1)
+        assert await scene.stop() == 0
 
 
 async def test_a_scheduler_that_is_slow_lies_answers_garbage_and_is_down(tmp_path: Path) -> None:

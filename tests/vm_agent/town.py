@@ -38,7 +38,7 @@ from ullage.state.vm_ledger import VmLedger
 from ullage.testing.builders import a_node
 from ullage.vm_agent.client import PermitClient
 from ullage.vm_agent.executor import ScalingPolicy
-from ullage.vm_agent.metrics_source import MetricsReading, MetricsTarget
+from ullage.vm_agent.metrics_source import MetricsEndpoint, MetricsReading, MetricsTarget
 from ullage.vm_agent.wiring import AgentOutside, VmAgent
 from ullage.watch.informer import Informer, InformerSpec, run_all, wait_all_synced
 
@@ -66,6 +66,9 @@ class ToldLoad:
     """MetricsSource: loads are set by the story and read every five seconds. None: the endpoint does not answer."""
 
     units: dict[str, int | None] = field(default_factory=dict)
+
+    def configure(self, endpoint: MetricsEndpoint) -> None:
+        """Keep the pace of the story."""
 
     async def readings(self, target: MetricsTarget) -> AsyncIterator[MetricsReading]:
         while True:

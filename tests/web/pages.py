@@ -14,6 +14,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.provisioner import DELETION_TAINT
 from ullage.observe.events import EventMessage, EventReason, ObjectReference
 from ullage.observe.probes import ListenAddress
+from ullage.web.history.writer import HistoryWriter
 from ullage.web.live import LiveView, served
 
 WIDE = ViewportSize(width=1440, height=1000)
@@ -42,10 +43,17 @@ class Show:
 
 
 @asynccontextmanager
-async def showing(chromium: Browser, make: Callable[[World, LiveView], None], **how: Any) -> AsyncIterator[Show]:
-    """The page of a world. Whatever it complains about fails the test."""
+async def showing(
+    chromium: Browser,
+    make: Callable[[World, LiveView], None],
+    *,
+    history: HistoryWriter | None = None,
+    link: str = "",
+    **how: Any,
+) -> AsyncIterator[Show]:
+    """The page of a world, opened by a link. Whatever it complains about fails the test."""
     clock = WallClock()
-    view = LiveView(clock, title="test")
+    view = LiveView(clock, title="test", history=history, history_interval=1.0)
     world = World(view.observe, clock.now())
     make(world, view)
     view.all_observed()
@@ -54,7 +62,7 @@ async def showing(chromium: Browser, make: Callable[[World, LiveView], None], **
         page = await chromium.new_page(**({"viewport": WIDE} | how))
         try:
             complaints.listen(page)
-            await page.goto(url)
+            await page.goto(f"{url}{link}")
             await expect(page.locator("#link")).to_have_text("live")
             yield Show(page, view, world)
         finally:

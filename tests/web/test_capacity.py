@@ -17,6 +17,7 @@ from ullage.model.karpenter import (
     NODE_POOL_LABEL,
     REQUEST_LABEL,
     NodeClaim,
+    NodePool,
     ObservedCondition,
     OriginalRequest,
     SmartPod,
@@ -29,7 +30,7 @@ from ullage.web.live import LiveView, follow_cluster
 from ullage.web.view.capacity import MOST_READY
 from ullage.web.view.model import DashboardModel
 from ullage.web.view.patch import PageSection, PatchSum
-from ullage.web.view.rows import CapacityRow, PageInfo
+from ullage.web.view.rows import BannerRow, CapacityRow, PageInfo
 
 SMART = ObjectKey("tensor-fusion-system", "smart-gpu-scheduler-h100-r1")
 
@@ -128,6 +129,8 @@ def test_every_state_of_a_live_request_is_seen() -> None:
             mirror.apply(view.patch())
             rows = mirror.snapshot().sections.get(PageSection.CAPACITY, {}).values()
             seen.update(row.state for row in rows if isinstance(row, CapacityRow))
+            told = mirror.snapshot().sections.get(PageSection.BANNERS, {}).values()
+            seen.update(row.kind for row in told if isinstance(row, BannerRow))
             pending = mirror.snapshot().sections.get(PageSection.PENDING, {})
             assert not [key for key in pending if "smart-gpu-scheduler" in key], "no demand of its own"
             return "Ready" in seen
@@ -136,8 +139,9 @@ def test_every_state_of_a_live_request_is_seen() -> None:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
         assert seen >= {"Pending", "Nominated", "Launched", "InventoryReady", "HandedOver", "Ready"}
+        assert "HandoverUnprotected" in seen, "the controller's condition on the NodePool, as a banner"
 
-    karpenter.play(story)
+    karpenter.play(story, pools=[karpenter.a_node_pool(protected=False)])
 
 
 def _ordered(world: World, view: LiveView) -> None:
@@ -151,6 +155,9 @@ def _ordered(world: World, view: LiveView) -> None:
         observe(Added(ObjectKey("", claim.name), claim))
     observe(Added(ObjectKey("", "gpu-x"), node_claim("gpu-x", "r1", world.now - 60, Launched=1.0)))
     observe(Added(SMART, smart_pod(world.now)))
+    told = ObservedCondition(Tristate.TRUE, "NoHandoverTaint", "nodes are open to other schedulers")
+    pool = NodePool(name="gpu-h100", uid="u", generation=1, deleting=False, unprotected=told)
+    observe(Added(ObjectKey("", pool.name), pool))
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -161,6 +168,9 @@ async def test_the_page_shows_it(chromium: Browser) -> None:
         await expect(row).to_contain_text("Launched")
         await expect(row).to_contain_text("NodeClaim gpu-x")
         await expect(row).to_contain_text("expected in")
+        await expect(row.locator(".tag.warn")).to_have_text("HandoverUnprotected")
+        banner = page.locator(".banner", has_text="HandoverUnprotected")
+        await expect(banner).to_contain_text("NodePool gpu-h100: nodes are open to other schedulers")
         await expect(row).to_contain_text("smart pod smart-gpu-scheduler-h100-r1")
         await expect(page.locator("#capacity-count")).to_have_text("1 request")
         await expect(page.locator('[data-request="nodeclaim/old-0"]')).to_contain_text("took 40 s")

@@ -20,7 +20,7 @@ from ullage.model.provisioner import DELETION_TAINT
 from ullage.observe.probes import ListenAddress
 from ullage.sim.apiserver import InMemoryTransport
 from ullage.sim.apiserver.network_faults import FaultRates, NetworkConditions, NetworkFault
-from ullage.sim.virtual_time import run_scaled
+from ullage.sim.scaled_time import run_scaled
 from ullage.testing.builders import a_pod
 from ullage.web.live import LiveView, follow_cluster, served
 from ullage.web.view.patch import PatchSum

@@ -226,7 +226,7 @@ def test_a_pod_is_explained_as_the_command_does() -> None:
     scene.world.pod("busy", gpus=8, node="a", ids=tuple(range(8)))
     scene.world.pod("half", gpus=4, node="b", ids=(0, 1, 2, 3))
     scene.world.pod("next", gpus=8)
-    said = explained(scene.picture, ObjectKey("team", "next"), now=NOW)
+    said = explained(scene.picture.copy(now=NOW), ObjectKey("team", "next"))
     assert said is not None
     assert said.verdict == "Unschedulable"
     assert {(group.reason, group.nodes) for group in said.groups} == {
@@ -241,9 +241,9 @@ def test_explaining_leaves_the_picture_as_it_was() -> None:
     scene.world.node("a")
     scene.world.pod("next", gpus=8)
     scene.settle()
-    explained(scene.picture, ObjectKey("team", "next"), now=NOW)
+    explained(scene.picture.copy(now=NOW), ObjectKey("team", "next"))
     assert set(scene.patch().sections) <= {PageSection.TOTALS, PageSection.SERIES}
 
 
 def test_a_pod_that_is_not_there_is_not_explained() -> None:
-    assert explained(DashboardModel(), ObjectKey("team", "nobody"), now=NOW) is None
+    assert explained(DashboardModel().copy(now=NOW), ObjectKey("team", "nobody")) is None

@@ -11,6 +11,7 @@ from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Owner
 from ullage.model.provisioner import DELETION_TAINT
+from ullage.model.units import Bytes
 from ullage.web.view.model import DashboardModel
 from ullage.web.view.patch import PageSection
 from ullage.web.view.rows import NodeRow, PageInfo
@@ -92,7 +93,7 @@ def test_islands_are_numbered_in_the_order_of_their_gpus() -> None:
 
 
 def test_gpus_that_stand_alone_have_no_islands() -> None:
-    alone = [Device(id=gpu, uuid=f"GPU-{gpu}", model="T4", memory=1) for gpu in (0, 3)]
+    alone = [Device(id=gpu, uuid=f"GPU-{gpu}", model="T4", memory=Bytes(1)) for gpu in (0, 3)]
     row = row_of(lambda world: world.devices("n", *alone))
     assert (row.islands, row.ids, row.model) == ((), (0, 3), "T4")
 

@@ -22,7 +22,7 @@ from ullage.model.provisioner import (
 )
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, interned
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Micros
 from ullage.web.view.pools import PoolView
 
 GIB = 2**30
@@ -55,7 +55,7 @@ class World:
         }
         self.put_node(Node(name=name, **(facts | fields)))
         if gpus:
-            template = GpuTemplate(model="H100", count=gpus, memory=80 * GIB, islands=islands, bandwidth=900)
+            template = GpuTemplate(model="H100", count=gpus, memory=Bytes(80 * GIB), islands=islands, bandwidth=900)
             self.report(Inventory(node=name, reported_at=Instant(self.now), devices=template.devices(name)))
 
     def put_node(self, node: Node) -> None:
@@ -152,7 +152,7 @@ class World:
             generation=1,
             template=NodeTemplate(
                 gpus=GpuTemplate(model="H100", count=gpus, islands=2),
-                price=round(price * MICROS),
+                price=Micros(round(price * MICROS)),
                 resources={"cpu": 96_000, "memory": 1024 * GIB * 1000},
             ),
             thresholds=PoolThresholds(max_size=16, **standing.pop("thresholds", {})),

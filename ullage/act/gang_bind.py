@@ -13,10 +13,12 @@ from ullage import errors
 from ullage.act.bind import BindStep, PodBinder, api_setback, holder_of, taken
 from ullage.act.claim_protection import ClaimProtection
 from ullage.act.concurrency import each, ended
+from ullage.act.fence import look
 from ullage.act.leases import DeviceTaken, HeldLease, LeaseClient, LeaseRequest
 from ullage.act.volumes import VolumeBinder, prepare_volumes
 from ullage.kube.client.api import KubeApi
 from ullage.model.allocation import lease_name
+from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import BindGang, BindPod
 from ullage.model.outcomes import BindFailure, GangBindOutcome, PlaceOutcome, PodNotBound
 from ullage.model.units import Seconds
@@ -44,6 +46,7 @@ class GangBinder:
         members_at_once: int = 16,
         hold_within: float = HOLD_WITHIN,
     ) -> None:
+        self._api = api
         self._book = book
         self._binder = BindStep(api, book, protection)
         self._placer = PodBinder(api, book, None, protection)
@@ -61,7 +64,7 @@ class GangBinder:
             with step(PlacementStep.LEASE, members=len(places)):
                 culprits = await self._hold(places, held)
             culprits = culprits or await self._secure(places, held)
-            culprits = culprits or await self._gone(places)
+            culprits = culprits or await self._gone(places) or await self._alone(action)
         outcomes = await (self._give_back(places, held, culprits) if culprits else self._bind(places, held))
         asked = zip(outcomes, action.places, strict=True)
         return GangBindOutcome(action, tuple(replace(outcome, action=place) for outcome, place in asked))
@@ -129,6 +132,24 @@ class GangBinder:
         """
         _, changed = await self._as_they_are(places)
         return changed
+
+    async def _alone(self, action: BindGang) -> dict[int, PodNotBound]:
+        """Failure of the first member if too few of the members bound earlier are left: the rest were no gang."""
+        if not action.beside_needed:
+            return {}
+        try:
+            there = sum(await each(action.beside, self._stays, at_once=self._at_once))
+        except errors.ApiError as error:
+            return {0: PodNotBound(action.places[0], BindFailure.API_FAILED, str(error))}
+        if there >= action.beside_needed:
+            return {}
+        why = f"{there} of {action.beside_needed} bound members that it needs are left"
+        return {0: PodNotBound(action.places[0], BindFailure.GANG_FELL_APART, why)}
+
+    async def _stays(self, member: tuple[ObjectKey, str]) -> bool:
+        key, uid = member
+        pod = await look(self._api, key)
+        return pod is not None and pod.metadata.uid == uid and pod.metadata.deletion_timestamp is None
 
     async def _bind(self, places: Sequence[BindPod], held: Held) -> tuple[PlaceOutcome, ...]:
         """Bind each member by itself. A failed one releases its Leases; the gang's timeout handles a partial gang."""

@@ -33,6 +33,7 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import BindPod
 from ullage.model.lease import HolderPod, LeaseHold
+from ullage.model.units import Milli
 
 _UNSETTLED = (errors.Unreachable, errors.ServerFailure, errors.Unreadable)
 """Errors after which a write may or may not have happened."""
@@ -110,8 +111,8 @@ class LeaseRequest:
         """Shares or MIG instances this pod requests of one device. Empty where it requests the whole device."""
         if self.instances:
             named = zip(self.devices, self.instances, strict=True)
-            return tuple(LeaseHold(uid, 0, instance) for one, instance in named if one == device)
-        return () if self.milli == MILLI_GPU else (LeaseHold(uid, self.milli),)
+            return tuple(LeaseHold(uid, Milli(0), instance) for one, instance in named if one == device)
+        return () if self.milli == MILLI_GPU else (LeaseHold(uid, Milli(self.milli)),)
 
 
 class LeaseClient:

@@ -41,14 +41,17 @@ class _LeaveAlone(Exception):
 
 
 async def write_status(
-    api: KubeApi, key: ObjectKey, uid: str, change: Callable[[KubePod], KubePod]
+    api: KubeApi, key: ObjectKey, uid: str, change: Callable[[KubePod], KubePod], *, bound_too: bool = False
 ) -> bool | PodStatusUnwritten:
-    """Write the changed status. Returns whether there was anything to write, or why nothing was written."""
+    """Write the changed status. Returns whether there was anything to write, or why nothing was written.
+
+    The status of a pod on a node is kubelet's, and is left alone unless `bound_too`.
+    """
     written = False
 
     def checked(pod: KubePod) -> KubePod:
         nonlocal written
-        _check(pod, uid)
+        _check(pod, uid, bound_too=bound_too)
         changed = change(pod)
         written = changed != pod
         return changed
@@ -64,12 +67,12 @@ async def write_status(
     return written
 
 
-def _check(pod: KubePod, uid: str) -> None:
+def _check(pod: KubePod, uid: str, *, bound_too: bool) -> None:
     if pod.metadata.uid != uid:
         raise _LeaveAlone(MarkFailure.POD_GONE, "another pod has its name now")
     if pod.metadata.deletion_timestamp is not None:
         raise _LeaveAlone(MarkFailure.POD_GONE, "it is being deleted")
-    if pod.spec.node_name:
+    if pod.spec.node_name and not bound_too:
         raise _LeaveAlone(MarkFailure.POD_BOUND, f"it is on {pod.spec.node_name}")
 
 

@@ -19,6 +19,7 @@ from ullage.kube.client.resources import NODE_POOLS, NODES, PODS
 from ullage.kube.objects.meta import Condition
 from ullage.kube.objects.node import KubeNode, KubeTaint
 from ullage.kube.objects.pod import KubePod, KubeToleration
+from ullage.kube.read.karpenter import read_handover_node
 from ullage.kube.timestamps import write_micro_time, write_time
 from ullage.kube.write import conditions
 from ullage.kube.write.node_pool import conditions_patch, unprotected
@@ -140,8 +141,12 @@ class SmartPodActuator:
         how = Deletion(uid=intent.uid, grace_seconds=intent.grace_seconds)
         try:
             await self._api.delete(PODS, intent.key.name, intent.key.namespace, how=how)
+            left = await self._api.get(PODS, intent.key.name, intent.key.namespace) if intent.again else None
         except (errors.NotFound, errors.Conflict):
             return IntentDone(intent, written=False)  # the pod is gone, or another one has its name
+        if left is not None and left.metadata.uid == intent.uid:
+            held = ", ".join(left.metadata.finalizers)
+            return IntentFailed(intent, f"pod {intent.key} does not go: its finalizers are {held}")
         return IntentDone(intent)
 
     async def _admit(self, intent: AdmitWaitingPod) -> KarpenterOutcome:
@@ -185,7 +190,11 @@ class SmartPodActuator:
         now = write_time(self._clock.now())
         # For people alone: what is decided on is the annotation, so that a pod bound meanwhile needs no condition.
         await write_status(
-            self._api, intent.pod.key, intent.pod.uid, lambda pod: _with_capacity_condition(pod, intent.failure, now)
+            self._api,
+            intent.pod.key,
+            intent.pod.uid,
+            lambda pod: _with_capacity_condition(pod, intent.failure, now),
+            bound_too=intent.failure is None,
         )
         return IntentDone(intent)
 
@@ -245,9 +254,10 @@ def _refused(intent: KarpenterIntent, error: errors.ApiError) -> KarpenterOutcom
 
 
 def _closed(node: KubeNode, intent: ReserveNode, note: str) -> KubeNode | None:
-    request = intent.handover.request
+    request, known = intent.handover.request, read_handover_node(node).handover
     value = next((one.value for one in node.spec.taints if one.key == HANDOVER), None)
-    if value not in (None, UNCLAIMED, request):
+    is_under_way = known is not None and known.request == request
+    if value not in (None, UNCLAIMED, request) and not is_under_way:
         return None
     taint = KubeTaint(key=HANDOVER, value=request, effect=NO_SCHEDULE)
     if value == request:

@@ -13,6 +13,7 @@ from ullage.act.concurrency import each
 from ullage.act.vms import VmActuator
 from ullage.clock import Clock
 from ullage.config.settings import DrainingSettings
+from ullage.config.vms import VmSettings
 from ullage.kube.client.api import KubeApi
 from ullage.kube.client.resources import PODS, VIRTUAL_MACHINE_MIGRATIONS, VIRTUAL_MACHINES
 from ullage.kube.read.vm import read_vm_migration
@@ -36,6 +37,11 @@ class VmMovePace:
 
     deadline: float = DrainingSettings().max_vm_migration_time
     at_once: int = 2
+
+    @classmethod
+    def of(cls, settings: DrainingSettings, vms: VmSettings) -> "VmMovePace":
+        """Limits of these settings."""
+        return cls(deadline=settings.max_vm_migration_time, at_once=vms.migrations_per_node)
 
 
 @dataclass(frozen=True, slots=True)

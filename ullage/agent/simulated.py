@@ -18,6 +18,7 @@ from ullage.decide.inventory.gpu_readings import (
 )
 from ullage.errors import UserError
 from ullage.model.device import MOST_DEVICES, MigInstance
+from ullage.model.units import Bytes
 
 MIB = 1 << 20
 
@@ -124,7 +125,7 @@ class SimulatedReader:
     def __init__(self, gpu_set: SimulatedGpuSet, node: str) -> None:
         """UUIDs are made from the node's name: the same each time, and no two nodes share one."""
         self.vitals = [
-            GpuSample(counters=GpuErrorCounters(uncorrected_now=0), utilisation=0, memory_used=0)
+            GpuSample(counters=GpuErrorCounters(uncorrected_now=0), utilisation=0, memory_used=Bytes(0))
         ] * gpu_set.count
         self.troubles: dict[int, GpuReadError] = {}
         self.hangs = False
@@ -168,12 +169,12 @@ def _card(gpu_set: SimulatedGpuSet, node: str, gpu: int) -> GpuInfo:
         uuid=f"GPU-{node}-{gpu}",
         bus_id=_bus(gpu),
         model=product.name,
-        memory=product.mib * MIB,
+        memory=Bytes(product.mib * MIB),
         links=tuple(_links(gpu_set, gpu)),
         link_rate=product.rate if product.links else 0,
         partitioned=gpu in gpu_set.mig,
         mig=tuple(
-            MigInstance(f"MIG-{node}-{gpu}-{number}", profile, _profile_bytes(profile))
+            MigInstance(f"MIG-{node}-{gpu}-{number}", profile, Bytes(_profile_bytes(profile)))
             for number, profile in enumerate(gpu_set.mig.get(gpu, ()))
         ),
     )

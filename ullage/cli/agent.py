@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.process import LISTEN_HELP, identity, listen_address, until_stopped
+from ullage.cli.process import LISTEN_HELP, identity, listen_address, reporting_rights, until_stopped
 from ullage.model.lease import LEASE_NAMESPACE
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ async def _serve(
     from ullage.observe.probes import serving
 
     host = await places.open(settings.node)
-    api = open_api(find_access(choice.kubeconfig, choice.context))
+    api = open_api(find_access(choice.kubeconfig, choice.context), around=reporting_rights)
     try:
         if GPU_NODE_STATUSES not in await api.discover():
             raise UserError("the cluster does not serve GpuNodeStatus; run `ullage install --apply` first")

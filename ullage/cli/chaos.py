@@ -3,9 +3,12 @@
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from ullage.cli.output_file import write_whole
+from ullage.errors import UserError
 
 if TYPE_CHECKING:
     from ullage.sim.chaos.coverage import FaultCoverage
@@ -17,6 +20,7 @@ Examples:
   ullage chaos --seeds 60
   ullage chaos --seeds 1000 --first 5000 --processes 2
   ullage chaos --seeds 200 --coverage
+  ullage chaos --seeds 200 --fail-fast
   ullage chaos --replay chaos-57.json
 """
 
@@ -26,6 +30,7 @@ Examples:
 @click.option("--first", type=click.IntRange(0), default=0, show_default=True, help="First seed.")
 @click.option("--processes", type=click.IntRange(1, 64), default=1, show_default=True, help="Stories played at once.")
 @click.option("--replay", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Play this story file.")
+@click.option("--fail-fast", is_flag=True, help="End at the first story that fails, and do not cut it down.")
 @click.option("--coverage", is_flag=True, help="List pairs of call site and fault that never met.")
 @click.option(
     "--output",
@@ -34,7 +39,7 @@ Examples:
     show_default=True,
     help="Folder for stories that fail.",
 )
-def command(seeds: int, first: int, processes: int, replay: Path | None, coverage: bool, output: Path) -> int:
+def command(seeds: int, first: int, processes: int, replay: Path | None, **options: Any) -> int:
     """Play stories of jobs and faults on a simulated cluster. Exits with 1 if a promise is broken.
 
     A failing story is cut down, printed, and written to chaos-SEED.json, which --replay plays again.
@@ -44,9 +49,14 @@ def command(seeds: int, first: int, processes: int, replay: Path | None, coverag
 
     if replay is not None:
         return _replayed(read_story(replay.read_bytes(), str(replay)))
+    output: Path = options["output"]
+    _made(output)
     met, failed = FaultCoverage(), 0
     for number, result in enumerate(_results(range(first, first + seeds), processes), 1):
         met.add(result.coverage)
+        if result.failure is not None and options["fail_fast"]:
+            click.echo(f"seed {result.story.seed}: {result.failure.rule}: {result.failure.sentence}")
+            return 1
         if result.failure is not None:
             failed += 1
             _report(result, output)
@@ -55,9 +65,17 @@ def command(seeds: int, first: int, processes: int, replay: Path | None, coverag
     click.echo(f"{seeds} stories, {failed} failed, {sum(met.injected.values())} faults injected:")
     for kind, count in sorted(met.injected.items(), key=lambda item: (-item[1], item[0])):
         click.echo(f"  {count:6}  {kind}")
-    if coverage:
+    if options["coverage"]:
         _print_coverage(met)
     return 1 if failed else 0
+
+
+def _made(folder: Path) -> None:
+    """Make the folder for stories before the first one is played: they take long."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"--output {folder}: {error.strerror}; choose a folder you can write to") from error
 
 
 def _results(seeds: range, processes: int) -> "Iterator[ChaosResult]":
@@ -101,9 +119,8 @@ def _report(result: "ChaosResult", output: Path) -> None:
     rule = failure.rule
     story = shrunk(story, lambda one: (found := play(one).failure) is not None and found.rule == rule).story
     failure = play(story).failure or failure
-    output.mkdir(parents=True, exist_ok=True)
     path = output / f"chaos-{story.seed}.json"
-    path.write_bytes(write_story(story, f"{failure.rule}: {failure.sentence}"))
+    write_whole(path, write_story(story, f"{failure.rule}: {failure.sentence}"), "--output")
     click.echo("\n".join(f"  {line}" for line in story_in_lines(story)))
     click.echo(f"  again: ullage chaos --replay {path}")
 

@@ -10,6 +10,7 @@ SCENARIOS = {
     "tour": "claims, a gang that waits, nodes bought and drained, a GPU that dies",
     "crowding": "a fleet that cannot grow: packing against fragmentation, gangs, preemption",
     "ebb": "load leaves a large pool: nodes are drained in parallel, budgets are kept",
+    "fleet": "two hundred nodes of four models: services, shares, large gangs, a night",
     "karpenter": "requests without a GPU make Karpenter buy nodes, and get them before anybody else",
     "vms": "live-resizable VMs: permits, pressure and migration",
 }
@@ -20,6 +21,7 @@ EXAMPLES = """\b
 Examples:
   ullage demo
   ullage demo --scenario ebb --speed 60
+  ullage demo --scenario fleet --speed 10
   ullage demo --scenario list
   ullage demo --no-browser --duration 120 > story.txt
 """
@@ -74,6 +76,13 @@ def command(**options: Any) -> None:
     A simulated API server, kubelets, workload controllers and a cloud, with the real scheduler, webhook, provisioner,
     drain and node agents at work. Watch it in this terminal and in a browser, and talk to it with kubectl. Nothing
     outside this process is touched, and nothing is left behind.
+
+    \b
+    Keys, also as buttons in the browser:
+      space  pause and go on      s  one step      + -  speed
+      r  from the beginning, the same seed tells the same story
+      b  break a GPU   f  fix GPUs   g  add a gang   d  drain a node
+      q  quit
     """
     asked = DemoOptions(**options)
     if asked.scenario == "list":

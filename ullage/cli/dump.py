@@ -1,14 +1,12 @@
 """`ullage dump`: the cluster as ullage sees it, for bug reports and for the simulator."""
 
 import asyncio
-import shutil
-from contextlib import suppress
 from pathlib import Path
 
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.errors import UserError
+from ullage.cli.output_file import write_whole
 
 EXAMPLES = """\b
 Examples:
@@ -30,7 +28,7 @@ def command(output: str | None, kubeconfig: str | None, context: str | None) -> 
     if output is None:
         click.echo(text.decode())
         return
-    _replace(Path(output), text + b"\n")
+    write_whole(Path(output), text + b"\n", "--output")
 
 
 async def _read(choice: ClusterChoice) -> bytes:
@@ -51,26 +49,3 @@ async def _read(choice: ClusterChoice) -> bytes:
 
 def _warn(text: str) -> None:
     click.echo(f"warning: {text}; it is left out", err=True)
-
-
-def _replace(path: Path, text: bytes) -> None:
-    """Write all or nothing: a full disk or Ctrl-C leaves the old content. A link stays one; a device is written to."""
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(text)
-        else:
-            _swap(path.resolve(), text)
-    except OSError as error:
-        raise UserError(f"--output {path}: {error.strerror}; choose a file in a folder you can write to") from error
-
-
-def _swap(path: Path, text: bytes) -> None:
-    beside = path.with_name(f".{path.name}.part")
-    try:
-        beside.write_bytes(text)
-        if path.exists():
-            shutil.copymode(path, beside)
-        beside.replace(path)
-    finally:
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)

@@ -11,9 +11,9 @@ import click
 from click.core import ParameterSource
 
 from ullage import __version__
+from ullage.cli.output_file import check_writable, write_whole
 from ullage.cli.progress import ProgressDisplay, shown
 from ullage.cli.table import aligned
-from ullage.errors import UserError
 from ullage.observe.log import configure
 
 if TYPE_CHECKING:
@@ -38,6 +38,11 @@ class ResultOutput:
     quiet: bool = False
     command: str = ""
     """Command line of the report."""
+
+    def check(self) -> None:
+        """Check before the runs that the report can be written. Raises UserError."""
+        if self.report is not None:
+            check_writable(Path(self.report), "--report")
 
     @property
     def about(self) -> dict[str, str]:
@@ -92,6 +97,7 @@ def common_options(command: Callable[..., None]) -> Callable[..., None]:
 def run_and_show(recipes: "Sequence[RunSpec]", where: RunLocation, showing: ResultOutput) -> None:
     """Run them all, then print and write what was asked for. Exits with 1 where something broke."""
     _hush()
+    showing.check()
     with shown([recipe.label for recipe in recipes], quiet=showing.quiet) as display:
         outcomes = _run(recipes, where, showing.compare, display)
     show(outcomes, showing)
@@ -102,6 +108,7 @@ def show_one(run: "PreparedRun", showing: ResultOutput) -> None:
     from ullage.sim.experiment.run import play
 
     _hush()
+    showing.check()
     with shown([run.label], quiet=showing.quiet) as display:
         outcome = play(run, on_progress=display.far)
     show([outcome], showing)
@@ -198,7 +205,4 @@ def _print_violation(outcome: "RunOutcome", path: str) -> None:
 
 
 def _write(path: str, text: str | bytes, option: str) -> None:
-    try:
-        Path(path).write_bytes(text.encode() if isinstance(text, str) else text)
-    except OSError as error:
-        raise UserError(f"{option} {path}: {error.strerror}; choose a file in a folder you can write to") from error
+    write_whole(Path(path), text.encode() if isinstance(text, str) else text, option)

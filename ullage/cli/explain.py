@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster_input import ClusterInput, ClusterInputChoice, scene_options
+from ullage.cli.setting_options import read_options, setting_options
 from ullage.cli.table import aligned
 from ullage.errors import UserError
 from ullage.model.units import Instant
@@ -14,6 +15,7 @@ from ullage.model.units import Instant
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ullage.config.vms import VmSettings
     from ullage.decide.explain.pod import PodExplanation
     from ullage.decide.explain.proof import ProvedRemedy
     from ullage.model.fact_event import ObjectKey
@@ -57,8 +59,9 @@ Examples:
     show_default=True,
     help="For whom to print.",
 )
+@setting_options()
 @click.option("--prove", is_flag=True, help="Try every advice on a copy of the cluster, and say whether it works.")
-def command(where: ClusterInputChoice, what: str, policy: str, output: str, prove: bool) -> None:
+def command(where: ClusterInputChoice, what: str, policy: str, output: str, prove: bool, **options: Any) -> None:
     """Say why something is as it is: the obstacle first, then what would help, with commands to copy.
 
     KIND is pod, claim, gang, quota, node, nodeprovisioner or vm. Of a pod: why it waits, and what every node answers.
@@ -70,12 +73,13 @@ def command(where: ClusterInputChoice, what: str, policy: str, output: str, prov
 
     Nodes are asked as they are, before other pods that wait are placed; whether the pod gets a place after those ahead
     of it in the queue is said beside. Without -f the cluster of the kubeconfig is read; nothing in it is changed. With
-    -f the time is that of the newest GpuNodeStatus report in the files.
+    -f the time is that of the newest GpuNodeStatus report in the files. Of --settings the section `vms` counts, for
+    VMs: give the scheduler's file, or its migrations are explained by the defaults.
     """
     kind, namespace, name = parsed(what)
     scene = where.load()
     if kind == "vm":
-        _explain_vm(scene, namespace, name, output)
+        _explain_vm(scene, (namespace, name), read_options(options).vms, output)
         return
     if kind != "pod":
         from ullage.cli.explain_others import explain_other
@@ -127,19 +131,21 @@ def parsed(what: str) -> tuple[str, str, str]:
     return kind, "" if len(rest) == 1 else rest[0], rest[-1]
 
 
-def _explain_vm(scene: ClusterInput, namespace: str, name: str, output: str) -> None:
+def _explain_vm(scene: ClusterInput, what: tuple[str, str], settings: "VmSettings", output: str) -> None:
+    from ullage.cli.plan_drain import plan_time
+    from ullage.control.vms.wiring import vm_rules
     from ullage.decide.explain.vm import explain_vm
-    from ullage.decide.vms.migration import MigrationRules
+    from ullage.decide.scheduling.assignment import PodAssigner
     from ullage.model.fact_event import ObjectKey
-    from ullage.model.units import Instant
 
-    key, room = ObjectKey(namespace or scene.namespace, name), scene.snapshot.vms
+    namespace, name = what
+    key = ObjectKey(namespace or scene.namespace, name)
     vm = scene.snapshot.state.vms.get(key)
     if vm is None:
         known = sorted(str(one) for one in scene.snapshot.state.vms)[:MOST_NAMES]
         hint = f"; there is {' and '.join(known)}" if known else "; there is no VirtualMachine at all"
         raise UserError(f"VirtualMachine {key} is not in {scene.origin}{hint}")
-    said = explain_vm(room, vm, MigrationRules(), now=Instant(scene.now))
+    said = explain_vm(PodAssigner(scene.snapshot).engine, vm, vm_rules(settings), now=Instant(plan_time(scene)))
     if output == "json":
         import msgspec
 

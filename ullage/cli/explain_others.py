@@ -22,7 +22,7 @@ def explain_other(scene: ClusterInput, where: ClusterInputChoice, named: Named, 
     """Explanation as text or JSON. Raises UserError if there is no such object."""
     kind, namespace, name = named
     if kind in ("node", "nodeprovisioner"):
-        answer = _node(scene, where, name) if kind == "node" else _pool(scene, name)
+        answer = _node(scene, where, name) if kind == "node" else _pool(scene, name, prove=prove)
         found = answer or _missing(scene, kind, name, _names_of(scene, kind))
     else:
         found = _namespaced(scene, named, prove=prove) or _missing(
@@ -68,17 +68,26 @@ def _node(scene: ClusterInput, where: ClusterInputChoice, name: str) -> "Answer 
     return explain_node(assigner, name, plan, _fleet(scene), now=Instant(scene.now))
 
 
-def _pool(scene: ClusterInput, name: str) -> "Answer | None":
-    from ullage.decide.explain.provisioner import explain_provisioner
+def _pool(scene: ClusterInput, name: str, *, prove: bool) -> "Answer | None":
+    from ullage.decide.explain.pod import explain_pod
+    from ullage.decide.explain.provisioner import blocked_pods, explain_provisioner
 
     fleet = _fleet(scene)
-    return None if fleet is None else explain_provisioner(fleet, name, now=Instant(scene.now))
+    answer = None if fleet is None else explain_provisioner(fleet, name, now=Instant(scene.now))
+    blocked = blocked_pods(fleet, name) if fleet is not None and answer is not None and prove else []
+    if answer is None or not blocked:
+        return answer
+    pod, known = scene.snapshot.state.pods[blocked[0]], replace(scene.known, pools=scene.provisioners)
+    said = explain_pod(scene.snapshot, pod, known, now=Instant(scene.now), every=True)
+    tried = tuple(one for one in said.remedies if f"NodeProvisioner {name}" in one.remedy.sentence)
+    steps = tuple(one.remedy.sentence for one in tried)
+    return replace(answer, steps=steps or answer.steps, remedies=tried)
 
 
 def _fleet(scene: ClusterInput) -> "FleetPlan | None":
-    from ullage.decide.provisioning.pending import pending_pods_and_gangs
     from ullage.decide.provisioning.planner import FleetFacts, plan_fleet
     from ullage.decide.provisioning.pool_nodes import machines_of_nodes
+    from ullage.decide.provisioning.vm_demand import pending_and_vms_in_need
     from ullage.decide.scheduling.assignment import PodAssigner
 
     if not scene.provisioners:
@@ -86,7 +95,7 @@ def _fleet(scene: ClusterInput) -> "FleetPlan | None":
     assigner = PodAssigner(scene.snapshot, unreadable_claims=scene.known.unreadable_claims)
     machines = machines_of_nodes(scene.provisioners, scene.snapshot)
     fleet = FleetFacts(provisioners=scene.provisioners, instances=machines)
-    return plan_fleet(assigner.engine, fleet, pending_pods_and_gangs(assigner), now=Instant(scene.now))
+    return plan_fleet(assigner.engine, fleet, pending_and_vms_in_need(assigner), now=Instant(scene.now))
 
 
 def _names_of(scene: ClusterInput, kind: str) -> list[str]:

@@ -48,10 +48,13 @@ Examples:
     "--definitions-only", is_flag=True, help="Our kinds and the namespace, for processes outside the cluster."
 )
 @click.option("--pod-group", is_flag=True, help="The definition of PodGroup too. --apply sees for itself.")
-@click.option("--settings", "settings_file", metavar="FILE", help="Settings file of the scheduler and the controller.")
+@click.option("--settings", "settings_file", metavar="FILE", help="Settings file of the components.")
 @click.option("--network-policies", is_flag=True, help="NetworkPolicies: only the declared ports can be reached.")
 @click.option(
     "--monitoring", is_flag=True, help="ServiceMonitors, alert rules, Grafana dashboard (Prometheus operator)."
+)
+@click.option(
+    "--history-claim", metavar="NAME", default="", help="PersistentVolumeClaim that keeps the dashboard's history."
 )
 @click.option("--simulate", metavar="BOARD", default="", help="Agents report GPUs that are not there: 8xH100-SXM.")
 @click.option(
@@ -91,6 +94,7 @@ def read_options(options: dict[str, Any]) -> "InstallOptions":
         settings=_settings(options["settings_file"]),
         network_policies=options["network_policies"],
         monitoring=options["monitoring"],
+        history_claim=options["history_claim"],
         simulate=options["simulate"],
     )
     if options["definitions_only"]:

@@ -8,11 +8,13 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import click
 
 from ullage import __version__
 from ullage.cli.error_messages import complain
+from ullage.cli.start import INTERRUPTED
 from ullage.observe.log import LEVELS, configure
 
 
@@ -37,6 +39,7 @@ VERBS: Mapping[str, Verb] = {
     "explain": Verb("ullage.cli.explain", "Why a pod is where it is, or nowhere."),
     "install": Verb("ullage.cli.install", "Print or apply what a cluster needs for Ullage."),
     "plan": Verb("ullage.cli.plan", "What would be done, without doing it."),
+    "record": Verb("ullage.cli.record", "What happens to a cluster, as a story for `ullage replay`."),
     "replay": Verb("ullage.cli.replay", "What would have happened to a cluster with other settings."),
     "scheduler": Verb("ullage.cli.scheduler", "Place pods on exact GPUs, until stopped."),
     "simulate": Verb("ullage.cli.simulate", "Try a policy on a workload before you pay for it."),
@@ -48,8 +51,18 @@ VERBS: Mapping[str, Verb] = {
 }
 
 
+class Interrupted(BaseException):
+    """Ctrl-C while a verb is at work. Of a KeyboardInterrupt click would print an empty line of its own."""
+
+
 class Verbs(click.Group):
     """A group whose commands are imported when they are called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as stopped:
+            raise Interrupted from stopped
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return sorted(VERBS)
@@ -113,9 +126,10 @@ def run(arguments: Sequence[str], *, called: str = "ullage") -> int:
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return 130
+    except (click.Abort, KeyboardInterrupt, Interrupted):
+        # A terminal shows ^C: the word stands on a line of its own.
+        click.echo("\ninterrupted" if sys.stderr.isatty() else "interrupted", err=True)
+        return INTERRUPTED
     except click.exceptions.Exit as done:
         return done.exit_code
     except BrokenPipeError:

@@ -1,10 +1,12 @@
 """`ullage plan …`: what would be done, without doing it."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ullage.cli.cluster_input import ClusterInputChoice, scene_options
+from ullage.cli.explain import remedies_as_json
 from ullage.cli.plan_drain import drain
 from ullage.cli.plan_scale import scale
 from ullage.cli.plan_schedule_text import plan_lines
@@ -29,6 +31,7 @@ Examples:
   ullage plan schedule -f cluster.yaml -f new-pods.yaml
   kubectl get nodes,pods,gpunodestatuses,gpuclaims -A -o yaml | ullage plan schedule -f - -o json
   ullage plan schedule --policy packing --exit-code
+  ullage plan schedule -f cluster.yaml --prove
 """
 
 
@@ -54,24 +57,29 @@ command.add_command(drain)
 @click.option(
     "--exit-code", is_flag=True, help=f"Exit with {UNSCHEDULABLE} if a pod has no place; otherwise that is 0."
 )
+@click.option("--prove", is_flag=True, help="Try every advice on a copy of the cluster, and say whether it works.")
 @click.option("--all", "every", is_flag=True, help="A line for every pod, also where there are many of a workload.")
-def schedule(where: ClusterInputChoice, policy: str, output: str, exit_code: bool, every: bool) -> None:
+def schedule(where: ClusterInputChoice, policy: str, output: str, **how: bool) -> None:
     """Decide where every pod without a node would go, whatever scheduler it names, with the code of `ullage scheduler`.
 
     Without -f the cluster of the kubeconfig is read; nothing in it is changed. With -f pods that have a nodeName run
     there, and the time is that of the newest GpuNodeStatus report in the files: the same files give the same plan.
+    With --prove the advice for pods without a place is what `ullage explain` says, NodeProvisioners included, and is
+    tried on a copy of the cluster for one pod of each kind.
     """
     from ullage.decide.explain.plan_schedule import plan_schedule
 
     scene = where.load()
-    plan = plan_schedule(scene.snapshot, scene.known, now=Instant(scene.now), policy=policy)
+    prove = how["prove"]
+    known = replace(scene.known, pools=scene.provisioners) if prove else scene.known
+    plan = plan_schedule(scene.snapshot, known, now=Instant(scene.now), policy=policy, prove=prove)
     if output == "json":
         import msgspec
 
         click.echo(msgspec.json.format(msgspec.json.encode(as_json(plan)), indent=2))
     else:
-        click.echo("\n".join(plan_lines(plan, every=every)))
-    if exit_code and plan.unschedulable:
+        click.echo("\n".join(plan_lines(plan, every=how["every"])))
+    if how["exit_code"] and plan.unschedulable:
         raise click.exceptions.Exit(UNSCHEDULABLE)
 
 
@@ -109,7 +117,10 @@ def _unplaced(one: "UnschedulablePod") -> dict[str, Any]:
         {"reason": why.reason.value, "nodes": why.nodes, "example": why.example or None, "detail": why.detail}
         for why in one.rejections
     ]
-    return {"pod": str(one.pod), "reason": one.reason, "reasons": reasons, "helps": list(one.steps)}
+    written = {"pod": str(one.pod), "reason": one.reason, "reasons": reasons, "helps": list(one.steps)}
+    if one.tried_for is not None:
+        written |= {"triedFor": str(one.tried_for), "remedies": remedies_as_json(one.remedies)}
+    return written
 
 
 def _gang(one: "GangPlan") -> dict[str, Any]:

@@ -8,6 +8,7 @@ from ullage.cli.cluster_input import ClusterInputChoice, scene_options
 from ullage.cli.plan_schedule_text import pods_named, workload_of
 from ullage.cli.setting_options import read_options, setting_options
 from ullage.cli.table import aligned
+from ullage.decide.provisioning.vm_demand import moved_from
 from ullage.errors import UserError
 from ullage.model.units import Instant
 
@@ -68,7 +69,7 @@ def as_json(plan: "ScalePlan") -> dict[str, Any]:
         "steps": [_step(one) for one in plan.steps],
         "pools": {name: {"from": before, "to": after} for name, (before, after) in plan.sizes.items()},
         "unmet": [
-            {"pod": str(pod), "provisioners": {name: why.value for name, why in refusals.items()}}
+            {"pod": str(moved_from(pod)), "provisioners": {name: why.value for name, why in refusals.items()}}
             for pod, refusals in sorted(plan.unmet.items())
         ],
         "settled": plan.settled,
@@ -98,11 +99,16 @@ def as_lines(plan: "ScalePlan") -> list[str]:
         rows = [("LOOP", "AFTER", "PROVISIONER", "STEP", "COUNT", "SIZE", "NODES", "WHY"), *map(_row, plan.steps)]
         lines += [*aligned(rows), ""]
     unmet: dict[tuple[str, str], list[ObjectKey]] = {}
+    moves: list[str] = []
     for pod, refusals in sorted(plan.unmet.items()):
         said = ", ".join(f"{name}: {why.value}" for name, why in refusals.items())
+        if (vm := moved_from(pod)) != pod:
+            moves.append(f"VM pod {vm} finds no other node ({said})")
+            continue
         unmet.setdefault((workload_of(pod), said), []).append(pod)
     for (_, said), pods in unmet.items():
         lines.append(f"{pods_named(pods)} {'stays' if len(pods) == 1 else 'stay'} without a node ({said})")
+    lines += moves
     sizes = ", ".join(f"{name} {before} -> {after}" for name, (before, after) in plan.sizes.items())
     return [*lines, sizes if plan.settled else f"{sizes}; not settled after the last loop shown"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ullage.cli.explain import advice_lines
 from ullage.cli.table import aligned
 from ullage.decide.explain.waiting_groups import without_generated
 
@@ -83,7 +84,7 @@ def _alike(pods: "Sequence[UnschedulablePod]", *, every: bool) -> "list[list[Uns
         return [[one] for one in pods]
     found: dict[object, list[UnschedulablePod]] = {}
     for one in pods:
-        found.setdefault((workload_of(one.pod), one.rejections, one.steps), []).append(one)
+        found.setdefault((workload_of(one.pod), one.rejections, one.steps, one.tried_for), []).append(one)
     return list(found.values())
 
 
@@ -97,7 +98,10 @@ def _reason_lines(one: "UnschedulablePod") -> list[str]:
         (f"  {why.nodes} {'node' if why.nodes == 1 else 'nodes'}", why.reason.value, _example(why.example, why.detail))
         for why in one.rejections
     ]
-    return [*aligned(rows), *(f"  helps: {step}" for step in one.steps)]
+    if one.tried_for is None:
+        return [*aligned(rows), *(f"  helps: {step}" for step in one.steps)]
+    tried = advice_lines(one.steps, one.remedies, prove=True)
+    return [*aligned(rows), f"  helps, tried for {one.tried_for}:", *(f"  {line}" for line in tried)]
 
 
 def _example(node: str, detail: str) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ullage.kube.auth.access import ClusterAccess
     from ullage.kube.client.api import KubeApi
     from ullage.kube.client.resource import Resource
+    from ullage.kube.client.transport import Transport
     from ullage.observe.probes import ListenAddress
     from ullage.state.snapshot import ClusterSnapshot
 
@@ -73,6 +74,20 @@ async def pages(
         yield
 
 
+def reporting_rights(transport: "Transport") -> "Transport":
+    """The transport of a component: a right that its role lacks is logged once, and when it is there again."""
+    import structlog
+
+    from ullage.kube.client.rights import RightsTransport
+
+    log = structlog.get_logger("rights")
+    return RightsTransport(
+        transport,
+        lambda right, said: log.error("right missing", right=right, error=said, next="ullage check"),
+        lambda right: log.info("right there again", right=right),
+    )
+
+
 @asynccontextmanager
 async def api_of_term(access: "ClusterAccess", leadership: "Leadership | None") -> "AsyncIterator[KubeApi]":
     """Connections of one term's own; with a leadership, writes are refused once it is over."""
@@ -82,7 +97,7 @@ async def api_of_term(access: "ClusterAccess", leadership: "Leadership | None") 
     from ullage.kube.client.rest import RestApi
     from ullage.kube.http.http import HttpTransport
 
-    wire = HttpTransport(access.endpoint, access.credentials)
+    wire = reporting_rights(HttpTransport(access.endpoint, access.credentials))
     try:
         yield RestApi(wire if leadership is None else GuardedTransport(wire, leadership), rng=random.Random())
     finally:

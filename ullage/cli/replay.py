@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from ullage.state.dump import Dump
 
 _MOST_NAMED = 3
+_DAY = "24h"
 
 EXAMPLES = """\b
 Examples:
   ullage dump -o state.json && ullage replay state.json --settings other.yaml --duration 6h
   ullage replay state.json --compare packing spread --pods-run 2h --report out.html
+  ullage record -o story.json --duration 30m && ullage replay story.json
   ullage replay ullage-violation.json
 """
 
@@ -29,7 +31,11 @@ Examples:
 @click.command("replay", epilog=EXAMPLES)
 @click.argument("file", metavar="FILE")
 @click.argument("policies", nargs=-1, metavar="[POLICY]...")
-@click.option("--duration", default="24h", show_default=True, metavar="DURATION", help="Simulated time to end after.")
+@click.option(
+    "--duration",
+    metavar="DURATION",
+    help="Simulated time to end after. Default: the length of a recording; 24h of a dump.",
+)
 @click.option(
     "--pods-run",
     metavar="DURATION",
@@ -43,8 +49,8 @@ def command(file: str, policies: tuple[str, ...], **options: Any) -> None:
     """Simulate what would have happened to a cluster with other settings.
 
     FILE is a dump of `ullage dump`: from that moment on the cluster goes on as a simulated one, with the live loops. Or
-    it is the file a broken simulation left: then exactly that is run again. A POLICY is a settings file or the name of
-    a GPU policy.
+    a recording of `ullage record`: then what users and machines did is done again, too. Or the file a broken simulation
+    left: then exactly that is run again. A POLICY is a settings file or the name of a GPU policy.
     """
     from ullage.sim.world.violation import is_replay
 
@@ -114,11 +120,18 @@ def _recipe(dump: "Dump", label: str, settings: "Settings", options: dict[str, A
         fleet=restored_fleet(dump),
         settings=settings,
         seed=options["seed"],
-        duration=read_length(options["duration"], "--duration"),
+        duration=_length(dump, options["duration"]),
         invariants=options["invariants"],
         restored=restored_objects(dump, pods_run),
         epoch=dump.taken_at,
+        steps=dump.steps,
     )
+
+
+def _length(dump: "Dump", said: str | None) -> float:
+    if said is not None:
+        return read_length(said, "--duration")
+    return read_length(_DAY, "--duration") if dump.recorded_seconds is None else dump.recorded_seconds
 
 
 def _workload(options: dict[str, Any]) -> "Workload":

@@ -21,6 +21,7 @@ from ullage.cli.process import (
     listen_address,
     on_snapshot,
     pages,
+    reporting_rights,
     run_fast,
 )
 from ullage.cli.setting_options import FILE, following_settings, read_options, refuse_random, setting_options
@@ -118,7 +119,8 @@ def read_serving(options: "Mapping[str, Any]", namespace: str) -> "VmServing":
         raise UserError("--permits and --state: give HOST:PORT")
     names = tuple(options["permit_names"]) or names_for(WebhookEndpoint(namespace, PERMIT_SERVICE))
     certificate = PermitCertificate(names=names, secret=SecretName(namespace, PERMIT_SECRET))
-    return VmServing(permits=permits, state=state, certificate=certificate, insecure=options["insecure_agents"])
+    insecure, seed = options["insecure_agents"], secrets.randbits(32)
+    return VmServing(permits=permits, state=state, certificate=certificate, insecure=insecure, seed=seed)
 
 
 def election_of(profiles: "Mapping[str, str]") -> str:
@@ -274,7 +276,7 @@ class _Standby:
         from ullage.kube.client.rest import RestApi
         from ullage.kube.http.http import HttpTransport
 
-        self._wire = HttpTransport(self._access.endpoint, self._access.credentials)
+        self._wire = reporting_rights(HttpTransport(self._access.endpoint, self._access.credentials))
         self._transport = StandbyTransport(self._wire)
         self._elected = asyncio.Event()
         self._process.leads = False

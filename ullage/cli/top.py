@@ -53,7 +53,7 @@ async def _showing(choice: ClusterChoice, namespace: str, every: float | None) -
         )
         try:
             shown = TopScreen()
-            while not shown.synced:
+            while not shown.synced or view.model.behind:
                 if following.done():
                     await following
                 await asyncio.sleep(0.05)

@@ -4,18 +4,25 @@ import asyncio
 import os
 import secrets
 import socket
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.process import LISTEN_HELP, listen_address, until_stopped
-from ullage.cli.setting_options import read_options, setting_options
+from ullage.cli.process import LISTEN_HELP, listen_address, reporting_rights, until_stopped
+from ullage.cli.setting_options import following_settings, read_options, setting_options
 from ullage.errors import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prometheus_client import CollectorRegistry
+
+    from ullage.config.settings import Settings
     from ullage.config.vm_agent import VmAgentSettings
+    from ullage.kube.client.api import KubeApi
     from ullage.observe.probes import ListenAddress
     from ullage.vm_agent.client import SchedulerAddress
     from ullage.vm_agent.wiring import VmAgent
@@ -68,10 +75,10 @@ def command(kubeconfig: str | None, context: str | None, listen: str | None, **o
     VirtualMachine and a scheduler that answers agents. Stops cleanly on SIGTERM and Ctrl-C.
     """
     node = options["node_name"] or os.environ.get("NODE_NAME") or socket.gethostname()
-    settings = read_options(options).vmagent
+    settings = read_options(options)
     address = read_address(options)
-    choice = ClusterChoice.of(kubeconfig, context)
-    asyncio.run(until_stopped(_serve(choice, node, address, settings, listen_address(listen))))
+    api = partial(_open, ClusterChoice.of(kubeconfig, context))
+    asyncio.run(until_stopped(_serve(api, node, address, (settings, options), listen_address(listen))))
 
 
 def read_address(options: dict[str, Any]) -> "SchedulerAddress":
@@ -98,42 +105,52 @@ def read_address(options: dict[str, Any]) -> "SchedulerAddress":
     return SchedulerAddress(servers=servers, authority=authority, server_name=options["scheduler_name"], token=token)
 
 
+def _open(choice: ClusterChoice) -> "KubeApi":
+    from ullage.kube.auth.connect import find_access, open_api
+
+    return open_api(find_access(choice.kubeconfig, choice.context), around=reporting_rights)
+
+
 async def _serve(
-    choice: ClusterChoice,
+    opened: "Callable[[], KubeApi]",
     node: str,
     address: "SchedulerAddress",
-    settings: "VmAgentSettings",
+    said: "tuple[Settings, dict[str, Any]]",
     listen: "ListenAddress | None",
 ) -> None:
+    """Run the agent. `said`: settings and the options they were read from, whose file is followed."""
     import random
 
-    from ullage.kube.auth.connect import find_access, open_api
+    from prometheus_client import CollectorRegistry
+
     from ullage.kube.client.resources import VIRTUAL_MACHINES
     from ullage.vm_agent.client import PermitClient, SchedulerTransport
     from ullage.vm_agent.metrics_source import HttpMetricsSource
     from ullage.vm_agent.wiring import AgentOutside, metrics_endpoint
 
-    api = open_api(find_access(choice.kubeconfig, choice.context))
-    source = HttpMetricsSource(metrics_endpoint(settings), random.Random())
-    permits = PermitClient(SchedulerTransport(address), timeout=settings.request_timeout)
+    settings, options = said
+    api, registry = opened(), CollectorRegistry()
+    source = HttpMetricsSource(metrics_endpoint(settings.vmagent), random.Random())
+    permits = PermitClient(SchedulerTransport(address), timeout=settings.vmagent.request_timeout)
     try:
         if VIRTUAL_MACHINES not in await api.discover():
             raise UserError("the cluster does not serve VirtualMachine; install the VM controller and its kinds first")
-        await _run(_new_agent(node, AgentOutside(api, permits, source), settings), listen)
+        agent = _new_agent(node, AgentOutside(api, permits, source), settings.vmagent, registry)
+        async with following_settings(options, settings, f"ullage-vm-agent-{node}", registry) as following:
+            following.program = agent
+            await _run(agent, listen)
     finally:
         await permits.close()
         await source.close()
         await api.close()
 
 
-def _new_agent(node: str, outside: Any, settings: "VmAgentSettings") -> "VmAgent":
-    from prometheus_client import CollectorRegistry
-
+def _new_agent(node: str, outside: Any, settings: "VmAgentSettings", registry: "CollectorRegistry") -> "VmAgent":
     from ullage.clock import WallClock
     from ullage.observe.vm_agent_metrics import VmAgentMetrics
     from ullage.vm_agent.wiring import VmAgent, scaling_policy
 
-    metrics = VmAgentMetrics(CollectorRegistry())
+    metrics = VmAgentMetrics(registry)
     return VmAgent(node, outside, scaling_policy(settings), WallClock(), metrics, seed=secrets.randbits(32))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ullage.cli.cluster import ClusterChoice, cluster_options
-from ullage.cli.process import LISTEN_HELP, listen_address, until_stopped
+from ullage.cli.process import LISTEN_HELP, listen_address, reporting_rights, until_stopped
 from ullage.errors import UserError
 from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.scoring import DEFAULT_SCHEDULER
@@ -195,7 +195,7 @@ async def _serve(choice: ClusterChoice, settings: "WebhookSettings") -> None:
     from ullage.kube.auth.connect import find_access, open_api
     from ullage.webhook.wiring import Webhook
 
-    api = open_api(find_access(choice.kubeconfig, choice.context))
+    api = open_api(find_access(choice.kubeconfig, choice.context), around=reporting_rights)
     try:
         await _check(api)
         await Webhook(api, settings, WallClock(), seed=secrets.randbits(32)).run()

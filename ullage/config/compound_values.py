@@ -170,7 +170,8 @@ class FieldsOf(ValueType[Mapping[str, Any]]):
 
     @property
     def allowed(self) -> str:
-        needed = f", of which {' and '.join(self.needed)} are needed" if self.needed else ""
+        verb = "is" if len(self.needed) == 1 else "are"
+        needed = f", of which {' and '.join(self.needed)} {verb} needed" if self.needed else ""
         return f"{{{', '.join(self._names)}}}{needed}"
 
     def read(self, raw: Any) -> Mapping[str, Any]:

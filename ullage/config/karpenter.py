@@ -1,10 +1,11 @@
 """Settings of smart pods for Karpenter, and the type of value a NodePool mapping is. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ullage.config.compound_values import FieldsOf, MapOf, Texts
+from ullage.config.compound_values import FieldsOf, MapOf, NestedValueError, Texts
 from ullage.config.declaration import setting
 from ullage.config.values import Boolean, Duration, IntRange, Price, Text, ValueType
 from ullage.model.karpenter import NodePoolMapping
@@ -34,24 +35,56 @@ class Bytes(ValueType[int]):
         return int(amount)
 
     def write(self, value: int) -> Any:
-        gib = 1 << 30
-        return f"{value // gib}Gi" if value and value % gib == 0 else value
+        for size, unit in ((1 << 30, "Gi"), (1 << 20, "Mi")):
+            if value and value % size == 0:
+                return f"{value // size}{unit}"
+        return value
 
+
+@dataclass(frozen=True, slots=True)
+class ShortText(ValueType[str]):
+    """A text of limited length that may have to match a pattern."""
+
+    longest: int
+    what: str
+    pattern: str = ".+"
+    metavar = "TEXT"
+
+    @property
+    def allowed(self) -> str:
+        return f"{self.what}, at most {self.longest} characters"
+
+    def read(self, raw: Any) -> str:
+        if not isinstance(raw, str) or len(raw) > self.longest or not re.fullmatch(self.pattern, raw):
+            raise self.refuse(raw)
+        return raw
+
+    def parse(self, text: str) -> str:
+        return self.read(text)
+
+
+_PART = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+NODE_POOL_NAME = ShortText(253, "a name of lower case letters, digits, dashes and dots", rf"{_PART}(\.{_PART})*")
+NAMESPACE_NAME = ShortText(63, "a name of lower case letters, digits and dashes", _PART)
+GPU_MODEL = ShortText(128, "a GPU model such as NVIDIA A100-SXM4-80GB")
+"""As long as the model of a GpuClaim may be: a longer one would match none."""
 
 NODE_POOL_FIELDS = FieldsOf(
     fields=(
-        ("nodePool", "node_pool", Text()),
-        ("gpuModel", "gpu_model", Text()),
+        ("nodePool", "node_pool", NODE_POOL_NAME),
+        ("gpuModel", "gpu_model", GPU_MODEL),
         ("gpuMemory", "gpu_memory", Bytes()),
         ("tflops", "tflops", IntRange()),
-        ("gpusPerNode", "gpus_per_node", IntRange(1, 16)),
+        ("gpusPerNode", "gpus_per_node", IntRange(0, 16)),
         ("pricePerGpu", "price_per_gpu", Price()),
         ("labels", "labels", MapOf(Text(), "LABEL")),
         ("instanceTypes", "instance_types", Texts()),
         ("memoryFromVram", "memory_from_vram", Boolean()),
     ),
-    needed=("nodePool", "gpuModel"),
+    needed=("nodePool",),
 )
+_OF_GPUS = ("gpuModel", "gpuMemory", "tflops", "pricePerGpu", "memoryFromVram")
+"""Fields that say what the GPUs of a NodePool are: it has them, or says `gpusPerNode: 0`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +95,34 @@ class NodePools(ValueType[Mapping[str, NodePoolMapping]]):
 
     @property
     def allowed(self) -> str:
-        return f"NAME: {NODE_POOL_FIELDS.allowed}"
+        return f"NAME: {NODE_POOL_FIELDS.allowed}, and gpuModel unless gpusPerNode is 0"
 
     def read(self, raw: Any) -> Mapping[str, NodePoolMapping]:
         found = MapOf(NODE_POOL_FIELDS).read(raw)
+        for name, fields in found.items():
+            try:
+                _check_gpus(fields)
+            except ValueError as error:
+                raise NestedValueError(name, error) from error
         return {name: NodePoolMapping(name=name, **fields) for name, fields in found.items()}
 
     def write(self, value: Mapping[str, NodePoolMapping]) -> Any:
-        return {name: NODE_POOL_FIELDS.write(value[name]) for name in sorted(value)}
+        found = {name: NODE_POOL_FIELDS.write(value[name]) for name in sorted(value)}
+        for name, fields in found.items():
+            if not value[name].gpus_per_node:
+                found[name] = {field: said for field, said in fields.items() if field not in _OF_GPUS}
+        return found
+
+
+def _check_gpus(fields: Mapping[str, Any]) -> None:
+    """Raise if a mapping with GPUs has no model, or one without GPUs says what they are."""
+    if fields.get("gpus_per_node", 1):
+        if "gpu_model" not in fields:
+            raise NestedValueError("gpuModel", ValueError("is missing; nodes without GPUs say gpusPerNode: 0"))
+        return
+    for name, attribute, _ in NODE_POOL_FIELDS.fields:
+        if name in _OF_GPUS and fields.get(attribute):
+            raise NestedValueError(name, ValueError("is set, and gpusPerNode is 0: these nodes have no GPUs"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +135,7 @@ class KarpenterSettings:
     node_pools: Mapping[str, NodePoolMapping] = setting(
         _NO_POOLS, NodePools(), "NodePools and the GPUs of their nodes. The cheapest that satisfies a claim is asked."
     )
-    namespace: str = setting("tensor-fusion-system", Text(), "Namespace of smart pods.")
+    namespace: str = setting("tensor-fusion-system", NAMESPACE_NAME, "Namespace of smart pods.")
     image: str = setting("pause:3.9", Text(), "Image of the one container of a smart pod, which does nothing.")
     priority_class: str = setting("ullage-smart-pod", Text(), "PriorityClass of smart pods. Its value should be 0.")
     batch_window: Seconds = setting(Seconds(0.2), Duration(), "Time requests are collected before they go out.")

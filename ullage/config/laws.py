@@ -4,6 +4,9 @@ from collections.abc import Iterator
 
 from ullage.config.settings import Settings
 
+LEAST_HISTORY = 1 << 20
+"""Bytes of the dashboard's history, at least."""
+
 
 def broken_laws(settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield the path of each setting that contradicts another one, and the problem."""
@@ -22,6 +25,8 @@ def broken_laws(settings: Settings) -> Iterator[tuple[str, str]]:
         yield "karpenter.nodePools", "is empty, and karpenter.enabled is true; name at least one NodePool and its GPUs"
     if karpenter.max_backoff < karpenter.initial_backoff:
         yield "karpenter.maxBackoff", "must not be shorter than karpenter.initialBackoff"
+    if settings.dashboard.history_max_size < LEAST_HISTORY:
+        yield "dashboard.historyMaxSize", f"is {settings.dashboard.history_max_size}; allowed: at least 1Mi"
     if settings.vmagent.memory_unit == 0:
         yield "vmagent.memoryUnit", "is 0; allowed: a multiple of the VMs' memory slot size"
     if not 0 < settings.vms.score_peak < 1:

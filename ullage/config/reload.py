@@ -7,6 +7,7 @@ from typing import Any
 from ullage.config.declaration import declared, sections
 from ullage.config.laws import broken_laws
 from ullage.config.settings import Settings
+from ullage.model.yaml_flow import yaml_flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class SettingChange:
     """The process has to be restarted before the new value counts."""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.old!r} -> {self.new!r}{' (needs a restart)' if self.restart else ''}"
+        then = " (needs a restart)" if self.restart else ""
+        return f"{self.path}: {yaml_flow(self.old)} -> {yaml_flow(self.new)}{then}"
 
 
 @dataclass(frozen=True, slots=True)

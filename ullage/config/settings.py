@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ullage.config.compound_values import MapOf, Nullable, SubsetOf, Texts
+from ullage.config.dashboard import DashboardSettings
 from ullage.config.declaration import setting
 from ullage.config.karpenter import KarpenterSettings
 from ullage.config.values import Boolean, Duration, Fraction, IntRange, OneOf, PositiveFloat, Price, Text, ValueType
@@ -17,7 +18,7 @@ from ullage.config.vms import VmSettings
 from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.provisioner import FleetBudget
 from ullage.model.scoring import DEFAULT_POLICY, DEFAULT_SCHEDULER, LIVE_POLICIES, ScoringPolicy
-from ullage.model.units import Seconds
+from ullage.model.units import Micros, Seconds
 
 LOOPS = ("scheduler", "provisioning", "draining")
 """Loops that run in a simulation, by name. `scheduler` includes the claim controller and the Lease garbage
@@ -163,7 +164,8 @@ class ProvisioningSettings:
     @property
     def budget(self) -> FleetBudget:
         """Limits of all pools together."""
-        return FleetBudget(gpus=self.max_gpus, price=self.max_price_per_hour)
+        price = self.max_price_per_hour
+        return FleetBudget(gpus=self.max_gpus, price=None if price is None else Micros(price))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,6 +366,7 @@ class Settings:
     karpenter: KarpenterSettings = field(default_factory=KarpenterSettings)
     vmagent: VmAgentSettings = field(default_factory=VmAgentSettings)
     vms: VmSettings = field(default_factory=VmSettings)
+    dashboard: DashboardSettings = field(default_factory=DashboardSettings)
     simulation: SimulationSettings = field(default_factory=SimulationSettings)
 
     @property

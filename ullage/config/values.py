@@ -229,9 +229,15 @@ class Text(ValueType[str]):
 
 def meant(word: str, words: tuple[str, ...]) -> str:
     """`; did you mean x?`, or nothing where nothing is near."""
+    near = nearest(word, words)
+    return f"; did you mean {near}?" if near else ""
+
+
+def nearest(word: str, words: tuple[str, ...]) -> str:
+    """The word that is nearly this one; empty where nothing is near."""
     folded = {one.lower(): one for one in words}
     near = difflib.get_close_matches(word.lower(), list(folded), n=1, cutoff=0.6)
-    return f"; did you mean {folded[near[0]]}?" if near else ""
+    return folded[near[0]] if near else ""
 
 
 def spoken(raw: Any) -> str:

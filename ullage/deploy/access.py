@@ -1,6 +1,6 @@
-"""Service accounts, roles and bindings made from the declared rules."""
+"""Service accounts, roles and bindings made from the declared rules; and what roles in a cluster lack of them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ullage.deploy.component import ComponentSpec, Feature, RbacRule, RuleScope
 from ullage.deploy.labels import metadata
@@ -49,3 +49,46 @@ def _binding(kind: str, meta: JsonObject, account: str, namespace: str) -> JsonO
         "roleRef": {"apiGroup": _RBAC, "kind": kind, "name": meta["name"]},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
+
+
+def missing_rights(spec: ComponentSpec, given: Mapping[RuleScope, Sequence[JsonObject]]) -> list[str]:
+    """Rights of a component that the rules in a cluster do not give it, as `create pods/binding`.
+
+    A feature was installed if one of the rights is there that only this feature needs.
+    """
+    features = {one.feature for one in spec.rules if one.feature is not None}
+    installed = {one for one in features if any(_gives(given, *right) for right in _only_of(spec, one))}
+    wanted = [one for one in spec.rules if one.feature is None or one.feature in installed]
+    missing = (
+        f"{verb} {resource}{rule.group and '.'}{rule.group}"
+        for rule in wanted
+        for resource in rule.resources
+        for verb in rule.verbs
+        if not _gives(given, rule, resource, verb)
+    )
+    return list(dict.fromkeys(missing))
+
+
+def _only_of(spec: ComponentSpec, feature: Feature) -> list[tuple[RbacRule, str, str]]:
+    """Rights that no rule of anything else has."""
+    rights = [(rule, resource, verb) for rule in spec.rules for resource in rule.resources for verb in rule.verbs]
+    others = {(rule.group, resource, verb) for rule, resource, verb in rights if rule.feature is not feature}
+    mine = [right for right in rights if right[0].feature is feature]
+    return [right for right in mine if (right[0].group, right[1], right[2]) not in others]
+
+
+def _gives(given: Mapping[RuleScope, Sequence[JsonObject]], rule: RbacRule, resource: str, verb: str) -> bool:
+    """True if a role has this right. One of the whole cluster also holds in the namespace."""
+    scopes = (RuleScope.CLUSTER,) if rule.scope is RuleScope.CLUSTER else (RuleScope.NAMESPACE, RuleScope.CLUSTER)
+    return any(
+        _has(one.get("apiGroups"), rule.group)
+        and _has(one.get("resources"), resource)
+        and _has(one.get("verbs"), verb)
+        and (not one.get("resourceNames") or (rule.names and set(rule.names) <= set(one["resourceNames"])))
+        for scope in scopes
+        for one in given.get(scope, ())
+    )
+
+
+def _has(words: Sequence[str] | None, word: str) -> bool:
+    return words is not None and (word in words or "*" in words)

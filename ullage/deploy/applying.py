@@ -2,31 +2,33 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from ullage.deploy.component import Component
 from ullage.deploy.kinds import WORKLOADS, resource_of
-from ullage.deploy.labels import COMPONENT_LABEL, NAME_LABEL, PART
-from ullage.deploy.manifests import manifests
+from ullage.deploy.labels import COMPONENT_LABEL, NAME_LABEL, PART, is_our_definition
+from ullage.deploy.manifests import manifests, namespace_object
 from ullage.deploy.options import InstallOptions
-from ullage.errors import AlreadyExists, UserError
+from ullage.errors import AlreadyExists, NotFound, UserError
 from ullage.kube.admission.webhook_configs import WebhookEndpoint
 from ullage.kube.client.api import Apply, KubeApi, ListSelector
-from ullage.kube.client.resource import JsonObject
+from ullage.kube.client.resource import JsonObject, Resource
 from ullage.kube.client.resources import (
     CRDS,
     KUBE_POD_GROUPS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
-    POD_GROUPS,
     PODS,
     VALIDATING_WEBHOOKS,
 )
 from ullage.kube.crds.catalog import OURS, POD_GROUP
 from ullage.kube.crds.install import MANAGER, install
-from ullage.watch.sources import is_served
 from ullage.webhook.registration import WebhookRegistrar
 
 Say = Callable[[str], None]
 _LOOK_SECONDS = 1.0
+_LEAVES_SECONDS = 120.0
+"""Seconds in which the rest of an earlier installation has to go."""
 
 
 async def ensure_namespace(api: KubeApi, name: str) -> None:
@@ -38,19 +40,32 @@ async def ensure_namespace(api: KubeApi, name: str) -> None:
 
 
 async def needs_pod_group(api: KubeApi) -> bool:
-    """True if the cluster has no kind by which gangs say how many they are."""
-    return not (await is_served(api, POD_GROUPS) or KUBE_POD_GROUPS in await api.discover())
+    """True if the cluster has no kind by which gangs say how many they are, or has it from us: it is upgraded, too."""
+    try:
+        return is_our_definition(await api.get(CRDS, POD_GROUP.resource.id))
+    except NotFound:
+        served = await api.discover()
+        return not any(groups in served for groups in KUBE_POD_GROUPS)
 
 
 async def apply(api: KubeApi, options: InstallOptions, say: Say) -> None:
-    """Apply every object. Definitions are served before the objects that need them are written."""
+    """Apply every object. Definitions are served before the objects that need them are written.
+
+    Components that are there and not chosen now stay, and can go on: the namespace admits their pods.
+    """
+    definitions = (*OURS, POD_GROUP) if options.pod_group else OURS
+    await _gone(api, NAMESPACES.whole(), options.namespace, say)
     if options.definitions:
-        definitions = (*OURS, POD_GROUP) if options.pod_group else OURS
+        for definition in definitions:
+            await _gone(api, CRDS, definition.resource.id, say)
         await install(api, definitions)
         for definition in definitions:
             say(f"serves {definition.resource.kind}")
+    everybody = replace(options, components=(*options.components, *await _installed(api, options.namespace)))
     for body in manifests(options):
         resource = resource_of(body)
+        if body["kind"] == NAMESPACES.kind:
+            body = namespace_object(everybody)  # as strict as all of them allow
         if resource in (CRDS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
             continue
         meta = body["metadata"]
@@ -58,6 +73,37 @@ async def apply(api: KubeApi, options: InstallOptions, say: Say) -> None:
         say(f"applied {body['kind']} {meta['name']}")
     for name in await _register(api, options):
         say(f"applied {name}")
+
+
+async def _gone(api: KubeApi, resource: Resource[JsonObject], name: str, say: Say) -> None:
+    """Wait until an object that is being deleted is gone: what is written into it now would go with it."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    told = False
+    while True:
+        try:
+            found = await api.get(resource, name)
+        except NotFound:
+            return
+        if not found["metadata"].get("deletionTimestamp"):
+            return
+        if not told:
+            say(f"waiting until {resource.kind} {name} of an earlier installation is gone")
+            told = True
+        if loop.time() - began > _LEAVES_SECONDS:
+            raise UserError(
+                f"{resource.kind} {name} is being deleted and does not go within {_LEAVES_SECONDS:g} s; "
+                f"see what holds it with `kubectl get {resource.plural} {name} -o yaml`, then install again"
+            )
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _installed(api: KubeApi, namespace: str) -> list[Component]:
+    """Components that have a workload in the namespace."""
+    chosen = ListSelector(labels=f"{NAME_LABEL}={PART}")
+    there = [one for kind in WORKLOADS for one in (await api.list(kind, namespace, selection=chosen)).items]
+    named = {one["metadata"]["labels"].get(COMPONENT_LABEL) for one in there}
+    return [one for one in Component if one.value in named]
 
 
 async def _register(api: KubeApi, options: InstallOptions) -> list[str]:

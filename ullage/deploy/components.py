@@ -18,6 +18,7 @@ from ullage.deploy.component import (
 NAMESPACE_VARIABLE = "$(NAMESPACE)"
 """Place of the installation's namespace in arguments. Kubernetes fills it in from the pod's own namespace."""
 DASHBOARD_TOKEN = "/etc/ullage/dashboard/token"
+DASHBOARD_HISTORY = "/var/lib/ullage/history/history.jsonl"
 SCHEDULER_CA = "/etc/ullage/scheduler-ca"
 SCHEDULER_TOKEN = "/var/run/secrets/ullage/scheduler"
 SETTINGS_FILE = "/etc/ullage/settings/settings.yaml"
@@ -117,6 +118,7 @@ _SPECS = (
         ready_path="/healthz",
         memory_limit="1Gi",
         priority_class="",
+        takes_settings=True,
         by_default=False,
     ),
 )

@@ -31,6 +31,7 @@ class FindingCode(StrEnum):
     NAMESPACE_MISSING = "NamespaceMissing"
     COMPONENT_MISSING = "ComponentMissing"
     COMPONENT_NOT_READY = "ComponentNotReady"
+    RIGHTS_MISSING = "RightsMissing"
     OTHER_VERSION = "OtherVersion"
     WEBHOOK_UNREGISTERED = "WebhookUnregistered"
     WEBHOOK_UNREACHABLE = "WebhookUnreachable"
@@ -87,6 +88,8 @@ class ClusterFacts:
     """Installed components by name, with what is not ready; empty if nothing."""
     versions: Mapping[str, str] = field(default_factory=dict)
     """Version of each installed component."""
+    missing_rights: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Rights that installed components declare and their roles lack, such as `create pods/binding`."""
     webhook_registered: bool = True
     webhook_trouble: str = ""
     """Answer of the API server when it could not call the webhook; empty if it could."""
@@ -121,7 +124,7 @@ def _server(facts: ClusterFacts) -> Iterator[Finding]:
     if minor is not None and minor < OLDEST_MINOR:
         yield _problem(
             FindingCode.SERVER_TOO_OLD,
-            f"Kubernetes {facts.server_version} is older than 1.{OLDEST_MINOR}, the oldest that Ullage is tested on.",
+            f"Kubernetes {facts.server_version} is older than 1.{OLDEST_MINOR}, the oldest that Ullage is made for.",
             "Upgrade the cluster.",
         )
     elif minor is None or minor > NEWEST_MINOR:
@@ -169,6 +172,13 @@ def _installed(facts: ClusterFacts) -> Iterator[Finding]:
                 FindingCode.COMPONENT_NOT_READY,
                 f"The {name} is not ready: {missing}.",
                 f"Look at `kubectl -n {facts.namespace} describe pods -l app.kubernetes.io/component={name}`.",
+            )
+    for name, rights in sorted(facts.missing_rights.items()):
+        if rights:
+            yield _problem(
+                FindingCode.RIGHTS_MISSING,
+                f"The {name} may not {_few(rights)}: somebody changed its roles or their bindings.",
+                "Run `ullage install --apply` as it was installed, or `helm upgrade`. The component goes on by itself.",
             )
     others = sorted(f"{name} {version}" for name, version in facts.versions.items() if version != __version__)
     if others:

@@ -10,6 +10,11 @@ VERSION_LABEL = "app.kubernetes.io/version"
 PART = "ullage"
 
 
+def is_our_definition(crd: JsonObject) -> bool:
+    """True if we brought this CustomResourceDefinition."""
+    return (crd["metadata"].get("labels") or {}).get("app.kubernetes.io/part-of") == PART
+
+
 def selector(component: Component) -> dict[str, str]:
     """Labels by which a component's pods are found."""
     return {NAME_LABEL: PART, COMPONENT_LABEL: str(component)}

@@ -1,13 +1,16 @@
 """Read the facts that `ullage check` judges. Writes nothing: the pod it tries is a dry run."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ullage.clock import Clock
 from ullage.config.loading import read_settings
 from ullage.config.yaml_document import SettingsError
+from ullage.deploy.access import missing_rights
 from ullage.deploy.applying import unready
+from ullage.deploy.component import ComponentSpec, RuleScope
+from ullage.deploy.components import COMPONENTS
 from ullage.deploy.findings import ClusterFacts, GpuNodeFacts
-from ullage.deploy.kinds import ADMISSION_POLICIES
+from ullage.deploy.kinds import ADMISSION_POLICIES, CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES
 from ullage.deploy.labels import COMPONENT_LABEL, NAME_LABEL, PART, VERSION_LABEL
 from ullage.deploy.workloads import GPU_NODES, SETTINGS_NAME
 from ullage.errors import ApiError, Forbidden, NotFound
@@ -68,6 +71,7 @@ class ClusterLook:
             forbidden=await self._forbidden(),
             components={_component(one): unready(one) for one in ours},
             versions={_component(one): _labels(one).get(VERSION_LABEL, "unknown") for one in ours},
+            missing_rights=await self._missing_rights({_component(one) for one in ours}),
             webhook_registered=registered,
             webhook_trouble=await self._webhook_trouble() if registered else "",
             policy_exists=await self._exists(ADMISSION_POLICIES, "ullage-agent"),
@@ -91,6 +95,32 @@ class ClusterLook:
         for resource in (DEPLOYMENTS.whole(), DAEMON_SETS.whole()):
             page = await self._api.list(resource, self._namespace, selection=chosen)
             found += [{"kind": resource.kind, **one} for one in page.items]
+        return found
+
+    async def _missing_rights(self, components: Collection[str]) -> dict[str, list[str]]:
+        """Rights that the roles of these components lack; none known to a caller who may not read roles."""
+        try:
+            return {
+                name: missing_rights(spec, await self._rules(spec))
+                for name, spec in COMPONENTS.items()
+                if name in components
+            }
+        except Forbidden:
+            return {}
+
+    async def _rules(self, spec: ComponentSpec) -> dict[RuleScope, list[JsonObject]]:
+        """Rules that a component has by its own roles. A role that is bound to nobody gives none."""
+        found: dict[RuleScope, list[JsonObject]] = {}
+        for scope, roles, bindings, where in (
+            (RuleScope.CLUSTER, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, ""),
+            (RuleScope.NAMESPACE, ROLES, ROLE_BINDINGS, self._namespace),
+        ):
+            try:
+                role = await self._api.get(roles, spec.name, where)
+                await self._api.get(bindings, spec.name, where)
+            except NotFound:
+                continue
+            found[scope] = role.get("rules") or []
         return found
 
     async def _workloads(self) -> list[JsonObject]:

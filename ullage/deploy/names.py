@@ -85,7 +85,7 @@ NAMES = (
 
 CONDITIONS = (
     ("Pod", "PodScheduled", "False while it waits; reason and message say why ([reasons](reasons.md))."),
-    ("Pod", CAPACITY_CONDITION, "False while Karpenter cannot serve its request; the reason says why."),
+    ("Pod", CAPACITY_CONDITION, "False from a failed request to Karpenter until it has a node; the reason says why."),
     ("NodePool", HANDOVER_UNPROTECTED, "True while its nodes are open to rivals before they are handed over."),
     ("GpuClaim", "Allocated", "True while a pod holds GPUs by it; the reason is that of its phase."),
     ("GpuQuota", "Exhausted", "True while nothing more fits into a limit."),

@@ -25,9 +25,11 @@ class InstallOptions:
     pod_group: bool = False
     """Install the definition of PodGroup, for clusters that have none."""
     settings: str = ""
-    """Text of a settings file for the scheduler and the controller; empty for the defaults."""
+    """Text of a settings file for scheduler, controller, VM agent and dashboard; empty for the defaults."""
     network_policies: bool = False
     monitoring: bool = False
     """ServiceMonitors, alert rules and the Grafana dashboard. Needs the Prometheus operator's kinds."""
+    history_claim: str = ""
+    """PersistentVolumeClaim for the dashboard's history; empty to keep it in memory."""
     simulate: str = ""
     """Board whose GPUs agents simulate, such as 8xH100-SXM; empty to read the real ones."""

@@ -6,17 +6,34 @@ running.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from ullage.deploy.kinds import ACCESS, ADMISSION, REST, WORKLOADS
-from ullage.deploy.labels import NAME_LABEL, PART
-from ullage.errors import NotFound, UserError
+from ullage.deploy.labels import NAME_LABEL, PART, is_our_definition
+from ullage.errors import Conflict, NotFound, UserError
 from ullage.kube.client.api import Deletion, KubeApi, ListSelector, MergePatch, Propagation
 from ullage.kube.client.edit import edit
 from ullage.kube.client.resource import JsonObject, Resource
-from ullage.kube.client.resources import CRDS, GPU_CLAIMS, NAMESPACES, NODE_POOLS, NODES, PODS, RESOURCE_CLAIMS
+from ullage.kube.client.resources import (
+    CONFIG_MAPS,
+    CRDS,
+    DEPLOYMENTS,
+    GPU_CLAIMS,
+    JOBS,
+    NAMESPACES,
+    NODE_POOLS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    VOLUME_CLAIMS,
+)
 from ullage.kube.crds.catalog import OURS, POD_GROUP
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.objects.node import KubeNode
@@ -32,6 +49,20 @@ from ullage.watch.sources import is_served
 Say = Callable[[str], None]
 OUR_PREFIXES = ("gpu.scheduling/", "tensor-fusion.ai/")
 """Prefixes of labels, annotations and taints that are ours."""
+_SMART = ListSelector(labels=f"{COMPONENT_LABEL}={SMART_SCHEDULER}")
+"""Smart pods, and the namespace that the controller made for them."""
+USED_BY_PEOPLE: tuple[Resource[Any], ...] = (
+    PODS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    JOBS,
+    CONFIG_MAPS,
+    SECRETS,
+    SERVICES,
+    VOLUME_CLAIMS,
+)
+"""Kinds of objects that keep a namespace."""
+IN_EVERY_NAMESPACE = ("kube-root-ca.crt",)
 _OURS_BY_LABEL = ListSelector(labels=f"{NAME_LABEL}={PART}")
 _LOOK_SECONDS = 0.5
 
@@ -49,8 +80,9 @@ class Uninstaller:
         """Remove everything. Raises UserError if something does not go in time."""
         await self._delete_all(ADMISSION)
         await self._delete_all(WORKLOADS)
-        await self._gone("pods of Ullage", self._pods)
+        await self._gone("pods of Ullage", partial(self._any_left, PODS, self._namespace, _OURS_BY_LABEL))
         await self._delete_smart_pods()
+        await self._delete_their_namespaces()
         await self._clean_nodes()
         await self._clean_node_pools()
         if not keep_definitions:
@@ -59,7 +91,7 @@ class Uninstaller:
         await self._delete_all((*REST, *ACCESS))
         await self._release_reservations()
         await self._delete(NAMESPACES, self._namespace)
-        await self._gone(f"namespace {self._namespace}", self._namespace_left)
+        await self._gone(f"namespace {self._namespace}", partial(self._namespace_left, self._namespace))
 
     async def _delete_all(self, resources: Sequence[Resource[JsonObject]]) -> None:
         for resource in resources:
@@ -87,21 +119,36 @@ class Uninstaller:
                 )
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _pods(self) -> bool:
-        return bool((await self._api.list(PODS, self._namespace, selection=_OURS_BY_LABEL)).items)
-
-    async def _namespace_left(self) -> bool:
+    async def _namespace_left(self, name: str) -> bool:
         try:
-            await self._api.get(NAMESPACES, self._namespace)
+            await self._api.get(NAMESPACES, name)
         except NotFound:
             return False
         return True
 
     async def _delete_smart_pods(self) -> None:
         """Delete the pods that made Karpenter buy nodes."""
-        chosen = ListSelector(labels=f"{COMPONENT_LABEL}={SMART_SCHEDULER}")
-        for pod in (await self._api.list(PODS, selection=chosen)).items:
+        for pod in (await self._api.list(PODS, selection=_SMART)).items:
             await self._delete(PODS, pod.metadata.name, pod.metadata.namespace)
+
+    async def _delete_their_namespaces(self) -> None:
+        """Delete the namespaces that controllers made for smart pods, unless others use them."""
+        for namespace in (await self._api.list(NAMESPACES, selection=_SMART)).items:
+            name = namespace.metadata.name
+            await self._gone(f"smart pods in {name}", partial(self._any_left, PODS, name, _SMART))
+            used = [one.kind for one in USED_BY_PEOPLE if await self._is_used(one, name)]
+            if used:
+                self._say(f"kept Namespace {name}: there are objects of others ({', '.join(used)})")
+                continue
+            await self._delete(NAMESPACES, name)
+            await self._gone(f"namespace {name}", partial(self._namespace_left, name))
+
+    async def _any_left(self, resource: Resource[Any], namespace: str, chosen: ListSelector) -> bool:
+        return bool((await self._api.list(resource, namespace, selection=chosen)).items)
+
+    async def _is_used(self, resource: Resource[Any], namespace: str) -> bool:
+        found = (await self._api.list(resource.whole(), namespace)).items
+        return any(one["metadata"]["name"] not in IN_EVERY_NAMESPACE for one in found)
 
     async def _clean_nodes(self) -> None:
         """Take our labels, annotations and taints off every node, and the GPUs that an agent advertised."""
@@ -142,7 +189,8 @@ class Uninstaller:
         if finalizer in meta.finalizers:
             others = [one for one in meta.finalizers if one != finalizer]
             body = {"metadata": {"resourceVersion": meta.resource_version, "finalizers": others}}
-            await self._api.patch(resource, meta.name, MergePatch(body), meta.namespace)
+            with suppress(NotFound, Conflict):  # it is gone, or looked at again
+                await self._api.patch(resource, meta.name, MergePatch(body), meta.namespace)
 
     async def _delete_definitions(self) -> None:
         names = [definition.resource.id for definition in OURS]
@@ -152,6 +200,7 @@ class Uninstaller:
             await self._delete(CRDS, name)
 
         async def left() -> bool:
+            await self._release_claims()  # a scheduler outside of the cluster may have protected them again
             served = {one["metadata"]["name"] for one in (await self._api.list(CRDS)).items}
             return bool(served & set(names))
 
@@ -163,7 +212,7 @@ class Uninstaller:
             body = await self._api.get(CRDS, POD_GROUP.resource.id)
         except NotFound:
             return False
-        ours = (body["metadata"].get("labels") or {}).get("app.kubernetes.io/part-of") == PART
+        ours = is_our_definition(body)
         used = bool((await self._api.list(POD_GROUP.resource.whole())).items)
         if ours and used:
             self._say("kept CustomResourceDefinition podgroups.scheduling.x-k8s.io: there are PodGroups")

@@ -3,6 +3,7 @@
 from ullage.deploy.component import Component, ComponentPort, ComponentSpec
 from ullage.deploy.components import (
     COMPONENTS,
+    DASHBOARD_HISTORY,
     DASHBOARD_TOKEN,
     NAMESPACE_VARIABLE,
     SCHEDULER_CA,
@@ -54,6 +55,8 @@ def arguments(spec: ComponentSpec, options: InstallOptions) -> list[str]:
         given += ["--settings", SETTINGS_FILE]
     if spec.component is Component.SCHEDULER and Component.VM_AGENT in options.components:
         given += ["--vm-agent-account", f"{NAMESPACE_VARIABLE}/{COMPONENTS[Component.VM_AGENT].name}"]
+    if _has_history(spec, options):
+        given += ["--history-file", DASHBOARD_HISTORY]
     if spec.component is Component.AGENT and options.simulate:
         given += ["--simulate", options.simulate]
     return given
@@ -70,6 +73,8 @@ def _workload(spec: ComponentSpec, options: InstallOptions) -> JsonObject:
         body["replicas"] = spec.replicas
         # A new replica is ready before an old one goes: reviews are answered and leaders followed at every moment.
         body["strategy"] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}
+    if _has_history(spec, options):
+        body["strategy"] = {"type": "Recreate"}  # its file is written by one pod at a time
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet" if spec.per_node else "Deployment",
@@ -89,6 +94,8 @@ def _pod(spec: ComponentSpec, options: InstallOptions) -> JsonObject:
         pod["priorityClassName"] = spec.priority_class
     if volumes:
         pod["volumes"] = volumes
+    if _has_history(spec, options):
+        pod["securityContext"] = {"fsGroup": RESTRICTED["runAsUser"]}
     if spec.per_node:
         if spec.component is Component.AGENT and not options.simulate:
             pod["nodeSelector"] = dict(GPU_NODES)
@@ -126,7 +133,7 @@ def _container(spec: ComponentSpec, options: InstallOptions) -> JsonObject:
         "securityContext": ROOT if spec.unrestricted else RESTRICTED,
     }
     mounts = [
-        {"name": volume["name"], "mountPath": MOUNTS[volume["name"]], "readOnly": True}
+        {"name": volume["name"], "mountPath": MOUNTS[volume["name"]], "readOnly": volume["name"] != HISTORY_VOLUME}
         for volume in _volumes(spec, options)
     ]
     if mounts:
@@ -145,7 +152,9 @@ def _environment(spec: ComponentSpec) -> list[JsonObject]:
     return found
 
 
+HISTORY_VOLUME = "history"
 MOUNTS = {
+    HISTORY_VOLUME: DASHBOARD_HISTORY.rpartition("/")[0],
     "settings": SETTINGS_FILE.rpartition("/")[0],
     "dashboard-token": DASHBOARD_TOKEN.rpartition("/")[0],
     "pod-resources": "/var/lib/kubelet/pod-resources",
@@ -153,7 +162,11 @@ MOUNTS = {
     "scheduler-ca": SCHEDULER_CA,
     "scheduler-token": SCHEDULER_TOKEN,
 }
-"""Place of each volume in the container. All are read-only."""
+"""Place of each volume in the container. All but the history are read-only."""
+
+
+def _has_history(spec: ComponentSpec, options: InstallOptions) -> bool:
+    return spec.component is Component.DASHBOARD and bool(options.history_claim)
 
 
 def _volumes(spec: ComponentSpec, options: InstallOptions) -> list[JsonObject]:
@@ -164,9 +177,11 @@ def _volumes(spec: ComponentSpec, options: InstallOptions) -> list[JsonObject]:
             {"name": "pod-resources", "hostPath": kubelet},
             {"name": "host-proc", "hostPath": {"path": "/proc", "type": "Directory"}},
         ]
-    if spec.component is Component.DASHBOARD:
-        return [{"name": "dashboard-token", "secret": {"secretName": DASHBOARD_SECRET}}]
     found: list[JsonObject] = []
+    if spec.component is Component.DASHBOARD:
+        found.append({"name": "dashboard-token", "secret": {"secretName": DASHBOARD_SECRET}})
+    if _has_history(spec, options):
+        found.append({"name": HISTORY_VOLUME, "persistentVolumeClaim": {"claimName": options.history_claim}})
     if spec.component is Component.VM_AGENT:
         # The pod starts once the leading scheduler has published its authority.
         found.append({"name": "scheduler-ca", "configMap": {"name": SCHEDULER_CA_MAP}})

@@ -11,6 +11,7 @@ import msgspec
 
 from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES, VISIBLE_INDICES
 from ullage.model.fact_event import ObjectKey
+from ullage.model.units import Milli
 
 UNSETTLED_BIND = "gpu.scheduling/unsettled-bind"
 """Annotation the scheduler writes on a pod whose bind got no answer."""
@@ -58,7 +59,7 @@ class AdmissionContainer(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     spot: ContainerPath
     name: str
     env: tuple[EnvVar, ...] = ()
-    gpus_milli: int = 0
+    gpus_milli: Milli = Milli(0)
     """nvidia.com/gpu in thousandths: the larger of its request and its limit."""
 
 

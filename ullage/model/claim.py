@@ -5,7 +5,7 @@ from enum import StrEnum
 import msgspec
 
 from ullage.model.fact_event import ObjectKey
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 
 TEMPLATE = "gpu.scheduling/template"
 """Annotation of a claim that was made for one pod: the claim it is a copy of."""
@@ -50,7 +50,7 @@ class DeviceRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     prefer_ids: tuple[int, ...] = ()
     exclusivity: Exclusivity = Exclusivity.EXCLUSIVE
     model: str = ""
-    memory: int = 0
+    memory: Bytes = Bytes(0)
     """Bytes of each GPU's memory: the least it must have, and for Shared and MIG the amount taken of it."""
     tflops: int = 0
     topology: TopologyMode = TopologyMode.PREFERRED

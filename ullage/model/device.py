@@ -4,9 +4,9 @@ from enum import StrEnum
 
 import msgspec
 
-from ullage.model.units import Instant, Seconds
+from ullage.model.units import Bytes, Instant, Milli, Seconds
 
-MILLI_GPU = 1000
+MILLI_GPU = Milli(1000)
 """Whole device, in the unit of shares."""
 
 KIND_LABEL = "gpu.scheduling/node-kind"
@@ -38,7 +38,7 @@ class MigInstance(msgspec.Struct, frozen=True, gc=False):
 
     uuid: str
     profile: str
-    memory: int
+    memory: Bytes
     """Bytes."""
 
 
@@ -48,7 +48,7 @@ class Device(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     id: int
     uuid: str
     model: str
-    memory: int
+    memory: Bytes
     """Bytes."""
     health: DeviceHealth = DeviceHealth.HEALTHY
     island: str = ""

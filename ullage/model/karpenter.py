@@ -11,7 +11,7 @@ from ullage.model.karpenter_failure import RecordedFailure
 from ullage.model.node import Taint
 from ullage.model.selector import Requirement
 from ullage.model.shape_terms import NodeTerm, Pairs, Toleration
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Micros, Seconds
 
 KARPENTER = "karpenter"
 """Reporter of Karpenter's Events."""
@@ -87,6 +87,8 @@ class NodeClaim(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     node: str = ""
     """Name of its Node; empty until that has registered."""
     requests: dict[str, int] = {}
+    """Resources that Karpenter asked for, of all pods it was made for. The node may have more."""
+    requirements: tuple[Requirement, ...] = ()
     conditions: dict[str, ObservedCondition] = {}
 
     @property
@@ -185,13 +187,15 @@ class NodePoolMapping(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     name: str
     node_pool: str
-    gpu_model: str
-    gpu_memory: int = 0
+    gpu_model: str = ""
+    """GPU model of its nodes; empty where they have no GPUs."""
+    gpu_memory: Bytes = Bytes(0)
     """Bytes of one GPU; 0 is unknown and satisfies no claim that asks for memory."""
     tflops: int = 0
     """TFLOPS of one GPU; 0 takes the known value of the model."""
     gpus_per_node: int = 8
-    price_per_gpu: int = 0
+    """GPUs of the largest node; 0 for nodes without GPUs, which serve VMs and no claim."""
+    price_per_gpu: Micros = Micros(0)
     """Millionths per hour; 0 is unknown."""
     labels: dict[str, str] = {}
     instance_types: tuple[str, ...] = ()
@@ -210,6 +214,8 @@ class SmartPod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     over: bool = False
     """Succeeded or Failed."""
     deleting: bool = False
+    grace_period: Seconds = Seconds(0.0)
+    """If it is being deleted: the time its kubelet has."""
     original: "OriginalRequest | None" = None
     """None where the annotation cannot be read."""
     state: str = ""

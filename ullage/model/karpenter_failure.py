@@ -86,10 +86,22 @@ class RequestFailure(msgspec.Struct, frozen=True, gc=False):
 
     reason: FailureReason
     message: str
+    cause: FailureReason | None = None
+    """Reason of the gang member that failed: the others are asked for again when that one is."""
+    goes_on: bool = False
+    """Permanent for one mapping of the gang member that failed, and another one is left for it."""
 
     @property
     def kind(self) -> FailureKind:
-        return FAILURE_KINDS[self.reason]
+        return FAILURE_KINDS[self.cause or self.reason]
+
+
+class RefusedMapping(msgspec.Struct, frozen=True, gc=False):
+    """Permanent failure of a request at one mapping: it is not asked again."""
+
+    mapping: str
+    reason: FailureReason
+    message: str
 
 
 class RecordedFailure(msgspec.Struct, frozen=True, gc=False, kw_only=True, rename="camel"):
@@ -105,3 +117,5 @@ class RecordedFailure(msgspec.Struct, frozen=True, gc=False, kw_only=True, renam
     """Instant at which it was recorded."""
     exhausted: tuple[str, ...] = ()
     """Mappings that had no capacity in this round."""
+    refused: tuple[RefusedMapping, ...] = ()
+    """Mappings that failed permanently, in the order in which they were asked."""

@@ -4,7 +4,7 @@ import msgspec
 
 from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Milli
 
 LEASE_NAMESPACE = "ullage-system"
 """Default namespace of GPU Leases and of everything else that is installed: the one place it is written."""
@@ -14,7 +14,7 @@ class LeaseHold(msgspec.Struct, frozen=True, gc=False, order=True):
     """Part of one device that a pod holds: the whole, a share, or one MIG instance."""
 
     uid: str
-    milli: int = MILLI_GPU
+    milli: Milli = MILLI_GPU
     """Thousandths of the device; 0 for a MIG instance, which is its holder's as a whole."""
     instance: str = ""
     """UUID of the MIG instance, where it is one."""

@@ -8,7 +8,7 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod_marks import UNMARKED, PodDrainInfo
 from ullage.model.shape import Shape
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Milli
 from ullage.model.vm import VmMarks
 
 
@@ -50,7 +50,7 @@ class Pod(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     owner: Owner | None
     gpu_ids: tuple[int, ...] = ()
     """GPUs of its node that it holds, by its allocation."""
-    gpu_share: int = MILLI_GPU
+    gpu_share: Milli = MILLI_GPU
     """Thousandths of each of these GPUs."""
     gpu_instances: tuple[str, ...] = ()
     """UUIDs of the MIG instances it holds."""

@@ -11,7 +11,7 @@ import msgspec
 from ullage.model.device import KIND_LABEL, MILLI_GPU, Device, GpuNodeKind, Inventory
 from ullage.model.node import Node, Taint
 from ullage.model.resources import GPU
-from ullage.model.units import Instant, Seconds
+from ullage.model.units import Bytes, Instant, Micros, Milli, Seconds
 
 PROVISIONER_LABEL = "gpu.scheduling/provisioner"
 """Label of a node: the pool it belongs to."""
@@ -66,7 +66,7 @@ class GpuTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
     model: str
     count: int
-    memory: int = 0
+    memory: Bytes = Bytes(0)
     """Bytes of each."""
     islands: int = 1
     """Number of equal NVLink islands; as many as GPUs means that no GPU is joined to another."""
@@ -98,7 +98,7 @@ class NodeTemplate(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resources: dict[str, int] = {}
     """Allocatable in thousandths, without GPUs: `gpus` gives those."""
     capacity_type: CapacityType = CapacityType.ON_DEMAND
-    price: int = 0
+    price: Micros = Micros(0)
     """Millionths per hour and node."""
     zones: tuple[str, ...] = ()
     """Zones nodes may come up in; any zone if empty."""
@@ -119,7 +119,7 @@ class Consolidation(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     policy: ConsolidationPolicy = ConsolidationPolicy.EMPTY_ONLY
     unneeded: Seconds = Seconds(600.0)
     unready: Seconds = Seconds(1200.0)
-    used_milli: int = 500
+    used_milli: Milli = Milli(500)
     """Largest use at which a node may be removed: GPUs in use, in thousandths of the node's GPUs."""
     most_at_once: int = 10
     most_drains: int = 5
@@ -214,8 +214,8 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """No pod on it that matters, and no pending pod assumed to it."""
     registered: bool = True
     """True if there is a Node to taint."""
-    coming: bool = False
-    lost: bool = False
+    upcoming: bool = False
+    failed_to_register: bool = False
     protected: bool = False
     delete_after: Instant | None = None
     """Deletion time in its taint."""
@@ -238,7 +238,7 @@ class PoolNode(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     @property
     def usable(self) -> bool:
         """True if it is a Node with its GPUs."""
-        return self.registered and not self.coming and not self.lost
+        return self.registered and not self.upcoming and not self.failed_to_register
 
     @property
     def marked_for_deletion(self) -> bool:
@@ -255,7 +255,7 @@ class FleetBudget(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Upper bounds on all pools together. None is no bound."""
 
     gpus: int | None = None
-    price: int | None = None
+    price: Micros | None = None
     """Millionths per hour."""
 
 

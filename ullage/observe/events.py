@@ -76,9 +76,12 @@ class EventReason(StrEnum):
     VM_MIGRATION_STARTED = "VmMigrationStarted"
     """Reported on a VirtualMachine that leaves a node under pressure."""
     VM_PRESSURE = "VmPressure"
+    VM_NODE_TOO_SMALL = "VmNodeTooSmall"
     """Reported on a node whose VMs want more than it has, where no migration helps."""
     VM_CONFIG_REFUSED = "VmConfigRefused"
     """Reported on the ConfigMap of node configuration."""
+    VM_APPROVAL_UNREADABLE = "VmApprovalUnreadable"
+    """Reported on a VM pod whose approval is missing, malformed or more than its VM may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,9 @@ KINDS: Mapping[EventReason, EventStyle] = {
     EventReason.HANDOVER_UNPROTECTED: EventStyle("Reading", warning=True),
     EventReason.VM_MIGRATION_STARTED: EventStyle("Migrating"),
     EventReason.VM_PRESSURE: EventStyle("Watching", warning=True, by_topic=True),
+    EventReason.VM_NODE_TOO_SMALL: EventStyle("Watching", warning=True, by_topic=True),
     EventReason.VM_CONFIG_REFUSED: EventStyle("Reading", warning=True),
+    EventReason.VM_APPROVAL_UNREADABLE: EventStyle("Reading", warning=True, by_topic=True),
 }
 
 

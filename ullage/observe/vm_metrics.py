@@ -22,8 +22,8 @@ RESOURCES = Metric(
 NODES = Metric(
     "ullage_vm_nodes",
     MetricType.GAUGE,
-    "VM nodes: all, those above a watermark (pressed), and those whose lasting pressure no migration relieves "
-    "(unrelieved).",
+    "VM nodes: all, those above a watermark (pressed), those whose lasting pressure no migration relieves "
+    "(unrelieved), and those whose system reserve leaves nothing for VMs (tooSmall).",
     ("state",),
 )
 PRESSURE = Metric(
@@ -55,6 +55,12 @@ CONFIG_REFUSED = Metric(
     MetricType.GAUGE,
     "1 while the node configuration last seen is refused and an older one is in force.",
 )
+APPROVALS_UNREADABLE = Metric(
+    "ullage_vm_unreadable_approvals",
+    MetricType.COUNTER,
+    "Approvals on VM pods that were found missing, malformed or above what the VM may have. Each counts by the VM's "
+    "maximum until its agent's next message.",
+)
 
 VM_METRICS: Sequence[Metric] = (
     SERVED,
@@ -65,6 +71,7 @@ VM_METRICS: Sequence[Metric] = (
     PERMIT_SECONDS,
     MIGRATIONS,
     CONFIG_REFUSED,
+    APPROVALS_UNREADABLE,
 )
 
 GRANTED = "Granted"
@@ -85,6 +92,7 @@ class VmSystemMetrics:
         )
         self._migrations = Counter(MIGRATIONS.name, MIGRATIONS.help, MIGRATIONS.labels, registry=registry)
         self._refused = Gauge(CONFIG_REFUSED.name, CONFIG_REFUSED.help, registry=registry)
+        self._unreadable = Counter(APPROVALS_UNREADABLE.name, APPROVALS_UNREADABLE.help, registry=registry)
 
     def served(self, yes: bool) -> None:
         self._served.set(yes)
@@ -103,6 +111,10 @@ class VmSystemMetrics:
     def config_refused(self, yes: bool) -> None:
         self._refused.set(yes)
 
+    def unreadable(self, count: int) -> None:
+        """Count approvals that were found unreadable."""
+        self._unreadable.inc(count)
+
     def show(self, ledgers: Sequence[NodeLedger], unrelieved: Sequence[VmAmounts]) -> None:
         """Show the ledgers of all VM nodes, and the pressure of those that migrations cannot relieve."""
         for resource, rows, scale in (
@@ -116,7 +128,9 @@ class VmSystemMetrics:
             for field, amount in sums.items():
                 self._resources.labels(resource, field).set(amount / scale)
         pressed = sum(bool(one.cpu.logical_pressure or one.memory.logical_pressure) for one in ledgers)
-        for state, count in (("all", len(ledgers)), ("pressed", pressed), ("unrelieved", len(unrelieved))):
+        small = sum(one.too_small for one in ledgers)
+        counts = {"all": len(ledgers), "pressed": pressed, "unrelieved": len(unrelieved), "tooSmall": small}
+        for state, count in counts.items():
             self._nodes.labels(state).set(count)
         self._pressure.labels("cpu").set(sum(one.cpu for one in unrelieved) / _CORE)
         self._pressure.labels("memory").set(sum(one.memory for one in unrelieved))

@@ -1,17 +1,15 @@
-"""Event loops with their own time: a virtual one that jumps to the next timer, and a scaled one faster than real time.
+"""Virtual time: an event loop that jumps to its next timer.
 
-Everything asyncio offers (sleep, timeout, wait_for, Queue, TaskGroup) works on both unchanged. The virtual loop is
-deterministic: timers of equal time fire in the order they were set, and nothing from outside can get in, so it refuses
-sockets, threads and subprocesses. Only the scaled loop reads a real clock.
+Everything asyncio offers (sleep, timeout, wait_for, Queue, TaskGroup) works on it unchanged. It is deterministic:
+timers of equal time fire in the order they were set, and nothing from outside can get in, so it refuses sockets,
+threads and subprocesses. `scaled_time` is the same for people who look on.
 """
 
 import asyncio
 import heapq
 import itertools
 import math
-import selectors
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from contextvars import Context
@@ -27,10 +25,6 @@ EPOCH = Instant(1_767_225_600.0)
 
 STEPS_AT_ONE_INSTANT = 1_000_000
 """Loop iterations without time passing after which the simulation counts as livelocked."""
-
-
-LONGEST_TURN_SECONDS = 0.25
-"""Seconds of scaled time that one iteration of a scaled loop adds at most, besides the time it waited on purpose."""
 
 
 class Stuck(RuntimeError):
@@ -49,7 +43,7 @@ class RealWorldRefused(RuntimeError):
     """A virtual loop was asked for something that needs the real world, such as a socket or a thread."""
 
 
-class _NumberedTask(asyncio.Task[T]):
+class NumberedTask(asyncio.Task[T]):
     """A task hashed by its number instead of its address, because asyncio cancels sets of tasks in their order."""
 
     def __init__(self, number: int, coro: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, **how: Any) -> None:
@@ -77,7 +71,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._steps = 0
         self._failure: BaseException | None = None
         numbers = itertools.count()
-        self.set_task_factory(lambda loop, coro, **how: _NumberedTask(next(numbers), coro, loop, **how))
+        self.set_task_factory(lambda loop, coro, **how: NumberedTask(next(numbers), coro, loop, **how))
 
     def time(self) -> float:
         return self._now
@@ -199,58 +193,16 @@ for _name in _REFUSED:
     setattr(VirtualLoop, _name, _refusal(_name))
 
 
-class ScaledLoop(asyncio.SelectorEventLoop):
-    """A real loop whose seconds pass `speed` times faster: for demonstrations that people watch.
-
-    `speed` is an upper bound: a loop with more to do than there is time for falls behind real time, instead of finding
-    that minutes went by in one step. Sockets work, but the other end lives in real time: a timeout of 30 s here is over
-    after `30 / speed` of its seconds.
-    """
-
-    def __init__(self, speed: float, epoch: Instant = EPOCH) -> None:
-        if not 0 < speed < math.inf:
-            raise ValueError(f"speed must be a positive number, is {speed}")
-        self.epoch = epoch
-        self._pace = _PacingSelector(speed)
-        super().__init__(self._pace)
-
-    def time(self) -> float:
-        """Time of the loop. Constant within one iteration."""
-        return self._pace.now
-
-
-class _PacingSelector(selectors.DefaultSelector):
-    """Waits for I/O as long as the loop asks, in real seconds, and counts the time of each iteration."""
-
-    def __init__(self, speed: float) -> None:
-        super().__init__()
-        self.now = 0.0
-        self._speed = speed
-        self._turned = time.monotonic()
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        meant = math.inf if timeout is None else max(0.0, timeout)
-        found = super().select(timeout if timeout is None else timeout / self._speed)
-        before, self._turned = self._turned, time.monotonic()
-        self.now += min((self._turned - before) * self._speed, meant + LONGEST_TURN_SECONDS)
-        return found
-
-
 def loop_clock() -> LoopClock:
     """Clock of the running virtual or scaled loop."""
     loop = asyncio.get_running_loop()
-    if not isinstance(loop, VirtualLoop | ScaledLoop):
+    epoch = getattr(loop, "epoch", None)
+    if epoch is None:
         raise RuntimeError("the running loop is neither virtual nor scaled: use WallClock")
-    return LoopClock(loop.epoch)
+    return LoopClock(epoch)
 
 
 def run_virtual(main: Coroutine[Any, Any, T], *, epoch: Instant = EPOCH) -> T:
     """Run `main` to its end in virtual time, then drop the tasks it left running."""
     with asyncio.Runner(loop_factory=lambda: VirtualLoop(epoch)) as runner:
-        return runner.run(main)
-
-
-def run_scaled(main: Coroutine[Any, Any, T], *, speed: float, epoch: Instant = EPOCH) -> T:
-    """Run `main` with seconds that pass `speed` times faster than real ones."""
-    with asyncio.Runner(loop_factory=lambda: ScaledLoop(speed, epoch)) as runner:
         return runner.run(main)

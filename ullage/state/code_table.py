@@ -1,6 +1,6 @@
 """Values as small numbers; the number of a value that is no longer in use is given to another."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
 from ullage.state.forking import Forkable
@@ -20,6 +20,10 @@ class CodeTable(Forkable, Generic[H]):
     def __len__(self) -> int:
         """One more than the largest number that was ever given."""
         return len(self._value)
+
+    def __iter__(self) -> Iterator[H]:
+        """Values that are in use."""
+        return iter(self._code)
 
     def items(self) -> list[tuple[H, int]]:
         """Values that are in use, with their numbers."""

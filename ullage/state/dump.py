@@ -1,6 +1,7 @@
-"""Cluster state as JSON and back, without loss: written by `ullage dump`, read by a replay."""
+"""Cluster state as JSON and back, without loss: written by `ullage dump` and `ullage record`, read by a replay."""
 
 from collections.abc import Sequence
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota
 from ullage.model.shape import interned
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Seconds
 from ullage.model.vm import Vm, VmMigration
 from ullage.model.vm_config import VmNodesDocument
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
@@ -37,6 +38,27 @@ _Keyed = (
     | VmMigration
     | VmNodesDocument
 )
+
+
+class StepVerb(Enum):
+    """Kind of a recorded step."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    """The manifest is a merge patch."""
+    DELETE = "delete"
+
+
+class RecordedStep(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """Something that users or machines did to the cluster after the dump was taken."""
+
+    at: Seconds
+    """Seconds since then."""
+    verb: StepVerb
+    object: dict[str, Any]
+    """Manifest; of a delete, only what names the object."""
+    at_once: bool = False
+    """True for a delete without a grace period."""
 
 
 class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -66,6 +88,10 @@ class Dump(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Ledger of VM nodes, for people: it is computed again from the facts."""
     objects: tuple[dict[str, Any], ...] = ()
     """Manifests to go on from in a simulator, in an order in which each finds what it refers to."""
+    steps: tuple[RecordedStep, ...] = ()
+    """Steps from then on, in the order of time, if they were recorded."""
+    recorded_seconds: Seconds | None = None
+    """Length of the recording; None for a dump of one moment."""
 
 
 def dump(
@@ -74,8 +100,10 @@ def dump(
     now: Instant,
     objects: Sequence[dict[str, Any]] = (),
     vm_ledger: dict[str, Any] | None = None,
+    steps: tuple[RecordedStep, ...] = (),
+    recorded_seconds: Seconds | None = None,
 ) -> bytes:
-    """The state as JSON."""
+    """The state as JSON, with the steps of a recording if there are any."""
     picture = Dump(
         format=FORMAT,
         taken_at=now,
@@ -99,6 +127,8 @@ def dump(
         leases=tuple(state.leases[name] for name in sorted(state.leases)),
         vm_ledger=vm_ledger,
         objects=tuple(objects),
+        steps=steps,
+        recorded_seconds=recorded_seconds,
     )
     return msgspec.json.format(msgspec.json.encode(picture, order="deterministic"), indent=2)
 

@@ -14,7 +14,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.pod import Phase, Pod
 from ullage.model.shape import Shape, interned
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Milli
 from ullage.state.cluster import ClusterState
 from ullage.state.forking import forked
 from ullage.state.shared_rows import SharedRows
@@ -34,9 +34,9 @@ class _Snapshot(Protocol):
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]: ...
 
-    def place(self, pod: Pod, node: str, gpu_ids: tuple[int, ...], gpu_share: int) -> None: ...
+    def assume(self, pod: Pod, node: str, gpu_ids: tuple[int, ...], gpu_share: Milli) -> None: ...
 
-    def remove(self, key: ObjectKey) -> None: ...
+    def forget(self, key: ObjectKey) -> None: ...
 
 
 class ExternalLeases:
@@ -123,7 +123,7 @@ class ExternalLeases:
         """Drop assumed Leases. A Lease that came and went between two watches is never observed."""
         for name in names:
             del self._believed[name]
-            self._snapshot.remove(ObjectKey(NOWHERE, name))
+            self._snapshot.forget(ObjectKey(NOWHERE, name))
         return bool(names)
 
     @contextmanager
@@ -152,7 +152,7 @@ class ExternalLeases:
             names.pop(lease.name, None)
             if not names:
                 self._of_holder.drop(hold.uid)
-        self._snapshot.remove(ObjectKey(NOWHERE, lease.name))
+        self._snapshot.forget(ObjectKey(NOWHERE, lease.name))
 
     def _recheck(self, lease: GpuLease, apart_from: Collection[str] = ()) -> None:
         """Hold in the snapshot the part of the device that no known pod accounts for."""
@@ -165,12 +165,12 @@ class ExternalLeases:
             if soon_free:
                 self._left[lease.name] = None
             instances = tuple(hold.instance for hold in unknown if hold.instance)
-            self._hold(lease.name, lease.node, lease.device, milli, soon_free=soon_free, instances=instances)
+            self._hold(lease.name, lease.node, lease.device, Milli(milli), soon_free=soon_free, instances=instances)
         elif not lease.holds:
             # A Lease without a holder still keeps all pods off, until LeaseGarbageCollector has deleted it.
             self._hold(lease.name, lease.node, lease.device, MILLI_GPU, soon_free=True)
         else:
-            self._snapshot.remove(ObjectKey(NOWHERE, lease.name))
+            self._snapshot.forget(ObjectKey(NOWHERE, lease.name))
 
     def _has_no_use_for_it(self, uid: str) -> bool:
         """True if the pod is gone, finished or bound to something else: LeaseGarbageCollector will free the device."""
@@ -190,7 +190,7 @@ class ExternalLeases:
         name: str,
         node: str,
         device: int,
-        milli: int,
+        milli: Milli,
         *,
         soon_free: bool = False,
         instances: tuple[str, ...] = (),
@@ -210,4 +210,4 @@ class ExternalLeases:
             owner=None,
             gpu_instances=instances,
         )
-        self._snapshot.place(holder, node, (device,), milli)
+        self._snapshot.assume(holder, node, (device,), milli)

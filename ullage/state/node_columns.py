@@ -5,6 +5,7 @@ change is stamped. The snapshot tells the columns what pods hold; the columns do
 """
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,9 +39,16 @@ any resource, and made-up names must not cost a row each."""
 Ints = npt.NDArray[np.int64]
 
 
-def unready_without_saying(node: Node) -> bool:
-    """True if not ready, and not tainted for it yet: kube-scheduler goes by the taint alone."""
-    return not node.ready and not any(taint.key in UNREADY_TAINTS for taint in node.taints)
+class NodeCondition(NamedTuple):
+    """All that keeps pods off a node, whatever its name, labels and size. Thousands of nodes share a few conditions."""
+
+    unschedulable: bool
+    ready: bool
+    starting: bool
+    """Not ready, and never was."""
+    awaits_gpus: bool
+    """See `awaits_gpus`."""
+    taints: tuple[Taint, ...]
 
 
 def awaits_gpus(node: Node) -> bool:
@@ -48,22 +56,17 @@ def awaits_gpus(node: Node) -> bool:
     return PROVISIONER_LABEL in node.labels and not node.allocatable.get(GPU)
 
 
+def condition_of(node: Node) -> NodeCondition:
+    return NodeCondition(node.unschedulable, node.ready, node.starting, awaits_gpus(node), node.taints)
+
+
 class NodeColumns(Forkable):
     """One row a node. Read the arrays up to `size`; they are replaced when they grow, so never keep one."""
 
     alive: npt.NDArray[np.bool_]
     """True where the row belongs to a node."""
-    unschedulable: npt.NDArray[np.bool_]
-    unready: npt.NDArray[np.bool_]
-    """See `unready_without_saying`."""
-    not_ready: npt.NDArray[np.bool_]
-    """Not ready, tainted for it or not."""
-    starting: npt.NDArray[np.bool_]
-    """Not ready, and never was."""
-    gpus_awaited: npt.NDArray[np.bool_]
-    """Of a pool of GPU nodes, and without GPUs so far (see `awaits_gpus`)."""
-    taints: npt.NDArray[np.int32]
-    """A number for each set of taints; `taint_sets` knows them."""
+    conditions: npt.NDArray[np.int32]
+    """A number for each NodeCondition; `known_conditions` knows them."""
     pods: npt.NDArray[np.int32]
     most_pods: npt.NDArray[np.int32]
     scored_cpu: Ints
@@ -79,10 +82,11 @@ class NodeColumns(Forkable):
         """Index of each resource that some node offers or offered."""
         self.allocatable: Ints = np.zeros((1, 0), np.int64)
         self.used: Ints = np.zeros((1, 0), np.int64)
-        """Thousandths by resource (first axis) and row."""
+        self.free: Ints = np.zeros((1, 0), np.int64)
+        """Allocatable minus used. All three: thousandths by resource (first axis) and row."""
         self._beyond: dict[tuple[str, int], int] = {}
         """Sums larger than the columns show, by what is summed and row, so that subtracting stays exact."""
-        self.taint_sets: CodeTable[tuple[Taint, ...]] = CodeTable()
+        self.known_conditions: CodeTable[NodeCondition] = CodeTable()
         self.gpus = DeviceColumns()
         self.changed = ChangeLog()
         """Anything about a row."""
@@ -113,7 +117,9 @@ class NodeColumns(Forkable):
             self.resources[name] = len(self.resources) + 1
         if new:
             blank = np.zeros((len(new), self.capacity), np.int64)
-            self.allocatable, self.used = np.vstack((self.allocatable, blank)), np.vstack((self.used, blank))
+            self.allocatable, self.used, self.free = (
+                np.vstack((known, blank)) for known in (self.allocatable, self.used, self.free)
+            )
         return new
 
     def add(self, node: Node) -> int:
@@ -129,16 +135,16 @@ class NodeColumns(Forkable):
         self.rows[node.name] = row
         self.alive[row] = True
         self._by_name, self.roster = None, self.roster + 1
-        self.taints[row] = self.taint_sets.take(node.taints)
+        self.conditions[row] = self.known_conditions.take(condition_of(node))
         self._describe(row, node)
         return row
 
     def renew(self, node: Node) -> int:
         """Renew the facts of a node that has a row."""
         row = self.rows[node.name]
-        before = int(self.taints[row])
-        self.taints[row] = self.taint_sets.take(node.taints)
-        self.taint_sets.release(before)
+        before = self.conditions.item(row)
+        self.conditions[row] = self.known_conditions.take(condition_of(node))
+        self.known_conditions.release(before)
         self._describe(row, node)
         return row
 
@@ -147,12 +153,11 @@ class NodeColumns(Forkable):
         row = self.rows.pop(name)
         self.names[row] = ""
         self.alive[row] = False
-        self.taint_sets.release(int(self.taints[row]))
-        self.taints[row] = 0
-        self.unschedulable[row] = self.unready[row] = self.not_ready[row] = False
-        self.starting[row] = self.gpus_awaited[row] = False
+        self.known_conditions.release(self.conditions.item(row))
+        self.conditions[row] = 0
         self.most_pods[row] = 0
         self.allocatable[:, row] = 0
+        self.free[:, row] = -self.used[:, row]
         self.gpus.clear(row)
         self._free.append(row)
         self._by_name, self.roster = None, self.roster + 1
@@ -184,6 +189,7 @@ class NodeColumns(Forkable):
                 if total > MOST_COUNTED or self._beyond:
                     total = self._sum(name, row, used.item(index, row), sign * amount)
                 used[index, row] = total
+                self.free[index, row] = self.allocatable.item(index, row) - total
 
     def indexed(self, requests: Iterable[tuple[str, int]]) -> list[tuple[int, int]]:
         """Amounts by resource index, as the columns count them: one for each request."""
@@ -212,12 +218,8 @@ class NodeColumns(Forkable):
         self.allocatable[:, row] = 0
         for index, amount in self.indexed(offered.items()):
             self.allocatable[index, row] = amount
+        self.free[:, row] = self.allocatable[:, row] - self.used[:, row]
         self.most_pods[row] = min(node.allocatable.get(PODS, 0) // MILLI, np.iinfo(np.int32).max)
-        self.unschedulable[row] = node.unschedulable
-        self.unready[row] = unready_without_saying(node)
-        self.not_ready[row] = not node.ready
-        self.starting[row] = node.starting
-        self.gpus_awaited[row] = awaits_gpus(node)
         self.touch_node(row)
 
     def _grow(self, capacity: int) -> None:
@@ -227,19 +229,14 @@ class NodeColumns(Forkable):
         for name, array in before.items():
             getattr(self, name)[: self.capacity] = array
         more = ((0, 0), (0, capacity - self.capacity))
-        self.allocatable, self.used = np.pad(self.allocatable, more), np.pad(self.used, more)
+        self.allocatable, self.used, self.free = (np.pad(one, more) for one in (self.allocatable, self.used, self.free))
         self.gpus.grow(capacity)
         self.capacity = capacity
 
 
 _BY_ROW: dict[str, type[np.generic]] = {
     "alive": np.bool_,
-    "unschedulable": np.bool_,
-    "unready": np.bool_,
-    "not_ready": np.bool_,
-    "starting": np.bool_,
-    "gpus_awaited": np.bool_,
-    "taints": np.int32,
+    "conditions": np.int32,
     "pods": np.int32,
     "most_pods": np.int32,
     "scored_cpu": np.int64,

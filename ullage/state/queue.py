@@ -2,8 +2,9 @@
 
 A refused pod is unschedulable until a ClusterEvent that can change its verdict (`model.verdict`). Then it waits out a
 back-off that doubles with every refusal. Room that the event made free is offered to it meanwhile (`overtaken`), before
-any pod behind it. After `longest_sleep` every pod is tried again, in case an event was lost. Pure: time is an argument,
-and `next_deadline` is the time to come back without an event.
+any pod behind it. A pod that asks for something else is tried at once: another question was refused. After
+`longest_sleep` every pod is tried again, in case an event was lost. Pure: time is an argument, and `next_deadline` is
+the time to come back without an event.
 """
 
 import heapq
@@ -52,6 +53,8 @@ class _Waiting:
     """Kind of the pod at its last refusal. Pods of one kind get one answer."""
     line: tuple[Hashable, Order] | None = None
     """Place in line while in back-off, if an event may have helped it."""
+    asks_anew: bool = False
+    """It asks for something else than when it was taken out: the answer under way does not count."""
 
 
 class SchedulingQueue:
@@ -135,15 +138,22 @@ class SchedulingQueue:
             self._take_out(self._waiting[key])
         return key
 
-    def put_back(self, key: ObjectKey, *, now: Instant) -> None:
-        """Return a pod to its back-off after a try by `pop_overtaken` found no place."""
+    def put_back(self, key: ObjectKey, *, now: Instant, wakes_on: Iterable[ClusterEvent] | None = None) -> None:
+        """Return a pod to its back-off after a try by `pop_overtaken` found no place.
+
+        `wakes_on` are the events that would help it as things are; None if those of its refusal still would.
+        """
         found = self._waiting.get(key)
         if found is not None and found.place is QueueState.OUT:
+            if wakes_on is not None:
+                found.wakes_on = frozenset(wakes_on)
             self._overtaken.tried()
             self._back_off(found, now)
             self._overtaken.in_vain(found.kind, found.wakes_on)
 
-    def refuse(self, key: ObjectKey, wakes_on: Iterable[ClusterEvent], *, now: Instant, kind: Hashable = None) -> None:
+    def add_unschedulable(
+        self, key: ObjectKey, wakes_on: Iterable[ClusterEvent], *, now: Instant, kind: Hashable = None
+    ) -> None:
         """Put a refused pod back. Events that came while it was decided on count.
 
         `kind` stands for all pods that would be refused with it; one without is never tried before its back-off ends.
@@ -153,6 +163,9 @@ class SchedulingQueue:
             return
         if found.place is not QueueState.OUT:
             self._take_out(found)
+        if found.asks_anew:
+            self._activate(found)
+            return
         found.refusals += 1
         found.refused_at = now
         found.wakes_on, found.kind = frozenset(wakes_on), kind
@@ -162,10 +175,12 @@ class SchedulingQueue:
             self._to_sleep(found, now)
             self._overtaken.in_vain(kind, found.wakes_on)
 
-    def retry(self, key: ObjectKey, *, now: Instant) -> None:
+    def requeue(self, key: ObjectKey, *, now: Instant) -> None:
         """Retry a pod that lost its place (a conflict, an API error) after a back-off, whatever the events."""
         found = self._waiting.get(key)
-        if found is not None:
+        if found is not None and found.asks_anew:
+            self._activate(found)
+        elif found is not None:
             found.refusals += 1
             found.refused_at = now
             found.kind = None
@@ -177,22 +192,33 @@ class SchedulingQueue:
         if found is not None:
             self._set_timer(found, QueueState.BACKING_OFF, until)
 
+    def ask_anew(self, key: ObjectKey) -> None:
+        """Try a pod that asks for something else, at once: refusals of what it asked for before do not count."""
+        found = self._waiting.get(key)
+        if found is None:
+            return
+        found.refusals = 0
+        if found.place is QueueState.OUT:
+            found.asks_anew = True
+        elif found.place is not QueueState.ACTIVE:
+            self._activate(found)
+
     def reconsider(self, key: ObjectKey, *, now: Instant) -> None:
-        """Try the pod again after a change of the pod itself: the reasons of its refusal may no longer hold."""
+        """Try the pod again after its back-off: the reasons of its refusal may no longer hold."""
         found = self._waiting.get(key)
         if found is not None and found.place is QueueState.OUT:
             found.events_seen = -1
         elif found is not None and found.place is QueueState.ASLEEP:
             self._back_off(found, now)
 
-    def wake(self, event: ClusterEvent, *, now: Instant) -> None:
+    def move_on(self, event: ClusterEvent, *, now: Instant) -> None:
         """Take in an event: every pod it could help is tried again after its back-off."""
         self._events += 1
         self._overtaken.count_event(event)
         for found in tuple(self._asleep[event].values()):
             self._back_off(found, now)
 
-    def note(self) -> None:
+    def count_event(self) -> None:
         """Note an event of any kind. Once used, `longest_sleep` retries a pod only if there was an event since."""
         self._said = (self._said or 0) + 1
 
@@ -243,6 +269,7 @@ class SchedulingQueue:
 
     def _take_out(self, found: _Waiting) -> None:
         self._put(found, QueueState.OUT)
+        found.asks_anew = False
         found.events_seen = self._events
         found.said = self._said
 

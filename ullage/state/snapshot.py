@@ -1,11 +1,11 @@
 """Cluster snapshot: observed facts, assumed pods, and the undo journal of what-if trials.
 
-`apply(event)` takes in what was observed, `place` and `remove` what is assumed, `put_node` and `add_bulk` what is only
+`apply(event)` takes in what was observed, `assume` and `forget` what is assumed, `put_node` and `add_bulk` what is only
 supposed; `what_if` undoes what was tried. Columns, counts, ports and claims change with every step: filters read them
 and never count pods.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
 
@@ -20,47 +20,35 @@ from ullage.model.namespace import Namespace
 from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.shape import Shape
+from ullage.model.units import Milli
 from ullage.model.vm_config import VM_SOURCES
 from ullage.model.volume import PersistentVolume, PersistentVolumeClaim, StorageClass
-from ullage.state.by_age import PodsByAge
 from ullage.state.cluster import ClusterState, Fact
 from ullage.state.dra_allocations import DraAllocations, holder_key
 from ullage.state.external_leases import ExternalLeases
 from ullage.state.forking import forked
-from ullage.state.host_ports import PortTable
 from ullage.state.journal import BulkAdded, Entry, NodeBefore, PodBefore, Trial
 from ullage.state.label_columns import LabelColumns
 from ullage.state.node_columns import PODS, NodeColumns
-from ullage.state.pod_counts import AffinityIndex, Filters, MatchCounts, RowCounts
-from ullage.state.shared_rows import SharedRows
+from ullage.state.placed_pods import PlacedPods, same_to_others
+from ullage.state.pod_counts import Filters, RowCounts
 from ullage.state.storage import AssumedVolume, Storage
 from ullage.state.vm_room import VmRoom
-
-REQUIRED_NEAR_WEIGHT = 1
-"""Weight of another pod's required affinity to a pod in scoring, as in kube-scheduler."""
 
 
 class ClusterSnapshot:
     """ClusterSnapshot: every pod that holds room, on the row of its node."""
 
-    def __init__(self, state: ClusterState | None = None) -> None:
+    def __init__(self, state: ClusterState | None = None, *, vms_changed: Callable[[], None] = lambda: None) -> None:
+        """`vms_changed`: called when a number of the VM ledger may be another one. Forks do not call it."""
         self.state = ClusterState() if state is None else state
         self.columns = NodeColumns()
         self.labels = LabelColumns(self.columns)
-        self.ports = PortTable()
-        self.tallies = MatchCounts(self.state.namespace_labels)
-        self.refusals = AffinityIndex(self.state.namespace_labels)
-        """Required anti-affinity of placed pods: they keep others away."""
-        self.preferences = AffinityIndex(self.state.namespace_labels)
-        """Preferred terms of placed pods, and their required affinity: they wish others near or away."""
-        self.vms = VmRoom(self.columns)
+        self.placed = PlacedPods(self.columns, self.state.namespace_labels)
+        self.vms = VmRoom(self.columns, vms_changed)
         self.storage = Storage(self.state)
         self.volumes_version = 0
         """Grows when anything about volumes changes, observed or assumed."""
-        self._pods: dict[ObjectKey, Pod] = {}
-        self._on_node: SharedRows[str, dict[ObjectKey, Pod]] = SharedRows(dict)
-        self._claim_users: SharedRows[ObjectKey, dict[ObjectKey, None]] = SharedRows(dict)
-        self._by_gpu_claim = PodsByAge()
         self._intended: dict[str, dict[ObjectKey, None]] = {}
         """By namespace: pods that hold room and are not observed on a node yet."""
         self._journal: list[Entry] = []
@@ -85,9 +73,7 @@ class ClusterSnapshot:
         twin.state = state = self.state.fork()
         twin.columns = self.columns.fork()
         twin.labels = self.labels.fork_for(twin.columns)
-        twin.tallies = self.tallies.fork_for(state.namespace_labels)
-        twin.refusals = self.refusals.fork_for(state.namespace_labels)
-        twin.preferences = self.preferences.fork_for(state.namespace_labels)
+        twin.placed = self.placed.fork_for(twin.columns, state.namespace_labels)
         twin.storage = self.storage.fork_for(state)
         twin.vms = self.vms.fork_for(twin.columns)
         twin.leases = self.leases.fork_for(twin)
@@ -107,18 +93,18 @@ class ClusterSnapshot:
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]:
         """Pods that hold room, observed or assumed, each with the node it is on."""
-        return MappingProxyType(self._pods)
+        return MappingProxyType(self.placed.by_key)
 
     def pods_on(self, node: str) -> Mapping[ObjectKey, Pod]:
-        return MappingProxyType(self._on_node.get(node) or {})
+        return MappingProxyType(self.placed.on_node.get(node) or {})
 
     def claim_users(self, claim: ObjectKey) -> Mapping[ObjectKey, None]:
         """Pods on known nodes that mount this claim."""
-        return MappingProxyType(self._claim_users.get(claim) or {})
+        return MappingProxyType(self.placed.claim_users.get(claim) or {})
 
     def holders(self, claim: ObjectKey) -> list[ObjectKey]:
         """Pods that hold room and name this GpuClaim as their own, the oldest first."""
-        return self._by_gpu_claim.of(claim)
+        return self.placed.by_gpu_claim.of(claim)
 
     def has_intentions(self, namespace: str) -> bool:
         """True if room is assumed for pods of this namespace that are not observed as bound yet."""
@@ -126,7 +112,7 @@ class ClusterSnapshot:
 
     def counts(self, filters: Filters) -> RowCounts:
         """Pods on known nodes that match all these filters, by row."""
-        return self.tallies.of(filters, self._placed)
+        return self.placed.tallies.of(filters, self.placed.with_rows)
 
     def apply(self, event: FactEvent[Fact]) -> None:
         """Take in one event. An observed pod replaces what was assumed for it."""
@@ -144,12 +130,12 @@ class ClusterSnapshot:
                 if source in VM_SOURCES:
                     self._count_vms()
 
-    def place(
+    def assume(
         self,
         pod: Pod,
         node: str,
         gpu_ids: tuple[int, ...] = (),
-        gpu_share: int = MILLI_GPU,
+        gpu_share: Milli = MILLI_GPU,
         volumes: tuple[AssumedVolume, ...] = (),
     ) -> None:
         """The pod is to go on this node, with these GPUs and volumes. If it is somewhere already, it moves."""
@@ -159,7 +145,7 @@ class ClusterSnapshot:
             volumes,
         )
 
-    def remove(self, key: ObjectKey) -> None:
+    def forget(self, key: ObjectKey) -> None:
         """The pod is to go, or never came. Nothing happens if it holds nothing."""
         self._intend(key, None)
 
@@ -233,16 +219,16 @@ class ClusterSnapshot:
 
     def _intend(self, key: ObjectKey, pod: Pod | None, volumes: tuple[AssumedVolume, ...] = ()) -> None:
         if self._trials:
-            self._journal.append(PodBefore(key, self._pods.get(key), self.storage.of(key)))
+            self._journal.append(PodBefore(key, self.placed.by_key.get(key), self.storage.of(key)))
         self._replace(key, pod, volumes)
 
     def _replace(self, key: ObjectKey, pod: Pod | None, volumes: tuple[AssumedVolume, ...] = ()) -> None:
         self._unset(key)
         if pod is not None:
             self._set(pod)
-        self._assume(key, volumes)
+        self._assume_volumes(key, volumes)
 
-    def _assume(self, key: ObjectKey, volumes: tuple[AssumedVolume, ...]) -> None:
+    def _assume_volumes(self, key: ObjectKey, volumes: tuple[AssumedVolume, ...]) -> None:
         if self.storage.assume(key, volumes):
             self.volumes_version += 1
 
@@ -259,7 +245,7 @@ class ClusterSnapshot:
             case Inventory(node=name):
                 self._inventory_changed(name)
             case Namespace():
-                self.tallies.forget_by_namespace()
+                self.placed.tallies.forget_by_namespace()
             case PersistentVolume() | PersistentVolumeClaim() | StorageClass():
                 self.volumes_version += 1
             case ResourceClaim() | ResourceSlice():
@@ -277,7 +263,7 @@ class ClusterSnapshot:
     def _count_vms(self) -> None:
         """Begin to count VMs once both they and the node configuration are known."""
         if self.state.synced.issuperset(VM_SOURCES):
-            self.vms.activate(self.state.nodes.values(), self._pods.values())
+            self.vms.activate(self.state.nodes.values(), self.placed.by_key.values())
 
     def _inventory_changed(self, name: str) -> None:
         if name in self.columns.rows:
@@ -293,7 +279,7 @@ class ClusterSnapshot:
     def _hold_for_claims(self, node: str) -> None:
         """Hold the node's GPUs that Dynamic Resource Allocation gave away, as far as they are known now."""
         holder = self.device_claims.holder(node, self.state.inventories.get(node))
-        if holder != self._pods.get(holder_key(node)):
+        if holder != self.placed.by_key.get(holder_key(node)):
             self._replace(holder_key(node), holder)
 
     def _pod_changed(self, old: Fact | None, new: Fact | None) -> None:
@@ -310,9 +296,9 @@ class ClusterSnapshot:
 
     def _hold(self, pod: Pod) -> None:
         """Take in a pod that holds room; most events of it do not change that."""
-        known = self._pods.get(pod.key)
-        if known is not None and _same_to_others(known, pod):
-            self._pods[pod.key] = self._on_node.own(pod.node)[pod.key] = pod
+        known = self.placed.by_key.get(pod.key)
+        if known is not None and same_to_others(known, pod):
+            self.placed.renew(pod)
             self._came_true(pod.key)
             if pod.vm is not None:
                 self.vms.set(pod)
@@ -339,7 +325,7 @@ class ClusterSnapshot:
         """Count the use of resources that no node was known to offer before."""
         new = self.columns.offer(name for name in node.allocatable if name != PODS)
         if new:
-            for pod, row in self._placed():
+            for pod, row in self.placed.with_rows():
                 self.columns.use(row, [asked for asked in pod.shape.requests if asked[0] in new], +1)
 
     def _node_appeared(self, node: Node) -> None:
@@ -349,12 +335,12 @@ class ClusterSnapshot:
         self._report(node)
         self.vms.put_node(node)
         for pod in self.pods_on(node.name).values():
-            self._count_pod(pod, row, +1)
+            self.placed.count(pod, row, +1)
 
     def _node_vanished(self, name: str) -> None:
         row = self.columns.rows[name]
         for pod in self.pods_on(name).values():
-            self._count_pod(pod, row, -1)
+            self.placed.count(pod, row, -1)
         self.labels.put(row, {})
         self.vms.drop_node(name)
         self.columns.drop(name)
@@ -365,17 +351,11 @@ class ClusterSnapshot:
         self.columns.touch(row)
 
     def _set(self, pod: Pod) -> None:
-        self._pods[pod.key] = pod
-        self._on_node.own(pod.node)[pod.key] = pod
         observed = self.state.pods.get(pod.key)
         if observed is None or not observed.holds_room:
             self._intended.setdefault(pod.key.namespace, {})[pod.key] = None
-        if pod.claim:
-            self._by_gpu_claim.add(ObjectKey(pod.key.namespace, pod.claim), pod)
         self.vms.set(pod)
-        row = self.columns.rows.get(pod.node)
-        if row is not None:
-            self._count_pod(pod, row, +1)
+        self.placed.put(pod)
 
     def _came_true(self, key: ObjectKey) -> None:
         """Forget that a placement was assumed: the pod was observed on a node, or holds nothing."""
@@ -384,73 +364,9 @@ class ClusterSnapshot:
             del self._intended[key.namespace]
 
     def _unset(self, key: ObjectKey) -> None:
-        pod = self._pods.pop(key, None)
+        pod = self.placed.by_key.get(key)
         if pod is None:
             return
         self._came_true(key)
-        here = self._on_node.own(pod.node)
-        del here[key]
-        if not here:
-            self._on_node.drop(pod.node)
-        if pod.claim:
-            self._by_gpu_claim.drop(ObjectKey(pod.key.namespace, pod.claim), pod)
         self.vms.unset(pod)
-        row = self.columns.rows.get(pod.node)
-        if row is not None:
-            self._count_pod(pod, row, -1)
-
-    def _count_pod(self, pod: Pod, row: int, sign: int) -> None:
-        """A pod comes to a row (+1) or leaves it (-1): everything that is counted by row changes here."""
-        shape = pod.shape
-        self.columns.count(row, shape, sign)
-        if pod.gpu_ids:
-            self.columns.gpus.hold(row, pod.gpu_ids, sign * pod.gpu_share)
-            if pod.gpu_instances:
-                self.columns.gpus.hold_instances(row, pod.gpu_ids, sign)
-        if shape.host_ports:
-            self.ports.count(row, shape.host_ports, sign)
-        if shape.claims:
-            self._use_claims(pod, sign)
-        self.tallies.count(pod, row, sign)
-        if shape.looks_at_itself:
-            self._carry(pod, row, sign)
-        self.columns.touch(row)
-
-    def _use_claims(self, pod: Pod, sign: int) -> None:
-        for use in pod.shape.claims:
-            users = self._claim_users.own(use.claim)
-            if sign > 0:
-                users[pod.key] = None
-            else:
-                users.pop(pod.key, None)
-            if not users:
-                self._claim_users.drop(use.claim)
-
-    def _carry(self, pod: Pod, row: int, sign: int) -> None:
-        for term in pod.shape.away:
-            self.refusals.count(term, row, sign)
-        for term in pod.shape.near:
-            self.preferences.count(term, row, sign, REQUIRED_NEAR_WEIGHT)
-        for wish in pod.shape.preferred_pods:
-            self.preferences.count(wish.term, row, sign, wish.weight)
-
-    def _placed(self) -> Iterator[tuple[Pod, int]]:
-        for pod in self._pods.values():
-            row = self.columns.rows.get(pod.node)
-            if row is not None:
-                yield pod, row
-
-
-def _same_to_others(one: Pod, other: Pod) -> bool:
-    """True if the two pods are alike in everything that is counted."""
-    return (
-        one.node == other.node
-        and one.shape is other.shape
-        and one.deleting == other.deleting
-        and one.gpu_ids == other.gpu_ids
-        and one.gpu_share == other.gpu_share
-        and one.gpu_instances == other.gpu_instances
-        and one.labels == other.labels
-        and one.claim == other.claim
-        and one.created == other.created
-    )
+        self.placed.drop(pod)

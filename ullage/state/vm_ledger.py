@@ -229,6 +229,14 @@ class VmLedger(Forkable):
     def pods_of(self, vm: ObjectKey) -> tuple[VmPod, ...]:
         return tuple(self._pods[key] for key in sorted(self._pods_of.get(vm, ())))
 
+    def unreadable_approvals(self) -> tuple[VmPod, ...]:
+        """Pods that count by their maximum because their approval is missing, malformed or more than is possible."""
+        return tuple(
+            pod
+            for pod in (self._pods[key] for key in sorted(self._pods) if key not in self._assumed)
+            if (vm := self._vms.get(pod.vm_key)) is not None and vm.scaling and not vm.admits(pod.approved)
+        )
+
     def migrations(self) -> tuple[VmMigration, ...]:
         return tuple(self._migrations[key] for key in sorted(self._migrations))
 
@@ -300,8 +308,9 @@ class VmLedger(Forkable):
             return VmAccount(reserved=reserved, migrating=migrating, known=pod.approved is not None)
         if not vm.scaling:
             return VmAccount(reserved=vm.use, migrating=migrating)
-        known = pod.approved is not None and self._believed(pod)
-        reserved = vm.use.at_least(assumed).at_least(pod.approved or NOTHING)
+        approved = pod.approved if vm.admits(pod.approved) else None
+        known = approved is not None and self._believed(pod)
+        reserved = vm.use.at_least(assumed).at_least(approved or NOTHING)
         buffer = NOTHING
         if not known:
             reserved = reserved.at_least(vm.maximum)
@@ -310,7 +319,7 @@ class VmLedger(Forkable):
         return VmAccount(
             reserved=reserved,
             buffer=buffer,
-            capacity_pressure=wanted.above(reserved),
+            capacity_pressure=wanted.at_most(vm.maximum).above(reserved),
             migrating=migrating,
             known=known,
         )

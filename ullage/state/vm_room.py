@@ -76,13 +76,15 @@ def _ledger_columns(capacity: int) -> LedgerColumns:
 class VmRoom:
     """Ledger of one snapshot, and its room by row."""
 
-    def __init__(self, columns: NodeColumns) -> None:
+    def __init__(self, columns: NodeColumns, changed: Callable[[], None] = lambda: None) -> None:
+        """`changed`: called when a number of the ledger may be another one."""
         self._columns = columns
+        self._listener = changed
+        self.version = 0
+        """Grows when a number of the ledger may be another one."""
         self.active = False
         """VirtualMachines are known, so that VM pods and the nodes they are on are held to the ledger."""
         self.ledger = VmLedger(DEFAULT_VM_CONFIG, on_change=self._changed)
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when a number of the ledger may be another one."""
         self.refusal: ConfigRefusal | None = None
         """Reason that the node configuration last observed is not in force."""
         self._labels: dict[str, dict[str, str]] = {}
@@ -121,7 +123,7 @@ class VmRoom:
             self.refusal = unchangeable(self.ledger.config, config)
         if config is not None and self.refusal is None:
             self.ledger.configure(config)
-        self.on_change()
+        self._note()
 
     @property
     def config(self) -> VmConfig:
@@ -229,8 +231,12 @@ class VmRoom:
             limit.memory // slot.memory * slot.memory + margin.memory - present.memory,
         )
 
+    def _note(self) -> None:
+        self.version += 1
+        self._listener()
+
     def _changed(self, node: str) -> None:
-        self.on_change()
+        self._note()
         row = self._columns.rows.get(node)
         if row is not None:
             self._stale.add(row)

@@ -31,11 +31,12 @@ from ullage.kube.read import read_pod
 from ullage.kube.read.karpenter import read_handover_node, read_node_claim, read_smart_pod
 from ullage.kube.write.smart_pod import written_amount
 from ullage.model.device import KIND_LABEL, Inventory
-from ullage.model.karpenter import HandoverNode, SmartPod
+from ullage.model.karpenter import HANDOVER, HandoverNode, SmartPod
 from ullage.model.karpenter_failure import RecordedFailure
+from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.sim.agents.fleet import SimulatedAgents
 from ullage.sim.karpenter.solver import InstanceType
 from ullage.testing.builders import a_namespace, a_pod
@@ -148,6 +149,13 @@ class KarpenterCluster:
     async def node_of(self, name: str) -> str:
         return (await self.api.get(PODS, name, NAMESPACE)).spec.node_name
 
+    async def is_on_its_own_node(self, name: str) -> bool:
+        """True if the pod is bound to the node that was bought for the request it was handed over for."""
+        pod = read_pod(await self.api.get(PODS, name, NAMESPACE))
+        requests = [one.value for one in pod.shape.tolerations if one.key == HANDOVER]
+        bought = [one.name for one in await self.nodes() if one.request in requests]
+        return [pod.node] == bought
+
     async def smart_pods(self) -> list[SmartPod]:
         return [read_smart_pod(one) for one in (await self.api.list(PODS, SMART_NAMESPACE)).items]
 
@@ -214,8 +222,12 @@ class KarpenterCluster:
         self.reported[name] = time.monotonic()
         if self.start_agent is not None:
             self.start_agent(name, int(gpus))
-            return
-        devices = GpuTemplate(model=H100, count=int(gpus), memory=80 * GIB).devices(name)
+        else:
+            self.install_agent(name, int(gpus))
+
+    def install_agent(self, name: str, gpus: int) -> None:
+        """Let a simulated agent report so many GPUs of a node."""
+        devices = GpuTemplate(model=H100, count=gpus, memory=Bytes(80 * GIB)).devices(name)
         self.agents.install(Inventory(node=name, reported_at=Instant(0.0), devices=devices))
 
 
@@ -223,12 +235,16 @@ class KarpenterCluster:
 async def karpenter_cluster(
     api: KubeApi, *, node_pool: JsonObject | None = None, registration_delay: str = "2s"
 ) -> AsyncIterator[KarpenterCluster]:
-    """NodePool, node class and all our kinds, for the block; afterwards the cluster is empty again."""
+    """NodePool, node class and all our kinds, for the block. What an earlier block left is taken away first.
+
+    Not at the block's end: Karpenter takes most of a minute, and after the last block the whole cluster goes.
+    """
     await install(api, (*OURS, POD_GROUP))
+    await empty_cluster(api)
     pool = node_pool or kwok_node_pool()
     node_class = {"metadata": {"name": "default"}, "spec": {"nodeRegistrationDelay": registration_delay}}
     wanted: list[tuple[Resource[Any], JsonObject]] = [
-        (NAMESPACES, a_namespace("ullage-system")),
+        (NAMESPACES, a_namespace(LEASE_NAMESPACE)),
         (PRIORITY_CLASSES, yaml.safe_load((DEPLOY / "priorityclass.yaml").read_text())),
         (NODE_CLASSES, node_class),
         (NODE_POOLS, pool),
@@ -244,11 +260,10 @@ async def karpenter_cluster(
         for task in beside:
             task.cancel()
         await asyncio.gather(*beside, return_exceptions=True)
-        await empty_cluster(api, pool["metadata"]["name"])
 
 
-async def empty_cluster(api: KubeApi, node_pool: str) -> None:
-    """Delete pods first, then the NodePool: Karpenter takes its nodes away with it. Our programs are gone by now."""
+async def empty_cluster(api: KubeApi) -> None:
+    """Delete pods first, then NodePools: Karpenter takes its nodes away with them. Our programs are gone by now."""
     await _all_registered(api)
     for pod in (await api.list(PODS)).items:
         with suppress(NotFound):
@@ -258,8 +273,9 @@ async def empty_cluster(api: KubeApi, node_pool: str) -> None:
         with suppress(NotFound):  # the controller that removes finalizers is gone
             await api.delete(GPU_CLAIMS, name, namespace)
             await api.patch(GPU_CLAIMS, name, MergePatch({"metadata": {"finalizers": None}}), namespace)
-    with suppress(NotFound):
-        await api.delete(NODE_POOLS, node_pool)
+    for pool in (await api.list(NODE_POOLS)).items:
+        with suppress(NotFound):
+            await api.delete(NODE_POOLS, pool.metadata.name)
     for _ in range(450):
         left = [len((await api.list(kind)).items) for kind in (NODE_CLAIMS, NODES, GPU_CLAIMS)]
         if not any(left):

@@ -87,13 +87,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if long:
             config.hook.pytest_deselected(items=long)
             items[:] = [item for item in items if not item.get_closest_marker("full")]
-    _slow_files_first(items)
     for item in items:
         # Noted on the test, so that it travels with the report where tests run in several processes.
         item.user_properties += [(_TIER, tier_of(item)), (_REAL, item.get_closest_marker(_REAL) is not None)]
-
-
-def _slow_files_first(items: list[pytest.Item]) -> None:
-    """Files with tests on the real control plane begin: they wait most of their time, and none is left for the end."""
-    waiting = {item.path for item in items if item.get_closest_marker(_REAL)}
-    items.sort(key=lambda item: item.path not in waiting)

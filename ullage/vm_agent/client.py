@@ -50,13 +50,13 @@ class PermitClient:
 
     def __init__(self, transport: Transport, *, timeout: float = 5.0) -> None:
         self._transport = transport
-        self._timeout = timeout
+        self.timeout = timeout
 
     async def ask(self, message: PermitMessage, memory_slot: int) -> PermitAnswer | AskFailure:
         """Send one request. Every end is a result."""
-        request = Request("POST", "/", body=write_request(message), timeout=self._timeout)
+        request = Request("POST", "/", body=write_request(message), timeout=self.timeout)
         try:
-            async with asyncio.timeout(self._timeout + 1.0):
+            async with asyncio.timeout(self.timeout + 1.0):
                 response = await self._transport.send(request)
         except TimeoutError:
             return AskFailure(AskTrouble.UNREACHABLE, "no answer in time")

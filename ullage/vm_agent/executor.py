@@ -105,6 +105,12 @@ class VmRunner:
         self._seen.set()
         self._wake.set()
 
+    def configure(self, policy: ScalingPolicy) -> None:
+        """Take over another policy, and decide by it."""
+        self._policy = policy
+        self._core.configure(policy.unit, policy.rules, policy.timings)
+        self._wake.set()
+
     async def run(self) -> None:
         """Run until cancelled."""
         async with asyncio.TaskGroup() as group:

@@ -47,6 +47,10 @@ class MetricsTarget:
 
 
 class MetricsSource(Protocol):
+    def configure(self, endpoint: "MetricsEndpoint") -> None:
+        """Take over another place and pace, for the readings to come."""
+        ...
+
     def readings(self, target: MetricsTarget) -> AsyncIterator[MetricsReading]:
         """Yield readings of one VM until closed. The source sets the pace. Never raises."""
         ...
@@ -81,6 +85,10 @@ class HttpMetricsSource:
             yield await self._reading(target)
             due = max(due + self._endpoint.every, loop.time())
             await asyncio.sleep(due - loop.time())
+
+    def configure(self, endpoint: MetricsEndpoint) -> None:
+        """Take over another place and pace, for the readings to come."""
+        self._endpoint = endpoint
 
     async def close(self) -> None:
         if self._session is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ullage.clock import Clock
+from ullage.config.settings import Settings
 from ullage.config.vm_agent import VmAgentSettings
 from ullage.decide.vm_agent.core import AgentTimings
 from ullage.decide.vm_agent.goal import ScalingRules
@@ -17,6 +18,7 @@ from ullage.kube.objects.vm import KubeVmPod
 from ullage.model.fact_event import FactEvent, ObjectKey, Synced
 from ullage.model.units import Seconds
 from ullage.model.vm import SCALING_ENABLED, VM_NAME, VmAmounts
+from ullage.observe.events import EventMessage
 from ullage.observe.probes import HealthChecks
 from ullage.observe.vm_agent_metrics import VmAgentMetrics
 from ullage.vm_agent.client import PermitClient
@@ -94,6 +96,18 @@ class VmAgent:
         states = [runner.state for runner in self.runners.values()]
         for state in STATES:
             self.metrics.vms.labels(state).set(states.count(state))
+
+    def configure(self, settings: Settings) -> None:
+        """Take over changed settings. Requests and resizes that are under way end as they began."""
+        changed = settings.vmagent
+        self._policy = policy = scaling_policy(changed)
+        self._contacts.permits.timeout = changed.request_timeout
+        self._contacts.metrics_source.configure(metrics_endpoint(changed))
+        for runner in self.runners.values():
+            runner.configure(policy)
+
+    def announce(self, message: EventMessage) -> None:
+        """Record no Event: an agent has no right to. The log says it."""
 
     async def run(self) -> None:
         """Run until cancelled."""

@@ -25,6 +25,8 @@ class AnnouncedEvent:
     """Name of the Event, by which its repetition is recognised."""
     at: Instant
     """Time of the last announcement."""
+    first: Instant
+    """Time of the first announcement."""
     by: str
     """The program: scheduler, controller, agent."""
     reason: str
@@ -55,6 +57,7 @@ def read_announced(raw: JsonObject) -> AnnouncedEvent | None:
         return AnnouncedEvent(
             name=str(raw["metadata"]["name"]),
             at=read_time(series.get("lastObservedTime") or raw.get("eventTime")),
+            first=read_time(raw.get("eventTime") or series.get("lastObservedTime")),
             by=controller.removeprefix(_OURS),
             reason=str(raw.get("reason") or ""),
             kind=str(regarding.get("kind") or ""),

@@ -96,8 +96,8 @@ async def sources_served(
         if needed not in served:
             raise Unreadable(f"the server answers, but does not serve {needed.id}")
     found = [source for source in SOURCES if source.resource in served or await is_served(api, source.resource)]
-    if KUBE_POD_GROUPS in served and all(source.resource is not POD_GROUPS for source in found):
-        found.append(InformerSpec(KUBE_POD_GROUPS, read_kube_group))
+    if all(source.resource is not POD_GROUPS for source in found):
+        found += [InformerSpec(groups, read_kube_group) for groups in KUBE_POD_GROUPS if groups in served][:1]
     if all(source.resource in served for source in VM_KINDS):
         vms = [vm_nodes(lease_namespace), *VM_KINDS]
         found += vms if await _may_be_read(api, vms, without_vms) else []
@@ -130,8 +130,8 @@ async def _may_be_read(api: KubeApi, sources: Sequence[InformerSpec[Any, Any]], 
 def may_come_later(followed: Collection[str]) -> list[Resource[Any]]:
     """Kinds to look out for, beside those with these ids that are followed already."""
     missing = [source.resource for source in (*SOURCES, *VM_KINDS) if source.resource.id not in followed]
-    groups = POD_GROUPS in missing and KUBE_POD_GROUPS.id not in followed
-    return [*missing, KUBE_POD_GROUPS] if groups else missing
+    groups = POD_GROUPS in missing and KUBE_POD_GROUPS[0].id not in followed
+    return [*missing, *KUBE_POD_GROUPS] if groups else missing
 
 
 async def any_served(api: KubeApi, resources: Collection[Resource[Any]]) -> bool:

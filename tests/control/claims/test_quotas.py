@@ -101,10 +101,10 @@ def test_a_bind_that_comes_to_nothing_is_not_counted_for_long() -> None:
         await scene.quota("q", gpus=8)
         await scene.api.create(PODS, a_pod("p", gpus=1), NS)
         async with kept(world.keepers_api, world.clock) as keeping:
-            keeping.snapshot.place(keeping.pod("p"), "node-a")
+            keeping.snapshot.assume(keeping.pod("p"), "node-a")
             await asyncio.sleep(2)
             assert await used(scene) == 1
-            keeping.snapshot.remove(keeping.pod("p").key)
+            keeping.snapshot.forget(keeping.pod("p").key)
             await asyncio.sleep(6)
             assert await used(scene) == 0
 

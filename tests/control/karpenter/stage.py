@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,12 +31,12 @@ from ullage.model.device import GpuNodeKind, Inventory
 from ullage.model.karpenter import HandoverNode, NodePoolMapping, SmartPod
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.observe.karpenter_metrics import KarpenterMetrics
 from ullage.sim.agents.fleet import SimulatedAgents
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.apiserver.network_faults import NetworkConditions
-from ullage.sim.controllers.wiring import ControllerManagerSettings, start_actors
+from ullage.sim.controllers.wiring import ControllerManager, ControllerManagerSettings, start_actors
 from ullage.sim.karpenter.definitions import karpenter_definitions
 from ullage.sim.karpenter.karpenter import SimulatedKarpenter
 from ullage.sim.karpenter.kube_scheduler import SimulatedKubeScheduler
@@ -84,7 +85,7 @@ class Stage:
     server: SimulatedApiServer
     clock: Clock
     controller: SimulatedProcess
-    karpenter: SimulatedKarpenter
+    karpenter: "KarpenterProcess"
     began: float
     network: NetworkConditions
     """Network between the controller and the API server."""
@@ -94,6 +95,8 @@ class Stage:
     scheduler: SimulatedProcess
     cloud: CountingCloud
     """Cloud of the NodeProvisioners, if a story makes any."""
+    controllers: ControllerManager
+    """Kubelets, and kube-controller-manager, which can be stopped."""
     claims_made: set[str] = field(default_factory=set)
     reported_gpus: int | None = None
     """GPUs that agents of new nodes report; None is all, 0 means that they stay silent."""
@@ -160,7 +163,7 @@ class Stage:
 
 
 def settings(**more: Any) -> KarpenterSettings:
-    mapping = NodePoolMapping(name="h100", node_pool="gpu-h100", gpu_model=H100, gpu_memory=80 * GIB)
+    mapping = NodePoolMapping(name="h100", node_pool="gpu-h100", gpu_model=H100, gpu_memory=Bytes(80 * GIB))
     said: dict[str, Any] = {"enabled": True, "node_pools": {"h100": mapping}, "priority_class": ""}
     return KarpenterSettings(**(said | more))
 
@@ -211,6 +214,32 @@ def a_scheduler(server: SimulatedApiServer, seed: int) -> SimulatedProcess:
     return SimulatedProcess("scheduler", lambda: InMemoryTransport(server, user="scheduler", network=network), program)
 
 
+class KarpenterProcess:
+    """Karpenter as a process that can be killed, or stopped for a while."""
+
+    def __init__(
+        self,
+        server: SimulatedApiServer,
+        types: Sequence[InstanceType],
+        timings: KarpenterTimings,
+        seed: int,
+        on_node: Callable[[str, InstanceType], None],
+    ) -> None:
+        self.types = list(types)
+        """Instance types of its cloud. A story may change them."""
+        self._timings = timings
+        self._seeds = iter(range(seed, 1_000_000, 1000))  # names of NodeClaims are random: no run repeats another's
+        self._on_node = on_node
+        self.process = SimulatedProcess("karpenter", lambda: InMemoryTransport(server, user="karpenter"), self._run)
+
+    async def _run(self, life: ProcessRun) -> None:
+        seed = next(self._seeds)
+        api = RestApi(life.transport, rng=random.Random(seed + 4))
+        one = SimulatedKarpenter(api, life.clock, self.types, timings=self._timings, seed=seed, on_node=self._on_node)
+        self.types = one.types
+        await one.run()
+
+
 @asynccontextmanager
 async def staged(
     seed: int,
@@ -236,14 +265,15 @@ async def staged(
 
     def arrived(node: str, kind: InstanceType) -> None:
         count = kind.resources[GPU] // 1000 if stage.reported_gpus is None else stage.reported_gpus
-        gpus = GpuTemplate(model=H100, count=count, memory=80 * GIB)
+        gpus = GpuTemplate(model=H100, count=count, memory=Bytes(80 * GIB))
         inventory = Inventory(node=node, reported_at=Instant(0.0), devices=gpus.devices(node), kind=gpu_kind)
+        loop, apart = asyncio.get_running_loop(), Context()  # agents live on when Karpenter's process dies
         if count:
-            asyncio.get_running_loop().call_later(1.5, agents.install, inventory)
+            loop.call_later(1.5, agents.install, inventory, context=apart)
         welcome = MergePatch({"metadata": {"labels": {RIVALS: "welcome"}}})
-        labelling.append(asyncio.ensure_future(api.patch(NODES, node, welcome)))
+        labelling.append(loop.create_task(api.patch(NODES, node, welcome), context=apart))
 
-    karpenter = SimulatedKarpenter(an_api(server, seed + 4), clock, types, timings=timings, seed=seed, on_node=arrived)
+    karpenter = KarpenterProcess(server, types, timings, seed, arrived)
     kube_scheduler = SimulatedKubeScheduler(an_api(server, seed + 6), clock, seed=seed)
     played = ControllerManagerSettings(
         behaviour=KubeletTimings(seed=seed, stop=DurationRange(0.1, 1.0)), custom=(GPU_CLAIMS,), seed=seed
@@ -252,19 +282,20 @@ async def staged(
     cloud = CountingCloud(an_api(server, seed + 7), clock)
     controller = a_controller(server, chosen, seed, network, KarpenterMetrics(registry), cloud)
     scheduler = a_scheduler(server, seed)
-    async with start_actors(an_api(server, seed + 1), clock, played):
+    async with start_actors(an_api(server, seed + 1), clock, played) as actors:
         stage = Stage(
-            api, server, clock, controller, karpenter, clock.now(), network, registry, agents, scheduler, cloud
+            api, server, clock, controller, karpenter, clock.now(), network, registry, agents, scheduler, cloud, actors
         )
-        beside = [asyncio.ensure_future(one.run()) for one in (agents, karpenter, kube_scheduler)]
+        beside = [asyncio.ensure_future(one.run()) for one in (agents, kube_scheduler)]
         beside.append(asyncio.ensure_future(_count_claims(stage)))
-        controller.start()
-        scheduler.start()
+        processes = (karpenter.process, controller, scheduler)
+        for process in processes:
+            process.start()
         try:
             yield stage
         finally:
-            controller.crash()
-            scheduler.crash()
+            for process in processes:
+                process.crash()
             for one in beside:
                 one.cancel()
             ended = await asyncio.gather(*beside, return_exceptions=True)

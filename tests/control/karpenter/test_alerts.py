@@ -1,20 +1,17 @@
 """The four alerts, evaluated by promtool on series recorded from the controller in virtual time."""
 
 import asyncio
-import json
-import os
-import shutil
 import subprocess
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
 
 from tests.control.karpenter.stage import Stage, play
+from tests.promtool import EVERY, Recording, promtool, silent
 from ullage.kube.client.transport import Request
 from ullage.observe.karpenter_metrics import KARPENTER_METRICS
 from ullage.sim.apiserver.network_faults import NetworkFault
@@ -24,46 +21,12 @@ from ullage.testing.karpenter_cluster import G1, G8, SMART_NAMESPACE
 pytestmark = pytest.mark.story
 
 RULES = Path(__file__).parents[3] / "deploy" / "karpenter" / "alerts.yaml"
-EVERY = 15.0
-"""Seconds between two scrapes."""
 PENDING, FAILING, SLOW, CLEANUP = (
     "SmartPodsPendingTooLong",
     "NodeClaimFailureRate",
     "SlowScalingResponse",
     "SmartPodCleanupFailures",
 )
-
-
-def promtool() -> str:
-    """Where promtool is. Without it the test is skipped; in CI that is a failure."""
-    path = shutil.which("promtool")
-    if path is None:
-        missing = "no promtool on PATH (Debian's package prometheus)"
-        if os.environ.get("CI") == "true":
-            pytest.fail(missing)
-        pytest.skip(missing)
-    return path
-
-
-@dataclass
-class Recording:
-    """Series of one registry, scraped at fixed intervals."""
-
-    scrapes: int = 0
-    series: dict[str, list[str]] = field(default_factory=dict)
-
-    def scrape(self, registry: CollectorRegistry) -> None:
-        for metric in registry.collect():
-            for one in metric.samples:
-                if one.name.endswith("_created"):
-                    continue
-                labels = ",".join(f"{name}={json.dumps(value)}" for name, value in sorted(one.labels.items()))
-                values = self.series.setdefault(f"{one.name}{{{labels}}}", ["_"] * self.scrapes)
-                values.append(f"{one.value:g}")
-        self.scrapes += 1
-
-    def written(self) -> list[dict[str, str]]:
-        return [{"series": name, "values": " ".join(values)} for name, values in sorted(self.series.items())]
 
 
 def recorded(story: Callable[[Stage], Awaitable[None]], minutes: float, **play_with: Any) -> Recording:
@@ -85,28 +48,7 @@ def alerts_at_end(recording: Recording, folder: Path) -> set[str]:
     rules = yaml.safe_load(RULES.read_text())["spec"]
     (folder / "rules.yaml").write_text(yaml.safe_dump(rules))
     names = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
-    return {name for name in names if not _silent(name, recording, folder)}
-
-
-def _silent(alert: str, recording: Recording, folder: Path) -> bool:
-    minutes = int(recording.scrapes * EVERY // 60) - 1
-    case = {
-        "rule_files": ["rules.yaml"],
-        "evaluation_interval": "15s",
-        "tests": [
-            {
-                "interval": f"{EVERY:g}s",
-                "input_series": recording.written(),
-                "alert_rule_test": [{"eval_time": f"{minutes}m", "alertname": alert, "exp_alerts": []}],
-            }
-        ],
-    }
-    (folder / f"{alert}.yaml").write_text(yaml.safe_dump(case))
-    command = [promtool(), "test", "rules", f"{alert}.yaml"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0 or f'alertname="{alert}"' in said, said
-    return done.returncode == 0
+    return {name for name in names if not silent(name, recording, folder)}
 
 
 async def _served(stage: Stage) -> None:

@@ -5,21 +5,19 @@ test_placeholder_stories; 29 in test_alerts.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
 from tests.control.karpenter.stage import Stage, a_controller, a_node_pool, play, settings
 from tests.control.karpenter.test_stories import failure
 from tests.control.scheduling.stage import LATENCY, NS
-from ullage.errors import Invalid, NotFound
-from ullage.kube.client.api import DELETE_NOW, MergePatch
+from ullage.errors import Invalid
+from ullage.kube.client.api import MergePatch
 from ullage.kube.client.resources import GPU_CLAIMS, NODE_CLAIMS, NODE_POOLS, NODES, PODS
-from ullage.model.karpenter import DO_NOT_DISRUPT, HANDOVER, UNCLAIMED
+from ullage.model.karpenter import INSTANCE_TYPE_LABEL, UNCLAIMED
 from ullage.model.karpenter_failure import FailureReason
 from ullage.model.lifecycles import IN_FLIGHT, SmartPodState
 from ullage.observe.karpenter_metrics import KarpenterMetrics
@@ -50,6 +48,20 @@ async def served(stage: Stage, seconds: float = 600.0) -> None:
     await stage.bound("a", seconds=seconds)
     await stage.settled()
     assert not any(one.kept for one in (await stage.nodes()).values())
+
+
+def test_06_a_final_word_about_one_mapping_leads_to_the_next() -> None:
+    async def story(stage: Stage) -> None:
+        await stage.claim_pod("a", 8)
+        assert (await failure(stage, "a")).reason is FailureReason.NO_INSTANCE_TYPE
+        await served(stage)
+        assert len(stage.claims_made) == 1, "bought once"
+        node = await stage.api.get(NODES, await stage.node_of("a"))
+        assert node.metadata.labels[INSTANCE_TYPE_LABEL] == "g8-gpu8"
+
+    cheap = settings().node_pools["h100"]
+    small = msgspec.structs.replace(cheap, name="a-small", labels={INSTANCE_TYPE_LABEL: "g1-gpu1"})
+    play(story, chosen=settings(node_pools={"a-small": small, "h100": cheap}))
 
 
 def test_01_a_gated_pod_asks_for_nothing() -> None:
@@ -271,89 +283,5 @@ def test_30_two_requests_in_one_batch_are_two_small_nodes() -> None:
         await stage.bound("a", "b")
         types = [one.metadata.labels["node.kubernetes.io/instance-type"] for one in (await stage.api.list(NODES)).items]
         assert types == ["g1-gpu1", "g1-gpu1"]
-
-    play(story)
-
-
-# A user who edits or deletes anything, at any state.
-
-Act = Callable[[Stage], Awaitable[Any]]
-
-
-async def delete_smart_pod(stage: Stage) -> None:
-    for one in await stage.smart_pods():
-        await stage.api.delete(PODS, one.key.name, one.key.namespace, how=DELETE_NOW)
-
-
-async def delete_node_claim(stage: Stage) -> None:
-    for one in (await stage.api.list(NODE_CLAIMS)).items:
-        await stage.api.delete(NODE_CLAIMS, one.metadata.name)
-
-
-async def delete_node(stage: Stage) -> None:
-    for one in (await stage.api.list(NODES)).items:
-        await stage.api.delete(NODES, one.metadata.name)
-
-
-async def remove_taints(stage: Stage) -> None:
-    for one in (await stage.api.list(NODES)).items:
-        await stage.api.patch(NODES, one.metadata.name, MergePatch({"spec": {"taints": []}}))
-
-
-async def remove_annotations(stage: Stage) -> None:
-    for one in (await stage.api.list(NODES)).items:
-        body = MergePatch({"metadata": {"annotations": {HANDOVER: None, DO_NOT_DISRUPT: None}}})
-        await stage.api.patch(NODES, one.metadata.name, body)
-
-
-async def forget_request(stage: Stage) -> None:
-    for one in await stage.smart_pods():
-        body = MergePatch({"metadata": {"annotations": {"tensor-fusion.ai/original-request": "{}"}}})
-        await stage.api.patch(PODS, one.key.name, body, one.key.namespace)
-
-
-async def edit_node_pool(stage: Stage) -> None:
-    body = MergePatch({"spec": {"template": {"metadata": {"labels": {"example.com/edited": "true"}}}}})
-    await stage.api.patch(NODE_POOLS, "gpu-h100", body)
-
-
-async def recreate_waiting_pod(stage: Stage) -> None:
-    await stage.leave("a")
-    _, body = claim_pod_manifest("a")
-    await stage.api.create(PODS, body, NS)
-
-
-ACTS = (
-    delete_smart_pod,
-    delete_node_claim,
-    delete_node,
-    remove_taints,
-    remove_annotations,
-    forget_request,
-    edit_node_pool,
-    recreate_waiting_pod,
-)
-QUICK = {(SmartPodState.LAUNCHED, delete_node_claim), (SmartPodState.RESERVED, delete_node)}
-
-
-def _all() -> list[Any]:
-    found = []
-    for state in IN_FLIGHT:
-        for act in ACTS:
-            marks = () if (state, act) in QUICK else pytest.mark.full
-            found.append(pytest.param(state, act, id=f"{state.value}-{act.__name__}", marks=marks))
-    return found
-
-
-@pytest.mark.parametrize(("state", "act"), _all())
-def test_whatever_a_user_does_on_the_way_the_pod_is_served_and_nothing_is_left(state: SmartPodState, act: Act) -> None:
-    async def story(stage: Stage) -> None:
-        await stage.claim_pod("a")
-        await reached(stage, state)
-        with suppress(NotFound):  # it went by itself
-            await act(stage)
-        await asyncio.sleep(1.0)
-        await served(stage, seconds=2400.0)
-        assert len(stage.claims_made) <= 2
 
     play(story)

@@ -1,5 +1,6 @@
 """Against a real Karpenter with its kwok provider: claims get the nodes bought for them, and nobody else does."""
 
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.sim.karpenter.experiments import a_claim_by_hand
 from ullage.kube.client.api import DELETE_NOW, MergePatch
 from ullage.kube.client.resources import NODE_CLAIMS, NODE_POOLS, PODS
 from ullage.kube.read.karpenter import read_node_pool
-from ullage.model.karpenter import NODE_POOL_LABEL, REQUEST_LABEL, Tristate
+from ullage.model.karpenter import INSTANCE_TYPE_LABEL, NODE_POOL_LABEL, REQUEST_LABEL, Tristate
 from ullage.model.karpenter_failure import FailureReason
 from ullage.testing.controlplane import ControlPlane, GoProgram
 from ullage.testing.karpenter_cluster import (
@@ -49,6 +50,8 @@ async def test_every_claim_gets_its_node_and_a_rival_gets_none(
     assert not await cluster.node_of("rival")
     programs.check_running()
     assert len(cluster.claims_made) == count, "exactly the nodes that were needed"
+    for name in names:
+        assert await cluster.is_on_its_own_node(name), f"{name} took a node that was bought for another"
     assert len({await cluster.node_of(name) for name in names}) == count
     assert len((await cluster.api.list(NODE_CLAIMS)).items) == count, "NodeClaims stay"
 
@@ -67,6 +70,28 @@ async def test_what_cannot_be_bought_fails_fast_with_the_reason(
 
 @pytest.mark.full
 @pytest.mark.usefixtures("agents")
+async def test_a_final_word_about_one_mapping_leads_to_the_next(
+    cluster: KarpenterCluster, plane: ControlPlane, programs: PoolPrograms, tmp_path: Path
+) -> None:
+    both = deepcopy(SETTINGS)
+    whole = both["karpenter"]["nodePools"]["h100"]
+    both["karpenter"]["nodePools"]["a-small"] = whole | {"labels": {INSTANCE_TYPE_LABEL: "g1-gpu1"}}
+    settings = tmp_path / "both.yaml"
+    settings.write_text(yaml.safe_dump(both))
+    programs.scheduler(plane.kubeconfig, "--settings", str(settings), ALONE)
+    programs.controller(plane.kubeconfig, "--settings", str(settings), ALONE)
+    await cluster.claim_pod("a", 8)
+    said = await cluster.failure("a")
+    assert said.reason is FailureReason.NO_INSTANCE_TYPE
+    assert [one.mapping for one in said.refused] == ["a-small"]
+    await cluster.bound("a")
+    await cluster.settled()
+    assert len(cluster.claims_made) == 1, "bought once"
+    assert await cluster.is_on_its_own_node("a")
+
+
+@pytest.mark.full
+@pytest.mark.usefixtures("agents")
 async def test_a_gang_gets_all_its_nodes(
     cluster: KarpenterCluster, plane: ControlPlane, programs: PoolPrograms, settings: str
 ) -> None:
@@ -78,6 +103,7 @@ async def test_a_gang_gets_all_its_nodes(
     await cluster.bound(*members)
     await cluster.settled()
     assert len(cluster.claims_made) == 4
+    assert [name for name in members if not await cluster.is_on_its_own_node(name)] == []
     assert len({await cluster.node_of(name) for name in members}) == 4
 
 

@@ -16,7 +16,7 @@ from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import NODE_PROVISIONERS
 from ullage.model.claim import DeviceRequest
 from ullage.model.provisioner import BackOff, CloudFailure, GpuTemplate, NodeTemplate, PoolThresholds, Provisioner
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Micros, Milli
 from ullage.testing.karpenter_cluster import G1
 
 MICROS = 1_000_000
@@ -25,8 +25,8 @@ GIB = 1 << 30
 
 def provisioner(price: float, gpus: int = 1, *, back_off: BackOff | None = None, **limits: Any) -> Provisioner:
     """`price` of one node."""
-    board = GpuTemplate(model=H100, count=gpus, memory=80 * GIB)
-    template = NodeTemplate(resources={}, gpus=board, price=int(price * MICROS))
+    board = GpuTemplate(model=H100, count=gpus, memory=Bytes(80 * GIB))
+    template = NodeTemplate(resources={}, gpus=board, price=Micros(int(price * MICROS)))
     thresholds = PoolThresholds(max_size=4, **limits)
     return Provisioner(
         name="pool", uid="u", generation=1, template=template, thresholds=thresholds, provider="x", back_off=back_off
@@ -56,7 +56,7 @@ def test_the_cheaper_that_fits_serves(
     mine: float, theirs: list[Provisioner], ask: dict[str, Any], karpenter: bool
 ) -> None:
     request = DeviceRequest(**ask)
-    chosen = Chosen(mapping(price_per_gpu=int(mine * MICROS)), request.count, 1000)
+    chosen = Chosen(mapping(price_per_gpu=int(mine * MICROS)), request.count, Milli(1000))
     assert prefers_karpenter(chosen, request, theirs, now=Instant(50.0)) is karpenter
 
 

@@ -30,7 +30,12 @@ def a_plan(name: str, *nodes: PoolNode) -> FleetPlan:
 
 def test_pools_are_shown_as_they_are_and_not_when_they_are_gone() -> None:
     metrics = ProvisioningMetrics(CollectorRegistry())
-    nodes = (a_node("a", used=1), a_node("b", delete_after=9.0), a_node("c", coming=True), a_node("d", lost=True))
+    nodes = (
+        a_node("a", used=1),
+        a_node("b", delete_after=9.0),
+        a_node("c", upcoming=True),
+        a_node("d", failed_to_register=True),
+    )
     show(metrics, a_plan("one", *nodes), now=0.0)
 
     def value(name: str, **labels: str) -> float | None:

@@ -57,10 +57,9 @@ def test_a_provider_that_tells_is_not_asked_while_nothing_changes() -> None:
 
 def test_it_is_asked_when_it_told() -> None:
     async def story(clouds: InstanceLists, cloud: CountingCloud) -> None:
-        woken: list[float] = []
-        clouds.on_change = lambda: woken.append(1.0)
+        clouds.wakeup.clear()
         await buy(cloud)
-        assert woken
+        assert clouds.wakeup.is_set
         await clouds.refresh(POOLS)
         assert [one.id for one in clouds.instances()] == ["one-0000"]
 

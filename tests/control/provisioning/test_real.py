@@ -254,6 +254,7 @@ async def test_a_controller_killed_at_random_moments(
             assert await observer.bought() == {"pool": 9 + 4 * turn}
 
 
+@pytest.mark.full  # every run has it in virtual time: test_trouble_stories.py
 async def test_a_node_deleted_by_hand_is_no_failure(plane: ControlPlane, api: KubeApi, programs: PoolPrograms) -> None:
     """`kubectl delete node`: its machine is kept for a while, then given back and replaced; nothing is backed off."""
     grace = 15

@@ -15,7 +15,7 @@ from ullage.kube.client.resources import GPU_CLAIMS, GPU_NODE_STATUSES, NODES, P
 from ullage.kube.write.gpu import apply_node, apply_status, node_report
 from ullage.model.allocation import CLAIM
 from ullage.model.device import Device, Inventory, MigInstance
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.testing.builders import a_node, a_pod
 
 AGENT = "test-agent"
@@ -33,7 +33,7 @@ def devices(node: str) -> tuple[Device, ...]:
             id=gpu,
             uuid=f"GPU-{node}-{gpu}",
             model="NVIDIA H100 80GB HBM3",
-            memory=80 * GIB,
+            memory=Bytes(80 * GIB),
             island=f"nvlink-{gpu // 4}",
             bandwidth=450,
             peers=tuple(peer for peer in range(8) if peer // 4 == gpu // 4 and peer != gpu),
@@ -50,7 +50,9 @@ def split(node: str, *, gpus: Iterable[int] = range(8), into: int = 7, made: str
         if device.id not in parts
         else replace(
             device,
-            mig=tuple(MigInstance(f"MIG-{node}-{device.id}-{made}{part}", "1g.10gb", 10 * GIB) for part in range(into)),
+            mig=tuple(
+                MigInstance(f"MIG-{node}-{device.id}-{made}{part}", "1g.10gb", Bytes(10 * GIB)) for part in range(into)
+            ),
         )
         for device in devices(node)
     )

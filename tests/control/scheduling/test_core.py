@@ -7,19 +7,21 @@ import pytest
 from msgspec.structs import replace
 
 from tests.decide.preemption.fleets import NOW, a_node, a_pod, leased
-from ullage.decide.scheduling.core import BELIEVED_FOR, TAKEN_FOR, SchedulerCore
+from ullage.decide.scheduling.core import BELIEVED_FOR, RELEASED_WITHIN, TAKEN_FOR, SchedulerCore
 from ullage.decide.scheduling.decisions import Decision, PodsUnschedulable, PreemptionSearch, SearchDeferred
 from ullage.model.claim import Claim, DeviceRequest
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.gang import PodGroup
 from ullage.model.intents import BindGang, BindPod, EvictGang, Preempt, VolumeAssignment
 from ullage.model.lease import GpuLease, LeaseHold
+from ullage.model.node import Taint
 from ullage.model.outcomes import BindFailure, PodBound, PodNotBound, PreemptOutcome
 from ullage.model.pod import Phase, Pod
 from ullage.model.quota import Quota, QuotaLimits
-from ullage.model.shape import Shape
-from ullage.model.shape_terms import ClaimUse
-from ullage.model.units import Instant, Seconds
+from ullage.model.shape import Shape, interned
+from ullage.model.shape_terms import ClaimUse, Toleration
+from ullage.model.units import Instant, Milli, Seconds
+from ullage.model.verdict import ClusterEvent
 from ullage.model.volume import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 OURS = "gpu-scheduler"
@@ -232,7 +234,7 @@ def test_a_gpu_that_was_taken_by_a_lease_nothing_is_heard_of_is_offered_again_af
 
 
 def test_a_pod_may_have_the_gpus_its_own_leases_name_after_a_restart() -> None:
-    hold = LeaseHold(uid=wanting("p").uid, milli=1000)
+    hold = LeaseHold(uid=wanting("p").uid, milli=Milli(1000))
     leases = [
         GpuLease(name=f"l{gpu}", node="a", device=gpu, holds=(hold,), shared=False, renewed=NOW, resource_version="1")
         for gpu in range(2)
@@ -262,13 +264,13 @@ def test_a_gang_is_placed_whole_with_the_last_of_its_members() -> None:
 
 def test_a_gang_that_does_not_fit_holds_nothing_and_smaller_work_goes_on() -> None:
     sitting = Sitting(leased("a", 4), PodGroup(key=key("g"), min_member=2), a_gang("x", "y"), wanting("small", 3))
-    assert sitting.decide() == ["no x y: InsufficientResources", "small on a:0,1,2"]
+    assert sitting.decide() == ["no x y: TooFewGpus", "small on a:0,1,2"]
 
 
 def test_after_its_timeout_a_gang_stands_back_and_then_tries_again() -> None:
     group = PodGroup(key=key("g"), min_member=2, timeout=Seconds(60.0))
     sitting = Sitting(leased("a", 4), group, a_gang("x", "y"))
-    assert sitting.decide() == ["no x y: InsufficientResources"]
+    assert sitting.decide() == ["no x y: TooFewGpus"]
     assert sitting.core.next_deadline() == NOW + 60.0
     assert sitting.after(60.0) == ["no x y: GangIncomplete"]
     sitting.hear(leased("b", 4))
@@ -357,6 +359,62 @@ def test_what_becomes_free_goes_to_who_waited_longest_though_it_backs_off() -> N
     assert sitting.decide() == ["old on a:0", "no newcomer: TooFewGpus"]
 
 
+def test_a_toleration_that_is_added_counts_at_once_however_often_the_pod_was_refused() -> None:
+    """As Karpenter's hand-over adds it: the pod must not wait out a back-off of what it asked for before."""
+    closed = (Taint("gpu.scheduling/handover", "r1", "NoSchedule"),)
+    waits = wanting("p", 1)
+    sitting = Sitting(waits)
+    assert sitting.decide() == ["no p: NoNodes"]
+    for name in "zyxw":  # each closed node that comes is a try in vain, and the back-off grows
+        sitting.hear(leased(name, 1, taints=closed))
+        assert sitting.after(11.0) == ["no p: TaintNotTolerated"]
+    sitting.hear(leased("a", 1, taints=closed))
+    assert sitting.after(0.1) == []
+    ours = Toleration(key="gpu.scheduling/handover", value="r1", effect="NoSchedule")
+    shape = interned(replace(waits.shape, tolerations=(*waits.shape.tolerations, ours)))
+    sitting.hear(replace(sitting.pod("p"), shape=shape))
+    assert [one.split()[:2] for one in sitting.decide()] == [["p", "on"]]
+
+
+def held_by(pod: Pod, *gpus: int) -> list[GpuLease]:
+    hold = LeaseHold(uid=pod.uid)
+    return [
+        GpuLease(name=f"l{gpu}", node="a", device=gpu, holds=(hold,), shared=False, renewed=NOW, resource_version="1")
+        for gpu in gpus
+    ]
+
+
+def released(sitting: Sitting, lease: GpuLease) -> list[str]:
+    sitting.core.apply(Deleted(ObjectKey("l", lease.name), lease), now=sitting.now)
+    return sitting.decide()
+
+
+def test_gpus_that_are_released_one_by_one_go_to_the_large_pod_that_waits_for_them_all() -> None:
+    runs = a_pod("runs", on="a", gpus=[0, 1, 2, 3])
+    leases = held_by(runs, 0, 1, 2, 3)
+    sitting = Sitting(leased("a", 4), runs, leases, wanting("large", 4))
+    assert sitting.decide() == ["no large: TooFewGpus"]
+    sitting.hear(wanting("small", 1))
+    assert sitting.decide() == ["no small: TooFewGpus"]
+    sitting.gone(runs)
+    assert sitting.decide() == []
+    for lease in leases[:3]:
+        assert released(sitting, lease) == []
+    assert released(sitting, leases[3]) == ["large on a:0,1,2,3"]
+
+
+def test_a_gpu_is_used_although_another_of_its_holder_is_never_released() -> None:
+    runs = a_pod("runs", on="a", gpus=[0, 1])
+    leases = held_by(runs, 0, 1)
+    sitting = Sitting(leased("a", 2), runs, leases, wanting("w", 1))
+    assert sitting.decide() == ["no w: TooFewGpus"]
+    sitting.gone(runs)
+    assert sitting.decide() == []
+    assert released(sitting, leases[0]) == []
+    assert sitting.core.next_deadline() == sitting.now + RELEASED_WITHIN
+    assert sitting.after(RELEASED_WITHIN) == ["w on a:0"]
+
+
 def test_news_are_worth_a_few_tries_and_no_words() -> None:
     """A hundred of one kind in back-off: one of them stands for all, and nothing is written about any."""
     runs = [a_pod(f"runs{gpu}", on="a", gpus=[gpu]) for gpu in range(2)]
@@ -366,7 +424,7 @@ def test_news_are_worth_a_few_tries_and_no_words() -> None:
     tried: list[str] = []
     place_overtaken = sitting.core._cycle.place_overtaken  # counted on the way through
 
-    def counted(pod: Pod, *, now: float) -> BindPod | None:
+    def counted(pod: Pod, *, now: float) -> BindPod | frozenset[ClusterEvent] | None:
         tried.append(pod.key.name)
         return place_overtaken(pod, now=Instant(now))
 
@@ -377,6 +435,19 @@ def test_news_are_worth_a_few_tries_and_no_words() -> None:
     sitting.gone(runs[1])
     assert sitting.decide() == ["w000 on a:0,1"]
     assert tried == ["w000", "w000", "w001"]
+
+
+def test_a_new_node_whose_gpus_are_reported_last_is_used_at_once() -> None:
+    """The pod is in back-off. The node's GPUs are counted first, which does not help yet, and then reported."""
+    counted, inventory = leased("b", 2)
+    node = replace(counted, labels={**counted.labels, "gpu.scheduling/node-kind": "leased"})
+    sitting = Sitting(leased("a", 2), a_pod("runs", on="a", gpus=[0, 1]), wanting("w", 1))
+    assert sitting.decide() == ["no w: TooFewGpus"]
+    assert sitting.after(0.1) == []
+    sitting.hear(node)
+    assert sitting.decide() == []
+    sitting.hear(inventory)
+    assert sitting.decide() == ["w on b:0"]
 
 
 def test_a_nomination_made_before_a_restart_counts() -> None:

@@ -42,8 +42,9 @@ async def churn(cluster: Cluster, *, growing: bool = False) -> None:
         await asyncio.sleep(0.1)
         await cluster.api.delete(PODS, f"c{number}", NS, how=DELETE_NOW)
         if growing:
-            await add_nodes(cluster.api, [f"small-{number}"], cluster.clock)
+            # Its pod is there first: a node with eight free GPUs would be taken at once.
             await cluster.api.create(PODS, a_pod(f"full-{number}", gpus=1, nodeName=f"small-{number}"), NS)
+            await add_nodes(cluster.api, [f"small-{number}"], cluster.clock)
 
 
 @pytest.mark.parametrize("growing", [False, True], ids=["same-words", "other-counts"])

@@ -151,7 +151,7 @@ def test_the_answer_is_checked_on_the_cluster_as_it_is(change: Callable[[Sitting
     ("change", "place"),
     [
         pytest.param(lambda sitting: sitting.gone(sitting.pod("vip")), None, id="it-is-gone"),
-        pytest.param(lambda sitting: sitting.hear(wanting("vip", 3, priority=10)), QueueState.BACKING_OFF, id="more"),
+        pytest.param(lambda sitting: sitting.hear(wanting("vip", 3, priority=10)), QueueState.ACTIVE, id="more"),
         pytest.param(lambda sitting: sitting.hear(wanting("vip", 1, priority=10, gated=True)), None, id="gated"),
         pytest.param(
             lambda sitting: sitting.hear(replace(wanting("vip", 1, priority=10), node="b")), None, id="placed-by-others"

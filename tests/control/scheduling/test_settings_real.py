@@ -58,7 +58,7 @@ async def test_a_policy_changes_while_it_runs_and_a_bad_file_changes_nothing(
         file.write_text("scheduling: {policy: spread, maxBindParallelism: 2, releaseLeases: false}\n")
         events = await eventually(told, until=lambda found: "SettingsReloaded" in found, seconds=30)
         assert events["SettingsReloaded"] == (
-            "scheduling.policy: 'packing' -> 'spread', scheduling.maxBindParallelism: 64 -> 2; "
+            "scheduling.policy: packing -> spread, scheduling.maxBindParallelism: 64 -> 2; "
             "waiting for a restart: scheduling.releaseLeases"
         )
         assert await metric(programs, "ullage_settings_last_reload_successful") == 1.0

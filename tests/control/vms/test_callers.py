@@ -94,9 +94,9 @@ def test_who_is_an_agent(header: str | None, reviews: Reviewing, expected: str |
 @pytest.mark.parametrize(
     ("exp", "after", "asked"),
     [
-        pytest.param(None, 59.0, 1, id="believed"),
+        pytest.param(None, 44.0, 1, id="believed"),
         pytest.param(None, 60.0, 2, id="no-longer-believed"),
-        pytest.param(1010.0, 9.0, 1, id="until-it-ends"),
+        pytest.param(1010.0, 7.0, 1, id="until-it-ends"),
         pytest.param(1010.0, 10.0, 2, id="it-has-ended"),
         pytest.param(990.0, 0.0, 2, id="ended-by-our-clock-asked-each-time"),
     ],
@@ -129,3 +129,49 @@ def test_without_the_api_server_nobody_new_is_answered_and_nothing_is_remembered
     assert node_of(callers, a_token()) == "n"
     reviews.down = True
     assert node_of(callers, a_token()) == "n", "believed from before"
+
+
+def test_requests_that_come_together_ask_about_their_token_once() -> None:
+    reviews = Reviewing()
+    callers = asking(reviews, Hands())
+
+    async def together() -> list[str | CallerRefused]:
+        return await asyncio.gather(*(callers.agent_node(a_token()) for _ in range(50)))
+
+    assert asyncio.run(together()) == ["n"] * 50
+    assert reviews.asked == 1
+
+
+@pytest.mark.parametrize(
+    ("withdrawn", "later"), [pytest.param(False, "n", id="still-valid"), pytest.param(True, BAD_TOKEN, id="withdrawn")]
+)
+def test_an_answer_is_renewed_before_it_ends_and_no_request_waits_for_it(
+    withdrawn: bool, later: str | CallerRefused
+) -> None:
+    reviews, clock = Reviewing(), Hands()
+    callers = asking(reviews, clock)
+
+    async def story() -> tuple[str | CallerRefused, str | CallerRefused]:
+        await callers.agent_node(a_token())
+        clock.pass_by(50.0)
+        reviews.status["authenticated"] = not withdrawn
+        during = await callers.agent_node(a_token())
+        await asyncio.sleep(0)
+        clock.pass_by(11.0)
+        return during, await callers.agent_node(a_token())
+
+    assert asyncio.run(story()) == ("n", later)
+
+
+def test_a_request_that_is_given_up_does_not_end_the_review_others_wait_for() -> None:
+    reviews = Reviewing()
+    callers = asking(reviews, Hands())
+
+    async def story() -> str | CallerRefused:
+        given_up = asyncio.create_task(callers.agent_node(a_token()))
+        other = asyncio.create_task(callers.agent_node(a_token()))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        return await other
+
+    assert asyncio.run(story()) == "n"

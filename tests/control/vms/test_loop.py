@@ -25,6 +25,7 @@ from ullage.kube.write.vm import approval_annotations
 from ullage.model.fact_event import ObjectKey
 from ullage.model.units import Seconds
 from ullage.model.vm import VM_NAME, VmPod
+from ullage.runtime import Wakeup
 from ullage.sim.apiserver import InMemoryTransport
 from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.kubelet.timings import INSTANT
@@ -66,11 +67,11 @@ async def at_work(stage: Stage, failures: float = 0.0) -> AsyncIterator[VmCore]:
         InMemoryTransport(stage.server, user="scheduler", network=stage.network),
         rng=random.Random(4),
     )
-    snapshot = ClusterSnapshot()
+    changed = Wakeup()
+    snapshot = ClusterSnapshot(vms_changed=changed.set)
     snapshot.vms.ledger.configure(vm_config(node_config(watermark=0.8)))
     core = VmCore(snapshot.vms.ledger, RULES)
-    loop = VmLoop(core, api, loop_clock())
-    snapshot.vms.on_change = loop.wake
+    loop = VmLoop(core, api, loop_clock(), changed)
     sources = [
         Informer(api, source, snapshot.apply, rng=random.Random(5), clock=loop_clock())
         for source in await sources_served(api)

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from tests.control.vms.site import NS, SYSTEM, VmSite, message, serving, until
-from tests.control.vms.test_takeover_real import MOST, VMS, Agents, approved
+from tests.control.vms.test_takeover_real import MOST, SIX, Agents, approved
 from ullage.clock import WallClock
 from ullage.config.settings import Settings
 from ullage.control.scheduling.wiring import Scheduler
@@ -64,7 +64,7 @@ async def test_no_permit_exceeds_what_is_free_though_writes_and_answers_are_lost
     site: VmSite, tmp_path: Path, seed: int
 ) -> None:
     if seed == 1:  # the cluster is shared by the tests of this file
-        for vm in VMS:
+        for vm in SIX:
             await site.vm(vm, "n1", 1)
     access = find_access(site.plane.kubeconfig)
     async with LossyProxy(HttpTransport(access.endpoint, access.credentials), *LOSSES, seed=seed) as proxy:
@@ -72,7 +72,7 @@ async def test_no_permit_exceeds_what_is_free_though_writes_and_answers_are_lost
         proxy.write_kubeconfig(path)
         async with a_scheduler_behind(path, site) as scheduler:
             port = scheduler.vms.addresses[0].port
-            agents = Agents(site, [port])
+            agents = Agents(site, [port], SIX)
             agents.permits = await held(site)
             asking = asyncio.ensure_future(agents.run())
             await asyncio.sleep(SECONDS)
@@ -83,24 +83,24 @@ async def test_no_permit_exceeds_what_is_free_though_writes_and_answers_are_lost
             assert len(agents.answers) > 20, "somebody was answered"
             lost = {fate for fate, count in proxy.fates.items() if count}
             assert {RequestFate.ANSWER_LOST, RequestFate.REQUEST_LOST} <= lost
-            assert await approved(site) <= MOST
+            assert (await approved(site))["n1"] <= MOST
             await settled(site, scheduler, port)
 
 
 async def held(site: VmSite) -> dict[str, int]:
     """Cores that each VM's agent may hold from before."""
-    pods = {vm: read_vm_pod(await site.api.get(PODS, vm, NS)) for vm in VMS}
+    pods = {vm: read_vm_pod(await site.api.get(PODS, vm, NS)) for vm in SIX}
     return {vm: pod.approved.cpu // 1000 if pod and pod.approved else 1 for vm, pod in pods.items()}
 
 
 async def settled(site: VmSite, scheduler: Scheduler, port: int) -> None:
     """Everybody asks once more until answered; then ledger, objects and agents say the same."""
     async with aiohttp.ClientSession() as site.session, asyncio.timeout(60):
-        for vm in VMS:
+        for vm in SIX:
             status = 0
             while status != 200:
                 status, _ = await site.ask(message(vm, 1), url=f"https://127.0.0.1:{port}/")
-    assert await held(site) == dict.fromkeys(VMS, 1)
+    assert await held(site) == dict.fromkeys(SIX, 1)
     ledger = scheduler.core.snapshot.vms.ledger
     ordinary = ledger.rounded("n1", ledger.ordinary_on("n1")).cpu
-    assert ledger.ledger("n1").cpu.reserved == len(VMS) * 1000 + ordinary
+    assert ledger.ledger("n1").cpu.reserved == len(SIX) * 1000 + ordinary

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from tests.sim.controllers.stage import Stage, on_stage
 from tests.vms import node_config, size, vm_config
+from ullage.control.vms.loop import VmLoop
 from ullage.control.vms.permits import HttpAnswer, PermitHandler
+from ullage.control.vms.reporter import VmReporter
 from ullage.decide.vms.core import VmCore, VmRules
 from ullage.errors import ServerFailure
 from ullage.kube.client.api import Binding, MergePatch
@@ -22,13 +25,35 @@ from ullage.kube.crds.install import install
 from ullage.kube.read.vm import read_vm, read_vm_pod
 from ullage.kube.write.vm import approval_annotations
 from ullage.model.fact_event import ObjectKey
-from ullage.model.vm import MigrationPhase, OrdinaryPod, VmAmounts, VmMigration, VmPod, VmRefusal
+from ullage.model.vm import (
+    VM_APPROVED,
+    VM_UNIT,
+    MigrationPhase,
+    OrdinaryPod,
+    VmAmounts,
+    VmMigration,
+    VmPod,
+    VmRefusal,
+)
+from ullage.observe.events import EventMessage, EventReason
+from ullage.observe.vm_metrics import VmSystemMetrics
+from ullage.runtime import Wakeup
 from ullage.sim.virtual_time import loop_clock
 from ullage.state.vm_ledger import VmLedger
 from ullage.testing.builders import a_node, a_pod, with_meta
 
 pytestmark = pytest.mark.story
 NS = "default"
+
+
+class Told:
+    """Sink that keeps Events."""
+
+    def __init__(self, kept: list[EventMessage]) -> None:
+        self._kept = kept
+
+    def record(self, announcement: EventMessage) -> None:
+        self._kept.append(announcement)
 
 
 @dataclass
@@ -149,6 +174,54 @@ def test_a_pod_somebody_writes_all_the_time_costs_the_answer_and_no_room() -> No
         assert (answer.status, answer.body) == (500, b"failed to write the approval")
         assert answer.reason is VmRefusal.WRITE_FAILED
         assert town.reserved == size(1, 4)
+
+    answered_unit("a", story)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('{"cpu":"1000","memory":"4000Gi"}', id="more-than-the-vm-may-have"),
+        pytest.param('{"cpu":"-1","memory":"4Gi"}', id="negative"),
+        pytest.param('{"cpu":"9e99","memory":"4Gi"}', id="endless"),
+        pytest.param("lots", id="not-json"),
+    ],
+)
+def test_an_approval_that_somebody_edits_is_told_and_repaired_by_the_next_message(text: str) -> None:
+    """Until then the VM counts by its maximum, of which nothing but its use is in use: no node is blocked for good."""
+
+    async def story(town: Town) -> None:
+        told: list[EventMessage] = []
+        registry = CollectorRegistry()
+        reporter = VmReporter(Told(told), VmSystemMetrics(registry))
+        loop = VmLoop(town.core, town.stage.api, loop_clock(), Wakeup(), reporter)
+        await loop.reconcile()
+        assert told == []
+        edit = MergePatch({"metadata": {"annotations": {VM_APPROVED: text}}})
+        await town.stage.api.patch(PODS, "a", edit, NS)
+        town.core.ledger.put_pod(await town.pod("a"))
+        account = town.core.ledger.account(ObjectKey(NS, "a"))
+        assert (account.reserved, account.buffer, account.known) == (size(16, 64), size(15, 60), False)
+        for _ in range(2):
+            await loop.reconcile()
+        assert [(one.about.key.name, one.reason) for one in told] == [("a", EventReason.VM_APPROVAL_UNREADABLE)]
+        assert registry.get_sample_value("ullage_vm_unreadable_approvals_total") == 1
+        assert (await town.ask("a", 2)).status == 200
+        assert (await town.pod("a")).approved == size(2, 8)
+        assert town.reserved == size(3, 12)
+        await loop.reconcile()
+        assert len(told) == 1
+
+    answered_unit("ab", story)
+
+
+@pytest.mark.parametrize("unit", ['{"cpu":"0","memory":"0"}', '{"cpu":"500","memory":"1Gi"}'], ids=["none", "huge"])
+def test_a_compute_unit_that_somebody_edits_is_told_anew(unit: str) -> None:
+    async def story(town: Town) -> None:
+        await town.stage.api.patch(PODS, "a", MergePatch({"metadata": {"annotations": {VM_UNIT: unit}}}), NS)
+        town.core.ledger.put_pod(await town.pod("a"))
+        assert (await town.ask("a", 3)).status == 200
+        assert (await town.pod("a")).unit == size(1, 4)
 
     answered_unit("a", story)
 

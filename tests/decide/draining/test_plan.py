@@ -229,7 +229,7 @@ def test_ports_are_not_taken_twice() -> None:
 
 def test_a_node_a_pod_is_being_bound_to_stays() -> None:
     assigner = a_picture(node("a"), pod("p"))
-    assigner.snapshot.place(pod("p"), "a")
+    assigner.snapshot.assume(pod("p"), "a")
     plan = plan_drain(assigner, DrainInputs(), DrainPolicy(), now=NOW)
     assert staying(plan) == {"a": "DestinationOfOthers"}
 

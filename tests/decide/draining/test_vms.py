@@ -1,5 +1,6 @@
 """VMs on drained nodes: migrated where they may be, evicted only where that is said, placed with all they may use."""
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -14,14 +15,16 @@ from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.planner import plan_drain
 from ullage.decide.draining.recheck import EvictionOrder, RecheckStage, RemovalFacts, recheck
 from ullage.decide.draining.relocation import DisplacedPods, unplaceable_pods
-from ullage.decide.draining.rules import Drainability, DrainBlocked, DrainContext, drainability
+from ullage.decide.draining.rules import Drainability, DrainBlocked, DrainContext, drainability, next_rested
 from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.decide.vms.rest import MigrationStarts
 from ullage.model.draining import PodMove, ScaleDownReason, UnremovableReason
 from ullage.model.intents import RemoveNode
 from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.pod_marks import SafeToEvict
 from ullage.model.removal_plan import PlanViolation, RemovalPlan
 from ullage.model.stepper import finish
+from ullage.model.units import Instant, Seconds
 from ullage.model.vm import MigrationPhase, Vm, VmAmounts
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -51,6 +54,7 @@ RULES: dict[str, tuple[Vm, dict[str, Any], dict[str, Any], Drainability | Unremo
     "said-to-be-unsafe": (FREE, {"safe": SafeToEvict.NO}, {}, UnremovableReason.NOT_REPLICATED),
     "rests": (a_vm("v", size(4, 16), last_migration=NOW - 100), {}, {}, UnremovableReason.VM_NOT_NOW),
     "has-rested": (a_vm("v", size(4, 16), last_migration=NOW - 1800), {}, {}, Drainability.MIGRATE),
+    "migrated-in-the-future": (a_vm("v", size(4, 16), last_migration=NOW + 9e9), {}, {}, UnremovableReason.VM_NOT_NOW),
     "approval-not-known": (FREE, {"approved": None}, {}, UnremovableReason.VM_NOT_NOW),
     "may-not-be-migrated": (FIXED, {}, {}, UnremovableReason.VM_NOT_MIGRATABLE),
     "annotated-to-be-evicted": (FIXED, {"safe": SafeToEvict.YES}, {}, Drainability.EVICT),
@@ -67,6 +71,22 @@ def test_what_becomes_of_a_vm(
     pod = a_vm_pod("v", facts.pop("approved", size(4, 16)), **facts)
     found = drainability(pod, a_context(a_snapshot(a_node("a"), vm, pod, config=USED), **switches))
     assert (found.reason if isinstance(found, DrainBlocked) else found) is expected
+
+
+def test_a_migration_recorded_in_the_future_keeps_the_node_for_one_rest_and_not_until_then() -> None:
+    pod, starts = a_vm_pod("v", size(4, 16)), MigrationStarts()
+    vm = a_vm("v", size(4, 16), last_migration=NOW + 5000)
+    snapshot = a_snapshot(a_node("a"), vm, pod, config=USED)
+    context = replace(a_context(snapshot), vm_starts=starts)
+    ledger, rest = snapshot.vms.ledger, Seconds(1800.0)
+    assert isinstance(drainability(pod, context), DrainBlocked)
+    assert next_rested(ledger, rest, starts, now=Instant(NOW + 10)) == NOW + 1800, "no event tells it"
+    starts.keep(ledger.vms())
+    assert isinstance(drainability(pod, context.at(Instant(NOW + 1799))), DrainBlocked)
+    for later in (1800, 5001):
+        assert drainability(pod, context.at(Instant(NOW + later))) is Drainability.MIGRATE
+    starts.keep(())
+    assert isinstance(drainability(pod, context.at(Instant(NOW + 5001))), DrainBlocked), "forgotten, and lately by now"
 
 
 def test_a_vm_on_its_way_is_migrated_and_one_that_comes_keeps_the_node() -> None:

@@ -541,7 +541,7 @@ OUR_OWN = (
     ),
     Situation(
         name="five seats of six, and another gang on the sixth",
-        reason="InsufficientResources",
+        reason="TooFewGpus",
         objects=[
             *(h100(f"h{number}") for number in range(6)),
             pod_group("other", 1),
@@ -583,6 +583,11 @@ OUR_OWN = (
         name="quota and room are both in the way",
         reason="TooFewGpus",
         objects=[h100("h"), held("h"), quota(gpus=0), wants(8)],
+    ),
+    Situation(
+        name="a quota by model that is used up",
+        reason="QuotaExceeded",
+        objects=[h100("h"), quota(byModel={"H100": 1}), wants(2)],
     ),
     Situation(
         name="a cordoned node that is too small hides a full one",

@@ -1,8 +1,11 @@
 """The first sentence of `explain` names the true obstacle, and its first advice leads to a placement."""
 
+import re
+
 import pytest
 
-from tests.decide.explain.situations import EVERY_REASON, OUR_OWN, SITUATIONS, Situation
+from tests.decide.explain.situations import EVERY_REASON, OUR_OWN, PDB, SITUATIONS, Situation, h100, held, wants
+from tests.decide.scenes import pod
 from ullage.cli.explain import as_lines
 from ullage.decide.explain.plan_scale import plan_scale
 from ullage.decide.explain.planning import PlanInputs, SchedulePlanner
@@ -14,6 +17,7 @@ from ullage.model.verdict import Reason
 
 LEAST = len(SITUATIONS) - 2
 POD = ObjectKey("team", "p")
+PYTHON = re.compile(r"[\[({]['\"]|\b(None|True|False)\b|,\)")
 
 
 def explained(one: Situation) -> PodExplanation:
@@ -48,6 +52,8 @@ def wrong(one: Situation) -> str:
         return f"says {sentence!r} instead of {one.reason}"
     if not said.remedies or said.steps[0] != said.remedies[0].remedy.sentence:
         return f"advises {said.steps[:1]}, which cannot be tried"
+    if spelt := PYTHON.search("\n".join((said.message, *said.steps))):
+        return f"says {spelt[0]!r}, as Python spells it"
     if hidden := [word for word in one.unlike if word in said.steps[0]]:
         return f"advises {said.steps[0]!r} with {hidden[0]!r}"
     return "" if placed_after(one, said.remedies[0].remedy) else f"advice {said.steps[0]!r} does not help"
@@ -65,6 +71,25 @@ def test_commands_can_be_copied(one: Situation) -> None:
     """Every advice but one to wait comes with a command."""
     for tried in explained(one).remedies:
         assert tried.remedy.commands or tried.remedy.sentence.startswith("wait"), tried.remedy.sentence
+
+
+def test_a_gang_is_told_of_the_nodes_that_it_lacks_not_of_all_that_it_needs() -> None:
+    found = explained(next(one for one in SITUATIONS if one.name.startswith("five seats of six")))
+    assert [one.remedy.sentence for one in found.remedies if one.proof.works] == ["another node like h0"]
+
+
+@pytest.mark.parametrize(
+    ("ahead", "said"),
+    [
+        pytest.param(0, "another node like h", id="nobody-ahead"),
+        pytest.param(4, "5 more nodes like h", id="four-ahead-of-it"),
+        pytest.param(30, "another node like h", id="more-ahead-than-are-tried"),
+    ],
+)
+def test_nodes_for_pods_ahead_in_the_queue_are_counted(ahead: int, said: str) -> None:
+    others = [pod(f"a{number}", 8, created="2029-01-01T00:00:00Z") for number in range(ahead)]
+    one = Situation(name="", reason="", objects=[h100("h"), held("h", labels={"app": "kept"}), PDB, wants(8), *others])
+    assert next(tried.remedy.sentence for tried in explained(one).remedies if "like h" in tried.remedy.sentence) == said
 
 
 def test_score(capsys: pytest.CaptureFixture[str]) -> None:

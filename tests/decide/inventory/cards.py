@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from ullage.decide.inventory.gpu_readings import GpuInfo, GpuReading, GpuSample, Nvlink, NvlinkPeerType
+from ullage.model.units import Bytes
 
 GIB = 1 << 30
 
@@ -16,7 +17,7 @@ def a_card(gpu: int, links: Iterable[Nvlink] = (), rate: int = 25, reaches: Iter
         uuid=f"GPU-{gpu}",
         bus_id=bus(gpu),
         model="NVIDIA H100 80GB HBM3",
-        memory=80 * GIB,
+        memory=Bytes(80 * GIB),
         links=tuple(links),
         link_rate=rate,
         reaches=tuple(bus(other) for other in reaches),

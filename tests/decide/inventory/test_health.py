@@ -8,6 +8,7 @@ from tests.decide.inventory.cards import a_card, a_sight
 from ullage.decide.inventory.gpu_readings import GpuErrorCounters, GpuReadError, GpuReading, GpuSample
 from ullage.decide.inventory.health import health_of
 from ullage.model.device import DeviceHealth, MigInstance
+from ullage.model.units import Bytes
 
 HEALTHY, UNHEALTHY, UNKNOWN = DeviceHealth.HEALTHY, DeviceHealth.UNHEALTHY, DeviceHealth.UNKNOWN
 
@@ -85,7 +86,7 @@ def test_what_nvml_says_counts_before_an_old_xid() -> None:
     ("parts", "health"),
     [
         pytest.param((), UNHEALTHY, id="nothing-to-give"),
-        pytest.param((MigInstance("MIG-1", "1g.10gb", 10 << 30),), HEALTHY, id="parts"),
+        pytest.param((MigInstance("MIG-1", "1g.10gb", Bytes(10 << 30)),), HEALTHY, id="parts"),
     ],
 )
 def test_a_gpu_with_mig_on(parts: tuple[MigInstance, ...], health: DeviceHealth) -> None:

@@ -48,8 +48,9 @@ from ullage.model.karpenter import (
 from ullage.model.lease import GpuLease, LeaseHold
 from ullage.model.lifecycles import SmartPodState
 from ullage.model.node import Node, Taint
-from ullage.model.outcomes import IntentDone
+from ullage.model.outcomes import IntentDone, IntentStale
 from ullage.model.pod import Phase, Pod
+from ullage.model.provisioner import ZONE_LABEL
 from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape import interned
@@ -83,10 +84,11 @@ def node_pool(name: str = "gpu-h100", **more: Any) -> NodePool:
 
 
 def claim_pod(name: str, count: int = 1, **devices: Any) -> list[JsonObject]:
-    """A pod of our scheduler with a claim of its own."""
+    """A pod of our scheduler with a claim of its own; `pod`: fields of its spec."""
     more = {key: devices.pop(key) for key in ("gangRef", "gangMinMember") if key in devices}
+    spec = {"requests": {"cpu": "4", "memory": "16Gi"}} | devices.pop("pod", {})
     wanted = claim(name, count, devices=devices, **more)
-    return [wanted, pod(name, claim=name, schedulerName="gpu-scheduler", requests={"cpu": "4", "memory": "16Gi"})]
+    return [wanted, pod(name, claim=name, schedulerName="gpu-scheduler", **spec)]
 
 
 class Cluster:
@@ -163,8 +165,10 @@ class Cluster:
         assert isinstance(found, HandoverNode)
         return found
 
-    def karpenter_claims(self, *true: str, name: str = "gpu-h100-abc", gpus: int = 8, of: str = "") -> None:
-        """A NodeClaim for the smart pod, with these conditions true."""
+    def karpenter_claims(
+        self, *true: str, name: str = "gpu-h100-abc", gpus: int = 8, of: str = "", zones: Sequence[str] = ()
+    ) -> None:
+        """A NodeClaim for the smart pod, with these conditions true, for a node in one of the zones."""
         request = of or self.smart_pod.request
         self.put(
             ObjectKey("", name),
@@ -174,13 +178,16 @@ class Cluster:
                 created=Instant(self.now),
                 deleting=False,
                 labels={REQUEST_LABEL: request, NODE_POOL_LABEL: "gpu-h100"},
-                requests={GPU: gpus * 1000},
+                requests={"cpu": 4_000, "memory": 16 * _GIB * 1000, GPU: gpus * 1000},
+                requirements=(Requirement(ZONE_LABEL, Operator.IN, tuple(zones)),) if zones else (),
                 conditions=dict.fromkeys(true, ObservedCondition(Tristate.TRUE, "", "", Instant(self.now))),
             ),
         )
 
-    def karpenter_says(self, note: str, reason: str = "FailedScheduling", about: str = "") -> None:
-        smart = self.smart_pod
+    def karpenter_says(
+        self, note: str, reason: str = "FailedScheduling", about: str = "", smart: SmartPod | None = None
+    ) -> None:
+        smart = smart or self.smart_pod
         key = ObjectKey(smart.key.namespace, f"event-{len(self.facts)}")
         regarding = Regarding.NODE_CLAIM if about else Regarding.POD
         self.put(
@@ -279,7 +286,13 @@ class Cluster:
 
     def perform(self, intent: KarpenterIntent) -> None:
         self.performed.append(intent)
-        self.core.settle(IntentDone(intent), now=Instant(self.now))
+        if isinstance(intent, ClearHandover) and (HandoverNode, ObjectKey("", intent.node)) not in self.facts:
+            self.core.settle(IntentStale(intent, "gone"), now=Instant(self.now))
+        else:
+            self.core.settle(IntentDone(intent), now=Instant(self.now))
+            self.written(intent)
+
+    def written(self, intent: KarpenterIntent) -> None:
         match intent:
             case CreateSmartPod():
                 self.observe_creation(intent)

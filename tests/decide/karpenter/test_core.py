@@ -1,6 +1,7 @@
 """Stories of one request from Requested to HandedOver, and a restart between any two steps."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -16,6 +17,7 @@ from ullage.model.intents import (
     ReserveNode,
 )
 from ullage.model.karpenter import UNCLAIMED, SmartPod
+from ullage.model.lease import GpuLease
 from ullage.model.lifecycles import IN_FLIGHT, SMART_POD
 from ullage.model.lifecycles import SmartPodState as S
 from ullage.model.outcomes import IntentDone
@@ -127,6 +129,31 @@ def test_the_smart_pod_stays_until_the_gpus_are_leased() -> None:
     (reserve,) = [one for one in cluster.decide() if isinstance(one, ReserveNode)]
     assert reserve.handover.request == cluster.smart_pod.request
     assert [one.devices for one in reserve.leases] == [(0,)]
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["the watch is ahead", "a crash in the middle"])
+def test_gpus_that_are_leased_already_do_not_hinder_the_lease_of_the_others(restart: bool) -> None:
+    """Leases are taken one by one: those of the waiting pod itself are no other's."""
+    cluster = Cluster(claim_pod("a", 8))
+    cluster.ask()
+    cluster.karpenter_claims("Launched", "Registered")
+    cluster.node_joins()
+    cluster.smart_pod_binds()
+    cluster.settle()
+    cluster.agent_reports()
+    (reserve,) = [one for one in cluster.decide() if isinstance(one, ReserveNode)]
+    (wanted,) = reserve.leases
+    assert len(wanted.devices) == 8
+    part = replace(reserve, leases=(replace(wanted, devices=wanted.devices[:3]),))
+    cluster.written(part)
+    for (kind, at), lease in list(cluster.facts.items()):
+        if kind is GpuLease:
+            cluster.snapshot.apply(Added(at, lease))
+    if restart:
+        cluster.restart()
+        (again,) = [one for one in cluster.decide() if isinstance(one, ReserveNode)]
+        assert again.leases == reserve.leases
+    assert cluster.state() is S.INVENTORY_READY
 
 
 def test_a_waiting_pod_is_admitted_only_when_the_smart_pod_is_gone() -> None:

@@ -32,6 +32,7 @@ from ullage.model.provisioner import ZONE_LABEL
 from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape_terms import NodeTerm, Toleration
+from ullage.model.units import Milli
 
 GIB = 1 << 30
 A = mapping("a100", gpu_model=A100, price_per_gpu=3_000_000)
@@ -288,7 +289,7 @@ def test_the_kind_of_a_node_is_not_asked_of_karpenter(
 ) -> None:
     """The node's agent writes the label: Karpenter refuses a label that no NodePool has."""
     one = request(node_selector=((KIND, "leased"), ("zone", "a")), node_affinity=terms)
-    (group,) = grouped([(one, Chosen(H, 1, 1000))])
+    (group,) = grouped([(one, Chosen(H, 1, Milli(1000)))])
     made = create_smart_pod(group, KarpenterPolicy(mappings=(H,)), why="")
     assert KIND not in dict(made.node_selector)
     assert dict(made.node_selector)["zone"] == "a"

@@ -21,7 +21,7 @@ from ullage.decide.leases.release import (
 from ullage.model.device import Device, Inventory
 from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, HolderPod, LeaseHold
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Milli
 
 NOW = Instant(1000.0)
 KEY = ObjectKey("default", "p")
@@ -52,13 +52,13 @@ def bound(*devices: int, node: str = "node-a", **facts: Any) -> HolderPod:
 
 
 def seen_on(*uids: str, device: int = 0, reported_at: float = NOW) -> LeaseNodeFacts:
-    gpu = Device(id=device, uuid="GPU-0", model="H100", memory=1, in_use_by=uids)
+    gpu = Device(id=device, uuid="GPU-0", model="H100", memory=Bytes(1), in_use_by=uids)
     return LeaseNodeFacts(True, Inventory(node="node-a", reported_at=Instant(reported_at), devices=(gpu,)))
 
 
 QUIET, NO_NODE = LeaseNodeFacts(True), LeaseNodeFacts(False)
 ABANDONED = a_lease(renewed=NOW - 60)
-SLICE = a_lease(LeaseHold("u1", 0, "MIG-a"))
+SLICE = a_lease(LeaseHold("u1", Milli(0), "MIG-a"))
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,9 @@ PODS = st.builds(
 )
 INVENTORIES = st.builds(
     lambda at, uids, device: Inventory(
-        node="node-a", reported_at=at, devices=(Device(id=device, uuid="g", model="m", memory=1, in_use_by=uids),)
+        node="node-a",
+        reported_at=at,
+        devices=(Device(id=device, uuid="g", model="m", memory=Bytes(1), in_use_by=uids),),
     ),
     TIMES,
     st.lists(UIDS).map(tuple),

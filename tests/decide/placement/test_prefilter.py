@@ -226,7 +226,7 @@ def test_the_owner_is_who_a_search_finds(seed: int) -> None:
         with snapshot.what_if() as trial:
             for waiting in [one for one in snapshot.state.pods.values() if one.key not in snapshot.pods]:
                 if not waiting.phase.over and rng.random() < 0.2:
-                    snapshot.place(waiting, "a")
+                    snapshot.assume(waiting, "a")
                     if rng.random() < 0.5:
                         trial.keep()
             assert (owner_of(CLAIM, snapshot), last_user_of(CLAIM, snapshot)) == searched(snapshot)

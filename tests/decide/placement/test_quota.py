@@ -17,10 +17,11 @@ from ullage.model.device import MigInstance
 from ullage.model.fact_event import Added, Deleted, ObjectKey
 from ullage.model.pod import Pod
 from ullage.model.quota import Quota, QuotaLimits, QuotaUsage
+from ullage.model.units import Bytes
 from ullage.model.verdict import ClusterEvent, Reason
 
-HALF = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=40 * GIB)
-MIG = DeviceRequest(exclusivity=Exclusivity.MIG, memory=20 * GIB)
+HALF = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=Bytes(40 * GIB))
+MIG = DeviceRequest(exclusivity=Exclusivity.MIG, memory=Bytes(20 * GIB))
 
 
 def a_quota(name: str = "q", *, namespace: str = "n", **limits: Any) -> Quota:
@@ -92,9 +93,9 @@ def test_the_least_an_ask_takes(ask: DeviceRequest, expected: QuotaUsage) -> Non
 
 
 def test_the_least_an_ask_takes_of_a_product() -> None:
-    assert least_taken(DeviceRequest(count=2), H100, 80 * GIB).by_model == ((H100, 2),)
-    assert least_taken(HALF, H100, 80 * GIB) == usage(shares=500)
-    assert least_taken(MIG, H100, 80 * GIB) == usage(shares=250)
+    assert least_taken(DeviceRequest(count=2), H100, Bytes(80 * GIB)).by_model == ((H100, 2),)
+    assert least_taken(HALF, H100, Bytes(80 * GIB)) == usage(shares=500)
+    assert least_taken(MIG, H100, Bytes(80 * GIB)) == usage(shares=250)
 
 
 def placed(engine: PlacementEngine, name: str, gpus: int, ask: DeviceRequest = WHOLE, **facts: Any) -> Pod:
@@ -107,7 +108,7 @@ def placed(engine: PlacementEngine, name: str, gpus: int, ask: DeviceRequest = W
 
 def test_what_is_held_is_counted_by_kind() -> None:
     node, inventory = leased("m", 1)
-    slices = tuple(MigInstance(f"MIG-{n}", "2g.20gb", 20 * GIB) for n in range(3))
+    slices = tuple(MigInstance(f"MIG-{n}", "2g.20gb", Bytes(20 * GIB)) for n in range(3))
     split = structs.replace(inventory, devices=(structs.replace(inventory.devices[0], mig=slices),))
     engine = fleet(leased("a", 4), leased("b", 2, model=A100), node, split, a_node("counted", 4))
     placed(engine, "whole", 2, DeviceRequest(model="H100"))
@@ -118,18 +119,18 @@ def test_what_is_held_is_counted_by_kind() -> None:
     table = QuotaTable(engine.snapshot)
     expected = QuotaUsage(gpus=3, by_model=((A100, 1), (H100, 2)), shares=500 + 2 * 250)
     assert table.usage("n") == expected
-    engine.snapshot.place(a_pod("plain", gpus=3), "counted")
+    engine.snapshot.assume(a_pod("plain", gpus=3), "counted")
     assert table.usage("n") == together((expected, usage(3))), (
         "GPUs a device plugin chooses: of what model is not known"
     )
-    engine.snapshot.remove(ObjectKey("n", "whole"))
+    engine.snapshot.forget(ObjectKey("n", "whole"))
     assert table.usage("n") == QuotaUsage(gpus=4, by_model=((A100, 1),), shares=1000)
     assert table.usage("nobody") == QuotaUsage()
 
 
 def test_a_share_of_a_whole_gpu_is_a_share_if_its_claim_says_so() -> None:
     """A pod that is heard of again does not say what it asked for: its claim does."""
-    ask = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=80 * GIB)
+    ask = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=Bytes(80 * GIB))
     pod = structs.replace(a_pod("p", on="a", gpus=(0,)), claim="c", shape=a_pod("q").shape)
     claim = Claim(key=ObjectKey("n", "c"), uid="c", generation=1, ask=ask)
     assert QuotaTable(fleet(leased("a", 1), pod, claim).snapshot).usage("n") == usage(shares=1000)
@@ -208,7 +209,7 @@ def test_nobody_ever_holds_more_than_allowed_and_sums_do_not_drift(seed: int) ->
     table = QuotaTable(engine.snapshot)
     for step in range(25):
         if engine.snapshot.pods and rng.random() < 0.3:
-            engine.snapshot.remove(rng.choice(sorted(engine.snapshot.pods)))
+            engine.snapshot.forget(rng.choice(sorted(engine.snapshot.pods)))
         ask = rng.choice((WHOLE, DeviceRequest(model="H100"), HALF))
         pod = a_pod(f"p{step}", gpus=rng.randint(1, 3), ask=ask)
         answer = engine.place(pod, now=NOW, closed=table.closed([pod]))

@@ -112,7 +112,7 @@ def test_a_placed_vm_pod_is_reserved_with_its_use_and_given_back_with_its_bind()
     assert held.vm is not None
     assert held.vm.approved == size(2, 8)
     assert snapshot.vms.ledger.ledger("n").reserved == size(2, 8)
-    snapshot.remove(key("v"))
+    snapshot.forget(key("v"))
     assert not snapshot.vms.ledger.ledger("n").reserved
 
 

@@ -15,7 +15,7 @@ from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.selector import Operator, Requirement, Selector
 from ullage.model.shape import Shape, asking_for, interned
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.state.cluster import Fact
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.testing.checks.audit import drifted, row_facts, shared_facts
@@ -36,7 +36,7 @@ def an_inventory(node: str, *islands: int, model: str = H100, at: float = NOW) -
     """GPUs in islands of these sizes."""
     names = [f"i{number}" for number, size in enumerate(islands) for _ in range(size)]
     devices = tuple(
-        Device(id=gpu, uuid=f"{node}-{gpu}", model=model, memory=80 * GIB, island=island, bandwidth=450)
+        Device(id=gpu, uuid=f"{node}-{gpu}", model=model, memory=Bytes(80 * GIB), island=island, bandwidth=450)
         for gpu, island in enumerate(names)
     )
     return Inventory(node=node, reported_at=Instant(at), devices=devices)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import chain, combinations
 from random import Random
 
+import numpy as np
 import pytest
 from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
@@ -12,11 +13,13 @@ from msgspec import structs
 from tests.decide.preemption.fleets import NOW, a_budget, a_pod, digest, fleet, leased
 from ullage.decide.gang.placement import GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import PlacementEngine
+from ullage.decide.placement.filters.codes import CODE, FITS
 from ullage.decide.preemption.for_gangs import preempt_for_gang
 from ullage.decide.preemption.preempt import NoPreemption
 from ullage.decide.preemption.protection import BoundGang, PreemptionContext
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.verdict import Reason
 from ullage.state.cluster import Fact
 
 ALONE = PreemptionContext()
@@ -74,6 +77,25 @@ def test_room_made_for_others_is_left_to_them() -> None:
     assert answer(fleet(*full(a=99, b=1)), a_gang(2, priority=11), around) == "g0@a:"
 
 
+def shut(engine: PlacementEngine, *nodes: str) -> PreemptionContext:
+    """A context in which the quota of the gang's namespace closes these nodes."""
+    columns = engine.snapshot.columns
+    closed = np.full(columns.size, FITS, dtype=np.uint8)
+    closed[[columns.rows[node] for node in nodes]] = CODE[Reason.QUOTA_EXCEEDED]
+    return PreemptionContext(closed=closed)
+
+
+def test_a_node_that_the_quota_closes_is_no_room_for_the_gang() -> None:
+    engine = fleet(*full(a=99, b=1))
+    assert answer(engine, a_gang(2), shut(engine, "a")) == "g0@b: pb"
+
+
+def test_no_victim_is_spared_for_room_that_the_quota_closes() -> None:
+    nodes = [leased("a", 2), leased("b", 2), leased("c", 4)]
+    engine = fleet(*nodes, *(a_pod(f"p{node}", on=node, gpus=(0, 1), priority=1) for node in "ab"))
+    assert answer(engine, a_gang(2, 2), shut(engine, "c")) == "g0@a: pa, g1@b: pb"
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32))
 def test_once_the_victims_are_gone_the_gang_fits_and_before_it_does_not(seed: int) -> None:
@@ -98,7 +120,7 @@ def test_once_the_victims_are_gone_the_gang_fits_and_before_it_does_not(seed: in
     assert not budgets or covered <= budgets[0].disruptions_allowed
     with engine.snapshot.what_if():
         for victim in victims:
-            engine.snapshot.remove(victim.pod)
+            engine.snapshot.forget(victim.pod)
         assert isinstance(place_gang(engine, gang, now=NOW), GangPlacement)
 
 
@@ -138,7 +160,7 @@ def test_no_set_of_victims_would_lose_fewer_gpus(seed: int) -> None:
     def fits_without(gone: Sequence[Pod]) -> bool:
         with engine.snapshot.what_if():
             for pod in gone:
-                engine.snapshot.remove(pod.key)
+                engine.snapshot.forget(pod.key)
             return isinstance(place_gang(engine, gang, now=NOW), GangPlacement)
 
     if fits_without(()):

@@ -85,7 +85,7 @@ def fits_without(scene: Scene, node: str, gone: frozenset[ObjectKey]) -> bool:
     with snapshot.what_if():
         for pod in list(snapshot.pods.values()):
             if pod.key in gone or (pod.node == node and (pod.deleting or pod.key in scene.around.leaving)):
-                snapshot.remove(pod.key)
+                snapshot.forget(pod.key)
         return isinstance(scene.engine.place_on(scene.pod, node, now=NOW), Placement)
 
 

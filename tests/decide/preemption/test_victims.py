@@ -14,6 +14,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import Preempt
 from ullage.model.node import Taint
 from ullage.model.pod import Owner, Phase, Pod
+from ullage.model.units import Bytes
 from ullage.state.cluster import Fact
 
 ALONE = PreemptionContext()
@@ -75,7 +76,7 @@ def test_gpus_asked_for_by_name_are_freed() -> None:
 
 
 def test_a_share_is_freed_on_one_gpu() -> None:
-    half = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=40 << 30)
+    half = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=Bytes(40 << 30))
     shares = [
         structs.replace(a_pod(f"p{n}", on="a", gpus=(n // 2,), priority=n, ask=half), gpu_share=500) for n in range(4)
     ]
@@ -267,7 +268,7 @@ def test_some_are_never_victims(untouchable: dict[str, object]) -> None:
 
 def test_a_pod_whose_bind_is_under_way_is_not_evicted() -> None:
     engine = fleet(leased("a", 1))
-    engine.snapshot.place(a_pod("p", gpus=1), "a", (0,))
+    engine.snapshot.assume(a_pod("p", gpus=1), "a", (0,))
     assert answer(engine, asker()) == "NotEnoughLower"
 
 

@@ -10,14 +10,14 @@ from ullage.decide.provisioning.pool_size import evaluate
 from ullage.decide.provisioning.pool_step import PoolStep, PoolStepKind, next_step
 from ullage.model.intents import ScaleUp, TaintForDeletion, TerminateInstance, Untaint
 from ullage.model.provisioner import GpuTemplate, NodeTemplate, PoolNode, PoolThresholds, Provisioner
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 
 DELAY = 600.0
 
 
 def a_provisioner(name: str = "pool", **said: Any) -> Provisioner:
     """Nodes of one GPU unless said, shrinking below 80 %."""
-    gpus = said.pop("gpus", GpuTemplate(model="H100", count=1, memory=80 << 30))
+    gpus = said.pop("gpus", GpuTemplate(model="H100", count=1, memory=Bytes(80 << 30)))
     facts = {f: said.pop(f) for f in ("purchase", "purchases", "awaited", "back_off") if f in said}
     template = {f: said.pop(f) for f in ("labels", "taints", "resources", "price", "zones") if f in said}
     limits = {"max_size": 1000, "min_utilization_percent": 80, "scale_down_delay": DELAY} | said
@@ -102,4 +102,6 @@ class PoolStory:
                     self.nodes[name] = replace(self.nodes[name], delete_after=None)
                 case TerminateInstance(node=name):
                     gone = self.nodes.pop(name)
-                    assert gone.lost or (gone.empty and gone.delete_after is not None and gone.delete_after <= self.now)
+                    assert gone.failed_to_register or (
+                        gone.empty and gone.delete_after is not None and gone.delete_after <= self.now
+                    )

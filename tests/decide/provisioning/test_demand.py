@@ -38,7 +38,7 @@ from ullage.model.quota import Quota, QuotaLimits
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import Toleration
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant, Micros, Milli
 from ullage.model.verdict import Reason
 
 ROOM = {"cpu": 64_000, "memory": 10**12}
@@ -46,7 +46,7 @@ POOL = {PROVISIONER_LABEL: "eight"}
 
 
 def gpus(count: int, model: str = H100, islands: int = 1) -> GpuTemplate:
-    return GpuTemplate(model=model, count=count, memory=80 << 30, islands=islands, bandwidth=450)
+    return GpuTemplate(model=model, count=count, memory=Bytes(80 << 30), islands=islands, bandwidth=450)
 
 
 def eight(**said: Any) -> Provisioner:
@@ -99,7 +99,7 @@ def test_pods_fill_new_nodes() -> None:
 def test_what_fits_on_idle_nodes_buys_nothing() -> None:
     found = demand(fleet(leased("a", 8, labels=POOL)), pods(9, 1), eight())
     assert bought(found) == {"eight": 1}
-    assert found.assumed == {"a": AssumedUse(milli=8000, pods=8)}
+    assert found.assumed == {"a": AssumedUse(milli=Milli(8000), pods=8)}
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_the_best_provisioner(
     [
         pytest.param(FleetBudget(gpus=24), {"eight": 2}, ScaleUpBlocked.OVER_BUDGET, id="gpus"),
         pytest.param(FleetBudget(gpus=23), {"eight": 1}, ScaleUpBlocked.OVER_BUDGET, id="gpus-that-would-be-passed"),
-        pytest.param(FleetBudget(price=20), {"eight": 1}, ScaleUpBlocked.OVER_BUDGET, id="price"),
+        pytest.param(FleetBudget(price=Micros(20)), {"eight": 1}, ScaleUpBlocked.OVER_BUDGET, id="price"),
         pytest.param(FleetBudget(), {"eight": 3}, ScaleUpBlocked.FULL, id="none-but-the-maximum"),
     ],
 )
@@ -354,7 +354,7 @@ def test_gpus_that_never_appear_are_lost_once_nothing_runs_there() -> None:
     found = pool_nodes(
         eight(), (Instance(id="i-a", pool="eight", since=Instant(0.0), node="a"),), picture.snapshot, now=NOW
     )
-    assert [(node.name, node.instance, node.lost, node.capacity) for node in found] == [
+    assert [(node.name, node.instance, node.failed_to_register, node.capacity) for node in found] == [
         ("a", "i-a", True, 8000),
         ("b", "", False, 8000),
     ]

@@ -47,7 +47,7 @@ def found(*facts: Any, machines: tuple[Instance, ...] = (), **said: Any) -> list
 def test_a_machine_and_its_node_are_one(node: Node, machine: Instance) -> None:
     """Else it would be given up as one that never joined, whatever runs on it."""
     (one,) = found(node, an_inventory(node.name, 8), machines=(replace(machine, since=NOW - LATE),))
-    assert (one.name, one.instance, one.registered, one.lost) == (node.name, "i-a", True, False)
+    assert (one.name, one.instance, one.registered, one.failed_to_register) == (node.name, "i-a", True, False)
 
 
 def test_a_node_of_another_pool_is_not_ours_whatever_the_cloud_says() -> None:
@@ -70,7 +70,7 @@ def test_a_node_somebody_wants_to_keep_is_protected_before_it_is_asked() -> None
 def test_gpus_that_nobody_can_have_yet_are_still_coming(kind: GpuNodeKind, reported: bool, coming: bool) -> None:
     facts = [young(a_node("a", 8, labels=OURS)), *([an_inventory("a", 8)] if reported else [])]
     (one,) = found(*facts, gpus=GpuTemplate(model="H100", count=8, kind=kind))
-    assert (one.coming, one.lost) == (coming, False)
+    assert (one.upcoming, one.failed_to_register) == (coming, False)
 
 
 @pytest.mark.parametrize(
@@ -83,4 +83,4 @@ def test_gpus_that_nobody_can_have_yet_are_still_coming(kind: GpuNodeKind, repor
 def test_an_old_node_without_gpus(reported: bool, lost: bool) -> None:
     old = replace(a_node("a", 0, labels=OURS), created=NOW - LATE)
     (one,) = found(old, *([an_inventory("a", 8)] if reported else []))
-    assert (one.coming, one.lost) == (False, lost)
+    assert (one.upcoming, one.failed_to_register) == (False, lost)

@@ -44,7 +44,7 @@ def test_tainted_nodes_count_in_utilisation() -> None:
 
 
 def test_pods_assumed_on_coming_nodes_count_as_there() -> None:
-    coming = [a_node(f"c{place}", assumed=1000, empty=False, registered=False, coming=True) for place in range(10)]
+    coming = [a_node(f"c{place}", assumed=1000, empty=False, registered=False, upcoming=True) for place in range(10)]
     assert evaluate(coming, a_provisioner().thresholds).target == 10
 
 
@@ -56,7 +56,7 @@ def test_a_little_used_on_every_node_does_not_starve_a_pod_that_needs_a_whole_on
 
 
 def test_instances_given_up_on_are_no_nodes_but_leave_no_room_either() -> None:
-    pool = [*nodes(3, 0), a_node("lost", lost=True, registered=False)]
+    pool = [*nodes(3, 0), a_node("lost", failed_to_register=True, registered=False)]
     evaluation = evaluate(pool, a_provisioner(max_size=5).thresholds, wanted=2)
     assert (evaluation.current, evaluation.fresh, evaluation.target) == (3, 1, 4)
 

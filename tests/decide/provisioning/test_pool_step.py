@@ -46,13 +46,15 @@ def test_a_recommendation_is_worked_out_and_marked() -> None:
 
 
 def test_what_never_came_is_given_up_before_anything_else() -> None:
-    lost = a_node("lost", registered=False, lost=True)
+    lost = a_node("lost", registered=False, failed_to_register=True)
     step = asked(a_provisioner(), [*nodes(1, 0), lost], wanted=4)
     assert step.actions == (TerminateInstance(node="", instance="i-lost", why=NEVER_CAME, lost=True),)
 
 
 def test_a_machine_whose_node_was_deleted_is_given_up_in_other_words() -> None:
-    (action,) = asked(a_provisioner(), [a_node("gone", registered=False, lost=True, departed=True)]).actions
+    (action,) = asked(
+        a_provisioner(), [a_node("gone", registered=False, failed_to_register=True, departed=True)]
+    ).actions
     assert isinstance(action, TerminateInstance)
     assert action.departed
     assert action.why == "the Node of instance i-gone is gone, and none came back within 300 s"
@@ -71,7 +73,7 @@ def test_each_action_says_its_own_why() -> None:
 
 def test_a_cloud_that_asked_to_be_left_alone_is_asked_to_delete_nothing_until_then() -> None:
     pool = [*nodes(4, 0), a_node("due", delete_after=1.0)]
-    lost = [a_node("lost", registered=False, lost=True)]
+    lost = [a_node("lost", registered=False, failed_to_register=True)]
     provisioner = a_provisioner(min_utilization_percent=100)
     for some, kind in ((pool, PoolStepKind.TERMINATE_INSTANCE), (lost, PoolStepKind.RELEASE_INSTANCES)):
         evaluation = evaluate(some, provisioner.thresholds)
@@ -104,8 +106,8 @@ def test_those_that_would_go_last_are_spared_first() -> None:
 @pytest.mark.parametrize(
     "reason",
     [
-        pytest.param({"coming": True}, id="coming"),
-        pytest.param({"registered": False, "coming": True}, id="without-a-node"),
+        pytest.param({"upcoming": True}, id="coming"),
+        pytest.param({"registered": False, "upcoming": True}, id="without-a-node"),
         pytest.param({"protected": True}, id="protected"),
         pytest.param({"draining": True}, id="being-drained"),
     ],
@@ -159,7 +161,7 @@ def test_the_next_deletion_time_is_when_to_wake() -> None:
     story.loop()
     pool = list(story.nodes.values())
     assert asked(story.provisioner, pool, now=1.0).wake_at == DELAY
-    coming = a_node("c", registered=False, coming=True, since=5.0, assumed=1000, empty=False)
+    coming = a_node("c", registered=False, upcoming=True, since=5.0, assumed=1000, empty=False)
     assert asked(story.provisioner, [coming], now=6.0).wake_at == 905.0
 
 
@@ -180,8 +182,8 @@ def pools(draw: st.DrawFn) -> tuple[Provisioner, list[PoolNode], int]:
         facts = {
             "empty": not used and not assumed and draw(st.integers(0, 4)) > 0,
             "registered": registered,
-            "coming": not registered,
-            "lost": not registered and draw(st.booleans()),
+            "upcoming": not registered,
+            "failed_to_register": not registered and draw(st.booleans()),
             "protected": draw(st.integers(0, 4)) == 0,
             "delete_after": draw(st.sampled_from([None, 50.0, 150.0])) if registered else None,
             "assumed": 1000 * assumed,
@@ -191,7 +193,7 @@ def pools(draw: st.DrawFn) -> tuple[Provisioner, list[PoolNode], int]:
 
 
 def kept_empty(pool: list[PoolNode], gone: set[str]) -> int:
-    return sum(node.empty and not node.lost and node.name not in gone for node in pool)
+    return sum(node.empty and not node.failed_to_register and node.name not in gone for node in pool)
 
 
 @given(pools())
@@ -203,18 +205,20 @@ def test_what_always_holds_of_a_step(drawn: tuple[Provisioner, list[PoolNode], i
     by_name = {node.name: node for node in pool}
     assert evaluation.target <= limits.max_size
     assert len({type(action) for action in step.actions}) <= 1
-    alive = [node for node in pool if not node.lost]
+    alive = [node for node in pool if not node.failed_to_register]
     bought = sum(action.count for action in step.actions if isinstance(action, ScaleUp))
     gone = {a.node or a.instance.removeprefix("i-") for a in step.actions if isinstance(a, TerminateInstance)}
     marked_for_deletion = {a.node for a in step.actions if isinstance(a, TaintForDeletion)}
     assert len(pool) + bought <= limits.max_size
-    assert len(alive) - len([name for name in gone if not by_name[name].lost]) >= min(limits.min_size, len(alive))
+    assert len(alive) - len([name for name in gone if not by_name[name].failed_to_register]) >= min(
+        limits.min_size, len(alive)
+    )
     if bought:
         assert not any(node.marked_for_deletion and node.empty for node in alive) or evaluation.keep < len(alive)
         assert bought <= max(wanted, limits.min_size - len(alive)), "a buffer of empty nodes is never bought"
     for name in gone | marked_for_deletion:
-        assert by_name[name].lost or by_name[name].empty
-    leaving = {name for name in gone | marked_for_deletion if not by_name[name].lost}
+        assert by_name[name].failed_to_register or by_name[name].empty
+    leaving = {name for name in gone | marked_for_deletion if not by_name[name].failed_to_register}
     if leaving:
         stay = {node.name for node in pool if node.marked_for_deletion and node.name not in gone} | leaving
         assert kept_empty(pool, stay) >= min(limits.min_unutilized_nodes, kept_empty(pool, set()))
@@ -223,7 +227,7 @@ def test_what_always_holds_of_a_step(drawn: tuple[Provisioner, list[PoolNode], i
 @given(pools())
 def test_a_pool_left_alone_settles_within_its_bounds(drawn: tuple[Provisioner, list[PoolNode], int]) -> None:
     provisioner, pool, wanted = drawn
-    settled = [node for node in pool if not node.lost and node.registered]
+    settled = [node for node in pool if not node.failed_to_register and node.registered]
     story = PoolStory(provisioner, settled, now=100.0)
     story.settle(wanted=wanted)
     for _ in range(4):

@@ -72,7 +72,7 @@ def a_machine(name: str = "a", since: float = 10 * HOUR) -> Instance:
 
 
 def states(nodes: list[PoolNode]) -> list[tuple[bool, bool, bool]]:
-    return [(node.coming, node.departed, node.lost) for node in nodes]
+    return [(node.upcoming, node.departed, node.failed_to_register) for node in nodes]
 
 
 def test_a_node_that_is_deleted_may_come_back_for_a_while() -> None:

@@ -27,7 +27,7 @@ def silent_pool(silent: int, heard: int) -> tuple[ClusterSnapshot, list[Instance
             facts.append(replace(fact, reported_at=NOW - 120.0) if is_old else fact)
     engine = fleet(*facts)
     for place in range(heard):
-        engine.snapshot.place(a_pod(f"busy-{place}", gpus=8), f"h{place}", tuple(range(8)))
+        engine.snapshot.assume(a_pod(f"busy-{place}", gpus=8), f"h{place}", tuple(range(8)))
     return engine.snapshot, [Instance(id=name, pool="eight", since=Instant(0.0), node=name) for name in names]
 
 

@@ -48,7 +48,7 @@ class World:
     def leave(self, count: int) -> None:
         """So many of the placed pods are over, the last by name first."""
         for key in sorted(self.snapshot.pods, reverse=True)[:count]:
-            self.snapshot.remove(key)
+            self.snapshot.forget(key)
 
     def plan(self) -> FleetPlan:
         fleet = FleetFacts(

@@ -1,5 +1,7 @@
 """The goal of a VM: compute units from load and memory, and the size that follows."""
 
+import math
+
 import pytest
 
 from tests.vms import GI, size
@@ -53,6 +55,22 @@ def test_load(load1: float, load5: float, stable: float, mixed: float, expected:
 )
 def test_units(seen: VmMetrics, expected: int) -> None:
     assert goal_units(seen, UNIT, RULES) == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "unit", "expected"),
+    [
+        pytest.param(metrics(0.125, 0.0), UNIT, 1, id="half-a-unit"),
+        pytest.param(metrics(0.375, 0.0), UNIT, 2, id="one-and-a-half"),
+        pytest.param(metrics(0.625, 0.0), UNIT, 3, id="two-and-a-half"),
+        pytest.param(metrics(1.125, 0.0), UNIT, 5, id="four-and-a-half"),
+        pytest.param(metrics(math.nextafter(0.125, 0.0), 0.0), UNIT, 0, id="just-below-half"),
+        pytest.param(VmMetrics(load1=0.0, load5=0.0, memory_usage=2), VmAmounts(250, 2), 2, id="bytes-of-memory"),
+    ],
+)
+def test_halves_are_rounded_up(seen: VmMetrics, unit: VmAmounts, expected: int) -> None:
+    rules = ScalingRules(load_average_fraction_target=1.0, memory_usage_fraction_target=0.8)
+    assert goal_units(seen, unit, rules) == expected
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ class VmHistories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.objects = Objects()
+        self.nodes = dict(NODES)
         self.made = 0
 
     @initialize(mode=st.sampled_from(GrantMode), restart=st.sampled_from(RestartRule))
@@ -73,11 +74,18 @@ class VmHistories(RuleBasedStateMachine):
         self.reported: set[str] = set()
         self.silent: set[str] = set()
         self.assumed: dict[str, VmAmounts] = {}
+        self.shown: dict[str, VmPod] = {}
+        """Pods as the scheduler has last seen them: without a write whose answer was lost."""
         self.ledger = self.started()
+
+    def show(self, pod: VmPod) -> None:
+        """The scheduler sees the pod as the API server has it."""
+        self.shown[pod.key.name] = pod
+        self.ledger.put_pod(pod)
 
     def started(self) -> VmLedger:
         ledger = VmLedger(vm_config(self.config), self.rule)
-        for name, allocatable in NODES.items():
+        for name, allocatable in self.nodes.items():
             ledger.put_node(name, allocatable)
         return ledger
 
@@ -102,7 +110,7 @@ class VmHistories(RuleBasedStateMachine):
         self.objects.guests[name] = Guest(vm, version, permit=use, pod=name, seen=vm)
         self.objects.pods[name] = a_vm_pod(name, node, use if approved else None)
         self.ledger.put_vm(vm)
-        self.ledger.put_pod(self.objects.pods[name])
+        self.show(self.objects.pods[name])
 
     @rule(node=st.sampled_from(sorted(NODES)), cpu=st.integers(1, 3000), memory=st.integers(1, 4 * GI))
     def place_ordinary(self, node: str, cpu: int, memory: int) -> None:
@@ -133,6 +141,7 @@ class VmHistories(RuleBasedStateMachine):
         self.assumed.pop(name, None)
         self.reported.discard(pod.uid)
         self.silent.discard(pod.uid)
+        del self.shown[name]
         self.ledger.drop_pod(pod.key)
 
     # Agents.
@@ -172,7 +181,7 @@ class VmHistories(RuleBasedStateMachine):
             return
         self.deliver(guest)
         self.assumed.pop(guest.pod, None)
-        self.ledger.put_pod(self.objects.pods[guest.pod])
+        self.show(self.objects.pods[guest.pod])
         self.ledger.forget_approval(key(guest.pod))
 
     def perform(self, guest: Guest, decided: PermitDecision, written: str) -> None:
@@ -191,7 +200,7 @@ class VmHistories(RuleBasedStateMachine):
             if written == "unheard":
                 return
             del self.assumed[guest.pod]
-            self.ledger.put_pod(pod)
+            self.show(pod)
             self.ledger.forget_approval(pod.key)
         self.reported.add(self.objects.pods[guest.pod].uid)
         self.silent.discard(self.objects.pods[guest.pod].uid)
@@ -244,7 +253,7 @@ class VmHistories(RuleBasedStateMachine):
         """Somebody edits the annotation away."""
         name = self.pick(self.objects.pods, number)
         self.objects.pods[name] = msgspec.structs.replace(self.objects.pods[name], approved=None)
-        self.ledger.put_pod(self.objects.pods[name])
+        self.show(self.objects.pods[name])
 
     @rule(watermark=st.sampled_from([0.3, 0.7, 1.0]), system=st.builds(size, st.sampled_from([0.1, 0.9, 3]),
           st.sampled_from([0.5, 1, 9])), unit=st.sampled_from([size(1, 4), size(2, 4), size(1, 1)]))  # fmt: skip
@@ -256,11 +265,11 @@ class VmHistories(RuleBasedStateMachine):
     def restart(self) -> None:
         """Another process lists all objects. It has heard no agent, and knows of no write under way."""
         self.ledger = self.started()
-        self.reported, self.silent, self.assumed = set(), set(), {}
+        self.reported, self.silent, self.assumed, self.shown = set(), set(), {}, {}
         for guest in self.objects.guests.values():
             self.deliver(guest)
         for pod in self.objects.pods.values():
-            self.ledger.put_pod(pod)
+            self.show(pod)
         for ordinary in self.objects.ordinary.values():
             self.ledger.put_ordinary(ordinary)
         for migration in self.objects.migrations.values():
@@ -290,7 +299,7 @@ class VmHistories(RuleBasedStateMachine):
         guest.target = self.name("t")
         pod = a_vm_pod(guest.target, node, approved, vm=guest.vm.key.name, incoming=True)
         self.objects.pods[guest.target] = pod
-        self.ledger.put_pod(pod)
+        self.show(pod)
 
     @precondition(lambda self: self.objects.migrations)
     @rule(number=ANY, works=st.booleans())
@@ -302,7 +311,7 @@ class VmHistories(RuleBasedStateMachine):
             self.drop_pod(guest.pod)
             guest.pod, guest.target = guest.target, ""
             self.objects.pods[guest.pod] = msgspec.structs.replace(self.objects.pods[guest.pod], incoming=False)
-            self.ledger.put_pod(self.objects.pods[guest.pod])
+            self.show(self.objects.pods[guest.pod])
         elif guest.target:
             self.drop_pod(guest.target)
             guest.target = ""
@@ -311,7 +320,7 @@ class VmHistories(RuleBasedStateMachine):
 
     @invariant()
     def no_node_is_overcommitted(self) -> None:
-        for node in NODES:
+        for node in self.nodes:
             rows = self.ledger.ledger(node)
             for row in (rows.cpu, rows.memory):
                 assert row.reserved - row.buffer <= row.total, (node, row)
@@ -319,7 +328,7 @@ class VmHistories(RuleBasedStateMachine):
 
     @invariant()
     def machines_can_use_no_more_than_nodes_have(self) -> None:
-        for node, allocatable in NODES.items():
+        for node, allocatable in self.nodes.items():
             guests = [
                 guest.could_use
                 for guest in self.objects.guests.values()
@@ -332,7 +341,7 @@ class VmHistories(RuleBasedStateMachine):
 
     @invariant()
     def sums_equal_a_slow_recount(self) -> None:
-        for node in NODES:
+        for node in self.nodes:
             rows = self.ledger.ledger(node)
             for which, row in (("cpu", rows.cpu), ("memory", rows.memory)):
                 expected = self.recount(node, which)
@@ -345,7 +354,7 @@ class VmHistories(RuleBasedStateMachine):
     def recount(self, node: str, which: str) -> tuple[int, ...]:
         """One resource of one node from the objects, in fractions of slots; no code of the ledger is used."""
         slot = 1000 if which == "cpu" else GI
-        have = Fraction(getattr(NODES[node], which), slot)
+        have = Fraction(getattr(self.nodes[node], which), slot)
         config = getattr(self.config, which)
         reservable = (have - Fraction(config.system, slot)).__floor__()
         watermark = (reservable * Fraction(config.watermark, 1_000_000)).__floor__()
@@ -364,16 +373,15 @@ class VmHistories(RuleBasedStateMachine):
     def count(self, guest: Guest, pod: VmPod, which: str) -> tuple[int, int, int, int]:
         assert guest.seen is not None
         use, most = getattr(guest.seen.use, which), getattr(guest.seen.maximum, which)
-        in_ledger = self.ledger.pod(pod.key)
-        assert in_ledger is not None
-        approved, assumed = in_ledger.approved, self.assumed.get(pod.key.name)
+        shown = self.shown[pod.key.name]
+        approved, assumed = shown.approved, self.assumed.get(pod.key.name)
         floor = max(use, getattr(assumed, which) if assumed else 0)
         reserved, buffer = max(floor, getattr(approved, which) if approved else 0), 0
         if approved is None or (self.rule is RestartRule.ASSUME_MAX and pod.uid not in self.reported):
             reserved = max(reserved, most)
             buffer = reserved - floor
         pressure = 0
-        if in_ledger.requested is not None and pod.uid not in self.silent:
-            pressure = max(0, getattr(in_ledger.requested, which) - reserved)
+        if shown.requested is not None and pod.uid not in self.silent:
+            pressure = max(0, getattr(shown.requested, which) - reserved)
         moving = guest.vm.key.name in self.objects.migrations and pod.key.name == guest.pod
         return reserved, buffer, pressure, reserved + pressure if moving else 0

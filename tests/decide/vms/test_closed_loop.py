@@ -29,6 +29,7 @@ def run(town: ClosedLoop, seconds: int) -> None:
         assert all(later - earlier >= 900 for earlier, later in pairwise(times)), "no VM twice within its cool-down"
 
 
+@pytest.mark.full  # every run has two hours of the whole world: tests/sim/world/test_vms.py
 @pytest.mark.story
 def test_two_hours_of_ten_nodes_with_twenty_vms_each() -> None:
     town = ClosedLoop(nodes=10, vms_per_node=20, seed=7)

@@ -95,6 +95,13 @@ def starts(core: VmCore, now: float) -> list[str]:
     return [one.vm.key.name for one in core.next_intents(now=at(now)) if isinstance(one, StartMigration)]
 
 
+def next_start(core: VmCore, vm: str) -> StartMigration:
+    """The start that was decided for a VM, as its object says."""
+    known, (pod,) = core.ledger.vm(key(vm)), core.ledger.pods_of(key(vm))
+    assert known is not None
+    return StartMigration(vm=known, pod=pod, name=f"ullage-{pod.key.name}", at=at(0.0), why="")
+
+
 def test_lasting_pressure_starts_migrations_once() -> None:
     core = a_core(size(8, 8), size(6, 8))
     settle(core, "a", size(8, 8), now=99.0, load=5.0)
@@ -229,3 +236,35 @@ def test_a_deleted_migration_is_gone() -> None:
     assert core.next_intents(now=at(1)) == (intent,)
     core.settle(MigrationDeleted(intent))
     assert core.next_intents(now=at(2)) == ()
+
+
+def test_a_migration_recorded_in_the_future_rests_the_vm_once_and_not_until_then() -> None:
+    core = a_pressed_core()
+    vm = core.ledger.vm(key("a"))
+    assert vm is not None
+    core.ledger.put_vm(msgspec.structs.replace(vm, last_migration=at(99_999_999_999.0)))
+    assert starts(core, 100.0) == []
+    assert core.next_deadline() == 1900.0
+    assert starts(core, 1899.0) == []
+    assert starts(core, 1900.0) == ["a"]
+
+
+def test_a_clock_that_is_set_back_makes_no_pressure_wait_for_as_long() -> None:
+    core = a_core(size(8, 8), size(6, 8))
+    settle(core, "a", size(8, 8), now=100_000.0, load=5.0)
+    settle(core, "b", size(6, 8), now=100_000.0, load=0.5)
+    assert starts(core, 100_001.0) == []
+    assert starts(core, 5_000.0) == [], "set back by more than a day"
+    assert starts(core, 5_030.0) == ["b"]
+    core.migration_refused(next_start(core, "b"))
+    assert starts(core, 100.0) == []
+    assert starts(core, 1_900.0) == ["b"], "it has rested since the clock was set back once more"
+
+
+def test_an_agent_falls_silent_though_the_clock_was_set_back() -> None:
+    core = a_core(size(14, 8))
+    settle(core, "a", size(16, 8), now=100_000.0)
+    assert core.ledger.ledger("n0").cpu.capacity_pressure > 0
+    core.next_intents(now=at(100.0))
+    core.next_intents(now=at(160.0))
+    assert core.ledger.ledger("n0").cpu.capacity_pressure == 0

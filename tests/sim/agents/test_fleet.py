@@ -17,7 +17,7 @@ from ullage.kube.read.gpu import read_inventory
 from ullage.model.device import DeviceHealth, GpuNodeKind, Inventory
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.sim.agents.fleet import SimulatedAgents, SimulatedAgentSettings
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.virtual_time import loop_clock, run_virtual
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.story
 
 NS = "default"
 GIB = 1 << 30
-TWO_ISLANDS = GpuTemplate(model="NVIDIA A100", count=8, memory=80 * GIB, islands=2, bandwidth=300)
+TWO_ISLANDS = GpuTemplate(model="NVIDIA A100", count=8, memory=Bytes(80 * GIB), islands=2, bandwidth=300)
 
 
 @dataclass

@@ -16,6 +16,7 @@ from ullage.sim.demo.captions import Caption, CaptionFeed
 from ullage.sim.demo.cluster import play, staged
 from ullage.sim.demo.informers import TerminalInformers
 from ullage.sim.demo.story import Story
+from ullage.sim.demo.terminal_model import ORDINARY_LABEL
 from ullage.sim.virtual_time import run_virtual
 from ullage.sim.world.world import World
 
@@ -51,7 +52,9 @@ class Onlooker:
         return [one for one in found if one.metadata.labels.get("app") == app and not one.metadata.deletion_timestamp]
 
     async def nodes(self, pool: str = "") -> list[KubeNode]:
-        found = (await self.world.api.list(NODES)).items
+        """GPU nodes: those for ordinary pods are no part of a story."""
+        listed = (await self.world.api.list(NODES)).items
+        found = [one for one in listed if ORDINARY_LABEL not in one.metadata.labels]
         return [one for one in found if pool in ("", one.metadata.labels.get(PROVISIONER_LABEL))]
 
     async def draining(self) -> list[str]:

@@ -106,9 +106,16 @@ def test_it_fits_however_much_there_is(width: int, height: int, more_nodes: int)
     assert max(map(len, lines)) <= width
     text = "\n".join(lines)
     assert text.count("Scheduled p") >= 4, "decisions are not crowded out"
-    shown = len(re.findall(r"train-(?:\d{4}|a|b) +\[", text))
+    shown = len(re.findall(r"train-(?:\d{4}|a|b) +\[", text)) or sum(map(len, re.findall(r"^  ([□✗▁-█]+)", text, re.M)))
     hidden = re.search(r"(\d+) nodes are not shown", text)
     assert shown + (int(hidden[1]) if hidden else 0) == 2 + more_nodes, "who is not shown is counted"
+
+
+def test_two_hundred_nodes_are_a_sign_each() -> None:
+    text = "\n".join(drawn(a_programme(), 140, 42, more_nodes=198))
+    assert "□✗" in text, "a node with a broken GPU stands out"
+    assert sum(map(len, re.findall(r"^  ([□✗▁-█]+)", text, re.M))) == 200
+    assert "a sign is a node:" in text
 
 
 def test_a_long_why_is_cut_after_two_lines() -> None:

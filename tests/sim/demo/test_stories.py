@@ -45,7 +45,7 @@ def test_the_command_line_knows_the_catalogue() -> None:
 
 
 def test_a_story_that_is_not_there_is_refused_by_name() -> None:
-    with pytest.raises(UserError, match="tour, crowding, ebb, karpenter, vms"):
+    with pytest.raises(UserError, match="tour, crowding, ebb, fleet, karpenter, vms"):
         story_named("turo")
 
 
@@ -141,6 +141,7 @@ def told(seed: int, hashes: str) -> str:
     return run(program, env=environment, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.full  # every run compares bytes of a day: tests/sim/world/test_determinism.py
 @pytest.mark.story
 def test_the_same_seed_tells_the_same_story_whatever_hashes_are() -> None:
     first, again = told(1, "1"), told(1, "2")

@@ -68,6 +68,7 @@ def _options(port: int, folder: Path) -> tuple[str, ...]:
     )
 
 
+@pytest.mark.full  # a Ray cluster takes half a minute of both cores to start
 @pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning", "ignore::DeprecationWarning")
 @pytest.mark.timeout(180)
 def test_results_are_those_of_local_runs(cluster: str) -> None:

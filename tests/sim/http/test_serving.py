@@ -25,7 +25,8 @@ from ullage.sim.apiserver import SimulatedApiServer
 from ullage.sim.apiserver.request.authorization import AuthorizationRequest
 from ullage.sim.apiserver.storage.watchers import Watcher
 from ullage.sim.http import ListenAddress, ServedCluster, ServeOptions, serving
-from ullage.sim.virtual_time import loop_clock, run_scaled, run_virtual
+from ullage.sim.scaled_time import run_scaled
+from ullage.sim.virtual_time import loop_clock, run_virtual
 from ullage.testing.builders import a_pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.sim.karpenter.experiments import EXPERIMENTS, TYPES, Experiment, a_pool
-from tests.sim.karpenter.lab import POOL, Lab
+from tests.sim.karpenter.lab import Lab
 from ullage.clock import WallClock
 from ullage.errors import AlreadyExists
 from ullage.kube.auth.connect import find_access, open_api
@@ -38,11 +38,11 @@ async def lab(plane: ControlPlane) -> AsyncIterator[Lab]:
     api = open_api(find_access(plane.kubeconfig), seed=0)
     try:
         await install(api, OURS)
+        await empty_cluster(api)
         with suppress(AlreadyExists):
             node_class = {"metadata": {"name": "default"}, "spec": {"nodeRegistrationDelay": "5s"}}
             await api.create(NODE_CLASSES, node_class)
         yield Lab(api, WallClock())
-        await empty_cluster(api, POOL)
     finally:
         await api.close()
 

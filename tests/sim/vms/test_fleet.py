@@ -2,13 +2,17 @@
 
 import itertools
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from ullage.model.vm import VmAmounts
-from ullage.sim.vms.fleet import FleetSpec, VmFleet
+from ullage.sim.vms.fleet import FleetGuest, VmFleet
+from ullage.sim.vms.fleet_checks import check_fleet
 from ullage.sim.vms.fleet_report import FleetReport, nodes_for_maxima
+from ullage.sim.vms.fleet_spec import FleetSpec
 from ullage.sim.vms.guest_load import LoadStep
 
 pytestmark = pytest.mark.story
@@ -22,7 +26,7 @@ def lived(spec: FleetSpec, seconds: int, every: int = 60) -> VmFleet:
     fleet = VmFleet(spec)
     for second in range(every, seconds + 1, every):
         fleet.run(second)
-        fleet.check()
+        check_fleet(fleet)
     return fleet
 
 
@@ -34,13 +38,40 @@ def test_two_hours_of_ten_nodes_with_twenty_vms_each() -> None:
     assert report.restarts == 12
 
 
-def test_migration_shortens_the_time_under_pressure() -> None:
+def test_with_migrations_less_is_denied_and_vms_are_short_for_less_time() -> None:
     spec = FleetSpec(nodes=10, vms_per_node=20, room=VmAmounts(28_000, 112 * GI))
     moving = [lived(replace(spec, seed=seed), 4 * HOUR).report for seed in (1, 2)]
     staying = [lived(replace(spec, seed=seed, migrate=False), 4 * HOUR).report for seed in (1, 2)]
     assert [one.moved for one in staying] == [0, 0]
     assert sum(one.denied for one in moving) < sum(one.denied for one in staying)
     assert sum(one.short for one in moving) < sum(one.short for one in staying)
+
+
+def overcommitted(fleet: VmFleet, guest: FleetGuest) -> None:
+    guest.vm = msgspec.structs.replace(guest.vm, use=fleet.spec.room.plus(VmAmounts(1, 0)))
+
+
+def starved(fleet: VmFleet, guest: FleetGuest) -> None:
+    fleet.report.roomy_since[guest.pod.node] = guest.short_since = fleet.now - 61.0
+
+
+def moved_again(fleet: VmFleet, guest: FleetGuest) -> None:
+    guest.migrations[:] = [10.0, 9.0 + fleet.spec.cooldown]
+
+
+@pytest.mark.parametrize(
+    ("breach", "says"),
+    [
+        pytest.param(overcommitted, "could use", id="more-than-the-node-has"),
+        pytest.param(starved, "is starved", id="short-beside-free-room"),
+        pytest.param(moved_again, "twice within its cool-down", id="moved-before-it-has-rested"),
+    ],
+)
+def test_the_check_of_a_fleet_can_fail(breach: Callable[[VmFleet, FleetGuest], None], says: str) -> None:
+    fleet = lived(FleetSpec(nodes=2, vms_per_node=3, room=VmAmounts(24_000, 96 * GI)), 120)
+    breach(fleet, next(iter(fleet.guests.values())))
+    with pytest.raises(AssertionError, match=says):
+        check_fleet(fleet)
 
 
 def test_the_same_seed_gives_the_same_fleet() -> None:
@@ -61,7 +92,7 @@ def test_migrations_settle_when_the_load_does() -> None:
         guest.steps = (LoadStep(1e6 * count, 0.3) for count in itertools.count(1))
     for second in range(HOUR + 60, 3 * HOUR, 60):
         fleet.run(second)
-        fleet.check()
+        check_fleet(fleet)
     last = max(at for guest in fleet.guests.values() for at in guest.migrations)
     assert last < 2 * HOUR
     assert not any(guest.moving for guest in fleet.guests.values())

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
+from ullage.model.units import Bytes, Micros
 from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.kubelet.timings import DURATION, INSTANT
 from ullage.sim.world.spec import Arrival, FleetNode, WorldSpec
@@ -15,9 +16,9 @@ AT_ONCE = ControllerManagerSettings(behaviour=INSTANT)
 
 def template(gpus: int = 8, *, price: int = 16) -> NodeTemplate:
     return NodeTemplate(
-        gpus=GpuTemplate(model="H100", count=gpus, memory=80 * GIB, islands=2 if gpus % 2 == 0 else 1),
+        gpus=GpuTemplate(model="H100", count=gpus, memory=Bytes(80 * GIB), islands=2 if gpus % 2 == 0 else 1),
         resources={"cpu": 96_000, "memory": 768 * GIB * 1000},
-        price=price * MICROS,
+        price=Micros(price * MICROS),
     )
 
 

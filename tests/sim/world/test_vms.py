@@ -8,6 +8,7 @@ import pytest
 from ullage.kube.client.resources import PODS, VIRTUAL_MACHINES
 from ullage.kube.write.vm import approval_annotations
 from ullage.model.provisioner import GpuTemplate, NodeTemplate
+from ullage.model.units import Bytes, Micros
 from ullage.model.vm import VmAmounts
 from ullage.sim.controllers.wiring import ControllerManagerSettings
 from ullage.sim.kubelet.timings import INSTANT
@@ -26,9 +27,9 @@ SMALL, LARGE = VmAmounts(500, 2 * GI), VmAmounts(8000, 32 * GI)
 def a_world(nodes: int, cores: int = 24) -> WorldSpec:
     """Equal nodes with 4Gi for each core."""
     template = NodeTemplate(
-        gpus=GpuTemplate(model="", count=0, memory=0),
+        gpus=GpuTemplate(model="", count=0, memory=Bytes(0)),
         resources={"cpu": cores * 1000, "memory": cores * 4 * GI * 1000},
-        price=0,
+        price=Micros(0),
     )
     return WorldSpec(
         seed=1,

@@ -13,6 +13,7 @@ from ullage.decide.inventory.gpu_readings import (
     NvlinkPeerType,
 )
 from ullage.model.device import MigInstance
+from ullage.model.units import Bytes
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -34,7 +35,7 @@ def read_card(nvml: Nvml, handle: Handle, others: Sequence[tuple[str, Handle]]) 
         uuid=text(nvml.nvmlDeviceGetUUID(handle)),
         bus_id=bus_id(nvml, handle),
         model=text(nvml.nvmlDeviceGetName(handle)),
-        memory=int(nvml.nvmlDeviceGetMemoryInfo(handle).total),
+        memory=Bytes(int(nvml.nvmlDeviceGetMemoryInfo(handle).total)),
         links=links,
         link_rate=_link_rate(nvml, handle) if links else 0,
         reaches=tuple(bus for bus, other in others if _reaches(nvml, handle, other)) if hidden else (),
@@ -82,7 +83,7 @@ def _reaches(nvml: Nvml, handle: Handle, other: Handle) -> bool:
 def _parts(nvml: Nvml, handle: Handle) -> Iterator[MigInstance]:
     for part in _part_handles(nvml, handle):
         size = int(nvml.nvmlDeviceGetMemoryInfo(part).total)
-        yield MigInstance(text(nvml.nvmlDeviceGetUUID(part)), _profile(nvml, part, size), size)
+        yield MigInstance(text(nvml.nvmlDeviceGetUUID(part)), _profile(nvml, part, size), Bytes(size))
 
 
 def _part_handles(nvml: Nvml, handle: Handle) -> Iterator[Handle]:
@@ -108,7 +109,7 @@ def read_vitals(nvml: Nvml, handle: Handle) -> GpuSample:
     return GpuSample(
         counters=_counters(nvml, handle),
         utilisation=None if rates is None else int(rates.gpu),
-        memory_used=int(nvml.nvmlDeviceGetMemoryInfo(handle).used),
+        memory_used=Bytes(int(nvml.nvmlDeviceGetMemoryInfo(handle).used)),
         processes=_processes(nvml, handle),
         fabric=_fabric(nvml, handle),
     )
@@ -173,4 +174,4 @@ def _processes(nvml: Nvml, handle: Handle) -> tuple[GpuProcess, ...]:
         for process in optional(nvml, ask, handle) or ():
             pid = int(process.pid)
             found[pid] = max(found.get(pid, 0), int(process.usedGpuMemory or 0))
-    return tuple(GpuProcess(pid, memory) for pid, memory in sorted(found.items()))
+    return tuple(GpuProcess(pid, Bytes(memory)) for pid, memory in sorted(found.items()))

@@ -64,7 +64,7 @@ class DrainLoop:
         """Take over changed settings, and plan by them."""
         self._settings = settings
         self.core.configure(settings, vms)
-        self._removal.configure(settings)
+        self._removal.configure(settings, vms)
         self._wakeup.set()
 
     def observe(self, event: FactEvent[Any]) -> None:

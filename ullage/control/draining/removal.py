@@ -6,15 +6,16 @@ performs the steps.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from ullage.act.concurrency import KeyedLocks
 from ullage.act.node_removal import DrainPace, MachineRef, NodeRemover, retry_waits
 from ullage.act.pod_eviction import EvictionAnswer
+from ullage.act.vm_moves import VmMovePace
 from ullage.clock import Clock
 from ullage.cloud.api import CloudError, RequestRejected
 from ullage.config.settings import DrainingSettings
+from ullage.config.vms import VmSettings
 from ullage.control.draining.removal_facts import RemovalFactsReader
 from ullage.decide.draining.core import DrainCore
 from ullage.decide.draining.recheck import EvictionOrder, RecheckStage, RemovalFacts, recheck
@@ -80,11 +81,11 @@ class NodeRemoval:
         self._gangs = KeyedLocks()
         self._states: dict[str, RemovalState] = {}
 
-    def configure(self, settings: DrainingSettings) -> None:
-        """Take over changed time limits, for steps that have not begun."""
+    def configure(self, settings: DrainingSettings, vms: VmSettings) -> None:
+        """Take over changed limits, for steps that have not begun."""
         self._pace = DrainPace.of(settings)
         self._remover.evictor.pace = self._pace.evictions
-        self._mover.pace = replace(self._mover.pace, deadline=settings.max_vm_migration_time)
+        self._mover.pace = VmMovePace.of(settings, vms)
 
     async def begin(self, plan: RemovalPlan) -> PlanViolation | None:
         """Step 1. Returns a violation if the plan must be given up; if it waits for a budget nothing was written."""

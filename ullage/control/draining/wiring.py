@@ -24,6 +24,7 @@ from ullage.kube.client.resource import Resource
 from ullage.kube.client.resources import DAEMON_SETS, JOBS, REPLICA_SETS, STATEFUL_SETS
 from ullage.kube.read.workload import read_workload
 from ullage.model.fact_event import FactEvent
+from ullage.model.pod import Pod
 from ullage.observe.draining_metrics import DrainMetrics
 from ullage.observe.events import EventRecorder
 from ullage.watch.informer import InformerSpec
@@ -55,8 +56,7 @@ class DrainController:
         self.core = core = DrainCore(assigner, settings.draining, node_filters, settings.vms)
         self.reporter = DrainReporter(provisioning.events, snapshot.state, lambda: statuses.provisioners, metrics)
         pace = DrainPace.of(settings.draining)
-        moves = VmMovePace(deadline=settings.draining.max_vm_migration_time, at_once=settings.vms.migrations_per_node)
-        remover = NodeRemover(api, clock, pace.evictions, moves)
+        remover = NodeRemover(api, clock, pace.evictions, VmMovePace.of(settings.draining, settings.vms))
         facts = RemovalFactsReader(api, provisioning.coming, core, fleet.machine_of, clock)
         removal = NodeRemoval(core, facts, remover, self.reporter, clock, pace)
         self.loop = DrainLoop(core, fleet, removal, self.reporter, clock, settings.draining)
@@ -88,6 +88,13 @@ class DrainController:
     def observe(self, event: FactEvent[Any]) -> None:
         """Pass one event to the loop, after the snapshot has changed."""
         self.loop.observe(event)
+
+    def serves(self, pod: Pod) -> bool:  # noqa: ARG002 - it buys no nodes
+        """False: drains buy no nodes."""
+        return False
+
+    def planned(self) -> None:
+        """Change nothing: drains do not go by plans."""
 
     async def work(self, events: EventRecorder) -> None:  # noqa: ARG002 - the reporter has it
         """Run the drain loop, once all informers have synced."""

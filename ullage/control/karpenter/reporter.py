@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import structlog
 
 from ullage.control.provisioning.reporter import EventSink
-from ullage.decide.karpenter.node_pool_mapping import UNPROTECTED, is_protected
+from ullage.decide.karpenter.node_pool_mapping import UNPROTECTED, is_protected, scale_up_note
 from ullage.decide.karpenter.transitions import Transition
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import AdmitWaitingPod, ClearHandover, CreateSmartPod, DeleteSmartPod, RecordFailure
@@ -59,19 +59,17 @@ class KarpenterReporter:
                 if self._metrics is not None:
                     self._metrics.created(pool)
                 for pod in intent.pods:
-                    note = (
-                        f"insufficient GPU resources in pool {pool}, auto-scaling triggered (request {intent.request})"
-                    )
+                    note = f"{scale_up_note(pool, for_vm=intent.for_vm)} (request {intent.request})"
                     self._emit(pod, EventReason.SCALE_UP_TRIGGERED, note)
             case AdmitWaitingPod() as intent if outcome.written:
                 self._emit(intent.pod, EventReason.NODE_HANDED_OVER, f"node {intent.node} was bought for this pod")
             case RecordFailure(failure=failure) as intent if failure is not None:
                 self._emit(intent.pod, EventReason.SCALE_UP_FAILED, f"{failure.reason.value}: {failure.message}")
                 self._ended(SmartPodState.FAILED, failure.reason)
-            case DeleteSmartPod() as intent:
+            case DeleteSmartPod() as intent if not intent.again:
                 _log.info("smart pod deleted", smart_pod=str(intent.key), state=intent.end.value, why=intent.why)
-                if intent.end is SmartPodState.CANCELLED:
-                    self._ended(SmartPodState.CANCELLED, None)
+                if intent.end is SmartPodState.CANCELLED or intent.for_vm:
+                    self._ended(intent.end, None)
             case ClearHandover() as intent if outcome.written:
                 self._opened(intent)
             case _:

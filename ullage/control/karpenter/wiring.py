@@ -17,7 +17,6 @@ from ullage.control.leases.loop import gpu_leases
 from ullage.control.provisioning.wiring import ProvisioningController
 from ullage.decide.karpenter.core import KarpenterCore
 from ullage.decide.karpenter.policy import KarpenterPolicy
-from ullage.decide.provisioning.demand import FleetDemand
 from ullage.errors import AlreadyExists, ApiError
 from ullage.kube.client.api import ListSelector
 from ullage.kube.client.resources import EVENTS_READ, NAMESPACES, NODE_CLAIMS, NODE_POOLS, NODES, PODS
@@ -58,27 +57,20 @@ class KarpenterController:
         seed: int,
         metrics: KarpenterMetrics | None = None,
     ) -> None:
-        self._provisioning = provisioning
         self._api, self._clock = provisioning.api, provisioning.clock
         self._settings = settings
         self._lease_namespace = lease_namespace
         self._metrics = metrics
         self._rng = random.Random(seed)
         self._ready = asyncio.Event()
-        assigner = provisioning.loop.core.assigner
-        actuator = SmartPodActuator(self._api, LeaseClient(self._api, lease_namespace, self._clock), self._clock)
         self.loop = KarpenterLoop(
-            KarpenterCore(assigner, KarpenterPolicy.of(settings)),
-            assigner,
-            actuator,
+            KarpenterCore(provisioning.loop.core.assigner, KarpenterPolicy.of(settings)),
+            provisioning.loop,
+            SmartPodActuator(self._api, LeaseClient(self._api, lease_namespace, self._clock), self._clock),
+            KarpenterReporter(provisioning.events, metrics, started=self._clock.now()),
             self._clock,
             schedulers=schedulers,
-            longest_wait=settings.cleanup_interval,
         )
-        self.loop.served_by_others = self._provisioned
-        self.loop.provisioners = lambda: provisioning.loop.provisioners
-        provisioning.loop.core.served_elsewhere = self._serves
-        provisioning.loop.after_plan = self.loop.wake
         provisioning.join(self)
 
     @property
@@ -97,9 +89,16 @@ class KarpenterController:
         """Pass an event to the loop. Call after the snapshot has been updated."""
         self.loop.observe(event)
 
-    async def work(self, events: EventRecorder) -> None:
+    def serves(self, pod: Pod) -> bool:
+        """True if Karpenter serves the pod, so that no NodeProvisioner buys for it."""
+        return self.ready and self.loop.serves(pod)
+
+    def planned(self) -> None:
+        """Reconcile again: the plan of the NodeProvisioners may leave pods to Karpenter."""
+        self.loop.wake()
+
+    async def work(self, events: EventRecorder) -> None:  # noqa: ARG002 - the reporter has it
         """Run the loop. Until Karpenter is installed and all informers have synced, it tells waiting pods only."""
-        self.loop.reporter = KarpenterReporter(events, self._metrics, started=self._clock.now())
         facts = self.loop.core.facts
         async with asyncio.TaskGroup() as group:
             if not await self._is_installed():
@@ -156,17 +155,11 @@ class KarpenterController:
             self._metrics.installed(installed)
 
     async def _make_namespace(self) -> None:
-        body = {"metadata": {"name": self._settings.namespace}}
+        # By the label `ullage uninstall` knows that the namespace is no user's.
+        body = {"metadata": {"name": self._settings.namespace, "labels": {COMPONENT_LABEL: SMART_SCHEDULER}}}
         try:
             await self._api.create(NAMESPACES, body)
         except AlreadyExists:
             return
         except ApiError as error:
             _log.warning("the namespace of smart pods cannot be made", error=error.message)
-
-    def _serves(self, pod: Pod) -> bool:
-        return self.ready and self.loop.serves(pod)
-
-    def _provisioned(self) -> FleetDemand | None:
-        plan = self._provisioning.loop.plan
-        return None if plan is None else plan.demand

@@ -29,7 +29,7 @@ from ullage.kube.objects.policy import Lease
 from ullage.kube.read.leases import OUR_LEASES, read_gpu_lease
 from ullage.model.fact_event import FactEvent, ObjectKey
 from ullage.model.lease import GpuLease, HolderPod, LeaseHold
-from ullage.model.units import Instant, Seconds, after
+from ullage.model.units import Instant, Milli, Seconds, after
 from ullage.runtime import Pacing, Wakeup, run_reconciler, seconds_until
 from ullage.state.deadlines import DeadlineQueue
 from ullage.state.lease_index import LeaseIndex
@@ -37,7 +37,7 @@ from ullage.watch.informer import InformerSpec
 
 T = TypeVar("T")
 
-_NO_HOLDER = LeaseHold("", 0)
+_NO_HOLDER = LeaseHold("", Milli(0))
 
 SOURCES = frozenset(resource.id for resource in (PODS, NODES, LEASES, GPU_NODE_STATUSES))
 """Sources that must be synced before any Lease is judged."""

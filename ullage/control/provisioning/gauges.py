@@ -41,6 +41,14 @@ def count(metrics: ProvisioningMetrics, outcome: PoolOutcome) -> None:
 def _states(pool: PoolPlan) -> dict[str, int]:
     found = {"ready": 0, "coming": 0, "tainted": 0, "lost": 0}
     for node in pool.nodes:
-        state = "lost" if node.lost else "tainted" if node.marked_for_deletion else "coming" if node.coming else "ready"
+        state = (
+            "lost"
+            if node.failed_to_register
+            else "tainted"
+            if node.marked_for_deletion
+            else "coming"
+            if node.upcoming
+            else "ready"
+        )
         found[state] += 1
     return found

@@ -14,6 +14,7 @@ from ullage.errors import UllageError, UserError
 from ullage.model.instance import Instance
 from ullage.model.provisioner import Provisioner
 from ullage.model.units import Seconds
+from ullage.runtime import Wakeup
 
 _log = structlog.get_logger("provisioning")
 
@@ -44,8 +45,8 @@ class InstanceLists:
         """Providers whose last list failed: since when, and the error."""
         self._announcing: set[str] = set()
         """Providers that announce changes of their lists."""
-        self.on_change: Callable[[], None] = lambda: None
-        """Called when a provider announced a change, or a slow list has ended."""
+        self.wakeup = Wakeup()
+        """Set when a provider announced a change, or a slow list has ended. The loop waits for it."""
 
     def provider(self, name: str) -> CloudProvider:
         """Provider of this name. Raises UserError where there is none, or it cannot be made."""
@@ -122,7 +123,7 @@ class InstanceLists:
 
     def _announced(self, name: str) -> None:
         self._out_of_date.add(name)
-        self.on_change()
+        self.wakeup.set()
 
     def _due(self, name: str) -> float:
         """Instant at which a provider's list is due. Providers that announce changes are listed when they did."""
@@ -154,7 +155,7 @@ class InstanceLists:
             self._failed.pop(name, None)
             self._listed[name] = (began, found)
         if self._clock.steady() - began > LIST_PATIENCE:
-            self.on_change()  # the plan that began it waits no longer
+            self.wakeup.set()  # the plan that began it waits no longer
 
     def has_listed(self, name: str) -> bool:
         """True if the provider was ever listed. Before that nothing may be decided on its pools."""

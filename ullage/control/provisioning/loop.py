@@ -5,7 +5,7 @@ Pools do not wait for each other: a slow step goes on concurrently, and its pool
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -34,7 +34,7 @@ from ullage.model.outcomes import (
 )
 from ullage.model.provisioner import PROVISIONER_LABEL, Provisioner
 from ullage.model.units import Seconds
-from ullage.runtime import LoopHealth, Pacing, Wakeup, drive, run_reconciler
+from ullage.runtime import LoopHealth, Pacing, drive, run_reconciler
 
 _log = structlog.get_logger("provisioning")
 
@@ -61,16 +61,13 @@ class ProvisioningLoop:
         self.core = core
         self.snapshot = core.snapshot
         self.health = LoopHealth("provisioning", clock.steady)
-        self.after_plan: Callable[[], None] = lambda: None
-        """Called when the plan is new: it says which pods no NodeProvisioner serves."""
         self._statuses = statuses
         self._clouds = clouds
         self._actuator = actuator
         self._clock = clock
         self._reporter = reporter
         self._settings = core.settings
-        self._wakeup = Wakeup()
-        clouds.on_change = self._wakeup.set
+        self._wakeup = clouds.wakeup
         self._stepping: dict[str, asyncio.Task[bool]] = {}
         """Pools whose step is under way."""
         self.pacing = Pacing(before_run=core.settings.plan_interval)
@@ -121,12 +118,11 @@ class ProvisioningLoop:
         facts = self.core.facts(known, self._instances(), now=now, steady=began)
         plan = await drive(self.core.plan(facts, now=now), self._clock, budget=math.inf)
         self._reporter.planned(plan, Seconds(self._clock.steady() - began))
-        self.after_plan()
         await self._clock.charge(MODELLED_PLAN)
         # 3. Perform one step of each pool, and record its outcome.
         done |= await self._step_all(plan)
         nodes = [node for pool in plan.pools.values() for node in pool.nodes]
-        self._clouds.moving(done or any(node.coming or node.marked_for_deletion or node.departed for node in nodes))
+        self._clouds.moving(done or any(node.upcoming or node.marked_for_deletion or node.departed for node in nodes))
         for one in provisioners:
             if one.provider in wrong and not self._clouds.has_listed(one.provider):
                 await self._statuses.write_unready(one.name, wrong[one.provider])

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from ullage.act.events import KubeEventWriter
 from ullage.act.pools import PoolActuator
@@ -15,6 +15,7 @@ from ullage.config.settings import Settings
 from ullage.control.cloud_bounds import CallLimits, bounded
 from ullage.control.draining.removal_facts import IncomingPods
 from ullage.control.leases.loop import gpu_leases
+from ullage.control.provisioning.companions import Companion, Companions
 from ullage.control.provisioning.fleet_reporter import FleetReporter
 from ullage.control.provisioning.instance_lists import InstanceLists
 from ullage.control.provisioning.loop import ProvisioningLoop
@@ -50,26 +51,6 @@ class ControllerEnvironment:
     """True if nodes are bought and deleted here; False if only companions use the snapshot."""
 
 
-class Companion(Protocol):
-    """Another loop on the same snapshot, in the same process."""
-
-    async def interests(self) -> Sequence[InformerSpec[Any, Any]]:
-        """Informers it needs beside those of the snapshot."""
-        ...
-
-    def observe(self, event: FactEvent[Any]) -> None:
-        """Apply one fact event, of the shared informers or of a companion's."""
-        ...
-
-    def configure(self, settings: Settings) -> None:
-        """Take over settings that can change while it runs."""
-        ...
-
-    async def work(self, events: EventRecorder) -> None:
-        """Run its loop until cancelled. Called when all informers have synced."""
-        ...
-
-
 class ProvisioningController:
     """One provisioner over one API. `run` goes on until cancelled."""
 
@@ -85,7 +66,7 @@ class ProvisioningController:
         self.api = api
         self.clock = clock
         self._settings = settings
-        self._companions: list[Companion] = []
+        self._companions = Companions()
         self._rng = random.Random(seed)
         self._host = host
         self._ready = asyncio.Event()
@@ -98,15 +79,14 @@ class ProvisioningController:
         self.statuses = ProvisionerStatuses(api, clock)
         self.coming = IncomingPods(api, settings.scheduling.lease_namespace, self._pods_called, self._devices)
         actuator = PoolActuator(api, self.clouds.provider, self.coming.first)
-        core = ProvisioningCore(ClusterSnapshot(), settings)
-        reporter = FleetReporter(self.events, core.snapshot.state, host.metrics)
+        core = ProvisioningCore(ClusterSnapshot(), settings, self._companions.serves)
+        reporter = FleetReporter(self.events, core.snapshot.state, host.metrics, self._companions.planned)
         self.loop = ProvisioningLoop(core, self.statuses, self.clouds, actuator, clock, reporter)
 
     def configure(self, settings: Settings) -> None:
         """Take over settings that can change while it runs."""
         self.loop.configure(settings)
-        for one in self._companions:
-            one.configure(settings)
+        self._companions.configure(settings)
 
     def announce(self, message: EventMessage) -> None:
         """Record an Event."""
@@ -156,7 +136,7 @@ class ProvisioningController:
 
     def join(self, companion: Companion) -> None:
         """Run another loop beside this one. Call before `run`."""
-        self._companions.append(companion)
+        self._companions.join(companion)
 
     async def _informers(self) -> list[Informer[Any, Any]]:
         """Informers of the snapshot and NodeProvisioners, and of companions, whose events only companions get."""
@@ -164,16 +144,12 @@ class ProvisioningController:
         served = await sources_served(self.api, lease_namespace=namespace)
         shared: list[InformerSpec[Any, Any]] = [*served, _PROVISIONERS, gpu_leases(namespace)]
         own = [interest for one in self._companions for interest in await one.interests()]
-        observing = [(one, self._observe) for one in shared] + [(one, self._observe_own) for one in own]
+        observing = [(one, self._observe) for one in shared] + [(one, self._companions.observe) for one in own]
         return [Informer(self.api, one, observe, rng=self._rng, clock=self.clock) for one, observe in observing]
 
     def _observe(self, event: FactEvent[Any]) -> None:
         self.loop.observe(event)
-        self._observe_own(event)
-
-    def _observe_own(self, event: FactEvent[Any]) -> None:
-        for one in self._companions:
-            one.observe(event)
+        self._companions.observe(event)
 
     def _pods_called(self, uids: Collection[str]) -> dict[str, ObjectKey]:
         pods = self.loop.snapshot.state.pods.values()

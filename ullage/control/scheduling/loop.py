@@ -87,14 +87,8 @@ class SchedulerLoop:
         self._placing = 0
         self._feedback = feedback
         self._refusals = UnschedulableWriter(
-            actuator.refuser,
-            reporter,
-            clock,
-            self._tasks,
-            at_once=settings.scheduling.max_condition_parallelism,
-            hide_gpu_pods=settings.karpenter.enabled,
+            actuator.refuser, reporter, clock, self._tasks, settings, written=self._pass_on
         )
-        self._refusals.on_written = self._pass_on
         self._failures = BindFailures()
 
     def configure(self, settings: Settings) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from ullage.act.pod_status import PodConditionWriter
 from ullage.clock import Clock
+from ullage.config.settings import Settings
 from ullage.control.scheduling.reporter import SchedulerReporter
 from ullage.decide.claims.status import A_WHILE
 from ullage.model.fact_event import ObjectKey
@@ -131,19 +132,19 @@ class UnschedulableWriter:
         reporter: SchedulerReporter,
         clock: Clock,
         tasks: LoopTasks,
+        settings: Settings,
         *,
-        at_once: int,
-        hide_gpu_pods: bool = False,
+        written: Callable[[Pod, SchedulingFailure], None],
     ) -> None:
+        """`written` is called for each refusal that a pod's condition shows from now on."""
         self._refuser = refuser
         self._reporter = reporter
         self._clock = clock
         self._tasks = tasks
-        self.at_once = at_once
+        self.at_once = settings.scheduling.max_condition_parallelism
         """Conditions being written at the same time; may be changed."""
-        self._hide_gpu_pods = hide_gpu_pods
-        self.on_written: Callable[[Pod, SchedulingFailure], None] = lambda _pod, _why: None
-        """Called for each refusal that a pod's condition shows from now on."""
+        self._hide_gpu_pods = settings.karpenter.enabled
+        self._written = written
         self._pace = RefusalPace()
         self._retelling = RetellingBudget()
         self._noted: dict[ObjectKey, tuple[Pod, MarkUnschedulable]] = {}
@@ -255,7 +256,7 @@ class UnschedulableWriter:
             return  # it is gone, or has a place
         if isinstance(outcome, PodMarked):
             self._pace.written(action, now=self._clock.now())
-            self.on_written(pod, action.why)
+            self._written(pod, action.why)
             new = new and outcome.written  # else it said so already: before this scheduler began
         if new:
             self._reporter.refusal_written(pod, action.why)

@@ -30,6 +30,7 @@ from ullage.control.leases.reservations import ReservationKeeping
 from ullage.control.leases.restore import LeaseRestoring
 from ullage.control.scheduling.loop import SchedulerActuator, SchedulerLoop
 from ullage.control.scheduling.reporter import SchedulerReporter
+from ullage.control.vms.changes import VmChanges
 from ullage.control.vms.wiring import VmSystem
 from ullage.decide.scheduling.core import SchedulerCore
 from ullage.kube.client.api import KubeApi
@@ -74,9 +75,10 @@ class Scheduler:
         self._ready = asyncio.Event()
         self._changes = ChangeFeed()
         self._followed: list[Informer[Any, Any]] = []
-        self.core = SchedulerCore(self._profiles, settings.scheduling)
+        vm_changes = VmChanges()
+        self.core = SchedulerCore(self._profiles, settings.scheduling, vms_changed=vm_changes.note)
         self._metrics = SchedulerMetrics(CollectorRegistry()) if metrics is None else metrics
-        self.vms = VmSystem(api, self.core.engine, settings.vms, clock, self._metrics.vms, seed=seed)
+        self.vms = VmSystem(api, self.core.engine, settings.vms, clock, self._metrics.vms, vm_changes)
         releaser = LeaseReleaser(api, namespace)
         self._collector = LeaseGarbageCollector(
             releaser, clock, on_released=lambda released: self._metrics.swept(released.why)

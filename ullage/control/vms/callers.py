@@ -4,12 +4,14 @@ An agent is a pod of the agents' ServiceAccount; its token says on which node it
 its digest is kept.
 """
 
+import asyncio
 import base64
 import binascii
 import hashlib
 from dataclasses import dataclass
 
 import msgspec
+import structlog
 
 from ullage import errors
 from ullage.clock import Clock
@@ -26,8 +28,11 @@ MOST_TOKENS = 10_000
 """Tokens remembered; beyond it the oldest are forgotten."""
 _REFUSED_FOR = Seconds(5.0)
 """Seconds a token that was refused is not asked about again."""
+_RENEWED_AFTER = 0.75
+"""Part of the time an answer is believed after which it is asked for again, while requests go on."""
 _LONGEST_TOKEN = 16_384
 _SCHEME = "bearer "
+_log = structlog.get_logger("vms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +61,17 @@ NO_NODE = CallerRefused(403, "the token is not bound to a node")
 NOT_ALLOWED = CallerRefused(403, "not allowed to get /state")
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Answer about one token, by the steady clock: a wall clock that jumps back must not make it last."""
+
+    caller: Caller | CallerRefused
+    renew: float
+    ends: float
+
+
 class TokenCallers:
-    """Callers by their bearer tokens."""
+    """Callers by their bearer tokens. The API server is asked about each token once at a time."""
 
     def __init__(self, api: KubeApi, clock: Clock, *, agent_account: str, believed: float) -> None:
         """`agent_account` is NAMESPACE/NAME; `believed`: seconds an answer of the API server is kept."""
@@ -66,7 +80,8 @@ class TokenCallers:
         self._api = api
         self._clock = clock
         self._believed = believed
-        self._known: dict[bytes, tuple[Caller | CallerRefused, float]] = {}
+        self._known: dict[bytes, _Known] = {}
+        self._reviews: dict[bytes, asyncio.Task[Caller | CallerRefused]] = {}
 
     async def agent_node(self, authorization: str | None) -> str | CallerRefused:
         """Node of the agent that sends this header."""
@@ -101,11 +116,25 @@ class TokenCallers:
         if not token or len(token) > _LONGEST_TOKEN:
             return NO_TOKEN
         digest = hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()
-        known = self._known.get(digest)
-        # By the steady clock: a wall clock that jumps back must not make an answer last.
-        if known is not None and self._clock.steady() < known[1]:
-            return known[0]
-        return await self._reviewed(token, digest)
+        known, now = self._known.get(digest), self._clock.steady()
+        if known is None or now >= known.ends:
+            return await asyncio.shield(self._review(token, digest))
+        if now >= known.renew:
+            self._review(token, digest)
+        return known.caller
+
+    def _review(self, token: str, digest: bytes) -> "asyncio.Task[Caller | CallerRefused]":
+        """The review of this token that is under way."""
+        review = self._reviews.get(digest)
+        if review is None:
+            review = self._reviews[digest] = asyncio.create_task(self._reviewed(token, digest), name="token review")
+            review.add_done_callback(lambda ended: self._review_ended(digest, ended))
+        return review
+
+    def _review_ended(self, digest: bytes, review: "asyncio.Task[Caller | CallerRefused]") -> None:
+        del self._reviews[digest]
+        if not review.cancelled() and review.exception() is not None:
+            _log.debug("token not reviewed", error=str(review.exception()))  # raised by those who wait for it
 
     async def _reviewed(self, token: str, digest: bytes) -> Caller | CallerRefused:
         try:
@@ -119,7 +148,8 @@ class TokenCallers:
         while len(self._known) >= MOST_TOKENS:
             del self._known[next(iter(self._known))]
         self._known.pop(digest, None)
-        self._known[digest] = caller, self._clock.steady() + lasts
+        now = self._clock.steady()
+        self._known[digest] = _Known(caller, now + lasts * _RENEWED_AFTER, now + lasts)
         return caller
 
 

@@ -13,24 +13,28 @@ PAUSE = Seconds(1.0)
 
 
 class VmLoop:
-    """VmLoop: runs beside the permit handler on the same core. `wake` is for code that changes a fact."""
+    """VmLoop: runs beside the permit handler on the same core. `changed` is set when a number of the ledger changes."""
 
     def __init__(
-        self, core: VmCore, api: KubeApi, clock: Clock, reporter: VmReporter | None = None, *, pause: float = PAUSE
+        self,
+        core: VmCore,
+        api: KubeApi,
+        clock: Clock,
+        changed: Wakeup,
+        reporter: VmReporter | None = None,
+        *,
+        pause: float = PAUSE,
     ) -> None:
         self._core = core
         self._actuator = VmActuator(api)
         self._clock = clock
         self._reporter = VmReporter() if reporter is None else reporter
-        self._wakeup = Wakeup()
+        self._changed = changed
         self.pacing = Pacing(after_run=pause)
-
-    def wake(self) -> None:
-        self._wakeup.set()
 
     async def run(self) -> None:
         """Run until cancelled."""
-        await run_reconciler(self, self._wakeup, self._clock)
+        await run_reconciler(self, self._changed, self._clock)
 
     def longest_wait(self) -> float | None:
         return seconds_until(self._core.next_deadline(), self._clock.now())
@@ -42,4 +46,5 @@ class VmLoop:
             self._core.settle(outcome)
             self._reporter.outcome(outcome)
         self._reporter.unrelieved(self._core.unrelieved)
+        self._reporter.unreadable(self._core.ledger.unreadable_approvals())
         return False

@@ -127,9 +127,11 @@ class PermitHandler:
     async def _read_afresh(self, pod: VmPod) -> Rejection | None:
         """Put the pod and its VirtualMachine as they are now into the ledger."""
         try:
-            raw = await self._api.get(VIRTUAL_MACHINES, pod.vm, pod.key.namespace)
-            fresh = read_vm_pod(await self._api.get(PODS, pod.key.name, pod.key.namespace))
-            vm = read_vm(raw)
+            raw_vm, raw_pod = await asyncio.gather(
+                self._api.get(VIRTUAL_MACHINES, pod.vm, pod.key.namespace),
+                self._api.get(PODS, pod.key.name, pod.key.namespace),
+            )
+            vm, fresh = read_vm(raw_vm), read_vm_pod(raw_pod)
         except errors.NotFound:
             return rejection(VmRefusal.POD_NOT_FOUND)
         except errors.ApiError as error:

@@ -1,6 +1,6 @@
 """Report on VMs: Events on VirtualMachines, nodes and the ConfigMap, log lines, metrics. Nothing is decided here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import structlog
@@ -13,7 +13,7 @@ from ullage.model.intents import DeleteMigration, StartMigration
 from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.outcomes import MigrationDeleted, MigrationStarted, VmIntentRefused, VmIntentUnknown, VmOutcome
 from ullage.model.quantity import bytes_text, cores_text
-from ullage.model.vm import VmAmounts
+from ullage.model.vm import VM_APPROVED, VmAmounts, VmPod
 from ullage.model.vm_config import ConfigRefusal, VmConfig
 from ullage.observe.events import EventMessage, EventReason, ObjectReference
 from ullage.observe.vm_metrics import VmSystemMetrics
@@ -41,6 +41,8 @@ class VmReporter:
         self._metrics = metrics
         self._document = ObjectKey(namespace, CONFIG_MAP)
         self._lasting: frozenset[str] = frozenset()
+        self._unreadable: frozenset[str] = frozenset()
+        self._small: frozenset[str] = frozenset()
         self._refusal: ConfigRefusal | None = None
         self._config: VmConfig | None = None
 
@@ -80,6 +82,31 @@ class VmReporter:
             _log.warning("lasting pressure", node=node, cpu=amounts.cpu, memory=amounts.memory)
             self._emit(ObjectReference("Node", ObjectKey("", node)), EventReason.VM_PRESSURE, note)
         self._lasting = frozenset(by_node)
+
+    def too_small(self, nodes: Iterable[str]) -> None:
+        """Report VM nodes whose system reserve leaves nothing for VMs, once each time it begins."""
+        found = frozenset(nodes)
+        for node in sorted(found - self._small):
+            note = (
+                f"system of ConfigMap {self._document} leaves not one slot of this node's CPU or memory: no VM is "
+                "placed here"
+            )
+            _log.warning("VM node too small", node=node, config_map=str(self._document))
+            self._emit(ObjectReference("Node", ObjectKey("", node)), EventReason.VM_NODE_TOO_SMALL, note)
+        self._small = found
+
+    def unreadable(self, pods: Iterable[VmPod]) -> None:
+        """Report VM pods whose approval cannot be what the scheduler wrote, once each time it begins."""
+        by_uid = {pod.uid: pod for pod in pods}
+        for uid in sorted(by_uid.keys() - self._unreadable):
+            pod = by_uid[uid]
+            wrong = "is missing or malformed" if pod.approved is None else "is more than its VM may have"
+            note = f"{VM_APPROVED} {wrong}: the VM counts by its maximum until its agent's next message writes it anew"
+            _log.warning("approval not believed", pod=str(pod.key), why=wrong)
+            self._emit(ObjectReference("Pod", pod.key, uid), EventReason.VM_APPROVAL_UNREADABLE, note)
+        if self._metrics is not None:
+            self._metrics.unreadable(len(by_uid.keys() - self._unreadable))
+        self._unreadable = frozenset(by_uid)
 
     def config(self, config: VmConfig, refusal: ConfigRefusal | None) -> None:
         """Report a configuration that was taken over or refused, once."""

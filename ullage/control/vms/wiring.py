@@ -14,7 +14,8 @@ from ullage.clock import Clock
 from ullage.config.vms import VmSettings
 from ullage.control.vms.callers import TokenCallers
 from ullage.control.vms.certificate import PermitCertificate, PermitTls
-from ullage.control.vms.loop import VmLoop
+from ullage.control.vms.changes import VmChanges
+from ullage.control.vms.loop import PAUSE, VmLoop
 from ullage.control.vms.permits import PermitHandler
 from ullage.control.vms.reporter import VmEventSink, VmReporter
 from ullage.control.vms.server import PermitServer, StateServer, serving_vms
@@ -25,11 +26,10 @@ from ullage.decide.vms.migration import MigrationRules
 from ullage.errors import ApiError, UserError
 from ullage.kube.client.api import KubeApi
 from ullage.model.fact_event import ObjectKey
-from ullage.model.vm import GrantMode, RestartRule
+from ullage.model.vm import GrantMode, NodeLedger, RestartRule
 from ullage.model.vm_scoring import VmScoring
 from ullage.observe.probes import ListenAddress
 from ullage.observe.vm_metrics import VmSystemMetrics
-from ullage.runtime import Wakeup
 from ullage.state.vm_document import ledger_document
 
 _log = structlog.get_logger("vms")
@@ -45,6 +45,8 @@ class VmServing:
     certificate: PermitCertificate
     insecure: bool = False
     """Agents are answered over plain HTTP and without tokens."""
+    seed: int = 0
+    """Seed of the times at which the certificate is looked at."""
 
 
 def vm_rules(settings: VmSettings) -> VmRules:
@@ -79,16 +81,15 @@ class VmSystem:
         settings: VmSettings,
         clock: Clock,
         metrics: VmSystemMetrics,
-        *,
-        seed: int,
+        changes: VmChanges,
     ) -> None:
+        """`changes`: of the ledger in the engine's snapshot."""
         self._api = api
         self._snapshot = snapshot = engine.snapshot
         self._settings = settings
         self._clock = clock
         self._metrics = metrics
-        self._seed = seed
-        self._changed = Wakeup()
+        self._changes = changes
         room = snapshot.vms
         room.ledger.restarted(RestartRule(settings.restart))
         room.scoring = vm_scoring(settings)
@@ -107,17 +108,11 @@ class VmSystem:
         """Run until cancelled. `namespace` is that of the node configuration."""
         room = self._snapshot.vms
         reporter = VmReporter(events, self._metrics, namespace)
-        loop = VmLoop(self.core, self._api, self._clock, reporter)
-
-        def changed() -> None:
-            self._changed.set()
-            loop.wake()
-
-        room.on_change = changed
+        loop = VmLoop(self.core, self._api, self._clock, self._changes.migrations, reporter)
         reporter.served(room.active)
         while not room.active:
-            self._changed.clear()
-            await self._changed.wait(None)
+            self._changes.config.clear()
+            await self._changes.config.wait(None)
         reporter.served(True)
         async with asyncio.TaskGroup() as group:
             group.create_task(loop.run(), name="VM migrations")
@@ -129,20 +124,25 @@ class VmSystem:
         """Take over settings that can change while it runs."""
         self._settings = settings
         self.core.configure(vm_rules(settings))
-        self._changed.set()
+        self._changes.note()
 
     def show(self) -> None:
         """Bring gauges up to date."""
+        self._metrics.show([ledger for _, ledger in self._ledgers()], list(self.core.unrelieved.values()))
+
+    def _ledgers(self) -> list[tuple[str, NodeLedger]]:
+        """Ledgers of VM nodes."""
         room = self._snapshot.vms
-        ledgers = [room.ledger.ledger(name) for name in room.ledger.nodes() if room.is_vm_node(name)]
-        self._metrics.show(ledgers, list(self.core.unrelieved.values()))
+        return [(name, room.ledger.ledger(name)) for name in room.ledger.nodes() if room.is_vm_node(name)]
 
     async def _follow_config(self, reporter: VmReporter) -> None:
         room = self._snapshot.vms
         while True:
-            self._changed.clear()
+            self._changes.config.clear()
             reporter.config(room.config, room.refusal)
-            await self._changed.wait(None)
+            reporter.too_small(name for name, ledger in self._ledgers() if ledger.too_small)
+            await asyncio.sleep(PAUSE)  # ledgers change in bursts
+            await self._changes.config.wait(None)
 
     async def _serve(self, serving: VmServing) -> None:
         """Serve until cancelled. What keeps it from serving is logged, and tried again."""
@@ -155,7 +155,7 @@ class VmSystem:
             await asyncio.sleep(_TRY_AGAIN_SECONDS)
 
     async def _serve_once(self, serving: VmServing) -> None:
-        tls = PermitTls(self._api, serving.certificate, self._clock, self._seed)
+        tls = PermitTls(self._api, serving.certificate, self._clock, serving.seed)
         if not serving.insecure or serving.state is not None:
             await tls.open()
         callers = TokenCallers(

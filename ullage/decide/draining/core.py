@@ -30,7 +30,9 @@ from ullage.decide.draining.relocation import NO_COST, DisplacedPods, unplaceabl
 from ullage.decide.draining.rules import DrainContext, next_overdue, next_rested
 from ullage.decide.draining.scope import DrainScope, ScopeInputs, drain_scope_in_steps, is_drained
 from ullage.decide.draining.unneeded import marked_since, soft_taints, with_clock_set, without_timer
+from ullage.decide.gang.membership import gang_members, gang_of
 from ullage.decide.scheduling.assignment import PodAssigner
+from ullage.decide.vms.rest import MigrationStarts
 from ullage.model.device import Inventory
 from ullage.model.draining import CANDIDATE_TAINT
 from ullage.model.fact_event import FactEvent, ObjectKey, Synced, Updated
@@ -96,6 +98,7 @@ class DrainCore:
         self._memory = FRESH
         self._failed_meanwhile: set[str] = set()
         """Nodes whose removal failed while a plan was made: the plan does not know that their timers start anew."""
+        self._vm_starts = MigrationStarts()
         self._observed_at = float("-inf")
 
     def configure(self, settings: DrainingSettings, vms: VmSettings = _VMS) -> None:
@@ -167,6 +170,7 @@ class DrainCore:
     def plan(self, provisioners: Sequence[Provisioner], scope: DrainScope, *, now: Instant) -> Stepper[DrainDecision]:
         """Plan on a fork of the snapshot, and choose due removals. Events and outcomes may come between steps."""
         self._failed_meanwhile.clear()
+        self._vm_starts.keep(self.snapshot.vms.ledger.vms())
         pools = {one.name: one.consolidation for one in provisioners if is_drained(one)}
         used = {name: one.used_milli for name, one in pools.items()}
         policy = replace(self._policy, pools_used_milli=used)
@@ -185,7 +189,7 @@ class DrainCore:
         batch = crop_to_limits(plan.removable, since, nodes, begun, self._pacing(pools), now=now)
         deadlines = [batch.wake_at, next_overdue(pods.values(), now=now)]
         if self.snapshot.vms.active:
-            deadlines.append(next_rested(self.snapshot.vms.ledger, policy.rules.vm_rest, now=now))
+            deadlines.append(next_rested(self.snapshot.vms.ledger, policy.rules.vm_rest, self._vm_starts, now=now))
         wake_at = min((deadline for deadline in deadlines if deadline is not None), default=None)
         removals = tuple(removal_plan(action, assigner) for action in batch.removals)
         self._memory = replace(plan.memory, since=since)
@@ -209,7 +213,8 @@ class DrainCore:
         budgets = RemainingPdbTracker(self.snapshot.state.budgets)
         rules, known = self._policy.rules, self.workloads
         vms = self.snapshot.vms
-        return DrainContext(rules, budgets, known.by_uid, known.kinds, now, vms.ledger if vms.active else None)
+        ledger = vms.ledger if vms.active else None
+        return DrainContext(rules, budgets, known.by_uid, known.kinds, now, ledger, self._vm_starts)
 
     def unplaceable(self, *, now: Instant) -> Stepper[UnplaceablePods]:
         """Pods of nodes being removed that fit on no other node any more, by the snapshot when it is forked."""
@@ -284,6 +289,7 @@ class DrainCore:
             workload_kinds=self.workloads.kinds,
             evictions=self.tracker.evictions,
             prices=scope.prices,
+            vm_starts=self._vm_starts,
         )
 
     def _pacing(self, pools: Mapping[str, Consolidation]) -> PacingByPool:
@@ -338,8 +344,9 @@ def _whole_gangs(pods: dict[ObjectKey, str], assigner: PodAssigner) -> dict[Obje
     state, held = assigner.snapshot.state, assigner.snapshot.pods
     claiming = [state.pods[key] for key in sorted(pods) if state.pods[key].claim or state.pods[key].claim_template]
     found: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
-    for gang in dict.fromkeys(gang for gang in map(assigner.gang_of, claiming) if gang is not None):
-        members = [pod.key for pod in assigner.members(gang) if pod.key in held and not pod.deleting]
+    gangs = (gang_of(pod, state) for pod in claiming)
+    for gang in dict.fromkeys(one for one in gangs if one is not None):
+        members = [pod.key for pod in gang_members(gang, state) if pod.key in held and not pod.deleting]
         if all(member in pods for member in members):
             found[gang] = tuple(members)
     return found

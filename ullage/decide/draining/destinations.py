@@ -92,7 +92,7 @@ class DestinationSearch:
         columns = self._columns
         most = columns.most_pods.item(row) - columns.pods.item(row)
         for index, amount in wanted.needs:
-            most = min(most, (columns.allocatable.item(index, row) - columns.used.item(index, row)) // amount)
+            most = min(most, columns.free.item(index, row) // amount)
         return max(most, 0)
 
     def next_with_room(self, pod: Pod) -> tuple[int, int] | None:
@@ -128,7 +128,7 @@ class DestinationSearch:
         roomy: Mask = wanted.able & self._open
         roomy &= columns.pods[:size] < columns.most_pods[:size]
         for index, amount in wanted.needs:
-            roomy &= columns.allocatable[index, :size] - columns.used[index, :size] >= amount
+            roomy &= columns.free[index, :size] >= amount
         return roomy
 
     def _wanted_by(self, pod: Pod) -> _Wanted:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ullage.config.settings import DrainingSettings
 from ullage.config.vms import VmSettings
+from ullage.decide.vms.rest import MigrationStarts
 from ullage.model.draining import RecentEviction, RemovableNode, UnremovableNode, WorkloadReplicas
 from ullage.model.fact_event import ObjectKey
 from ullage.model.node import Node
@@ -188,6 +189,7 @@ class DrainInputs:
     evictions: Sequence[RecentEviction] = ()
     prices: Mapping[str, int] = field(default_factory=dict)
     """Price by node, in millionths per hour."""
+    vm_starts: MigrationStarts = field(default_factory=MigrationStarts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

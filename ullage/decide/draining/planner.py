@@ -49,7 +49,7 @@ class TrialOrder:
         size = columns.size
         gpu, cpu = columns.resource(GPU), columns.resource(CPU)
         self._idle_gpus = np.maximum(columns.allocatable[gpu, :size] - gpus_used(columns), 0)
-        self._idle_cpu = columns.allocatable[cpu, :size] - columns.used[cpu, :size]
+        self._idle_cpu = columns.free[cpu, :size].copy()
         self._rows = columns.rows
         self._shares = shares
         self._prices = prices
@@ -127,7 +127,9 @@ class _Planner:
         }
         self._budgets = RemainingPdbTracker(snapshot.state.budgets)
         vms = snapshot.vms.ledger if snapshot.vms.active else None
-        context = DrainContext(policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now, vms)
+        context = DrainContext(
+            policy.rules, self._budgets, facts.workloads, facts.workload_kinds, now, vms, facts.vm_starts
+        )
         self._drainabilities = DrainabilityCache(context)
         self._reserved: Places = {}
         """Destinations of pods on nodes being removed, and of evicted pods without a replacement."""

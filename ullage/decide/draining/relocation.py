@@ -15,8 +15,8 @@ from ullage.decide.draining.inputs import FRESH, PlannerMemory
 from ullage.decide.placement.engine import Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.prefilter import POOL_LABEL, claim_of
 from ullage.decide.placement.vm_pods import moving_vm
-from ullage.decide.provisioning.pending import PodOrGang, pending_pods_and_gangs
-from ullage.decide.provisioning.vm_demand import vms_in_need
+from ullage.decide.provisioning.pending import PodOrGang
+from ullage.decide.provisioning.vm_demand import pending_and_vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order
 from ullage.model.device import MILLI_GPU
 from ullage.model.draining import DRAINING_TAINT, RecentEviction, WorkloadReplicas
@@ -177,7 +177,7 @@ class PodRelocator:
     def _take_out(self, batches: Batches, others: Iterable[Pod]) -> None:
         rows, held = self._snapshot.columns.rows, self._snapshot.pods
         for pod in others:
-            self._snapshot.remove(pod.key)
+            self._snapshot.forget(pod.key)
         for shape, batch in batches.items():
             placed: dict[str, int] = {}
             for pod in batch:
@@ -269,7 +269,7 @@ class DisplacedPods:
 def place_pending(assigner: PodAssigner, *, now: Instant) -> Stepper[None]:
     """Place pending pods and gangs in the snapshot, so that no drained pod takes their room. A pod or gang a step."""
     pending: list[PodOrGang] = []
-    for turn in chain(pending_pods_and_gangs(assigner), vms_in_need(assigner.snapshot)):
+    for turn in pending_and_vms_in_need(assigner):
         pending.append(turn)
         yield NO_COST
     for turn in pending:

@@ -11,6 +11,7 @@ from ullage.decide.draining.inputs import DrainPolicy
 from ullage.decide.draining.pdb import RemainingPdbTracker
 from ullage.decide.draining.relocation import Places, PodRelocator
 from ullage.decide.draining.rules import Drainability, DrainabilityCache, DrainBlocked
+from ullage.decide.gang.membership import gang_members, gang_of, gang_size
 from ullage.decide.provisioning.pool_nodes import is_left_behind
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.draining import PASSING, PodMove, RemovableNode, ScaleDownReason, UnremovableNode, UnremovableReason
@@ -89,12 +90,12 @@ class GangMoves:
 
     def of(self, pod: Pod) -> ObjectKey | None:
         """Gang of a pod, if it is in one."""
-        return self._assigner.gang_of(pod) if pod.claim or pod.claim_template else None
+        return gang_of(pod, self._assigner.snapshot.state) if pod.claim or pod.claim_template else None
 
     def live(self, gang: ObjectKey) -> list[Pod]:
         """Members that hold room and are not being deleted, by name, where they are now."""
-        held = self._assigner.snapshot.pods
-        return [held[pod.key] for pod in self._assigner.members(gang) if pod.key in held and not pod.deleting]
+        state, held = self._assigner.snapshot.state, self._assigner.snapshot.pods
+        return [held[pod.key] for pod in gang_members(gang, state) if pod.key in held and not pod.deleting]
 
     def companions(self, leaving: Sequence[Pod], gone: Collection[ObjectKey]) -> list[Pod] | GangUnmovable:
         """Gang members that must leave together with the `leaving` pods. `gone` have left already.
@@ -105,7 +106,7 @@ class GangMoves:
         out = {pod.key for pod in leaving}
         gangs = dict.fromkeys(gang for gang in map(self.of, leaving) if gang is not None)
         for gang in gangs:
-            size = self._assigner.gang_size(gang)
+            size = gang_size(gang, self._assigner.snapshot.state)
             left = [pod for pod in self.live(gang) if pod.key not in out and pod.key not in gone]
             if not size:
                 first = next(pod.key for pod in leaving if self.of(pod) == gang)

@@ -1,16 +1,17 @@
 """Drainability rules: may this pod be evicted? The first rule that answers decides. No node is read."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from ullage.decide.draining.inputs import RuleSwitches
 from ullage.decide.draining.pdb import RemainingPdbTracker
+from ullage.decide.vms.rest import MigrationStarts
 from ullage.model.draining import UnremovableReason, WorkloadReplicas
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Phase, Pod
 from ullage.model.pod_marks import SafeToEvict
-from ullage.model.units import Instant, Seconds, after
+from ullage.model.units import Instant, Seconds, after, elapsed
 from ullage.model.vm import Vm
 from ullage.state.vm_ledger import VmLedger
 
@@ -55,6 +56,7 @@ class DrainContext:
     now: Instant
     vms: VmLedger | None = None
     """VMs, where the cluster has them."""
+    vm_starts: MigrationStarts = field(default_factory=MigrationStarts)
 
     def at(self, now: Instant) -> "DrainContext":
         """The same context at another time."""
@@ -80,9 +82,10 @@ def next_overdue(pods: Iterable[Pod], *, now: Instant) -> Instant | None:
     return min((moment for moment in moments if moment is not None and moment >= now), default=None)
 
 
-def next_rested(vms: VmLedger, rest: Seconds, *, now: Instant) -> Instant | None:
+def next_rested(vms: VmLedger, rest: Seconds, starts: MigrationStarts, *, now: Instant) -> Instant | None:
     """Time at which the next VM may be migrated again. No event tells that."""
-    moments = (after(vm.last_migration, rest) for vm in vms.vms() if vm.last_migration is not None)
+    begun = (starts.last(vm, now=now) for vm in vms.vms())
+    moments = (after(moment, rest) for moment in begun if moment is not None)
     return min((moment for moment in moments if moment > now), default=None)
 
 
@@ -147,7 +150,8 @@ def _no_migration_now(pod: Pod, vm: Vm, context: DrainContext) -> str | None:
         return None
     if not account.known:
         return f"the approval of VirtualMachine {vm.key} is not known"
-    if vm.last_migration is not None and context.now - vm.last_migration < context.switches.vm_rest:
+    last = context.vm_starts.last(vm, now=context.now)
+    if last is not None and elapsed(last, context.now) < context.switches.vm_rest:
         return f"VirtualMachine {vm.key} was migrated lately, and rests"
     return None
 

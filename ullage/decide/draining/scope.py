@@ -79,7 +79,9 @@ def drain_scope_in_steps(
         if one.provider not in owners.listed:
             unlisted.update(node.name for node in here)
             continue
-        candidates.update(node.name for node in here if node.instance and not (node.coming or node.lost))
+        candidates.update(
+            node.name for node in here if node.instance and not (node.upcoming or node.failed_to_register)
+        )
         minimums[one.name] = _minimum(one, nodes, removing)
         prices.update(dict.fromkeys((node.name for node in here), one.template.price))
     if owners.unmanaged:
@@ -97,9 +99,9 @@ def drain_scope_in_steps(
 def _here_before(node: PoolNode, snapshot: ClusterSnapshot) -> PoolNode:
     """The same node, no longer upcoming if it has the soft taint: an unready node that was a candidate stays one."""
     known = snapshot.state.nodes.get(node.name)
-    if not node.coming or known is None or not any(taint.key == CANDIDATE_TAINT for taint in known.taints):
+    if not node.upcoming or known is None or not any(taint.key == CANDIDATE_TAINT for taint in known.taints):
         return node
-    return replace(node, coming=False)
+    return replace(node, upcoming=False)
 
 
 def is_unmanaged(node: Node) -> bool:
@@ -117,7 +119,9 @@ def _minimum(provisioner: Provisioner, nodes: Sequence[PoolNode], removing: Coll
     staying = [
         node
         for node in nodes
-        if node.registered and not (node.coming or node.lost or node.marked_for_deletion) and node.name not in removing
+        if node.registered
+        and not (node.upcoming or node.failed_to_register or node.marked_for_deletion)
+        and node.name not in removing
     ]
     return PoolMinimum(
         nodes=len(staying), least=least_size(provisioner, nodes), least_empty=thresholds.min_unutilized_nodes

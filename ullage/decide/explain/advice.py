@@ -12,6 +12,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from ullage.decide.explain.rejections import NodeRejections
+from ullage.decide.gang.membership import gang_of
 from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.layout import FreeDevices, empty_devices, roomy
 from ullage.decide.placement.devices.requirements import gib, suiting
@@ -63,9 +64,9 @@ class Adviser:
 
     def _ending(self, pod: Pod) -> str:
         """The fewest, least important pods whose end would make room."""
-        if self._assigner.gang_of(pod) is not None:
+        if gang_of(pod, self._assigner.snapshot.state) is not None:
             return ""  # one seat is of no use to a gang
-        around = PreemptionContext(gangs=BoundGangs(self._assigner), closed=self._assigner.closed(pod))
+        around = PreemptionContext(gangs=BoundGangs(self._assigner.snapshot), closed=self._assigner.closed(pod))
         raised = replace(pod, priority=_ABOVE_ALL, preempts=True)
         answer = preempt(self._engine, raised, around, now=self._now)
         if not isinstance(answer, Preempt):
@@ -114,7 +115,7 @@ class Adviser:
         )
         if not len(rows) or not needs:
             return ""
-        missing = np.array([amount - (columns.allocatable[i, rows] - columns.used[i, rows]) for i, amount in needs])
+        missing = np.array([amount - columns.free[i, rows] for i, amount in needs])
         asked = np.array([amount for _, amount in needs])[:, None]
         lacking = (np.maximum(missing, 0) / np.maximum(asked, 1)).sum(axis=0)
         nearest = np.argsort(lacking, kind="stable")[:MOST_NODES].tolist()

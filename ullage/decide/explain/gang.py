@@ -3,6 +3,7 @@
 from ullage.decide.explain.answer import Answer, like_its_pod
 from ullage.decide.explain.planning import PlanInputs
 from ullage.decide.explain.pod import explain_pod
+from ullage.decide.gang.membership import gang_members, gang_size
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
@@ -18,10 +19,10 @@ def explain_gang(
 ) -> Answer | None:
     """Explain a gang; None if neither a PodGroup nor a claim names it."""
     assigner = PodAssigner(snapshot, unreadable_claims=known.unreadable_claims)
-    members, about = assigner.members(gang), f"gang/{gang}"
+    members, about = gang_members(gang, assigner.snapshot.state), f"gang/{gang}"
     if not members and gang not in snapshot.state.groups and not list(snapshot.state.claims_of_gang(gang)):
         return None
-    needs = assigner.gang_size(gang)
+    needs = gang_size(gang, assigner.snapshot.state)
     lines = tuple(_member(assigner, pod) for pod in members[:MOST_MEMBERS])
     if len(members) > MOST_MEMBERS:
         lines = (*lines, f"and {len(members) - MOST_MEMBERS} more")

@@ -14,10 +14,10 @@ from ullage.decide.placement.devices.freshness import STALE_AFTER
 from ullage.decide.placement.engine import Placement, hold
 from ullage.decide.provisioning.demand import NO_BUDGET
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
-from ullage.decide.provisioning.pending import pending_pods_and_gangs
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, PoolPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
 from ullage.decide.provisioning.pool_step import PoolStepKind
+from ullage.decide.provisioning.vm_demand import pending_and_vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
@@ -112,7 +112,7 @@ class _Rehearsal:
     def _plan(self) -> FleetPlan:
         pools = list(self._provisioners.values())
         fleet = FleetFacts(provisioners=pools, instances=machines_of_nodes(pools, self._snapshot), budget=self._budget)
-        return plan_fleet(self._assigner.engine, fleet, pending_pods_and_gangs(self._assigner), now=self._now)
+        return plan_fleet(self._assigner.engine, fleet, pending_and_vms_in_need(self._assigner), now=self._now)
 
     def _next_deadline(self, plan: FleetPlan) -> Instant | None:
         """The next instant at which something can change. A back-off that ends with nothing to buy changes nothing."""
@@ -176,7 +176,7 @@ class _Rehearsal:
 
     def _place_who_fits(self) -> None:
         """Place every pod that fits, as the scheduler would."""
-        for turn in list(pending_pods_and_gangs(self._assigner)):
+        for turn in list(pending_and_vms_in_need(self._assigner)):
             if isinstance(turn, GangRequest):
                 place_gang(self._assigner.engine, turn, now=self._now)  # placed members are assumed from then on
                 continue

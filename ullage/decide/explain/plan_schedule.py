@@ -3,11 +3,14 @@
 `planning` decides; this module puts the decisions in words. Nothing is read or written, and no pod is evicted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ullage.decide.explain.advice import Adviser
 from ullage.decide.explain.planning import Held, PlanInputs, SchedulePlanner
+from ullage.decide.explain.pod import explain_pod
+from ullage.decide.explain.proof import ProvedRemedy
 from ullage.decide.explain.rejections import NodeRejections, node_rejections, pod_rejection
+from ullage.decide.gang.membership import gang_of
 from ullage.decide.placement.engine import Placement
 from ullage.decide.scheduling.assignment import queue_order
 from ullage.model.fact_event import ObjectKey
@@ -20,6 +23,8 @@ from ullage.state.snapshot import ClusterSnapshot
 
 MOST_ENDINGS = 16
 """Shapes for which to search for pods whose end would make room: each search is a preemption over all nodes."""
+MOST_PROVED = 16
+"""Kinds of pods whose advice is tried on copies of the cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,10 @@ class UnschedulablePod:
     """The obstacle in one word."""
     why: str = ""
     """The obstacle in a sentence without numbers; empty where the rejection of all nodes says it."""
+    remedies: tuple[ProvedRemedy, ...] = ()
+    """Steps that were tried on a copy of the cluster, for a pod of this kind."""
+    tried_for: ObjectKey | None = None
+    """Pod they were tried for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,18 +77,49 @@ class SchedulePlan:
 
 
 def plan_schedule(
-    snapshot: ClusterSnapshot, known: PlanInputs, *, now: Instant, policy: str = DEFAULT_POLICY
+    snapshot: ClusterSnapshot, known: PlanInputs, *, now: Instant, policy: str = DEFAULT_POLICY, prove: bool = False
 ) -> SchedulePlan:
-    """The plan for all pending pods. The snapshot holds the planned pods afterwards."""
+    """The plan for all pending pods. The snapshot holds the planned pods afterwards.
+
+    With `prove` advice is tried on copies of the cluster as it is before: pods ahead in the queue take what they take.
+    """
+    before = snapshot.fork() if prove else None
     planner = SchedulePlanner(snapshot, known, now=now, policy=policy)
     planner.run()
-    return plan_in_words(planner)
+    plan = plan_in_words(planner)
+    if before is None:
+        return plan
+    trials = _Trials(planner, before, policy)
+    return replace(plan, unschedulable=tuple(map(trials.with_remedies, plan.unschedulable)))
 
 
 def plan_in_words(planner: SchedulePlanner) -> SchedulePlan:
     """Plan in words. Rejections are computed at the end, with all planned pods placed."""
     placed = tuple(PlannedPlacement(key, placement) for key, placement in planner.placements.items())
     return SchedulePlan(placed, tuple(_PlanWords(planner).unplaced()), tuple(_gangs(planner)))
+
+
+class _Trials:
+    """Tries advice for one pod of each kind: members of a gang are one, as are pods alike that wait for one reason."""
+
+    def __init__(self, planner: SchedulePlanner, before: ClusterSnapshot, policy: str) -> None:
+        self._planner = planner
+        self._before = before
+        self._policy = policy
+        self._known: dict[tuple[object, ...], UnschedulablePod] = {}
+
+    def with_remedies(self, one: UnschedulablePod) -> UnschedulablePod:
+        """The same with advice that was tried; as it is, where there are too many kinds."""
+        pod = self._before.state.pods[one.pod]
+        gang = gang_of(pod, self._planner.assigner.snapshot.state)
+        own = (pod.claim, pod.claim_template, pod.shape, pod.priority, pod.gated)
+        kind = (pod.key.namespace, one.reason, gang or own)
+        if kind not in self._known and len(self._known) < MOST_PROVED:
+            inputs, now = self._planner.inputs, self._planner.now
+            said = explain_pod(self._before, pod, inputs, now=now, policy=self._policy, every=True)
+            self._known[kind] = replace(one, steps=said.steps, remedies=said.remedies, tried_for=pod.key)
+        tried = self._known.get(kind, one)
+        return replace(one, steps=tried.steps, remedies=tried.remedies, tried_for=tried.tried_for)
 
 
 class _PlanWords:
@@ -117,7 +157,7 @@ class _PlanWords:
     def _why(self, pod: Pod, answer: Held) -> tuple[tuple[NodeRejections, ...], tuple[str, ...]]:
         kind = (pod.shape, pod.key.namespace)
         known = self._known.get(kind)
-        if known is not None and not self._planner.snapshot.refusals.about(pod):
+        if known is not None and not self._planner.snapshot.placed.refusals.about(pod):
             return known
         planner = self._planner
         closed = planner.assigner.closed(pod)

@@ -7,6 +7,7 @@ pods could help are tried again. No pod is evicted.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ullage.decide.gang.membership import gang_of
 from ullage.decide.gang.placement import GangNoFit, GangRequest
 from ullage.decide.placement.engine import NoFit, Placement
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
@@ -77,7 +78,7 @@ class SchedulePlanner:
         pending: list[PodOrGang] = []
         for pod in sorted(filter(waits, self.snapshot.state.pods.values()), key=queue_order):
             ready = self.assigner.entitled(pod)
-            gang = self.assigner.gang_of(pod)
+            gang = gang_of(pod, self.assigner.snapshot.state)
             if isinstance(ready, Verdict):
                 self.refused[pod.key] = ready
             elif gang is None:

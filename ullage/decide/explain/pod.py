@@ -9,6 +9,7 @@ from ullage.decide.explain.proof import ProvedRemedy, proved
 from ullage.decide.explain.rejections import NodeRejections, pod_rejection, rejections_of
 from ullage.decide.explain.remedies import OF_REASON, remedies
 from ullage.decide.explain.remedy import Case, Remedy, recreate
+from ullage.decide.gang.membership import gang_of
 from ullage.decide.gang.placement import GangNoFit
 from ullage.decide.placement.engine import NoFit, Placement
 from ullage.decide.placement.obstacle import Obstacle, main_reason, nearness
@@ -125,7 +126,7 @@ class _Waiting:
 
     def _refusal(self, ready: Pod) -> tuple[Obstacle, str] | None:
         """The obstacle as things are, before the queue, and the sentence on it; None if the pod or its gang fits."""
-        gang, now = self._assigner.gang_of(self._pod), self._planner.now
+        gang, now = gang_of(self._pod, self._assigner.snapshot.state), self._planner.now
         answer: object
         with self._planner.snapshot.what_if():
             if gang is None:
@@ -172,7 +173,7 @@ class _Waiting:
 
     def _behind(self, ready: Pod) -> tuple[Obstacle, str]:
         """Obstacle of the pod once those ahead of it are placed. Inside the what-if that holds them."""
-        planner, gang = self._planner, self._assigner.gang_of(self._pod)
+        planner, gang = self._planner, gang_of(self._pod, self._assigner.snapshot.state)
         _, answer = planner.turned_away[ready.key if gang is None or ready.key in planner.turned_away else gang]
         obstacle = self._assigner.obstacle(ready, answer, now=planner.now)
         reason = main_reason(answer.reasons)
@@ -283,7 +284,7 @@ def _bound(planner: SchedulePlanner, pod: Pod) -> PodExplanation:
     snapshot = planner.snapshot
     held = snapshot.pods.get(pod.key, pod)
     with snapshot.what_if():
-        snapshot.remove(pod.key)
+        snapshot.forget(pod.key)
         nodes = planner.assigner.engine.explain(held, now=planner.now)
     gpus = f" with GPU {','.join(map(str, held.gpu_ids))}" if held.gpu_ids else ""
     counted = " with GPUs its node chose" if not gpus and GPU in dict(held.shape.requests) else ""

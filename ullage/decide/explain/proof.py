@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from ullage.decide.explain.plan_scale import plan_scale
 from ullage.decide.explain.planning import SchedulePlanner
 from ullage.decide.explain.remedy import Case, Remedy
+from ullage.decide.gang.membership import gang_of
 from ullage.model.fact_event import Added, Deleted, ObjectKey, Updated
 from ullage.model.pod import Pod
 from ullage.state.snapshot import ClusterSnapshot
@@ -78,7 +79,7 @@ def _why_not(planner: SchedulePlanner, pod: Pod) -> str:
     if pod.key in planner.refused:
         verdict = planner.refused[pod.key]
         return verdict.detail or verdict.reason.value
-    gang = planner.assigner.gang_of(pod)
+    gang = gang_of(pod, planner.assigner.snapshot.state)
     for key in (pod.key, gang):
         if key is not None and key in planner.turned_away:
             turn, answer = planner.turned_away[key]
@@ -91,7 +92,7 @@ def apply(copy: ClusterSnapshot, change: object) -> None:
     """Apply one change to a copy. A pod that a remedy creates again is as new: nothing is assumed for it."""
     match change:
         case Added(key=key, new=Pod()) | Updated(key=key, new=Pod()):
-            copy.remove(key)
+            copy.forget(key)
     if isinstance(change, Added | Updated | Deleted):
         copy.apply(change)
 

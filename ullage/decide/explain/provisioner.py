@@ -63,6 +63,11 @@ def _blocked(fleet: FleetPlan, pool: str) -> dict[ScaleUpBlocked, list[ObjectKey
     return found
 
 
+def blocked_pods(fleet: FleetPlan, pool: str) -> list[ObjectKey]:
+    """Pods that wait only for a limit of the pool, in the order of the plan."""
+    return [pod for pods in _blocked(fleet, pool).values() for pod in pods]
+
+
 def _size(plan: PoolPlan) -> str:
     limits, size = plan.provisioner.thresholds, plan.evaluation
     use = "no GPUs" if size.utilization_percent is None else f"{size.utilization_percent} % of GPUs used"
@@ -77,7 +82,7 @@ def _buying(fleet: FleetPlan, plan: PoolPlan, now: Instant) -> list[str]:
     open_one = plan.provisioner.purchase
     if open_one is not None:
         lines.append(f"buying: {open_one.count} nodes were asked for {now - open_one.since:.0f} s ago")
-    coming = [node.name for node in plan.nodes if node.coming]
+    coming = [node.name for node in plan.nodes if node.upcoming]
     if coming:
         lines.append(f"coming: {len(coming)} nodes: {some(coming)}")
     why: Counter[str] = Counter()
@@ -95,7 +100,7 @@ def _buying(fleet: FleetPlan, plan: PoolPlan, now: Instant) -> list[str]:
 
 def _shrinking(plan: PoolPlan, now: Instant) -> list[str]:
     limits, nodes = plan.provisioner.thresholds, plan.nodes
-    empty = [node.name for node in nodes if node.empty and node.registered and not node.coming]
+    empty = [node.name for node in nodes if node.empty and node.registered and not node.upcoming]
     marked = [node for node in nodes if node.marked_for_deletion]
     lines = [f"shrinking: {plan.evaluation.why_keep}"]
     if plan.provisioner.consolidation.drains:

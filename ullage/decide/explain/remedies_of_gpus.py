@@ -11,6 +11,7 @@ from ullage.model.claim import DevicePolicy, Exclusivity, TopologyMode
 from ullage.model.device import Device, DeviceHealth, GpuNodeKind, Inventory
 from ullage.model.fact_event import Added, Updated
 from ullage.model.resources import GPU, MILLI
+from ullage.model.units import Bytes
 
 GIB = 1 << 30
 
@@ -26,7 +27,7 @@ def agent_runs(case: Case) -> Iterator[Remedy]:
             id=gpu,
             uuid=f"GPU-{node.name}-{gpu}",
             model="GPU" if ask is None or not ask.model else ask.model.split("|")[0],
-            memory=(0 if ask is None else ask.memory) or 80 * GIB,
+            memory=Bytes((0 if ask is None else ask.memory) or 80 * GIB),
             island="all",
             bandwidth=0 if ask is None else ask.min_bandwidth,
             peers=tuple(other for other in range(count) if other != gpu),

@@ -1,12 +1,13 @@
 """Remedies for reasons about the pod itself: gates, claims, VMs, gangs, quota."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
 from ullage.decide.explain.proof import copy_of
 from ullage.decide.explain.remedy import Case, Change, Remedy, patch, recreate
+from ullage.decide.gang.membership import gang_members, gang_of
 from ullage.decide.placement.engine import device_ask
 from ullage.decide.placement.prefilter import claim_key
 from ullage.decide.placement.quota import least_taken
@@ -17,6 +18,7 @@ from ullage.model.pod import Pod
 from ullage.model.quota import QuotaUsage
 from ullage.model.resources import GPU, MILLI
 from ullage.model.vm import Vm, VmAmounts
+from ullage.model.yaml_flow import yaml_flow
 
 
 def ungated(case: Case) -> Iterator[Remedy]:
@@ -169,9 +171,9 @@ def _vm(case: Case) -> Vm | None:
 
 
 def with_a_gang_size(case: Case) -> Iterator[Remedy]:
-    gang = case.assigner.gang_of(case.pod)
+    gang = gang_of(case.pod, case.assigner.snapshot.state)
     if gang is not None:
-        count = len(case.assigner.members(gang))
+        count = len(gang_members(gang, case.assigner.snapshot.state))
         spec = f'"spec":{{"minMember":{count}}}}}'
         meta = f'"metadata":{{"name":"{gang.name}","namespace":"{gang.namespace}"}}'
         text = f'{{"apiVersion":"scheduling.x-k8s.io/v1alpha1","kind":"PodGroup",{meta},{spec}'
@@ -184,7 +186,7 @@ def with_a_gang_size(case: Case) -> Iterator[Remedy]:
 
 def with_all_members(case: Case) -> Iterator[Remedy]:
     """The missing members of a gang are created; or the gang is content with those that are there."""
-    gang = case.assigner.gang_of(case.pod)
+    gang = gang_of(case.pod, case.assigner.snapshot.state)
     if gang is None:
         return
     ask, state = case.assigner.gang_ask(gang), case.assigner.snapshot.state
@@ -220,7 +222,7 @@ def with_more_quota(case: Case) -> Iterator[Remedy]:
     """Every quota of the namespace that is too low is raised by what the pod needs."""
     state, namespace = case.assigner.snapshot.state, case.pod.key.namespace
     used = case.assigner.quota.usage(namespace)
-    gang = case.assigner.gang_of(case.pod)
+    gang = gang_of(case.pod, case.assigner.snapshot.state)
     pods = (case.ready,) if gang is None else case.assigner.gang_ask(gang).pending or (case.ready,)
     asks = [ask for pod in pods if (ask := device_ask(pod)) is not None]
     more = QuotaUsage(
@@ -245,10 +247,15 @@ def with_more_quota(case: Case) -> Iterator[Remedy]:
         if limits != quota.limits:
             changes.append(Updated(key, quota, replace(quota, limits=limits)))
             commands.append(patch("gpuquota", key, {"spec": spec}))
-            said.append(", ".join(f"{field} to {amount}" for field, amount in spec.items()))
+            said.append(", ".join(_raised(field, amount) for field, amount in spec.items()))
     if changes:
         yield Remedy(
             sentence=f"raise the GpuQuota of namespace {namespace}: {' and '.join(said)}",
             commands=tuple(commands),
             changes=tuple(changes),
         )
+
+
+def _raised(field: str, amount: object) -> str:
+    """A limit as it is to stand: `gpus to 20`, `byModel: {H100: 20}`."""
+    return f"{field}: {yaml_flow(amount)}" if isinstance(amount, Mapping) else f"{field} to {amount}"

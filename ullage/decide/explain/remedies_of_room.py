@@ -1,23 +1,24 @@
 """Remedies that make room: a pool that buys, a limit of a pool, pods that end, another node."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
 from ullage.decide.explain.advice import wanted_node
-from ullage.decide.explain.proof import copy_of, key_of
+from ullage.decide.explain.proof import copy_of, key_of, prove
 from ullage.decide.explain.remedies_of_gpus import GIB
 from ullage.decide.explain.remedy import Case, Change, Remedy, patch
 from ullage.decide.explain.scale_up import purchase_said
+from ullage.decide.gang.membership import gang_of
 from ullage.decide.placement.engine import device_ask
 from ullage.decide.placement.filters.resources import spoken
 from ullage.decide.preemption.for_gangs import preempt_for_gang
 from ullage.decide.preemption.preempt import preempt
 from ullage.decide.preemption.protection import PreemptionContext
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
-from ullage.decide.provisioning.pending import pending_pods_and_gangs
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
+from ullage.decide.provisioning.vm_demand import pending_and_vms_in_need
 from ullage.decide.scheduling.nominator import BoundGangs
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.device import Device, DeviceHealth, GpuNodeKind, Inventory, MigInstance
@@ -28,6 +29,7 @@ from ullage.model.pod import Pod
 from ullage.model.provisioner import HOST_LABEL, Provisioner
 from ullage.model.refusal import PodScheduledReason
 from ullage.model.resources import GPU, MILLI
+from ullage.model.units import Bytes
 from ullage.model.verdict import CuredBy
 
 _ABOVE_ALL = 2**31 - 1
@@ -52,7 +54,7 @@ def bought(case: Case) -> Iterator[Remedy]:
 def _plan(case: Case) -> FleetPlan:
     snapshot = case.assigner.snapshot
     fleet = FleetFacts(provisioners=case.pools, instances=machines_of_nodes(case.pools, snapshot))
-    return plan_fleet(case.assigner.engine, fleet, pending_pods_and_gangs(case.assigner), now=case.now)
+    return plan_fleet(case.assigner.engine, fleet, pending_and_vms_in_need(case.assigner), now=case.now)
 
 
 def _by(case: Case, plan: FleetPlan, name: str) -> Iterator[Remedy]:
@@ -78,12 +80,7 @@ def _unblocked(case: Case, pool: Provisioner, why: ScaleUpBlocked) -> Iterator[R
     if why is ScaleUpBlocked.PAUSED:
         yield _changed(case, pool, f"resume NodeProvisioner {name}: it is paused", {"paused": False}, paused=False)
     elif why is ScaleUpBlocked.FULL:
-        gang = case.assigner.gang_of(case.pod)
-        needed = 1 if gang is None else case.assigner.gang_ask(gang).needed
-        for more in dict.fromkeys((needed, MOST_NODES_ADDED)):
-            size = limits.max_size + more
-            said = f"raise maxSize of NodeProvisioner {name} from {limits.max_size} to {size}"
-            yield _changed(case, pool, said, {"maxSize": size}, max_size=size)
+        yield _fewest(case, lambda more: _larger(case, pool, limits.max_size + more))
     elif why is ScaleUpBlocked.BACKED_OFF and pool.back_off is not None:
         failure = f"{pool.back_off.failure.value}{f': {pool.back_off.message}' if pool.back_off.message else ''}"
         yield Remedy(
@@ -92,6 +89,11 @@ def _unblocked(case: Case, pool: Provisioner, why: ScaleUpBlocked) -> Iterator[R
             commands=(f"kubectl get nodeprovisioner {name} -o yaml",),
             pools=tuple(replace(one, back_off=None) if one.name == name else one for one in case.pools),
         )
+
+
+def _larger(case: Case, pool: Provisioner, size: int) -> Remedy:
+    said = f"raise maxSize of NodeProvisioner {pool.name} from {pool.thresholds.max_size} to {size}"
+    return _changed(case, pool, said, {"maxSize": size}, max_size=size)
 
 
 def _changed(case: Case, pool: Provisioner, said: str, spec: dict[str, object], **limits: object) -> Remedy:
@@ -108,12 +110,12 @@ def ended(case: Case) -> Iterator[Remedy]:
 
     A gang needs room for all that are missing at once: freeing one placement of six helps nobody.
     """
-    gang = case.assigner.gang_of(case.pod)
+    gang = gang_of(case.pod, case.assigner.snapshot.state)
     found = _victims_for_pod(case) if gang is None else _victims_for_gang(case, gang)
     if found is None:
         return
     node, gone = found
-    gangs = BoundGangs(case.assigner)
+    gangs = BoundGangs(case.assigner.snapshot)
     if any(victim.key in gangs for victim in gone):
         return  # a gang that runs is not broken for another pod
     if not gone:
@@ -133,7 +135,7 @@ def ended(case: Case) -> Iterator[Remedy]:
 
 def _victims_for_pod(case: Case) -> tuple[str, list[Pod]] | None:
     assigner = case.assigner
-    around = PreemptionContext(gangs=BoundGangs(assigner), closed=assigner.closed(case.ready))
+    around = PreemptionContext(gangs=BoundGangs(assigner.snapshot), closed=assigner.closed(case.ready))
     answer = preempt(assigner.engine, replace(case.ready, priority=_ABOVE_ALL, preempts=True), around, now=case.now)
     if not isinstance(answer, Preempt):
         return None
@@ -145,7 +147,7 @@ def _victims_for_gang(case: Case, gang: ObjectKey) -> tuple[str, list[Pod]] | No
 
     assigner, ask = case.assigner, case.assigner.gang_ask(gang)
     raised = tuple(replace(pod, priority=_ABOVE_ALL, preempts=True) for pod in ask.pending)
-    around = PreemptionContext(gangs=BoundGangs(assigner), closed=assigner.quota.closed(ask.pending))
+    around = PreemptionContext(gangs=BoundGangs(assigner.snapshot), closed=assigner.quota.closed(ask.pending))
     answer = preempt_for_gang(assigner.engine, with_changes(ask, pending=raised), around, now=case.now)
     if not isinstance(answer, tuple):
         return None
@@ -157,20 +159,41 @@ def _victims_for_gang(case: Case, gang: ObjectKey) -> tuple[str, list[Pod]] | No
 
 
 def more_nodes(case: Case) -> Iterator[Remedy]:
-    """Nodes that would take the pod, or its whole gang: as the nearest one, with what the pod asks for beyond it."""
-    gang = case.assigner.gang_of(case.pod)
+    """The fewest nodes that would take the pod, or what its gang lacks: as the nearest one, with what the pod asks for.
+
+    Pods ahead in the queue take of them, too.
+    """
+    yield _fewest(case, lambda count: _with_nodes(case, count))
+
+
+def _fewest(case: Case, remedy: Callable[[int], Remedy]) -> Remedy:
+    """The remedy with the least count that works; with the least there is, if none does."""
+    below, count = 0, 1
+    while not prove(case, remedy(count)).works:
+        below, count = count, count * 2
+        if count > MOST_NODES_ADDED:
+            return remedy(1)
+    while count - below > 1:
+        middle = (below + count) // 2
+        if prove(case, remedy(middle)).works:
+            count = middle
+        else:
+            below = middle
+    return remedy(count)
+
+
+def _with_nodes(case: Case, wanted: int) -> Remedy:
     ask = device_ask(case.ready)
-    wanted = 1 if gang is None else max(1, case.assigner.gang_ask(gang).needed)
     state = case.assigner.snapshot.state
     changes: list[Change] = []
     names = list(state.nodes)
-    for _ in range(min(wanted, MOST_NODES_ADDED)):
+    for _ in range(wanted):
         name = copy_of(f"another-{case.obstacle.example or 'node'}", names)
         names.append(name)
         node, report = _like(case, name, ask)
         changes += [Added(key_of(name), report)] if report is not None else []
         changes.append(Added(key_of(name), node))
-    yield Remedy(
+    return Remedy(
         sentence=_wanted(case, ask, wanted),
         commands=("ullage plan scale", "kubectl get nodeprovisioners"),
         changes=tuple(changes),
@@ -203,13 +226,13 @@ def near_volumes(case: Case) -> Iterator[Remedy]:
 
 
 def _wanted(case: Case, ask: DeviceRequest | None, count: int) -> str:
-    many = f"{count} more nodes, each " if count > 1 else ""
-    if case.obstacle.cured_by is not CuredBy.OTHER_NODES and case.obstacle.example:
-        return f"{many}another node like {case.obstacle.example}" if not many else f"{many}like {case.obstacle.example}"
-    if ask is not None:
-        return f"{many}{wanted_node(ask)}"
+    like = case.obstacle.example
+    unknown = ask is not None and like not in case.assigner.snapshot.state.inventories
+    if case.obstacle.cured_by is not CuredBy.OTHER_NODES and like and not unknown:
+        return f"another node like {like}" if count == 1 else f"{count} more nodes like {like}"
     amounts = " and ".join(f"{spoken(*asked)} {asked[0]}" for asked in case.ready.shape.requests)
-    return f"{many}a node with {amounts or 'what it asks for'}"
+    one = f"a node with {amounts or 'what it asks for'}" if ask is None else wanted_node(ask)
+    return one if count == 1 else f"{count} more nodes, each {one.removeprefix('a node ')}"
 
 
 def _like(case: Case, name: str, ask: DeviceRequest | None) -> tuple[Node, Inventory | None]:
@@ -255,12 +278,12 @@ def _report(case: Case, name: str, ask: DeviceRequest, offered: dict[str, int]) 
             id=gpu,
             uuid=f"GPU-{name}-{gpu}",
             model=model,
-            memory=memory,
+            memory=Bytes(memory),
             health=DeviceHealth.HEALTHY,
             island="all",
             bandwidth=max(ask.min_bandwidth, first.bandwidth if first is not None else 0),
             peers=tuple(other for other in range(count) if other != gpu),
-            mig=(MigInstance(f"MIG-{name}-{gpu}", "as asked", ask.memory or memory),) if mig else (),
+            mig=(MigInstance(f"MIG-{name}-{gpu}", "as asked", Bytes(ask.memory or memory)),) if mig else (),
         )
         for gpu in range(min(count, 16))
     )

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ullage.decide.placement.engine import device_ask
 from ullage.decide.provisioning.node_offers import ScaleUpBlocked
-from ullage.decide.provisioning.pending import pending_pods_and_gangs
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet
 from ullage.decide.provisioning.pool_nodes import machines_of_nodes
 from ullage.decide.provisioning.pool_step import PoolStepKind
 from ullage.decide.provisioning.silent_agents import silence_of
+from ullage.decide.provisioning.vm_demand import pending_and_vms_in_need
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.pod import Pod
 from ullage.model.provisioner import PoolNode, Provisioner
@@ -29,7 +29,7 @@ def forecast(assigner: PodAssigner, pod: Pod, provisioners: Sequence[Provisioner
     if device_ask(ready) is None:
         return ("no NodeProvisioner buys a node: the pod asks for no GPU",)
     fleet = FleetFacts(provisioners=provisioners, instances=machines_of_nodes(provisioners, assigner.snapshot))
-    plan = plan_fleet(assigner.engine, fleet, pending_pods_and_gangs(assigner), now=now)
+    plan = plan_fleet(assigner.engine, fleet, pending_and_vms_in_need(assigner), now=now)
     return _sentences(plan, pod, now)
 
 
@@ -73,7 +73,7 @@ def _placed(plan: FleetPlan, name: str) -> tuple[str, ...]:
 
 
 def _becoming(node: PoolNode) -> str:
-    if node.coming:
+    if node.upcoming:
         return "it fits on the coming node"
     return "the deletion taint is taken off for it from node" if node.marked_for_deletion else ""
 

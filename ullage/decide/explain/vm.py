@@ -1,16 +1,20 @@
 """Explanation of one VM: its size, its approval, its node's ledger, and why it may not grow or is not migrated."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import msgspec
+
+from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.placement.vm_pods import amounts_said, vm_problem
-from ullage.decide.vms.migration import MigrationCandidate, MigrationRules, plan_migrations
+from ullage.decide.vms.core import VmRules
+from ullage.decide.vms.destinations import fits_elsewhere
+from ullage.decide.vms.migration import MigrationCandidate, MigrationPlan, plan_migrations
 from ullage.decide.vms.pressure import unaccounted_pressure
-from ullage.decide.vms.reserve import room_elsewhere
+from ullage.decide.vms.rest import MigrationStarts
 from ullage.model.fact_event import ObjectKey
 from ullage.model.units import Instant
-from ullage.model.vm import LedgerRow, Vm, VmPod
+from ullage.model.vm import LedgerRow, Vm, VmAmounts, VmPod
 from ullage.state.vm_ledger import VmLedger
-from ullage.state.vm_room import VmRoom
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +29,9 @@ class VmExplanation:
     nodes: tuple[str, ...]
 
 
-def explain_vm(room: VmRoom, vm: Vm, rules: MigrationRules, *, now: Instant) -> VmExplanation:
-    """Explain a VM from the ledger. Load and silence of agents are known to the scheduler alone."""
+def explain_vm(engine: PlacementEngine, vm: Vm, rules: VmRules, *, now: Instant) -> VmExplanation:
+    """Explain a VM by the ledger and the scheduler's rules. Load and silence of agents are known to that alone."""
+    room = engine.snapshot.vms
     ledger, problem = room.ledger, vm_problem(vm, room.config)
     pods = ledger.pods_of(vm.key)
     sizes = ", ".join(
@@ -38,14 +43,14 @@ def explain_vm(room: VmRoom, vm: Vm, rules: MigrationRules, *, now: Instant) -> 
         "Fits" if problem is None else problem.value,
         sizes,
         tuple(_pod(ledger, pod) for pod in pods) or ("it has no pod on a node",),
-        tuple(_node(ledger, node, vm, rules, now) for node in nodes),
+        tuple(_node(engine, node, vm, rules, now) for node in nodes),
     )
 
 
 def _pod(ledger: VmLedger, pod: VmPod) -> str:
-    account = ledger.account(pod.key)
+    account, vm = ledger.account(pod.key), ledger.vm(pod.vm_key)
     said = [f"pod {pod.key} on {pod.node}: reserved {amounts_said(account.reserved)}"]
-    if pod.approved is None:
+    if vm is not None and vm.scaling and not vm.admits(pod.approved):
         said.append("its approval cannot be read, so it counts by its maximum until its agent's next message")
     if account.capacity_pressure:
         said.append(f"asked for {amounts_said(account.capacity_pressure)} more than was granted")
@@ -56,28 +61,59 @@ def _pod(ledger: VmLedger, pod: VmPod) -> str:
     return "; ".join(said)
 
 
-def _node(ledger: VmLedger, node: str, vm: Vm, rules: MigrationRules, now: Instant) -> str:
-    both = ledger.ledger(node)
-    pressure = unaccounted_pressure(both)
+def _node(engine: PlacementEngine, node: str, vm: Vm, rules: VmRules, now: Instant) -> str:
+    both = engine.snapshot.vms.ledger.ledger(node)
+    pressure = unaccounted_pressure(both, rules.capacity_factor)
     said = [f"node {node}: {_row('CPU', both.cpu, 1000)}; {_row('memory', both.memory, 1 << 30)}"]
     if not pressure:
         return f"{said[0]}; no pressure that is not accounted for"
-    candidates = [
+    said.append(f"pressure of {amounts_said(pressure)}")
+    if not rules.migrate:
+        return "; ".join([*said, "nothing is migrated for it (vms.migrate is off)"])
+    said += _migration(engine, node, vm, pressure, rules, now)
+    return "; ".join(said)
+
+
+def _migration(
+    engine: PlacementEngine, node: str, vm: Vm, pressure: VmAmounts, rules: VmRules, now: Instant
+) -> list[str]:
+    """Sentences on what becomes of the VM. Its place in the queue is by load: first and last are both tried."""
+    candidates = _candidates(engine, node, now)
+    mine = {one.pod.key for one in candidates if one.vm.key == vm.key}
+
+    def planned(own: float, others: float) -> MigrationPlan:
+        queue = [replace(one, load=own if one.pod.key in mine else others) for one in candidates]
+        return plan_migrations(pressure, queue, rules.migration, now=now)
+
+    first, last = planned(0.0, 1.0), planned(1.0, 0.0)
+    said: list[str] = []
+    if any(one.vm.key == vm.key for one in last.start):
+        said.append(f"this VM is migrated once that has lasted {rules.sustained:g} s")
+    elif any(one.vm.key == vm.key for one in first.start):
+        whys = sorted({last.passed_over[key].value for key in mine if key in last.passed_over})
+        said.append(
+            f"this VM may be migrated, by load: the least loaded go first, and the scheduler alone knows loads "
+            f"(else {', '.join(whys)})"
+        )
+    else:
+        said += [f"this VM is not migrated: {why.value}" for key, why in first.passed_over.items() if key in mine]
+    if first.unrelieved:
+        said.append(f"{amounts_said(first.unrelieved)} of it no migration can relieve")
+    return said
+
+
+def _candidates(engine: PlacementEngine, node: str, now: Instant) -> list[MigrationCandidate]:
+    ledger, starts = engine.snapshot.vms.ledger, MigrationStarts()
+    return [
         MigrationCandidate(
-            pod=pod, vm=known, account=ledger.account(pod.key), fits_elsewhere=room_elsewhere(ledger, known)
+            pod=pod,
+            vm=msgspec.structs.replace(known, last_migration=starts.last(known, now=now)),
+            account=ledger.account(pod.key),
+            fits_elsewhere=known.migratable and fits_elsewhere(engine, pod.key, now=now),
         )
         for pod in ledger.pods_on(node)
         if (known := ledger.vm(pod.vm_key)) is not None
     ]
-    plan = plan_migrations(pressure, candidates, rules, now=now)
-    mine = {pod.key for pod in ledger.pods_of(vm.key)}
-    said.append(f"pressure of {amounts_said(pressure)}")
-    if any(one.vm.key == vm.key for one in plan.start):
-        said.append("this VM is among those to be migrated")
-    said += [f"this VM is not migrated: {reason.value}" for key, reason in plan.passed_over.items() if key in mine]
-    if plan.unrelieved:
-        said.append(f"{amounts_said(plan.unrelieved)} of it no migration can relieve")
-    return "; ".join(said)
 
 
 def _row(name: str, row: LedgerRow, unit: int) -> str:

@@ -22,6 +22,8 @@ class WaitingEntry:
     word: str
     sentence: str
     gang: str = ""
+    gpus: int | None = None
+    """Whole GPUs it asks for, by its claim; None to take them from the pod."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,7 @@ class WaitingGroup:
     """Kind and name, as `Deployment/chat`."""
     reason: str
     sentence: str
-    """The obstacle, without numbers."""
+    """The obstacle, without numbers. Where it is not the same for all, that of the oldest, and that others differ."""
     pods: tuple[ObjectKey, ...]
     """All of them, the oldest first."""
     gpus: int
@@ -83,13 +85,26 @@ def _group(workload: str, reason: str, waiting: list[WaitingEntry], suggest: Sug
         namespace=first.pod.key.namespace,
         workload=workload,
         reason=reason,
-        sentence=first.sentence.partition(" (")[0].partition(". ")[0],
+        sentence=_sentence(ordered),
         pods=tuple(one.pod.key for one in ordered),
-        gpus=sum(_whole_gpus(one.pod) for one in ordered),
+        gpus=sum(_whole_gpus(one.pod) if one.gpus is None else one.gpus for one in ordered),
         since=first.pod.created,
         action=action,
         commands=commands,
     )
+
+
+def _sentence(waiting: list[WaitingEntry]) -> str:
+    """Sentence that is true of all of them. One that names one pod's claim is not said of another pod."""
+    said = [_headline(one.sentence) for one in waiting]
+    others = sum(one != said[0] for one in said)
+    if not others:
+        return said[0]
+    return f"{said[0]} ({waiting[0].pod.key.name}); {others} {'other differs' if others == 1 else 'others differ'}"
+
+
+def _headline(sentence: str) -> str:
+    return sentence.partition(" (")[0].partition(". ")[0]
 
 
 def _whole_gpus(pod: Pod) -> int:

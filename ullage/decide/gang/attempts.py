@@ -32,6 +32,8 @@ class GangAttempt:
 
     placements: dict[ObjectKey, Placement] = field(default_factory=dict)
     refusal: NoFit | None = None
+    refused: Pod | None = None
+    """That member."""
 
     @property
     def nodes(self) -> int:
@@ -71,6 +73,7 @@ class GangAttempts:
         """Place members in this order on nodes the gang already has; a new node only if none of those fits."""
         placements: dict[ObjectKey, Placement] = {}
         refusal: NoFit | None = None
+        refused: Pod | None = None
         nodes = dict.fromkeys(self._home)
         with self._snapshot.what_if():
             for place, pod in enumerate(members):
@@ -81,22 +84,23 @@ class GangAttempts:
                     placements[pod.key] = placement
                     nodes[placement.node] = None
                 elif refusal is None:
-                    refusal = self._refused(pod)
-        return GangAttempt(placements, refusal)
+                    refusal, refused = self._refused(pod), pod
+        return GangAttempt(placements, refusal, refused)
 
     def by_policy(self, members: Sequence[Pod]) -> GangAttempt:
         """Place members in this order, each on the node that ranks best for it alone."""
         placements: dict[ObjectKey, Placement] = {}
         refusal: NoFit | None = None
+        refused: Pod | None = None
         with self._snapshot.what_if():
             for pod in members:
                 answer = self._engine.place(pod, now=self._now, closed=self._closed)
                 if isinstance(answer, Placement):
                     hold(self._snapshot, pod, answer)
                     placements[pod.key] = answer
-                else:
-                    refusal = refusal or answer
-        return GangAttempt(placements, refusal)
+                elif refusal is None:
+                    refusal, refused = answer, pod
+        return GangAttempt(placements, refusal, refused)
 
     def search(self, members: Sequence[Pod]) -> GangAttempt:
         """Place all of these members or none, by backtracking: finds what a fixed order misses, within `MOST_STEPS`."""
@@ -164,7 +168,7 @@ class GangAttempts:
     def _room(self, rows: Rows, waiting: Sequence[Pod]) -> npt.NDArray[np.int64]:
         columns = self._snapshot.columns
         index = columns.resource(_measure(waiting))
-        room: npt.NDArray[np.int64] = columns.allocatable[index, rows] - columns.used[index, rows]
+        room: npt.NDArray[np.int64] = columns.free[index, rows]
         return room
 
     def _wanted(self, waiting: Sequence[Pod]) -> int:

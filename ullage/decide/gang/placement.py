@@ -5,7 +5,7 @@ the last nodes cannot block each other: the first gang decided while there is ro
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ullage.decide.gang.attempts import GangAttempt, GangAttempts, interchangeable, largest_first
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, hold
@@ -53,6 +53,10 @@ class GangNoFit:
     needed: int
     refusal: NoFit | None
     """NoFit of the first member without a placement; None if members are missing."""
+    refused: Pod | None = field(default=None, compare=False)
+    """That member."""
+    beside: tuple[tuple[Pod, Placement], ...] = field(default=(), compare=False)
+    """Members that could be placed, where they were when it was refused."""
 
     @property
     def reasons(self) -> Mapping[Reason, int]:
@@ -82,7 +86,8 @@ def place_gang(
     best = max(_attempts(engine, gang, now, closed), key=lambda attempt: (len(attempt.placements), -attempt.nodes))
     if len(best.placements) < gang.needed:
         refusal = best.refusal or NoFit(0, {})
-        return GangNoFit(gang.key, len(best.placements), gang.needed, refusal)
+        beside = tuple((pod, best.placements[pod.key]) for pod in gang.pending if pod.key in best.placements)
+        return GangNoFit(gang.key, len(best.placements), gang.needed, refusal, best.refused, beside)
     for pod in gang.pending:
         if pod.key in best.placements:
             hold(engine.snapshot, pod, best.placements[pod.key])

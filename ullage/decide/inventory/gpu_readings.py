@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from ullage.model.device import MigInstance
+from ullage.model.units import Bytes
 
 
 class NvlinkPeerType(StrEnum):
@@ -31,7 +32,7 @@ class GpuInfo:
     uuid: str
     bus_id: str
     model: str
-    memory: int
+    memory: Bytes
     """Bytes."""
     links: tuple[Nvlink, ...] = ()
     link_rate: int = 0
@@ -61,7 +62,7 @@ class GpuProcess:
     """A process on a GPU."""
 
     pid: int
-    memory: int = 0
+    memory: Bytes = Bytes(0)
     """Bytes; 0 where the driver does not say."""
 
 
@@ -72,7 +73,7 @@ class GpuSample:
     counters: GpuErrorCounters = GpuErrorCounters()
     utilisation: int | None = None
     """Percent of the last sampling period in which anything ran; None where the GPU does not report it."""
-    memory_used: int | None = None
+    memory_used: Bytes | None = None
     processes: tuple[GpuProcess, ...] = ()
     fabric: str = ""
     """Problem of the NVLink fabric the GPU is registered with; empty where it is up, or there is none."""

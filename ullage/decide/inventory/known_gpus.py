@@ -13,6 +13,7 @@ from ullage.decide.inventory.gpu_readings import GpuInfo, GpuReadError, GpuReadi
 from ullage.decide.inventory.health import HealthFinding, health_of
 from ullage.decide.inventory.islands import IslandPosition, places
 from ullage.model.device import MOST_DEVICES, Device, DeviceHealth, Inventory
+from ullage.model.units import Bytes
 
 UNNAMED_MODEL = "unknown"
 """Model of a GPU that has never reported one."""
@@ -134,7 +135,7 @@ def _device(
     if card is None and known is not None:
         return replace(known.device, id=gpu)
     if card is None:
-        return Device(id=gpu, uuid=uuid, model=UNNAMED_MODEL, memory=0)
+        return Device(id=gpu, uuid=uuid, model=UNNAMED_MODEL, memory=Bytes(0))
     place = where[gpu]
     return Device(
         id=gpu,

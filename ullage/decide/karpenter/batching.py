@@ -14,6 +14,7 @@ from ullage.decide.karpenter.node_pool_mapping import Chosen
 from ullage.model.claim import Exclusivity
 from ullage.model.device import MILLI_GPU
 from ullage.model.karpenter import CapacityRequest, NodePoolMapping
+from ullage.model.units import Milli
 
 MOST_IN_GROUP = 64
 """Most requests in a group, so that its original request fits in the annotation."""
@@ -83,7 +84,7 @@ class _Open:
 
     def add(self, request: CapacityRequest, choice: Chosen) -> None:
         self._requests.append(request)
-        self._milli += choice.milli
+        self._milli = Milli(self._milli + choice.milli)
 
     def closed(self) -> RequestGroup:
         failures = [one.failure for one in self._requests if one.failure is not None]

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 
-from ullage.decide.karpenter.handover import admit, is_admitted, open_node
+from ullage.decide.karpenter.handover import admit, is_admitted, open_node, reserve
 from ullage.decide.karpenter.lifecycle import REGISTERED
 from ullage.decide.karpenter.progress import ProgressReader
 from ullage.decide.karpenter.retry import SmartPodRetries
 from ullage.decide.karpenter.transitions import TransitionLog
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.intents import KarpenterIntent
-from ullage.model.karpenter import UNCLAIMED, Handover, HandoverNode
+from ullage.model.karpenter import Handover, HandoverNode
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
 from ullage.model.lifecycles import SmartPodState as S
 from ullage.model.units import Instant, Seconds, after
@@ -28,11 +28,22 @@ class ClosedNodes:
         self._transitions = transitions
         self._gone: dict[str, Handover] = {}
         """By name: nodes that were deleted in the middle of a hand-over, until its pods were told."""
+        self._unlabelled: dict[str, HandoverNode] = {}
+        """By name: closed nodes that were deleted, or lost the label by which nodes are observed, until it is known."""
 
-    def vanished(self, node: HandoverNode) -> None:
-        """Note that a node was deleted."""
+    def observe(self, node: HandoverNode, *, gone: bool) -> None:
+        """Note a node that was deleted, or lost the label of its request."""
+        self.settle(node.name)
+        if not gone:
+            return
         if node.handover is not None:
             self._gone[node.name] = node.handover
+        if node.handover is not None or node.closed_for is not None:
+            self._unlabelled[node.name] = node
+
+    def settle(self, node: str) -> None:
+        """Note that a node was opened, or is not there any more."""
+        self._unlabelled.pop(node, None)
 
     def next_intents(self, wake_at: list[Instant], *, now: Instant) -> Iterator[KarpenterIntent]:
         """Continue hand-overs, and open nodes bought for requests that are over. Adds the deadlines to `wake_at`."""
@@ -44,13 +55,15 @@ class ClosedNodes:
                 or node.closed_for in served
             ):
                 continue
-            # A node whose taint a user removed still has our annotations: they go when the hand-over is over.
-            if node.handover is not None and node.closed_for != UNCLAIMED:
+            if node.handover is not None:
                 yield from self._handed_over(node, node.handover, wake_at, now)
             elif node.ready and not node.going and self._is_usable(node, wake_at, now):
                 why = f"request {node.request} is over: the node is for whoever comes next"
                 yield open_node(node, S.CANCELLED, why)
         yield from self._losses(now)
+        for name, node in self._unlabelled.items():
+            if name not in self._facts.nodes:
+                yield open_node(node, S.CANCELLED, f"node {name} is gone, or lost the label of its request")
 
     def _is_usable(self, node: HandoverNode, wake_at: list[Instant], now: Instant) -> bool:
         """True if the scheduler can place pods on the node: its agent has reported, or has been silent for too long.
@@ -85,6 +98,8 @@ class ClosedNodes:
             yield open_node(node, end, f"every pod of request {handover.request} is bound or gone")
             return
         wake_at.append(ends)
+        if node.closed_for != handover.request:  # a user removed the taint, or changed its value
+            yield reserve(node, handover.request, handover.pods, (), now=now)
         for pod in waiting:
             if not is_admitted(pod, handover.request):
                 yield admit(pod, node, handover.request)
@@ -106,8 +121,8 @@ class ClosedNodes:
         failure = RequestFailure(FailureReason.HANDOVER_LOST, f"node {node} {cause}")
         for request in self._reader.requests_of(self._reader.waiting(handover.pods)):
             known = self._retry.recorded(request)
-            if known is not None and known.reason is FailureReason.HANDOVER_LOST and known.at >= handover.since:
-                continue
+            if known is not None and known.at >= handover.since:
+                continue  # told already, or the smart pod was evicted in the middle of it
             written = self._retry.record(request, failure, 1 if known is None else known.attempts + 1, now=now)
             if written is not None:
                 yield written

@@ -5,6 +5,7 @@ window, pauses between writes) may be lost without harm.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -16,18 +17,26 @@ from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.handover import open_node, release, reserve
 from ullage.decide.karpenter.intent_backoff import NODE, NODE_POOL, POD, SMART_POD, IntentBackoff, subject_of
 from ullage.decide.karpenter.lifecycle import node_claim_events
-from ullage.decide.karpenter.node_pool_mapping import Chosen, choose, mark_node_pools
+from ullage.decide.karpenter.node_pool_mapping import Chosen, mark_node_pools
+from ullage.decide.karpenter.pod_failures import PodFailures
 from ullage.decide.karpenter.policy import KarpenterPolicy
-from ullage.decide.karpenter.progress import Progress, ProgressReader, evicted
+from ullage.decide.karpenter.progress import Progress, ProgressReader
 from ullage.decide.karpenter.requesting import RequestPlanner, gang_failure
-from ullage.decide.karpenter.retry import SmartPodRetries
+from ullage.decide.karpenter.retry import SmartPodRetries, Tried
+from ullage.decide.karpenter.terminating import TerminatingSmartPods
 from ullage.decide.karpenter.transitions import TransitionLog
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.device import Inventory
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
-from ullage.model.intents import ClearHandover, CreateSmartPod, DeleteSmartPod, KarpenterIntent, ReserveNode
+from ullage.model.intents import (
+    ClearHandover,
+    CreateSmartPod,
+    DeleteSmartPod,
+    KarpenterIntent,
+    RecordSmartPodState,
+    ReserveNode,
+)
 from ullage.model.karpenter import (
-    UNCLAIMED,
     CapacityRequest,
     HandoverNode,
     KarpenterEvent,
@@ -37,10 +46,10 @@ from ullage.model.karpenter import (
     SmartPod,
     WaitingPod,
 )
-from ullage.model.karpenter_failure import FailureReason, RequestFailure
+from ullage.model.karpenter_failure import RequestFailure
 from ullage.model.lease import GpuLease
 from ullage.model.lifecycles import SmartPodState as S
-from ullage.model.outcomes import IntentDone, IntentRejected, KarpenterOutcome
+from ullage.model.outcomes import IntentDone, IntentRejected, IntentStale, KarpenterOutcome
 from ullage.model.pod import Pod
 from ullage.model.units import Instant, Seconds, after
 
@@ -54,14 +63,15 @@ class KarpenterCore:
     def __init__(self, assigner: PodAssigner, policy: KarpenterPolicy) -> None:
         self.facts = KarpenterFacts()
         self.policy = policy
-        self._assigner = assigner
+        self.assigner = assigner
         self._reader = ProgressReader(assigner, self.facts, policy)
         self._planner = RequestPlanner(self.facts, policy, self._reader.has_reported)
         self._retry = SmartPodRetries(self.facts, policy)
+        self._failures = PodFailures(self._reader, self._retry)
         self._backoff = IntentBackoff()
+        self._terminating = TerminatingSmartPods(policy)
         self._wanted: tuple[CapacityRequest, ...] = ()
         self._wake_at: list[Instant] = []
-        self._rejected: list[tuple[tuple[WaitingPod, ...], str]] = []
         self._creating: dict[str, tuple[Instant, tuple[WaitingPod, ...]]] = {}
         """By request: pods whose smart pod is being created and was not observed yet, and since when."""
         self._deleted: dict[str, Instant] = {}
@@ -84,12 +94,13 @@ class KarpenterCore:
             case SmartPod():
                 self._backoff.observed((SMART_POD, event.key))
                 self._creating.pop(fact.request, None)
+                self._terminating.observe(fact, gone=new is None, now=now)
             case HandoverNode():
                 self._backoff.observed((NODE, ObjectKey("", fact.name)))
-                if new is None:
-                    self._closed.vanished(fact)
+                self._closed.observe(fact, gone=new is None)
             case Pod():
                 self._backoff.observed((POD, event.key))
+                self._failures.observe(fact, gone=new is None)
                 return True
             case NodeClaim():
                 before = old if isinstance(old, NodeClaim) else None
@@ -116,14 +127,14 @@ class KarpenterCore:
 
     def could_serve(self, pod: Pod, *, now: Instant) -> tuple[CapacityRequest, Chosen] | None:
         """Request of a pod and the mapping that would serve it now; None if no mapping could."""
-        request = request_of(self._assigner, pod)
+        request = request_of(self.assigner, pod)
         if request is None or not self.facts.served:
             return None
         failure = self._retry.recorded(request)
         if failure is not None and (not failure.retry_at or failure.retry_at > now):
             return None
         left_out = () if failure is None else failure.exhausted
-        chosen = choose(request, self.policy.mappings, self.facts.node_pools, passed_over=left_out)
+        chosen = self._retry.choose(request, left_out)
         return (request, chosen) if isinstance(chosen, Chosen) else None
 
     def next_deadline(self) -> Instant | None:
@@ -154,25 +165,30 @@ class KarpenterCore:
 
     def _wanted_intents(self, now: Instant) -> Iterator[KarpenterIntent]:
         """All intents, due or not. Without Karpenter there is nothing to do but to tell those who wait for it."""
+        yield from self._failures.out_of_date()
         if not self.facts.served:
             yield from self._new((), now)
             return
         readings = list(self._readings(now))
         yield from self._in_flight(readings, now)
         yield from self._closed.next_intents(self._wake_at, now=now)
-        yield from self._rejections(now)
+        yield from self._failures.rejections(now)
         yield from mark_node_pools(self.policy.mappings, self.facts.node_pools)
         yield from self._new(readings, now)
 
     def settle(self, outcome: KarpenterOutcome, *, now: Instant) -> int:
         """Take the outcome of an intent. Returns its number of failures in a row."""
         intent = outcome.intent
+        if isinstance(intent, ClearHandover) and isinstance(outcome, IntentDone | IntentStale):
+            self._closed.settle(intent.node)
         if isinstance(intent, CreateSmartPod) and not isinstance(outcome, IntentDone):
             self._creating.pop(intent.request, None)
         if isinstance(outcome, IntentDone):
             if isinstance(intent, ReserveNode):
                 self._reader.leased |= {(intent.node, one.pod.uid): frozenset(one.devices) for one in intent.leases}
-            elif isinstance(intent, DeleteSmartPod):
+            elif isinstance(intent, RecordSmartPodState):
+                self.facts.count_losses(intent.request, intent.lost)
+            elif isinstance(intent, DeleteSmartPod) and not intent.again:
                 self._deleted[intent.uid] = Instant(now)
                 self._ended(intent, now)
             elif isinstance(intent, ClearHandover):
@@ -181,7 +197,7 @@ class KarpenterCore:
                 if self.facts.smart_pod_of(request) is None:  # a node for a VM is opened before its smart pod goes
                     self.transitions.complete(request)
         elif isinstance(outcome, IntentRejected) and isinstance(intent, CreateSmartPod):
-            self._rejected.append((intent.pods, outcome.detail))
+            self._failures.reject(intent, outcome.detail)
         return self._backoff.settle(outcome, now=now)
 
     # Smart pods that exist.
@@ -203,12 +219,16 @@ class KarpenterCore:
 
     def _in_flight(self, readings: Sequence[Progress | SmartPod], now: Instant) -> Iterator[KarpenterIntent]:
         known = [one for one in readings if isinstance(one, Progress)]
-        failed_gangs = self._failed_gangs(known)
+        failed_gangs = self._failed_gangs(known, now)
         for one in readings:
             if isinstance(one, SmartPod):
-                if not one.deleting:
+                if one.deleting:
+                    yield from self._terminating.next_intents(one, self._wake_at, now=now)
+                else:
                     yield release(one, S.CANCELLED, f"the request of smart pod {one.key} cannot be read")
-            elif not one.smart_pod.deleting:
+            elif one.smart_pod.deleting:
+                yield from self._terminating.next_intents(one.smart_pod, self._wake_at, now=now)
+            else:
                 yield from self._next_steps(one, known, failed_gangs, now)
 
     def _next_steps(
@@ -216,9 +236,10 @@ class KarpenterCore:
     ) -> Iterator[KarpenterIntent]:
         pod, gang = one.smart_pod, one.original.gang
         if not one.waiting or self._has_changed(one):
-            yield release(pod, S.CANCELLED, f"no pod of request {pod.request} waits for a node as it was asked for")
+            why = f"no pod of request {pod.request} waits for a node as it was asked for"
+            yield release(pod, S.CANCELLED, why, node_is_there=pod.node in self.facts.nodes)
             return
-        failure = evicted(pod) if pod.over else one.failure
+        failure = one.failure
         if failure is None and gang in failed:
             failure = failed[gang]
         if failure is not None:
@@ -243,28 +264,36 @@ class KarpenterCore:
             return
         why = f"node {node.name} is ready for the VM of {one.original.pods[0].key}"
         if node.closed_for is not None or node.handover is not None:
-            yield open_node(node, S.HANDED_OVER, why)
+            yield open_node(node, None, why)
         else:
-            yield release(one.smart_pod, S.HANDED_OVER, why)
+            yield replace(release(one.smart_pod, S.HANDED_OVER, why), for_vm=True)
 
     def _fail(self, one: Progress, failure: RequestFailure, now: Instant) -> Iterator[KarpenterIntent]:
         """Record the failure on the waiting pods and delete the smart pod. NodeClaim and Node stay."""
         attempts = max(one.attempts, one.smart_pod.attempts + 1)
-        exhausted = (*one.original.exhausted, one.original.mapping)
+        tried = Tried(one.original.mapping, one.original.exhausted)
         for request in self._reader.requests_of(one.waiting):
-            written = self._retry.record(request, failure, attempts, now=now, exhausted=exhausted)
+            written = self._retry.record(request, failure, attempts, now=now, tried=tried)
             if written is not None:
                 yield written
         end = S.EXPIRED if failure.reason.value.endswith("Timeout") else S.FAILED
-        yield release(one.smart_pod, end, f"{failure.reason.value}: {failure.message}")
+        there = one.smart_pod.node in self.facts.nodes
+        yield release(one.smart_pod, end, f"{failure.reason.value}: {failure.message}", node_is_there=there)
 
-    def _failed_gangs(self, known: Iterable[Progress]) -> dict[ObjectKey, RequestFailure]:
-        """Failures by gang. One failed member fails the gang."""
-        return {
-            one.original.gang: gang_failure(one.waiting[0].key, one.failure)
-            for one in known
-            if one.original.gang is not None and one.failure is not None and one.waiting
-        }
+    def _failed_gangs(self, known: Iterable[Progress], now: Instant) -> dict[ObjectKey, RequestFailure]:
+        """Failures by gang. One failed member fails the gang; one for which no mapping is left ends it."""
+        found: dict[ObjectKey, RequestFailure] = {}
+        for one in known:
+            gang = one.original.gang
+            if gang is None or one.failure is None or not one.waiting:
+                continue
+            tried, failure = Tried(one.original.mapping, one.original.exhausted), one.failure
+            requests = self._reader.requests_of(one.waiting)
+            goes_on = all(self._retry.goes_on(request, failure, tried, now=now) for request in requests)
+            if gang not in found or not goes_on:
+                told = gang_failure(one.waiting[0].key, failure)
+                found[gang] = msgspec.structs.replace(told, goes_on=goes_on)
+        return found
 
     def _gang_is_ready(self, one: Progress, all_of_them: Sequence[Progress]) -> bool:
         """True without a gang, or if every member's node is ready and every member has a smart pod or a closed node."""
@@ -315,20 +344,9 @@ class KarpenterCore:
         return served | {
             pod
             for node in self.facts.nodes.values()
-            if node.closed_for not in (None, UNCLAIMED) and node.handover is not None and not node.going
+            if node.handover is not None and not node.going
             for pod in node.handover.pods
         }
-
-    def _rejections(self, now: Instant) -> Iterator[KarpenterIntent]:
-        """Record on the waiting pods, once, that the API server rejected their smart pod."""
-        rejected, self._rejected = self._rejected, []
-        for pods, detail in rejected:
-            failure = RequestFailure(FailureReason.REJECTED, detail)
-            for request in self._reader.requests_of(self._reader.waiting(pods)):
-                known = self._retry.recorded(request)
-                written = self._retry.record(request, failure, 1 if known is None else known.attempts + 1, now=now)
-                if written is not None:
-                    yield written
 
     def _ended(self, intent: DeleteSmartPod, now: Instant) -> None:
         pod = self.facts.smart_pods.get(intent.key)

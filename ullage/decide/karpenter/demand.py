@@ -1,9 +1,10 @@
 """Capacity requests of the waiting pods that a new node would help."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from msgspec.structs import replace
 
+from ullage.decide.gang.membership import gang_of, gang_size
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.karpenter.retry import read_failure
 from ullage.decide.placement.engine import device_ask
@@ -21,6 +22,7 @@ from ullage.model.provisioner import HOST_LABEL, PROVISIONER_LABEL, ZONE_LABEL
 from ullage.model.resources import MILLI
 from ullage.model.selector import Operator
 from ullage.model.shape import Shape
+from ullage.model.vm import VmAmounts
 from ullage.model.vm_config import node_size
 from ullage.model.volume import PersistentVolume
 
@@ -45,6 +47,12 @@ def capacity_requests(
     return found
 
 
+def served_together(assigner: PodAssigner, pod: Pod, counts: Callable[[Pod], bool]) -> tuple[Pod, ...]:
+    """Pods that one system serves, or none: the pod, or the waiting members of its gang that count."""
+    gang = gang_of(pod, assigner.snapshot.state)
+    return (pod,) if gang is None else assigner.gang_ask(gang, counts).pending or (pod,)
+
+
 def request_of(assigner: PodAssigner, pod: Pod) -> CapacityRequest | None:
     """Return the capacity request of a waiting pod; None where no new node would help it.
 
@@ -57,17 +65,17 @@ def request_of(assigner: PodAssigner, pod: Pod) -> CapacityRequest | None:
     ask, shape = device_ask(ready), ready.shape
     if ask is None:
         return _request_of_vm(assigner, pod, shape)
-    gang = assigner.gang_of(pod)
+    gang = gang_of(pod, assigner.snapshot.state)
     return CapacityRequest(
         pod=WaitingPod(pod.key, pod.uid),
         ask=ask,
-        requests=shape.requests,
+        requests=_with_vm(assigner, shape),
         node_selector=shape.node_selector,
         node_affinity=shape.node_affinity,
         tolerations=tuple(one for one in shape.tolerations if one.key != HANDOVER),
         zones=_zones(mounts_of(shape, assigner.snapshot.storage).bound),
         gang=gang,
-        gang_size=0 if gang is None else assigner.gang_size(gang),
+        gang_size=0 if gang is None else gang_size(gang, assigner.snapshot.state),
         shareable=not (shape.looks_at_itself or shape.host_ports or shape.claims),
         why=INSUFFICIENT,
         failure=read_failure(pod.capacity_failure),
@@ -79,12 +87,10 @@ def _request_of_vm(assigner: PodAssigner, pod: Pod, shape: Shape) -> CapacityReq
     config = assigner.snapshot.vms.config
     if shape.vm is None or not config.node_selector:
         return None
-    cpu = node_size(shape.vm.cpu, config.defaults.cpu, config.slot.cpu)
-    memory = node_size(shape.vm.memory, config.defaults.memory, config.slot.memory)
     return CapacityRequest(
         pod=WaitingPod(pod.key, pod.uid),
         ask=DeviceRequest(count=0),
-        requests=(("cpu", cpu), ("memory", memory * MILLI)),
+        requests=_node_for(assigner, shape.vm),
         node_selector=shape.node_selector,
         node_affinity=shape.node_affinity,
         tolerations=tuple(one for one in shape.tolerations if one.key != HANDOVER),
@@ -92,6 +98,26 @@ def _request_of_vm(assigner: PodAssigner, pod: Pod, shape: Shape) -> CapacityReq
         failure=read_failure(pod.capacity_failure),
         vm_nodes=config.node_selector,
     )
+
+
+def _with_vm(assigner: PodAssigner, shape: Shape) -> tuple[tuple[str, int], ...]:
+    """Requests of a pod; those of a VM with GPUs are at least what its node needs for the VM below the watermarks.
+
+    Its NodePool is chosen by its GPUs, as a NodeProvisioner is, and its node is handed over like any other with GPUs.
+    """
+    if shape.vm is None:
+        return shape.requests
+    asked = dict(shape.requests)
+    for name, amount in _node_for(assigner, shape.vm):
+        asked[name] = max(asked.get(name, 0), amount)
+    return tuple(sorted(asked.items()))
+
+
+def _node_for(assigner: PodAssigner, vm: VmAmounts) -> tuple[tuple[str, int], ...]:
+    config = assigner.snapshot.vms.config
+    cpu = node_size(vm.cpu, config.defaults.cpu, config.slot.cpu)
+    memory = node_size(vm.memory, config.defaults.memory, config.slot.memory)
+    return (("cpu", cpu), ("memory", memory * MILLI))
 
 
 def cures(assigner: PodAssigner, pod: Pod) -> bool:

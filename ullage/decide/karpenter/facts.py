@@ -1,16 +1,17 @@
 """Facts of Karpenter as last observed, by request: smart pods, NodeClaims, NodePools, nodes, Leases, Events."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.karpenter import KARPENTER, HandoverNode, KarpenterEvent, NodeClaim, NodePool, Regarding, SmartPod
 from ullage.model.lease import GpuLease
+from ullage.state.forking import Forkable
 
 KarpenterFact = SmartPod | NodeClaim | NodePool | HandoverNode | GpuLease | KarpenterEvent
 
 
-class KarpenterFacts:
+class KarpenterFacts(Forkable):
     """Facts of Karpenter. `apply` is the only mutator. A restart reads all of them again from the API server."""
 
     def __init__(self) -> None:
@@ -23,6 +24,8 @@ class KarpenterFacts:
         self._leases: dict[str, GpuLease] = {}
         self._said_of_pod: dict[str, KarpenterEvent] = {}
         self._said_of_claim: dict[str, KarpenterEvent] = {}
+        self._losses: dict[str, dict[str, NodeClaim]] = {}
+        """By request and name: NodeClaims that went before their smart pod named them, and are not counted yet."""
 
     @property
     def smart_pods(self) -> Mapping[ObjectKey, SmartPod]:
@@ -53,7 +56,10 @@ class KarpenterFacts:
         match fact:
             case SmartPod():
                 self._smart_pods[fact.key] = fact
+                self.count_losses(fact.request, self._losses.get(fact.request, ()) if fact.node else (fact.node_claim,))
             case NodeClaim():
+                if fact.deleting:
+                    self._note_loss(fact.name)
                 self._node_claims[fact.name] = fact
             case NodePool():
                 self._node_pools[fact.name] = fact
@@ -75,7 +81,9 @@ class KarpenterFacts:
             case SmartPod():
                 self._smart_pods.pop(fact.key, None)
                 self._said_of_pod.pop(fact.uid, None)
+                self._losses.pop(fact.request, None)
             case NodeClaim():
+                self._note_loss(fact.name)
                 self._node_claims.pop(fact.name, None)
             case NodePool():
                 self._node_pools.pop(fact.name, None)
@@ -87,6 +95,29 @@ class KarpenterFacts:
                 # Events are garbage-collected by age: what they said stays true until the object goes.
                 if fact.regarding is Regarding.NODE_CLAIM:
                     self._said_of_claim.pop(fact.about.name, None)
+
+    def _note_loss(self, name: str) -> None:
+        """Note that a NodeClaim goes whose smart pod waits and does not name it. One that is named is missed there."""
+        claim = self._node_claims.get(name)
+        if claim is None or claim.deleting:
+            return
+        pod = self.smart_pod_of(claim.request)
+        if pod is not None and not pod.node and pod.node_claim != name:
+            self._losses.setdefault(claim.request, {})[name] = claim
+
+    def losses(self, request: str) -> tuple[NodeClaim, ...]:
+        """NodeClaims of a request that came and went before its smart pod named them, the oldest first."""
+        return tuple(sorted(self._losses.get(request, {}).values(), key=lambda one: (one.created, one.name)))
+
+    def count_losses(self, request: str, names: Iterable[str]) -> None:
+        """Note that the attempts on the smart pod count these NodeClaims."""
+        left = self._losses.get(request)
+        if left is None:
+            return
+        for name in tuple(names):
+            left.pop(name, None)
+        if not left:
+            del self._losses[request]
 
     def smart_pod_of(self, request: str) -> SmartPod | None:
         """Smart pod of a request. A request id has one name, so there is at most one."""

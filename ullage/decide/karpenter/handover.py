@@ -4,7 +4,7 @@ Close the node, lease its GPUs, delete the smart pod, admit the waiting pods, op
 observed objects, so that a crash between any two of them loses nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -18,7 +18,7 @@ from ullage.model.lifecycles import SmartPodState
 from ullage.model.pod import Pod
 from ullage.model.shape import interned
 from ullage.model.shape_terms import Toleration
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Milli
 from ullage.model.verdict import Reason
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -55,23 +55,24 @@ class DoesNotFit(NamedTuple):
 
 
 def choose_gpus(
-    assigner: PodAssigner, waiting: Iterable[Pod], node: str, smart_pod: ObjectKey | None, *, now: Instant
+    assigner: PodAssigner, waiting: Sequence[Pod], node: str, smart_pod: ObjectKey | None, *, now: Instant
 ) -> tuple[GpuLeaseRequest, ...] | DoesNotFit:
     """Choose GPUs of the node for each waiting pod by the scheduler's rules, as if the smart pod were deleted.
 
+    GPUs that are leased to the waiting pods already are theirs: a crash may have ended a reservation in the middle.
     The snapshot is not changed.
     """
     snapshot, found = assigner.snapshot, list[GpuLeaseRequest]()
-    with snapshot.what_if():
+    with snapshot.leases.lifted(pod.uid for pod in waiting), snapshot.what_if():
         if smart_pod is not None:
-            snapshot.remove(smart_pod)
+            snapshot.forget(smart_pod)
         for pod in waiting:
             placement = _place_on(assigner, snapshot, pod, node, now)
             if isinstance(placement, DoesNotFit):
                 return placement
             choice = placement.choice
             ids, milli = ((), 1000) if choice is None else (choice.ids, choice.share_milli)
-            found.append(GpuLeaseRequest(pod=WaitingPod(pod.key, pod.uid), devices=ids, milli=milli))
+            found.append(GpuLeaseRequest(pod=WaitingPod(pod.key, pod.uid), devices=ids, milli=Milli(milli)))
     return tuple(found)
 
 
@@ -112,10 +113,17 @@ def reserve(
     )
 
 
-def release(smart_pod: SmartPod, end: SmartPodState, why: str) -> DeleteSmartPod:
-    """Delete a smart pod, with a grace period only if its container runs."""
-    grace_period = RUNNING_GRACE_PERIOD if smart_pod.node and not smart_pod.over else 0
+def release(smart_pod: SmartPod, end: SmartPodState, why: str, *, node_is_there: bool = True) -> DeleteSmartPod:
+    """Delete a smart pod, with a grace period only if its container runs on a node that is there to end it."""
+    runs = smart_pod.node and not smart_pod.over and node_is_there
+    grace_period = RUNNING_GRACE_PERIOD if runs else 0
     return DeleteSmartPod(key=smart_pod.key, uid=smart_pod.uid, grace_seconds=grace_period, end=end, why=why)
+
+
+def release_again(smart_pod: SmartPod, why: str) -> DeleteSmartPod:
+    """Delete a smart pod that was deleted and does not go, without waiting for its kubelet."""
+    end = SmartPodState.CANCELLED
+    return DeleteSmartPod(key=smart_pod.key, uid=smart_pod.uid, grace_seconds=0, end=end, why=why, again=True)
 
 
 def admit(pod: Pod, node: HandoverNode, request: str) -> AdmitWaitingPod:
@@ -123,7 +131,7 @@ def admit(pod: Pod, node: HandoverNode, request: str) -> AdmitWaitingPod:
     return AdmitWaitingPod(pod=WaitingPod(pod.key, pod.uid), request=request, node=node.name, why=why)
 
 
-def open_node(node: HandoverNode, end: SmartPodState, why: str) -> ClearHandover:
+def open_node(node: HandoverNode, end: SmartPodState | None, why: str) -> ClearHandover:
     """Remove the hand-over taint, and do-not-disrupt if the hand-over added it."""
     ours = node.handover is not None and not node.handover.was_kept
     return ClearHandover(

@@ -22,6 +22,7 @@ from ullage.model.karpenter import (
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape_terms import tolerated
+from ullage.model.units import Milli
 
 NODES = "nodes"
 
@@ -33,7 +34,7 @@ class Chosen:
     mapping: NodePoolMapping
     gpus: int
     """Whole GPUs of one node."""
-    milli: int
+    milli: Milli
     """Part of each GPU the request takes."""
 
 
@@ -47,10 +48,11 @@ def choose(
 ) -> Chosen | RequestFailure:
     """Choose the cheapest mapping. `passed_over`: mappings out of capacity. `in_flight`: GPUs requested per NodePool.
 
+    For a VM without GPUs, NodePools without GPUs come first.
     The failure returned is that of the mapping that passed most checks; among equals, of the cheapest.
     """
     refusals: list[tuple[int, RequestFailure]] = []
-    ordered = sorted(mappings, key=_price_order)
+    ordered = sorted(mappings, key=lambda one: (not request.ask.count and one.gpus_per_node > 0, *_price_order(one)))
     for mapping in ordered:
         if mapping.name in passed_over:
             refusals.append((4, RequestFailure(FailureReason.INSUFFICIENT_CAPACITY, f"{mapping.name} has no capacity")))
@@ -80,6 +82,8 @@ def _suits(ask: DeviceRequest, mapping: NodePoolMapping) -> Chosen | tuple[int, 
     The rank grows with the checks passed: GPU model, then memory and TFLOPS, then count.
     """
     where = f"karpenter.nodePools.{mapping.name}"
+    if ask.count and not mapping.gpus_per_node:
+        return -1, RequestFailure(FailureReason.NO_MAPPING, f"no mapping has GPUs for it: {where}.gpusPerNode is 0")
     if not is_model(mapping.gpu_model, ask.model):
         return 0, RequestFailure(
             FailureReason.NO_MAPPING,
@@ -103,7 +107,7 @@ def _suits(ask: DeviceRequest, mapping: NodePoolMapping) -> Chosen | tuple[int, 
             f"{ask.count} GPUs of one node asked, {where}.gpusPerNode is {mapping.gpus_per_node}",
         )
     milli = share_of(ask, mapping.gpu_memory, mapping.gpu_model) if ask.exclusivity is Exclusivity.SHARED else MILLI_GPU
-    return Chosen(mapping, ask.count, min(milli, MILLI_GPU))
+    return Chosen(mapping, ask.count, Milli(min(milli, MILLI_GPU)))
 
 
 def may_buy(mapping: NodePoolMapping, pool: NodePool | None, gpus: int) -> RequestFailure | None:
@@ -186,3 +190,10 @@ def mark_node_pools(mappings: Iterable[NodePoolMapping], pools: Mapping[str, Nod
 def is_protected(pool: NodePool) -> bool:
     """True if new nodes are closed to other pods from the start, by the hand-over taint or by the leased taint."""
     return any(taint.key in (HANDOVER, LEASED_TAINT) for taint in (*pool.startup_taints, *pool.taints))
+
+
+def scale_up_note(pool: str, *, for_vm: bool) -> str:
+    """Words for those who wait: what is missing, and that it is bought."""
+    if for_vm:
+        return f"no node has room for the VM below its watermarks, auto-scaling triggered in pool {pool}"
+    return f"insufficient GPU resources in pool {pool}, auto-scaling triggered"

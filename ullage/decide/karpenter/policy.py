@@ -60,6 +60,8 @@ class KarpenterPolicy:
     first_backoff: Seconds = _USUAL.initial_backoff
     longest_backoff: Seconds = _USUAL.max_backoff
     active_deadline: int = 600
+    longest_wait: Seconds = _USUAL.cleanup_interval
+    """Time between two looks at all requests where nothing changes."""
     deadlines: Mapping[S, Seconds] = field(default_factory=lambda: DEFAULT_DEADLINES)
 
     @classmethod
@@ -75,6 +77,7 @@ class KarpenterPolicy:
             max_retry_attempts=settings.max_retry_attempts,
             first_backoff=settings.initial_backoff,
             longest_backoff=settings.max_backoff,
+            longest_wait=settings.cleanup_interval,
             deadlines=deadlines_of(settings),
         )
 

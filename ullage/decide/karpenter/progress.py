@@ -7,13 +7,13 @@ from ullage.decide.karpenter.demand import request_of
 from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.failures import failure_of, is_final, lost, stuck
 from ullage.decide.karpenter.handover import UNSUITABLE, DoesNotFit, choose_gpus
-from ullage.decide.karpenter.lifecycle import RequestView, chooses_devices, derive
+from ullage.decide.karpenter.lifecycle import LAUNCHED, RequestView, chooses_devices, derive
 from ullage.decide.karpenter.policy import TIMEOUTS, KarpenterPolicy
 from ullage.decide.provisioning.vm_demand import needs_new_node
 from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.device import Inventory
 from ullage.model.intents import GpuLeaseRequest, RecordSmartPodState
-from ullage.model.karpenter import CapacityRequest, OriginalRequest, SmartPod, WaitingPod
+from ullage.model.karpenter import CapacityRequest, NodeClaim, OriginalRequest, SmartPod, WaitingPod
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
 from ullage.model.lifecycles import SmartPodState as S
 from ullage.model.pod import Pod
@@ -42,6 +42,8 @@ class Progress:
     detail: str = ""
     """Cause of the wait: the node's GPUs, or Karpenter's condition."""
     failure: RequestFailure | None = None
+    lost: tuple[NodeClaim, ...] = ()
+    """NodeClaims that came and went before the smart pod named them."""
 
     @property
     def to_record(self) -> RecordSmartPodState | None:
@@ -56,6 +58,8 @@ class Progress:
             since=self.since,
             attempts=self.attempts,
             node_claim=self.node_claim,
+            request=pod.request,
+            lost=tuple(one.name for one in self.lost),
             why=f"request {pod.request} is {self.state.value}",
         )
 
@@ -103,10 +107,13 @@ class ProgressReader:
         )
         state = derive(view)
         name = "" if claim is None else claim.name
-        failure, attempts = self._lost(pod, name)
-        since = self._since(pod, state, name, now)
+        lost_unnamed = () if pod.node else self.facts.losses(pod.request)
+        failure, attempts = self._lost(pod, name, lost_unnamed)
+        since = Instant(now) if lost_unnamed else self._since(pod, state, name, now)
         deadline = after(since, self.policy.deadlines[state])
         detail = missing.sentence or stuck(claim, _CONDITIONS.get(state, ""))
+        if failure is None:
+            failure = self._ended(pod)
         if failure is None and not pod.node:
             failure = self._said(pod, original) if state is S.PENDING else None
         if failure is None and now >= deadline:
@@ -123,6 +130,7 @@ class ProgressReader:
             leases=leases,
             detail=detail,
             failure=failure,
+            lost=lost_unnamed,
         )
 
     def _inventory(self, node: str) -> Inventory | None:
@@ -158,17 +166,36 @@ class ProgressReader:
             return Instant(now)
         return Instant(min(now, pod.state_since or pod.created))
 
-    def _lost(self, pod: SmartPod, claim: str) -> tuple[RequestFailure | None, int]:
-        """Count the loss of the NodeClaim recorded on the smart pod as a failed attempt, once.
+    def _lost(self, pod: SmartPod, claim: str, unnamed: Sequence[NodeClaim]) -> tuple[RequestFailure | None, int]:
+        """Count each NodeClaim that went as a failed attempt, once: the one the smart pod names, and those unnamed.
 
         Returns a failure only if no attempt is left, and the number of attempts.
         """
-        if pod.node or not pod.node_claim or pod.node_claim == claim:
+        named = bool(pod.node_claim) and pod.node_claim != claim and not pod.node
+        if not named and not unnamed:
             return None, pod.attempts
-        attempts = pod.attempts + 1
-        launched = pod.state in (S.LAUNCHED.value, S.REGISTERED.value)
-        failure = lost(pod.node_claim, launched=launched, said=self.facts.said_of_claim(pod.node_claim))
+        attempts = pod.attempts + named + len(unnamed)
+        if unnamed:
+            name, launched = unnamed[-1].name, unnamed[-1].holds(LAUNCHED)
+        else:
+            name, launched = pod.node_claim, pod.state in (S.LAUNCHED.value, S.REGISTERED.value)
+        failure = lost(name, launched=launched, said=self.facts.said_of_claim(name))
         return (failure if attempts >= self.policy.max_retry_attempts else None), attempts
+
+    def _ended(self, pod: SmartPod) -> RequestFailure | None:
+        """Failure of a smart pod that ended, or whose node is being removed or gone: pods on it may outlive it."""
+        why = ""
+        if pod.deleting:
+            return None
+        if pod.over:
+            why = f"smart pod {pod.key} ended before its node was handed over"
+        elif pod.node:
+            node = self.facts.nodes.get(pod.node)
+            claim_is_gone = bool(pod.node_claim) and self.facts.claim_of(pod.request) is None
+            if (node is None and claim_is_gone) or (node is not None and node.going):
+                gone = "is gone" if node is None else "is being removed"
+                why = f"node {pod.node} {gone}, and was not handed over yet"
+        return RequestFailure(FailureReason.SMART_POD_EVICTED, why) if why else None
 
     def _said(self, pod: SmartPod, original: OriginalRequest) -> RequestFailure | None:
         """Final failure that Karpenter reported for this smart pod, if any."""
@@ -193,7 +220,3 @@ class ProgressReader:
         words = f"request {pod.request} was {state.value} for {seconds:g} s"
         reason = FailureReason.NODE_UNSUITABLE if missing.reason in UNSUITABLE else TIMEOUTS[state]
         return RequestFailure(reason, f"{words}: {missing.sentence}" if missing.sentence else words)
-
-
-def evicted(pod: SmartPod) -> RequestFailure:
-    return RequestFailure(FailureReason.SMART_POD_EVICTED, f"smart pod {pod.key} ended before its node was handed over")

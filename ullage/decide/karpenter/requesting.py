@@ -1,6 +1,6 @@
 """Plan new smart pods: select due requests, choose their NodePools, group them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -8,7 +8,8 @@ import msgspec
 from ullage.decide.karpenter.batching import RequestGroup, grouped
 from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.lifecycle import READY, REGISTERED
-from ullage.decide.karpenter.node_pool_mapping import Chosen, choose
+from ullage.decide.karpenter.node_pool_mapping import Chosen, scale_up_note
+from ullage.decide.karpenter.orphans import will_serve
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.decide.karpenter.retry import SmartPodRetries
 from ullage.decide.karpenter.smart_pod import create_smart_pod
@@ -17,7 +18,6 @@ from ullage.model.intents import CreateSmartPod, RecordFailure
 from ullage.model.karpenter import UNCLAIMED, CapacityRequest, NodeClaim
 from ullage.model.karpenter_failure import FailureReason, RequestFailure
 from ullage.model.lifecycles import SmartPodState
-from ullage.model.resources import GPU, MILLI
 from ullage.model.units import Instant, after
 
 NOT_INSTALLED = RequestFailure(
@@ -52,7 +52,8 @@ class RequestPlanner:
     def plan(self, wanted: Sequence[CapacityRequest], *, in_flight: int, now: Instant) -> Requesting:
         """`wanted` have no smart pod and no node closed for them; `in_flight` smart pods exist."""
         found = Requesting()
-        due = [one for one in wanted if self._is_due(one, found, now)]
+        failed = self._gangs_that_failed(wanted)
+        due = [one for one in wanted if self._is_due(one, failed, found, now)]
         self._since = {one.pod.uid: self._since.get(one.pod.uid, Instant(now)) for one in due}
         if not due:
             return found
@@ -72,9 +73,19 @@ class RequestPlanner:
             found.create += [create_smart_pod(one, self._policy, why=_why(one)) for one in groups]
         return found
 
-    def _is_due(self, request: CapacityRequest, found: Requesting, now: Instant) -> bool:
+    def _gangs_that_failed(self, wanted: Sequence[CapacityRequest]) -> set[ObjectKey]:
+        """Gangs of which a member has a failure of its own: the member may be another pod by now."""
+        return {one.gang for one in wanted if one.gang is not None and self._has_own_failure(one)}
+
+    def _has_own_failure(self, request: CapacityRequest) -> bool:
+        failure = self._retry.recorded(request)
+        return failure is not None and failure.reason is not FailureReason.GANG_MEMBER_FAILED
+
+    def _is_due(self, request: CapacityRequest, failed: Container[ObjectKey], found: Requesting, now: Instant) -> bool:
         failure = self._retry.recorded(request)
         if failure is None or (failure.retry_at and failure.retry_at <= now):
+            return True
+        if failure.reason is FailureReason.GANG_MEMBER_FAILED and request.gang not in failed:
             return True
         if failure.retry_at:
             found.wake_at.append(Instant(failure.retry_at))
@@ -102,7 +113,7 @@ class RequestPlanner:
                 continue
             pool = answer.mapping.node_pool
             coming[pool] = coming.get(pool, 0) + answer.gpus
-            orphan = next((claim for claim in orphans if _serves(claim, answer)), None)
+            orphan = self._orphan(request, answer, orphans)
             if orphan is not None and request.gang is None:
                 orphans.remove(orphan)
                 found.waiting_for[request.pod.key] = orphan.name
@@ -110,13 +121,20 @@ class RequestPlanner:
                 chosen.append((msgspec.structs.replace(request, failure=recorded), answer))
         return grouped(chosen)
 
+    def _orphan(self, request: CapacityRequest, answer: Chosen, orphans: list[NodeClaim]) -> NodeClaim | None:
+        """Oldest NodeClaim of a request that is over whose node would serve this one."""
+        if not orphans:
+            return None
+        (group,) = grouped([(request, answer)])
+        smart_pod = create_smart_pod(group, self._policy, why="")
+        return next((claim for claim in orphans if will_serve(claim, smart_pod)), None)
+
     def _choose(
         self, request: CapacityRequest, passed_over: Sequence[str], coming: dict[str, int]
     ) -> Chosen | RequestFailure:
         if not self._facts.served:
             return NOT_INSTALLED
-        pools = self._facts.node_pools
-        return choose(request, self._policy.mappings, pools, passed_over=passed_over, in_flight=coming)
+        return self._retry.choose(request, passed_over, coming)
 
     def _refuse(
         self,
@@ -174,11 +192,8 @@ class RequestPlanner:
 
 def gang_failure(member: ObjectKey, failure: RequestFailure) -> RequestFailure:
     """Failure of a gang's other members."""
-    return RequestFailure(FailureReason.GANG_MEMBER_FAILED, f"gang member {member}: {failure.message}")
-
-
-def _serves(claim: NodeClaim, choice: Chosen) -> bool:
-    return claim.node_pool == choice.mapping.node_pool and claim.requests.get(GPU, 0) >= choice.gpus * MILLI
+    cause = failure.cause or failure.reason
+    return RequestFailure(FailureReason.GANG_MEMBER_FAILED, f"gang member {member}: {failure.message}", cause)
 
 
 def _batches(due: Iterable[CapacityRequest]) -> list[list[CapacityRequest]]:
@@ -194,4 +209,5 @@ def _batches(due: Iterable[CapacityRequest]) -> list[list[CapacityRequest]]:
 def _why(group: RequestGroup) -> str:
     pods = ", ".join(str(one.pod.key) for one in group.requests[:3])
     more = f" and {len(group.requests) - 3} more" if len(group.requests) > 3 else ""
-    return f"insufficient GPU resources in pool {group.mapping.name}, auto-scaling triggered for {pods}{more}"
+    missing = scale_up_note(group.mapping.name, for_vm=group.requests[0].vm_nodes is not None)
+    return f"{missing} for {pods}{more}"

@@ -1,7 +1,8 @@
 """Failures recorded on waiting pods: their validity, and the time of the next attempt."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 
@@ -11,7 +12,7 @@ from ullage.decide.karpenter.node_pool_mapping import Chosen, choose
 from ullage.decide.karpenter.policy import KarpenterPolicy
 from ullage.model.intents import RecordFailure
 from ullage.model.karpenter import CapacityRequest
-from ullage.model.karpenter_failure import FailureKind, RecordedFailure, RequestFailure
+from ullage.model.karpenter_failure import FailureKind, RecordedFailure, RefusedMapping, RequestFailure
 from ullage.model.units import Instant, after
 
 _decode = msgspec.json.Decoder(RecordedFailure).decode
@@ -23,6 +24,18 @@ def read_failure(text: str) -> RecordedFailure | None:
         return _decode(text) if text else None
     except msgspec.DecodeError:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """Mapping that a failed smart pod asked, and those that had no capacity before it in the same round."""
+
+    mapping: str = ""
+    exhausted: tuple[str, ...] = ()
+
+
+UNTRIED = Tried()
+"""The failure is about no mapping that was asked."""
 
 
 class SmartPodRetries:
@@ -48,49 +61,120 @@ class SmartPodRetries:
         failure = request.failure
         return failure if failure is not None and failure.fingerprint == self.fingerprint(request) else None
 
-    def record(
+    def choose(
+        self, request: CapacityRequest, exhausted: Sequence[str] = (), in_flight: Mapping[str, int] | None = None
+    ) -> Chosen | RequestFailure:
+        """Choose the mapping to ask next: none that refused the request, and none that is exhausted."""
+        known = self.recorded(request)
+        return self._choose(request, () if known is None else known.refused, exhausted, in_flight)
+
+    def _choose(
         self,
         request: CapacityRequest,
-        failure: RequestFailure,
-        attempts: int,
-        *,
-        now: Instant,
+        refused: Sequence[RefusedMapping],
         exhausted: Sequence[str] = (),
+        in_flight: Mapping[str, int] | None = None,
+    ) -> Chosen | RequestFailure:
+        names = {one.mapping for one in refused}
+        left = [one for one in self._policy.mappings if one.name not in names]
+        if refused and not left:
+            return RequestFailure(refused[-1].reason, refused[-1].message)
+        return choose(request, left, self._facts.node_pools, passed_over=exhausted, in_flight=in_flight)
+
+    def record(
+        self, request: CapacityRequest, failure: RequestFailure, attempts: int, *, now: Instant, tried: Tried = UNTRIED
     ) -> RecordFailure | None:
         """Intent that records the failure on the waiting pod; None if it is recorded already."""
-        known = self.recorded(request)
-        said = None if known is None else (known.reason, known.message, known.attempts)
-        if said == (failure.reason, failure.message, attempts):
+        known, refused = self.recorded(request), self._refused(request, failure, tried)
+        retry_at, left_out = self._again(request, failure, attempts, refused, tried, now)
+        message = failure.message if retry_at else self._all_words(request, failure, refused)
+        said = None if known is None else (known.reason, known.message, known.attempts, known.refused)
+        if said == (failure.reason, message, attempts, refused):
             return None
-        retry_at, left_out = self._again(request, failure, attempts, exhausted, now)
         written = RecordedFailure(
             reason=failure.reason,
-            message=failure.message,
+            message=message,
             attempts=attempts,
             retry_at=Instant(retry_at),
             fingerprint=self.fingerprint(request),
             at=now,
             exhausted=left_out,
+            refused=refused,
         )
-        return RecordFailure(pod=request.pod, failure=written, why=f"{failure.reason.value}: {failure.message}")
+        return RecordFailure(pod=request.pod, failure=written, why=f"{failure.reason.value}: {message}")
 
-    def _fits_limits(self, request: CapacityRequest) -> bool:
+    def goes_on(self, request: CapacityRequest, failure: RequestFailure, tried: Tried, *, now: Instant) -> bool:
+        """True if the request is asked for again by itself, at a mapping that has not refused it."""
+        return self._again(request, failure, 1, self._refused(request, failure, tried), tried, now)[0] > 0
+
+    def _refused(self, request: CapacityRequest, failure: RequestFailure, tried: Tried) -> tuple[RefusedMapping, ...]:
+        """Mappings that refused the request for good, with this failure. One of another gang member refuses nothing."""
+        known = self.recorded(request)
+        before = () if known is None else known.refused
+        if not tried.mapping or failure.kind is not FailureKind.PERMANENT or failure.cause is not None:
+            return before
+        others = (one for one in before if one.mapping != tried.mapping)
+        return (*others, RefusedMapping(tried.mapping, failure.reason, failure.message))
+
+    def _all_words(self, request: CapacityRequest, failure: RequestFailure, refused: Sequence[RefusedMapping]) -> str:
+        """Sentence for a request that is over: the word of each mapping that was asked, or that cannot be asked now."""
+        words = [f"{one.mapping}: {one.message}" for one in refused]
+        if failure.message not in (one.message for one in refused):
+            words.insert(0, failure.message)
+        left = self._choose(request, refused)
+        if refused and isinstance(left, RequestFailure) and left.kind is FailureKind.UNAVAILABLE:
+            words.append(left.message)
+        return "; ".join(words) if len(words) > 1 else failure.message
+
+    def _fits_limits(self, request: CapacityRequest, refused: Sequence[RefusedMapping]) -> bool:
         """True if the limits allow the request now.
 
         Within one batch Karpenter counts every NodeClaim as its largest candidate: the next batch may have room.
         """
-        return isinstance(choose(request, self._policy.mappings, self._facts.node_pools), Chosen)
+        return isinstance(self._choose(request, refused), Chosen)
 
     def _again(
-        self, request: CapacityRequest, failure: RequestFailure, attempts: int, exhausted: Sequence[str], now: Instant
+        self,
+        request: CapacityRequest,
+        failure: RequestFailure,
+        attempts: int,
+        refused: Sequence[RefusedMapping],
+        tried: Tried,
+        now: Instant,
     ) -> tuple[Instant, tuple[str, ...]]:
         """Return the instant of the next attempt (0: only after a change), and the mappings that it leaves out."""
+        if failure.kind is FailureKind.PERMANENT and tried.mapping:
+            if failure.cause is not None:
+                return (now if failure.goes_on else Instant(0.0)), ()
+            return self._after_refusal(request, attempts, refused, tried.exhausted, now)
         if failure.kind in (FailureKind.PERMANENT, FailureKind.UNAVAILABLE):
             return Instant(0.0), ()
-        if failure.kind is FailureKind.LIMITS and not self._fits_limits(request):
+        if failure.kind is FailureKind.LIMITS and not self._fits_limits(request, refused):
             return after(now, self._policy.longest_backoff), ()
-        if failure.kind is FailureKind.CAPACITY and exhausted:
-            others = choose(request, self._policy.mappings, self._facts.node_pools, passed_over=exhausted)
-            if isinstance(others, Chosen):
+        is_without_room = failure.kind is FailureKind.LIMITS and attempts >= self._policy.max_retry_attempts
+        if tried.mapping and (is_without_room or failure.kind is FailureKind.CAPACITY):
+            exhausted = (*tried.exhausted, tried.mapping)
+            if isinstance(self._choose(request, refused, exhausted), Chosen):
                 return now, tuple(sorted(exhausted))
         return after(now, self._policy.backoff(attempts)), ()
+
+    def _after_refusal(
+        self,
+        request: CapacityRequest,
+        attempts: int,
+        refused: Sequence[RefusedMapping],
+        exhausted: Sequence[str],
+        now: Instant,
+    ) -> tuple[Instant, tuple[str, ...]]:
+        """Return the instant of the next attempt after a mapping refused the request for good: another is asked.
+
+        Mappings without capacity, or at their limits, are asked again later. Without any the request is over.
+        """
+        if isinstance(self._choose(request, refused, exhausted), Chosen):
+            return now, tuple(sorted(exhausted))
+        left = self._choose(request, refused)
+        if isinstance(left, Chosen):
+            return after(now, self._policy.backoff(attempts)), ()
+        if left.kind is FailureKind.LIMITS:
+            return after(now, self._policy.longest_backoff), ()
+        return Instant(0.0), ()

@@ -107,6 +107,7 @@ def create_smart_pod(group: RequestGroup, policy: KarpenterPolicy, *, why: str) 
         active_deadline=policy.longest_run(in_gang=group.requests[0].gang is not None),
         pods=tuple(one.pod for one in group.requests),
         why=why,
+        for_vm=group.requests[0].vm_nodes is not None,
     )
 
 

@@ -94,11 +94,11 @@ def hold(snapshot: ClusterSnapshot, pod: Pod, placement: Placement) -> None:
     choice = placement.choice
     volumes = _volumes_for(pod, placement.node, snapshot) if pod.shape.claims else ()
     if choice is None:
-        snapshot.place(pod, placement.node, volumes=volumes)
+        snapshot.assume(pod, placement.node, volumes=volumes)
     else:
         if choice.instances != pod.gpu_instances:
             pod = msgspec.structs.replace(pod, gpu_instances=choice.instances)
-        snapshot.place(pod, placement.node, choice.ids, choice.share_milli, volumes)
+        snapshot.assume(pod, placement.node, choice.ids, choice.share_milli, volumes)
 
 
 def _volumes_for(pod: Pod, node: str, snapshot: ClusterSnapshot) -> tuple[AssumedVolume, ...]:

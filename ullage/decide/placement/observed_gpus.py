@@ -19,7 +19,7 @@ from ullage.model.lease import GpuLease
 from ullage.model.pod import Phase, Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape, asking_for, interned
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Milli
 from ullage.state.cluster import ClusterState
 from ullage.state.device_columns import NodeKindCode
 from ullage.state.dra_allocations import ABOVE_ALL
@@ -99,13 +99,13 @@ def hold_in_use(snapshot: ClusterSnapshot, nodes: Iterable[str]) -> None:
         row, inventory = snapshot.columns.rows.get(node), snapshot.state.inventories.get(node)
         leased = row is not None and snapshot.columns.gpus.kind.item(row) == NodeKindCode.LEASED
         for key in [key for key in snapshot.pods_on(node) if key.namespace == IN_USE]:
-            snapshot.remove(key)
+            snapshot.forget(key)
         if row is None or inventory is None or not leased:
             continue
         for one in inventory.devices:
             left = MILLI_GPU - snapshot.columns.gpus.held.item(row, one.id) if 0 <= one.id < MOST_DEVICES else 0
             if left > 0 and one.in_use_by and _is_used_by_others(one, node, snapshot):
-                snapshot.place(_user(node, one.id), node, (one.id,), left)
+                snapshot.assume(_user(node, one.id), node, (one.id,), Milli(left))
 
 
 def _is_used_by_others(device: Device, node: str, snapshot: ClusterSnapshot) -> bool:
@@ -154,7 +154,7 @@ def account_for_bound(snapshot: ClusterSnapshot, among: Iterable[Pod] | None = N
         shape = pod.shape if claim is None else asking_for(pod.shape, claim.ask)
         ids = pod.gpu_ids or _seen(pod, claim, snapshot.state)
         if ids != pod.gpu_ids or shape is not pod.shape:
-            snapshot.place(replace(pod, shape=shape), pod.node, ids, pod.gpu_share)
+            snapshot.assume(replace(pod, shape=shape), pod.node, ids, pod.gpu_share)
         if not ids and snapshot.columns.gpus.kind[row] == NodeKindCode.LEASED:
             unknown.append(pod.key)
     return unknown

@@ -34,7 +34,8 @@ KEPT_FOR = 5.0
 """Seconds for which a known obstacle is not looked for again while only nodes changed, not the reasons they give."""
 
 _TOO_SMALL, _FULL = CODE[Reason.NODE_TOO_SMALL], CODE[Reason.INSUFFICIENT_RESOURCES]
-_NO_GPUS = CODE[Reason.NO_GPUS]
+_NO_GPUS, _UNREPORTED = CODE[Reason.NO_GPUS], CODE[Reason.INVENTORY_MISSING]
+_UNLABELLED = CODE[Reason.NODE_SELECTOR_MISMATCH]
 _STARTING, _UNREADY = CODE[Reason.NODE_STARTING], CODE[Reason.NODE_NOT_READY]
 _CORDONED, _TAINTED = CODE[Reason.NODE_UNSCHEDULABLE], CODE[Reason.TAINT_NOT_TOLERATED]
 _OF_STATE = UNREADY_TAINTS | {UNSCHEDULABLE.key}
@@ -105,7 +106,7 @@ def find_obstacle(engine: PlacementEngine, pod: Pod, *, now: Instant, closed: Co
     rejected = _without_implied(engine.rejections(pod, now=now), pod, engine.snapshot)
     if closed is not None:
         rejected += [RejectedRows(code, closed == code) for code in np.unique(closed).tolist() if code != FITS]
-    found = _distances(rejected, columns.size)
+    found = _distances(rejected, columns.size, _newcomers(rejected, columns.size))
     order = columns.by_name
     if not len(order):
         return Obstacle(None)
@@ -131,11 +132,20 @@ def find_obstacle(engine: PlacementEngine, pod: Pod, *, now: Instant, closed: Co
     )
 
 
+def _newcomers(rejected: list[RejectedRows], size: int) -> npt.NDArray[np.bool_]:
+    """Rows of nodes of which too little is known to say that they could take the pod, if only it chose them."""
+    found = np.zeros(size, np.bool_)
+    for code, rows, _ in rejected:
+        found |= rows if code in (_STARTING, _UNREPORTED) else False
+    return found
+
+
 def _without_implied(rejected: list[RejectedRows], pod: Pod, snapshot: ClusterSnapshot) -> list[RejectedRows]:
     """Rejections without those that another one says better.
 
     A node that is too small is not also full; a node that lacks nothing but GPUs says what its GPUs lack; a node that
-    is starting has no GPUs yet; and the taint of a cordoned node, or of one that is not ready, is no reason of its own.
+    is starting has no GPUs yet, unless it counts some; and the taint of a cordoned node, or of one that is not ready,
+    is no reason of its own.
     """
     size = snapshot.columns.size
     unsuitable, lacking, small, starting, closed = (np.zeros(size, np.bool_) for _ in range(5))
@@ -146,11 +156,11 @@ def _without_implied(rejected: list[RejectedRows], pod: Pod, snapshot: ClusterSn
         starting |= rows if code == _STARTING else False
         closed |= rows if code in (_STARTING, _UNREADY, _CORDONED) else False
     others_fit, others_free = _without_gpus(pod, snapshot)
-    open_else = masks.by_taints(
-        snapshot, lambda taints: untolerated(pod.shape, tuple(t for t in taints if t.key not in _OF_STATE)) is None
+    open_else = masks.by_condition(
+        snapshot, lambda one: untolerated(pod.shape, tuple(t for t in one.taints if t.key not in _OF_STATE)) is None
     )
     kept = {
-        _TOO_SMALL: ~((unsuitable | starting) & others_fit),
+        _TOO_SMALL: ~((unsuitable | starting) & others_fit) | (_newcomers(rejected, size) & _counts_gpus(snapshot)),
         _FULL: ~(small | (lacking & others_free)),
         _UNREADY: ~starting,
         _TAINTED: ~(closed & open_else),
@@ -163,14 +173,21 @@ def _without_implied(rejected: list[RejectedRows], pod: Pod, snapshot: ClusterSn
     ]
 
 
+def _counts_gpus(snapshot: ClusterSnapshot) -> npt.NDArray[np.bool_]:
+    """Rows whose kubelet counts GPUs."""
+    columns = snapshot.columns
+    ((index, _),) = columns.needs([(GPU, 1)])
+    counted: npt.NDArray[np.bool_] = columns.allocatable[index, : columns.size] > 0
+    return counted
+
+
 def _without_gpus(pod: Pod, snapshot: ClusterSnapshot) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """Rows that have, and that have free, all the pod requests but GPUs."""
     columns = snapshot.columns
     fit, free = np.ones(columns.size, np.bool_), np.ones(columns.size, np.bool_)
     for index, amount in columns.needs([(name, amount) for name, amount in pod.shape.requests if name != GPU]):
-        offered = columns.allocatable[index, : columns.size]
-        fit &= offered >= amount
-        free &= offered - columns.used[index, : columns.size] >= amount
+        fit &= columns.allocatable[index, : columns.size] >= amount
+        free &= columns.free[index, : columns.size] >= amount
     return fit, free
 
 
@@ -192,7 +209,7 @@ class KnownObstacles:
         """The obstacle of a pod that nodes refused for these reasons."""
         kind, said = (pod.shape, pod.key.namespace), frozenset(reasons)
         version = engine.snapshot.columns.renewed.version
-        if engine.snapshot.refusals.about(pod):  # pods on nodes that avoid this one: its labels count
+        if engine.snapshot.placed.refusals.about(pod):  # pods on nodes that avoid this one: its labels count
             return find_obstacle(engine, pod, now=now, closed=closed)
         known = self._known.pop(kind, None)
         if known is None or known[0] != said or (known[1] != version and now - known[2] >= KEPT_FOR):
@@ -212,12 +229,15 @@ class _Distances:
     """By row: place in the list of rejections of the farthest one, the first of equals."""
 
 
-def _distances(rejected: list[RejectedRows], size: int) -> _Distances:
+def _distances(rejected: list[RejectedRows], size: int, newcomers: npt.NDArray[np.bool_]) -> _Distances:
+    """Distances of all rows. A newcomer with other labels is as far as a node of another kind: it hides none."""
     worst, count, place = (np.zeros(size, np.int64) for _ in range(3))
     for number, (code, rows, lasting) in sorted(enumerate(rejected), key=lambda entry: entry[1].code):
-        distance = nearness(REASONS[code], lasting=lasting) + 1
+        distance = np.full(size, nearness(REASONS[code], lasting=lasting) + 1)
+        if code == _UNLABELLED:
+            distance[newcomers] = CuredBy.OTHER_NODES + 1
         farther = rows & (distance > worst)
-        worst[farther] = distance
+        worst[farther] = distance[farther]
         place[farther] = number
         count[rows] += 1
     return _Distances(worst, count, place)

@@ -27,7 +27,7 @@ from ullage.model.pod import Pod
 from ullage.model.quota import QuotaLimits, QuotaUsage, strictest
 from ullage.model.resources import GPU, MILLI
 from ullage.model.stepper import Stepper
-from ullage.model.units import Seconds
+from ullage.model.units import Bytes, Seconds
 from ullage.model.verdict import Reason, Verdict
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -42,7 +42,7 @@ _WHOLE, _PARTS = "\n gpus", "\n shares"
 ROWS_PER_STEP = 50
 """Rows counted in one step of a warm-up."""
 
-Product = tuple[str, int]
+Product = tuple[str, Bytes]
 """A model, and the memory of such a GPU."""
 
 
@@ -71,7 +71,7 @@ def together(usages: Iterable[QuotaUsage]) -> QuotaUsage:
     return QuotaUsage(gpus=gpus, by_model=tuple(sorted(by_model.items())), shares=shares)
 
 
-def least_taken(ask: DeviceRequest, model: str = "", memory: int = 0) -> QuotaUsage:
+def least_taken(ask: DeviceRequest, model: str = "", memory: Bytes = Bytes(0)) -> QuotaUsage:
     """Least usage of a device request on GPUs of this product; on any product if none is named."""
     if ask.exclusivity is Exclusivity.EXCLUSIVE:
         named = model or ("" if ALTERNATIVES in ask.model else ask.model)  # one of several may be allowed
@@ -241,7 +241,7 @@ class QuotaTable:
 def _suitable(products: tuple[Product, ...], asks: list[DeviceRequest]) -> list[Product]:
     """Products whose names suit all device requests; one unnamed product if none is known or suits."""
     fit = [product for product in products if all(capable(ask, product[0]) is None for ask in asks)]
-    return fit or [("", 0)]
+    return fit or [("", Bytes(0))]
 
 
 def _held(exclusivity: Exclusivity, choice: DeviceChoice, devices: Mapping[int, Device]) -> QuotaUsage:
@@ -262,7 +262,7 @@ def _counted(count: int, devices: Mapping[int, Device]) -> QuotaUsage:
     return QuotaUsage(gpus=count, by_model=((models.pop(), count),) if len(models) == 1 else ())
 
 
-def _part(memory: int, of: int) -> int:
+def _part(memory: Bytes, of: int) -> int:
     """Part in thousandths, rounded up; 1 if the whole is not known."""
     return -(-MILLI_GPU * memory // of) if of else 1
 

@@ -14,6 +14,7 @@ from ullage.decide.placement.score.gpu_scorer import GpuDemand, ScoreColumns
 from ullage.model.claim import DeviceRequest, Exclusivity
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
 from ullage.model.resources import GPU, MILLI
+from ullage.model.units import Bytes
 from ullage.model.verdict import Verdict
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -102,13 +103,13 @@ class ScoreView:
         if known is None or len(known.milli) != self.models:
             if len(self._demands) >= MOST_DEMANDS:
                 self._demands.clear()
-            milli = (0, *(self._taken(ask, model, memory) for model, memory in self._models))
+            milli = (0, *(self._taken(ask, model, Bytes(memory)) for model, memory in self._models))
             # MIG instances are cut from GPUs that are never given whole: of those they take nothing.
             whole = ask is not None and ask.exclusivity is not Exclusivity.MIG
             known = self._demands[key] = GpuDemand(cpu, ask.count if ask is not None and whole else 0, milli)
         return known
 
-    def _taken(self, ask: DeviceRequest | None, model: str, memory: int) -> int:
+    def _taken(self, ask: DeviceRequest | None, model: str, memory: Bytes) -> int:
         """Thousandths taken of each GPU of this model; 0 if the model does not suit."""
         if ask is None or ask.exclusivity is Exclusivity.MIG:
             return 0

@@ -63,7 +63,8 @@ def moving_vm(pod: Pod, snapshot: ClusterSnapshot) -> Pod | Verdict:
         return ready
     amounts = ready.shape.vm
     if vm.scaling:
-        amounts = amounts.at_least(vm.maximum if pod.vm.approved is None else pod.vm.approved)
+        known = pod.vm.approved if vm.admits(pod.vm.approved) else None
+        amounts = amounts.at_least(known or vm.maximum)
     shape = interned(replace(ready.shape, vm=amounts, vm_watermark=True))
     return replace(ready, shape=shape, vm=replace(ready.vm, approved=amounts))
 

@@ -45,10 +45,10 @@ class Assumptions:
         snapshot = self.engine.snapshot
         with snapshot.what_if():
             for key in self._gone:
-                snapshot.remove(key)
+                snapshot.forget(key)
             for pod, node, placement in self._placed.values():
                 if placement is None:
-                    snapshot.place(pod, node)  # its devices are not known, its number counts
+                    snapshot.assume(pod, node)  # its devices are not known, its number counts
                 else:
                     hold(snapshot, pod, placement)
             yield

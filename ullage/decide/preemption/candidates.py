@@ -80,9 +80,7 @@ def _curable_nodes(given: Assumptions, protection: VictimProtection, pod: Pod) -
         curable = np.isin(codes, CURABLE)
         rows = np.flatnonzero(curable if protection.closed is None else curable & (protection.closed == FITS))
         needs = columns.indexed(pod.shape.requests)
-        missing = np.array(
-            [amount - columns.allocatable[index, rows] + columns.used[index, rows] for index, amount in needs]
-        )
+        missing = np.array([amount - columns.free[index, rows] for index, amount in needs])
         plain = np.isin(codes[rows], PLAIN) & _looks_at_nobody(engine, pod)
     names = [columns.names[row] for row in rows.tolist()]
     shortages: list[list[int]] = missing.T.tolist() if needs else [[]] * len(names)
@@ -93,7 +91,7 @@ def _looks_at_nobody(engine: PlacementEngine, pod: Pod) -> bool:
     """True if only amounts and GPUs can keep the pod off a node: no pod rules, host ports or volume claims."""
     shape = pod.shape
     looks = shape.looks_at_itself or shape.host_ports or shape.claims
-    return not looks and not engine.snapshot.refusals.about(pod)
+    return not looks and not engine.snapshot.placed.refusals.about(pod)
 
 
 def could_get_devices(engine: PlacementEngine, protection: VictimProtection, pod: Pod, node: str) -> bool:

@@ -70,7 +70,7 @@ def _placed_or_preempting(given: Assumptions, pod: Pod, around: PreemptionContex
     """Assume the member on free room, or on room made by preemption."""
     engine = given.engine
     with given.trial():
-        free = engine.place(pod, now=given.now)
+        free = engine.place(pod, now=given.now, closed=around.closed)
     if isinstance(free, Placement):
         given.place(pod, free)
         return Preempt(pod=pod.key, uid=pod.uid, node=free.node, victims=(), why="free, and kept for its gang")
@@ -103,7 +103,7 @@ def _with_some_kept(
     for spared in clearings if len(clearings) > 1 else ():
         fewer = [one for one in going if one is not spared]
         victims = {victim.pod: None for one in fewer for victim in one.victims}
-        nodes = yield from _nodes_without(nominated, [*victims, *sorted(around.leaving)], gang)
+        nodes = yield from _nodes_without(nominated, [*victims, *sorted(around.leaving)], gang, around)
         if nodes is not None:
             going, found = fewer, _nominated(nodes, fewer)
     return found
@@ -126,7 +126,7 @@ def _with_less_lost(
 
     def tried(gone: Sequence[Pod]) -> Stepper[list[tuple[Pod, str]] | None]:
         keys = [*(pod.key for pod in gone), *sorted(around.leaving)]
-        places = yield from _nodes_without(nominated, keys, gang)
+        places = yield from _nodes_without(nominated, keys, gang, around)
         return _nodes_together(nominated, keys, gang, around) if places is None and small else places
 
     better = yield from with_less_lost(nominated, gang, around, victims, tried)
@@ -143,7 +143,7 @@ def _eviction(pod: Pod, why: str) -> Preempt:
 
 
 def _nodes_without(
-    nominated: Assumptions, gone: Collection[ObjectKey], gang: GangRequest
+    nominated: Assumptions, gone: Collection[ObjectKey], gang: GangRequest, around: PreemptionContext
 ) -> Stepper[list[tuple[Pod, str]] | None]:
     """Nodes of all members the gang needs, once these pods are gone; None if too few members fit."""
     meter, nodes = StepMeter(), list[tuple[Pod, str]]()
@@ -151,7 +151,7 @@ def _nodes_without(
     given.remove(gone)
     for pod in largest_first(gang.pending):
         with given.trial():
-            placement = given.engine.place(pod, now=given.now)
+            placement = given.engine.place(pod, now=given.now, closed=around.closed)
         if isinstance(placement, Placement):
             given.place(pod, placement)
             nodes.append((pod, placement.node))

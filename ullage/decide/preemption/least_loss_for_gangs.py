@@ -120,7 +120,7 @@ class _Room:
         self._rows, self._size, self._needed = columns.rows, max(1, min(requested)), len(requested)
         index = columns.resource(GPU)
         whole = np.where(columns.gpus.free == MILLI_GPU, MILLI_GPU, 0).sum(axis=1)
-        self._free = np.maximum(whole, columns.allocatable[index] - columns.used[index])
+        self._free = np.maximum(whole, columns.free[index])
         self._all = int((self._free // self._size).sum())
         self._missing = sum(requested) - int(self._free.sum())
 

@@ -31,7 +31,7 @@ def place_nominated(engine: PlacementEngine, pod: Pod, nominated: Iterable[Pod],
     for other in ahead:
         placement = placement_to_be(engine, other, now=now)
         if placement is None:
-            snapshot.place(other, other.nominated)  # its devices are not known, its number counts
+            snapshot.assume(other, other.nominated)  # its devices are not known, its number counts
         else:
             hold(snapshot, other, placement)
     return bool(ahead)
@@ -69,7 +69,7 @@ def placement_to_be(engine: PlacementEngine, pod: Pod, *, now: Instant) -> Place
         for gone in (_nobody, _leaving, _lower):
             for other in list(engine.snapshot.pods_on(pod.nominated).values()):
                 if gone(other, pod):
-                    engine.snapshot.remove(other.key)
+                    engine.snapshot.forget(other.key)
             placement = engine.place_on(pod, pod.nominated, now=now)
             if isinstance(placement, Placement):
                 return placement

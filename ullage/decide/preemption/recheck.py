@@ -51,9 +51,9 @@ def _are_needed_and_enough(
         for action in actions:
             for other in list(snapshot.pods_on(action.node).values()):
                 if other.deleting or other.key in around.leaving:
-                    snapshot.remove(other.key)
+                    snapshot.forget(other.key)
             for victim in action.victims:
-                snapshot.remove(victim.pod)
+                snapshot.forget(victim.pod)
         return _fit_all(engine, actions, pods, now)
 
 

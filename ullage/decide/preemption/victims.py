@@ -144,7 +144,7 @@ class VictimSelector:
         with self._given.trial():
             for pod in list(self._snapshot.pods_on(node).values()):
                 if self._protection.leaves(pod) or self._protection.lower(pod):
-                    self._snapshot.remove(pod.key)
+                    self._snapshot.forget(pod.key)
             return self._fits(node)
 
     def _plans(self, node: str) -> Iterator[list[EvictionUnit]]:
@@ -195,11 +195,11 @@ class VictimSelector:
 
     def _remove(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
-            self._snapshot.remove(pod.key)
+            self._snapshot.forget(pod.key)
 
     def _put_back(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
-            self._snapshot.place(pod, pod.node, pod.gpu_ids, pod.gpu_share)
+            self._snapshot.assume(pod, pod.node, pod.gpu_ids, pod.gpu_share)
 
 
 def would_suit(engine: PlacementEngine, pod: Pod, node: str, gone: Iterable[Pod]) -> bool:

@@ -4,13 +4,12 @@ Remembered by one process: protected nodes, back-off of deletions, and since whe
 """
 
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import Any
 
 from msgspec.structs import replace
 
 from ullage.config.settings import ProvisioningSettings, Settings
-from ullage.decide.provisioning.pending import buys_for, pending_in_steps
+from ullage.decide.provisioning.pending import buys_for
 from ullage.decide.provisioning.planner import FleetFacts, FleetPlan, plan_fleet_in_steps
 from ullage.decide.provisioning.purchase_state import (
     DeleteBackoff,
@@ -20,7 +19,7 @@ from ullage.decide.provisioning.purchase_state import (
     settle_purchase,
 )
 from ullage.decide.provisioning.sightings import Sightings
-from ullage.decide.provisioning.vm_demand import vms_in_need
+from ullage.decide.provisioning.vm_demand import pending_and_vms_in_steps
 from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import FactEvent, Updated
 from ullage.model.instance import Instance
@@ -49,15 +48,17 @@ A GPU that is held for longer is in quarantine, and pending pods need another.
 class ProvisioningCore:
     """Plans over one snapshot. `observe`, `plan` and `settle` change what is remembered; all else only reads."""
 
-    def __init__(self, snapshot: ClusterSnapshot, settings: Settings) -> None:
+    def __init__(
+        self, snapshot: ClusterSnapshot, settings: Settings, served_elsewhere: Callable[[Pod], bool] = lambda _: False
+    ) -> None:
+        """`served_elsewhere`: true for a pod, or the supposed target of a VM, that another system buys a node for."""
         self.planned: FleetPlan | None = None
         """Last plan; None while there is no pool."""
         self.snapshot = snapshot
         self.assigner = PodAssigner(snapshot)
         self._settings = settings.provisioning
         self._buys_for = buys_for(settings.scheduler_names)
-        self.served_elsewhere: Callable[[Pod], bool] = lambda _: False
-        """True for a pod, or the supposed target of a VM, that another system buys a node for."""
+        self._served_elsewhere = served_elsewhere
         self._sightings = Sightings()
         self._deletes = DeleteBackoff()
         self._protected: dict[str, Steady] = {}
@@ -101,9 +102,10 @@ class ProvisioningCore:
 
     def plan(self, fleet: FleetFacts, *, now: Instant) -> Stepper[FleetPlan]:
         """Decide on every pool, in steps. Events and outcomes may come between them."""
-        waiting = yield from pending_in_steps(self.assigner, self._counts)
-        moving = filter(lambda pod: not self.served_elsewhere(pod), vms_in_need(self.snapshot))
-        pending, leaving = chain(waiting, moving), sorted(fleet.leaving)
+        pending = yield from pending_and_vms_in_steps(
+            self.assigner, self._counts, lambda vm: not self._served_elsewhere(vm)
+        )
+        leaving = sorted(fleet.leaving)
         steps = plan_fleet_in_steps(
             self.assigner.engine, fleet, pending, now=now, lifted=lambda: self.snapshot.leases.lifted(leaving)
         )
@@ -142,7 +144,7 @@ class ProvisioningCore:
 
     def _counts(self, pod: Pod) -> bool:
         """True if nodes are bought for this pod. Not for one that holds its GPUs already: its bind is under way."""
-        return self._buys_for(pod) and not self.snapshot.leases.holds(pod.uid) and not self.served_elsewhere(pod)
+        return self._buys_for(pod) and not self.snapshot.leases.holds(pod.uid) and not self._served_elsewhere(pod)
 
 
 def can_change_plan(event: FactEvent[Any]) -> bool:

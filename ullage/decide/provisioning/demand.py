@@ -38,7 +38,7 @@ from ullage.model.pod import Pod
 from ullage.model.provisioner import DELETION_TAINT, FleetBudget, PoolNode
 from ullage.model.shape import Shape
 from ullage.model.stepper import Stepper, finish, sort_in_steps
-from ullage.model.units import Instant, Seconds
+from ullage.model.units import Instant, Milli, Seconds
 
 NO_BUDGET = FleetBudget()
 
@@ -137,11 +137,11 @@ class _Search:
         """Add upcoming nodes as they will be: without a Node yet, not ready, without GPUs; and excused silent nodes."""
         for pool in self.offers.pools:
             for node in pool.nodes:
-                if node.coming and not node.lost:
+                if node.upcoming and not node.failed_to_register:
                     self._draw(pool, node)
                 elif node.silence_excused:
                     self._draw_as_reported(node)
-                if self._meter.spend(Seconds(OPEN_COST if node.coming or node.silence_excused else 0.0)):
+                if self._meter.spend(Seconds(OPEN_COST if node.upcoming or node.silence_excused else 0.0)):
                     yield self._meter.take()
 
     def _draw(self, pool: Pool, node: PoolNode) -> None:
@@ -212,7 +212,7 @@ class _Search:
     def _assume(self, pod: Pod, placement: Placement) -> None:
         before = self._assumed.get(placement.node, NOBODY)
         self._placed_on[pod.key] = placement.node
-        self._assumed[placement.node] = AssumedUse(milli=before.milli + self._use(pod), pods=before.pods + 1)
+        self._assumed[placement.node] = AssumedUse(milli=Milli(before.milli + self._use(pod)), pods=before.pods + 1)
 
     def _use(self, pod: Pod) -> int:
         return gpu_use(self._snapshot.pods.get(pod.key, pod))

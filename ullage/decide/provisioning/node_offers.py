@@ -195,7 +195,7 @@ class NodeOffers:
         """Open the nodes pools lack to their minSize, as far as they may buy."""
         for pool in self.pools:
             limits, zones = pool.provisioner.thresholds, pool.provisioner.template.zones
-            for _ in range(limits.min_size - sum(not node.lost for node in pool.nodes)):
+            for _ in range(limits.min_size - sum(not node.failed_to_register for node in pool.nodes)):
                 self.open(pool, zones[0] if len(zones) == 1 else "", to_minimum=True)
                 if self.meter.spend(Seconds(OPEN_COST)):
                     yield self.meter.take()

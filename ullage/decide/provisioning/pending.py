@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection
 
+from ullage.decide.gang.membership import gang_of
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.scheduling.assignment import PodAssigner, queue_order, waits
 from ullage.model.fact_event import ObjectKey
@@ -60,7 +61,7 @@ def _turn_of(pod: Pod, assigner: PodAssigner, counts: Callable[[Pod], bool], see
     ready = assigner.entitled(pod)
     if not isinstance(ready, Pod):
         return None
-    gang = assigner.gang_of(pod)
+    gang = gang_of(pod, assigner.snapshot.state)
     if gang is None:
         return ready
     if gang in seen:

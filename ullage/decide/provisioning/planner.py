@@ -139,7 +139,7 @@ def _demand(
 def search_cost(engine: PlacementEngine, pools: Sequence[Pool], pending: Sequence[PodOrGang]) -> Seconds:
     """Modelled CPU seconds of a search for demand: pods are placed, and upcoming nodes drawn."""
     drawn = sum(
-        node.coming or node.silence_excused or node.marked_for_deletion for pool in pools for node in pool.nodes
+        node.upcoming or node.silence_excused or node.marked_for_deletion for pool in pools for node in pool.nodes
     )
     return Seconds(len(pending) * (PLACE_COST + ROW_COST * engine.snapshot.columns.size) + drawn * OPEN_COST)
 

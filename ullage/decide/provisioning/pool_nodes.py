@@ -23,7 +23,7 @@ from ullage.model.provisioner import (
 )
 from ullage.model.resources import GPU, whole_gpus
 from ullage.model.stepper import StepMeter, Stepper, finish
-from ullage.model.units import Instant, Seconds
+from ullage.model.units import Instant, Milli, Seconds
 from ullage.state.external_leases import NOWHERE
 from ullage.state.snapshot import ClusterSnapshot
 
@@ -51,7 +51,7 @@ A Node that was deleted may come back in this time, and a clock that was wrong a
 class AssumedUse:
     """Use of a node by pending pods: thousandths of GPUs, and number of pods."""
 
-    milli: int = 0
+    milli: Milli = Milli(0)
     pods: int = 0
 
 
@@ -202,10 +202,10 @@ class _Drawing:
             capacity=self._capacity if bare else node.allocatable[GPU],
             used=sum(gpu_use(pod) for pod in pods if not is_left_behind(pod)),
             empty=empty,
-            coming=not late and (is_coming(node) or (ours_to_give and not reported)),
+            upcoming=not late and (is_coming(node) or (ours_to_give and not reported)),
             # Not being ready for a while is no proof: it may have been ready for weeks.
             # Neither is having no GPUs, if its agent has reported some: a driver may be restarting.
-            lost=bare and late and empty and not reported and self._was_seen_long(sighting),
+            failed_to_register=bare and late and empty and not reported and self._was_seen_long(sighting),
             protected=protected or node.kept,
             delete_after=deletion_time(node),
             due_at=self.seen.due_at.get(node.name),
@@ -224,8 +224,8 @@ class _Drawing:
             since=since,
             capacity=self._capacity,
             registered=False,
-            coming=not late,
-            lost=late and self._was_seen_long(sighting),
+            upcoming=not late,
+            failed_to_register=late and self._was_seen_long(sighting),
             given_up_at=Instant(self.now + self._rejoin_time - sighting.seconds) if late else None,
             # First observed after its deadline: it is not known whether it ever was a node.
             departed=late and (sighting.had_node or sighting.age > self.provisioner.thresholds.boot_deadline),

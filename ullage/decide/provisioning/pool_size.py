@@ -49,7 +49,7 @@ def evaluate(
     `allowed` is the number that may be bought, where more than `maxSize` limits it; `pending` the number of pods they
     are for.
     """
-    alive = [node for node in nodes if not node.lost]
+    alive = [node for node in nodes if not node.failed_to_register]
     room = max(0, thresholds.max_size - len(nodes))
     room = room if allowed is None else min(room, allowed)
     missing = max(0, thresholds.min_size - len(alive))
@@ -94,7 +94,7 @@ def removal_order(node: PoolNode) -> tuple[bool, bool, int, Instant, str]:
 
 def size_in_use(nodes: Sequence[PoolNode], thresholds: PoolThresholds) -> int:
     """Largest size at which the pool meets its minimum utilization, if pods could be moved freely."""
-    return _largest_that_meets([node for node in nodes if not node.lost], thresholds)
+    return _largest_that_meets([node for node in nodes if not node.failed_to_register], thresholds)
 
 
 def _keep(nodes: Sequence[PoolNode], thresholds: PoolThresholds) -> tuple[int, str]:

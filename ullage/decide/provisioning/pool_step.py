@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from ullage.decide.provisioning.pool_node_state import check_steps
 from ullage.decide.provisioning.pool_nodes import rejoin_time
 from ullage.decide.provisioning.pool_size import PoolSize, removal_order, why_bought
 from ullage.model.intents import PoolIntent, ScaleUp, TaintForDeletion, TerminateInstance, Untaint
@@ -69,7 +70,9 @@ class _Pool:
     @property
     def going(self) -> list[PoolNode]:
         """Empty nodes marked for deletion, the next to be deleted first."""
-        marked_for_deletion = [node for node in self.nodes if node.marked_for_deletion and node.empty and not node.lost]
+        marked_for_deletion = [
+            node for node in self.nodes if node.marked_for_deletion and node.empty and not node.failed_to_register
+        ]
         return sorted(marked_for_deletion, key=lambda node: (node.goes_at, node.name))
 
     @property
@@ -99,6 +102,7 @@ def next_step(
     pool = _Pool(provisioner, nodes, evaluation, buy, now, deletes_at)
     for kind, rule in _RULES:
         if actions := rule(pool):
+            check_steps(actions, nodes)
             return PoolStep(
                 kind=kind,
                 actions=actions,
@@ -128,7 +132,7 @@ def _release_what_never_came(pool: _Pool) -> tuple[PoolIntent, ...]:
             departed=node.departed,
         )
         for node in sorted(pool.nodes, key=lambda node: node.name)
-        if node.lost
+        if node.failed_to_register
     )
 
 
@@ -157,7 +161,9 @@ def _ask_again(pool: _Pool) -> tuple[PoolIntent, ...]:
 
 
 def _untaint(pool: _Pool) -> tuple[PoolIntent, ...]:
-    occupied = [node for node in pool.nodes if node.marked_for_deletion and not node.empty and not node.lost]
+    occupied = [
+        node for node in pool.nodes if node.marked_for_deletion and not node.empty and not node.failed_to_register
+    ]
     excess = pool.going[pool.surplus :]
     in_use = [Untaint(node=node.name, why="a pod is on it or will be") for node in sorted(occupied, key=_name)]
     return (*in_use, *(Untaint(node=node.name, why=pool.evaluation.why_keep) for node in sorted(excess, key=_name)))
@@ -209,7 +215,9 @@ def _taint(pool: _Pool) -> tuple[PoolIntent, ...]:
         if node.empty
         and node.registered
         and node.instance  # a node without a known instance cannot be deleted
-        and not (node.marked_for_deletion or node.draining or node.coming or node.lost or node.protected)
+        and not (
+            node.marked_for_deletion or node.draining or node.upcoming or node.failed_to_register or node.protected
+        )
     ]
     at = pool.now + pool.provisioner.thresholds.scale_down_delay
     return tuple(
@@ -232,7 +240,7 @@ _RULES: tuple[tuple[PoolStepKind, _Rule], ...] = (
 def _wake_at(pool: _Pool) -> Instant | None:
     deadline, back_off = pool.provisioner.thresholds.boot_deadline, pool.provisioner.back_off
     instants = [pool.deletes_at, *(node.goes_at for node in pool.going)]
-    instants += [after(node.since, deadline) for node in pool.nodes if node.coming and not node.lost]
+    instants += [after(node.since, deadline) for node in pool.nodes if node.upcoming and not node.failed_to_register]
     instants += [node.given_up_at for node in pool.nodes if node.given_up_at is not None]
     if pool.evaluation.fresh:
         instants.append(pool.buy.not_before)

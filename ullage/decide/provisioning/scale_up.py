@@ -32,7 +32,7 @@ from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
 from ullage.model.stepper import Stepper
-from ullage.model.units import Seconds
+from ullage.model.units import Micros, Seconds
 from ullage.model.verdict import Reason
 
 UNPRICED = 1 << 62
@@ -49,7 +49,7 @@ class _Offer:
     names: tuple[str, ...]
     served: int
     idle: int
-    price: int
+    price: Micros
 
     @property
     def rank(self) -> tuple[int, int, int, tuple[str, ...]]:
@@ -145,7 +145,7 @@ def _offer(offers: NodeOffers, mark: Mark, served: int, names: tuple[str, ...]) 
     bought = sum(node.pool.provisioner.template.gpus.count * MILLI_GPU for node in opened)
     used = sum(gpu_use(pod) for node in opened for pod in offers.pods_on(node))
     price = sum(node.pool.provisioner.template.price or UNPRICED for node in opened)
-    return _Offer(names, served, max(0, bought - used), price)
+    return _Offer(names, served, max(0, bought - used), Micros(price))
 
 
 def _tried_gang(offers: NodeOffers, pools: Sequence[Pool], gang: GangRequest) -> Stepper[_Offer]:
@@ -208,7 +208,7 @@ def packs(offers: NodeOffers, pod: Pod) -> bool:
     """True if room alone decides on which new nodes of a pool the pod may go."""
     if pod.key.namespace in offers.quota_namespaces or not _packs(pod.shape):
         return False
-    return not offers.snapshot.refusals.about(pod)
+    return not offers.snapshot.placed.refusals.about(pod)
 
 
 @lru_cache(maxsize=4096)  # asked for every pod, of a few shapes

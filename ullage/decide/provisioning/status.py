@@ -24,7 +24,7 @@ def pool_status(plan: PoolPlan, *, before: LastDecision | None, now: Instant) ->
     return PoolStatus(
         current=plan.evaluation.current,
         target=plan.evaluation.target,
-        coming=sum(node.coming and not node.lost for node in plan.nodes),
+        coming=sum(node.upcoming and not node.failed_to_register for node in plan.nodes),
         utilization_percent=plan.evaluation.utilization_percent,
         tainted=tuple(
             (node.name, node.delete_after)

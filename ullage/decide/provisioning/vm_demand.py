@@ -4,14 +4,35 @@ The scheduler records the need on the VirtualMachine. Here it is placed like a p
 node if one has room by now, so that nothing is bought twice; on a new one otherwise.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
 from ullage.decide.placement.vm_pods import MOVED, moved_vm
+from ullage.decide.provisioning.pending import PodOrGang, pending_in_steps
+from ullage.decide.scheduling.assignment import PodAssigner, waits
 from ullage.model.fact_event import ObjectKey
 from ullage.model.pod import Pod
+from ullage.model.stepper import Stepper, finish
 from ullage.state.snapshot import ClusterSnapshot
+
+
+def pending_and_vms_in_need(
+    assigner: PodAssigner, counts: Callable[[Pod], bool] = waits, counts_vm: Callable[[Pod], bool] = lambda _pod: True
+) -> list[PodOrGang]:
+    """All that nodes may be bought for: pending pods and gangs in the order of the queue, then VMs in need of a node.
+
+    Who plans or explains purchases asks here, so that no two of them count differently.
+    """
+    return finish(pending_and_vms_in_steps(assigner, counts, counts_vm))
+
+
+def pending_and_vms_in_steps(
+    assigner: PodAssigner, counts: Callable[[Pod], bool], counts_vm: Callable[[Pod], bool]
+) -> Stepper[list[PodOrGang]]:
+    """`pending_and_vms_in_need`, in steps."""
+    pending = yield from pending_in_steps(assigner, counts)
+    return [*pending, *filter(counts_vm, vms_in_need(assigner.snapshot))]
 
 
 def vms_in_need(snapshot: ClusterSnapshot) -> Iterator[Pod]:

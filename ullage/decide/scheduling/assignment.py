@@ -9,11 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from copy import copy
 
 from ullage.decide.gang.attempts import largest_first
+from ullage.decide.gang.membership import gang_members, gang_of, gang_size
 from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest, place_gang
 from ullage.decide.placement.engine import NoFit, Placement, PlacementEngine, device_ask, hold
 from ullage.decide.placement.filters.codes import Codes
-from ullage.decide.placement.obstacle import KnownObstacles, Obstacle, main_reason, nearness
-from ullage.decide.placement.prefilter import NOTHING_UNREADABLE, claim_of, with_claim
+from ullage.decide.placement.obstacle import KnownObstacles, Obstacle, find_obstacle, main_reason, nearness
+from ullage.decide.placement.prefilter import NOTHING_UNREADABLE, with_claim
 from ullage.decide.placement.quota import QuotaTable, least_taken, quota_verdict
 from ullage.decide.placement.vm_pods import may_reserve, with_vm
 from ullage.decide.preemption.nominated import place_beside_nominated, place_nominated
@@ -74,41 +75,16 @@ class PodAssigner:
         ready = with_claim(pod, self.snapshot, self._unreadable)
         if isinstance(ready, Pod) and pod.vm is not None:
             ready = with_vm(ready, self.snapshot)
-        gang = self.gang_of(pod)
-        if isinstance(ready, Verdict) or gang is None or self.gang_size(gang):
+        gang = gang_of(pod, self.snapshot.state)
+        if isinstance(ready, Verdict) or gang is None or gang_size(gang, self.snapshot.state):
             return ready
         detail = f"there is no PodGroup {gang}, and no claim of the gang has gangMinMember"
         return Verdict(Reason.GANG_SIZE_UNKNOWN, detail)
 
-    def gang_of(self, pod: Pod) -> ObjectKey | None:
-        """The gang that a pod's claim names."""
-        claim = claim_of(pod, self.snapshot.state)
-        return ObjectKey(pod.key.namespace, claim.gang) if claim is not None and claim.gang else None
-
-    def gang_size(self, gang: ObjectKey) -> int:
-        """Members the gang needs at least: by its PodGroup, else by its claims; 0 where neither says."""
-        group = self.snapshot.state.groups.get(gang)
-        if group is not None:
-            return group.min_member
-        return self.snapshot.state.gang_size(gang)
-
-    def members(self, gang: ObjectKey) -> list[Pod]:
-        """Every pod of a gang, by name."""
-        state = self.snapshot.state
-        found: dict[ObjectKey, Pod] = {}
-        for claim in state.claims_of_gang(gang):
-            copied_for = state.pods.get(ObjectKey(claim.key.namespace, claim.pod)) if claim.pod else None
-            named_by = (*state.pods_naming(claim.key), *state.pods_from_template(claim.key))
-            for pod in named_by if copied_for is None else (*named_by, copied_for):
-                if pod.key not in found and self.gang_of(pod) == gang:
-                    found[pod.key] = pod
-        return [found[key] for key in sorted(found)]
-
     def gang_ask(self, gang: ObjectKey, may_place: Callable[[Pod], bool] = waits) -> GangRequest:
         """The gang's request now: members that are pending and may be placed, and members that have room already."""
-        pending: list[Pod] = []
-        bound: list[Pod] = []
-        for pod in self.members(gang):
+        state, pending, bound = self.snapshot.state, list[Pod](), list[Pod]()
+        for pod in gang_members(gang, state):
             held = self.snapshot.pods.get(pod.key)
             if held is not None:
                 bound += [] if pod.deleting else [held]
@@ -117,7 +93,7 @@ class PodAssigner:
             elif may_place(pod) and isinstance(ready := self.entitled(pod), Pod):
                 pending.append(ready)
         pending.sort(key=queue_order)
-        return GangRequest(key=gang, min_member=self.gang_size(gang), pending=tuple(pending), bound=tuple(bound))
+        return GangRequest(key=gang, min_member=gang_size(gang, state), pending=tuple(pending), bound=tuple(bound))
 
     def closed(self, pod: Pod) -> Codes | None:
         """Rows that the quota of a pod's namespace closes to it."""
@@ -134,12 +110,27 @@ class PodAssigner:
     def obstacle(self, pod: Pod, answer: NoFit | GangNoFit, *, now: Instant) -> Obstacle | None:
         """The obstacle of a pod, as it is to be placed, that was refused for these reasons; None if a node fits it.
 
-        A gang of which some members fit waits for room for the others: the nearest of their reasons is the obstacle.
+        A gang of which some members fit waits for room for the others: the obstacle is that of the first of them.
         """
         if isinstance(answer, GangNoFit) and (answer.placed or answer.refusal is None):
+            found = self._obstacle_beside(answer, now)
             reason = main_reason(answer.reasons)
-            return None if reason is None else Obstacle(reason, nearness(reason))
+            return found or (None if reason is None else Obstacle(reason, nearness(reason)))
         return self._obstacles.of(self.engine, pod, answer.reasons, now=now, closed=self.closed(pod))
+
+    def _obstacle_beside(self, answer: GangNoFit, now: Instant) -> Obstacle | None:
+        """The obstacle of the first member without a placement while those that fit have theirs; None if there is none.
+
+        Nodes and pods may have changed since the answer: a member that has no such place any more is left out.
+        """
+        snapshot = self.snapshot
+        if answer.refused is None or answer.refused.key in snapshot.pods:
+            return None
+        with snapshot.what_if():
+            for pod, placement in answer.beside:
+                if pod.key not in snapshot.pods and placement.node in snapshot.columns.rows:
+                    hold(snapshot, pod, placement)
+            return find_obstacle(self.engine, answer.refused, now=now, closed=self.closed(answer.refused))
 
     def why(self, pod: Pod, answer: NoFit | GangNoFit, *, now: Instant) -> tuple[str, str]:
         """Word and sentence on a pod that was refused. The first part of the sentence stays while the word does."""
@@ -214,7 +205,7 @@ class PodAssigner:
         """True if the quota allows what these pods hold. They are taken out for the check: usage includes them."""
         with self.snapshot.what_if():
             for pod, _ in placed:
-                self.snapshot.remove(pod.key)
+                self.snapshot.forget(pod.key)
             return bool(self.quota.verdict(placed))
 
     def _over_quota(self) -> NoFit:

@@ -4,10 +4,11 @@ Decisions do not wait for writes: a placement is assumed in the snapshot at once
 write did not happen. A bind that succeeded is assumed until the pod is observed, for a limited time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
 from ullage.config.settings import SchedulingSettings
+from ullage.decide.gang.membership import gang_of
 from ullage.decide.placement.engine import PlacementEngine
 from ullage.decide.placement.observed_gpus import GpuAccounting
 from ullage.decide.placement.quota import QuotaTable
@@ -20,7 +21,7 @@ from ullage.model.allocation import lease_name
 from ullage.model.claim import Claim
 from ullage.model.fact_event import Added, Deleted, FactEvent, ObjectKey, Updated
 from ullage.model.gang import PodGroup
-from ullage.model.intents import Preempt
+from ullage.model.intents import BindPod, Preempt
 from ullage.model.lease import GpuLease
 from ullage.model.outcomes import BindFailure, PlaceOutcome, PodBound, PodNotBound, PreemptOutcome
 from ullage.model.pod import Pod
@@ -38,6 +39,8 @@ PODS_PER_STEP = 5_000
 
 TAKEN_FOR = Seconds(30.0)
 """Seconds a GPU leased to another holder is not offered, unless its Lease is observed sooner."""
+RELEASED_WITHIN = Seconds(1.0)
+"""Seconds that pods are not woken for one GPU of a holder while its other GPUs are being released."""
 
 
 class SchedulerCore:
@@ -47,8 +50,11 @@ class SchedulerCore:
         self,
         profiles: Mapping[str, str],
         settings: SchedulingSettings = SchedulingSettings(),  # noqa: B008 - frozen
+        *,
+        vms_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self.snapshot = ClusterSnapshot()
+        """`vms_changed`: called when a number of the VM ledger may be another one."""
+        self.snapshot = ClusterSnapshot(vms_changed=vms_changed)
         self.queue = SchedulingQueue(settings)
         self._foreign = self.snapshot.leases
         self._accounting = GpuAccounting(self.snapshot)
@@ -56,6 +62,8 @@ class SchedulerCore:
         self._touched: dict[ObjectKey, None] = {}
         """Gangs with events since they were last checked."""
         self._believed: dict[ObjectKey, Instant] = {}
+        self._releasing: dict[str, Instant] = {}
+        """Holders with GPUs that are free and others that are not yet, by uid, each waited for until this instant."""
         self.denials = Denials()
 
     def configure(self, settings: SchedulingSettings) -> None:
@@ -92,14 +100,14 @@ class SchedulerCore:
 
     def apply(self, event: FactEvent[Any], *, now: Instant) -> None:
         """Take in one event, and wake the pods it may help."""
-        self.queue.note()
+        self.queue.count_event()
         fact = event.new if isinstance(event, Added | Updated) else getattr(event, "old", None)
         volumes = self.snapshot.volumes_version
         self.snapshot.apply(event)
         self._accounting.observe(event)
         if isinstance(fact, GpuLease):
             if isinstance(event, Deleted) or (isinstance(event, Updated) and event.old.holds != event.new.holds):
-                self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+                self._apply_released(event, now)
             return
         if isinstance(fact, Pod):
             self._apply_pod(event, fact, now)
@@ -111,15 +119,31 @@ class SchedulerCore:
         elif isinstance(fact, Claim) and (wake is not None or isinstance(event, Deleted)):
             self._apply_claim(fact, now)
         if wake is not None:
-            self.queue.wake(wake, now=now)
+            self.queue.move_on(wake, now=now)
             if isinstance(fact, Claim):
-                self._asked_anew(fact.key, now)
+                self._asked_anew(fact.key)
 
-    def _asked_anew(self, claim: ObjectKey, now: Instant) -> None:
-        """Try the claim's pods again: the reasons they were refused for may be over."""
+    def _apply_released(self, event: Deleted[GpuLease] | Updated[GpuLease], now: Instant) -> None:
+        """Wake pods for a GPU that its holder released; once all its GPUs are free, if the holder has several.
+
+        They are released one by one. Were pods tried in between, a small one would take what an older, larger one
+        waits for.
+        """
+        kept = {hold.uid for hold in event.new.holds} if isinstance(event, Updated) else set()
+        left = {hold.uid for hold in event.old.holds} - kept
+        waits = {uid for uid in left if self._foreign.holds(uid)}
+        for uid in left:
+            self._releasing.pop(uid, None)
+        for uid in sorted(waits):
+            self._releasing[uid] = Instant(now + RELEASED_WITHIN)
+        if waits != left or not left:
+            self.queue.move_on(ClusterEvent.POD_LEFT, now=now)
+
+    def _asked_anew(self, claim: ObjectKey) -> None:
+        """Try the claim's pods again, at once: they ask for something else."""
         state = self.snapshot.state
         for pod in (*state.pods_naming(claim), *state.pods_from_template(claim)):
-            self.queue.reconsider(pod.key, now=now)
+            self.queue.ask_anew(pod.key)
 
     def warm_up(self) -> Stepper[None]:
         """Compute in steps, before the first decision, what it would compute at once: at 5,000 nodes 0.2 s."""
@@ -175,9 +199,10 @@ class SchedulerCore:
             if pod is None or not self._cycle.ours(pod):
                 self.queue.remove(key)
             elif key not in self.snapshot.pods:
-                if (decision := self._cycle.place_overtaken(pod, now=now)) is not None:
-                    return decision
-                self.queue.put_back(key, now=now)
+                tried = self._cycle.place_overtaken(pod, now=now)
+                if isinstance(tried, BindPod):
+                    return tried
+                self.queue.put_back(key, now=now, wakes_on=tried)
         return None
 
     def next_deadline(self) -> Instant | None:
@@ -188,6 +213,7 @@ class SchedulerCore:
             self._cycle.gangs.next_deadline(),
             self._foreign.next_doubt(),
             believed,
+            next(iter(self._releasing.values()), None),
         )
         return min((moment for moment in moments if moment is not None), default=None)
 
@@ -208,31 +234,34 @@ class SchedulerCore:
         held = self.snapshot.pods.get(action.pod)
         if held is not None and held.uid == action.uid and not on_node:
             volumes = self.snapshot.volumes_version
-            self.snapshot.remove(action.pod)
+            self.snapshot.forget(action.pod)
             self._volumes_given_back(volumes, now)
             self._foreign.reconsider(action.uid)
         self._learn_from(outcome, now)
         if outcome.setback is BindFailure.POD_GONE:
             self.queue.remove(action.pod)
         else:
-            self.queue.retry(action.pod, now=now)
-        self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+            self.queue.requeue(action.pod, now=now)
+        self.queue.move_on(ClusterEvent.POD_LEFT, now=now)
 
     def _volumes_given_back(self, before: int, now: Instant) -> None:
         """Wake pods that volumes of an undone placement may serve; no event reports those."""
         if self.snapshot.volumes_version != before:
-            self.queue.wake(ClusterEvent.VOLUME_CHANGED, now=now)
+            self.queue.move_on(ClusterEvent.VOLUME_CHANGED, now=now)
 
     def settle_preemption(self, outcome: PreemptOutcome, *, now: Instant) -> None:
         """Take over the outcome of evictions."""
         self._cycle.nominator.settle(outcome)
         if outcome.refused:
-            self.queue.retry(outcome.action.pod, now=now)
+            self.queue.requeue(outcome.action.pod, now=now)
 
     def _doubt(self, now: Instant) -> None:
         """Drop assumed binds that were not observed in time, and marks on GPUs that another holder had leased."""
-        if self._foreign.doubt(now=now):
-            self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+        late = [uid for uid, until in self._releasing.items() if until <= now]
+        for uid in late:
+            del self._releasing[uid]
+        if self._foreign.doubt(now=now) or late:
+            self.queue.move_on(ClusterEvent.POD_LEFT, now=now)
         while self._believed:
             key, until = next(iter(self._believed.items()))
             if now < until:
@@ -240,10 +269,10 @@ class SchedulerCore:
             del self._believed[key]
             heard = self.snapshot.state.pods.get(key)
             if heard is None or not heard.holds_room:
-                self.snapshot.remove(key)
+                self.snapshot.forget(key)
                 if heard is not None:
                     self._foreign.reconsider(heard.uid)
-                self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+                self.queue.move_on(ClusterEvent.POD_LEFT, now=now)
             if heard is not None and self._cycle.ours(heard):
                 self.queue.add(key, priority=heard.priority, now=now)
 
@@ -281,12 +310,12 @@ class SchedulerCore:
         if has or after is None:
             self._believed.pop(pod.key, None)
         if had and not has:
-            self.queue.wake(ClusterEvent.POD_LEFT, now=now)
+            self.queue.move_on(ClusterEvent.POD_LEFT, now=now)
         elif has and not had:
-            self.queue.wake(ClusterEvent.POD_ARRIVED, now=now)
+            self.queue.move_on(ClusterEvent.POD_ARRIVED, now=now)
         elif has and before is not None and before.vm != pod.vm:
-            self.queue.wake(ClusterEvent.VM_CHANGED, now=now)
-        if (had, before is None) != (has, after is None) and (gang := self._cycle.assigner.gang_of(pod)) is not None:
+            self.queue.move_on(ClusterEvent.VM_CHANGED, now=now)
+        if (had, before is None) != (has, after is None) and (gang := gang_of(pod, self.snapshot.state)) is not None:
             self._touched[gang] = None
 
     def _apply_waiting_pod(self, before: Pod | None, pod: Pod, now: Instant) -> None:
@@ -294,6 +323,8 @@ class SchedulerCore:
             return  # a stale event: the pod has been bound since
         self.queue.add(pod.key, priority=pod.priority, now=now)
         if before is not None and asks_differently(before, pod):
+            self.queue.ask_anew(pod.key)
+        elif before is not None and before.labels != pod.labels:  # rules about other pods may go by them
             self.queue.reconsider(pod.key, now=now)
         if pod.nominated:
             self._cycle.remember_nomination(pod)

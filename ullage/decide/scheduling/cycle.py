@@ -7,6 +7,7 @@ them, and victims are no longer counted as staying.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ullage.decide.gang.membership import gang_of
 from ullage.decide.gang.placement import GangNoFit, GangPlacement, GangRequest
 from ullage.decide.gang.timeout import EvictPartialGang, GangBacksOff, GangComplete
 from ullage.decide.placement.engine import NoFit, Placement
@@ -25,7 +26,7 @@ from ullage.model.pod import Pod
 from ullage.model.refusal import SchedulingFailure
 from ullage.model.stepper import Stepper, begin
 from ullage.model.units import Instant, Seconds
-from ullage.model.verdict import Reason, Verdict
+from ullage.model.verdict import ClusterEvent, Reason, Verdict
 from ullage.state.external_leases import ExternalLeases
 from ullage.state.queue import QueueState, SchedulingQueue
 from ullage.state.snapshot import ClusterSnapshot
@@ -97,29 +98,34 @@ class SchedulingCycle:
         ready = assigner.entitled(pod)
         if isinstance(ready, Verdict):
             kind = (ready.reason, claim_key(pod))
-            self._queue.refuse(pod.key, CURES[ready.reason].wakes_on, now=now, kind=kind)
+            self._queue.add_unschedulable(pod.key, CURES[ready.reason].wakes_on, now=now, kind=kind)
             message = ready.detail or ready.reason.value
             permanent = is_permanent(pod, (ready.reason,), self._snapshot)
             why = SchedulingFailure(word=ready.reason.value, message=message, permanent=permanent)
             return PodsUnschedulable(pods=(pod,), why=why, unnominate=self.nominator.forget(pod.key))
         if pod.nominated:
             self.nominator.nominate(ready, self.nominator.with_node(ready).nominated)
-        gang = assigner.gang_of(pod)
+        gang = gang_of(pod, assigner.snapshot.state)
         if gang is not None:
             if self._searching is not None and self._searching.gang == gang:
                 return self._defer(pod)
             return self._decide_gang(assigner, gang, pod, now)
         return self._decide_pod(assigner, self.nominator.with_node(ready), now)
 
-    def place_overtaken(self, pod: Pod, *, now: Instant) -> BindPod | None:
-        """Place a pod whose back-off is not over, if it fits now. If not, nothing is reported or changed."""
+    def place_overtaken(self, pod: Pod, *, now: Instant) -> BindPod | frozenset[ClusterEvent] | None:
+        """Place a pod whose back-off is not over, if it fits now. If not, nothing is reported or changed.
+
+        Returns the events that would help it then, which may be others than at its refusal; None for a gang's member.
+        """
         assigner = self._assigners[pod.scheduler]
         ready = assigner.entitled(pod)
-        if isinstance(ready, Verdict) or assigner.gang_of(pod) is not None:
+        if isinstance(ready, Verdict):
+            return CURES[ready.reason].wakes_on
+        if gang_of(pod, assigner.snapshot.state) is not None:
             return None
         ready = self.nominator.with_node(ready)
         answer = self._assigned(assigner, ready, now)
-        return self._place(ready, answer) if isinstance(answer, Placement) else None
+        return self._place(ready, answer) if isinstance(answer, Placement) else answer.wakes_on
 
     def remember_nomination(self, pod: Pod) -> None:
         """Take over the nomination on a pending pod: this scheduler wrote it, perhaps before a restart."""
@@ -228,9 +234,9 @@ class SchedulingCycle:
         again = isinstance(found, NoPreemption) and found.reason in _TRY_AGAIN
         for pod in search.pods:
             if again:
-                self._queue.retry(pod.key, now=now)
+                self._queue.requeue(pod.key, now=now)
             else:
-                self._queue.refuse(pod.key, search.answer.wakes_on, now=now, kind=search.kind)
+                self._queue.add_unschedulable(pod.key, search.answer.wakes_on, now=now, kind=search.kind)
         if not isinstance(found, NoPreemption):
             self.nominator.decide(search.pods, found)
         return self._refused(search.pods, search.answer, found, now)
@@ -258,12 +264,18 @@ class SchedulingCycle:
     def _place_gang(self, ask: GangRequest, answer: GangPlacement, now: Instant) -> BindGang | BindPod:
         """Bind the placed members. Members beyond the gang's minimum that were not placed wait like other pods."""
         for key in answer.waiting:
-            self._queue.retry(key, now=now)
+            self._queue.requeue(key, now=now)
         places = tuple(
             self._place(pod, answer.placements[pod.key]) for pod in ask.pending if pod.key in answer.placements
         )
-        count = len(ask.bound) + len(places)
-        return BindGang(gang=ask.key, places=places, why=f"{count} members of {ask.min_member} it needs, at once")
+        count, missing = len(ask.bound) + len(places), max(0, ask.min_member - len(places))
+        return BindGang(
+            gang=ask.key,
+            places=places,
+            why=f"{count} members of {ask.min_member} it needs, at once",
+            beside=tuple((pod.key, pod.uid) for pod in ask.bound) if missing else (),
+            beside_needed=missing,
+        )
 
     def _refused(
         self,
@@ -283,7 +295,7 @@ class SchedulingCycle:
 
     def _back_off(self, ask: GangRequest, fate: GangBacksOff | GangInBackoff, now: Instant) -> PodsUnschedulable:
         for pod in ask.pending:
-            self._queue.refuse(pod.key, (), now=now)
+            self._queue.add_unschedulable(pod.key, (), now=now)
         nominated = [self.nominator.forget(pod.key) for pod in ask.pending]
         message = fate.why if isinstance(fate, GangBacksOff) else "it gave up a moment ago and lets others go first"
         why = SchedulingFailure(word=Reason.GANG_INCOMPLETE.value, message=f"gang {ask.key}: {message}")
@@ -292,7 +304,7 @@ class SchedulingCycle:
 
     def _put_back(self, pods: Sequence[Pod], now: Instant) -> None:
         for pod in pods:
-            self._queue.retry(pod.key, now=now)
+            self._queue.requeue(pod.key, now=now)
 
     def _timeout(self, gang: ObjectKey) -> Seconds | None:
         group = self._snapshot.state.groups.get(gang)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec.structs import replace
 
 from ullage.decide.gang.attempts import largest_first
+from ullage.decide.gang.membership import gang_members, gang_of, gang_size
 from ullage.decide.gang.placement import GangRequest
 from ullage.decide.preemption.assumptions import Assumptions
 from ullage.decide.preemption.for_gangs import search_gang_preemption
@@ -109,7 +110,7 @@ class Nominator:
 
     def _context(self, assigner: PodAssigner, pods: Iterable[Pod]) -> PreemptionContext:
         return PreemptionContext(
-            gangs=BoundGangs(assigner),
+            gangs=BoundGangs(assigner.snapshot),
             leaving=frozenset(self._leaving),
             closed=assigner.quota.closed(pods),
             nominated=self.nominated,
@@ -119,20 +120,19 @@ class Nominator:
 class BoundGangs(Mapping[ObjectKey, BoundGang]):
     """Bound gangs by member, each found when it is asked for: a cluster may have thousands, a search meets a few."""
 
-    def __init__(self, assigner: PodAssigner) -> None:
-        self._assigner = assigner
-        self._pods = assigner.snapshot.pods
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._state, self._pods = snapshot.state, snapshot.pods
         self._known: dict[ObjectKey, BoundGang] = {}
 
     def __getitem__(self, key: ObjectKey) -> BoundGang:
         pod = self._pods.get(key)
-        gang = None if pod is None else self._assigner.gang_of(pod)
+        gang = None if pod is None else gang_of(pod, self._state)
         if gang is None:
             raise KeyError(key)
         known = self._known.get(gang)
         if known is None:
-            members = tuple(one.key for one in self._assigner.members(gang) if one.key in self._pods)
-            known = self._known[gang] = BoundGang(gang, self._assigner.gang_size(gang), members)
+            members = tuple(one.key for one in gang_members(gang, self._state) if one.key in self._pods)
+            known = self._known[gang] = BoundGang(gang, gang_size(gang, self._state), members)
         return known
 
     def __iter__(self) -> Iterator[ObjectKey]:

@@ -60,15 +60,14 @@ _KINDS: dict[type[Any], ClusterEvent] = {
 
 
 def asks_differently(old: Pod, new: Pod) -> bool:
-    """True if the pod may be placed otherwise than before."""
+    """True if the pod asks for something else than before: a toleration, a gate, a claim, a VM."""
     if (old.vm is None, old.vm and old.vm.name) != (new.vm is None, new.vm and new.vm.name):
         return True
-    return (old.shape, old.claim, old.claim_template, old.claim_unnamed, old.labels) != (
+    return (old.shape, old.claim, old.claim_template, old.claim_unnamed) != (
         new.shape,
         new.claim,
         new.claim_template,
         new.claim_unnamed,
-        new.labels,
     )
 
 

@@ -85,6 +85,10 @@ class VmAgentCore:
         """True while the VM keeps its size: it migrates, or the scheduler said that it will."""
         return self._migrating or self._must_migrate
 
+    def configure(self, unit: VmAmounts, rules: ScalingRules, timings: AgentTimings) -> None:
+        """Take over other rules. What is under way ends as it began."""
+        self._unit, self._rules, self._timings = unit, rules, timings
+
     # Facts.
 
     def observe_vm(self, vm: VmBounds, *, migrating: bool = False) -> None:

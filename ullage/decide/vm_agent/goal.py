@@ -61,8 +61,14 @@ def goal_units(metrics: VmMetrics, unit: VmAmounts, rules: ScalingRules) -> int:
         load = blended_load(metrics.load1, metrics.load5, rules)
         cpu = load / rules.load_average_fraction_target * _CORE / unit.cpu
     if metrics.memory_usage is not None:
-        memory = round(metrics.memory_usage / rules.memory_usage_fraction_target) / unit.memory
-    return math.ceil(max(round(cpu), memory))
+        memory = _rounded(metrics.memory_usage / rules.memory_usage_fraction_target) / unit.memory
+    return math.ceil(max(_rounded(cpu), memory))
+
+
+def _rounded(number: float) -> int:
+    """Nearest whole number, halves up: as Neon's agent rounds, and not to the even one as `round` does."""
+    whole = math.floor(number)
+    return whole + (number - whole >= 0.5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

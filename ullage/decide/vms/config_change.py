@@ -36,8 +36,11 @@ def compare_configs(old: VmConfig, new: VmConfig) -> tuple[ConfigChange, ...] | 
 def divides_cleanly(wanted: VmAmounts, unit: VmAmounts, vm: Vm) -> bool:
     """True if the amounts are a whole number of the compute units last sent to this VM's agent.
 
-    Exempt where a resource is at the VM's minimum or maximum: those need not be whole units.
+    Exempt where a resource is at the VM's minimum or maximum: those need not be whole units. A unit of nothing, or of
+    more than the VM may have, was never sent: somebody edited it.
     """
+    if not (unit.cpu and unit.memory and unit.within(vm.maximum)):
+        return True
     if wanted.cpu in (vm.minimum.cpu, vm.maximum.cpu) or wanted.memory in (vm.minimum.memory, vm.maximum.memory):
         return True
     if wanted.cpu % unit.cpu or wanted.memory % unit.memory:

@@ -20,6 +20,7 @@ from ullage.decide.vms.node_need import NodeNeeds
 from ullage.decide.vms.permit import PermitDecision, PermitRefused, PermitRequest, decide_permit
 from ullage.decide.vms.pressure import PressureTracker, unaccounted_pressure
 from ullage.decide.vms.reserve import room_elsewhere
+from ullage.decide.vms.rest import MigrationStarts
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import ApproveVm, DeleteMigration, RecordNodeNeed, StartMigration, VmIntent
 from ullage.model.outcomes import (
@@ -82,6 +83,7 @@ class VmCore:
         """By VM: starts of unknown outcome. They are repeated: a migration's name is made of its pod's."""
         self._started: dict[ObjectKey, Instant] = {}
         """By VM: migrations this process started. A watch that is behind does not show them yet."""
+        self._recorded = MigrationStarts()
 
     def configure(self, rules: VmRules) -> None:
         """Take over other rules. Pressure that lasts already is not forgotten."""
@@ -220,9 +222,7 @@ class VmCore:
         for pod in self.ledger.pods_on(node):
             vm = self.ledger.vm(pod.vm_key)
             if vm is not None:
-                started = self._started.get(vm.key, vm.last_migration)
-                if started is not None:
-                    vm = msgspec.structs.replace(vm, last_migration=max(started, vm.last_migration or started))
+                vm = msgspec.structs.replace(vm, last_migration=self._last_migration(vm, now))
                 found.append(
                     MigrationCandidate(
                         pod=pod,
@@ -233,6 +233,10 @@ class VmCore:
                     )
                 )
         return found
+
+    def _last_migration(self, vm: Vm, now: Instant) -> Instant | None:
+        recorded, known = self._recorded.last(vm, now=now), self._started.get(vm.key)
+        return max((one for one in (recorded, known) if one is not None), default=None)
 
     def _assume(self, intent: StartMigration, now: Instant) -> None:
         self._started[intent.vm.key] = now
@@ -257,10 +261,11 @@ class VmCore:
                 del self._last_requests[pod.key]
                 self.ledger.silence(pod.key)
         keys, uids = {pod.key for pod in pods}, {pod.uid for pod in pods}
-        self._last_requests = {key: heard for key, heard in self._last_requests.items() if key in keys}
+        self._last_requests = {key: min(heard, now) for key, heard in self._last_requests.items() if key in keys}
         self._loads = {uid: load for uid, load in self._loads.items() if uid in uids}
         self._unsettled &= keys
         for vm in [vm for vm, start in self._unknown_starts.items() if start.pod.key not in keys]:
             self.migration_refused(self._unknown_starts[vm])
         rest = self.rules.migration.cooldown
-        self._started = {key: at for key, at in self._started.items() if elapsed(at, now) < rest}
+        self._started = {key: min(at, now) for key, at in self._started.items() if elapsed(at, now) < rest}
+        self._recorded.keep(self.ledger.vms())

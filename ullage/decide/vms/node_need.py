@@ -35,17 +35,18 @@ class NodeNeeds:
             needs = vm.key in in_need
             if needs == (vm.needs_node is not None):
                 continue
-            since = differing[vm.key, needs] = self._since.get((vm.key, needs), now)
+            # Never later than now: a clock that was set back must not make a need wait for as long.
+            since = differing[vm.key, needs] = min(self._since.get((vm.key, needs), now), now)
             due = after(since, self.lasting)
             asked = self._asked.get(vm.key)
             if asked is not None:
-                due = max(due, after(asked, _ASK_AGAIN))
+                due = max(due, after(min(asked, now), _ASK_AGAIN))
             if due <= now:
                 found.append(_record(vm, needs, since))
             else:
                 self._deadlines.append(due)
         self._since = differing
-        self._asked = {vm: at for vm, at in self._asked.items() if elapsed(at, now) < _ASK_AGAIN}
+        self._asked = {vm: min(at, now) for vm, at in self._asked.items() if elapsed(at, now) < _ASK_AGAIN}
         self._asked |= {one.vm.key: now for one in found}
         self._deadlines += [after(now, _ASK_AGAIN)] if found else []
         return found

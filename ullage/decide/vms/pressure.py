@@ -34,7 +34,9 @@ class PressureTracker:
         if not pressure:
             self.forget(node)
             return False
-        if elapsed(self._since.setdefault(node, now), now) < self.sustained:
+        # A clock that was set back must not make pressure wait for as long.
+        since = self._since[node] = min(self._since.get(node, now), now)
+        if elapsed(since, now) < self.sustained:
             return False
         self._lasting.add(node)
         return True

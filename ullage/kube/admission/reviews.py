@@ -45,6 +45,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import is_smart_pod
 from ullage.model.quantity import milli
 from ullage.model.resources import GPU
+from ullage.model.units import Milli
 
 T = TypeVar("T")
 
@@ -147,7 +148,7 @@ def _containers(role: ContainerRole, raw: Iterable[ReviewedContainer]) -> Iterat
             spot=ContainerPath(ContainerRole.SIDECAR if stays else role, index),
             name=one.name,
             env=tuple([_variable(entry) for entry in one.env or ()]),
-            gpus_milli=_gpus(one.resources, f"spec.{_LIST_OF[role]}[{index}]"),
+            gpus_milli=Milli(_gpus(one.resources, f"spec.{_LIST_OF[role]}[{index}]")),
         )
 
 

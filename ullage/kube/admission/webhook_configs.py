@@ -6,6 +6,7 @@ a webhook that is down blocks only the writes it has to review.
 
 from base64 import b64encode
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,55 +91,58 @@ def configurations(
     reach: WebhookEndpoint, trusted: bytes | None, identities: Sequence[str]
 ) -> tuple[WebhookConfiguration, ...]:
     """Return both configurations. Writes of users in `identities` are not reviewed, except for pods they create."""
-    mutating = [
-        _webhook(
-            "pods.gpu.scheduling",
-            reach.client_config(MUTATE_PATH, trusted),
-            [_rule(["CREATE"], ["pods"]), _rule(["UPDATE"], ["pods/ephemeralcontainers"])],
-            {"has-our-annotation": _any_of_ours("object")},
-        )
-        | {"reinvocationPolicy": "IfNeeded"},
-        _webhook(
-            "unclaimed-pods.gpu.scheduling",
-            reach.client_config(MUTATE_PATH, trusted),
-            [_rule(["CREATE"], ["pods"])],
-            _UNCLAIMED | {"asks-for-gpus": _ASKS_FOR_GPUS},
-        )
-        | {"reinvocationPolicy": "IfNeeded"}
-        | _guarded_namespaces(reach),
-        # Pods of networks and logs are among these: they must start while the webhook is down.
-        _webhook(
-            "bystanders.gpu.scheduling",
-            reach.client_config(MUTATE_PATH, trusted),
-            [_rule(["CREATE"], ["pods"])],
-            _UNCLAIMED | {"asks-for-no-gpus": f"!({_ASKS_FOR_GPUS})"},
-        )
-        | {"reinvocationPolicy": "IfNeeded", "failurePolicy": "Ignore"}
-        | _guarded_namespaces(reach),
-    ]
+    mutating = _mutating(reach.client_config(MUTATE_PATH, trusted), _guarded_namespaces(reach))
     foreign = {"not-the-scheduler": f"!(request.userInfo.username in {_texts(identities)})"}
     validate = reach.client_config(VALIDATE_PATH, trusted)
-    guarding = [
+    guarding = [*_pod_guards(validate, _guarded_namespaces(reach)), *_write_guards(validate, foreign)]
+    return (
+        _configuration(MUTATING_WEBHOOKS, MUTATING_NAME, mutating),
+        _configuration(VALIDATING_WEBHOOKS, GUARD_NAME, guarding),
+    )
+
+
+def _mutating(mutate: JsonObject, guarded: JsonObject) -> list[JsonObject]:
+    """Webhooks that show pods their GPUs."""
+    new_pods = [_rule(["CREATE"], ["pods"])]
+    hooks = [
         _webhook(
-            "new-pods.gpu.scheduling",
-            validate,
-            [_rule(["CREATE"], ["pods"])],
+            "pods.gpu.scheduling",
+            mutate,
+            [*new_pods, _rule(["UPDATE"], ["pods/ephemeralcontainers"])],
             {"has-our-annotation": _any_of_ours("object")},
         ),
+        _webhook("unclaimed-pods.gpu.scheduling", mutate, new_pods, _UNCLAIMED | {"asks-for-gpus": _ASKS_FOR_GPUS})
+        | guarded,
+        # Pods of networks and logs are among these: they must start while the webhook is down.
         _webhook(
-            "unclaimed-pods.gpu.scheduling",
-            validate,
-            [_rule(["CREATE"], ["pods"])],
-            _UNCLAIMED | {"asks-for-gpus": _ASKS_FOR_GPUS},
+            "bystanders.gpu.scheduling", mutate, new_pods, _UNCLAIMED | {"asks-for-no-gpus": f"!({_ASKS_FOR_GPUS})"}
         )
-        | _guarded_namespaces(reach),
+        | {"failurePolicy": "Ignore"}
+        | guarded,
+    ]
+    return [hook | {"reinvocationPolicy": "IfNeeded"} for hook in hooks]
+
+
+def _pod_guards(validate: JsonObject, guarded: JsonObject) -> list[JsonObject]:
+    """Webhooks that refuse pods which would see GPUs that are not theirs."""
+    new_pods = [_rule(["CREATE"], ["pods"])]
+    return [
+        _webhook("new-pods.gpu.scheduling", validate, new_pods, {"has-our-annotation": _any_of_ours("object")}),
+        _webhook("unclaimed-pods.gpu.scheduling", validate, new_pods, _UNCLAIMED | {"asks-for-gpus": _ASKS_FOR_GPUS})
+        | guarded,
         _webhook(
             "tolerating-pods.gpu.scheduling",
             validate,
             [_rule(["UPDATE"], ["pods"])],
             _UNCLAIMED | {"did-not-before": f"!({_tolerates('oldObject')})"},
         )
-        | _guarded_namespaces(reach),
+        | guarded,
+    ]
+
+
+def _write_guards(validate: JsonObject, foreign: dict[str, str]) -> list[JsonObject]:
+    """Webhooks that refuse what only the scheduler may write, and claims that make no sense."""
+    return [
         _webhook(
             "changed-pods.gpu.scheduling",
             validate,
@@ -158,10 +162,6 @@ def configurations(
             foreign | {"spec-is-new": "request.operation == 'CREATE' || object.spec != oldObject.spec"},
         ),
     ]
-    return (
-        _configuration(MUTATING_WEBHOOKS, MUTATING_NAME, mutating),
-        _configuration(VALIDATING_WEBHOOKS, GUARD_NAME, guarding),
-    )
 
 
 def _guarded_namespaces(reach: WebhookEndpoint) -> JsonObject:
@@ -192,7 +192,9 @@ def asked(configuration: JsonObject) -> dict[str, tuple[list[str], list[str]]]:
 
 def _configuration(resource: Resource[JsonObject], name: str, webhooks: list[JsonObject]) -> WebhookConfiguration:
     labels = {"app.kubernetes.io/name": "ullage", "app.kubernetes.io/component": "webhook"}
-    return WebhookConfiguration(resource, {"metadata": {"name": name, "labels": labels}, "webhooks": webhooks})
+    # Parts that two webhooks share would be written as anchors of YAML.
+    apart = [deepcopy(hook) for hook in webhooks]
+    return WebhookConfiguration(resource, {"metadata": {"name": name, "labels": labels}, "webhooks": apart})
 
 
 def _webhook(

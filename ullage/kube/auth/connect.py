@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from ullage.clock import Clock, WallClock
@@ -11,6 +12,7 @@ from ullage.kube.auth.access import ClusterAccess
 from ullage.kube.client.calling import RetryPolicy
 from ullage.kube.client.rate import RateLimiter
 from ullage.kube.client.rest import RestApi
+from ullage.kube.client.transport import Transport
 from ullage.kube.http.http import HttpTransport, TransportOptions
 
 
@@ -53,10 +55,11 @@ def open_api(
     seed: int | None = None,
     patience: RetryPolicy = RetryPolicy(),  # noqa: B008 - frozen
     options: TransportOptions | None = None,
+    around: Callable[[Transport], Transport] = lambda transport: transport,
 ) -> RestApi:
-    """Return an API for this access."""
+    """Return an API for this access. `around` wraps its transport."""
     transport = HttpTransport(entry.endpoint, entry.credentials, options or TransportOptions())
-    return RestApi(transport, rng=random.Random(seed), rate=rate, patience=patience)
+    return RestApi(around(transport), rng=random.Random(seed), rate=rate, patience=patience)
 
 
 def _files(path: str | Path | None) -> list[Path]:

@@ -172,9 +172,12 @@ def _read(path: Path) -> _File:
         raise UserError(f"kubeconfig {path} cannot be read ({error}); check the file and its permissions") from error
     try:
         content = yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
+        raise UserError(f"kubeconfig {path} is not YAML{where}: {error.problem or error.context}") from error
     except yaml.YAMLError as error:
-        problem = " ".join(str(error).split())
-        raise UserError(f"kubeconfig {path} is not YAML: {problem}") from error
+        raise UserError(f"kubeconfig {path} is not YAML: {' '.join(str(error).split())}") from error
     try:
         return msgspec.convert(_without_nulls(content) or {}, _File)
     except msgspec.ValidationError as error:

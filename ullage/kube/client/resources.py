@@ -83,4 +83,8 @@ VIRTUAL_MACHINE_MIGRATIONS = Resource(
     "vm.neon.tech", "v1", "virtualmachinemigrations", "VirtualMachineMigration", True, KubeVirtualMachineMigration
 )
 POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, CoschedulingPodGroup)
-KUBE_POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", True, KubePodGroup)
+KUBE_POD_GROUPS = tuple(
+    Resource("scheduling.k8s.io", version, "podgroups", "PodGroup", True, KubePodGroup)
+    for version in ("v1beta1", "v1alpha3", "v1alpha2")
+)
+"""Kubernetes' own, newest version first: 1.37 serves the first two, 1.36 the last. What we read is the same in all."""

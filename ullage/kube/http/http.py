@@ -28,11 +28,10 @@ from ullage.kube.client.transport import JSON, Request, Response, StreamRejected
 from ullage.kube.http import wire
 from ullage.kube.http.answer import NotHttp
 from ullage.kube.http.calls import AnsweredCall, CompletedCall, OpenCall, seconds_of
-from ullage.kube.http.connections import KEEP_IDLE_SECONDS, ConnectionPool
+from ullage.kube.http.connections import CONNECT_SECONDS, KEEP_IDLE_SECONDS, ConnectionPool
 from ullage.kube.http.diagnosis import unreachable
 from ullage.kube.http.lines import LineSplitter
 
-_CONNECT_SECONDS = 10.0
 _READ_BUFFER = 2**20
 _LARGE_BODY = 2**20
 _PARTING_SECONDS, _PARTING_YIELDS = 0.5, 50  # a call cancelled just now still shuts down its connection
@@ -190,7 +189,7 @@ class HttpTransport:
                 self._base.with_path(self._base.path.rstrip("/") + request.path).with_query(request.query),
                 data=_payload(request.body),
                 headers=_headers(request, credential),
-                timeout=aiohttp.ClientTimeout(total=request.timeout, sock_connect=_CONNECT_SECONDS),
+                timeout=aiohttp.ClientTimeout(total=request.timeout, sock_connect=CONNECT_SECONDS),
                 server_hostname=self._endpoint.trust.server_name or None,
                 proxy=self._endpoint.proxy or None,
                 allow_redirects=False,
@@ -222,7 +221,7 @@ class HttpTransport:
 
     async def _connect(self, context: ssl.SSLContext | None) -> wire.Connection:
         name = self._endpoint.trust.server_name or self._base.host or ""
-        async with asyncio.timeout(_CONNECT_SECONDS):
+        async with asyncio.timeout(CONNECT_SECONDS):
             connection, made = await wire.reach(self._base, security=context, name=name)
         self._sockets.add(made)
         return connection

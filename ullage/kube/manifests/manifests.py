@@ -43,6 +43,7 @@ from ullage.kube.manifests.budget_filling import counted
 from ullage.kube.manifests.documents import ManifestDocument, documents
 from ullage.kube.manifests.filling import PriorityClasses, filled_node, filled_pod, lenient
 from ullage.kube.manifests.owner_defaulting import Owners
+from ullage.kube.manifests.unknown_fields import unknown_fields
 from ullage.kube.objects import config_map, dra, gpu, karpenter, node, pod, policy, provisioner, storage, vm, workload
 from ullage.kube.objects.meta import ObjectMeta
 from ullage.kube.read import (
@@ -81,6 +82,11 @@ class _Kind:
     read: Any
     """Reader of the fact; None for a kind that only affects other objects."""
 
+    @property
+    def spec(self) -> type[msgspec.Struct] | None:
+        """Struct of the spec of a kind of ours, which has every field there is; None for kinds of others."""
+        return _SPECS.get(self.resource.id)
+
 
 _KINDS: Mapping[tuple[str, str], _Kind] = {
     (kind.resource.api_version, kind.resource.kind): kind
@@ -96,7 +102,7 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
         _Kind(GPU_CLAIMS, gpu.GpuClaim, read_claim),
         _Kind(GPU_QUOTAS, gpu.GpuQuota, read_quota),
         _Kind(POD_GROUPS, gpu.CoschedulingPodGroup, read_group),
-        _Kind(KUBE_POD_GROUPS, gpu.KubePodGroup, read_kube_group),
+        *(_Kind(groups, gpu.KubePodGroup, read_kube_group) for groups in KUBE_POD_GROUPS),
         _Kind(VIRTUAL_MACHINES, vm.KubeVirtualMachine, read_vm),
         _Kind(VIRTUAL_MACHINE_MIGRATIONS, vm.KubeVirtualMachineMigration, read_vm_migration),
         _Kind(CONFIG_MAPS_READ, config_map.KubeConfigMap, read_vm_nodes),
@@ -113,6 +119,11 @@ _KINDS: Mapping[tuple[str, str], _Kind] = {
 }
 
 
+_SPECS: Mapping[str, type[msgspec.Struct]] = {
+    GPU_CLAIMS.id: gpu.GpuClaimSpec,
+    GPU_QUOTAS.id: gpu.GpuQuotaSpec,
+    NODE_PROVISIONERS.id: provisioner.NodeProvisionerSpec,
+}
 _MAKERS = (REPLICA_SETS, STATEFUL_SETS, JOBS)
 _WITH_OWNERS = (PODS, *_MAKERS)
 
@@ -143,6 +154,8 @@ class _Found:
     raw: Any
     counted: bool = True
     """True if a disruption budget's status says how many evictions it allows."""
+    unknown: tuple[str, ...] = ()
+    """Sentences on fields that its kind does not have."""
 
     @property
     def name(self) -> str:
@@ -163,7 +176,9 @@ def read_manifests(paths: Sequence[str], *, stdin: bytes | None = None, namespac
             if place in found:
                 repeated.append(f"{one.name} is in {found[place].document} and again in {one.document}")
             found[place] = one
+    unknown = [f"{one.document}: {one.name}: {said}" for one in found.values() for said in one.unknown]
     warnings = [
+        *_listed(unknown, ""),
         *_listed(repeated, "; the later is taken"),
         *([f"ignored {', '.join(f'{n} {kind}' for kind, n in sorted(ignored.items()))}"] if ignored else []),
     ]
@@ -223,7 +238,9 @@ def _decoded(document: ManifestDocument, kind: _Kind, body: JsonObject, namespac
         raw = _with_meta(raw, msgspec.structs.replace(meta, namespace=wanted))
     status = body.get("status")
     says = isinstance(status, dict) and "disruptionsAllowed" in status
-    return _Found(document, kind, ObjectKey(wanted, meta.name), raw, says or kind.resource is not BUDGETS)
+    unknown = unknown_fields(body.get("spec"), kind.spec, "spec") if kind.spec is not None else []
+    key = ObjectKey(wanted, meta.name)
+    return _Found(document, kind, key, raw, says or kind.resource is not BUDGETS, tuple(unknown))
 
 
 def _called(body: JsonObject) -> str:

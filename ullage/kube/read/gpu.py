@@ -27,7 +27,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.gang import PodGroup as GroupFacts
 from ullage.model.quantity import milli
 from ullage.model.quota import Quota, QuotaLimits
-from ullage.model.units import Seconds
+from ullage.model.units import Bytes, Seconds
 
 
 def read_claim(raw: GpuClaim) -> Claim:
@@ -89,7 +89,7 @@ def _ask(spec: GpuClaimSpec) -> DeviceRequest:
         prefer_ids=tuple(sorted(devices.prefer_ids)),
         exclusivity=Exclusivity(devices.exclusivity),
         model=devices.model,
-        memory=read_bytes(devices.memory or 0),
+        memory=Bytes(read_bytes(devices.memory or 0)),
         tflops=devices.tflops or 0,
         topology=TopologyMode(spec.topology.mode),
         min_bandwidth=spec.topology.min_bandwidth,
@@ -129,13 +129,13 @@ def _device(raw: GpuDevice) -> Device:
         id=raw.id,
         uuid=raw.uuid,
         model=raw.model,
-        memory=read_bytes(raw.memory),
+        memory=Bytes(read_bytes(raw.memory)),
         health=DeviceHealth(raw.health),
         island=raw.island,
         bandwidth=raw.bandwidth,
         peers=tuple(sorted(raw.peers)),
         in_use_by=raw.in_use_by,
-        mig=tuple(MigInstance(one.uuid, one.profile, read_bytes(one.memory)) for one in raw.mig),
+        mig=tuple(MigInstance(one.uuid, one.profile, Bytes(read_bytes(one.memory))) for one in raw.mig),
     )
 
 

@@ -41,7 +41,7 @@ from ullage.model.karpenter import (
 from ullage.model.node import Taint
 from ullage.model.resources import GPU, MILLI
 from ullage.model.selector import Operator, Requirement
-from ullage.model.units import Instant
+from ullage.model.units import Instant, Seconds
 
 _decode_original = msgspec.json.Decoder(OriginalRequest).decode
 _decode_handover = msgspec.json.Decoder(Handover).decode
@@ -63,6 +63,7 @@ def read_node_claim(raw: KubeNodeClaim) -> NodeClaim:
             labels=meta.labels,
             node=raw.status.node_name,
             requests=requests,
+            requirements=tuple(_requirements(raw.spec.requirements)),
             conditions={one.type: _condition(one) for one in raw.status.conditions},
         )
     except ValueError as error:
@@ -107,6 +108,7 @@ def read_smart_pod(raw: KubePod) -> SmartPod:
         node=raw.spec.node_name,
         over=raw.status.phase in ("Succeeded", "Failed"),
         deleting=meta.deletion_timestamp is not None,
+        grace_period=Seconds(max(0, meta.deletion_grace_period_seconds or 0)),
         original=_original(notes.get(ORIGINAL_REQUEST, "")),
         state=meta.labels.get(STATE_LABEL, ""),
         state_since=Instant(_time(notes.get(STATE_SINCE))),

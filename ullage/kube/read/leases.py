@@ -27,6 +27,7 @@ from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.lease import GpuLease, HolderPod, LeaseHold
 from ullage.model.pod import Phase
+from ullage.model.units import Milli
 
 MANAGED = "gpu.scheduling/managed"
 OUR_LEASES = ListSelector(labels=f"{MANAGED}=true")
@@ -68,8 +69,8 @@ def parts_of(lease: Lease) -> tuple[LeaseHold, ...]:
     if any(milli < 0 for milli in shares.values()):
         raise Unreadable(f"lease {lease.metadata.name}: annotation {SHARES} has a share below 0")
     return (
-        *(LeaseHold(uid, milli) for uid, milli in sorted(shares.items()) if milli),
-        *(LeaseHold(uid, 0, uuid) for uuid, uid in sorted(instances.items())),
+        *(LeaseHold(uid, Milli(milli)) for uid, milli in sorted(shares.items()) if milli),
+        *(LeaseHold(uid, Milli(0), uuid) for uuid, uid in sorted(instances.items())),
     )
 
 

@@ -23,8 +23,7 @@ from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import CAPACITY_FAILURE
 from ullage.model.pod import Owner, Phase, Pod
 from ullage.model.refusal import PodScheduledReason
-from ullage.model.units import Instant
-from ullage.model.vm import VM_NAME
+from ullage.model.units import Instant, Milli
 
 _SILENCE = Condition()
 
@@ -50,7 +49,7 @@ def read_pod(raw: KubePod) -> Pod:
             owner=_controller(meta),
             gpu_ids=(ids := _allocated(meta, spec.node_name)),
             gpu_instances=(instances := _instances(meta) if ids else ()),
-            gpu_share=_share(meta, instances) if ids else MILLI_GPU,
+            gpu_share=Milli(_share(meta, instances) if ids else MILLI_GPU),
             claim=meta.annotations.get(CLAIM, ""),
             claim_template=meta.annotations.get(CLAIM_TEMPLATE, ""),
             claim_unnamed=unnamed_claim(meta.annotations),
@@ -61,7 +60,7 @@ def read_pod(raw: KubePod) -> Pod:
             preempts=spec.preemption_policy != "Never",
             marks=read_marks(raw),
             vm=read_vm_marks(meta),
-            capacity_failure=_capacity_failure(raw),
+            capacity_failure=raw.metadata.annotations.get(CAPACITY_FAILURE, ""),
             resource_version=meta.resource_version,
         )
     except ValueError as error:
@@ -126,10 +125,3 @@ def _controller(meta: ObjectMeta) -> Owner | None:
         if owner.controller:
             return Owner(owner.kind, owner.name, owner.uid)
     return None
-
-
-def _capacity_failure(raw: KubePod) -> str:
-    """Failure that Karpenter's system recorded: it matters to pods without a node, and to VMs that need another one."""
-    meta = raw.metadata
-    over = bool(raw.spec.node_name) and VM_NAME not in meta.labels
-    return "" if over else meta.annotations.get(CAPACITY_FAILURE, "")

@@ -32,6 +32,7 @@ from ullage.model.provisioner import (
     Purchase,
 )
 from ullage.model.quantity import milli
+from ullage.model.units import Bytes, Micros, Milli
 
 _PERCENT = 10
 """Thousandths in one."""
@@ -83,7 +84,7 @@ def _template(spec: NodeTemplateSpec) -> NodeTemplate:
         gpus=GpuTemplate(
             model=gpus.model,
             count=gpus.count,
-            memory=read_bytes(gpus.memory or 0),
+            memory=Bytes(read_bytes(gpus.memory or 0)),
             islands=gpus.islands,
             bandwidth=gpus.bandwidth,
             kind=GpuNodeKind(gpus.kind),
@@ -92,7 +93,7 @@ def _template(spec: NodeTemplateSpec) -> NodeTemplate:
         taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in spec.taints),
         resources={name: milli(amount) for name, amount in sorted(spec.resources.items())},
         capacity_type=CapacityType(spec.capacity_type),
-        price=read_price(spec.price_per_hour),
+        price=Micros(read_price(spec.price_per_hour)),
         zones=tuple(sorted(spec.zones)),
     )
 
@@ -119,7 +120,7 @@ def _consolidation(spec: ConsolidationSpec) -> Consolidation:
         policy=ConsolidationPolicy(spec.policy),
         unneeded=parse_duration(spec.unneeded_time),
         unready=parse_duration(spec.unready_time),
-        used_milli=spec.utilization_threshold * _PERCENT,
+        used_milli=Milli(spec.utilization_threshold * _PERCENT),
         most_at_once=at_once,
         most_drains=min(usual.most_drains, at_once) if drains is None else drains,
         deprecated=() if spec.max_empty_bulk_delete is None else ("spec.consolidation.maxEmptyBulkDelete",),

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ullage.act.events import KubeEventWriter
+from ullage.agent.loop import AgentTiming
 from ullage.agent.wiring import CONTROLLER
 from ullage.clock import Clock
 from ullage.errors import ApiError
@@ -18,7 +19,8 @@ from ullage.model.fact_event import Deleted, FactEvent, ObjectKey, Synced
 from ullage.model.lease import LEASE_NAMESPACE
 from ullage.model.pod import Pod
 from ullage.observe.events import EventRecorder
-from ullage.sim.agents.machine import MachineContext, SimulatedMachine
+from ullage.sim.agents.machine import REAL_PACE, MachineContext, SimulatedMachine
+from ullage.sim.world.agents import GpuUsers, no_users
 from ullage.watch.informer import Informer, InformerSpec
 
 
@@ -30,6 +32,10 @@ class SimulatedAgentSettings:
     heartbeats: bool = False
     """Read GPUs every 2 s and report every 30 s, as real agents do. Otherwise a report is fresh until the next one."""
     seed: int = 0
+    pace: AgentTiming = REAL_PACE
+    """Intervals of agents with heartbeats."""
+    users: GpuUsers = no_users
+    """Pods whose containers use the GPUs of a node."""
 
 
 class SimulatedAgents:
@@ -56,6 +62,8 @@ class SimulatedAgents:
             events=self._recorder,
             lease_namespace=settings.lease_namespace,
             heartbeats=settings.heartbeats,
+            pace=settings.pace,
+            users=settings.users,
         )
         self._pods: dict[str, dict[ObjectKey, Pod]] = {}
         """Pods by node."""

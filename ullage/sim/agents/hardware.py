@@ -1,11 +1,14 @@
 """GPUs of a simulated node, built so that an agent reads from them the inventory the node was given."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from ullage.agent.gpu_reader import OnXid
+from ullage.agent.processes import ProcFs
 from ullage.decide.inventory.gpu_readings import (
     GpuErrorCounters,
     GpuInfo,
+    GpuProcess,
     GpuReadError,
     GpuReading,
     GpuSample,
@@ -14,12 +17,13 @@ from ullage.decide.inventory.gpu_readings import (
     NvlinkPeerType,
 )
 from ullage.model.device import Device, DeviceHealth, Inventory
+from ullage.model.units import Bytes
 
 _FELL_OFF = 79
 _RECOVERY_ACTION_CHANGED = 154
 """Xid that is no fault of the GPU. It only makes the agent read its GPUs at once."""
 
-_IDLE = GpuSample(counters=GpuErrorCounters(uncorrected_now=0), utilisation=0, memory_used=0)
+_IDLE = GpuSample(counters=GpuErrorCounters(uncorrected_now=0), utilisation=0, memory_used=Bytes(0))
 _TROUBLES: Mapping[DeviceHealth, GpuReadError] = {
     DeviceHealth.UNHEALTHY: GpuReadError.LOST,
     DeviceHealth.UNKNOWN: GpuReadError.UNREADABLE,
@@ -51,10 +55,38 @@ def _bus(gpu: int) -> str:
     return f"00000000:{gpu + 1:02X}:00.0"
 
 
+Users = Callable[[], Mapping[str, Collection[str]]]
+"""Uids of the pods that use each GPU or MIG instance of a node, by UUID."""
+
+
+class SimulatedProcesses(ProcFs):
+    """Processes of a simulated node: one for each pod that uses a GPU. A process that is over keeps its number."""
+
+    def __init__(self, users: Users) -> None:
+        super().__init__()
+        self._users = users
+        self._pids: dict[str, int] = {}
+
+    def of(self, card: GpuInfo) -> tuple[GpuProcess, ...]:
+        """Processes on a GPU and on its MIG instances."""
+        users = self._users()
+        names = (card.uuid, *(one.uuid for one in card.mig))
+        uids = sorted({uid for name in names for uid in users.get(name, ())})
+        return tuple(GpuProcess(self._pids.setdefault(uid, len(self._pids) + 1)) for uid in uids)
+
+    def owner(self, pid: int) -> str | None:
+        living = {uid for uids in self._users().values() for uid in uids}
+        return next((uid for uid, one in self._pids.items() if one == pid and uid in living), None)
+
+    def name(self, pid: int) -> str:
+        return f"simulated-{pid}"
+
+
 class SimulatedGpus:
     """A `GpuReader` with GPUs whose health can be changed."""
 
-    def __init__(self, inventory: Inventory) -> None:
+    def __init__(self, inventory: Inventory, processes: SimulatedProcesses) -> None:
+        self._processes = processes
         self._cards = {device.id: card for device, card in zip(inventory.devices, cards_of(inventory), strict=True)}
         self._troubles: dict[int, GpuReadError] = {}
         self._on_xid: OnXid = lambda _uuid, _xid: None
@@ -91,4 +123,6 @@ class SimulatedGpus:
     def _see(self, gpu: int, card: GpuInfo, thorough: bool) -> GpuReading:
         if gpu in self._troubles:
             return GpuReading(uuid=card.uuid, trouble=self._troubles[gpu])
-        return GpuReading(uuid=card.uuid, card=card if thorough else None, vitals=_IDLE)
+        found = self._processes.of(card)
+        vitals = replace(_IDLE, processes=found) if found else _IDLE
+        return GpuReading(uuid=card.uuid, card=card if thorough else None, vitals=vitals)

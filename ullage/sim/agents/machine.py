@@ -11,7 +11,6 @@ from ullage.act.lease_release import LeaseReleaser
 from ullage.agent.kubelet import Kubelet
 from ullage.agent.loop import AgentLoop, AgentReporters, AgentSensors, AgentTiming
 from ullage.agent.poller import GpuPoller
-from ullage.agent.processes import ProcFs
 from ullage.agent.status_writer import NodeStatusWriter
 from ullage.clock import Clock, Instant
 from ullage.decide.inventory.node_kind import NodeKindMode
@@ -22,11 +21,14 @@ from ullage.model.pod import Pod
 from ullage.model.units import Steady
 from ullage.observe.agent_metrics import AgentMetrics
 from ullage.observe.events import EventRecorder
-from ullage.sim.agents.hardware import SimulatedGpus
+from ullage.sim.agents.hardware import SimulatedGpus, SimulatedProcesses
+from ullage.sim.world.agents import GpuUsers, no_users
 
 FRESH_FOR_EVER = Instant(NEVER_OLD)
 """Time of a report that never becomes stale and is therefore not repeated."""
 
+REAL_PACE = AgentTiming()
+"""Intervals of real agents."""
 TICKLESS = AgentTiming(look=math.inf, report=math.inf)
 """Timing without heartbeats: the agent reads GPUs after an event and reports after a change."""
 
@@ -43,6 +45,10 @@ class MachineContext:
     lease_namespace: str
     heartbeats: bool
     """Agents read and report at the intervals of real ones, with the current time."""
+    pace: AgentTiming = REAL_PACE
+    """Intervals of agents with heartbeats."""
+    users: GpuUsers = no_users
+    """Pods whose containers use the GPUs of a node."""
 
 
 class SimulatedMachine:
@@ -52,7 +58,8 @@ class SimulatedMachine:
         """`pods` are the pods on this node; the caller keeps the mapping up to date."""
         self.node = inventory.node
         self._pods = pods
-        self._bench = SimulatedGpus(inventory)
+        self._processes = SimulatedProcesses(lambda: around.users(inventory.node))
+        self._bench = SimulatedGpus(inventory, self._processes)
         self._mode = NodeKindMode.COUNTED if inventory.kind is GpuNodeKind.COUNTED else NodeKindMode.LEASED
         self._around = around
         self._silent = False
@@ -109,9 +116,9 @@ class SimulatedMachine:
             AgentMetrics(CollectorRegistry()),
         )
         sensors = AgentSensors(
-            self._bench, GpuPoller(self._bench, ProcFs(), clock), Kubelet(None), self._pods, publisher.node
+            self._bench, GpuPoller(self._bench, self._processes, clock), Kubelet(None), self._pods, publisher.node
         )
-        pace = AgentTiming() if around.heartbeats else TICKLESS
+        pace = around.pace if around.heartbeats else TICKLESS
         return AgentLoop(self.node, sensors, reporters, around.clock, mode=self._mode, pace=pace)
 
     async def _silenced(self) -> None:

@@ -26,7 +26,19 @@ from ullage.sim.apiserver.storage.restoring import restore_object
 from ullage.sim.apiserver.storage.seeding import seed_cluster
 from ullage.sim.apiserver.storage.store import Listener, Store
 from ullage.sim.apiserver.storage.watchers import Watcher
-from ullage.sim.apiserver.verbs import binding, create, delete, evict, finalize, get_list, patch, reviews, scale, update
+from ullage.sim.apiserver.verbs import (
+    binding,
+    create,
+    delete,
+    evict,
+    finalize,
+    get_list,
+    metrics,
+    patch,
+    reviews,
+    scale,
+    update,
+)
 from ullage.sim.apiserver.verbs.watch import open_watch
 
 _NOT_A_PATH = Response(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
@@ -75,6 +87,11 @@ class SimulatedApiServer:
     def listen(self, place: str, listener: Listener) -> Callable[[], None]:
         """Call back on every change of a resource (`pods`, `leases.coordination.k8s.io`); the result ends that."""
         return self._world.store.shelf(place).listen(listener)
+
+    def serve_metrics(self) -> None:
+        """Serve metrics.k8s.io from now on, as a cluster with metrics-server does: `kubectl top` works."""
+        for kind in metrics.METRICS_KINDS:
+            self._registry.add(kind)
 
     def account_from_birth(self) -> None:
         """From now on every write says whose its fields are, as users of kubectl expect; it costs each write time."""
@@ -148,8 +165,8 @@ class SimulatedApiServer:
     def _dispatch(self, call: ApiCall) -> Response:
         if call.target.subresource in _NEEDS_CONTAINERS:
             raise no_containers(call.target.subresource)
-        if call.kind.id in reviews.ANSWERED:
-            return reviews.review(call, self._world, self._authorise)
+        if (computed := self._computed(call)) is not None:
+            return computed
         match call.request.method, bool(call.target.name), call.target.subresource:
             case "GET", True, "scale":
                 return scale.read_scale(call, self._world)
@@ -167,6 +184,14 @@ class SimulatedApiServer:
                 return self._change(call)
             case _:
                 raise method_not_allowed()
+
+    def _computed(self, call: ApiCall) -> Response | None:
+        """Answer of a kind that is not stored; None for all others."""
+        if call.kind.group == metrics.GROUP:
+            return metrics.read_metrics(call, self._world)
+        if call.kind.id in reviews.ANSWERED:
+            return reviews.review(call, self._world, self._authorise)
+        return None
 
     def _post(self, call: ApiCall) -> Response:
         match bool(call.target.name), call.target.subresource:

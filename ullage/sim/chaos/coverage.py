@@ -18,6 +18,8 @@ class FaultCoverage:
     faults: Counter[tuple[str, str]] = field(default_factory=Counter)
     injected: Counter[str] = field(default_factory=Counter)
     """Faults of stories that found a target, by kind."""
+    unguarded: list[str] = field(default_factory=list)
+    """Requests that delete a GPU's Lease and do not say which version of it they mean."""
 
     def add(self, other: "FaultCoverage") -> None:
         self.calls.update(other.calls)
@@ -31,6 +33,12 @@ class FaultCoverage:
             for kind in kinds.get(verb, ()):
                 if (found := self.faults[site, kind]) < least:
                     yield site, kind, found
+
+
+def is_unguarded(request: Request) -> bool:
+    """True if a request deletes the Lease of a GPU whoever holds it by the time it arrives."""
+    lease = request.method == "DELETE" and "/leases/gpu-" in request.path
+    return lease and b"resourceVersion" not in (request.body or b"")
 
 
 def call_site(process: str, request: Request) -> str:

@@ -12,6 +12,8 @@ from ullage.kube.client.resources import GPU_CLAIMS, LEASES, NODE_PROVISIONERS, 
 from ullage.model.device import DeviceHealth
 from ullage.model.fact_event import ObjectKey
 from ullage.sim.apiserver.transport import InMemoryTransport
+from ullage.sim.chaos.container_faults import CONTAINER_FAULTS, stopped_kubelet
+from ullage.sim.chaos.containers import ContainerTable
 from ullage.sim.chaos.coverage import CLOUD, FaultCoverage
 from ullage.sim.chaos.guest_faults import GUEST_FAULTS, End, bare, heal_guests, nothing
 from ullage.sim.chaos.manifests import partitioned
@@ -28,8 +30,11 @@ RESTART_SECONDS = 2.0
 class FaultInjector:
     """Faults of one story on one world."""
 
-    def __init__(self, world: World, coverage: FaultCoverage, pools: tuple[str, ...]) -> None:
+    def __init__(
+        self, world: World, coverage: FaultCoverage, pools: tuple[str, ...], containers: ContainerTable
+    ) -> None:
         """`pools` are the names of the NodeProvisioners."""
+        self._containers = containers
         self._world = world
         self._pools = pools
         self._coverage = coverage
@@ -70,7 +75,10 @@ class FaultInjector:
         if fault.kind in NETWORK_FAULT_OF or fault.kind in _NETWORK:
             return self._network(fault)
         guest, handler = GUEST_FAULTS.get(fault.kind), _HANDLERS.get(fault.kind)
+        container = CONTAINER_FAULTS.get(fault.kind)
         try:
+            if container is not None:
+                return container(self._world, self._containers, fault)
             if guest is not None:
                 return guest(self._world, fault)
             return None if handler is None else handler(self, fault)
@@ -114,7 +122,12 @@ class FaultInjector:
         network = self._world.loops.network[process.name]
         if not isinstance(network, ChaosNetwork) or not process.alive:
             return None
-        network.crash_at(fault.kind, int(fault.amount), lambda: self._kill(process, fault.seconds))
+        kill = fault.kind is not FaultKind.FREEZE_AFTER_CALL
+        network.crash_at(
+            fault.kind,
+            int(fault.amount),
+            lambda: (self._kill if kill else _stop)(process, fault.seconds),
+        )
         return nothing
 
     def _freeze(self, fault: ChaosFault) -> End | None:
@@ -180,11 +193,10 @@ class FaultInjector:
         return nothing
 
     def _kubelet_stops(self, fault: ChaosFault) -> End | None:
-        node, kubelets = self._node(fault), self._world.actors.kubelets
+        node = self._node(fault)
         if node is None:
             return None
-        kubelets.fail(node)
-        return lambda: kubelets.recover(node)
+        return stopped_kubelet(self._world, self._containers, node)
 
     def _controllers_stop(self, _fault: ChaosFault) -> End:
         self._world.actors.stop_controllers()
@@ -206,6 +218,19 @@ class FaultInjector:
         key: ObjectKey = self._chosen(sorted(claims), fault)
         self._world.hand.delete(bare(GPU_CLAIMS, key.name, key.namespace))
         return nothing
+
+    def _edit_claim(self, fault: ChaosFault) -> End | None:
+        """Change the size of a claim, and let it go to any node. A claim in use is refused: the next one is tried."""
+        claims = sorted(self._world.observers.mirror.claims)
+        first = fault.pick % max(1, len(claims))
+        for key in (*claims[first:], *claims[:first]):
+            spec = {"devices": {"count": 1 + fault.pick % 3}, "selector": None}
+            try:
+                self._world.hand.merge(GPU_CLAIMS, key.name, {"spec": spec}, key.namespace)
+            except ApiError:
+                continue
+            return nothing
+        return None
 
     def _delete_lease(self, fault: ChaosFault) -> End | None:
         leases = self._world.observers.mirror.leases
@@ -266,6 +291,11 @@ class FaultInjector:
         return candidates[fault.pick % len(candidates)]
 
 
+def _stop(process: SimulatedProcess, seconds: float) -> None:
+    if process.alive:
+        process.life.freeze(seconds)
+
+
 def _start(process: SimulatedProcess) -> None:
     if not process.alive:
         process.start()
@@ -280,6 +310,7 @@ _HANDLERS: Mapping[FaultKind, _Handler] = {
     FaultKind.CRASH: FaultInjector._crash,
     FaultKind.CRASH_BEFORE_CALL: FaultInjector._crash_at_call,
     FaultKind.CRASH_AFTER_CALL: FaultInjector._crash_at_call,
+    FaultKind.FREEZE_AFTER_CALL: FaultInjector._crash_at_call,
     FaultKind.FREEZE: FaultInjector._freeze,
     FaultKind.CLOCK: FaultInjector._clock,
     **dict.fromkeys(_CLOUD, FaultInjector._cloud),
@@ -291,6 +322,7 @@ _HANDLERS: Mapping[FaultKind, _Handler] = {
     FaultKind.DELETE_POD: FaultInjector._delete_pod,
     FaultKind.FORCE_DELETE_POD: FaultInjector._delete_pod,
     FaultKind.DELETE_CLAIM: FaultInjector._delete_claim,
+    FaultKind.EDIT_CLAIM: FaultInjector._edit_claim,
     FaultKind.DELETE_LEASE: FaultInjector._delete_lease,
     FaultKind.DELETE_RESERVATION: FaultInjector._delete_reservation,
     FaultKind.DELETE_NODE: FaultInjector._delete_node,

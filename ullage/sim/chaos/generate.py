@@ -19,6 +19,8 @@ from ullage.sim.chaos.story import (
 FAULTS_END = 1200.0
 """Seconds in which jobs arrive and faults strike."""
 LONGEST_FAULT = 120.0
+STALE_SECONDS = 180.0
+"""Seconds that an agent with a wrong clock is silent, at least: its report is stale then."""
 _DRA_FAULT = FaultKind.DELETE_RESERVATION
 
 
@@ -74,7 +76,7 @@ def _job(chance: random.Random, number: int, kinds: Sequence[JobKind]) -> ChaosJ
 def _impossible(real_agents: bool, karpenter: bool, vms: bool) -> set[FaultKind]:
     """Faults that this story has no target for."""
     return {
-        *((FaultKind.MIG_SWITCHED,) if real_agents else ()),
+        *((FaultKind.MIG_SWITCHED, FaultKind.AGENT_CLOCK) if real_agents else ()),
         *(() if karpenter else KARPENTER_FAULTS),
         *(() if vms else VM_FAULTS),
     }
@@ -90,6 +92,7 @@ def _fault(chance: random.Random, kinds: Sequence[FaultKind]) -> ChaosFault:
     kind = chance.choice(kinds)
     at = round(chance.uniform(5, FAULTS_END - LONGEST_FAULT), 1)
     seconds = round(min(LONGEST_FAULT, chance.expovariate(1 / 25.0)) + 0.1, 1)
+    seconds += STALE_SECONDS if kind is FaultKind.AGENT_CLOCK else 0.0
     return ChaosFault(at=at, kind=kind, pick=chance.randrange(1000), seconds=seconds, amount=_amount(chance, kind))
 
 
@@ -99,9 +102,9 @@ def _amount(chance: random.Random, kind: FaultKind) -> float:
     match kind:
         case FaultKind.SLOW | FaultKind.STALE_WATCH | FaultKind.CLOUD_SLOW | FaultKind.CLOUD_STALE:
             return round(chance.uniform(0.5, 40.0), 1)
-        case FaultKind.CRASH_BEFORE_CALL | FaultKind.CRASH_AFTER_CALL:
+        case FaultKind.CRASH_BEFORE_CALL | FaultKind.CRASH_AFTER_CALL | FaultKind.FREEZE_AFTER_CALL:
             return float(chance.randint(1, 30))
-        case FaultKind.CLOCK:
+        case FaultKind.CLOCK | FaultKind.AGENT_CLOCK:
             return chance.choice((-3600.0, -120.0, 120.0, 3600.0))
         case FaultKind.CLOUD_LOST | FaultKind.CLOUD_NO_CAPACITY | FaultKind.CLOUD_THROTTLED:
             return float(chance.randint(1, 4))

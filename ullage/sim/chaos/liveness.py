@@ -6,11 +6,13 @@ Judged from the objects as stored and from the cloud's own list, by simple sums:
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import RESOURCE_CLAIMS, RESOURCE_SLICES, VIRTUAL_MACHINE_MIGRATIONS
 from ullage.model.device import DeviceHealth
 from ullage.model.draining import DRAINING_TAINT
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import HANDOVER, is_smart_pod
+from ullage.model.provisioner import DELETION_TAINT
 from ullage.sim.apiserver.storage.store import Listener, StoredChange
 from ullage.sim.chaos.manifests import LARGEST_INSTANCE, RIVAL
 from ullage.sim.world.stored_objects import StoredPod
@@ -74,8 +76,8 @@ def breaches(world: World) -> Iterator[LivenessBreach]:
                 text = f"{pod.key} runs on GPUs {sorted(missing)} of {pod.node} without their Leases"
                 yield LivenessBreach("a running pod's GPUs are leased to it", text)
     for node in mirror.nodes.values():
-        if any(key == DRAINING_TAINT for key, _, _ in node.taints):
-            yield LivenessBreach("no taint is left behind", f"{node.name} is tainted for draining, and nothing happens")
+        if any(key in (DRAINING_TAINT, DELETION_TAINT) for key, _, _ in node.taints):
+            yield LivenessBreach("no taint is left behind", f"{node.name} is tainted for removal, and nothing happens")
     yield from _machines(world)
     yield from _starving(world)
     yield from _hand_overs(world)
@@ -113,20 +115,25 @@ def _starving(world: World) -> Iterator[LivenessBreach]:
             continue  # a pod of kube-scheduler that selects nodes of Karpenter
         count, part = mirror.asked_gpus(pod)
         claim = mirror.claims.get(_claim_key(pod)) if pod.claim else {}
-        if part or pod.template or claim is None or claim.get("gangRef") or claim.get("topology"):
+        if part or pod.template or claim is None or _is_special(claim):
             continue
         for name, node in sorted(mirror.nodes.items()):
-            if not node.taints and len(_free(world, name)) >= max(1, count):
-                text = f"{pod.key} waits for {count} GPUs, and {name} has {len(_free(world, name))} free"
+            if not node.taints and len(free_gpus(world, name)) >= max(1, count):
+                text = f"{pod.key} waits for {count} GPUs, and {name} has {len(free_gpus(world, name))} free"
                 yield LivenessBreach("nobody waits who could be placed", text)
                 break
+
+
+def _is_special(claim: JsonObject) -> bool:
+    """True if more than a number of free GPUs decides whether a claim can be served."""
+    return any(claim.get(field) for field in ("gangRef", "topology", "selector"))
 
 
 def _claim_key(pod: StoredPod) -> ObjectKey:
     return ObjectKey(pod.key.namespace, pod.claim)
 
 
-def _free(world: World, node: str) -> list[int]:
+def free_gpus(world: World, node: str) -> list[int]:
     """Healthy GPUs of a node that no pod and no Lease names."""
     mirror = world.observers.mirror
     inventory = world.reported(node)
@@ -152,7 +159,8 @@ def _hand_overs(world: World) -> Iterator[LivenessBreach]:
         elif not pod.node and not pod.over and pod.claim and pod.key.namespace == "default":
             claim = mirror.claims.get(_claim_key(pod))
             count, part = mirror.asked_gpus(pod)
-            if claim is not None and not part and not claim.get("gangRef") and count <= LARGEST_INSTANCE:
+            plain = claim is not None and not part and not (claim.get("gangRef") or claim.get("selector"))
+            if plain and count <= LARGEST_INSTANCE:
                 text = f"{pod.key} waits for {count} GPUs, and nobody asks Karpenter for a node"
                 yield LivenessBreach("Karpenter is asked for whoever fits nowhere", text)
     for node in sorted(mirror.nodes.values(), key=lambda one: one.name):

@@ -11,7 +11,7 @@ from ullage.model.device import KIND_LABEL, Device, GpuNodeKind, Inventory, MigI
 from ullage.model.karpenter import GPU_TAINT, NodePoolMapping
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
 from ullage.model.resources import GPU
-from ullage.model.units import Instant, Seconds
+from ullage.model.units import Bytes, Instant, Micros, Seconds
 from ullage.model.vm import VmAmounts
 from ullage.sim.chaos.story import ChaosJob, ChaosNode, ChaosPool, ChaosStory, JobKind
 from ullage.sim.karpenter.timings import KarpenterTimings
@@ -44,9 +44,9 @@ JsonObject = dict[str, Any]
 def node_template(gpus: int, islands: int = 1) -> NodeTemplate:
     """Template of a node with so many GPUs."""
     return NodeTemplate(
-        gpus=GpuTemplate(model="H100", count=gpus, memory=80 * GIB, islands=min(islands, gpus)),
+        gpus=GpuTemplate(model="H100", count=gpus, memory=Bytes(80 * GIB), islands=min(islands, gpus)),
         resources={"cpu": 32_000, "memory": 256 * GIB * 1000},
-        price=4 * MICROS,
+        price=Micros(4 * MICROS),
     )
 
 
@@ -90,7 +90,7 @@ def settings_of(story: ChaosStory) -> Settings:
     if not story.karpenter:
         return Settings()
     mapping = NodePoolMapping(
-        name="h100", node_pool=NODE_POOL, gpu_model="H100", gpu_memory=80 * GIB, price_per_gpu=2 * MICROS
+        name="h100", node_pool=NODE_POOL, gpu_model="H100", gpu_memory=Bytes(80 * GIB), price_per_gpu=Micros(2 * MICROS)
     )
     # Every deadline and pause is shorter than the time without a write after which a world is at rest.
     soon = Seconds(150.0)
@@ -114,7 +114,7 @@ def karpenter_of(story: ChaosStory) -> KarpenterSpec | None:
         return None
     return KarpenterSpec(
         types=tuple(gpu_instance_type(f"h100-{gpus}", gpus, 2.0 * gpus) for gpus in (1, 4, LARGEST_INSTANCE)),
-        gpus=GpuTemplate(model="H100", count=8, memory=80 * GIB, islands=1),
+        gpus=GpuTemplate(model="H100", count=8, memory=Bytes(80 * GIB), islands=1),
         timings=KarpenterTimings(registration=30.0, initialisation=3.0),
         boot_labels=_ANY_GPU if story.real_agents else {**_ANY_GPU, KIND_LABEL: GpuNodeKind.LEASED.value.lower()},
     )
@@ -177,7 +177,7 @@ def _with_mig(device: Device) -> Device:
         model=device.model,
         memory=device.memory,
         health=device.health,
-        mig=tuple(MigInstance(f"MIG-{device.uuid}-{one}", "1g.10gb", 10 * GIB) for one in range(MIG_SLICES)),
+        mig=tuple(MigInstance(f"MIG-{device.uuid}-{one}", "1g.10gb", Bytes(10 * GIB)) for one in range(MIG_SLICES)),
     )
 
 
@@ -239,6 +239,8 @@ def _claim(job: ChaosJob, name: str, more: JsonObject, namespace: str = "default
         devices |= {"exclusivity": "MIG", "memory": "10Gi"}
     elif job.kind is JobKind.ISLAND:
         spec["topology"] = {"mode": "Required"}
+    elif job.kind is JobKind.COUNTED:
+        spec["selector"] = {"matchLabels": {KIND_LABEL: GpuNodeKind.COUNTED.value.lower()}}
     return _object("GpuClaim", name, spec, namespace)
 
 
@@ -250,8 +252,11 @@ def _pod(
     notes |= {"gpu.scheduling/claim": claim} if claim else {}
     notes |= {"gpu.scheduling/claim-template": template} if template else {}
     notes["cluster-autoscaler.kubernetes.io/safe-to-evict"] = "true"
-    container = {"name": "main", "image": "example.test/main:v1", "resources": {"requests": amounts, "limits": amounts}}
+    container: JsonObject = {"name": "main", "image": "example.test/main:v1"}
+    container["resources"] = {"requests": amounts, "limits": amounts}
     spec: JsonObject = {"schedulerName": "gpu-scheduler", "restartPolicy": "Never", "containers": [container]}
+    if job.kind is JobKind.COUNTED:
+        container["env"] = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
     if job.priority:
         spec["priorityClassName"] = URGENT
     if claim or template:
@@ -284,6 +289,24 @@ def _deployment(job: ChaosJob) -> list[JsonObject]:
             "spec": {"replicas": REPLICAS, "selector": selector, "template": template},
         },
     ]
+
+
+def foreign_pod(name: str, node: str, uuid: str, seconds: float) -> JsonObject:
+    """Pod of another scheduler, bound already, whose container uses a GPU."""
+    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": uuid}]
+    container = {"name": "main", "image": "example.test/main:v1", "env": env}
+    notes = {DURATION: f"{seconds:.1f}", "cluster-autoscaler.kubernetes.io/safe-to-evict": "true"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "annotations": notes},
+        "spec": {
+            "schedulerName": "another-scheduler",
+            "restartPolicy": "Never",
+            "nodeName": node,
+            "containers": [container],
+        },
+    }
 
 
 def _object(kind: str, name: str, spec: JsonObject, namespace: str) -> JsonObject:

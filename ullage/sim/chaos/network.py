@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ullage.kube.client.transport import Request
 from ullage.sim.apiserver.network_faults import Latency, NetworkConditions, NetworkFault
-from ullage.sim.chaos.coverage import FaultCoverage, call_site
+from ullage.sim.chaos.coverage import FaultCoverage, call_site, is_unguarded
 from ullage.sim.chaos.story import FaultKind
 
 NETWORK_FAULT_OF = {
@@ -75,7 +75,7 @@ class ChaosNetwork(NetworkConditions):
         return lambda: self._windows.remove(window)
 
     def crash_at(self, kind: FaultKind, calls: int, crash: Callable[[], None]) -> None:
-        """Crash the process at its call with this number from now: before the server gets it, or after its effect."""
+        """Crash or stop the process at its call with this number from now: before the server gets it, or after it."""
         self._crashes.append(_CrashAt(calls, kind, crash))
 
     def heal(self) -> None:
@@ -91,6 +91,8 @@ class ChaosNetwork(NetworkConditions):
     def fault(self, request: Request) -> NetworkFault | None:
         site = call_site(self._process, request)
         self._coverage.calls[site] += 1
+        if is_unguarded(request):
+            self._coverage.unguarded.append(f"{self._process} deleted {request.path} whichever version it had")
         found = self._crash(site) or self._strike(site)
         return found if found is not None else super().fault(request)
 
@@ -102,6 +104,8 @@ class ChaosNetwork(NetworkConditions):
                 self._coverage.faults[site, one.kind.value] += 1
                 # Before the caller's next step: what it would do with the answer never happens.
                 asyncio.get_running_loop().call_soon(one.crash)
+                if one.kind is FaultKind.FREEZE_AFTER_CALL:
+                    return None  # the answer waits until the process goes on
                 return NetworkFault.REFUSED if one.kind is FaultKind.CRASH_BEFORE_CALL else NetworkFault.LOST
         return None
 

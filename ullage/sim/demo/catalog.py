@@ -4,13 +4,14 @@ from collections.abc import Mapping
 
 from ullage.errors import UserError
 from ullage.sim.demo.contention import CROWDING
+from ullage.sim.demo.fleet import FLEET
 from ullage.sim.demo.karpenter import KARPENTER_STORY
 from ullage.sim.demo.scale_down import EBB
 from ullage.sim.demo.story import Story
 from ullage.sim.demo.tour import TOUR
 from ullage.sim.demo.vms import VMS
 
-STORIES: Mapping[str, Story] = {story.name: story for story in (TOUR, CROWDING, EBB, KARPENTER_STORY, VMS)}
+STORIES: Mapping[str, Story] = {story.name: story for story in (TOUR, CROWDING, EBB, FLEET, KARPENTER_STORY, VMS)}
 
 
 def story_named(name: str) -> Story:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from ullage.clock import Clock
 from ullage.decide.admission.policy import AdmissionPolicy
@@ -11,6 +12,7 @@ from ullage.sim.admission import post_webhook
 from ullage.sim.agents.fleet import SimulatedAgents, SimulatedAgentSettings
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.demo.captions import Caption, CaptionFeed
+from ullage.sim.demo.manifests import ordinary_nodes
 from ullage.sim.demo.story import Story
 from ullage.sim.demo.story_player import StoryPlayer
 from ullage.sim.world.admin_client import AdminClient
@@ -26,6 +28,9 @@ _DENIED = "admission webhook"
 async def staged(story: Story, seed: int) -> AsyncIterator[World]:
     """World at the story's beginning, with every loop started. Runs on a virtual or scaled loop."""
     spec = story.world(seed)
+    # Pods of one's own have a scheduler and a place, too. Nodes of VMs are open to them.
+    more = ordinary_nodes() if spec.vms is None else ()
+    spec = replace(spec, kube_scheduler=True, nodes=(*spec.nodes, *more))
     parts = _Parts(spec)
     async with started_world(spec, agents=parts.agents, admission=parts.admission) as world:
         yield world
@@ -51,6 +56,7 @@ class _Parts:
 
     def admission(self, server: SimulatedApiServer) -> None:
         self._server = server
+        server.serve_metrics()
         post_webhook(server, AdmissionPolicy(identities=(SCHEDULER,), controllers=(CONTROLLER,)))
 
     def agents(self, _hand: AdminClient, clock: Clock, heartbeats: bool) -> SimulatedAgents:

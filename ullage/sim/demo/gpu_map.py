@@ -1,6 +1,7 @@
 """GPU map as lines of a terminal: pools, their nodes, islands in brackets, and the holder of each GPU.
 
-Keeps to the number of lines it is given: first nodes are put side by side, then some are only counted.
+Keeps to the number of lines it is given: first nodes are put side by side, then each is one sign, then some are only
+counted.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,19 +22,34 @@ _COLOURS = (
     "hot_pink",
     "light_slate_blue",
 )
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _APART = 2
 """Blanks between things in one line."""
 _SIDE_BY_SIDE = 2
+_LEVELS = "▁▂▃▄▅▆▇█"
+_SIGN_LEGEND = ("a sign is a node:", "□ free", "▁▄█ used", "✗ broken GPU", "↓ going", "… starting")
 
 
 class Palette:
-    """Colour of each holder. A holder keeps its colour once assigned."""
+    """Colour and mark of each holder. A holder keeps both once assigned."""
 
-    def __init__(self) -> None:
-        self._given: dict[str, str] = {}
+    def __init__(self, *, letters: bool = False) -> None:
+        """`letters`: each holder has a letter of its own, for terminals without colours."""
+        self._letters = letters
+        self._given: dict[str, int] = {}
 
     def colour(self, holder: str) -> str:
-        return self._given.setdefault(holder, _COLOURS[len(self._given) % len(_COLOURS)])
+        return _COLOURS[self._number(holder) % len(_COLOURS)]
+
+    def mark(self, tile: GpuTile) -> str:
+        """Sign of a GPU: the shape of its use, or the letter of its holder."""
+        if self._letters and tile.holder and tile.use is not GpuUse.BROKEN:
+            number = self._number(tile.holder)
+            return _LETTERS[number] if number < len(_LETTERS) else _SHAPES[tile.use]
+        return _SHAPES[tile.use]
+
+    def _number(self, holder: str) -> int:
+        return self._given.setdefault(holder, len(self._given))
 
 
 def map_lines(pools: Sequence[PoolLine], palette: Palette, *, width: int, rows: int) -> list[Text]:
@@ -45,9 +61,35 @@ def map_lines(pools: Sequence[PoolLine], palette: Palette, *, width: int, rows: 
     if sum(map(len, roomy)) + len(heads) + blanks + len(legend) <= rows:
         return [line for head, nodes in zip(heads, roomy, strict=True) for line in (head, *nodes, Text(""))] + legend
     close = [_nodes(pool, palette, lanes=_SIDE_BY_SIDE, width=width) for pool in pools]
-    kept = _shares([len(lines) for lines in close], rows - len(heads) - len(legend))
-    bodies = (_cut(lines, most, pool) for lines, most, pool in zip(close, kept, pools, strict=True))
+    if sum(map(len, close)) + len(heads) + len(legend) <= rows:
+        return [line for head, nodes in zip(heads, close, strict=True) for line in (head, *nodes)] + legend
+    legend = list(_packed([Text(said, style="dim") for said in _SIGN_LEGEND], width))
+    signs = [_signs(pool, width) for pool in pools]
+    kept = _shares([len(lines) for lines in signs], rows - len(heads) - len(legend))
+    bodies = (_cut(lines, most, pool, width) for lines, most, pool in zip(signs, kept, pools, strict=True))
     return [line for head, nodes in zip(heads, bodies, strict=True) for line in (head, *nodes)] + legend
+
+
+def _signs(pool: PoolLine, width: int) -> list[Text]:
+    """Nodes as one sign each, in the order of their names."""
+    signs = [_sign(node) for node in pool.nodes]
+    room = width - _APART
+    return [Text.assemble(" " * _APART, *signs[at : at + room]) for at in range(0, len(signs), room)]
+
+
+def _sign(node: NodeLine) -> tuple[str, str]:
+    """Sign of a node and its style: the most urgent thing about it, else how full it is."""
+    tiles = [tile for island in node.islands for tile in island]
+    if any(tile.use is GpuUse.BROKEN for tile in tiles):
+        return _SHAPES[GpuUse.BROKEN], "bold red"
+    if node.going:
+        return "↓", "yellow"
+    if not tiles:
+        return "…", "dim"
+    held = sum(tile.use in (GpuUse.LEASED, GpuUse.SHARED) for tile in tiles)
+    if not held:
+        return _SHAPES[GpuUse.FREE], "dim"
+    return _LEVELS[-(-held * len(_LEVELS) // len(tiles)) - 1], "cyan" if held < len(tiles) else "green"
 
 
 def _shares(wanted: list[int], rows: int) -> list[int]:
@@ -58,10 +100,10 @@ def _shares(wanted: list[int], rows: int) -> list[int]:
     return given
 
 
-def _cut(lines: list[Text], most: int, pool: PoolLine) -> list[Text]:
+def _cut(lines: list[Text], most: int, pool: PoolLine, width: int) -> list[Text]:
     if len(lines) <= most:
         return lines
-    hidden = len(pool.nodes) - (most - 1) * _SIDE_BY_SIDE
+    hidden = len(pool.nodes) - (most - 1) * (width - _APART)
     return [*lines[: most - 1], Text(f"  {hidden} nodes are not shown", style="dim")]
 
 
@@ -107,7 +149,7 @@ def _gpus(node: NodeLine, palette: Palette) -> Text:
         drawn.append("[" if node.wired else "", "dim")
         for place, cell in enumerate(island):
             drawn.append(" " if place and not node.wired else "")
-            drawn.append(_SHAPES[cell.use], _colour(cell, palette))
+            drawn.append(palette.mark(cell), _colour(cell, palette))
         drawn.append("]" if node.wired else "", "dim")
     return drawn
 
@@ -127,7 +169,10 @@ def _legend(pools: Sequence[PoolLine], palette: Palette, width: int) -> list[Tex
     cells = [cell for pool in pools for node in pool.nodes for island in node.islands for cell in island]
     holders = sorted({cell.holder for cell in cells if cell.holder})
     parts = [Text(said, style="dim") for said in ("□ free", "✗ broken", "[ ] NVLink island")]
-    parts += [Text.assemble(("■ ", palette.colour(holder)), holder) for holder in holders]
+    parts += [
+        Text.assemble((f"{palette.mark(GpuTile(GpuUse.LEASED, holder))} ", palette.colour(holder)), holder)
+        for holder in holders
+    ]
     return list(_packed(parts, width))
 
 

@@ -6,6 +6,7 @@ from ullage.kube.client.resource import JsonObject
 from ullage.model.karpenter import GPU_TAINT, NodePoolMapping
 from ullage.model.provisioner import GpuTemplate
 from ullage.model.resources import GPU
+from ullage.model.units import Bytes, Micros
 from ullage.sim.demo import manifests as make
 from ullage.sim.demo.story import CreateManifest, DeleteManifest, Story, StoryStep
 from ullage.sim.karpenter.timings import KarpenterTimings
@@ -44,12 +45,12 @@ def _asked(name: str, count: int, **more: str | int) -> tuple[CreateManifest, Cr
 
 def _world(seed: int) -> WorldSpec:
     mapping = NodePoolMapping(
-        name="h100", node_pool=_POOL, gpu_model=_MODEL, gpu_memory=80 * _GIB, price_per_gpu=12_290_000
+        name="h100", node_pool=_POOL, gpu_model=_MODEL, gpu_memory=Bytes(80 * _GIB), price_per_gpu=Micros(12_290_000)
     )
     ours = KarpenterSettings(enabled=True, node_pools={"h100": mapping}, priority_class=_CLASS)
     karpenter = KarpenterSpec(
         types=(gpu_instance_type("h100-1", 1, 12.3), gpu_instance_type("h100-8", 8, 98.3)),
-        gpus=GpuTemplate(model=_MODEL, count=8, memory=80 * _GIB, islands=1, bandwidth=450),
+        gpus=GpuTemplate(model=_MODEL, count=8, memory=Bytes(80 * _GIB), islands=1, bandwidth=450),
         timings=KarpenterTimings(registration=60.0, initialisation=5.0),
         boot_labels=_ANY_GPU,
     )

@@ -10,13 +10,16 @@ from ullage.kube.objects.provisioner import NodeProvisioner
 from ullage.kube.read.provisioner import read_provisioner
 from ullage.model.allocation import CLAIM as CLAIM_NOTE
 from ullage.model.allocation import CLAIM_TEMPLATE
-from ullage.model.units import Seconds
+from ullage.model.provisioner import GpuTemplate, NodeTemplate
+from ullage.model.units import Bytes, Micros, Seconds
+from ullage.sim.demo.terminal_model import ORDINARY_LABEL
 from ullage.sim.kubelet.timings import DURATION, STOP
 from ullage.sim.world.spec import FleetNode
 
 NAMESPACE = "default"
 _OURS = "gpu.scheduling/v1"
 _IMAGE = "example.test/work:v1"
+_ORDINARY = ("cpu-a", "cpu-b")
 _FAREWELL_SECONDS = "25"
 """Seconds a pod of a service takes to stop, to end open connections."""
 
@@ -47,6 +50,17 @@ H100 = Hardware(
     ram="1Ti",
     price="98.32",
 )
+A100 = Hardware(
+    model="NVIDIA A100-SXM4-80GB",
+    gpus=8,
+    memory="80Gi",
+    islands=1,
+    bandwidth=300,
+    cpu="96",
+    ram="1Ti",
+    price="32.77",
+)
+L40S = Hardware(model="NVIDIA L40S", gpus=8, memory="48Gi", islands=8, cpu="96", ram="768Gi", price="15.04")
 L4 = Hardware(model="NVIDIA L4", gpus=4, memory="24Gi", islands=4, cpu="48", ram="192Gi", price="4.60")
 
 
@@ -81,10 +95,16 @@ def pool(name: str, hardware: Hardware, *, least: int, most: int, unneeded: str 
 def nodes_of(provisioner: JsonObject, count: int) -> tuple[FleetNode, ...]:
     """Nodes of a pool that exist from the beginning."""
     facts = read_provisioner(msgspec.convert(provisioner, NodeProvisioner))
-    return tuple(
-        FleetNode(name=f"{facts.name}-{letter}", template=facts.template, pool=facts.name)
-        for letter in "abcdefghijklmnopqrst"[:count]
-    )
+    few = "abcdefghijklmnopqrst"
+    names = few[:count] if count <= len(few) else [f"{number:03}" for number in range(1, count + 1)]
+    return tuple(FleetNode(name=f"{facts.name}-{one}", template=facts.template, pool=facts.name) for one in names)
+
+
+def ordinary_nodes() -> tuple[FleetNode, ...]:
+    """Nodes without GPUs, for pods that ask for none: GPU nodes are closed to them."""
+    room = {"cpu": 16_000, "memory": 64 * (1 << 30) * 1000}
+    template = NodeTemplate(gpus=GpuTemplate(model="", count=0, memory=Bytes(0)), resources=room, price=Micros(0))
+    return tuple(FleetNode(name=name, template=template, labels={ORDINARY_LABEL: "true"}) for name in _ORDINARY)
 
 
 def claim(name: str, count: int, model: str, *, island: bool = False, gang: str = "", members: int = 0) -> JsonObject:
@@ -94,6 +114,12 @@ def claim(name: str, count: int, model: str, *, island: bool = False, gang: str 
         spec["topology"] = {"mode": "Required"}
     if gang:
         spec |= {"gangRef": gang, "gangMinMember": members}
+    return {"apiVersion": _OURS, "kind": "GpuClaim", "metadata": _named(name), "spec": spec}
+
+
+def shared_claim(name: str, memory: str, model: str) -> JsonObject:
+    """Claim for a part of one GPU, by its memory."""
+    spec: JsonObject = {"devices": {"count": 1, "model": model, "exclusivity": "Shared", "memory": memory}}
     return {"apiVersion": _OURS, "kind": "GpuClaim", "metadata": _named(name), "spec": spec}
 
 

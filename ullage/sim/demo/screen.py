@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ullage.sim.demo.captions import Caption, CaptionFeed
+from ullage.sim.demo.controls import KEYS
 from ullage.sim.demo.gpu_map import Palette, map_lines
-from ullage.sim.demo.terminal_model import PendingLine, PoolLine
+from ullage.sim.demo.terminal_model import GpuUse, PendingLine, PoolLine
 
 _WIDE = 110
 """Columns from which the two halves are put side by side."""
@@ -74,12 +75,17 @@ class Frame:
     waiting: Sequence[PendingLine]
     elapsed: float
     speed: float
+    """Simulated seconds in a real one; 0 while time stands still."""
     addresses: Addresses
     palette: Palette
+    keys: bool = False
+    """True if the terminal's keys are read."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         height, width = options.height or console.size.height, options.max_width
         top = [self._headline(), self._caption(height), self._addresses(width)]
+        if self.keys:
+            top.append(Text(key_help(), style="dim"))
         used = sum(len(console.render_lines(part, options.update(height=None), pad=False)) for part in top)
         yield Group(*top, Text(""))
         waits = self._waiting(console, width - _MAP_COLUMNS - 2 if width >= _WIDE else width, short=height < _TALL)
@@ -92,7 +98,9 @@ class Frame:
             f"  {story.name}",
             ("  ", ""),
             (clock_of(self.elapsed), "bold cyan"),
-            (f" simulated, {self.speed:g} times as fast  ", "dim"),
+            (" simulated, paused  ", "bold yellow")
+            if self.speed == 0
+            else (f" simulated, {self.speed:g} times as fast  ", "dim"),
             (f"{self.programme.number}/{len(story.story_steps)} {story_step.name}", "bold"),
         )
 
@@ -139,11 +147,10 @@ class Frame:
 
 
 def _waiting_row(row: PendingLine) -> Text:
-    who = row.pods[0] if len(row.pods) == 1 else f"{row.workload} x{len(row.pods)}"
     wants = f" ({row.gpus} GPU{'s' * (row.gpus > 1)} each) for {_age(row.seconds)}: "
     known = row.reason in ("", _PLAIN_REFUSAL)
     why = _one_line(row.message) or "not tried yet"
-    return Text.assemble((who, "bold"), (wants, "dim"), ("" if known else f"{row.reason} ", "yellow"), why)
+    return Text.assemble((_who(row), "bold"), (wants, "dim"), ("" if known else f"{row.reason} ", "yellow"), why)
 
 
 class Clipped:
@@ -183,9 +190,12 @@ class DecisionFeed:
 
 
 def _decision(spoken: Caption) -> Text:
-    about = spoken.about if spoken.count == 1 else f"{spoken.family[1]}-… x{spoken.count}"
     word = (f"{spoken.word} ", "yellow" if spoken.warning else "green")
-    return Text.assemble(word, (f"{about}: " if about else "", "bold"), _one_line(spoken.text))
+    if spoken.count > 1:
+        # The text is true of the latest alone, and is said of it.
+        many = f"{spoken.family[1]}-… x{spoken.count}"
+        return Text.assemble(word, (many, "bold"), f", last {spoken.about}: {_one_line(spoken.text)}")
+    return Text.assemble(word, (f"{spoken.about}: " if spoken.about else "", "bold"), _one_line(spoken.text))
 
 
 def clock_of(seconds: float) -> str:
@@ -199,6 +209,34 @@ def line_of(spoken: Caption) -> str:
     who = f"{spoken.who} " if spoken.who != "story" else ""
     about = f" {spoken.about}" if spoken.about else ""
     return f"[{clock_of(spoken.at)}] {who}{spoken.word}{about}: {_one_line(spoken.text)}"
+
+
+def key_help() -> str:
+    """Keys and their meaning, in one line."""
+    return "  ".join(f"{one.shown} {one.meaning}" for one in KEYS.values()) + "  q quit"
+
+
+def summary_line(pools: Sequence[PoolLine], waiting: Sequence[PendingLine]) -> str:
+    """State of the cluster in one line: nodes and use of each pool, and who waits for what."""
+    parts = [f"{pool.name} {_size(pool)} nodes, {pool.used_percent} % used" for pool in pools]
+    broken = sum(
+        tile.use is GpuUse.BROKEN for pool in pools for node in pool.nodes for isle in node.islands for tile in isle
+    )
+    if broken:
+        parts.append(f"{broken} GPU{'s' * (broken > 1)} broken")
+    shown = waiting[:_MOST_WAITING]
+    parts += [f"{_who(row)} waits: {_one_line(row.message) or 'not tried yet'}" for row in shown]
+    if len(waiting) > _MOST_WAITING:
+        parts.append(f"{sum(len(row.pods) for row in waiting[_MOST_WAITING:])} more pods wait")
+    return "; ".join(parts) or "nothing there yet"
+
+
+def _size(pool: PoolLine) -> str:
+    return f"{pool.current}" if pool.target in (None, pool.current) else f"{pool.current} → {pool.target}"
+
+
+def _who(row: PendingLine) -> str:
+    return row.pods[0] if len(row.pods) == 1 else f"{row.workload} x{len(row.pods)}"
 
 
 def _age(seconds: float) -> str:

@@ -94,6 +94,8 @@ class TerminalModel:
 
 
 NO_POOL = "other nodes"
+ORDINARY_LABEL = "ullage.dev/ordinary-node"
+"""Label of a demo's nodes for pods without GPUs: the terminal, which shows GPUs, leaves them out."""
 
 
 def pools(terminal: TerminalModel, now: float) -> list[PoolLine]:
@@ -102,6 +104,8 @@ def pools(terminal: TerminalModel, now: float) -> list[PoolLine]:
     by_pool: dict[str, list[Node]] = {key.name: [] for key in sorted(terminal.provisioners)}
     for key in sorted(terminal.nodes):
         node = terminal.nodes[key]
+        if ORDINARY_LABEL in node.labels:
+            continue
         by_pool.setdefault(node.labels.get(PROVISIONER_LABEL) or NO_POOL, []).append(node)
     ordered = sorted(by_pool, key=lambda name: (name == NO_POOL, name))
     return [_pool(name, by_pool[name], terminal, holders, now) for name in ordered]
@@ -163,7 +167,7 @@ def _pool(
     gpus = provisioner.spec.template.gpus if provisioner is not None else None
     return PoolLine(
         name=name,
-        sort=f"{gpus.count} x {_short(gpus.model)}" if gpus is not None else "",
+        sort=f"{gpus.count} x {short_model(gpus.model)}" if gpus is not None else "",
         current=(status.current_size if status is not None else None) or len(nodes),
         target=status.target_size if status is not None else None,
         coming=(status.coming_size or 0) if status is not None else 0,
@@ -173,7 +177,7 @@ def _pool(
     )
 
 
-def _short(model: str) -> str:
+def short_model(model: str) -> str:
     """`H100` for `NVIDIA H100 80GB HBM3`."""
     return next(iter(model.removeprefix("NVIDIA ").split()), model)
 

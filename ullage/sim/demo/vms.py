@@ -3,6 +3,7 @@
 from ullage.kube.client.resource import JsonObject
 from ullage.model.provisioner import GpuTemplate, NodeTemplate
 from ullage.model.scoring import DEFAULT_SCHEDULER
+from ullage.model.units import Bytes, Micros
 from ullage.model.vm import VmAmounts
 from ullage.sim.demo.story import CreateManifest, LoadVm, Story, StoryStep
 from ullage.sim.vms.controller import HypervisorTimings
@@ -13,7 +14,9 @@ from ullage.sim.world.vms import VmWorldSpec, virtual_machine
 _GI = 1 << 30
 _UNIT = VmAmounts(1000, 4 * _GI)
 _TEMPLATE = NodeTemplate(
-    gpus=GpuTemplate(model="", count=0, memory=0), resources={"cpu": 48_000, "memory": 192 * _GI * 1000}, price=0
+    gpus=GpuTemplate(model="", count=0, memory=Bytes(0)),
+    resources={"cpu": 48_000, "memory": 192 * _GI * 1000},
+    price=Micros(0),
 )
 _NAMES = tuple(f"db-{number}" for number in range(1, 7))
 _QUIET = BurstyLoad(seed=0, calm=(0.9, 0.9), burst=(0.9, 0.9))

@@ -14,6 +14,7 @@ from ullage.sim.virtual_time import EPOCH
 from ullage.sim.workload.job import Workload
 from ullage.sim.workload.manifests import PodOptions, arrivals, surroundings
 from ullage.sim.world.spec import Arrival, CloudSpec, WorldSpec
+from ullage.state.dump import RecordedStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,8 @@ class RunSpec:
     """Objects of an earlier cluster that the run starts from."""
     epoch: float = EPOCH
     """Time at which the run begins, in Unix seconds."""
+    steps: tuple[RecordedStep, ...] = ()
+    """Steps of users and machines of that cluster from then on."""
 
     @property
     def manner(self) -> PodOptions:
@@ -50,6 +53,7 @@ def world_spec(recipe: RunSpec) -> WorldSpec:
         objects=(*surroundings(recipe.workload.jobs), *recipe.fleet.objects),
         restored=recipe.restored,
         epoch=recipe.epoch,
+        steps=recipe.steps,
         loops=chosen.loops,
         settings=_seeded(settings, recipe.seed),
         cloud=CloudSpec(boot_seconds=chosen.boot_time),

@@ -13,6 +13,7 @@ from ullage.kube.manifests.documents import SUFFIXES, documents
 from ullage.kube.manifests.manifests import read_manifests
 from ullage.model.device import MOST_DEVICES
 from ullage.model.provisioner import MICROS, GpuTemplate, NodeTemplate
+from ullage.model.units import Bytes, Micros
 from ullage.sim.fleet.fleet import DEFAULT_GPU_MEMORY, SimulatedFleet, joined, model_label
 from ullage.sim.workload.columns import ColumnNames
 from ullage.sim.workload.table_reader import BadRows, RowReader, TableRow, csv_rows, header_of, json_rows, read_table
@@ -85,7 +86,7 @@ def _of_word(nodes: int, gpu_set: str) -> SimulatedFleet:
         cpu_milli=gpus.count * _CORES_PER_GPU * 1000,
         memory=gpus.count * _MEMORY_PER_GPU,
         gpus=GpuTemplate(
-            model=gpus.product.name, count=gpus.count, memory=gpus.product.mib * MIB, islands=max(1, islands)
+            model=gpus.product.name, count=gpus.count, memory=Bytes(gpus.product.mib * MIB), islands=max(1, islands)
         ),
     )
     digits = max(4, len(str(nodes)))
@@ -112,7 +113,7 @@ def _openb(row: TableRow) -> list[FleetNode]:
         gpus=GpuTemplate(
             model=row.text("model", "none" if not count else None),
             count=count,
-            memory=DEFAULT_GPU_MEMORY,
+            memory=Bytes(DEFAULT_GPU_MEMORY),
             islands=max(1, count),
         ),
     )
@@ -130,7 +131,7 @@ def _plain(row: TableRow) -> list[FleetNode]:
         gpus=GpuTemplate(
             model=row.text("model", "none" if not gpus else None),
             count=gpus,
-            memory=row.amount("gpu_memory", DEFAULT_GPU_MEMORY),
+            memory=Bytes(row.amount("gpu_memory", DEFAULT_GPU_MEMORY)),
             islands=islands,
             bandwidth=row.whole("bandwidth", 0),
         ),
@@ -162,7 +163,9 @@ def _flat(body: Any) -> Iterator[dict[str, Any]]:
 
 def _template(*, cpu_milli: int, memory: int, gpus: GpuTemplate, price: int = 0) -> NodeTemplate:
     labels = {MODEL_LABEL: model_label(gpus.model)} if gpus.count else {}
-    return NodeTemplate(gpus=gpus, labels=labels, resources={"cpu": cpu_milli, "memory": memory * 1000}, price=price)
+    return NodeTemplate(
+        gpus=gpus, labels=labels, resources={"cpu": cpu_milli, "memory": memory * 1000}, price=Micros(price)
+    )
 
 
 def _count(row: TableRow, column: str) -> int:

@@ -15,14 +15,15 @@ from ullage.decide.placement.filters.table import FilterTable
 from ullage.decide.scheduling.assignment import queue_order, waits
 from ullage.errors import ApiError
 from ullage.kube.client.api import Binding, Deletion, KubeApi
+from ullage.kube.client.resource import JsonObject
 from ullage.kube.client.resources import EVENTS, PODS
 from ullage.model.fact_event import FactEvent, Synced
 from ullage.model.intents import MarkUnschedulable
 from ullage.model.pod import Pod
 from ullage.model.refusal import PodScheduledReason, SchedulingFailure
-from ullage.sim.karpenter.objects import SimulatedEvent
 from ullage.sim.karpenter.preemption import choose_victims, fitting_nodes
 from ullage.sim.karpenter.scheduler_backoff import SchedulerBackoff
+from ullage.sim.karpenter.scheduler_words import emptiest, no_node_takes_it, scheduler_event
 from ullage.state.snapshot import ClusterSnapshot
 from ullage.watch.informer import Informer, run_all, wait_all_synced
 from ullage.watch.sources import sources_served
@@ -34,8 +35,13 @@ DECISION_SECONDS = 0.005
 class SimulatedKubeScheduler:
     """Simulated kube-scheduler of one API server. `run` until cancelled."""
 
-    def __init__(self, api: KubeApi, clock: Clock, *, seed: int, backs_off: bool = False) -> None:
-        """`backs_off`: with kube-scheduler's pauses. Without them, a rival is quicker than any real one."""
+    def __init__(
+        self, api: KubeApi, clock: Clock, *, seed: int, backs_off: bool = False, announces: bool = False
+    ) -> None:
+        """`backs_off`: with kube-scheduler's pauses. Without them, a rival is quicker than any real one.
+
+        `announces`: for onlookers, with kube-scheduler's Events, and the emptiest node instead of the first by name.
+        """
         self._api = api
         self._clock = clock
         self._rng = random.Random(seed)
@@ -43,6 +49,7 @@ class SimulatedKubeScheduler:
         self._fit = FilterTable(self._snapshot)
         self._refuser = PodConditionWriter(api, clock)
         self._backoff = SchedulerBackoff(self._snapshot) if backs_off else None
+        self._announces = announces
         self._changed = asyncio.Event()
         self._events = 0
 
@@ -87,12 +94,17 @@ class SimulatedKubeScheduler:
                 self._backoff.refused(pod, self._clock.now())
             await self._refuse(pod)
             return
-        node = pod.nominated if pod.nominated in fitting else fitting[0]
-        self._snapshot.place(pod, node)
+        node = pod.nominated if pod.nominated in fitting else self._chosen(fitting)
+        self._snapshot.assume(pod, node)
         try:
             await self._api.bind(pod.key.name, pod.key.namespace, Binding(node, uid=pod.uid))
         except ApiError:
-            self._snapshot.remove(pod.key)
+            self._snapshot.forget(pod.key)
+            return
+        await self._announce(pod, "Scheduled", f"Successfully assigned {pod.key} to {node}")
+
+    def _chosen(self, fitting: list[str]) -> str:
+        return emptiest(self._snapshot, fitting) if self._announces else fitting[0]
 
     async def _refuse(self, pod: Pod) -> None:
         """Mark the pod unschedulable, and evict pods of lower priority where that makes room."""
@@ -101,22 +113,29 @@ class SimulatedKubeScheduler:
         chosen = choose_victims(self._fit, self._snapshot, pod)
         if chosen is None and pod.unplaced == PodScheduledReason.UNSCHEDULABLE:
             return
-        why = SchedulingFailure(
-            word="Unschedulable", message=f"0/{len(self._snapshot.columns.rows)} nodes are available"
-        )
+        message = f"0/{len(self._snapshot.columns.rows)} nodes are available"
+        if self._announces:
+            message = no_node_takes_it(self._fit, self._snapshot, pod)
+        why = SchedulingFailure(word="Unschedulable", message=message)
         nominated = None if chosen is None else chosen[0]
         await self._refuser.perform(MarkUnschedulable(pod=pod.key, uid=pod.uid, why=why, nominated=nominated))
+        await self._announce(pod, "FailedScheduling", message)
         for victim in () if chosen is None else chosen[1]:
             await self._evict(victim, pod)
 
     async def _evict(self, victim: Pod, by: Pod) -> None:
-        self._events += 1
-        event = SimulatedEvent(
-            "Pod", victim.key, victim.uid, "Preempted", f"Preempted by pod {by.uid} on {victim.node}"
-        )
-        body = event.body(f"{victim.key.name}.{self._events:x}", now=self._clock.now()) | {"reportingController": NAME}
+        body = self._event(victim, "Preempted", f"Preempted by pod {by.uid} on {victim.node}")
         try:
             await self._api.create(EVENTS, body, victim.key.namespace)
             await self._api.delete(PODS, victim.key.name, victim.key.namespace, how=Deletion(uid=victim.uid))
         except ApiError:
             return  # it is gone
+
+    async def _announce(self, pod: Pod, reason: str, note: str) -> None:
+        if self._announces:
+            with suppress(ApiError):
+                await self._api.create(EVENTS, self._event(pod, reason, note), pod.key.namespace)
+
+    def _event(self, pod: Pod, reason: str, note: str) -> JsonObject:
+        self._events += 1
+        return scheduler_event(NAME, pod, reason, note, number=self._events, now=self._clock.now())

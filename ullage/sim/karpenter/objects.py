@@ -95,7 +95,13 @@ class SimulatedEvent:
         namespace = self.about.namespace
         return {
             "metadata": {"name": name, "namespace": namespace or "default"},
-            "regarding": {"kind": self.kind, "namespace": namespace, "name": self.about.name, "uid": self.uid},
+            "regarding": {
+                "apiVersion": "v1" if self.kind == "Pod" else NODE_CLAIMS.api_version,
+                "kind": self.kind,
+                "namespace": namespace,
+                "name": self.about.name,
+                "uid": self.uid,
+            },
             "reason": self.reason,
             "note": self.note,
             "type": "Warning" if self.reason != "Nominated" else "Normal",

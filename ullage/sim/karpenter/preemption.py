@@ -14,7 +14,7 @@ def fitting_nodes(fit: FilterTable, snapshot: ClusterSnapshot, pod: Pod) -> list
     nominated = [one for one in _nominated(snapshot) if one.key != pod.key and one.priority >= pod.priority]
     with snapshot.what_if():
         for one in nominated:
-            snapshot.place(one, one.nominated)
+            snapshot.assume(one, one.nominated)
         return list(_fitting(fit, snapshot, pod))
 
 
@@ -27,7 +27,7 @@ def victims_on(fit: FilterTable, snapshot: ClusterSnapshot, pod: Pod, node: str)
     found: list[Pod] = []
     with snapshot.what_if():
         for one in lower:
-            snapshot.remove(one.key)
+            snapshot.forget(one.key)
             found.append(one)
             if node in _fitting(fit, snapshot, pod):
                 return found

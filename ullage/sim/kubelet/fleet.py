@@ -59,6 +59,10 @@ class KubeletFleet:
         for pod in self._pods.having("node", node):
             self.pod_actor.queue.add(key_of(pod))
 
+    def is_stopped(self, node: str) -> bool:
+        """True if the kubelet of this node was stopped."""
+        return node in self._dead
+
     def is_alive(self, node: ActorNode) -> bool:
         """True if a kubelet of this fleet works on the node."""
         return node.metadata.name not in self._dead and self._owns(node)

@@ -2,7 +2,7 @@
 
 For weeks of time: there are no API objects and no tasks. Requests that change nothing are implicit: an agent is asked
 again when its load, its VM or the room of its node changes. Every decision is `decide`'s own; this module stands for
-the load, the network, hot-plug and migrations. `check` says what must hold.
+the load, the network, hot-plug and migrations. What must hold: `fleet_checks`.
 """
 
 import heapq
@@ -19,61 +19,22 @@ from ullage.decide.placement.score.vm import relief_score
 from ullage.decide.placement.vm_pods import first_approval
 from ullage.decide.vm_agent.core import AgentTimings, AskScheduler, VmAgentCore
 from ullage.decide.vm_agent.goal import VmBounds
-from ullage.decide.vms.core import VmCore, VmRules
-from ullage.decide.vms.migration import MigrationRules
+from ullage.decide.vms.core import VmCore
 from ullage.decide.vms.permit import PermitDecision, PermitRequest
 from ullage.decide.vms.pressure import unaccounted_pressure
 from ullage.model.fact_event import ObjectKey
 from ullage.model.intents import DeleteMigration, StartMigration
-from ullage.model.units import Instant, Seconds
+from ullage.model.units import Instant
 from ullage.model.vm import MigrationPhase, Vm, VmAmounts, VmMigration, VmPod
-from ullage.model.vm_config import MILLIONTHS, NodeConfig, ResourceConfig, VmConfig
 from ullage.sim.vms.fleet_report import FleetReport
+from ullage.sim.vms.fleet_spec import FOREVER, GI, FleetSpec
 from ullage.sim.vms.guest_load import BurstyLoad, LoadStep
 from ullage.state.vm_ledger import VmLedger
 
-_GI = 1 << 30
 _NS = "vms"
-_ROOM, _LARGEST, _UNIT = VmAmounts(64_000, 256 * _GI), VmAmounts(8_000, 32 * _GI), VmAmounts(250, _GI)
 _PLAN_PAUSE = 15.0
 """Seconds between two plans of migrations at least. The scheduler plans each second; pressure lasts longer."""
-_STARVED = 60.0
-_FOREVER = Seconds(math.inf)
-_TIMINGS = AgentTimings(tick=_FOREVER, metrics_expire=_FOREVER)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FleetSpec:
-    """Size and rules of a fleet."""
-
-    nodes: int = 50
-    vms_per_node: int = 40
-    room: VmAmounts = _ROOM
-    """Allocatable of each node."""
-    smallest: VmAmounts = _UNIT
-    largest: VmAmounts = _LARGEST
-    unit: VmAmounts = _UNIT
-    watermark: float = 0.8
-    migrate: bool = True
-    cooldown: float = 900.0
-    restart_every: float = 3600.0
-    """Seconds between two restarts of the scheduler."""
-    lost: float = 0.01
-    """Part of the requests whose answer is lost."""
-    migration_failures: float = 0.1
-    seed: int = 1
-
-    @property
-    def config(self) -> VmConfig:
-        part = round(self.watermark * MILLIONTHS)
-        node = NodeConfig(ResourceConfig(part, 500), ResourceConfig(part, _GI), self.unit)
-        return VmConfig(slot=VmAmounts(1000, _GI), defaults=node)
-
-    @property
-    def rules(self) -> VmRules:
-        # Agents are never silent here: their repeated requests are only left out.
-        cooling = MigrationRules(cooldown=Seconds(self.cooldown))
-        return VmRules(migrate=self.migrate, silent_after=_FOREVER, migration=cooling)
+_TIMINGS = AgentTimings(tick=FOREVER, metrics_expire=FOREVER)
 
 
 class _Due(IntEnum):
@@ -120,7 +81,7 @@ class VmFleet:
         self._planned_at = math.inf
         self.names = tuple(f"n{number:03}" for number in range(spec.nodes))
         self.guests: dict[str, FleetGuest] = {}
-        self._homes: dict[str, set[str]] = {name: set() for name in self.names}
+        self.homes: dict[str, set[str]] = {name: set() for name in self.names}
         self._waiting: dict[str, dict[str, None]] = {name: {} for name in self.names}
         """By node: VMs that were denied, in the order they were."""
         self._pressed: dict[str, bool] = dict.fromkeys(self.names, False)
@@ -169,13 +130,13 @@ class VmFleet:
             minimum=self.spec.smallest,
             use=use,
             maximum=self.spec.largest,
-            memory_slot=_GI,
+            memory_slot=GI,
             migratable=True,
         )
         steps = self._load.steps(name)
         pod = self._pod(vm, f"{name}-0", node, use)
         self.guests[name] = FleetGuest(vm, self._agent(vm), pod, steps, next(steps), next(steps))
-        self._homes[node].add(name)
+        self.homes[node].add(name)
 
     def _pod(self, vm: Vm, name: str, node: str, approved: VmAmounts, *, incoming: bool = False) -> VmPod:
         return VmPod(
@@ -363,7 +324,7 @@ class VmFleet:
             name = f"{guest.vm.key.name}-{len(guest.migrations)}"
             guest.target = self._pod(guest.vm, name, best[1], amounts, incoming=True)
             ledger.put_pod(guest.target)
-            self._homes[best[1]].add(guest.vm.key.name)
+            self.homes[best[1]].add(guest.vm.key.name)
             self._note(best[1])
 
     def _migrated(self, guest: FleetGuest) -> None:
@@ -396,11 +357,11 @@ class VmFleet:
         self._push(self.now + 0.1, _Due.RETRY, name)
 
     def _leave(self, node: str, name: str) -> None:
-        self._homes[node].discard(name)
+        self.homes[node].discard(name)
         self._waiting[node].pop(name, None)
         self._room_freed(node)
 
-    # Books of the report, and what must hold.
+    # Books of the report.
 
     def _note(self, node: str) -> None:
         """The node has changed: integrate its pressure, plan if that began or ended, and check its room."""
@@ -424,29 +385,3 @@ class VmFleet:
             guest.short_since = None
         elif guest.short_since is None:
             guest.short_since = self.now
-
-    def check(self) -> None:
-        """Raise AssertionError where VMs could use more than a node has, or one is starved beside free room."""
-        for node in self.names:
-            could = VmAmounts(0, 0)
-            for name in self._homes[node]:
-                guest = self.guests[name]
-                could = could.plus(guest.vm.use.at_least(guest.agent.permit or guest.vm.use))
-            if not could.within(self.spec.room):
-                raise AssertionError(f"VMs of {node} could use {could} at {self.now}")
-            self._check_not_starved(node)
-        for name, guest in self.guests.items():
-            for earlier, later in itertools.pairwise(guest.migrations):
-                if later - earlier < self.spec.cooldown:
-                    raise AssertionError(f"{name} was migrated twice within its cool-down, at {later}")
-
-    def _check_not_starved(self, node: str) -> None:
-        """A VM that needs more gets a part of it within a minute where its node has room for a unit."""
-        roomy = self.report.roomy_since.get(node)
-        if roomy is None:
-            return
-        for name in self._homes[node]:
-            guest = self.guests[name]
-            waits = guest.short_since is not None and guest.moving is None and not guest.agent.stays
-            if waits and guest.plugging is None and self.now - max(guest.short_since or 0.0, roomy) > _STARVED:
-                raise AssertionError(f"{name} is starved on {node} since {guest.short_since}, now {self.now}")

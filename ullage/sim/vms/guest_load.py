@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ullage.clock import Clock
 from ullage.decide.vm_agent.goal import VmMetrics
 from ullage.model.fact_event import ObjectKey
-from ullage.vm_agent.metrics_source import MetricsReading, MetricsTarget
+from ullage.vm_agent.metrics_source import MetricsEndpoint, MetricsReading, MetricsTarget
 
 _GI = 1 << 30
 _DAY = 86_400.0
@@ -74,6 +74,9 @@ class SimulatedGuests:
         self._reported[vm] = cores
         if vm in self._changed:
             self._changed[vm].set()
+
+    def configure(self, endpoint: MetricsEndpoint) -> None:
+        """Change nothing: simulated machines have no endpoint."""
 
     async def readings(self, target: MetricsTarget) -> AsyncIterator[MetricsReading]:
         steps = self._load.steps(str(target.vm))

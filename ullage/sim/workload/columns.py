@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ullage.config.values import meant
+from ullage.config.values import nearest
 from ullage.errors import UserError
 
 
@@ -38,8 +38,8 @@ class ColumnNames:
             else:
                 found[name] = column
         missing = [column for column in self.needed if column not in found.values()]
-        if unknown and not self.ignore_unknown and not (missing and not meant(folded(unknown[0]), tuple(known))):
-            raise UserError(f"{where}: {self._strange(unknown[0], tuple(known))}")
+        if unknown and not self.ignore_unknown and not (missing and not nearest(folded(unknown[0]), tuple(known))):
+            raise UserError(f"{where}: {self._strange(unknown[0], known)}")
         if missing:
             has = ", ".join(given) or "nothing"
             raise UserError(
@@ -47,11 +47,13 @@ class ColumnNames:
             )
         return found
 
-    def _strange(self, name: str, known: tuple[str, ...]) -> str:
+    def _strange(self, name: str, known: Mapping[str, str]) -> str:
+        """Refusal of a name. The suggestion is the column's own name, which the list has, not another name of it."""
         allowed = f"allowed: {', '.join(self.others)}"
         if not name:
             return f"a column has no name; remove it, or name it; {allowed}"
-        near = meant(folded(name), known)
+        near = nearest(folded(name), tuple(known))
+        near = f"; did you mean {known[near]}?" if near else ""
         return f"there is no column {name}{near or ';'} {allowed}; leave others out with --unknown-columns ignore"
 
 

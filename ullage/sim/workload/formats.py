@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
+from ullage.model.units import Milli
 from ullage.sim.workload.columns import ColumnNames
 from ullage.sim.workload.job import TraceJob
 from ullage.sim.workload.table_reader import LATEST_SECONDS, LONGEST_SECONDS, BadRow, TableRow
@@ -70,7 +71,7 @@ def arrival_job(row: TableRow) -> TraceJob:
     asked = row.number_of("gpus", 0.0)
     share = MILLI_GPU
     if 0 < asked < 1:
-        share = _share(row, "gpus", round(asked * MILLI_GPU))
+        share = Milli(_share(row, "gpus", round(asked * MILLI_GPU)))
         asked = 1.0
     elif asked != int(asked):
         raise row.wrong("gpus", f"is {asked:g}; expected whole GPUs, or a part of one below 1")

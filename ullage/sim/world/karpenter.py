@@ -64,12 +64,23 @@ def node_pool_manifest(name: str) -> JsonObject:
 class WorldKarpenter:
     """Karpenter and kube-scheduler of one world. `run` until cancelled; Karpenter can be stopped and started again."""
 
-    def __init__(self, spec: KarpenterSpec, make_api: MakeApi, clock: Clock, agents: AgentFleet, seed: int) -> None:
+    def __init__(
+        self,
+        spec: KarpenterSpec,
+        make_api: MakeApi,
+        clock: Clock,
+        agents: AgentFleet,
+        seed: int,
+        *,
+        announces: bool = False,
+    ) -> None:
+        """`announces`: kube-scheduler writes its Events, for onlookers."""
         self._spec = spec
         self._make_api = make_api
         self._clock = clock
         self._agents = agents
         self._seed = seed
+        self._announces = announces
         self._available = True
         self._starts = 0
         self._group: asyncio.TaskGroup | None = None
@@ -78,7 +89,8 @@ class WorldKarpenter:
 
     async def run(self) -> None:
         """Run until cancelled."""
-        scheduler = SimulatedKubeScheduler(self._make_api("kube-scheduler"), self._clock, seed=self._seed + 1)
+        api = self._make_api("kube-scheduler")
+        scheduler = SimulatedKubeScheduler(api, self._clock, seed=self._seed + 1, announces=self._announces)
         async with asyncio.TaskGroup() as group:
             self._group = group
             self.start()

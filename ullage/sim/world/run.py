@@ -13,6 +13,7 @@ from ullage.clock import Instant
 from ullage.sim.virtual_time import run_virtual
 from ullage.sim.world.decisions import Decision
 from ullage.sim.world.spec import Arrival, WorldSpec
+from ullage.sim.world.step_player import play_steps
 from ullage.sim.world.violation import InvariantViolation
 from ullage.sim.world.workload_player import PlayProgress, WorkloadPlayer
 from ullage.sim.world.world import World, started_world
@@ -53,12 +54,12 @@ def simulate(
                 world.decisions.listen(on_decision)
             return await _played(world, WorkloadPlayer(world, arrivals, on_progress), until)
 
-    with _unlogged():
+    with unlogged():
         return run_virtual(live(), epoch=Instant(spec.epoch))
 
 
 @contextmanager
-def _unlogged() -> Iterator[None]:
+def unlogged() -> Iterator[None]:
     """Silence the loops' logs, which are for operators of live processes. Decisions are still read from Events."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
@@ -68,8 +69,23 @@ def _unlogged() -> Iterator[None]:
         structlog.configure(**before)
 
 
+async def _play(world: World, player: WorkloadPlayer, until: float | None) -> bool:
+    """Recorded steps and the workload side by side; True if nothing happened any more."""
+    stepping = asyncio.create_task(play_steps(world, world.spec.steps), name="steps")
+    try:
+        if until is None:
+            await stepping
+        at_rest = await player.play(until)
+        if stepping.done():
+            stepping.result()
+        return at_rest
+    finally:
+        stepping.cancel()
+        await asyncio.gather(stepping, return_exceptions=True)
+
+
 async def _played(world: World, player: WorkloadPlayer, until: float | None) -> SimulationResult:
-    playing = asyncio.create_task(player.play(until), name="workload")
+    playing = asyncio.create_task(_play(world, player, until), name="workload")
     broken = asyncio.create_task(world.broken(), name="invariants")
     try:
         await asyncio.wait((playing, broken), return_when=asyncio.FIRST_COMPLETED)

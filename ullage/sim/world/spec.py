@@ -13,6 +13,7 @@ from ullage.sim.karpenter.solver import InstanceType
 from ullage.sim.karpenter.timings import KarpenterTimings
 from ullage.sim.virtual_time import EPOCH
 from ullage.sim.world.vms import VmWorldSpec
+from ullage.state.dump import RecordedStep
 
 SCHEDULER, PROVISIONING, DRAINING = "scheduler", "provisioning", "draining"
 KARPENTER = "karpenter"
@@ -82,6 +83,8 @@ class WorldSpec:
     cloud: CloudSpec = field(default_factory=CloudSpec)
     karpenter: KarpenterSpec | None = None
     """Karpenter of the world; its loop runs in the controller."""
+    kube_scheduler: bool = False
+    """A simulated kube-scheduler with its Events, for the pods of others. With Karpenter there is one in any case."""
     actors: ControllerManagerSettings = field(default_factory=ControllerManagerSettings)
     latency: Latency = field(default_factory=lambda: Latency(default=0.004, spread=0.5, watch=0.01))
     """Latency between each loop and the API server."""
@@ -96,6 +99,8 @@ class WorldSpec:
     """Prices of nodes that state none. No decision depends on them."""
     keep_events_seconds: float = 3600.0
     """Lifetime of Kubernetes Events."""
+    steps: tuple[RecordedStep, ...] = ()
+    """Steps that users and machines take later, as recorded in a cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

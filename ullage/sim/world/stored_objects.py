@@ -186,7 +186,7 @@ def read_lease(obj: JsonObject) -> StoredLease | None:
     notes = meta.get("annotations") or _NOTHING
     holder = spec.get("holderIdentity") or ""
     instances: dict[str, str] = {}
-    holders = {holder: MILLI_GPU}
+    holders: dict[str, int] = {holder: MILLI_GPU}
     if holder == SHARED_HOLDER:
         instances = _uids(notes.get(INSTANCES, "{}"))
         holders = dict.fromkeys(instances.values(), 0) | _shares(notes.get(SHARES, "{}"))

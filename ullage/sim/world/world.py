@@ -23,6 +23,7 @@ from ullage.kube.read.gpu import read_inventory
 from ullage.model.device import Inventory
 from ullage.sim.apiserver import InMemoryTransport, SimulatedApiServer
 from ullage.sim.controllers.wiring import ControllerManager, start_actors
+from ullage.sim.karpenter.kube_scheduler import SimulatedKubeScheduler
 from ullage.sim.process import SimulatedProcess
 from ullage.sim.virtual_time import loop_clock
 from ullage.sim.world import setup
@@ -46,6 +47,8 @@ USER = "user"
 """User name for the creation and deletion of arrivals."""
 CLOUD = "cloud"
 """User name for Nodes made from instances, and for the reports of their agents."""
+KUBE_SCHEDULER = "kube-scheduler"
+"""User name of the simulated kube-scheduler."""
 _HISTORY = 2_000
 """Changes kept per resource. Few are ever needed, because watches do not end here."""
 
@@ -82,7 +85,9 @@ class World:
             self.observers.check_vms(AGENT, spec.settings.vms.migration_cooldown)
         self.karpenter: WorldKarpenter | None = None
         if spec.karpenter is not None:
-            self.karpenter = WorldKarpenter(spec.karpenter, self._api_of, clock, self.agents, spec.seed)
+            self.karpenter = WorldKarpenter(
+                spec.karpenter, self.api_of, clock, self.agents, spec.seed, announces=spec.kube_scheduler
+            )
         self.actors: ControllerManager
         self._began = clock.now()
         self._namespaces = {"default"}
@@ -183,7 +188,8 @@ class World:
         """Sleep until `seconds` since the beginning."""
         await asyncio.sleep(max(0.0, seconds - self.elapsed))
 
-    def _api_of(self, user: str) -> KubeApi:
+    def api_of(self, user: str) -> KubeApi:
+        """API of a user of this name: no latency, no faults."""
         rng = random.Random(f"{self.spec.seed} {user}")
         return RestApi(InMemoryTransport(self.server, user=user), rng=rng, lossless=not self.spec.faults)
 
@@ -235,8 +241,12 @@ async def started_world(
 
 
 def _guests(world: World) -> list[Coroutine[Any, Any, None]]:
-    """Work of the world's Karpenter, and of its VM controller and agents, if it has them."""
-    return [one.run() for one in (world.karpenter, world.vms) if one is not None]
+    """Work of the world's Karpenter, kube-scheduler, and VM controller and agents, if it has them."""
+    spec, guests = world.spec, [one.run() for one in (world.karpenter, world.vms) if one is not None]
+    if spec.kube_scheduler and spec.karpenter is None:
+        api = world.api_of(KUBE_SCHEDULER)
+        guests.append(SimulatedKubeScheduler(api, world.clock, seed=spec.seed + 1, announces=True).run())
+    return guests
 
 
 async def _make(world: World) -> None:

@@ -27,7 +27,7 @@ def drifted(snapshot: ClusterSnapshot) -> Iterator[str]:
             yield from _differences(name, row_facts(snapshot, name), row_facts(fresh, name))
     yield from _intentions(snapshot)
     yield from _differences("all nodes", shared_facts(snapshot), shared_facts(fresh))
-    for filters, counts in snapshot.tallies.known():
+    for filters, counts in snapshot.placed.tallies.known():
         again = fresh.counts(filters)
         if _by_name(counts, snapshot) != _by_name(again, fresh):
             yield f"{filters}: remembers {_by_name(counts, snapshot)}, there are {_by_name(again, fresh)}"
@@ -53,7 +53,7 @@ def recounted(snapshot: ClusterSnapshot) -> ClusterSnapshot:
         state.apply(Added(ObjectKey("", namespace.name), namespace))
     fresh = ClusterSnapshot(state)
     for pod in snapshot.pods.values():
-        fresh.place(pod, pod.node, pod.gpu_ids, pod.gpu_share, snapshot.storage.of(pod.key))
+        fresh.assume(pod, pod.node, pod.gpu_ids, pod.gpu_share, snapshot.storage.of(pod.key))
     return fresh
 
 
@@ -84,14 +84,15 @@ def row_facts(snapshot: ClusterSnapshot, name: str) -> dict[str, Any]:
     for resource, index in columns.resources.items():
         facts |= {f"{resource} offered": columns.allocatable[index, row].item()}
         facts |= {f"{resource} used": columns.used[index, row].item()}
+        facts |= {f"{resource} free": columns.free[index, row].item()}
     facts = {fact: value for fact, value in facts.items() if np.any(value)}  # nothing used, or never heard of: the same
     return facts | {
         "models": [models.get(index) for index in gpus.model[row].tolist()],
         "pods": columns.pods[row].item(),
         "slots": columns.most_pods[row].item(),
         "scored": (columns.scored_cpu[row].item(), columns.scored_memory[row].item()),
-        "marks": (columns.alive[row].item(), columns.unschedulable[row].item(), columns.unready[row].item()),
-        "taints": columns.taint_sets.value(columns.taints[row].item()),
+        "alive": columns.alive[row].item(),
+        "condition": columns.known_conditions.value(columns.conditions[row].item()),
     }
 
 
@@ -101,10 +102,10 @@ def shared_facts(snapshot: ClusterSnapshot) -> dict[str, Any]:
     claims = {use.claim for pod in snapshot.pods.values() for use in pod.shape.claims}
     return {
         "rows in order": [names[row] for row in snapshot.columns.by_name],
-        "ports": {(port, names[row]): count for port, row, count in snapshot.ports.users()},
+        "ports": {(port, names[row]): count for port, row, count in snapshot.placed.ports.users()},
         "claims": {claim: sorted(snapshot.claim_users(claim)) for claim in claims},
-        "refusals": _carried(snapshot.refusals, snapshot),
-        "wishes": _carried(snapshot.preferences, snapshot),
+        "refusals": _carried(snapshot.placed.refusals, snapshot),
+        "wishes": _carried(snapshot.placed.preferences, snapshot),
     }
 
 

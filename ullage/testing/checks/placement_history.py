@@ -3,6 +3,7 @@
 A check at the end shows only the last state. Changes nothing.
 """
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -34,14 +35,20 @@ class PlacementHistory(recorder.WatchRecorder[Pod | GpuLease]):
         yield from breaches(self.changes, restored=restored)
 
 
-def begun_too_early(changes: list[Change], gang: Collection[str], needed: int, *, after: int = 0) -> Iterator[str]:
+def begun_too_early(
+    changes: list[Change], gang: Collection[str], needed: int, *, after: int = 0, window: float = 0.0
+) -> Iterator[str]:
     """Binds of a gang's first member before enough of its members (by uid) held GPUs.
+
+    A bound member that left less than `window` seconds before a bind counts: between the look at it and the bind of
+    another lie two calls, and no call can be made conditional on two pods.
 
     Only binds after version `after` are judged: objects that were listed at the beginning carry their latest version,
     which says nothing of the order in which they were written.
     """
     holding: dict[str, set[str]] = {}
     bound: set[str] = set()
+    left: dict[str, float] = {}
     for change in sorted(changes, key=lambda one: one.version):
         fact = change.fact
         if isinstance(fact, GpuLease):
@@ -50,9 +57,11 @@ def begun_too_early(changes: list[Change], gang: Collection[str], needed: int, *
             for hold in () if change.gone else fact.holds:
                 holding.setdefault(hold.uid, set()).add(fact.name)
         elif fact.uid in gang and (change.gone or not fact.holds_room):
+            if fact.uid in bound:
+                left[fact.uid] = change.at
             bound.discard(fact.uid)
         elif fact.uid in gang and fact.uid not in bound:
-            leased = sum(bool(holding.get(uid)) for uid in gang)
+            leased = sum(bool(holding.get(uid)) or change.at - left.get(uid, -math.inf) < window for uid in gang)
             if not bound and leased < needed and change.version > after:
                 yield f"at {change.version} {fact.key} was bound, and {leased} of {needed} members held GPUs"
             bound.add(fact.uid)

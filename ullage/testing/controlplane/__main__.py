@@ -3,7 +3,7 @@
 import argparse
 import signal
 import sys
-import threading
+import time
 from collections.abc import Callable, Sequence
 from types import FrameType
 
@@ -28,6 +28,9 @@ environment:
   ULLAGE_CONTROLPLANE_BIN  a folder with programs to use instead of the built ones
   XDG_CACHE_HOME           where the cache is (default: ~/.cache)
 """
+
+_LOOK_SECONDS = 0.2
+"""Between two looks whether a signal has come."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,10 +109,11 @@ def _where(options: argparse.Namespace) -> int:
 
 
 def _up(options: argparse.Namespace) -> int:
-    over = threading.Event()
+    # Not a threading.Event: its lock is not reentrant, and a signal that comes while `wait` holds it hangs for ever.
+    over: list[int] = []
 
-    def end(_: int, __: FrameType | None) -> None:
-        over.set()
+    def end(number: int, _: FrameType | None) -> None:
+        over.append(number)
 
     spec = ControlPlaneSpec(
         components=options.programs or BASE, fsync=options.fsync, node_lifecycle=options.node_lifecycle
@@ -122,7 +126,8 @@ def _up(options: argparse.Namespace) -> int:
         _say(f"kubeconfig: {plane.kubeconfig}\n")
         _say(f"try:        {_kubectl()} --kubeconfig {plane.kubeconfig} get namespaces\n")
         _say("Ctrl-C ends it.\n")
-        over.wait()
+        while not over:
+            time.sleep(_LOOK_SECONDS)
     return 0
 
 

@@ -67,6 +67,9 @@ class Watchdog:
         child.send_signal(number)
         if number == signal.SIGKILL:
             child.wait()
+        if number == signal.SIGSTOP:
+            # The kernel stops threads one by one: until all stand still, requests are answered.
+            os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         return {"exit_code": child.poll()}
 
     def end(self) -> None:

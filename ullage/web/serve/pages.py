@@ -1,12 +1,12 @@
-"""HTTP routes of the dashboard: static files, the patch stream, and explanations.
+"""HTTP routes of the dashboard: static files and the patch stream. What is asked once is in `questions`.
 
-GET only; nothing changes anything.
+GET only; nothing changes anything, except the controls of a demo (`controls`).
 """
 
 import asyncio
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import PurePosixPath
@@ -14,12 +14,10 @@ from pathlib import PurePosixPath
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from ullage.model.fact_event import ObjectKey
 from ullage.web.serve.access import COOKIE, TokenGate, host_is_meant
+from ullage.web.serve.controls import ControlPages
 from ullage.web.serve.hub import PatchHub, TooMany
-
-Explain = Callable[[ObjectKey], Awaitable[bytes | None]]
-"""Verdict of every node on a pod, as JSON; None if there is no such pod."""
+from ullage.web.serve.questions import PageQuestions
 
 TYPES = {
     ".html": "text/html",
@@ -38,12 +36,11 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-cache",
 }
+BAD = 400
 QUIET = 15.0
 """Seconds without a patch after which a comment is sent on the stream."""
 PATIENCE = 10.0
 """Seconds a browser may take to accept a write."""
-EXPLAINING = 30.0
-"""Seconds an explanation may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +48,27 @@ class DashboardPages:
     """Dependencies of the pages."""
 
     hub: PatchHub
-    explain: Explain
+    questions: PageQuestions
     gate: TokenGate
     host: str
     """Host the server listens on."""
     assets: dict[str, tuple[bytes, str]] = field(default_factory=lambda: read_assets())
+    controls: ControlPages | None = None
+    """Of a demo's page only."""
 
 
 def read_assets() -> dict[str, tuple[bytes, str]]:
     """Static files of the package, with their types, by name."""
     folder = resources.files("ullage.web") / "static"
+    return with_types({one.name: one.read_bytes() for one in sorted(folder.iterdir(), key=lambda one: one.name)})
+
+
+def with_types(files: Mapping[str, bytes]) -> dict[str, tuple[bytes, str]]:
+    """Files of known types, with their types, by name."""
     return {
-        found.name: (found.read_bytes(), TYPES[PurePosixPath(found.name).suffix])
-        for found in sorted(folder.iterdir(), key=lambda one: one.name)
-        if PurePosixPath(found.name).suffix in TYPES
+        name: (content, TYPES[suffix])
+        for name, content in files.items()
+        if (suffix := PurePosixPath(name).suffix) in TYPES
     }
 
 
@@ -79,7 +83,8 @@ def application(site: DashboardPages) -> web.Application:
             web.get("/static/{name}", pages.asset),
             web.get("/api/stream", pages.stream),
             web.get("/api/snapshot", pages.snapshot),
-            web.get("/api/explain/{namespace}/{name}", pages.explanation),
+            *site.questions.routes(),
+            *(site.controls.routes() if site.controls is not None else ()),
         ]
     )
     return app
@@ -110,7 +115,7 @@ async def _admitted(site: DashboardPages, request: web.Request, handler: Handler
     try:
         return await handler(request)
     except web.HTTPException as error:
-        return web.Response(status=error.status, text=f"{error.reason}\n")
+        return web.Response(status=error.status, text=error.text if error.status == BAD else f"{error.reason}\n")
 
 
 def _cookied(gate: TokenGate) -> web.Response:
@@ -144,17 +149,6 @@ class _Pages:
 
     async def snapshot(self, _: web.Request) -> web.Response:
         return web.Response(body=self._site.hub.snapshot(), content_type="application/json")
-
-    async def explanation(self, request: web.Request) -> web.Response:
-        key = ObjectKey(request.match_info["namespace"], request.match_info["name"])
-        try:
-            async with asyncio.timeout(EXPLAINING):
-                said = await self._site.explain(key)
-        except TimeoutError:
-            return web.Response(status=503, text="the cluster is too busy to say\n")
-        if said is None:
-            return web.Response(status=404, text=f"there is no pod {key}\n")
-        return web.Response(body=said, content_type="application/json")
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         """Server-sent events: a snapshot, or the missed patches; then patches as they come."""

@@ -1,7 +1,7 @@
 """HTTP server in a thread with a loop of real time, independent of the time of the view's loop.
 
-Two loops meet here and only here: patches and explanations are requested from the view's loop by
-`call_soon_threadsafe`, at the pace of real time, and return as bytes or frozen rows.
+Two loops meet here and only here: patches and questions are requested from the view's loop by
+`call_soon_threadsafe`, at the pace of real time, and return as frozen rows, or as copies that are asked elsewhere.
 """
 
 import asyncio
@@ -17,9 +17,13 @@ from aiohttp import web
 
 from ullage.model.fact_event import ObjectKey
 from ullage.observe.probes import ListenAddress
+from ullage.web.history.answers import HistoryAnswers
 from ullage.web.serve.access import TokenGate
+from ullage.web.serve.background import Background
+from ullage.web.serve.controls import ControlPages, Controls
 from ullage.web.serve.hub import PatchHub
-from ullage.web.serve.pages import DashboardPages, application
+from ullage.web.serve.pages import DashboardPages, application, read_assets, with_types
+from ullage.web.serve.questions import PageQuestions
 from ullage.web.view.patch import ViewPatch
 
 T = TypeVar("T")
@@ -29,6 +33,9 @@ PACE = 0.25
 AT_REST = 2.0
 """Real seconds between two patches, at most: times and costs change even if nothing happens."""
 
+Question = Callable[[], bytes | None]
+"""Question on a copy of the cluster: made in the view's loop in milliseconds, answered in any thread, in seconds."""
+
 _log = structlog.get_logger("dashboard")
 
 
@@ -37,7 +44,9 @@ class DashboardSource(Protocol):
 
     def patch(self) -> ViewPatch: ...
 
-    def explain(self, key: ObjectKey) -> bytes | None: ...
+    def explain(self, key: ObjectKey) -> Question: ...
+
+    def answer(self, kind: str, key: ObjectKey) -> Question: ...
 
     @property
     def stirred(self) -> bool:
@@ -53,13 +62,19 @@ class DashboardListen:
     token: str = ""
     life: str = "0"
     """Different for each run, so that a browser that reconnects does not mix up two runs."""
+    controls: Controls | None = None
+    """Buttons that act; only a demo has them."""
 
 
 class ServerThread:
     """Serves one view. Make it in the view's loop; `start` returns when pages are served."""
 
-    def __init__(self, shown: DashboardSource, listen: DashboardListen) -> None:
+    def __init__(
+        self, shown: DashboardSource, listen: DashboardListen, background: Background, past: HistoryAnswers | None
+    ) -> None:
         self._shown = shown
+        self._background = background
+        self._past = past
         self._listen = listen
         self._home = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="dashboard", daemon=True)
@@ -99,8 +114,9 @@ class ServerThread:
         stop = asyncio.Event()
         self._loop, self._stop = asyncio.get_running_loop(), stop
         hub = PatchHub(self._listen.life)
-        site = DashboardPages(hub, self._explain, TokenGate(self._listen.token), self._listen.address.host)
-        runner = web.AppRunner(application(site), access_log=None, handle_signals=False, shutdown_timeout=0.2)
+        runner = web.AppRunner(
+            application(self._site(hub)), access_log=None, handle_signals=False, shutdown_timeout=0.2
+        )
         await runner.setup()
         try:
             await web.TCPSite(runner, self._listen.address.host, self._listen.address.port).start()
@@ -110,6 +126,18 @@ class ServerThread:
             await self._until_stopped(self._keep_up(hub), stop)
         finally:
             await runner.cleanup()
+            if self._past is not None:
+                await self._past.close()
+
+    def _site(self, hub: PatchHub) -> DashboardPages:
+        gate, host = TokenGate(self._listen.token), self._listen.address.host
+        questions = PageQuestions(self._explain, self._answer, self._past)
+        if self._listen.controls is None:
+            return DashboardPages(hub, questions, gate, host)
+        assets, controls = read_assets(), ControlPages(self._listen.controls, self._ask)
+        page, kind = assets["index.html"]
+        assets["index.html"] = page.replace(b"</head>", controls.head() + b"</head>"), kind
+        return DashboardPages(hub, questions, gate, host, assets | with_types(self._listen.controls.assets), controls)
 
     async def _until_stopped(self, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> None:
         """Run until the work ends or `stop` is set. Errors of the work are raised."""
@@ -140,7 +168,14 @@ class ServerThread:
                     hub.publish(patch)
 
     async def _explain(self, key: ObjectKey) -> bytes | None:
-        return await self._ask(lambda: self._shown.explain(key))
+        return await self._answered(lambda: self._shown.explain(key))
+
+    async def _answer(self, kind: str, key: ObjectKey) -> bytes | None:
+        return await self._answered(lambda: self._shown.answer(kind, key))
+
+    async def _answered(self, question: Callable[[], Question]) -> bytes | None:
+        """Answer to a question that takes long. Cancelled before its turn, it is never computed."""
+        return await asyncio.wrap_future(self._background.submit(await self._ask(question)))
 
     async def _ask(self, question: Callable[[], T]) -> T:
         """Call a function in the view's loop and return its result."""

@@ -1,7 +1,7 @@
 // What Karpenter was asked for: one row per request with its smart pod and NodeClaim, then NodeClaims in use.
 
 import { $, Rows, make, say } from "./dom.js";
-import { countdown, plural, span, timeOfDay } from "./words.js";
+import { countdown, moment, plural, span } from "./words.js";
 
 const MOST = 40;
 const RANK = { Failed: 0, Expired: 0, HandedOver: 1, Reserved: 1, InventoryReady: 1, Ready: 4 };
@@ -51,6 +51,7 @@ export class Capacity {
     const tags = [];
     if (row.nodeClaim) tags.push(make("span", { class: "tag", text: `NodeClaim ${row.nodeClaim}` }));
     if (row.nodePool) tags.push(" ", make("span", { class: "tag", text: `NodePool ${row.nodePool}` }));
+    if (row.unprotected) tags.push(" ", make("span", { class: "tag warn", text: "HandoverUnprotected" }));
     if (row.attempts) tags.push(" ", make("span", { class: "tag warn", text: plural(row.attempts, "failed attempt") }));
     element.querySelector(".row-tags").replaceChildren(...tags);
     const about = (row.pods || []).map((pod) => this.#link(pod, this.onPod));
@@ -67,9 +68,9 @@ export class Capacity {
 
   #note(row) {
     const parts = [];
-    if (row.claimedAt) parts.push(`claimed ${timeOfDay(row.claimedAt)}`);
+    if (row.claimedAt) parts.push(`claimed ${moment(row.claimedAt, this.store.time())}`);
     for (const step of row.steps || []) parts.push(`${step.name} +${span(step.after || 0)}`);
-    if (row.latest) parts.push(`nine of ten by ${timeOfDay(row.latest)}`);
+    if (row.latest) parts.push(`nine of ten by ${moment(row.latest, this.store.time())}`);
     if (row.smartPod) parts.push(`smart pod ${row.smartPod.split("/")[1]}`);
     return parts.join(" · ");
   }

@@ -1,14 +1,18 @@
 // The panel with details: a node with its GPUs, or a pod explained. Escape closes it, and the focus goes back.
 
 import { $, make, say } from "./dom.js";
-import { STATES, countdown, inWords, money, plural, span } from "./words.js";
+import { ask } from "./past.js";
 import { describe } from "./tile.js";
+import { STATES, countdown, dayAndTime, inWords, money, plural, span, written } from "./words.js";
+
+const TITLES = { claim: "Claim", gang: "Gang", quota: "Quota", pool: "Pool" };
 
 export class Details {
-  constructor(store, { onSelect, onShown }) {
+  constructor(store, { onSelect, onShown, past }) {
     this.store = store;
     this.onSelect = onSelect;
     this.onShown = onShown;
+    this.past = past; // of the past: moment(at, around)
     this.shown = null; // {kind, key}
     this.from = null;
     $("details-close").addEventListener("click", () => this.close());
@@ -27,6 +31,26 @@ export class Details {
     say($("details-title"), pod);
     $("details-body").replaceChildren(make("p", { class: "empty", text: "Asking every node…" }));
     await this.#explain(pod);
+  }
+
+  // A claim, gang, quota or pool.
+  async openAnswer(kind, name, from) {
+    this.#open({ kind, key: name }, from);
+    say($("details-title"), `${TITLES[kind]} ${name}`);
+    $("details-body").replaceChildren(make("p", { class: "empty", text: "Asking…" }));
+    const said = await ask(`/api/answer/${kind}/${name.split("/").map(encodeURIComponent).join("/")}`);
+    if (this.shown?.kind !== kind || this.shown.key !== name) return; // something else was opened meanwhile
+    $("details-body").replaceChildren(...this.#answer(kind, name, said));
+  }
+
+  async openMoment(at, from, around = 600) {
+    const key = written(at);
+    const same = this.shown?.kind === "at" && this.shown.key === key && this.shown.around === around;
+    this.#open({ kind: "at", key, around }, from);
+    say($("details-title"), `${dayAndTime(at)} UTC`);
+    if (!same) $("details-body").replaceChildren(make("p", { class: "empty", text: "Looking it up…" }));
+    const body = await this.past().moment(at, around);
+    if (this.shown?.kind === "at" && this.shown.key === key && this.shown.around === around) $("details-body").replaceChildren(...body);
   }
 
   close() {
@@ -53,7 +77,7 @@ export class Details {
     if (!this.shown) this.from = from;
     this.shown = what;
     this.onSelect(what.kind === "node" ? what.key : null);
-    this.onShown({ [what.kind]: what.key });
+    this.onShown({ [what.kind]: what.key, around: what.around && what.around !== 600 ? String(what.around) : "" });
     $("details").hidden = false;
     $("details").scrollTop = 0;
     $("details-title").focus({ preventScroll: true });
@@ -71,15 +95,34 @@ export class Details {
     return button;
   }
 
+  #answerLink(kind, name) {
+    const button = make("button", { class: "linklike", type: "button", text: name });
+    button.addEventListener("click", () => this.openAnswer(kind, name, button));
+    return button;
+  }
+
+  #answer(kind, name, said) {
+    if (said.trouble) return [make("p", { class: "empty", text: said.trouble })];
+    const good = ["Bound", "HasRoom", "NoAction", "Reserved"].includes(said.verdict);
+    const parts = [make("p", {}, make("span", { class: `tag ${good ? "good" : "warn"}`, text: said.verdict })), make("p", { class: "says", text: said.message })];
+    if (said.lines?.length) parts.push(make("ul", { class: "said" }, ...said.lines.map((text) => make("li", { text }))));
+    if (said.helps?.length) parts.push(make("h3", { text: "What would help" }), make("ul", { class: "helps" }, ...said.helps.map((text) => make("li", { text }))));
+    if (said.commands?.length) parts.push(make("h3", { text: "Commands" }), make("pre", { class: "commands", text: said.commands.join("\n") }));
+    const again = make("button", { class: "plain", type: "button", text: "Ask again" });
+    again.addEventListener("click", () => this.openAnswer(kind, name, again));
+    return [...parts, make("p", {}, again)];
+  }
+
   #node(row) {
     const pool = this.store.pools.get(row.pool);
     const currency = this.store.page.currency || "$";
     const now = this.store.time();
     const facts = [
-      ["Pool", row.pool || "none"],
+      ["Pool", row.pool ? this.#answerLink("pool", row.pool) : "none"],
       ["Zone", row.zone],
       ["Price", pool?.price ? `${money(pool.price, currency)} an hour` : ""],
       ["Up for", row.created ? span(now - row.created) : ""],
+      ["Idle", idleOf(row, now)],
       ["Chosen by", row.counted ? "the node's device plugin: GPUs are counted" : row.states ? "ullage: exact GPUs are leased" : ""],
       ["Pods to leave first", row.pods ? String(row.pods) : ""],
       ["To be removed", row.deletionTime ? (row.deletionTime > now ? `in ${countdown(row.deletionTime - now)}` : "now") : ""],
@@ -90,7 +133,7 @@ export class Details {
       ["Protected", row.protected ? "yes: it is not scaled down" : ""],
       ["Agent", row.stale ? "silent: no GPU pods are placed here" : ""],
     ].filter(([, value]) => value);
-    const list = make("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [make("dt", { text: name }), make("dd", { text: value })]));
+    const list = make("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [make("dt", { text: name }), make("dd", {}, value)]));
     return [make("p", { class: "says", text: describe(row) }), list, ...this.#gpus(row), ...this.#counted(row)];
   }
 
@@ -124,13 +167,7 @@ export class Details {
   }
 
   async #explain(pod) {
-    let said;
-    try {
-      const answer = await fetch(`/api/explain/${pod.split("/").map(encodeURIComponent).join("/")}`);
-      said = answer.ok ? await answer.json() : { trouble: (await answer.text()).trim() };
-    } catch {
-      said = { trouble: "The dashboard cannot be reached." };
-    }
+    const said = await ask(`/api/explain/${pod.split("/").map(encodeURIComponent).join("/")}`);
     if (this.shown?.kind !== "pod" || this.shown.key !== pod) return; // something else was opened meanwhile
     if (said.trouble) $("details-body").replaceChildren(make("p", { class: "empty", text: said.trouble }));
     else $("details-body").replaceChildren(...this.#explanation(said));
@@ -145,6 +182,8 @@ export class Details {
       make("p", { class: "says", text: said.message }),
     ];
     if (said.node) parts.push(make("p", {}, "On ", this.#nodeLink(said.node)));
+    if (said.claim) parts.push(make("p", {}, "By claim ", this.#answerLink("claim", said.claim)));
+    if (said.gang) parts.push(make("p", {}, "Of gang ", this.#answerLink("gang", said.gang)));
     if (said.helps?.length) {
       parts.push(make("h3", { text: "What would help" }), make("ul", { class: "helps" }, ...said.helps.map((text) => make("li", { text }))));
     }
@@ -169,4 +208,11 @@ export class Details {
     box.open = group.count <= 4;
     return box;
   }
+}
+
+// How long its GPUs have been free: the longest, as far as this dashboard has seen.
+function idleOf(row, now) {
+  const times = row.idleSince || [];
+  const free = [...(row.states || "")].filter((state) => state === "f").length;
+  return times.length && free ? `${plural(free, "GPU")}, for ${span(now - Math.min(...times))} at least` : "";
 }

@@ -6,16 +6,10 @@ import { inWords, plural, span } from "./words.js";
 const FEW = 12; // waiting pods that are shown one by one without being asked for
 
 export class Groups {
-  constructor(store, { onPod, onChange }) {
+  constructor(store, filters, { onPod, onChange }) {
     this.store = store;
-    this.filters = { namespace: "", reason: "" };
+    this.filters = filters;
     this.rows = new Rows($("groups"), (key, row) => this.#create(row, onPod), (element, row) => this.#update(element, row));
-    for (const name of ["namespace", "reason"]) {
-      $(`filter-${name}`).addEventListener("change", (event) => {
-        this.filters[name] = event.target.value;
-        onChange();
-      });
-    }
     $("one-by-one").addEventListener("click", () => {
       this.single = !this.showsPods;
       onChange();
@@ -27,16 +21,9 @@ export class Groups {
     return this.single ?? (this.store.totals.get("now")?.pending || this.store.pending.size) <= FEW;
   }
 
-  passes(row, pod) {
-    const namespace = row.namespace ?? pod.split("/")[0];
-    return (!this.filters.namespace || namespace === this.filters.namespace) && (!this.filters.reason || row.reason === this.filters.reason);
-  }
-
   draw() {
     const all = [...this.store.groups.entries()];
-    this.#options("namespace", all.map(([, row]) => row.namespace), "all namespaces");
-    this.#options("reason", all.map(([, row]) => row.reason).filter(Boolean), "all reasons");
-    const shown = all.filter(([, row]) => this.passes(row));
+    const shown = all.filter(([, row]) => this.filters.passesWaiting(row));
     shown.sort(([, a], [, b]) => (b.gpus || 0) - (a.gpus || 0) || b.count - a.count || (a.workload < b.workload ? -1 : 1));
     this.rows.show(shown);
     $("waiting-tools").hidden = all.length === 0;
@@ -47,15 +34,6 @@ export class Groups {
   tick() {
     const now = this.store.time();
     this.rows.each((element, row) => say(element.querySelector(".row-right"), span(now - row.since)));
-  }
-
-  #options(name, values, all) {
-    const select = $(`filter-${name}`);
-    const wanted = [...new Set([...values, this.filters[name]])].filter(Boolean).sort();
-    if (select.dataset.values === wanted.join("\n") && select.options.length) return;
-    select.dataset.values = wanted.join("\n");
-    select.replaceChildren(make("option", { value: "", text: all }), ...wanted.map((value) => make("option", { value, text: value })));
-    select.value = this.filters[name];
   }
 
   #create(row, onPod) {

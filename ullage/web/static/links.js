@@ -1,6 +1,9 @@
 // Permalinks: what is open and what is filtered stands in the address after #, and an address opens it again.
 
-const KEYS = ["pod", "node", "find", "namespace", "reason", "decisions"];
+const KEYS = [
+  "pod", "node", "claim", "gang", "quota", "pool", "at", "around", "range", "from", "to", "view",
+  "find", "namespace", "reason", "owner", "state", "in", "colour", "sort", "decisions",
+];
 
 // What the address says, by key.
 export function readLink() {
@@ -12,6 +15,6 @@ export function readLink() {
 export function writeLink(changes) {
   const said = { ...readLink(), ...changes };
   const kept = new URLSearchParams(KEYS.filter((key) => said[key]).map((key) => [key, said[key]]));
-  const hash = kept.toString() ? `#${kept.toString().replaceAll("%2F", "/")}` : "";
+  const hash = kept.toString() ? `#${kept.toString().replaceAll("%2F", "/").replaceAll("%3A", ":")}` : "";
   if (hash !== location.hash) history.replaceState(null, "", `${location.pathname}${location.search}${hash}`);
 }

@@ -1,7 +1,7 @@
 // The lists beside the map: pods that wait, decisions, nodes that leave.
 
 import { $, Rows, make, mark, say } from "./dom.js";
-import { countdown, inWords, plural, span, timeOfDay } from "./words.js";
+import { countdown, inWords, moment, plural, span, timeOfDay } from "./words.js";
 
 const MOST_WAITING = 100;
 const MOST_DECISIONS = 80;
@@ -17,7 +17,8 @@ const SIGNS = {
   HandoverUnprotected: ["!", "warn"],
   NodeTaintedForDeletion: ["↓", "warn"], NodeRemoved: ["−", ""], NodeNotRemoved: ["!", "bad"],
   NodeDraining: ["↓", "warn"], NodeDrained: ["−", ""], PodEvicted: ["⇄", "warn"], PodNotEvicted: ["!", "bad"],
-  VmMigrationStarted: ["⇄", ""], VmPressure: ["!", "warn"], VmConfigRefused: ["!", "bad"],
+  VmMigrationStarted: ["⇄", ""], VmPressure: ["!", "warn"], VmNodeTooSmall: ["!", "warn"], VmConfigRefused: ["!", "bad"],
+  VmApprovalUnreadable: ["!", "warn"],
   SettingsReloaded: ["↺", "good"], SettingsRefused: ["!", "bad"],
   DeprecatedField: ["!", "warn"],
 };
@@ -32,7 +33,7 @@ export class Waiting {
 
   draw() {
     const all = [...this.store.pending.entries()];
-    const sought = ([pod, row]) => this.groups.passes(row, pod) && (!this.sought || JSON.stringify(row).toLowerCase().includes(this.sought));
+    const sought = ([pod, row]) => this.groups.filters.passesWaiting(row, pod) && (!this.sought || JSON.stringify(row).toLowerCase().includes(this.sought));
     const shown = all.filter(sought);
     $("waiting").hidden = !this.groups.showsPods && !this.sought;
     shown.sort(([, a], [, b]) => (b.priority || 0) - (a.priority || 0) || a.since - b.since || (a.pod < b.pod ? -1 : 1));
@@ -134,8 +135,10 @@ export class Decisions {
   }
 
   #update(element, row) {
-    const times = row.count > 1 ? `${row.count} × ` : "";
-    say(element.querySelector(".row-right"), `${times}${timeOfDay(row.at)}`);
+    // A count is of a time: from the first announcement to the last.
+    const now = this.store.time();
+    const times = row.count > 1 ? `${row.count} × ${row.first ? `since ${moment(row.first, now)}, last ` : ""}` : "";
+    say(element.querySelector(".row-right"), `${times}${moment(row.at, now)}`);
     say(element.querySelector(".row-note"), row.note);
   }
 }

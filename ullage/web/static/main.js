@@ -6,43 +6,57 @@ import { Charts } from "./chart.js";
 import { Details } from "./details.js";
 import { Capacity } from "./capacity.js";
 import { Decisions, Leaving, Waiting } from "./lists.js";
+import { Filters } from "./filters.js";
 import { Banners, Groups } from "./groups.js";
+import { Hues } from "./hues.js";
 import { Ledgers } from "./ledgers.js";
 import { readLink, writeLink } from "./links.js";
 import { GpuMap } from "./map.js";
+import { Past } from "./past.js";
 import { Store } from "./store.js";
 import { listen } from "./stream.js";
 import { Tip } from "./tip.js";
 import { applyTheme } from "./theme.js";
-import { money, number, plural, span, timeOfDay } from "./words.js";
+import { Views } from "./views.js";
+import { dayAndTime, money, number, plural, readMoment, span } from "./words.js";
 
 const BUDGET = 7; // milliseconds of a frame for drawing nodes
 
 const store = new Store();
-const details = new Details(store, { onSelect: (node) => map.select(node), onShown: (shown) => writeLink({ pod: "", node: "", ...shown }) });
+const NOTHING_OPEN = { pod: "", node: "", claim: "", gang: "", quota: "", pool: "", at: "", around: "" };
+const filters = new Filters(store, (name) => refilter(name));
+const hues = new Hues(store, filters);
+const details = new Details(store, { onSelect: (node) => map.select(node), onShown: (shown) => writeLink({ ...NOTHING_OPEN, ...shown }), past: () => past });
 const openPod = (pod, from) => details.openPod(pod, from);
 const openNode = (node, from) => details.openNode(node, from);
-const map = new GpuMap({ root: $("map"), store, tip: new Tip($("tip")), onOpen: openNode, onStale: schedule });
+const openAnswer = (kind, name, from) => details.openAnswer(kind, name, from);
+const openMoment = (at, from, around) => details.openMoment(at, from, around);
+const map = new GpuMap({ root: $("map"), store, tip: new Tip($("tip")), filters, hues, onOpen: openNode, onPool: (name, from) => openAnswer("pool", name, from), onStale: schedule });
 const banners = new Banners(store);
-const groups = new Groups(store, { onPod: openPod, onChange: () => refilter() });
+const groups = new Groups(store, filters, { onPod: openPod, onChange: () => redraw() });
 const waiting = new Waiting(store, openPod, groups);
 const decisions = new Decisions(store, { onPod: openPod, onNode: openNode });
 const capacity = new Capacity(store, { onPod: openPod, onNode: openNode });
 const leaving = new Leaving(store, openNode);
-const charts = new Charts(store);
+const charts = new Charts(store, openMoment);
+const past = new Past(store, charts, { onPod: openPod, onNode: openNode, onAnswer: openAnswer, onMoment: openMoment, onLink: writeLink });
+const views = new Views(store, filters, { onPod: openPod, onNode: openNode, onAnswer: openAnswer, onChange: (view) => writeLink({ view: view === "queue" ? "" : view }) });
 const ledgers = new Ledgers(store, openNode);
 
 // What is still to be drawn, a kind of thing a time: no frame does all of it.
 const due = new Set();
 let scheduled = false;
+let ticks = 0;
 
 function take(changes) {
   if (changes.nodes) {
     map.note(changes.nodes);
-    due.add("pools").add("leaving");
+    due.add("pools").add("leaving").add("filters");
   }
   if (changes.pools) due.add("pools");
+  if (changes.groups) due.add("filters");
   if (changes.groups || changes.totals) due.add("groups");
+  if (changes.gangs || changes.quotas || changes.preemptions || changes.drains || changes.pending || changes.totals || changes.decisions) due.add("views");
   if (changes.banners) due.add("banners");
   if (changes.pending || changes.totals) due.add("waiting");
   if (changes.capacity) due.add("capacity");
@@ -61,6 +75,8 @@ function schedule() {
 }
 
 const WORK = {
+  filters: () => drawFilters(),
+  views: () => views.draw(),
   banners: () => banners.draw(),
   figures: drawFigures,
   groups: () => groups.draw(),
@@ -68,7 +84,7 @@ const WORK = {
   waiting: () => waiting.draw(),
   capacity: () => capacity.draw(),
   decisions: () => decisions.draw(),
-  charts: () => charts.draw(),
+  charts: () => charts.range || charts.draw(),
   ledgers: () => ledgers.draw(),
 };
 
@@ -104,6 +120,9 @@ function drawFigures() {
   say($("caption"), page.caption || "");
   $("trouble").hidden = !page.trouble;
   say($("trouble"), page.trouble ? `What is shown may be old: ${page.trouble}` : "");
+  $("history-trouble").hidden = !page.history;
+  say($("history-trouble"), page.history ? `The history is not being kept: ${page.history}` : "");
+  $("when").hidden = $("past-tools").hidden = !page.keepsHistory;
   const said = { nodes: 0, gpus: 0, allocated: 0, idle: 0, broken: 0, pending: 0, pendingGpus: 0, price: 0, waste: 0, gpuHours: 0, idleGpuHours: 0, cost: 0, wasted: 0, unpriced: 0, ...store.totals.get("now") };
   const currency = page.currency || "$";
   const percent = (value) => (said.gpus ? Math.round((100 * value) / said.gpus) : 0);
@@ -136,16 +155,35 @@ function comingAndGoing() {
 
 function tick() {
   if (!store.now) return;
-  const speed = store.page.speed || 1;
+  const speed = store.page.speed ?? 1;
   const since = store.totals.get("now")?.since;
   const running = since ? ` · ${span(store.time() - since)}` : "";
-  say($("clock"), `${timeOfDay(store.time())} UTC${speed !== 1 ? ` · ${number(speed)}×` : ""}${running}`);
+  say($("clock"), `${dayAndTime(store.time())} UTC${speed === 0 ? " · paused" : speed !== 1 ? ` · ${number(speed)}×` : ""}${running}`);
   if (document.hidden) return;
   map.tick();
   groups.tick();
   waiting.tick();
   capacity.tick();
   leaving.tick();
+  if (++ticks % 5 === 0) views.tick();
+  // What is idle grows old without an event.
+  if (ticks % 60 === 0 && (filters.sort === "idleness" || filters.colour === "idleness")) map.refilter();
+}
+
+// Options of filters and colours, at most every two seconds: they look at every node.
+let filtersAt = 0;
+function drawFilters() {
+  if (performance.now() < filtersAt) {
+    setTimeout(() => {
+      due.add("filters");
+      schedule();
+    }, 2000);
+    return;
+  }
+  filtersAt = performance.now() + 2000;
+  filters.draw();
+  if (hues.assign()) map.repaint();
+  hues.drawLegend();
 }
 
 function find(text) {
@@ -155,9 +193,19 @@ function find(text) {
 }
 
 function refilter() {
-  writeLink(groups.filters);
+  writeLink(filters.link());
+  filters.draw();
+  hues.assign();
+  hues.drawLegend();
+  map.refilter();
+  due.add("pools");
+  redraw();
+}
+
+function redraw() {
   groups.draw();
   waiting.draw();
+  views.draw();
 }
 
 // What the address asks for: filters at once, details when their rows are there.
@@ -165,12 +213,26 @@ function follow() {
   const link = readLink();
   $("find").value = link.find;
   find(link.find);
-  Object.assign(groups.filters, { namespace: link.namespace, reason: link.reason });
+  filters.follow(link);
+  filters.draw();
+  hues.assign();
+  hues.drawLegend();
+  map.refilter();
   decisions.seek(link.decisions);
-  groups.draw();
-  waiting.draw();
+  views.show(link.view || "queue");
+  past.follow(link);
+  redraw();
+  const answered = ["claim", "gang", "quota", "pool"].find((kind) => link[kind]);
   if (link.pod) openPod(link.pod, $("find"));
   else if (link.node) openNode(link.node, $("find"));
+  else if (answered) openAnswer(answered, link[answered], $("find"));
+  else if (link.at) follows(link);
+}
+
+function follows(link) {
+  const at = readMoment(link.at, store.time());
+  const around = Number(link.around) || 600;
+  if (!Number.isNaN(at)) openMoment(at, $("find"), around);
 }
 
 $("find").addEventListener("input", (event) => {

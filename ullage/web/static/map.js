@@ -3,6 +3,7 @@
 
 import { make } from "./dom.js";
 import { TileGrid } from "./grid.js";
+import { idleness } from "./hues.js";
 import { PoolHead } from "./pool.js";
 import { badgeOf, describe, spokenBadge, useOf } from "./tile.js";
 import { STATES } from "./words.js";
@@ -14,8 +15,8 @@ const MOST_GHOSTS = 40;
 const natural = new Intl.Collator("en", { numeric: true });
 
 export class GpuMap {
-  constructor({ root, store, tip, onOpen, onStale }) {
-    Object.assign(this, { root, store, tip, onOpen, onStale });
+  constructor({ root, store, tip, filters, hues, onOpen, onPool, onStale }) {
+    Object.assign(this, { root, store, tip, filters, hues, onOpen, onPool, onStale });
     this.pools = new Map(); // name -> {section, head, box, list, grid, names, ghosts}
     this.tiles = new Map(); // node -> {button, item, pool, row}
     this.waiting = new Set(); // nodes to take in
@@ -30,6 +31,8 @@ export class GpuMap {
     root.addEventListener("pointermove", (event) => this.#hover(this.#hit(event)));
     root.addEventListener("pointerleave", () => this.#hover(null));
     root.addEventListener("click", (event) => {
+      const pool = event.target.dataset?.poolLink;
+      if (pool !== undefined) return this.onPool(pool, event.target);
       const name = event.target.dataset?.node || this.#hit(event)?.name;
       if (name && this.tiles.has(name)) this.onOpen(name, this.tiles.get(name).button);
     });
@@ -61,6 +64,7 @@ export class GpuMap {
     const size = nodes <= LARGE_UP_TO ? "large" : nodes < DENSE_FROM ? "roomy" : "dense";
     for (const [name, pool] of this.pools) {
       const row = this.store.pools.get(name);
+      pool.section.hidden = this.filters.any && pool.names.length === 0;
       if (!row && pool.names.length === 0) {
         pool.section.remove();
         this.pools.delete(name);
@@ -69,11 +73,22 @@ export class GpuMap {
       const rows = pool.names.map((node) => this.tiles.get(node).row);
       pool.head.draw(name, row, rows, this.store);
       const arriving = rows.filter((node) => (node.states || "").startsWith("c")).length;
-      pool.ghosts = row ? Math.max(0, Math.min(MOST_GHOSTS, (row.coming || 0) - arriving)) : 0;
+      pool.ghosts = row && !this.filters.any ? Math.max(0, Math.min(MOST_GHOSTS, (row.coming || 0) - arriving)) : 0;
       pool.ghost = { name: "coming", states: "c".repeat(row?.gpus || 0) };
       const most = Math.max(1, row?.gpus || 0, ...rows.map((node) => (node.states || "").length));
       pool.grid.shape(pool.names.length + pool.ghosts, size, most);
     }
+  }
+
+  // Filters or the order changed: every node is looked at again.
+  refilter() {
+    for (const [name, tile] of this.tiles) {
+      if (tile.rank !== this.#rank(name)) this.#drop(name, tile, false);
+    }
+    this.note(this.store.nodes.keys());
+    this.note(this.tiles.keys());
+    for (const pool of this.pools.values()) pool.grid.repaint();
+    this.onStale();
   }
 
   tick() {
@@ -101,10 +116,11 @@ export class GpuMap {
   }
 
   #take(name) {
-    const row = this.store.nodes.get(name);
+    const there = this.store.nodes.get(name);
+    const row = there && this.filters.passesNode(there) ? there : undefined;
     const known = this.tiles.get(name);
     const pool = row && (row.pool || NO_POOL);
-    if (known && (!row || known.pool !== pool)) this.#drop(name, known);
+    if (known && (!row || known.pool !== pool || known.rank !== this.#rank(name))) this.#drop(name, known);
     if (!row) return;
     const tile = this.tiles.get(name) || this.#add(name, pool);
     tile.row = row;
@@ -117,20 +133,20 @@ export class GpuMap {
     const pool = this.#pool(poolName);
     const button = make("button", { type: "button", "data-node": name, tabindex: "-1" });
     const item = make("li", {}, button);
-    const at = place(pool.names, name);
+    const tile = { button, item, pool: poolName, row: null, rank: this.#rank(name) };
+    this.tiles.set(name, tile);
+    const at = this.#place(pool, name);
     pool.list.insertBefore(item, pool.list.children[at] || null);
     pool.names.splice(at, 0, name);
     pool.grid.shift(at);
-    const tile = { button, item, pool: poolName, row: null };
-    this.tiles.set(name, tile);
     if (!this.current) this.#rove(name);
     if (this.selected === name) button.setAttribute("aria-current", "true");
     return tile;
   }
 
-  #drop(name, tile) {
+  #drop(name, tile, heirs = true) {
     const pool = this.pools.get(tile.pool);
-    const at = place(pool.names, name);
+    const at = this.#place(pool, name);
     const focused = document.activeElement === tile.button;
     pool.names.splice(at, 1);
     pool.grid.shift(at);
@@ -139,6 +155,7 @@ export class GpuMap {
     this.ticking.delete(name);
     if (this.current !== name) return;
     this.current = null;
+    if (!heirs) return;
     const heir = pool.names[at] || pool.names[at - 1] || this.tiles.keys().next().value;
     if (heir) this.#rove(heir);
     if (heir && focused) this.tiles.get(heir).button.focus({ preventScroll: true });
@@ -159,15 +176,26 @@ export class GpuMap {
     const tile = name && this.tiles.get(name);
     if (!tile) return;
     const pool = this.pools.get(tile.pool);
-    pool.grid.touch(place(pool.names, name));
+    pool.grid.touch(this.#place(pool, name));
     this.onStale();
+  }
+
+  // By idleness the order is of the minute: nodes that swap places all the time cannot be looked at.
+  #rank(name) {
+    const row = this.store.nodes.get(name);
+    return this.filters.sort === "idleness" && row ? -Math.round(idleness(row, Math.floor(this.store.now / 60) * 60) / 60) : 0;
+  }
+
+  // Where a node belongs among the nodes of its pool.
+  #place(pool, name) {
+    return place(pool.names, name, (other) => this.tiles.get(other).rank);
   }
 
   #pool(name) {
     const known = this.pools.get(name);
     if (known) return known;
     const id = name ? `pool-${name}` : "other-nodes";
-    const head = new PoolHead(id, name || "Other nodes");
+    const head = new PoolHead(id, name || "Other nodes", name);
     const list = make("ul", { "aria-labelledby": id, "aria-describedby": "map-help" });
     const box = make("div", { class: "tiles" }, make("canvas", { class: "unseen", width: "1", height: "1" }, list));
     const section = make("section", { class: "pool", "aria-labelledby": id, "data-pool": name }, head.element, box);
@@ -198,6 +226,7 @@ export class GpuMap {
       lit: this.hovered?.name === name ? this.hovered.lit : null,
       badge: badgeOf(row, this.store.time()) || useOf(row),
       timed: Boolean(row.deletionTime) && row.drainingSince === undefined,
+      hues: this.hues.of(row),
     };
   }
 
@@ -237,7 +266,7 @@ export class GpuMap {
     const tile = this.tiles.get(name);
     const pool = this.pools.get(tile.pool);
     const box = pool.box.getBoundingClientRect();
-    const at = pool.grid.place(place(pool.names, name));
+    const at = pool.grid.place(this.#place(pool, name));
     return new DOMRect(box.left + at.x, box.top + at.y, at.width, at.height);
   }
 
@@ -312,13 +341,15 @@ function lastRow(pool, column) {
   return pool.names[Math.min(start + column, last)];
 }
 
-// Where a name belongs among names in order.
-function place(names, name) {
+// Where a name belongs among names in order of rank, then of name.
+function place(names, name, rankOf) {
   let low = 0;
   let high = names.length;
+  const rank = rankOf(name);
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (natural.compare(names[middle], name) < 0) low = middle + 1;
+    const before = rankOf(names[middle]) - rank || natural.compare(names[middle], name);
+    if (before < 0) low = middle + 1;
     else high = middle;
   }
   return low;

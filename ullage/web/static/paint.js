@@ -45,7 +45,7 @@ export function placesOf(row, size) {
   return { cells, isles };
 }
 
-// `look` says what is special: {going, candidate, down, crossed, faded, focused, chosen, hovered, lit, badge, timed}.
+// `look` says what is special: {going, candidate, down, crossed, faded, focused, chosen, hovered, lit, badge, timed, hues}.
 export function paintTile(pen, box, row, look, size) {
   pen.save();
   pen.translate(box.x, box.y);
@@ -132,7 +132,7 @@ function gpus(pen, row, look, size) {
     pen.fill();
   }
   cells.forEach((place, at) => {
-    cell(pen, place, states[at], (row.taken?.[at] ?? 500) / 1000, size.cell);
+    cell(pen, place, { state: states[at], taken: (row.taken?.[at] ?? 500) / 1000, hue: look.hues?.[at] }, size.cell);
     if (look.lit?.has(at)) {
       pen.strokeStyle = colour("--ink");
       pen.lineWidth = 2;
@@ -143,12 +143,12 @@ function gpus(pen, row, look, size) {
 
 const EDGES = { f: "--free-edge", l: "--leased", s: "--shared", r: "--reserved", u: "--unhealthy", c: "--free-edge" };
 
-function cell(pen, { x, y }, state, taken, side) {
+function cell(pen, { x, y }, { state, taken, hue }, side) {
   const line = side > 10 ? 1.5 : 1;
-  const edge = colour(EDGES[state] || "--free-edge");
+  const edge = (state !== "u" && hue) || colour(EDGES[state] || "--free-edge");
   pen.beginPath();
   pen.roundRect(x + line / 2, y + line / 2, side - line, side - line, side > 10 ? 3 : 2);
-  pen.fillStyle = state === "l" ? edge : colour("--free");
+  pen.fillStyle = state === "l" || (state === "f" && hue) ? edge : colour("--free");
   if (state !== "c") pen.fill();
   pen.strokeStyle = edge;
   pen.lineWidth = line;

@@ -4,7 +4,7 @@ import { make, say } from "./dom.js";
 import { countdown, money, number, plural } from "./words.js";
 
 export class PoolHead {
-  constructor(id, title) {
+  constructor(id, title, name) {
     this.what = make("span", { class: "what" });
     this.size = make("span", { class: "size" });
     this.used = make("i", { class: "l" });
@@ -12,7 +12,7 @@ export class PoolHead {
     this.why = make("p", { class: "pool-why" });
     const bar = make("div", { class: "bar pool-bar", "aria-hidden": "true" }, this.used);
     this.element = make(
-      "div", { class: "pool-head" }, make("h3", { id, text: title }), this.what, bar, this.size, this.tags, this.why,
+      "div", { class: "pool-head" }, make("h3", { id }, name ? make("button", { class: "linklike head", type: "button", "data-pool-link": name, tabindex: "-1", title: `Explain pool ${name}`, text: title }) : title), this.what, bar, this.size, this.tags, this.why,
     );
     this.tagged = "";
   }

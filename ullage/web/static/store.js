@@ -1,6 +1,6 @@
 // What the server said so far: rows by section and key. Tells which keys changed, and nothing else.
 
-const SECTIONS = ["about", "totals", "nodes", "pools", "pending", "groups", "banners", "capacity", "decisions", "series", "ledgers"];
+const SECTIONS = ["about", "totals", "nodes", "pools", "pending", "groups", "banners", "capacity", "decisions", "series", "ledgers", "quotas", "gangs", "preemptions", "drains"];
 
 export class Store {
   constructor() {
@@ -16,7 +16,7 @@ export class Store {
   // The cluster's time at this moment: goes on between patches, but not for long without one.
   time() {
     const since = Math.min((performance.now() - this.heardAt) / 1000, 5);
-    return this.now + since * (this.page.speed || 1);
+    return this.now + since * (this.page.speed ?? 1);
   }
 
   // A patch: null takes a row away.

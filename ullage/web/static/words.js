@@ -98,6 +98,35 @@ export function plural(count, one, many = `${one}s`) {
   return `${number(count)} ${count === 1 ? one : many}`;
 }
 
+// Every time on the page is the server's, in UTC and in this one format; the day is left out if it is today.
 export function timeOfDay(seconds) {
-  return new Date(seconds * 1000).toISOString().slice(11, 19);
+  return iso(seconds).slice(11, 19);
+}
+
+export function moment(seconds, now) {
+  return iso(seconds).slice(0, 10) === iso(now).slice(0, 10) ? timeOfDay(seconds) : dayAndTime(seconds);
+}
+
+export function dayAndTime(seconds) {
+  return iso(seconds).slice(0, 19).replace("T", " ");
+}
+
+// A moment as an address has it: 2026-11-18T03:10:00Z.
+export function written(seconds) {
+  return `${iso(seconds).slice(0, 19)}Z`;
+}
+
+// Seconds of what a person typed: 03:10, 03:10:05, 2026-11-18 03:10, with or without T and Z; NaN if it is none of them.
+// A time of day is the last one that was, by the server's clock.
+export function readMoment(text, now) {
+  const said = text.trim().replace(/ ?(Z|UTC)$/i, "");
+  const time = /^(?:(\d{4}-\d{2}-\d{2})[T ])?(\d{1,2}):(\d{2})(?::(\d{2}))?$/.exec(said);
+  if (!time) return Number.NaN;
+  const [, day, hours, minutes, rest = "00"] = time;
+  const at = Date.parse(`${day || iso(now).slice(0, 10)}T${hours.padStart(2, "0")}:${minutes}:${rest}Z`) / 1000;
+  return !day && at > now ? at - 86400 : at;
+}
+
+function iso(seconds) {
+  return new Date(seconds * 1000).toISOString();
 }

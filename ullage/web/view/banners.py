@@ -1,8 +1,9 @@
-"""Banners: what on-call should know at a glance, from the rows of pools and nodes. Pure."""
+"""Banners: what on-call should know at a glance, from the rows of pools and nodes, and from NodePools. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 
+from ullage.model.karpenter import HANDOVER_UNPROTECTED, NodePool, Tristate
 from ullage.web.view.rows import BannerRow, GpuCell, NodeRow, PoolRow
 
 STUCK_SECONDS = 900.0
@@ -19,16 +20,24 @@ class BannerKind(StrEnum):
     AGENTS_SILENT = "AgentsSilent"
     GPUS_UNHEALTHY = "GpusUnhealthy"
     DRAIN_STUCK = "DrainStuck"
+    HANDOVER_UNPROTECTED = HANDOVER_UNPROTECTED
 
 
-def banners(pools: Iterable[PoolRow], nodes: Iterable[NodeRow], waiting: int, *, now: float) -> list[BannerRow]:
-    """Banners, the worst first, then by kind and name. `waiting` is the number of pods that wait."""
+def banners(
+    pools: Iterable[PoolRow],
+    nodes: Iterable[NodeRow],
+    wanted: Collection[str],
+    *,
+    now: float,
+    node_pools: Iterable[NodePool] = (),
+) -> list[BannerRow]:
+    """Banners, the worst first, then by kind and name. `wanted` are pools whose new node would take a waiting pod."""
     rows = list(nodes)
-    found = [*_of_pools(pools, waiting, now), *_of_nodes(rows, now)]
+    found = [*_of_pools(pools, wanted, now), *_of_nodes(rows, now), *_of_node_pools(node_pools)]
     return sorted(found, key=lambda one: (not one.bad, one.kind, one.about))
 
 
-def _of_pools(pools: Iterable[PoolRow], waiting: int, now: float) -> Iterator[BannerRow]:
+def _of_pools(pools: Iterable[PoolRow], wanted: Collection[str], now: float) -> Iterator[BannerRow]:
     for pool in pools:
         if pool.blocked and (pool.blocked_until or 0.0) > now:
             yield BannerRow(
@@ -36,15 +45,20 @@ def _of_pools(pools: Iterable[PoolRow], waiting: int, now: float) -> Iterator[Ba
                 about=pool.name,
                 sentence=f"Pool {pool.name} buys nothing for now: {pool.blocked}",
                 action=f"ullage explain nodeprovisioner/{pool.name}",
-                bad=waiting > 0,
+                bad=pool.name in wanted,
             )
-        elif waiting and pool.current is not None and pool.current >= pool.most:
+        elif pool.name in wanted and at_maximum(pool):
             yield BannerRow(
                 kind=BannerKind.POOL_AT_MAXIMUM,
                 about=pool.name,
-                sentence=f"Pool {pool.name} is at its maximum of {pool.most} nodes, and pods wait",
+                sentence=f"Pool {pool.name} is at its maximum of {pool.most} nodes, and pods wait that it could serve",
                 action=f"ullage explain nodeprovisioner/{pool.name}",
             )
+
+
+def at_maximum(pool: PoolRow) -> bool:
+    """True if the pool has as many nodes as it may have."""
+    return pool.current is not None and pool.current >= pool.most
 
 
 def _of_nodes(rows: list[NodeRow], now: float) -> Iterator[BannerRow]:
@@ -74,6 +88,17 @@ def _of_nodes(rows: list[NodeRow], now: float) -> Iterator[BannerRow]:
                 about=row.name,
                 sentence=f"Node {row.name} has been draining for more than {STUCK_SECONDS / 60:.0f} minutes",
                 action=f"ullage explain node/{row.name}",
+            )
+
+
+def _of_node_pools(node_pools: Iterable[NodePool]) -> Iterator[BannerRow]:
+    for pool in node_pools:
+        if pool.unprotected.status is Tristate.TRUE:
+            yield BannerRow(
+                kind=BannerKind.HANDOVER_UNPROTECTED,
+                about=pool.name,
+                sentence=f"NodePool {pool.name}: {pool.unprotected.message}",
+                action=f"kubectl edit nodepool {pool.name}",
             )
 
 

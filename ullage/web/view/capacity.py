@@ -6,8 +6,9 @@ from ullage.decide.karpenter.facts import KarpenterFacts
 from ullage.decide.karpenter.lifecycle import LAUNCHED, READY, REGISTERED
 from ullage.decide.karpenter.outlook import RequestOutlook, request_outlooks
 from ullage.model.fact_event import FactEvent
-from ullage.model.karpenter import NodeClaim
+from ullage.model.karpenter import NodeClaim, Tristate
 from ullage.model.units import Instant
+from ullage.web.view.pacing import is_due
 from ullage.web.view.patch import SectionTable
 from ullage.web.view.rows import CapacityRow, NodeClaimStep
 
@@ -28,13 +29,13 @@ class CapacityOnOrder:
         self._renewed = 0.0
 
     def observe(self, event: FactEvent[Any]) -> None:
-        """Apply a change of a smart pod, a NodeClaim or a node bought for a request."""
+        """Apply a change of a smart pod, a NodeClaim, a NodePool or a node bought for a request."""
         self.facts.apply(event)
         self._stale = True
 
     def renew(self, *, now: float) -> None:
         """Update the rows, if a fact changed or the last update is some seconds old."""
-        if not self._stale and (not self.table.rows or now - self._renewed < RENEW_AFTER):
+        if not self._stale and (not self.table.rows or not is_due(self._renewed, RENEW_AFTER, now=now)):
             return
         self._stale, self._renewed = False, now
         rows = {one.request: self._request_row(one) for one in request_outlooks(self.facts, now=Instant(now))}
@@ -63,6 +64,7 @@ class CapacityOnOrder:
             since=one.since,
             attempts=one.attempts,
             node_pool=one.node_pool,
+            unprotected=self._is_unprotected(one.node_pool),
             node_claim=one.node_claim,
             claimed_at=one.claimed_at or None,
             steps=() if claim is None else _steps(claim),
@@ -70,6 +72,10 @@ class CapacityOnOrder:
             expected=one.expected,
             latest=one.latest,
         )
+
+    def _is_unprotected(self, node_pool: str) -> bool:
+        pool = self.facts.node_pools.get(node_pool)
+        return pool is not None and pool.unprotected.status is Tristate.TRUE
 
 
 def _claim_row(claim: NodeClaim) -> CapacityRow:

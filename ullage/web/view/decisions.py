@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from ullage.kube.client.resource import JsonObject
 from ullage.observe.events import KINDS, EventMessage
 from ullage.watch.announced_events import bare, read_announced
@@ -9,6 +11,10 @@ from ullage.web.view.patch import SectionTable
 from ullage.web.view.rows import DecisionRow
 
 MOST_KEPT = 250
+MOST_FRESH = 5000
+"""Decisions between two patches, at most."""
+TOLD = "told-"
+"""Beginning of the keys of decisions announced in this process."""
 SAME_WITHIN = 120.0
 """Seconds between an announcement in this process and its Event, within which both are the same decision."""
 
@@ -38,6 +44,7 @@ def read_decision(raw: JsonObject) -> ShownDecision | None:
         warning=told.warning,
         by=told.by,
         count=told.count,
+        first=told.first if told.count > 1 else None,
     )
 
 
@@ -47,6 +54,7 @@ class RecentDecisions:
     def __init__(self) -> None:
         self.table = SectionTable()
         self._count = 0
+        self._fresh: list[ShownDecision] = []
         self._of_note: dict[tuple[str, str, str], str] = {}
         """Keys by reason, object and note. An Event of something announced in this process is the same decision."""
 
@@ -55,7 +63,7 @@ class RecentDecisions:
         self._count += 1
         self.put(
             ShownDecision(
-                key=f"told-{self._count}",
+                key=f"{TOLD}{at:.0f}-{self._count}",
                 at=at,
                 reason=announcement.reason.value,
                 kind=announcement.about.kind,
@@ -72,11 +80,20 @@ class RecentDecisions:
         key = decision.key
         known = self.table.rows.get(self._of_note.get(says, ""))
         if isinstance(known, DecisionRow) and abs(decision.at - known.at) <= SAME_WITHIN:
+            again = decision.key.startswith(TOLD) and self._of_note[says].startswith(TOLD)
             key = self._of_note[says]
+            if again:  # announced twice in this process; an Event counts for itself
+                decision = replace(decision, count=known.count + 1, first=known.first or known.at)
         self._of_note[says] = key
-        self.table.put(key, _row(decision))
+        if self.table.put(key, _row(decision)) and len(self._fresh) < MOST_FRESH:
+            self._fresh.append(replace(decision, key=key))
         if len(self.table.rows) > MOST_KEPT:
             self._forget_oldest()
+
+    def fresh(self) -> list[ShownDecision]:
+        """Decisions that are new or were repeated since the last call."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
     def _forget_oldest(self) -> None:
         def age(entry: tuple[str, Any]) -> tuple[float, str]:

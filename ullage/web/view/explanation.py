@@ -9,10 +9,11 @@ import msgspec
 from ullage.decide.explain.pod import ExplainedState, PodExplanation, explain_pod
 from ullage.decide.explain.scale_up import forecast
 from ullage.decide.karpenter.outlook import explain_capacity
+from ullage.decide.placement.prefilter import claim_of
+from ullage.decide.scheduling.assignment import PodAssigner
 from ullage.model.fact_event import ObjectKey
-from ullage.model.units import Instant
 from ullage.model.verdict import Reason, Verdict
-from ullage.web.view.model import DashboardModel
+from ullage.web.view.cluster_copy import ClusterCopy
 from ullage.web.view.rows import ViewRow
 
 MOST_NAMED = 200
@@ -36,25 +37,35 @@ class ExplanationView(ViewRow, frozen=True, kw_only=True):
     verdict: str
     message: str
     node: str = ""
+    claim: str = ""
+    """`namespace/name` of its GpuClaim, and of its gang."""
+    gang: str = ""
     groups: tuple[VerdictGroup, ...] = ()
     helps: tuple[str, ...] = ()
 
 
-def explained(model: DashboardModel, key: ObjectKey, *, now: float) -> ExplanationView | None:
+def explained(copy: ClusterCopy, key: ObjectKey) -> ExplanationView | None:
     """Explanation of a pod; None if there is no such pod."""
-    snapshot = model.snapshot
+    snapshot, now = copy.snapshot, copy.now
     pod = snapshot.state.pods.get(key)
     if pod is None:
         return None
-    known = model.plan_inputs()
-    pools = known.pools
-    said = explain_pod(snapshot, pod, known, now=Instant(now), policy=model.policy)
+    said = explain_pod(snapshot, pod, copy.known, now=now, policy=copy.policy)
     steps = said.steps
     if said.verdict == ExplainedState.UNSCHEDULABLE:
-        bought = explain_capacity(model.capacity.facts, pod, now=Instant(now))
-        steps = tuple(dict.fromkeys((*steps, *bought, *forecast(model.assigner, pod, pools, now=Instant(now)))))
+        bought = explain_capacity(copy.capacity, pod, now=now)
+        foreseen = forecast(PodAssigner(snapshot, copy.policy), pod, copy.known.pools, now=now)
+        steps = tuple(dict.fromkeys((*steps, *bought, *foreseen)))
+    claim = claim_of(pod, snapshot.state)
     return ExplanationView(
-        pod=str(key), verdict=str(said.verdict), message=said.message, node=pod.node, groups=_groups(said), helps=steps
+        pod=str(key),
+        verdict=str(said.verdict),
+        message=said.message,
+        node=pod.node,
+        claim="" if claim is None else str(claim.key),
+        gang="" if claim is None or not claim.gang else str(ObjectKey(key.namespace, claim.gang)),
+        groups=_groups(said),
+        helps=steps,
     )
 
 

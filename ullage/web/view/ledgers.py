@@ -12,14 +12,14 @@ class VmLedgers:
     def __init__(self, room: VmRoom) -> None:
         self.table = SectionTable()
         self._room = room
-        self._changed = True
-        room.on_change = self._note
+        self._shown: int | None = None
+        """Version of the ledger that the rows show."""
 
     def renew(self) -> None:
         """Bring the rows up to date."""
-        if not (self._changed and self._room.active):
+        if self._shown == self._room.version or not self._room.active:
             return
-        self._changed = False
+        self._shown = self._room.version
         ledger = self._room.ledger
         nodes = [node for node in ledger.nodes() if ledger.has_vms(node)]
         for gone in self.table.rows.keys() - set(nodes):
@@ -31,9 +31,6 @@ class VmLedgers:
             self.table.put(
                 node, VmNodeRow(node=node, vms=len(pods), moving=moving, cpu=_bar(rows.cpu), memory=_bar(rows.memory))
             )
-
-    def _note(self) -> None:
-        self._changed = True
 
 
 def _bar(row: LedgerRow) -> LedgerBar:

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
+from ullage.decide.explain.waiting_groups import workload_of
 from ullage.decide.placement.devices.freshness import STALE_AFTER
 from ullage.decide.placement.observed_gpus import IN_USE
+from ullage.decide.placement.prefilter import claim_of
 from ullage.decide.provisioning.pool_nodes import deletion_time, matters
 from ullage.model.device import MILLI_GPU, Device, DeviceHealth, GpuNodeKind, Inventory
 from ullage.model.draining import CANDIDATE_TAINT, DRAINING_TAINT
@@ -28,7 +30,8 @@ def node_row(snapshot: ClusterSnapshot, name: str, pool: Provisioner | None, *, 
     node, inventory = snapshot.state.nodes[name], snapshot.state.inventories.get(name)
     row = snapshot.columns.rows[name]
     pods = list(snapshot.pods_on(name).values())
-    holders = tuple(sorted(map(_holder, filter(_has_gpus, pods)), key=lambda one: (one.gpus, one.pod, one.what)))
+    held = (_holder(pod, snapshot) for pod in pods if _has_gpus(pod))
+    holders = tuple(sorted(held, key=lambda one: (one.gpus, one.pod, one.what)))
     devices = () if inventory is None else tuple(sorted(inventory.devices, key=lambda device: device.id))
     gone_by = deletion_time(node)
     base = NodeRow(
@@ -67,7 +70,7 @@ def _has_gpus(pod: Pod) -> bool:
     return bool(pod.gpu_ids) or GPU in dict(pod.shape.requests)
 
 
-def _holder(pod: Pod) -> GpuHolder:
+def _holder(pod: Pod, snapshot: ClusterSnapshot) -> GpuHolder:
     ours = pod.key.namespace.startswith(NO_NAMESPACE)
     what = _stands_for(pod) if ours else ""
     return GpuHolder(
@@ -77,7 +80,13 @@ def _holder(pod: Pod) -> GpuHolder:
         count=0 if pod.gpu_ids else whole_gpus(dict(pod.shape.requests)),
         milli=pod.gpu_share,
         leaving=pod.deleting,
+        workload="" if ours else _workload(pod, snapshot),
     )
+
+
+def _workload(pod: Pod, snapshot: ClusterSnapshot) -> str:
+    claim = claim_of(pod, snapshot.state)
+    return workload_of(pod, "" if claim is None else claim.gang)
 
 
 def _stands_for(pod: Pod) -> str:

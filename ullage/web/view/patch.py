@@ -23,6 +23,10 @@ class PageSection(StrEnum):
     DECISIONS = "decisions"
     SERIES = "series"
     LEDGERS = "ledgers"
+    QUOTAS = "quotas"
+    GANGS = "gangs"
+    PREEMPTIONS = "preemptions"
+    DRAINS = "drains"
 
 
 ONLY = "now"

@@ -3,9 +3,11 @@
 A few are asked at a time, oldest answer first.
 """
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 
-from ullage.decide.explain.waiting_groups import WaitingEntry
+from ullage.decide.explain.waiting_groups import WaitingEntry, workload_of
+from ullage.decide.gang.membership import gang_of
 from ullage.decide.gang.placement import GangNoFit
 from ullage.decide.placement.engine import NoFit, device_ask
 from ullage.decide.placement.prefilter import claim_of
@@ -21,8 +23,10 @@ from ullage.web.view.rows import PendingRow
 
 MOST_SHOWN = 500
 """Rows, at most. Further pods are only counted."""
-ASKED_AT_A_TIME = 24
-"""Pods and gangs that are asked about in one patch."""
+MOST_KINDS = 200
+"""Kinds of pods beyond those rows of which one pod is asked about, for its group."""
+ASKED_AT_A_TIME, ASKED_NODES = 24, 60_000
+"""Pods and gangs that are asked about in one patch, at most: as many as ask no more than so many nodes in all."""
 MEMBERS_A_QUESTION = 4
 """Gang members whose placement costs about as much as the question about one pod."""
 
@@ -36,20 +40,29 @@ class PendingPods:
     def __init__(self, assigner: PodAssigner) -> None:
         self.table = SectionTable()
         self.gpus = 0
-        """Whole GPUs that pending pods request."""
+        """Whole GPUs that all pending pods request, shown or not."""
+        self.entries: tuple[WaitingEntry, ...] = ()
+        """Every pending pod with its answer at the last renewal. Pods that were not asked about have an empty word."""
         self._assigner = assigner
         self._pods: dict[ObjectKey, Pod] = {}
         self._queue: list[Pod] | None = None
         """Pods shown, in order; None if pods came or went since."""
+        self._others: list[Pod] = []
+        """Pods that are asked about for their groups, though they are not shown."""
         self._answers: dict[ObjectKey, tuple[int, Answer]] = {}
         """Answers, each with the version of the model it was given for."""
 
-    def entries(self) -> Iterator[WaitingEntry]:
-        """Every pending pod with its answer so far. Pods that were not asked about have an empty word."""
-        for key, pod in self._pods.items():
-            _, (word, message) = self._answers.get(key, (0, ("", "")))
-            claim = claim_of(pod, self._assigner.snapshot.state)
-            yield WaitingEntry(pod, word, message, claim.gang if claim is not None else "")
+    def answer(self, key: ObjectKey) -> Answer:
+        """Answer about a pod so far; empty if it was not asked about, or does not wait."""
+        return self._answers.get(key, (0, ("", "")))[1]
+
+    def nominated(self) -> list[Pod]:
+        """Pending pods for which room is being made on a node."""
+        return [pod for pod in self._pods.values() if pod.nominated]
+
+    def refused_for(self, reason: Reason) -> Counter[str]:
+        """Pods by namespace whose answer is this reason."""
+        return Counter(key.namespace for key, (_, (word, _)) in self._answers.items() if word == reason.value)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -70,11 +83,14 @@ class PendingPods:
         """
         written = self._queue is not None
         if self._queue is None:
-            self._queue = sorted(self._pods.values(), key=queue_order)[:MOST_SHOWN]
-        due = sorted((pod for pod in self._queue if self._age(pod) != version), key=self._age)
-        asked = 0
+            ordered = sorted(self._pods.values(), key=queue_order)
+            self._queue = ordered[:MOST_SHOWN]
+            self._others = _one_of_each(ordered, MOST_SHOWN)
+        due = [pod for pod in (*self._queue, *self._others) if self._age(pod) != version]
+        due.sort(key=self._age)
+        asked, most = 0, min(ASKED_AT_A_TIME, 1 + ASKED_NODES // max(1, len(self._assigner.snapshot.columns.rows)))
         for pod in due:
-            if asked >= ASKED_AT_A_TIME:
+            if asked >= most:
                 break
             if self._age(pod) != version:  # else it was answered with its gang
                 answers = self._ask(pod, now)
@@ -82,6 +98,8 @@ class PendingPods:
                 self._answers |= {key: (version, said) for key, said in answers.items()}
         if asked or not written:
             self._write(self._queue)
+            self.entries = tuple(map(self._entry, self._pods.values()))
+            self.gpus = sum(one.gpus or 0 for one in self.entries)
             return True
         return False
 
@@ -92,11 +110,15 @@ class PendingPods:
         keys = {str(pod.key) for pod in shown}
         for key in [key for key in self.table.rows if key not in keys]:
             self.table.drop(key)
-        self.gpus = 0
         for pod in shown:
             row = self._row(pod)
-            self.gpus += row.gpus
             self.table.put(row.pod, row)
+
+    def _entry(self, pod: Pod) -> WaitingEntry:
+        word, message = self.answer(pod.key)
+        claim = claim_of(pod, self._assigner.snapshot.state)
+        ask = device_ask(pod) if claim is None else claim.ask
+        return WaitingEntry(pod, word, message, claim.gang if claim is not None else "", _whole(ask))
 
     def _row(self, pod: Pod) -> PendingRow:
         claim = claim_of(pod, self._assigner.snapshot.state)
@@ -105,7 +127,7 @@ class PendingPods:
         return PendingRow(
             pod=str(pod.key),
             asks=_spoken(ask),
-            gpus=ask.count if ask is not None and ask.exclusivity is Exclusivity.EXCLUSIVE else 0,
+            gpus=_whole(ask),
             since=pod.created,
             priority=pod.priority,
             scheduler=pod.scheduler,
@@ -113,13 +135,14 @@ class PendingPods:
             reason=word,
             message=message,
             nominated=pod.nominated,
+            workload=workload_of(pod, claim.gang if claim is not None else ""),
         )
 
     def _ask(self, pod: Pod, now: float) -> Mapping[ObjectKey, Answer]:
         ready = self._assigner.entitled(pod)
         if isinstance(ready, Verdict):
             return {pod.key: (ready.reason.value, ready.detail)}
-        gang = self._assigner.gang_of(pod)
+        gang = gang_of(pod, self._assigner.snapshot.state)
         if gang is not None:
             return self._ask_gang(pod, gang, now)
         answer = self._assigner.engine.place(ready, now=Instant(now), closed=self._assigner.closed(ready))
@@ -138,6 +161,27 @@ class PendingPods:
         else:
             said = (Reason.FITS.value, f"gang {gang}: there is room for all: it waits for its turn")
         return dict.fromkeys((pod.key, *(one.key for one in ask.pending)), said)
+
+
+def _one_of_each(ordered: list[Pod], shown: int) -> list[Pod]:
+    """The first pod of each kind of which none is shown."""
+    if len(ordered) <= shown:
+        return []
+
+    def kind(pod: Pod) -> tuple[object, ...]:
+        return pod.key.namespace, workload_of(pod), pod.claim, pod.claim_template, pod.shape, pod.scheduler, pod.gated
+
+    known = set(map(kind, ordered[:shown]))
+    found: dict[tuple[object, ...], Pod] = {}
+    for pod in ordered[shown:]:
+        if kind(pod) not in known:
+            found.setdefault(kind(pod), pod)
+    return list(found.values())[:MOST_KINDS]
+
+
+def _whole(ask: DeviceRequest | None) -> int:
+    """Whole GPUs of a request."""
+    return ask.count if ask is not None and ask.exclusivity is Exclusivity.EXCLUSIVE else 0
 
 
 def _spoken(ask: DeviceRequest | None) -> str:

@@ -38,6 +38,8 @@ class GpuHolder(ViewRow, frozen=True, kw_only=True):
     """Number of whole GPUs, if the ids are not known."""
     milli: int = 1000
     leaving: bool = False
+    workload: str = ""
+    """Kind and name of the pod's owner or gang: `Deployment/chat`."""
 
 
 class NodeRow(ViewRow, frozen=True, kw_only=True):
@@ -69,6 +71,8 @@ class NodeRow(ViewRow, frozen=True, kw_only=True):
     draining_since: float | None = None
     candidate_since: float | None = None
     created: float = 0.0
+    idle_since: tuple[int, ...] = ()
+    """Instants since which each free GPU has been free, in the order of the GPUs; a single one if all are the same."""
 
 
 class PendingRow(ViewRow, frozen=True, kw_only=True):
@@ -86,6 +90,7 @@ class PendingRow(ViewRow, frozen=True, kw_only=True):
     """A Reason of `model.verdict`; empty until the first answer."""
     message: str = ""
     nominated: str = ""
+    workload: str = ""
 
 
 class WaitingGroupRow(ViewRow, frozen=True, kw_only=True):
@@ -146,6 +151,73 @@ class PoolRow(ViewRow, frozen=True, kw_only=True):
     why: str = ""
 
 
+class LimitBar(ViewRow, frozen=True, kw_only=True):
+    """One limit of a quota: GPUs, GPUs of a model, or thousandths of shared GPUs."""
+
+    what: str
+    used: int
+    most: int
+
+
+class QuotaRow(ViewRow, frozen=True, kw_only=True):
+    """A GpuQuota: what is held of each limit, and how many pods wait for it."""
+
+    quota: str
+    """`namespace/name`."""
+    namespace: str
+    limits: tuple[LimitBar, ...] = ()
+    waiting: int = 0
+    """Pods of the namespace whose obstacle is the quota."""
+
+
+class GangRow(ViewRow, frozen=True, kw_only=True):
+    """A gang: members that exist, are on nodes and wait."""
+
+    gang: str
+    """`namespace/name`."""
+    namespace: str
+    needs: int = 0
+    """Members it needs at least; 0 if nobody says."""
+    members: int = 0
+    bound: int = 0
+    waiting: int = 0
+    nodes: int = 0
+    priority: int = 0
+    since: float | None = None
+    """Creation of the oldest member that waits."""
+    reason: str = ""
+    message: str = ""
+    first: str = ""
+    """First member that waits, or else the first one."""
+
+
+class PreemptionRow(ViewRow, frozen=True, kw_only=True):
+    """A pod for which room is being made: the node, and the pods that leave it."""
+
+    pod: str
+    node: str
+    priority: int = 0
+    gpus: int = 0
+    since: float
+    """First sight of it."""
+    leaving: tuple[str, ...] = ()
+    more: int = 0
+
+
+class DrainRow(ViewRow, frozen=True, kw_only=True):
+    """A node that is being drained, with the pods that are still on it."""
+
+    node: str
+    pool: str = ""
+    since: float = 0.0
+    left: int = 0
+    pods: tuple[str, ...] = ()
+    """First of them."""
+    leaving: int = 0
+    """Pods among them that are ending."""
+    stuck: bool = False
+
+
 class NodeClaimStep(ViewRow, frozen=True, kw_only=True):
     """A condition of a NodeClaim that holds."""
 
@@ -168,6 +240,8 @@ class CapacityRow(ViewRow, frozen=True, kw_only=True):
     since: float
     attempts: int = 0
     node_pool: str = ""
+    unprotected: bool = False
+    """The NodePool's nodes are open to rivals before their hand-over."""
     node_claim: str = ""
     claimed_at: float | None = None
     steps: tuple[NodeClaimStep, ...] = ()
@@ -190,6 +264,9 @@ class DecisionRow(ViewRow, frozen=True, kw_only=True):
     by: str = ""
     """Program that decided: scheduler, controller, agent."""
     count: int = 1
+    """Times it was announced, from `first` to `at`."""
+    first: float | None = None
+    """First announcement, if there were several and it is known."""
 
 
 class Totals(ViewRow, frozen=True, kw_only=True):
@@ -241,6 +318,10 @@ class PageInfo(ViewRow, frozen=True, kw_only=True):
     """True if the whole cluster has been read once."""
     trouble: str = ""
     """Reason why the page may be out of date."""
+    history: str = ""
+    """Reason why the history is not kept just now."""
+    keeps_history: bool = False
+    """True if the past can be asked for."""
 
 
 class LedgerBar(ViewRow, frozen=True, kw_only=True):
@@ -275,6 +356,10 @@ AnyRow = (
     | WaitingGroupRow
     | BannerRow
     | PoolRow
+    | QuotaRow
+    | GangRow
+    | PreemptionRow
+    | DrainRow
     | CapacityRow
     | DecisionRow
     | Totals

@@ -85,7 +85,9 @@ class UsageMeter:
             self.since = self._now = now
             self._span = _Span(now)
             return
-        if now <= self._now:
+        if now < self._now:  # the clock went back: go on from there
+            self._now, self._span = now, _Span(now)
+        if now == self._now:
             return
         hours = (now - self._now) / HOUR
         self.gpu_hours += hours * worth.gpus / MILLI_GPU

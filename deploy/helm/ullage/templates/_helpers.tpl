@@ -43,7 +43,12 @@ app.kubernetes.io/component: {{ . }}
 {{- else if eq .name "dashboard" }}
 - name: dashboard-token
   secret: {secretName: {{ .root.Values.dashboard.tokenSecret }}}
-{{- else if and .declared.takesSettings .root.Values.settings }}
+{{- with .root.Values.dashboard.historyClaim }}
+- name: history
+  persistentVolumeClaim: {claimName: {{ . }}}
+{{- end }}
+{{- end }}
+{{- if and .declared.takesSettings .root.Values.settings }}
 - name: settings
   configMap: {name: ullage-settings}
 {{- end }}
@@ -59,7 +64,11 @@ app.kubernetes.io/component: {{ . }}
 - {name: host-proc, mountPath: /host/proc, readOnly: true}
 {{- else if eq .name "dashboard" }}
 - {name: dashboard-token, mountPath: /etc/ullage/dashboard, readOnly: true}
-{{- else if and .declared.takesSettings .root.Values.settings }}
+{{- if .root.Values.dashboard.historyClaim }}
+- {name: history, mountPath: /var/lib/ullage/history, readOnly: false}
+{{- end }}
+{{- end }}
+{{- if and .declared.takesSettings .root.Values.settings }}
 - {name: settings, mountPath: /etc/ullage/settings, readOnly: true}
 {{- end }}
 {{- end }}
@@ -112,6 +121,9 @@ spec:
         matchLabels:
           {{- include "ullage.selector" .name | nindent 10 }}
   {{- end }}
+  {{- if and (eq .name "dashboard") .root.Values.dashboard.historyClaim }}
+  securityContext: {fsGroup: 65532}
+  {{- end }}
   {{- with include "ullage.volumes" . | trim }}
   volumes:
     {{- . | nindent 4 }}
@@ -129,6 +141,10 @@ spec:
         {{- if and (eq .name "scheduler") .root.Values.vmAgent.enabled }}
         - --vm-agent-account
         - $(NAMESPACE)/ullage-vm-agent
+        {{- end }}
+        {{- if and (eq .name "dashboard") .root.Values.dashboard.historyClaim }}
+        - --history-file
+        - /var/lib/ullage/history/history.jsonl
         {{- end }}
         {{- if and .declared.perNode .values.simulate }}
         - --simulate

@@ -61,7 +61,8 @@ async def test_a_gang_moves_whole(plane: ControlPlane, api: KubeApi, programs: P
     pods = [one.fact for one in snapshot.changes if isinstance(one.fact, Pod)]
     members = {pod.uid for pod in pods if pod.claim_template == gang.name}
     assert len(members) == 2 * MEMBERS, "somebody was moved more than once"
-    assert list(begun_too_early(snapshot.changes, members, MEMBERS, after=start)) == []
+    # One may be bound beside a former member whose eviction was not answered yet, never beside nobody.
+    assert list(begun_too_early(snapshot.changes, members, MEMBERS, after=start, window=0.5)) == []
     assert await machines_made(api) == len(loads)
 
 

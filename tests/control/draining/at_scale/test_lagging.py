@@ -57,6 +57,7 @@ async def never_too_few(api: KubeApi, seconds: float) -> int:
     return fewest
 
 
+@pytest.mark.full  # every run has it in virtual time: draining/test_lagging_stories.py
 async def test_a_controller_manager_that_stands_still(
     plane: ControlPlane, api: KubeApi, programs: PoolPrograms
 ) -> None:

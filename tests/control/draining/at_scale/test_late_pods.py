@@ -87,7 +87,7 @@ async def two_nodes(plane: ControlPlane, api: KubeApi, programs: PoolPrograms, s
 @pytest.mark.parametrize(
     ("spare", "when"),
     [
-        pytest.param(Load(), is_draining, id="to-an-empty-node-as-soon-as-it-is-tainted"),
+        pytest.param(Load(), is_draining, id="to-an-empty-node-as-soon-as-it-is-tainted", marks=pytest.mark.full),
         pytest.param(
             Load(plain=2), is_draining, id="to-a-node-with-pods-as-soon-as-it-is-tainted", marks=pytest.mark.full
         ),

@@ -8,6 +8,7 @@ from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.layout import FreeDevices
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import DeviceHealth
+from ullage.model.units import Bytes, Milli
 from ullage.model.verdict import Reason, Verdict
 
 SPREAD, PREFER_IDS = DevicePolicy.SPREAD, DevicePolicy.PREFER_IDS
@@ -106,7 +107,7 @@ OLD_AND_NEW = (
         ),
         pytest.param(
             islands(4),
-            DeviceRequest(memory=81 * GIB),
+            DeviceRequest(memory=Bytes(81 * GIB)),
             Reason.GPU_MEMORY_TOO_SMALL,
             "largest GPU has 80.0 GiB",
             id="memory",
@@ -168,7 +169,7 @@ OLD_AND_NEW = (
         ),
         pytest.param(
             a_board(a_device(0), free=(400,)),
-            DeviceRequest(exclusivity=SHARED, memory=40 * GIB),
+            DeviceRequest(exclusivity=SHARED, memory=Bytes(40 * GIB)),
             Reason.NO_ROOM_FOR_SHARE,
             "500 thousandths",
             id="no-room-for-a-share",
@@ -213,7 +214,7 @@ def test_a_claim_without_a_model_leaves_the_better_gpus_alone() -> None:
     gpus = a_board(*OLD_AND_NEW)
     assert chosen(gpus, DeviceRequest()).ids == (0,)
     assert chosen(gpus, DeviceRequest(model="H100")).ids == (2,)
-    assert chosen(gpus, DeviceRequest(memory=40 * GIB)).ids == (2,)
+    assert chosen(gpus, DeviceRequest(memory=Bytes(40 * GIB))).ids == (2,)
 
 
 def test_only_a_claim_that_does_not_care_mixes_models() -> None:
@@ -226,10 +227,12 @@ def test_only_a_claim_that_does_not_care_mixes_models() -> None:
 @pytest.mark.parametrize(
     ("ask", "milli"),
     [
-        pytest.param(DeviceRequest(exclusivity=SHARED, memory=20 * GIB), 250, id="memory"),
-        pytest.param(DeviceRequest(exclusivity=SHARED, memory=1), 1, id="a-byte-is-a-thousandth"),
+        pytest.param(DeviceRequest(exclusivity=SHARED, memory=Bytes(20 * GIB)), 250, id="memory"),
+        pytest.param(DeviceRequest(exclusivity=SHARED, memory=Bytes(1)), 1, id="a-byte-is-a-thousandth"),
         pytest.param(DeviceRequest(exclusivity=SHARED, tflops=495), 501, id="tflops-rounded-up"),
-        pytest.param(DeviceRequest(exclusivity=SHARED, memory=60 * GIB, tflops=495), 750, id="the-larger-of-both"),
+        pytest.param(
+            DeviceRequest(exclusivity=SHARED, memory=Bytes(60 * GIB), tflops=495), 750, id="the-larger-of-both"
+        ),
         pytest.param(DeviceRequest(exclusivity=SHARED), 1000, id="no-size-is-the-whole-gpu"),
     ],
 )
@@ -239,19 +242,19 @@ def test_size_of_a_share(ask: DeviceRequest, milli: int) -> None:
 
 def test_shares_fill_opened_gpus_first_unless_spread_or_leaning() -> None:
     gpus = a_board(a_device(0, "a"), a_device(1, "a"), a_device(2, "a"), free=(1000, 300, 600))
-    quarter = DeviceRequest(exclusivity=SHARED, memory=20 * GIB)
+    quarter = DeviceRequest(exclusivity=SHARED, memory=Bytes(20 * GIB))
     assert chosen(gpus, quarter).ids == (1,)
-    assert chosen(gpus, DeviceRequest(exclusivity=SHARED, memory=20 * GIB, policy=SPREAD)).ids == (0,)
-    assert choose(gpus, quarter, leaning=2) == DeviceChoice(ids=(2,), islands=1, satisfied=True, share_milli=250)
-    half = DeviceRequest(exclusivity=SHARED, memory=40 * GIB)
-    assert choose(gpus, half, leaning=1) == DeviceChoice(ids=(2,), islands=1, satisfied=True, share_milli=500), (
+    assert chosen(gpus, DeviceRequest(exclusivity=SHARED, memory=Bytes(20 * GIB), policy=SPREAD)).ids == (0,)
+    assert choose(gpus, quarter, leaning=2) == DeviceChoice(ids=(2,), islands=1, satisfied=True, share_milli=Milli(250))
+    half = DeviceRequest(exclusivity=SHARED, memory=Bytes(40 * GIB))
+    assert choose(gpus, half, leaning=1) == DeviceChoice(ids=(2,), islands=1, satisfied=True, share_milli=Milli(500)), (
         "no room on 1"
     )
 
 
 def test_shares_of_several_gpus_stay_in_one_island() -> None:
     gpus = a_board(*(a_device(gpu, "ab"[gpu // 2]) for gpu in range(4)), free=(300, 900, 800, 800))
-    assert chosen(gpus, DeviceRequest(count=2, exclusivity=SHARED, memory=40 * GIB)).ids == (2, 3)
+    assert chosen(gpus, DeviceRequest(count=2, exclusivity=SHARED, memory=Bytes(40 * GIB))).ids == (2, 3)
 
 
 def test_models_are_matched_by_word() -> None:

@@ -9,6 +9,7 @@ from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.subsets import room_in_one_island
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import MILLI_GPU, Device, DeviceHealth
+from ullage.model.units import Bytes
 from ullage.model.verdict import Reason
 
 KINDS = (("NVIDIA H100 80GB HBM3", 80 * GIB), ("Tesla T4", 16 * GIB), ("Frobnicator", 24 * GIB))
@@ -41,7 +42,7 @@ def asks(draw: st.DrawFn, exclusivity: Exclusivity = Exclusivity.EXCLUSIVE) -> D
         prefer_ids=prefer_ids,
         exclusivity=exclusivity,
         model=draw(st.sampled_from(["", "", "H100", "T4", "A100"])),
-        memory=draw(st.sampled_from([0, 0, 4 * GIB, 20 * GIB, 90 * GIB])),
+        memory=Bytes(draw(st.sampled_from([0, 0, 4 * GIB, 20 * GIB, 90 * GIB]))),
         tflops=draw(st.sampled_from([0, 0, 0, 60, 200])),
         topology=draw(st.sampled_from(TopologyMode)),
         min_bandwidth=draw(st.sampled_from([0, 0, 300])),

@@ -8,6 +8,7 @@ from ullage.decide.placement.devices.choice import DeviceChoice
 from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.freeing import DeviceHolding, taken, without, would_get
 from ullage.model.claim import DeviceRequest, Exclusivity, TopologyMode
+from ullage.model.units import Bytes, Milli
 from ullage.model.verdict import Reason, Verdict
 
 
@@ -24,9 +25,11 @@ def test_the_right_victims_free_an_island() -> None:
 
 def test_shares_come_back_in_part() -> None:
     gpus = a_board(a_device(0), free=(100,))
-    ask = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=40 * GIB)
-    assert isinstance(would_get(gpus, ask, [DeviceHolding((0,), 300)]), Verdict)
-    assert isinstance(would_get(gpus, ask, [DeviceHolding((0,), 300), DeviceHolding((0,), 200)]), DeviceChoice)
+    ask = DeviceRequest(exclusivity=Exclusivity.SHARED, memory=Bytes(40 * GIB))
+    assert isinstance(would_get(gpus, ask, [DeviceHolding((0,), Milli(300))]), Verdict)
+    assert isinstance(
+        would_get(gpus, ask, [DeviceHolding((0,), Milli(300)), DeviceHolding((0,), Milli(200))]), DeviceChoice
+    )
 
 
 def test_a_gpu_that_the_node_does_not_report_any_more_frees_nothing() -> None:

@@ -9,6 +9,7 @@ from ullage.decide.placement.devices.freeing import taken
 from ullage.decide.placement.devices.layout import FreeDevices
 from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, TopologyMode
 from ullage.model.device import Device, DeviceHealth, MigInstance
+from ullage.model.units import Bytes
 from ullage.model.verdict import Reason, Verdict
 
 MIG = Exclusivity.MIG
@@ -17,7 +18,7 @@ MIG = Exclusivity.MIG
 def split(gpu: int, *profiles: str, **facts: object) -> Device:
     """A GPU cut into instances named like `3g.40gb`."""
     parts = tuple(
-        MigInstance(f"MIG-{gpu}-{number}", profile, int(profile.partition(".")[2].removesuffix("gb")) * GIB)
+        MigInstance(f"MIG-{gpu}-{number}", profile, Bytes(int(profile.partition(".")[2].removesuffix("gb")) * GIB))
         for number, profile in enumerate(profiles)
     )
     return a_device(gpu, "a", mig=parts, **facts)
@@ -32,14 +33,14 @@ def uuids(gpus: FreeDevices, ask: DeviceRequest) -> tuple[str, ...]:
 def test_the_smallest_that_is_large_enough() -> None:
     gpus = a_board(split(0, "3g.40gb", "1g.10gb"), split(1, "2g.20gb", "1g.10gb"))
     assert uuids(gpus, DeviceRequest(exclusivity=MIG)) == ("MIG-0-1",)
-    assert uuids(gpus, DeviceRequest(exclusivity=MIG, memory=12 * GIB)) == ("MIG-1-0",)
-    assert uuids(gpus, DeviceRequest(exclusivity=MIG, memory=21 * GIB)) == ("MIG-0-0",)
+    assert uuids(gpus, DeviceRequest(exclusivity=MIG, memory=Bytes(12 * GIB))) == ("MIG-1-0",)
+    assert uuids(gpus, DeviceRequest(exclusivity=MIG, memory=Bytes(21 * GIB))) == ("MIG-0-0",)
     assert uuids(gpus, DeviceRequest(exclusivity=MIG, tflops=400)) == ("MIG-0-0",), "three sevenths of 989"
 
 
 def test_taken_instances_are_not_given_again() -> None:
     gpus = a_board(split(0, "1g.10gb", "1g.10gb"))
-    ask = DeviceRequest(exclusivity=MIG, memory=10 * GIB)
+    ask = DeviceRequest(exclusivity=MIG, memory=Bytes(10 * GIB))
     given = []
     while isinstance(choice := choose(gpus, ask), DeviceChoice):
         given.append(choice)
@@ -69,7 +70,7 @@ def test_several(policy: DevicePolicy, prefer_ids: tuple[int, ...], expected: tu
         ),
         pytest.param(
             a_board(split(0, "1g.10gb")),
-            DeviceRequest(exclusivity=MIG, memory=11 * GIB),
+            DeviceRequest(exclusivity=MIG, memory=Bytes(11 * GIB)),
             Reason.GPU_MEMORY_TOO_SMALL,
             id="all-too-small",
         ),
@@ -108,7 +109,7 @@ def test_several(policy: DevicePolicy, prefer_ids: tuple[int, ...], expected: tu
         ),
         pytest.param(
             a_board(split(0, "1g.10gb")),
-            DeviceRequest(exclusivity=Exclusivity.SHARED, memory=GIB),
+            DeviceRequest(exclusivity=Exclusivity.SHARED, memory=Bytes(GIB)),
             Reason.TOO_FEW_GPUS,
             id="nor-shared",
         ),

@@ -29,7 +29,7 @@ from ullage.model.pod import Pod
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape import Shape, asking_for, interned
 from ullage.model.shape_terms import NodeTerm, Toleration, WeightedNodeTerm
-from ullage.model.units import Instant
+from ullage.model.units import Bytes, Instant
 from ullage.model.verdict import Reason
 from ullage.state import change_log
 from ullage.state.snapshot import ClusterSnapshot
@@ -80,7 +80,7 @@ class World:
             case "seat":
                 self._place(rng.choice(self.waiting))
             case "remove" if self.snapshot.pods:
-                self.snapshot.remove(rng.choice(sorted(self.snapshot.pods)))
+                self.snapshot.forget(rng.choice(sorted(self.snapshot.pods)))
             case "time":
                 self.now += rng.choice((1.0, 40.0, 91.0, -30.0))
             case "trial":
@@ -149,13 +149,16 @@ def an_inventory(rng: Random, node: str, at: float = 0.0) -> Inventory:
     devices = []
     for number in range(count):
         split = rng.random() < 0.2
-        mig = [MigInstance(f"{node}-{number}-{n}", f"{g}g.{10 * g}gb", 10 * g * GIB) for n, g in enumerate((1, 1, 3))]
+        mig = [
+            MigInstance(f"{node}-{number}-{n}", f"{g}g.{10 * g}gb", Bytes(10 * g * GIB))
+            for n, g in enumerate((1, 1, 3))
+        ]
         devices.append(
             Device(
                 id=number,
                 uuid=f"{node}-{number}",
                 model=model[0],
-                memory=80 * GIB,
+                memory=Bytes(80 * GIB),
                 health=DeviceHealth.UNHEALTHY if rng.random() < 0.1 else DeviceHealth.HEALTHY,
                 island=f"i{number // 4}",
                 bandwidth=rng.choice((100, 400)),
@@ -191,11 +194,11 @@ def an_ask(rng: Random, kind: str) -> DeviceRequest:
         case "share":
             memory = rng.choice((8, 20, 30)) * GIB
             return DeviceRequest(
-                count=rng.choice((1, 1, 2)), exclusivity=Exclusivity.SHARED, memory=memory, topology=topology
+                count=rng.choice((1, 1, 2)), exclusivity=Exclusivity.SHARED, memory=Bytes(memory), topology=topology
             )
         case "mig":
             memory = rng.choice((8, 20)) * GIB
-            return DeviceRequest(count=rng.randint(1, 2), exclusivity=Exclusivity.MIG, memory=memory)
+            return DeviceRequest(count=rng.randint(1, 2), exclusivity=Exclusivity.MIG, memory=Bytes(memory))
         case _:
             policy = rng.choice((DevicePolicy.CONTIGUOUS, DevicePolicy.SPREAD))
             return DeviceRequest(

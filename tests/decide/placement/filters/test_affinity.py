@@ -122,8 +122,8 @@ def test_what_is_tried_is_seen_by_every_rule() -> None:
     cluster = zones().run("web", "a", labels=WEB, **away(term(DB)))
     db = a_waiting(labels=DB)
     with cluster.snapshot.what_if():
-        cluster.snapshot.remove(ObjectKey("here", "web"))
+        cluster.snapshot.forget(ObjectKey("here", "web"))
         assert cluster.fitting(db) == "abcd"
-        cluster.snapshot.place(pod(away(term(DB)), labels=WEB), "c")
+        cluster.snapshot.assume(pod(away(term(DB)), labels=WEB), "c")
         assert cluster.fitting(db) == "abd"
     assert cluster.fitting(db) == "cd"

@@ -57,9 +57,9 @@ def test_vectors_agree_with_rules_inside_what_ifs(seed: int) -> None:
         with snapshot.what_if() as trial:
             for _ in range(3):
                 if snapshot.pods and rng.random() < 0.4:
-                    snapshot.remove(rng.choice(sorted(snapshot.pods)))
+                    snapshot.forget(rng.choice(sorted(snapshot.pods)))
                 else:
-                    snapshot.place(a_pod(rng, f"tried-{rng.randint(0, 2)}"), rng.choice(NODES))
+                    snapshot.assume(a_pod(rng, f"tried-{rng.randint(0, 2)}"), rng.choice(NODES))
                 both_say_the_same(table, snapshot, rng.choice(waiting))
             if rng.random() < 0.3:
                 trial.keep()
@@ -97,9 +97,9 @@ def test_vectors_agree_with_rules_where_there_are_vms(seed: int, steps: int) -> 
         with snapshot.what_if() as trial:
             for _ in range(3):
                 if snapshot.pods and rng.random() < 0.4:
-                    snapshot.remove(rng.choice(sorted(snapshot.pods)))
+                    snapshot.forget(rng.choice(sorted(snapshot.pods)))
                 else:
-                    snapshot.place(a_waiting_one(rng, f"tried-{rng.randint(0, 2)}"), rng.choice(NODES))
+                    snapshot.assume(a_waiting_one(rng, f"tried-{rng.randint(0, 2)}"), rng.choice(NODES))
                 both_say_the_same(table, snapshot, rng.choice(waiting))
             if rng.random() < 0.3:
                 trial.keep()

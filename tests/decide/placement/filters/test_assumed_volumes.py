@@ -54,7 +54,7 @@ def test_what_is_left_for_the_next(stored: list[tuple[str, Manifest]], first: st
     assert world.fitting(mounts("two", second)) == before
     assume(world, mounts("one", first), "a")
     assert world.fitting(mounts("two", second)) == left
-    world.snapshot.remove(ObjectKey("here", "one"))
+    world.snapshot.forget(ObjectKey("here", "one"))
     assert world.fitting(mounts("two", second)) == before
 
 
@@ -63,9 +63,9 @@ def test_who_was_taken_out_to_try_something_gets_the_same_volume_back() -> None:
     one, two = mounts("one", "data"), mounts("two", "logs")
     assume(world, one, "a")
     assume(world, two, "a")
-    world.snapshot.remove(one.key)
+    world.snapshot.forget(one.key)
     with world.snapshot.what_if():
-        world.snapshot.remove(two.key)
+        world.snapshot.forget(two.key)
     assert [one.volume for one in world.snapshot.storage.of(two.key)] == ["disk-2"]
 
 

@@ -138,7 +138,7 @@ def test_counts_follow_pods_nodes_and_what_ifs() -> None:
     pod = spreading(spread())
     assert cluster.fitting(pod) == "c"
     with cluster.snapshot.what_if():
-        cluster.snapshot.place(spreading(spread()), "c")
+        cluster.snapshot.assume(spreading(spread()), "c")
         assert cluster.fitting(pod) == "abc"
     assert cluster.fitting(pod) == "c"
     cluster.hear("Node", a_node("e", {"zone": "3"}))

@@ -212,7 +212,7 @@ def test_a_volume_for_one_pod_is_taken_by_the_first() -> None:
         "c": Reason.VOLUME_ELSEWHERE,
     }
     with world.snapshot.what_if():
-        world.snapshot.remove(next(iter(world.snapshot.pods)))
+        world.snapshot.forget(next(iter(world.snapshot.pods)))
         assert world.fitting(mounting("data")) == "ab"
 
 

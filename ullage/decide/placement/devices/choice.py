@@ -3,6 +3,7 @@
 import msgspec
 
 from ullage.model.device import MILLI_GPU
+from ullage.model.units import Milli
 
 
 class DeviceChoice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
@@ -14,7 +15,7 @@ class DeviceChoice(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """Number of islands the devices belong to; with MIG, number of devices."""
     satisfied: bool
     """True if the topology the claim prefers holds. Nodes where it does not rank lower."""
-    share_milli: int = MILLI_GPU
+    share_milli: Milli = MILLI_GPU
     """Thousandths taken of each device; 0 with MIG, where instances are taken."""
     instances: tuple[str, ...] = ()
     """UUIDs of MIG instances, in the order of `ids`."""

@@ -13,6 +13,7 @@ from ullage.decide.placement.devices.choose import choose
 from ullage.decide.placement.devices.layout import FreeDevices
 from ullage.model.claim import DeviceRequest
 from ullage.model.device import MILLI_GPU
+from ullage.model.units import Milli
 from ullage.model.verdict import Verdict
 
 
@@ -20,7 +21,7 @@ class DeviceHolding(msgspec.Struct, frozen=True, gc=False):
     """Devices one pod holds on a node: a part of each device, or MIG instances."""
 
     ids: tuple[int, ...]
-    share_milli: int = MILLI_GPU
+    share_milli: Milli = MILLI_GPU
     instances: tuple[str, ...] = ()
 
 

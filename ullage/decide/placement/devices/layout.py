@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ullage.model.device import MILLI_GPU, MOST_DEVICES, Device, DeviceHealth, Inventory
+from ullage.model.units import Bytes
 
 Mask = int
 
@@ -27,7 +28,7 @@ class MigPartition(msgspec.Struct, frozen=True, gc=False):
     device: int
     uuid: str
     profile: str
-    memory: int
+    memory: Bytes
 
 
 class DeviceLayout(msgspec.Struct, frozen=True, gc=False, kw_only=True, cache_hash=True):

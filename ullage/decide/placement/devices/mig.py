@@ -12,13 +12,14 @@ from ullage.decide.placement.devices.gpu_models import is_model, tflops_of
 from ullage.decide.placement.devices.layout import DeviceLayout, FreeDevices, Mask, MigPartition
 from ullage.decide.placement.devices.requirements import capable, furthest, gib, preferred
 from ullage.model.claim import DevicePolicy, DeviceRequest, TopologyMode
+from ullage.model.units import Bytes, Milli
 from ullage.model.verdict import Reason, Verdict
 
 
 class _Kind(NamedTuple):
     """Kind of interchangeable instances; sorts the smallest first."""
 
-    memory: int
+    memory: Bytes
     slices: int
     profile: str
     model: str
@@ -118,6 +119,6 @@ def _choice(taken: list[MigPartition], ask: DeviceRequest) -> DeviceChoice:
         ids=tuple(instance.device for instance in taken),
         islands=len({instance.device for instance in taken}),
         satisfied=careless or ask.count == 1,
-        share_milli=0,
+        share_milli=Milli(0),
         instances=tuple(instance.uuid for instance in taken),
     )

@@ -13,6 +13,7 @@ from ullage.model.claim import DevicePolicy, DeviceRequest, Exclusivity, Topolog
 from ullage.model.device import MILLI_GPU, MOST_DEVICES
 from ullage.model.resources import GPU, MILLI
 from ullage.model.shape import Shape
+from ullage.model.units import Bytes, Milli
 from ullage.model.verdict import Reason, Verdict
 
 _ORDER = {reason: place for place, reason in enumerate(Reason)}
@@ -24,7 +25,7 @@ class SuitableDevices:
     """Devices a claim may mix, and the thousandths it takes of each."""
 
     devices: Mask
-    share_milli: int
+    share_milli: Milli
     picker: DevicePicker
 
 
@@ -91,12 +92,12 @@ def capable(ask: DeviceRequest, model: str) -> Verdict | None:
     return None
 
 
-def share_of(ask: DeviceRequest, memory: int, model: str) -> int:
+def share_of(ask: DeviceRequest, memory: Bytes, model: str) -> Milli:
     """Thousandths of a device one share takes. A share without a size is a whole GPU: nothing is overcommitted."""
     by_memory = -(-MILLI_GPU * ask.memory // memory) if memory else 0
     tflops = tflops_of(model)
     by_tflops = -(-MILLI_GPU * ask.tflops // tflops) if tflops else 0
-    return max(by_memory, by_tflops) or MILLI_GPU
+    return Milli(max(by_memory, by_tflops)) or MILLI_GPU
 
 
 def _by_model(
@@ -131,11 +132,11 @@ def _of_devices(layout: DeviceLayout, ask: DeviceRequest, devices: Mask) -> Suit
     share = MILLI_GPU
     if ask.exclusivity is Exclusivity.SHARED:
         smallest = min(ids_in(large), key=lambda gpu: (layout.memory[gpu], gpu))
-        share = share_of(ask, layout.memory[smallest], layout.models[smallest])
+        share = share_of(ask, Bytes(layout.memory[smallest]), layout.models[smallest])
     return _enough(layout, ask, large, share)
 
 
-def _enough(layout: DeviceLayout, ask: DeviceRequest, devices: Mask, share: int) -> SuitableDevices | Verdict:
+def _enough(layout: DeviceLayout, ask: DeviceRequest, devices: Mask, share: Milli) -> SuitableDevices | Verdict:
     whole = devices & ~layout.partitioned
     if whole.bit_count() < ask.count:
         split = (devices & layout.partitioned).bit_count()

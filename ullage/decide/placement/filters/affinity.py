@@ -86,7 +86,7 @@ class ExistingAntiAffinity:
 
     def over(self, codes: Codes | None, pod: Pod) -> Codes | None:
         """Codes, with refusals by terms of placed pods that match the pod where `codes` fit."""
-        about = self._snapshot.refusals.about(pod)
+        about = self._snapshot.placed.refusals.about(pod)
         for term, _, counts in about:
             sums = self._of(term, counts).refresh()
             by_value = np.where(sums > 0, _AVOIDING, 0).astype(np.uint8)

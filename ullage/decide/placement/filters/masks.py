@@ -6,11 +6,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ullage.decide.placement.filters.node_terms import untolerated
-from ullage.model.node import Taint
 from ullage.model.selector import Operator, Requirement
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import NODE_NAME_FIELD, NodeTerm
 from ullage.state.label_columns import LabelColumn
+from ullage.state.node_columns import NodeCondition
 from ullage.state.snapshot import ClusterSnapshot
 
 Mask = npt.NDArray[np.bool_]
@@ -87,13 +87,14 @@ def _has_name(snapshot: ClusterSnapshot, requirement: Requirement) -> Mask:
 
 def tolerable(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
     """Rows without a NoSchedule or NoExecute taint that the shape does not tolerate."""
-    return by_taints(snapshot, lambda taints: untolerated(shape, taints) is None)
+    return by_condition(snapshot, lambda condition: untolerated(shape, condition.taints) is None)
 
 
-def by_taints(snapshot: ClusterSnapshot, holds: Callable[[tuple[Taint, ...]], bool]) -> Mask:
-    """Rows whose taints meet a condition, which is asked once for each set of taints."""
+def by_condition(snapshot: ClusterSnapshot, holds: Callable[[NodeCondition], bool]) -> Mask:
+    """Rows whose nodes are in a condition that holds, which is asked once for each condition."""
     columns = snapshot.columns
-    found = np.zeros(max(len(columns.taint_sets), 1), np.bool_)
-    for taints, code in columns.taint_sets.items():
-        found[code] = holds(taints)
-    return found[columns.taints[: columns.size]]
+    found = np.zeros(max(len(columns.known_conditions), 1), np.bool_)
+    for condition, code in columns.known_conditions.items():
+        found[code] = holds(condition)
+    mask: Mask = found.take(columns.conditions[: columns.size])
+    return mask

@@ -7,6 +7,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ullage.decide.placement.filters import masks
+from ullage.decide.placement.filters.codes import Codes
 from ullage.decide.placement.filters.node_terms import NOT_READY, UNSCHEDULABLE, untolerated
 from ullage.decide.placement.filters.rule import (
     NODE_CHANGES,
@@ -23,17 +24,20 @@ from ullage.decide.placement.filters.rule import (
     says,
 )
 from ullage.model.admission import LEASED_TAINT
-from ullage.model.node import Node, Taint
+from ullage.model.node import Node
 from ullage.model.pod import Pod
 from ullage.model.resources import GPU
 from ullage.model.shape import Shape
 from ullage.model.shape_terms import Toleration, any_matches, tolerated
 from ullage.model.verdict import CuredBy, Reason
-from ullage.state.node_columns import UNREADY_TAINTS, awaits_gpus, unready_without_saying
+from ullage.state.node_columns import UNREADY_TAINTS, NodeCondition, condition_of
 from ullage.state.snapshot import ClusterSnapshot
 
 Detail = Callable[[Shape, Node], str | None]
 """Scalar test on facts of the node alone."""
+
+ConditionDetail = Callable[[Shape, NodeCondition], str | None]
+"""Scalar test on the condition of a node."""
 
 
 class NodeFilter(BoundFilter):
@@ -48,9 +52,50 @@ class NodeFilter(BoundFilter):
         found: Mask = self._mask(self._shape, self._snapshot)[rows]
         return found
 
+    def mark(self, codes: Codes, code: int) -> None:
+        codes[self._mask(self._shape, self._snapshot)] = code
+
     def rejects_row(self, row: int) -> bool:
         node = self._snapshot.state.nodes[self._snapshot.columns.names[row]]
         return self._detail(self._shape, node) is not None
+
+
+class ConditionFilter(BoundFilter):
+    """Filter on the condition of the node, for one shape: each condition is asked about once, not each node."""
+
+    def __init__(self, shape: Shape, snapshot: ClusterSnapshot, detail: ConditionDetail) -> None:
+        self._shape, self._snapshot, self._detail = shape, snapshot, detail
+
+    def rejects(self, rows: Rows) -> Mask:
+        found: Mask = self._all_rows()[rows]
+        return found
+
+    def mark(self, codes: Codes, code: int) -> None:
+        shape, detail = self._shape, self._detail
+        if any(detail(shape, one) is not None for one in self._snapshot.columns.known_conditions):
+            codes[self._all_rows()] = code
+
+    def rejects_row(self, row: int) -> bool:
+        columns = self._snapshot.columns
+        condition = columns.known_conditions.value(columns.conditions.item(row))
+        return condition is not None and self._detail(self._shape, condition) is not None
+
+    def _all_rows(self) -> Mask:
+        return masks.by_condition(self._snapshot, lambda one: self._detail(self._shape, one) is not None)
+
+
+def condition_rule(reason: Reason, words: str, advice: Advice, detail: ConditionDetail, **more: Any) -> FilterRule:
+    """Rule on the condition of the node: `detail` is both its scalar test and, once per condition, its vector test."""
+    return FilterRule(
+        reason=reason,
+        cure=NODE_CHANGES,
+        words=words,
+        advice=advice,
+        reads=Reads.NODE,
+        explain=lambda query, node: detail(query.shape, condition_of(node)),
+        bind=lambda shape, snapshot: ConditionFilter(shape, snapshot, detail),
+        **more,
+    )
 
 
 def node_rule(
@@ -92,48 +137,32 @@ def _other_rows(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
     return others
 
 
-def _cordoned(shape: Shape, node: Node) -> str | None:
+def _cordoned(shape: Shape, node: NodeCondition) -> str | None:
     refused = node.unschedulable and not tolerated(UNSCHEDULABLE, shape.tolerations)
     return "the node is cordoned" if refused else None
 
 
-def _starting(shape: Shape, node: Node) -> str | None:
-    if awaits_gpus(node) and _asks_gpus(shape):
+def _starting(shape: Shape, node: NodeCondition) -> str | None:
+    if node.awaits_gpus and _asks_gpus(shape):
         return "its GPUs have not appeared yet"
     refused = node.starting and (_unready(shape, node) is not None or untolerated(shape, node.taints) is not None)
     return "the node has registered and is not ready yet" if refused else None
-
-
-def _starting_rows(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
-    columns = snapshot.columns
-    starting: Mask = columns.starting[: columns.size]
-    found = starting & (_unready_rows(shape, snapshot) | ~masks.tolerable(shape, snapshot))
-    return found | columns.gpus_awaited[: columns.size] if _asks_gpus(shape) else found
 
 
 def _asks_gpus(shape: Shape) -> bool:
     return any(name == GPU for name, _ in shape.requests)
 
 
-def _unready(shape: Shape, node: Node) -> str | None:
+def _unready(shape: Shape, node: NodeCondition) -> str | None:
+    """The taint says it. Until a node that is not ready is tainted, the taint it will get counts: kube-scheduler
+    goes by the taint alone, and is late by as much."""
     if node.ready:
         return None
-    refused = unready_without_saying(node) and not tolerated(NOT_READY, shape.tolerations)
-    return "the node is not ready" if refused or _untolerated_unready(shape, node.taints) else None
+    tainted = tuple(taint for taint in node.taints if taint.key in UNREADY_TAINTS) or (NOT_READY,)
+    return "the node is not ready" if untolerated(shape, tainted) is not None else None
 
 
-def _unready_rows(shape: Shape, snapshot: ClusterSnapshot) -> Mask:
-    columns = snapshot.columns
-    kept_off = masks.by_taints(snapshot, lambda taints: _untolerated_unready(shape, taints))
-    found: Mask = columns.not_ready[: columns.size] & kept_off
-    return found if tolerated(NOT_READY, shape.tolerations) else found | columns.unready[: columns.size]
-
-
-def _untolerated_unready(shape: Shape, taints: tuple[Taint, ...]) -> bool:
-    return untolerated(shape, tuple(taint for taint in taints if taint.key in UNREADY_TAINTS)) is not None
-
-
-def _tainted(shape: Shape, node: Node) -> str | None:
+def _tainted(shape: Shape, node: NodeCondition) -> str | None:
     taint = untolerated(shape, node.taints)
     if taint is None:
         return None
@@ -195,40 +224,35 @@ NODE_RULES = (
         headline="the node that it names in spec.nodeName is not there",
         nearness=CuredBy.CHOICE,
     ),
-    node_rule(
+    condition_rule(
         Reason.NODE_UNSCHEDULABLE,
         "The node is cordoned.",
         lifts("uncordon {node}", tolerating(UNSCHEDULABLE.key)),
         _cordoned,
-        lambda _, snapshot: snapshot.columns.unschedulable,
-        lambda shape: not tolerated(UNSCHEDULABLE, shape.tolerations),
         headline="the nodes that could take it are cordoned",
         nearness=CuredBy.REPAIR,
     ),
-    node_rule(
+    condition_rule(
         Reason.NODE_STARTING,
         "The node has registered and is not ready yet, or the GPUs of a node of a pool have not appeared yet.",
         says("wait: {node} is starting: {detail}"),
         _starting,
-        _starting_rows,
         headline="the node that could take it is still starting",
         nearness=CuredBy.TIME,
     ),
-    node_rule(
+    condition_rule(
         Reason.NODE_NOT_READY,
         "The node was ready and is not any more.",
         lifts("bring {node} back to Ready", _bearing_unready),
         _unready,
-        _unready_rows,
         headline="the nodes that could take it are not ready",
         nearness=CuredBy.REPAIR,
     ),
-    node_rule(
+    condition_rule(
         Reason.TAINT_NOT_TOLERATED,
         "The node has a NoSchedule or NoExecute taint that the pod does not tolerate.",
         _advise_on_taint,
         _tainted,
-        lambda shape, snapshot: ~masks.tolerable(shape, snapshot),
         headline="the nodes that could take it have a taint that it does not tolerate",
     ),
     node_rule(

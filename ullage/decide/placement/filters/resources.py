@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ullage.decide.placement.filters.codes import Codes
 from ullage.decide.placement.filters.pod_query import PodQuery
 from ullage.decide.placement.filters.rule import (
     NODE_CHANGES,
@@ -27,7 +28,7 @@ _BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 class _HostPorts(BoundFilter):
     def __init__(self, shape: Shape, snapshot: ClusterSnapshot) -> None:
-        self._wanted, self._ports = shape.host_ports, snapshot.ports
+        self._wanted, self._ports = shape.host_ports, snapshot.placed.ports
 
     def rejects(self, rows: Rows) -> Mask:
         found: Mask = np.zeros(len(rows), np.bool_)
@@ -71,6 +72,10 @@ class _NodeSize(_Requests):
             found |= self._columns.allocatable[index].take(rows) < amount
         return found
 
+    def mark(self, codes: Codes, code: int) -> None:
+        for index, amount in self._needs:
+            codes[self._columns.allocatable[index, : len(codes)] < amount] = code
+
     def rejects_row(self, row: int) -> bool:
         allocatable = self._columns.allocatable
         return any(allocatable.item(index, row) < amount for index, amount in self._needs)
@@ -78,17 +83,17 @@ class _NodeSize(_Requests):
 
 class _FreeResources(_Requests):
     def rejects(self, rows: Rows) -> Mask:
-        columns = self._columns
+        free = self._columns.free
         (index, amount), *others = self._needs
-        found: Mask = columns.allocatable[index].take(rows) - columns.used[index].take(rows) < amount
+        found: Mask = free[index].take(rows) < amount
         for index, amount in others:
-            found |= columns.allocatable[index].take(rows) - columns.used[index].take(rows) < amount
+            found |= free[index].take(rows) < amount
         return found
 
     def rejects_row(self, row: int) -> bool:
-        allocatable, used = self._columns.allocatable, self._columns.used
+        free = self._columns.free
         for index, amount in self._needs:  # noqa: SIM110 - runs in every decision, and a generator costs half as much again
-            if allocatable.item(index, row) - used.item(index, row) < amount:
+            if free.item(index, row) < amount:
                 return True
         return False
 

@@ -43,9 +43,12 @@ class RowFilters:
         """Those of these rows that fit. Does not repair codes either."""
         self._renew_all()
         rows = rows[self._able.take(rows)]
+        rejected: npt.NDArray[np.bool_] | None = None
         for _, bound in self._on_row:
-            rows = rows[~bound.rejects(rows)]
-        return rows
+            found = bound.rejects_among(rows)
+            if found is not None:
+                rejected = found if rejected is None else rejected | found
+        return rows if rejected is None else rows[~rejected]
 
     def rejections(self) -> list[tuple[int, npt.NDArray[np.bool_]]]:
         """Every filter that rejects any row, by code, with the rows it rejects: not only the first for each row."""
@@ -115,9 +118,9 @@ class RowFilters:
     def _node_codes(self) -> Codes:
         """Codes of the node alone for all rows at once. The first rule is written last, so that it wins."""
         columns = self._snapshot.columns
-        rows, codes = np.arange(columns.size), np.zeros(columns.size, np.uint8)
+        codes = np.zeros(columns.size, np.uint8)
         for code, bound in reversed(self._on_node):
-            codes[bound.rejects(rows)] = code
+            bound.mark(codes, code)
         codes[~columns.alive[: columns.size]] = NO_NODE
         return codes
 
@@ -125,7 +128,9 @@ class RowFilters:
         """Write the codes of these rows from the cached node results and current room."""
         node, room = self._node[rows], np.zeros(len(rows), np.uint8)
         for code, bound in reversed(self._on_row):
-            room[bound.rejects(rows)] = code
+            rejected = bound.rejects_among(rows)
+            if rejected is not None:
+                room[rejected] = code
         if self._node_first:
             self._codes[rows] = first_of(node, room)
             return

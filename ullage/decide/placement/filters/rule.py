@@ -81,6 +81,14 @@ class BoundFilter:
         """Vector test: the rows that are rejected. Rows without a node may get any answer."""
         raise NotImplementedError
 
+    def rejects_among(self, rows: Rows) -> Mask | None:
+        """As `rejects`; None where the filter has nothing to say at present, which spares a mask of all False."""
+        return self.rejects(rows)
+
+    def mark(self, codes: Codes, code: int) -> None:
+        """Write a code over all rows that are rejected."""
+        codes[self.rejects(np.arange(len(codes)))] = code
+
     def rejects_row(self, row: int, /) -> bool:
         """Vector test of one changed row, which has a node. Plain Python on columns: no NumPy call."""
         raise NotImplementedError

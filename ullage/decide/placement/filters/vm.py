@@ -24,11 +24,21 @@ _ROOM = cure(
 )
 
 
-class _OrdinaryRoom(BoundFilter):
+class _IfVms(BoundFilter):
+    """Filter of ordinary pods, which says nothing as long as VMs are not counted."""
+
+    def __init__(self, snapshot: ClusterSnapshot) -> None:
+        self._vms = snapshot.vms
+
+    def rejects_among(self, rows: Rows) -> Mask | None:
+        return self.rejects(rows) if self._vms.active else None
+
+
+class _OrdinaryRoom(_IfVms):
     """Room that VMs leave to ordinary pods."""
 
     def __init__(self, shape: Shape, snapshot: ClusterSnapshot) -> None:
-        self._vms = snapshot.vms
+        super().__init__(snapshot)
         self._wanted = ledger_amounts(shape.requests)
 
     def rejects(self, rows: Rows) -> Mask:
@@ -68,11 +78,8 @@ class _GuestRoom(BoundFilter):
         return free.item(CPU, row) < self._wanted.cpu or free.item(MEMORY, row) < self._wanted.memory
 
 
-class _NamedNodes(BoundFilter):
+class _NamedNodes(_IfVms):
     """Nodes that the VM configuration names: every container there says what it needs."""
-
-    def __init__(self, snapshot: ClusterSnapshot) -> None:
-        self._vms = snapshot.vms
 
     def rejects(self, rows: Rows) -> Mask:
         if not self._vms.active:

@@ -21,6 +21,11 @@ MOST_STATES = 16_384
 """Numbering starts again beyond this many states, or four per node if that is more."""
 
 _SAME = 1e-6
+_FEW = 4
+"""Number of rows up to which keys are made one by one: cheaper than all at once."""
+
+StateKey = tuple[bytes, int, int]
+"""State of a row: sorted free parts of GPUs, CPU left, model."""
 
 Spoilt = tuple[Amounts, NDArray[np.int64] | None]
 """Added fragmentation by state, in thousandths, and free thousandths of the device a share should take.
@@ -50,23 +55,22 @@ class NodeStateCache:
     def look(self, columns: ScoreColumns, rows: Iterable[int]) -> None:
         """Update the states of these rows where their stamp changed."""
         self._reach(columns)
-        new: list[int] = []
-        for row in rows:
-            stamp = columns.stamp.item(row)
-            if self._seen.item(row) == stamp:
-                continue
-            known = self._numbers.get(_whole(columns, row))
+        stale = [row for row in rows if self._seen.item(row) != columns.stamp.item(row)]
+        new: list[tuple[int, StateKey]] = []
+        for row, key in _keys(columns, stale):
+            known = self._numbers.get(key)
             if known is None:
-                new.append(row)
+                new.append((row, key))
             else:
-                self._of_row[row], self._seen[row] = known, stamp
+                self._of_row[row], self._seen[row] = known, columns.stamp.item(row)
         if not new:
             return
         if self.count > max(MOST_STATES, 4 * len(self._seen)):
             self._forget(columns.gpu_left.shape[1])
-            new = list(range(len(columns.stamp)))
+            new = list(_keys(columns, list(range(len(columns.stamp)))))
         self._number(columns, new)
-        self._seen[new] = columns.stamp[new]
+        looked_at = [row for row, _ in new]
+        self._seen[looked_at] = columns.stamp[looked_at]
 
     def of_rows(self, rows: Rows) -> NDArray[np.int64]:
         """State numbers of these rows at their last `look`."""
@@ -133,12 +137,12 @@ class NodeStateCache:
         amount[place[chosen]] = before[chosen]
         return least, amount
 
-    def _number(self, columns: ScoreColumns, rows: list[int]) -> None:
+    def _number(self, columns: ScoreColumns, rows: list[tuple[int, StateKey]]) -> None:
         """Set the state number of each row, and measure states not met before."""
         first = self.count
         new: list[int] = []
-        for row in rows:
-            number = self._numbers.setdefault(_whole(columns, row), len(self._numbers))
+        for row, key in rows:
+            number = self._numbers.setdefault(key, len(self._numbers))
             if number == first + len(new):
                 new.append(row)
             self._of_row[row] = number
@@ -155,7 +159,7 @@ class NodeStateCache:
 
     def _forget(self, width: int) -> None:
         self.generation += 1
-        self._numbers: dict[tuple[bytes, int, int], int] = {}
+        self._numbers: dict[StateKey, int] = {}
         self._state = self._measure.no_state(0)
         self._usable: Amounts = np.empty(0)
         self._left = np.empty((0, width), dtype=np.int64)
@@ -177,8 +181,18 @@ class NodeStateCache:
         self._left[:known, : old_left.shape[1]] = old_left
 
 
-def _whole(columns: ScoreColumns, row: int) -> tuple[bytes, int, int]:
-    """Key of a row's state: sorted free parts of GPUs, CPU left, model."""
+def _keys(columns: ScoreColumns, rows: list[int]) -> Iterable[tuple[int, StateKey]]:
+    """Rows with the keys of their states."""
+    if len(rows) <= _FEW:
+        return [(row, _key(columns, row)) for row in rows]
+    left = np.sort(columns.gpu_left[rows], axis=1)
+    parts: list[bytes] = left.view(f"V{left.shape[1] * left.itemsize}")[:, 0].tolist()
+    return zip(
+        rows, zip(parts, columns.cpu_left[rows].tolist(), columns.model[rows].tolist(), strict=True), strict=True
+    )
+
+
+def _key(columns: ScoreColumns, row: int) -> StateKey:
     left = columns.gpu_left[row].copy()
     left.sort()
     return left.tobytes(), columns.cpu_left.item(row), columns.model.item(row)

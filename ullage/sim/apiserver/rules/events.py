@@ -36,19 +36,18 @@ def event_outward(obj: JsonObject) -> JsonObject:
     return {spelled.get(key, key): value for key, value in obj.items()}
 
 
+def _of_object(member: str) -> FieldReader:
+    return lambda obj: obj.get("involvedObject", {}).get(member) or ""
+
+
+_OBJECT_MEMBERS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _EVENT_FIELDS: Mapping[str, FieldReader] = {
-    "involvedObject.kind": lambda obj: obj.get("involvedObject", {}).get("kind") or "",
-    "involvedObject.namespace": lambda obj: obj.get("involvedObject", {}).get("namespace") or "",
-    "involvedObject.name": lambda obj: obj.get("involvedObject", {}).get("name") or "",
-    "involvedObject.uid": lambda obj: obj.get("involvedObject", {}).get("uid") or "",
-    "regarding.kind": lambda obj: obj.get("involvedObject", {}).get("kind") or "",
-    "regarding.name": lambda obj: obj.get("involvedObject", {}).get("name") or "",
-    "regarding.namespace": lambda obj: obj.get("involvedObject", {}).get("namespace") or "",
-    "regarding.uid": lambda obj: obj.get("involvedObject", {}).get("uid") or "",
+    **{f"{spelled}.{one}": _of_object(one) for spelled in ("involvedObject", "regarding") for one in _OBJECT_MEMBERS},
     "reason": lambda obj: obj.get("reason") or "",
     "type": lambda obj: obj.get("type") or "",
     "reportingComponent": lambda obj: obj.get("reportingComponent") or "",
     "reportingController": lambda obj: obj.get("reportingComponent") or "",
+    "source": lambda obj: (obj.get("source") or {}).get("component") or obj.get("reportingComponent") or "",
 }
 
 

@@ -26,21 +26,21 @@ class InvariantChecker:
         self.breach: InvariantBreach | None = None
         self._armed = False
         self._broken = asyncio.Event()
-        ClaimChecks(mirror, server, self._report, SCHEDULER)
-        ContainerChecks(mirror, self._report, SCHEDULER)
-        self._gpus = GpuChecks(mirror, self._report, ours)
-        PlacementChecks(mirror, server, self._report, SCHEDULER)
-        QuietChecks(mirror, server, self._report, SCHEDULER)
-        self._gangs = GangChecks(mirror, server, self._report, SCHEDULER)
-        DisruptionChecks(mirror, server, self._report, ours)
-        self.pools = PoolChecks(mirror, server, self._report)
-        KarpenterChecks(mirror, server, self._report, ours)
+        ClaimChecks(mirror, server, self.report, SCHEDULER)
+        ContainerChecks(mirror, self.report, SCHEDULER)
+        self._gpus = GpuChecks(mirror, self.report, ours)
+        PlacementChecks(mirror, server, self.report, SCHEDULER)
+        QuietChecks(mirror, server, self.report, SCHEDULER)
+        self._gangs = GangChecks(mirror, server, self.report, SCHEDULER)
+        DisruptionChecks(mirror, server, self.report, ours)
+        self.pools = PoolChecks(mirror, server, self.report)
+        KarpenterChecks(mirror, server, self.report, ours)
         self.vms: VmChecks | None = None
         self._mirror, self._server = mirror, server
 
     def check_vms(self, agent: str, cooldown: float) -> None:
         """Check VMs, which are resized by the user `agent`."""
-        self.vms = VmChecks(self._mirror, self._server, self._report, agent=agent, cooldown=cooldown)
+        self.vms = VmChecks(self._mirror, self._server, self.report, agent=agent, cooldown=cooldown)
 
     def arm(self) -> None:
         self._armed = True
@@ -57,7 +57,8 @@ class InvariantChecker:
             raise ValueError("broken without a breach")
         return self.breach
 
-    def _report(self, breach: InvariantBreach) -> None:
+    def report(self, breach: InvariantBreach) -> None:
+        """Note a breach. Also for checks that are made elsewhere."""
         if self._armed and self.breach is None:
             self.breach = breach
             self._broken.set()

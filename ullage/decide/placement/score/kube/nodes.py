@@ -18,12 +18,12 @@ _LARGE_IMAGE = 1000 * _MB
 def unwelcome(shape: Shape, snapshot: ClusterSnapshot) -> Points | None:
     """Number of PreferNoSchedule taints by row that the shape does not tolerate; None if no row has any."""
     columns = snapshot.columns
-    counts = np.zeros(max(len(columns.taint_sets), 1), np.int64)
-    for taints, code in columns.taint_sets.items():
-        counts[code] = sum(_discourages(taint, shape) for taint in taints)
+    counts = np.zeros(max(len(columns.known_conditions), 1), np.int64)
+    for condition, code in columns.known_conditions.items():
+        counts[code] = sum(_discourages(taint, shape) for taint in condition.taints)
     if not counts.any():
         return None
-    found: Points = counts[columns.taints[: columns.size]]
+    found: Points = counts[columns.conditions[: columns.size]]
     return found
 
 

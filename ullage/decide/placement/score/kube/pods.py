@@ -64,7 +64,7 @@ class PreferredAffinityScore:
 
     def any_about(self, pod: Pod) -> bool:
         """True if the pod has preferred pod affinity, or a placed pod has such a term that matches it."""
-        return bool(pod.shape.preferred_pods or self._snapshot.preferences.about(pod))
+        return bool(pod.shape.preferred_pods or self._snapshot.placed.preferences.about(pod))
 
     def points(self, pod: Pod, fits: Mask) -> Points | None:
         """Points by row; None if no preferred term applies."""
@@ -74,7 +74,7 @@ class PreferredAffinityScore:
             self._version = snapshot.columns.renewed.version
         raw = np.zeros(len(fits), np.int64)
         own = [(w.term, w.weight, snapshot.counts((w.term.pods,))) for w in pod.shape.preferred_pods]
-        heard = [*own, *snapshot.preferences.about(pod)]
+        heard = [*own, *snapshot.placed.preferences.about(pod)]
         for number, (term, weight, counts) in enumerate(heard):
             sums = self._of(term, 0 if number < len(own) else weight, counts).refresh()
             column = snapshot.labels.column(term.topology_key)

@@ -1,0 +1,111 @@
+"""Outcomes of all intents. They return to the cores as values; none is an exception.
+
+An outcome names its intent. Reasons of failures are closed lists: they label metrics. Import them from here.
+"""
+
+from ullage.model.outcomes.claims import (
+    ClaimCreated,
+    ClaimCreateFailure,
+    ClaimNotCreated,
+    CopyOutcome,
+    RecordOutcome,
+    StatusNotWritten,
+    StatusWriteFailure,
+    StatusWritten,
+)
+from ullage.model.outcomes.draining import (
+    DrainOutcome,
+    Eviction,
+    EvictionResult,
+    NodeNotRemoved,
+    NodeRemoved,
+    PodEvicted,
+    RemovalFailure,
+)
+from ullage.model.outcomes.karpenter import IntentDone, IntentFailed, IntentRejected, IntentStale, KarpenterOutcome
+from ullage.model.outcomes.pools import (
+    LaunchFailed,
+    NodesLaunched,
+    PoolActionDone,
+    PoolActionFailed,
+    PoolFailure,
+    PoolOutcome,
+)
+from ullage.model.outcomes.scheduling import (
+    BindFailure,
+    EvictGangOutcome,
+    EvictionFailure,
+    GangBindOutcome,
+    MarkFailure,
+    NotEvicted,
+    PlaceOutcome,
+    PodBound,
+    PodMarked,
+    PodNotBound,
+    PodNotMarked,
+    PreemptOutcome,
+    RefuseOutcome,
+    SchedulingOutcome,
+)
+from ullage.model.outcomes.vms import (
+    ApprovalWritten,
+    MigrationDeleted,
+    MigrationStarted,
+    NodeNeedRecorded,
+    VmIntentRefused,
+    VmIntentUnknown,
+    VmOutcome,
+)
+
+Outcome = SchedulingOutcome | CopyOutcome | RecordOutcome | PoolOutcome | DrainOutcome | KarpenterOutcome | VmOutcome
+
+__all__ = [
+    "ApprovalWritten",
+    "BindFailure",
+    "ClaimCreateFailure",
+    "ClaimCreated",
+    "ClaimNotCreated",
+    "CopyOutcome",
+    "DrainOutcome",
+    "EvictGangOutcome",
+    "Eviction",
+    "EvictionFailure",
+    "EvictionResult",
+    "GangBindOutcome",
+    "IntentDone",
+    "IntentFailed",
+    "IntentRejected",
+    "IntentStale",
+    "KarpenterOutcome",
+    "LaunchFailed",
+    "MarkFailure",
+    "MigrationDeleted",
+    "MigrationStarted",
+    "NodeNeedRecorded",
+    "NodeNotRemoved",
+    "NodeRemoved",
+    "NodesLaunched",
+    "NotEvicted",
+    "Outcome",
+    "PlaceOutcome",
+    "PodBound",
+    "PodEvicted",
+    "PodMarked",
+    "PodNotBound",
+    "PodNotMarked",
+    "PoolActionDone",
+    "PoolActionFailed",
+    "PoolFailure",
+    "PoolOutcome",
+    "PreemptOutcome",
+    "RecordOutcome",
+    "RefuseOutcome",
+    "RemovalFailure",
+    "SchedulingOutcome",
+    "StatusNotWritten",
+    "StatusWriteFailure",
+    "StatusWritten",
+    "VmIntentRefused",
+    "VmIntentUnknown",
+    "VmOutcome",
+]
