@@ -12,7 +12,7 @@ import msgspec
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.read.leases import DEVICE, INSTANCES, MANAGED, NODE, SHARED_HOLDER, SHARES
 from ullage.kube.timestamps import read_time
-from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES
+from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES, parse_allocation
 from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import DO_NOT_DISRUPT
@@ -117,7 +117,7 @@ def read_pod(obj: JsonObject) -> StoredPod:
         leaves_by=read_time(deleted) if deleted else None,
         gpus=_gpus(spec),
         devices=_devices(notes.get(ALLOCATED, "")),
-        milli=int(notes.get(SHARE, MILLI_GPU)),
+        milli=_share(notes.get(SHARE, "")),
         sees=_sees(spec, notes.get(VISIBLE_DEVICES, "")),
         claim=notes.get(CLAIM, ""),
         template=notes.get(CLAIM_TEMPLATE, ""),
@@ -149,8 +149,19 @@ def _sees(spec: JsonObject, noted: str) -> tuple[str, ...]:
 
 
 def _devices(allocated: str) -> tuple[int, ...]:
-    _, colon, ids = allocated.rpartition(":")
-    return tuple(int(one) for one in ids.split(",") if one) if colon else ()
+    """None where the annotation makes no sense: a user can write anything, and a recorded cluster may hold it."""
+    try:
+        return parse_allocation(allocated).devices
+    except ValueError:
+        return ()
+
+
+def _share(noted: str) -> int:
+    """Thousandths of each GPU; whole GPUs where the annotation is missing or makes no sense."""
+    try:
+        return int(noted)
+    except ValueError:
+        return MILLI_GPU
 
 
 def _disrupted(status: JsonObject) -> str:
