@@ -1,22 +1,24 @@
 """Objects of a simulated world as observers need them: read from stored JSON, small and quick.
 
-Uses nothing of the observed code except names.
+Uses nothing of the observed code except names. A recorded cluster may hold anything that a user can write: what makes
+no sense counts as not written, and ends no simulation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from ullage.kube.client.resource import JsonObject
 from ullage.kube.read.leases import DEVICE, INSTANCES, MANAGED, NODE, SHARED_HOLDER, SHARES
 from ullage.kube.timestamps import read_time
-from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES, parse_allocation
+from ullage.model.allocation import ALLOCATED, CLAIM, CLAIM_TEMPLATE, SHARE, VISIBLE_DEVICES
 from ullage.model.device import MILLI_GPU
 from ullage.model.fact_event import ObjectKey
 from ullage.model.karpenter import DO_NOT_DISRUPT
 from ullage.model.provisioner import DELETION_TAINT, PROVISIONER_LABEL, STAY_BEHIND
+from ullage.model.quantity import milli
 from ullage.model.resources import GPU
 from ullage.sim.world.nodes import MODEL_LABEL, PRICE
 
@@ -26,6 +28,9 @@ _shares = msgspec.json.Decoder(dict[str, int]).decode
 _uids = msgspec.json.Decoder(dict[str, str]).decode
 _VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _NO_UUIDS = ("", "all", "none", "void")
+_MOST_DIGITS = 18
+
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,7 @@ def _gpus(spec: JsonObject) -> int:
     total = 0
     for container in spec["containers"]:
         requests = (container.get("resources") or _NOTHING).get("requests") or _NOTHING
-        total += int(requests.get(GPU, 0))
+        total += _count(requests)
     return total
 
 
@@ -149,19 +154,24 @@ def _sees(spec: JsonObject, noted: str) -> tuple[str, ...]:
 
 
 def _devices(allocated: str) -> tuple[int, ...]:
-    """None where the annotation makes no sense: a user can write anything, and a recorded cluster may hold it."""
-    try:
-        return parse_allocation(allocated).devices
-    except ValueError:
-        return ()
+    _, colon, ids = allocated.rpartition(":")
+    devices = [_number(one) for one in ids.split(",")] if colon else []
+    return () if None in devices else tuple(one for one in devices if one is not None)
 
 
 def _share(noted: str) -> int:
-    """Thousandths of each GPU; whole GPUs where the annotation is missing or makes no sense."""
-    try:
-        return int(noted)
-    except ValueError:
-        return MILLI_GPU
+    """Thousandths of each GPU; whole GPUs where nothing sensible is noted."""
+    share = _number(noted)
+    return MILLI_GPU if share is None else share
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
+
+
+def _count(resources: Strings) -> int:
+    """Whole GPUs, written as any quantity."""
+    return milli(resources.get(GPU, "0")) // 1000
 
 
 def _disrupted(status: JsonObject) -> str:
@@ -179,9 +189,9 @@ def read_node(obj: JsonObject) -> StoredNode:
         name=meta["name"],
         uid=meta["uid"],
         pool=labels.get(PROVISIONER_LABEL, ""),
-        gpus=int((status.get("capacity") or _NOTHING).get(GPU, 0)),
+        gpus=_count(status.get("capacity") or _NOTHING),
         model=labels.get(MODEL_LABEL, ""),
-        price=int(notes.get(PRICE, 0)),
+        price=_number(notes.get(PRICE, "0")) or 0,
         marked_for_deletion=any(key == DELETION_TAINT for key, _, _ in taints),
         taints=taints,
         labels=labels,
@@ -190,18 +200,28 @@ def read_node(obj: JsonObject) -> StoredNode:
 
 
 def read_lease(obj: JsonObject) -> StoredLease | None:
-    """Lease of a GPU; None for other Leases."""
+    """Lease of a GPU; None for other Leases, and where no GPU can be told from it."""
     meta, spec = obj["metadata"], obj.get("spec") or _NOTHING
     if (meta.get("labels") or _NOTHING).get(MANAGED) != "true":
         return None
     notes = meta.get("annotations") or _NOTHING
     holder = spec.get("holderIdentity") or ""
+    device = _number(notes.get(DEVICE, ""))
+    if device is None or NODE not in notes:
+        return None
     instances: dict[str, str] = {}
     holders: dict[str, int] = {holder: MILLI_GPU}
     if holder == SHARED_HOLDER:
-        instances = _uids(notes.get(INSTANCES, "{}"))
-        holders = dict.fromkeys(instances.values(), 0) | _shares(notes.get(SHARES, "{}"))
-    return StoredLease(meta["name"], notes[NODE], int(notes[DEVICE]), holders, instances)
+        instances = _noted(notes, INSTANCES, _uids)
+        holders = dict.fromkeys(instances.values(), 0) | _noted(notes, SHARES, _shares)
+    return StoredLease(meta["name"], notes[NODE], device, holders, instances)
+
+
+def _noted(notes: Strings, name: str, decode: Callable[[str], dict[str, V]]) -> dict[str, V]:
+    try:
+        return decode(notes.get(name, "{}"))
+    except msgspec.DecodeError:
+        return {}
 
 
 def claim_count(spec: JsonObject) -> tuple[int, bool]:
