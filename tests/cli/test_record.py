@@ -19,7 +19,8 @@ from ullage.kube.client.api import DELETE_NOW
 from ullage.kube.client.resources import PODS
 from ullage.state.dump import Dump, read_dump
 from ullage.testing.builders import a_pod
-from ullage.testing.controlplane import ControlPlane
+from ullage.testing.controlplane import ControlPlane, ControlPlaneSpec
+from ullage.testing.controlplane.fixtures import StartControlPlane
 
 PROGRAM = Path(sys.executable).with_name("ullage")
 
@@ -53,11 +54,15 @@ async def _come_and_go(plane: ControlPlane, name: str) -> None:
 
 
 @pytest.mark.real
-def test_ctrl_c_ends_a_recording_with_a_file_that_can_be_played(control_plane: ControlPlane, tmp_path: Path) -> None:
+def test_ctrl_c_ends_a_recording_with_a_file_that_can_be_played(
+    start_control_plane: StartControlPlane, tmp_path: Path
+) -> None:
+    """On a control plane of its own: others leave pods with GPUs of nodes that never were, and a replay says so."""
+    plane = start_control_plane(ControlPlaneSpec())
     path = tmp_path / "story.json"
-    with recording(control_plane, path) as process:
+    with recording(plane, path) as process:
         time.sleep(0.5)
-        asyncio.run(_come_and_go(control_plane, "recorded"))
+        asyncio.run(_come_and_go(plane, "recorded"))
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0, process.stderr.read() if process.stderr else ""
         assert process.stderr is not None
